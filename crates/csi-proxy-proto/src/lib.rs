@@ -19,6 +19,7 @@
 //! ```
 
 mod client;
+mod mounted;
 #[cfg(windows)]
 mod pipe;
 mod secret;
@@ -26,6 +27,7 @@ mod served;
 mod version;
 
 pub use client::{ConnectError, Dial, Found, connect};
+pub use mounted::says_not_mounted;
 #[cfg(windows)]
 pub use pipe::{Pipes, pipes};
 pub use served::{Group, UnknownGroup, pipe_name, served};

@@ -10,7 +10,9 @@ pub mod config;
 pub mod contract;
 pub mod controller;
 pub mod identity;
+#[cfg(target_os = "linux")]
 pub mod node;
+pub mod node_info;
 pub mod operation;
 pub mod parameters;
 pub mod redact;

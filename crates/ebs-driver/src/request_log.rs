@@ -47,7 +47,7 @@ pub(crate) fn traced(answer: &Answer) {
 }
 
 /// Logs the request and takes it out of its envelope.
-pub(crate) fn receive<R: Summarize>(request: Request<R>) -> R {
+pub fn receive<R: Summarize>(request: Request<R>) -> R {
     let request = request.into_inner();
     received(&request);
     request

@@ -14,7 +14,7 @@ use csi_proto::csi::node_server::{Node, NodeServer};
 use csi_proto::modify::modify_server::{Modify, ModifyServer};
 use futures_util::TryStreamExt;
 use tokio::sync::oneshot;
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::Routes;
 use tonic::transport::Server;
 
@@ -79,7 +79,7 @@ pub async fn serve(
     let serving = async move {
         match listener {
             Listener::Unix(unix) => {
-                let accepted = UnixListenerStream::new(unix).map_ok(Connection::accepted);
+                let accepted = socket::incoming(unix).map_ok(Connection::accepted);
                 router.serve_with_incoming_shutdown(accepted, shutdown).await
             }
             Listener::Tcp(tcp) => {

@@ -125,7 +125,10 @@ pub fn to_status(error: &impl IntoStatus) -> Status {
 }
 
 /// The answer of an RPC from what its work ended with.
-pub(crate) fn answer<T, E: IntoStatus>(ended: Result<T, E>) -> Result<Response<T>, Status> {
+///
+/// # Errors
+/// The status of the error.
+pub fn answer<T, E: IntoStatus>(ended: Result<T, E>) -> Result<Response<T>, Status> {
     ended.map(Response::new).map_err(|error| to_status(&error))
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::bounded;
 use crate::device::{Device, DeviceError};
+use crate::format_options::{FormatOptions, SizeWord};
 use crate::format_record::{FormatPermit, FormatRecord, RecordError, write_synced};
 use crate::fs_type::FsType;
 use crate::mounter::Mounter;
@@ -34,54 +35,6 @@ pub(crate) fn write_mke2fs_conf(state_dir: &Path) -> io::Result<()> {
         return Ok(());
     }
     write_synced(&path, MKE2FS_CONF.as_bytes())
-}
-
-/// A number as mkfs takes it: letters and digits (`4096`, `64k`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SizeWord(String);
-
-/// A text that is no number for mkfs.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} has characters other than letters and digits")]
-pub struct SizeWordError(String);
-
-impl SizeWord {
-    /// Accepts ASCII letters and digits; the empty text is `None`, no argument.
-    ///
-    /// # Errors
-    /// [`SizeWordError`].
-    pub fn parse(text: &str) -> Result<Option<Self>, SizeWordError> {
-        if !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(SizeWordError(text.to_owned()));
-        }
-        Ok((!text.is_empty()).then(|| Self(text.to_owned())))
-    }
-
-    /// As it was given.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// What a StorageClass may say about the file system to be made.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FormatOptions {
-    /// Bytes of a block.
-    pub block_size: Option<SizeWord>,
-    /// Bytes of an inode.
-    pub inode_size: Option<SizeWord>,
-    /// ext: one inode for so many bytes.
-    pub bytes_per_inode: Option<SizeWord>,
-    /// ext: so many inodes.
-    pub number_of_inodes: Option<SizeWord>,
-    /// ext4: allocate clusters of blocks.
-    pub bigalloc: bool,
-    /// ext4: bytes of a cluster.
-    pub cluster_size: Option<SizeWord>,
-    /// ext4: support encryption.
-    pub encryption: bool,
-    /// xfs: leave out what kernels before 5.10 cannot mount.
-    pub legacy_xfs: bool,
 }
 
 /// The file system to make.
@@ -111,7 +64,7 @@ impl FormatSpec {
             ("-N", &options.number_of_inodes),
         ];
         for (flag, word) in sizes {
-            args.extend(word.iter().flat_map(|word| [flag.to_owned(), word.0.clone()]));
+            args.extend(word.iter().flat_map(|word| [flag.to_owned(), word.as_str().to_owned()]));
         }
         // One list: of several -O mke2fs heeds the last alone (`node.md` N-11).
         let mut features = vec!["none", BASE_FEATURES];
@@ -120,7 +73,7 @@ impl FormatSpec {
             features.push(EXT4_FEATURES);
             features.extend(options.bigalloc.then_some("bigalloc"));
             features.extend(options.encryption.then_some("encrypt"));
-            args.extend(options.cluster_size.iter().flat_map(|word| ["-C".to_owned(), word.0.clone()]));
+            args.extend(options.cluster_size.iter().flat_map(|word| ["-C".to_owned(), word.as_str().to_owned()]));
         }
         args.extend(["-O".to_owned(), features.join(","), "-m0".to_owned()]);
         args.extend(force.then(|| "-F".to_owned()));
@@ -130,7 +83,7 @@ impl FormatSpec {
     fn xfs_args(&self, kernel: (u32, u32), known: &[Feature], force: bool) -> Vec<String> {
         let options = &self.options;
         let mut args = vec!["-q".to_owned()];
-        args.extend(options.block_size.iter().flat_map(|word| ["-b".to_owned(), format!("size={}", word.0)]));
+        args.extend(options.block_size.iter().flat_map(|word| ["-b".to_owned(), format!("size={}", word.as_str())]));
         let inode_size = options.inode_size.as_ref().map(SizeWord::as_str);
         args.extend(xfs_features::args(kernel, options.legacy_xfs, inode_size, known));
         args.extend(force.then(|| "-f".to_owned()));

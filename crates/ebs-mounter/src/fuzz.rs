@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 
 use crate::device_number::DeviceNumber;
-use crate::format::{FormatOptions, FormatSpec, SizeWord};
+use crate::format::FormatSpec;
+use crate::format_options::{FormatOptions, SizeWord};
 use crate::fs_type::FsType;
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::options::{Attribute, MountOptions};

@@ -149,6 +149,12 @@ fn is_volume(serial: &str, volume: &str) -> bool {
     !wanted.is_empty() && name.eq_ignore_ascii_case(&wanted)
 }
 
+/// Whether a disk says of itself that it is an EBS volume, whichever.
+#[must_use]
+pub fn names_an_ebs_volume(ids: &DiskIds) -> bool {
+    names_a_volume(&ids.serial_number) || names_a_volume(&page83_text(&ids.page83))
+}
+
 fn names_a_volume(serial: &str) -> bool {
     let plain = serial.trim_start();
     plain.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("vol"))

@@ -17,7 +17,7 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 27] = [
+const RULES: [Rule; 28] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-flags", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
@@ -68,6 +68,12 @@ const RULES: [Rule; 27] = [
         name: "ebs-driver",
         ours: &["csi-proto", "ebs-cloud", "ebs-metadata", "ebs-mounter", "ebs-types", "go-template", "grpc-authority"],
         tests: &["ebs-ec2", "ebs-sim", "ebs-testkit"],
+        never: &["aws-*", "kube", "axum"],
+    },
+    Rule {
+        name: "ebs-windows-node",
+        ours: &["csi-proto", "ebs-driver", "ebs-metadata", "ebs-types", "winstorage"],
+        tests: &["ebs-cloud", "ebs-sim", "ebs-testkit"],
         never: &["aws-*", "kube", "axum"],
     },
     Rule { name: "ebs-telemetry", ours: &["ebs-types", "klog"], tests: &[], never: &["aws-*", "tonic", "kube"] },

@@ -77,6 +77,11 @@ impl VolumeContext {
         flag(context, ATTACH_WHEN_INITIALIZED)
     }
 
+    /// Whether a blank restore may be formatted: all that a node without mkfs reads of it.
+    pub fn formats_blank_restores(context: &Context) -> bool {
+        flag(context, FORMAT_BLANK_RESTORE)
+    }
+
     /// The partition, where one is named; 0 and the empty text name none.
     ///
     /// # Errors

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+
+mod windows;
 
 /// Most bytes of the path of a unix socket: what fits into the kernel's address besides the closing zero.
 pub const MAX_SOCKET_PATH: usize = 107;
@@ -46,6 +47,8 @@ impl Endpoint {
         let scheme = || EndpointError::Scheme(text.to_owned());
         let (name, rest) = text.split_once(':').ok_or_else(scheme)?;
         match name.to_ascii_lowercase().as_str() {
+            // Where paths have drives, and separators of two kinds.
+            "unix" if cfg!(windows) => windows::unix(text, rest),
             "unix" if rest.starts_with('/') => unix(text, rest.strip_prefix("//").unwrap_or(rest)),
             "tcp" => tcp(rest.strip_prefix("//").ok_or_else(scheme)?),
             _ => Err(scheme()),
@@ -68,7 +71,7 @@ fn unix(text: &str, joined: &str) -> Result<Endpoint, EndpointError> {
     if path.parent().is_none() || joined.ends_with('/') {
         return Err(EndpointError::NoPath(text.to_owned()));
     }
-    let length = path.as_os_str().as_bytes().len();
+    let length = path.as_os_str().len();
     if length > MAX_SOCKET_PATH {
         return Err(EndpointError::TooLong { path, length });
     }

@@ -17,6 +17,9 @@ const RESERVED: u64 = 16 * MIB;
 /// What an empty NTFS uses.
 const EMPTY_NTFS: u64 = 30 * MIB;
 
+/// Where a GPT begins, from either end.
+const SECTOR: u64 = 512;
+
 /// Results of `MSFT_Disk`'s methods.
 mod result {
     pub(super) const NOT_INITIALIZED: u32 = 41000;
@@ -39,6 +42,8 @@ pub(super) struct FakeDisk {
     pub(super) is_boot: bool,
     pub(super) is_system: bool,
     pub(super) partitions: Vec<FakePartition>,
+    /// Bytes that are not zero, by where they begin.
+    pub(super) content: BTreeMap<u64, Vec<u8>>,
 }
 
 #[derive(Debug, Clone)]
@@ -67,6 +72,8 @@ pub(super) struct Disks {
     pub(super) volumes: Vec<FakeVolume>,
     /// Disks that the next rescan finds.
     pub(super) arriving: BTreeMap<u32, FakeDisk>,
+    /// Disks that are attached to no machine.
+    pub(super) away: Vec<FakeDisk>,
     next_volume: u64,
 }
 
@@ -142,6 +149,7 @@ impl FakeDisk {
             is_boot: false,
             is_system: false,
             partitions: Vec::new(),
+            content: BTreeMap::new(),
         }
     }
 
@@ -239,6 +247,14 @@ impl DiskHost for FakeHost {
         })
     }
 
+    fn read_disk(&self, number: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
+        self.step("read_disk", &format!("disk {number} {offset}"), |state| {
+            let disk = state.disks.disks.get(&number.0);
+            let gone = || HostError::win32("read_disk", format!("disk {number}"), code::FILE_NOT_FOUND);
+            Ok(disk.ok_or_else(gone)?.read(offset, length))
+        })
+    }
+
     fn disk(&self, number: DiskNumber) -> Result<Option<Disk>, HostError> {
         self.step("disk", &format!("disk {number}"), |state| {
             Ok(state.disks.disks.get(&number.0).map(|disk| Disk {
@@ -279,6 +295,8 @@ impl DiskHost for FakeHost {
                 return refuse(result::ALREADY_INITIALIZED);
             }
             disk.style = PartitionStyle::Gpt;
+            let tables = [SECTOR, disk.size.saturating_sub(SECTOR)];
+            disk.content.extend(tables.map(|at| (at, b"EFI PART".to_vec())));
             disk.partitions = vec![FakePartition {
                 number: 1,
                 kind: PartitionKind::Reserved,
@@ -396,6 +414,10 @@ impl VolumeHost for FakeHost {
         self.step("format_ntfs", &of.id.to_string(), |state| {
             if !state.disks.is_visible(&of.id) {
                 return Err(HostError::method("format_ntfs", &of.id, result::FAILED));
+            }
+            let holds = |disk: &&mut FakeDisk| disk.partitions.iter().any(|part| part.volume.as_ref() == Some(&of.id));
+            if let Some(disk) = state.disks.disks.values_mut().find(holds) {
+                disk.content.insert(RESERVED + MIB, b"NTFS".to_vec());
             }
             if let Some(volume) = state.disks.volumes.iter_mut().find(|volume| volume.id == of.id) {
                 (volume.is_formatted, volume.used) = (true, EMPTY_NTFS.min(volume.size));

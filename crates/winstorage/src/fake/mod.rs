@@ -3,6 +3,7 @@
 //! It stands in Windows' place, below all decisions: nothing here checks what a client may do. What it answers where Windows refuses
 //! are Windows' own codes, as far as they are documented; `[W]` runs hold it against a real machine.
 
+mod attachments;
 mod description;
 mod disks;
 mod faults;

@@ -118,6 +118,11 @@ pub trait DiskHost: Send + Sync {
     /// # Errors
     /// The device cannot be opened, or has no such property.
     fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
+    /// `length` bytes of the disk from `offset` on, both multiples of 4,096; fewer at its end.
+    ///
+    /// # Errors
+    /// The disk cannot be opened or read.
+    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
     /// One disk.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Paths, devices, drives and time.
 
+use std::os::windows::fs::FileExt;
 use std::time::Duration;
 
 use windows_sys::Win32::Storage::FileSystem::{
@@ -70,6 +71,29 @@ impl Native for Win32 {
     fn device_ids(&self, path: &str) -> Result<Vec<u8>, HostError> {
         let asked = open::device(path).and_then(|file| device::ids(&file));
         asked.map_err(|code| HostError::win32("IOCTL_STORAGE_QUERY_PROPERTY", path, code))
+    }
+
+    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
+        let device = format!(r"\\.\PhysicalDrive{disk}");
+        let failed = |step: &'static str| {
+            let object = device.clone();
+            move |error: std::io::Error| match error.raw_os_error().and_then(|code| u32::try_from(code).ok()) {
+                Some(code) => HostError::win32(step, object, code),
+                None => HostError::malformed(step, object, error.to_string()),
+            }
+        };
+        let file = std::fs::File::open(&device).map_err(failed("CreateFileW"))?;
+        let mut bytes = vec![0_u8; length];
+        let mut filled = 0;
+        while filled < length {
+            let at = offset.saturating_add(u64::try_from(filled).unwrap_or(u64::MAX));
+            match file.seek_read(&mut bytes[filled..], at).map_err(failed("ReadFile"))? {
+                0 => break,
+                more => filled += more,
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
     }
 
     fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError> {

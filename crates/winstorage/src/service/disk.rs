@@ -82,6 +82,21 @@ impl Storage {
         }
     }
 
+    /// As [`Self::disk_of_ebs_volume`], of the disks that there are now: nothing is waited for.
+    ///
+    /// # Errors
+    /// Several disks name the volume, or the host failed.
+    pub fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, StorageError> {
+        let places = self.list_disk_locations().unwrap_or_else(|error| {
+            warn!(%error, "disks do not tell their places");
+            BTreeMap::new()
+        });
+        match DiskSearch::new(volume, device).look(&self.list_disk_ids()?, &places)? {
+            Look::Found(disk) => Ok(Some(disk)),
+            Look::RescanAndWait(_) => Ok(None),
+        }
+    }
+
     /// Gives an empty disk a GPT with one basic-data partition. A disk that has a partition stays as it is.
     ///
     /// # Errors

@@ -52,7 +52,7 @@ impl Storage {
     ) -> Result<Ours, StorageError> {
         let row = self.host.volume(volume)?.ok_or_else(|| StorageError::VolumeNotFound(volume.clone()))?;
         let refuse = |reason| Err(refused(operation, format!("volume {volume}"), reason));
-        if letters == Letters::Refused && row.drive_letter.is_some() {
+        if letters == Letters::Refused && !self.policy.letters_are_nobodys && row.drive_letter.is_some() {
             return refuse("has a drive letter");
         }
         let partitions = self.host.partitions_of_volume(&row)?;
@@ -77,7 +77,8 @@ impl Storage {
     /// Refuses to take a disk offline that holds a volume with a drive letter.
     pub(super) fn no_drive_letters(&self, operation: &'static str, disk: DiskNumber) -> Result<(), StorageError> {
         let partitions = self.host.partitions(disk, None)?;
-        if partitions.iter().any(|partition| partition.drive_letter.is_some()) {
+        let has_letter = partitions.iter().any(|partition| partition.drive_letter.is_some());
+        if has_letter && !self.policy.letters_are_nobodys {
             return Err(refused(operation, format!("disk {disk}"), "holds a volume with a drive letter"));
         }
         Ok(())

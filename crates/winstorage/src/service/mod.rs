@@ -6,11 +6,13 @@
 //! All functions **block**, some for minutes (a format, a service that stops): call them from threads that may wait, see [`crate::host`].
 //! None can be cancelled. What has failed in the middle can be asked for again, and goes on from where it stood.
 
+mod contents;
 mod disk;
 mod exclusive;
 mod file;
 mod guard;
 mod iscsi;
+mod look;
 mod mount;
 mod remove;
 mod resize;
@@ -28,7 +30,10 @@ use crate::types::WinPath;
 
 pub use crate::host::result::{ACCESS_PATH_IN_USE, DEPENDENTS_RUNNING, STORAGE_BUSY};
 pub use crate::types::{DiskIds, DiskLocation};
+pub use contents::Contents;
 pub use iscsi::Login;
+pub use look::Found;
+pub use resize::TOLERANCE;
 pub use services::{ServiceInfo, ServiceStatus, StartType};
 pub use smb::SmbMapping;
 pub use volume::VolumeStats;
@@ -44,13 +49,22 @@ pub struct Policy {
     pub require_privacy: bool,
     /// `--allow-reformat`: FormatVolume destroys a file system that is there, as the reference does.
     pub allow_reformat: bool,
+    /// A drive letter makes no volume somebody else's. For a program that has proven whose each disk is before it changes it: Windows
+    /// gives letters by itself to volumes that it has not seen before. Disks that Windows starts from stay out of reach.
+    pub letters_are_nobodys: bool,
 }
 
 impl Policy {
     /// The strict one, below these directories.
     #[must_use]
     pub fn new(working_directories: Vec<WinPath>) -> Self {
-        Self { working_directories, validation: Validation::Strict, require_privacy: true, allow_reformat: false }
+        Self {
+            working_directories,
+            validation: Validation::Strict,
+            require_privacy: true,
+            allow_reformat: false,
+            letters_are_nobodys: false,
+        }
     }
 }
 

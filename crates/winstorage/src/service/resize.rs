@@ -11,7 +11,7 @@ use crate::host::Partition;
 use crate::{Storage, StorageError};
 
 /// What growth is not worth a resize, bytes: the reference's limit, which clients count on.
-const TOLERANCE: u64 = 100 * 1024 * 1024;
+pub const TOLERANCE: u64 = 100 * 1024 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 

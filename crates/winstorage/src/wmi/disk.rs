@@ -34,6 +34,10 @@ impl<W: Wmi, N: Native> DiskHost for WmiHost<W, N> {
         self.native.device_ids(device)
     }
 
+    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
+        self.native.read_disk(disk, offset, length)
+    }
+
     fn disk(&self, disk: DiskNumber) -> Result<Option<Disk>, HostError> {
         let object = format!("disk {disk}");
         let rows = self.query(Class::Disk, &vocabulary::disk(disk.0), &object)?;

@@ -93,6 +93,11 @@ pub trait Native: FsHost {
     /// # Errors
     /// As there.
     fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
+    /// See [`crate::host::DiskHost::read_disk`].
+    ///
+    /// # Errors
+    /// As there.
+    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
     /// See [`crate::host::VolumeHost::volume_of_drive`].
     ///
     /// # Errors

@@ -110,6 +110,10 @@ impl Native for FakeHost {
         DiskHost::device_ids(self, device)
     }
 
+    fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError> {
+        DiskHost::read_disk(self, disk, offset, length)
+    }
+
     fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError> {
         VolumeHost::volume_of_drive(self, letter)
     }

@@ -1,0 +1,61 @@
+//! Socket paths of Windows (`windows.md` N-1, N-2). Manifests write them in many ways: `unix:/csi/csi.sock`, `unix://C:\csi\csi.sock`,
+//! and with backslashes doubled, which YAML leaves as they are where nothing is quoted.
+
+use std::path::PathBuf;
+
+use super::{Endpoint, EndpointError, MAX_SOCKET_PATH};
+
+/// What stands behind `unix:`, with or without `//`: absolute, on a drive or on that of the process.
+pub(super) fn unix(text: &str, rest: &str) -> Result<Endpoint, EndpointError> {
+    let no_path = || EndpointError::NoPath(text.to_owned());
+    let address = rest.strip_prefix("//").unwrap_or(rest).replace('/', r"\");
+    let is_drive = |part: &str| part.len() == 2 && part.ends_with(':') && part.as_bytes()[0].is_ascii_alphabetic();
+    let mut parts: Vec<&str> = address.split('\\').filter(|part| !part.is_empty()).collect();
+    // `unix://csi/csi.sock` names the path of host and path together, as URLs go.
+    let drive = match parts.first() {
+        Some(first) if is_drive(first) => parts.remove(0),
+        _ => "",
+    };
+    let is_plain = |part: &&str| *part != "." && *part != ".." && !part.contains(':');
+    if parts.is_empty() || address.ends_with('\\') || !parts.iter().all(is_plain) {
+        return Err(no_path());
+    }
+    let path = PathBuf::from(format!(r"{drive}\{}", parts.join(r"\")));
+    let length = path.as_os_str().len();
+    if length > MAX_SOCKET_PATH { Err(EndpointError::TooLong { path, length }) } else { Ok(Endpoint::Unix(path)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(rest: &str) -> Result<String, EndpointError> {
+        unix(&format!("unix:{rest}"), rest).map(|endpoint| match endpoint {
+            Endpoint::Unix(path) => path.display().to_string(),
+            Endpoint::Tcp(address) => address.to_string(),
+        })
+    }
+
+    /// The socket's path is taken as manifests write it: with a drive or without, either separator, doubled or not.
+    ///
+    /// Rule: windows.md N-1, N-2
+    #[test]
+    fn the_path_of_a_socket_is_taken_as_manifests_write_it() {
+        let plugin = r"C:\var\lib\kubelet\plugins\ebs.csi.aws.com\csi.sock";
+        for (rest, path) in [
+            ("/csi/csi.sock", r"\csi\csi.sock"),
+            ("///csi/csi.sock", r"\csi\csi.sock"),
+            ("//csi/csi.sock", r"\csi\csi.sock"),
+            (r"//C:\csi\csi.sock", r"C:\csi\csi.sock"),
+            (r"//C:\\var\\lib\\kubelet\\plugins\\ebs.csi.aws.com\\csi.sock", plugin),
+            (r"//C:/var\lib//kubelet/plugins\ebs.csi.aws.com/csi.sock", plugin),
+        ] {
+            assert_eq!(read(rest).as_deref(), Ok(path), "{rest}");
+        }
+        for rest in ["", "//", "///", r"//C:\", r"//C:\csi\", r"//C:\csi\..\x", r"//C:\a:b", "//C:"] {
+            assert!(matches!(read(rest), Err(EndpointError::NoPath(_))), "{rest}");
+        }
+        let long = format!(r"//C:\{}", "x".repeat(MAX_SOCKET_PATH));
+        assert!(matches!(read(&long), Err(EndpointError::TooLong { .. })));
+    }
+}

@@ -1,0 +1,94 @@
+//! AF_UNIX on Windows (`windows.md` T-20): neither std nor tokio has it, and `socket2` has it blocking. A connected socket is a TCP stream
+//! to tokio: what reads and writes it does not ask for the family. `[W]`: Wine has no such sockets.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use socket2::{Domain, SockAddr, Socket, Type};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+
+use super::{BindError, io_error};
+use crate::server::Endpoint;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+/// Accepted connections that nobody has taken yet.
+const WAITING: usize = 16;
+
+/// Connections come from a thread that accepts them. It ends when it meets one that nobody takes any more.
+pub(in crate::server) type Listener = mpsc::Receiver<io::Result<std::net::TcpStream>>;
+
+/// The connections, as they come.
+pub(in crate::server) fn incoming(listener: Listener) -> impl Stream<Item = io::Result<TcpStream>> {
+    ReceiverStream::new(listener).map(|stream| TcpStream::from_std(stream?))
+}
+
+/// Our socket file; removed when dropped.
+#[derive(Debug)]
+pub(in crate::server) struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.0) {
+            tracing::warn!(path = %self.0.display(), %error, "the socket file could not be removed");
+        }
+    }
+}
+
+/// Takes the socket. The file gets the rights that its directory hands down: Windows has no mode (`windows.md` R-5).
+pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(Listener, SocketFile), BindError> {
+    let failed = |step| move |cause| io_error(endpoint, step, cause);
+    let directory = path.parent().unwrap_or(path);
+    if !directory.is_dir() {
+        return Err(BindError::NoDirectory { directory: directory.to_owned() });
+    }
+    let address = SockAddr::unix(path).map_err(failed("use the path as an address"))?;
+    remove_stale(endpoint, path, &address)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed("create a socket"))?;
+    socket.bind(&address).map_err(failed("bind"))?;
+    let file = SocketFile(path.to_owned());
+    socket.listen(BACKLOG).map_err(failed("listen"))?;
+    let (accepted, connections) = mpsc::channel(WAITING);
+    let accept = move || accept_all(&socket, &accepted);
+    thread::Builder::new().name("accept".to_owned()).spawn(accept).map_err(failed("start a thread"))?;
+    Ok((connections, file))
+}
+
+/// Removes what a former process left: no type tells a socket's file here, so whatever nobody answers on goes, but for a directory.
+fn remove_stale(endpoint: &Endpoint, path: &Path, address: &SockAddr) -> Result<(), BindError> {
+    let metadata = match std::fs::symlink_metadata(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+        metadata => metadata.map_err(|cause| io_error(endpoint, "look at the socket file", cause))?,
+    };
+    if metadata.is_dir() {
+        return Err(BindError::NotASocket { socket: path.to_owned() });
+    }
+    let connected = Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|socket| socket.connect(address));
+    if connected.is_ok() {
+        return Err(BindError::Live { socket: path.to_owned() });
+    }
+    tracing::info!(path = %path.display(), "removing the socket file of a former process");
+    std::fs::remove_file(path).map_err(|cause| io_error(endpoint, "remove the stale socket file", cause))
+}
+
+/// Errors of one client are told and passed; one of the socket itself ends it: it will not get better.
+fn accept_all(socket: &Socket, accepted: &mpsc::Sender<io::Result<std::net::TcpStream>>) {
+    loop {
+        let connection = socket.accept().and_then(|(connection, _)| non_blocking(connection));
+        let is_last = connection.as_ref().is_err_and(|error| {
+            !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
+        });
+        if accepted.blocking_send(connection).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn non_blocking(socket: Socket) -> io::Result<std::net::TcpStream> {
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}

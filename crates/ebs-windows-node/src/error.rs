@@ -1,0 +1,211 @@
+//! What the node RPCs can end with, and what each means to the caller.
+
+use ebs_driver::contract::VolumeOrigin;
+use ebs_driver::rpc::Rpc;
+use ebs_driver::status::{IntoStatus, Meaning};
+use ebs_types::{Bytes, Gib, VolumeId};
+use winstorage::StorageError;
+use winstorage::host::result;
+use winstorage::locate::SearchError;
+use winstorage::types::{DiskNumber, WinPath};
+
+use crate::request::RequestError;
+
+/// An RPC that failed: which, of what, where, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// Before anything was looked at.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// A step of the work.
+    #[error("{rpc} of volume {volume} at {path} failed")]
+    Work {
+        /// Which.
+        rpc: Rpc,
+        /// Of what.
+        volume: VolumeId,
+        /// The path that the request names.
+        path: WinPath,
+        /// Why.
+        #[source]
+        cause: Cause,
+    },
+}
+
+impl NodeError {
+    /// For `map_err` at the end of an RPC's work.
+    pub(crate) fn of(rpc: Rpc, volume: &VolumeId, path: &WinPath) -> impl FnOnce(Cause) -> Self {
+        let (volume, path) = (volume.clone(), path.clone());
+        move |cause| Self::Work { rpc, volume, path, cause }
+    }
+}
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The machine's storage.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// A rule.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Nobody waits for the result any more, so nothing further was started.
+    #[error("the client no longer waits, so the driver stopped before {before}")]
+    Abandoned {
+        /// The step that was not started.
+        before: &'static str,
+    },
+}
+
+/// A rule that forbids what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The number of the volume's disk is another disk's by now.
+    #[error("the volume was disk {was}, and now {}", .now.map_or_else(|| "it is none".to_owned(), |now| format!("it is disk {now}")))]
+    DiskChanged {
+        /// When it was found.
+        was: DiskNumber,
+        /// Just now.
+        now: Option<DiskNumber>,
+    },
+    /// A disk smaller than EC2 promised.
+    #[error("the disk has {found}, less than the {promised} of the volume")]
+    TooSmall {
+        /// As Windows says.
+        found: Bytes,
+        /// As EC2 says.
+        promised: Gib,
+    },
+    /// A disk smaller than it was to grow to.
+    #[error("Windows shows {found} of the disk, and the volume is to have {required}")]
+    NotGrown {
+        /// As Windows says.
+        found: Bytes,
+        /// As the request says.
+        required: Bytes,
+    },
+    /// Something that is not blank and cannot be mounted.
+    #[error("the disk is not blank, it holds {contents}: the driver does not format it")]
+    NotBlank {
+        /// In words.
+        contents: String,
+    },
+    /// Blank, but it was to hold the data of a snapshot or of another volume.
+    #[error("the disk is blank, although the volume was made from a {origin}: the driver does not format it")]
+    BlankRestore {
+        /// `snapshot` or `clone`.
+        origin: VolumeOrigin,
+    },
+    /// Windows has not made the volume of a partition known.
+    #[error("disk {disk} has a partition, and Windows does not show its volume yet")]
+    VolumeNotShown {
+        /// The disk.
+        disk: DiskNumber,
+    },
+    /// Another volume is mounted there.
+    #[error("another volume is already mounted at the path: {found}")]
+    OtherMount {
+        /// In words.
+        found: String,
+    },
+    /// A thing at the path that we did not make.
+    #[error("the path is taken: it is {found}")]
+    InTheWay {
+        /// In words.
+        found: String,
+    },
+    /// The volume is not staged where the request says.
+    #[error("the volume is not mounted at the staging path {staging}: {found}")]
+    NotStaged {
+        /// The path.
+        staging: WinPath,
+        /// What is there.
+        found: String,
+    },
+    /// The path shows nothing of the volume.
+    #[error("the path does not show this volume: it is {found}")]
+    NotPublished {
+        /// What is there.
+        found: String,
+    },
+}
+
+impl IntoStatus for NodeError {
+    fn meaning(&self) -> Meaning {
+        match self {
+            Self::Request(error) => error.meaning(),
+            Self::Work { cause: Cause::Storage(error), .. } => of_storage(error),
+            Self::Work { cause: Cause::Refused(refused), .. } => of_refused(refused),
+            Self::Work { cause: Cause::Abandoned { .. }, .. } => Meaning::InProgress,
+        }
+    }
+
+    fn next_step(&self) -> Option<String> {
+        match self {
+            Self::Request(_) => None,
+            Self::Work { cause, .. } => next_step(cause).map(str::to_owned),
+        }
+    }
+}
+
+fn of_storage(error: &StorageError) -> Meaning {
+    match error {
+        refused if refused.is_refused_argument() => Meaning::InvalidArgument,
+        StorageError::Search(SearchError::NotFound { .. }) => Meaning::NotFound,
+        StorageError::Search(SearchError::Ambiguous { .. })
+        | StorageError::Way(_)
+        | StorageError::InUse(_)
+        | StorageError::NoDisk(_)
+        | StorageError::Spanned { .. }
+        | StorageError::SystemStorage { .. }
+        | StorageError::AlreadyFormatted(_)
+        | StorageError::NotMounted { .. }
+        | StorageError::Missing { .. }
+        | StorageError::MountedElsewhere { .. } => Meaning::FailedPrecondition,
+        // Disks and volumes come and go while they are looked at.
+        StorageError::DiskNotFound(_) | StorageError::VolumeNotFound(_) | StorageError::NoPartition(_) => {
+            Meaning::Unavailable
+        }
+        StorageError::Host(error) if error.is_method(result::STORAGE_BUSY) => Meaning::Unavailable,
+        _ => Meaning::Internal,
+    }
+}
+
+fn of_refused(refused: &Refused) -> Meaning {
+    match refused {
+        Refused::NotPublished { .. } => Meaning::NotFound,
+        Refused::VolumeNotShown { .. } | Refused::DiskChanged { .. } | Refused::NotGrown { .. } => Meaning::Unavailable,
+        Refused::TooSmall { .. }
+        | Refused::NotBlank { .. }
+        | Refused::BlankRestore { .. }
+        | Refused::OtherMount { .. }
+        | Refused::InTheWay { .. }
+        | Refused::NotStaged { .. } => Meaning::FailedPrecondition,
+    }
+}
+
+/// What to do next, where we know it (`decisions.md` D-44).
+fn next_step(cause: &Cause) -> Option<&'static str> {
+    Some(match cause {
+        Cause::Storage(StorageError::Search(SearchError::NotFound { .. })) => {
+            "check that EC2 lists the volume as attached to this instance, then call again"
+        }
+        Cause::Abandoned { .. } => "call again with the same request",
+        Cause::Storage(_) => return None,
+        Cause::Refused(refused) => match refused {
+            Refused::DiskChanged { .. } | Refused::VolumeNotShown { .. } | Refused::NotGrown { .. } => "call again",
+            Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
+            Refused::NotBlank { .. } => {
+                "this may be data, of Linux for one: take a snapshot of the volume before anything else; if nothing was ever in it, delete the \
+                 claim, or wipe the whole disk on purpose"
+            }
+            Refused::BlankRestore { .. } => {
+                "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
+            }
+            Refused::OtherMount { .. } => "unmount it, then call again",
+            Refused::InTheWay { .. } => "remove it or choose another path",
+            Refused::NotStaged { .. } => "stage the volume there first",
+            Refused::NotPublished { .. } => return None,
+        },
+    })
+}

@@ -1,0 +1,174 @@
+//! The CSI node service of Windows: stage, publish, grow and look at volumes through [`winstorage`].
+//!
+//! It is layered as the node service of Linux is. A request becomes a typed plan (`request`); mutations run as operations that outlive
+//! the request (`decisions.md` D-10), under the same keys. What differs are the steps below: disks are told by the serial numbers that
+//! they have, file systems are NTFS, a staged volume is a mount point, and a published one a link to it. Every step of a flow can be
+//! found half done by the next call, of a process that knows nothing of the one before.
+//!
+//! Nothing here is only for Windows: which machine [`winstorage::Storage`] stands on is for whoever makes it.
+#![warn(missing_docs)]
+
+mod disks;
+mod error;
+mod expand;
+mod mutations;
+mod publish;
+mod request;
+mod stage;
+mod stats;
+mod unstage;
+
+use std::sync::Arc;
+
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node;
+use csi_proto::csi::node_service_capability::{self, Type, rpc};
+use ebs_driver::node_info;
+use ebs_driver::operation::Operations;
+use ebs_driver::request_log::receive;
+use ebs_driver::rpc::Rpc;
+use ebs_driver::status::{answer, unimplemented_rpc};
+use ebs_metadata::{LimitFlags, Machine};
+use ebs_types::DriverName;
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status};
+use winstorage::Storage;
+
+pub use error::{Cause, NodeError, Refused};
+pub use request::RequestError;
+
+use disks::Disks;
+
+/// How Kubernetes calls the system.
+const OS: &str = "windows";
+
+/// Operations that may block a thread of their own at the same time. Each thread that has asked WMI keeps connections of its own.
+const PLACES: usize = 16;
+
+/// What the node service is told once, at start.
+#[derive(Debug, Clone)]
+pub struct NodeOptions {
+    /// The driver's name: topology keys and publish-context keys derive from it.
+    pub driver: DriverName,
+    /// What this machine is; asked again each time the orchestrator asks.
+    pub machine: Arc<Machine>,
+    /// `--volume-attach-limit` and `--reserved-volume-attachments`.
+    pub limits: LimitFlags,
+}
+
+/// The CSI node service of Windows. Clones share everything.
+#[derive(Clone)]
+pub struct WindowsNode {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: NodeOptions,
+    disks: Arc<Disks>,
+    operations: Operations,
+    places: Semaphore,
+}
+
+impl WindowsNode {
+    /// A service over this machine's storage, whose policy should say [`winstorage::Policy::letters_are_nobodys`].
+    pub fn new(options: NodeOptions, storage: Arc<Storage>, operations: Operations) -> Self {
+        let xen = ebs_types::is_xen(&options.machine.metadata().instance_type);
+        let disks = Arc::new(Disks { storage, xen });
+        Self { inner: Arc::new(Inner { options, disks, operations, places: Semaphore::new(PLACES) }) }
+    }
+}
+
+impl Inner {
+    /// Does what blocks on a thread that may wait. A panic there is one here.
+    ///
+    /// Cancellation: the work goes on to its end.
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Disks) -> T + Send + 'static) -> T {
+        // Nobody closes it.
+        let _place = self.places.acquire().await;
+        let (disks, span) = (Arc::clone(&self.disks), tracing::Span::current());
+        let done = tokio::task::spawn_blocking(move || span.in_scope(|| work(&disks))).await;
+        done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+}
+
+#[tonic::async_trait]
+impl Node for WindowsNode {
+    async fn node_stage_volume(
+        &self,
+        request: Request<csi::NodeStageVolumeRequest>,
+    ) -> Result<Response<csi::NodeStageVolumeResponse>, Status> {
+        answer(mutations::stage(&self.inner, receive(request)).await)
+    }
+
+    async fn node_unstage_volume(
+        &self,
+        request: Request<csi::NodeUnstageVolumeRequest>,
+    ) -> Result<Response<csi::NodeUnstageVolumeResponse>, Status> {
+        answer(mutations::unstage(&self.inner, receive(request)).await)
+    }
+
+    async fn node_publish_volume(
+        &self,
+        request: Request<csi::NodePublishVolumeRequest>,
+    ) -> Result<Response<csi::NodePublishVolumeResponse>, Status> {
+        answer(mutations::publish(&self.inner, receive(request)).await)
+    }
+
+    async fn node_unpublish_volume(
+        &self,
+        request: Request<csi::NodeUnpublishVolumeRequest>,
+    ) -> Result<Response<csi::NodeUnpublishVolumeResponse>, Status> {
+        answer(mutations::unpublish(&self.inner, receive(request)).await)
+    }
+
+    async fn node_expand_volume(
+        &self,
+        request: Request<csi::NodeExpandVolumeRequest>,
+    ) -> Result<Response<csi::NodeExpandVolumeResponse>, Status> {
+        answer(mutations::expand(&self.inner, receive(request)).await)
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        request: Request<csi::NodeGetVolumeStatsRequest>,
+    ) -> Result<Response<csi::NodeGetVolumeStatsResponse>, Status> {
+        answer(stats::run(&self.inner, receive(request)).await)
+    }
+
+    async fn node_get_volume_health(
+        &self,
+        _request: Request<csi::NodeGetVolumeHealthRequest>,
+    ) -> Result<Response<csi::NodeGetVolumeHealthResponse>, Status> {
+        Err(unimplemented_rpc(Rpc::NodeGetVolumeHealth))
+    }
+
+    async fn node_get_storage_health(
+        &self,
+        _request: Request<csi::NodeGetStorageHealthRequest>,
+    ) -> Result<Response<csi::NodeGetStorageHealthResponse>, Status> {
+        Err(unimplemented_rpc(Rpc::NodeGetStorageHealth))
+    }
+
+    async fn node_get_capabilities(
+        &self,
+        _request: Request<csi::NodeGetCapabilitiesRequest>,
+    ) -> Result<Response<csi::NodeGetCapabilitiesResponse>, Status> {
+        use rpc::Type::{ExpandVolume, GetVolumeStats, StageUnstageVolume};
+        let capabilities = [StageUnstageVolume, ExpandVolume, GetVolumeStats].map(|rpc| csi::NodeServiceCapability {
+            r#type: Some(Type::Rpc(node_service_capability::Rpc { r#type: rpc.into() })),
+        });
+        Ok(Response::new(csi::NodeGetCapabilitiesResponse { capabilities: capabilities.into() }))
+    }
+
+    async fn node_get_info(
+        &self,
+        request: Request<csi::NodeGetInfoRequest>,
+    ) -> Result<Response<csi::NodeGetInfoResponse>, Status> {
+        receive(request);
+        let (metadata, options) = (self.inner.options.machine.refreshed().await, &self.inner.options);
+        Ok(Response::new(node_info::answer(&metadata, &options.driver, &options.limits, 0, OS)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! NodePublishVolume and NodeUnpublishVolume (`windows.md` N-14): a link at the target that leads to the staging path. A pod that runs
+//! keeps its link: it is never taken down to be made anew.
+
+use ebs_types::Waiters;
+use winstorage::service::Found;
+use winstorage::{StorageError, WayError};
+
+use crate::disks::{Disks, Owner, free};
+use crate::error::{Cause, Refused};
+use crate::request::{At, Publish};
+use crate::stage::still_wanted;
+
+pub(crate) fn run(disks: &Disks, plan: &Publish, waiters: &Waiters) -> Result<(), Cause> {
+    staged(disks, plan)?;
+    let storage = &disks.storage;
+    let (staging, target) = (plan.staging.to_string(), plan.target.to_string());
+    match storage.look(&target)? {
+        Found::Link { target: leads_to } => {
+            match storage.create_symlink(&staging, &target) {
+                Err(StorageError::Way(WayError::Exists { .. })) => {}
+                same => return Ok(same?),
+            }
+            still_wanted(waiters, "replacing the link")?;
+            tracing::info!(volume = %plan.volume, path = target, leads_to, "the link led elsewhere and is replaced");
+            storage.rmdir(&target, false)?;
+        }
+        found => {
+            free(&found)?;
+            still_wanted(waiters, "linking")?;
+            if found != Found::Missing {
+                storage.rmdir(&target, false)?;
+            }
+        }
+    }
+    Ok(storage.create_symlink(&staging, &target)?)
+}
+
+/// The volume, and no other, is mounted at the staging path.
+fn staged(disks: &Disks, plan: &Publish) -> Result<(), Cause> {
+    let refuse = |found: String| Err(Refused::NotStaged { staging: plan.staging.clone(), found }.into());
+    match disks.storage.look(&plan.staging.to_string())? {
+        Found::MountPoint(guid) => match disks.owner(&guid, &plan.volume, plan.device.as_deref())? {
+            Owner::Volume(_) => Ok(()),
+            Owner::Vanished => refuse(format!("the disk of {guid} is not there")),
+            Owner::Other(disk) => refuse(format!("disk {disk} is mounted there, which is not this volume")),
+        },
+        found => refuse(found.to_string()),
+    }
+}
+
+/// Takes the link away. What it leads to stays as it is.
+pub(crate) fn unpublish(disks: &Disks, plan: &At) -> Result<(), Cause> {
+    let path = plan.path.to_string();
+    match disks.storage.look(&path)? {
+        Found::Missing => Ok(()),
+        Found::Link { .. } | Found::Directory { empty: true } => match disks.storage.rmdir(&path, false) {
+            // Somebody else was quicker.
+            Err(StorageError::Missing { .. }) => Ok(()),
+            removed => Ok(removed?),
+        },
+        found => Err(Refused::InTheWay { found: found.to_string() }.into()),
+    }
+}

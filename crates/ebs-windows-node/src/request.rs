@@ -1,0 +1,236 @@
+//! Requests as typed plans. Each `parse` does all validation in the order of `node.md`'s table; below it no string map is seen.
+//! Secrets are never read.
+
+use csi_proto::csi;
+use csi_proto::csi::volume_capability::AccessType;
+use ebs_driver::capability::{Access, Capability, CapabilityError};
+use ebs_driver::contract::{ContextError, FormatKey, PublishContext, VolumeContext};
+use ebs_driver::status::{IntoStatus, Meaning};
+use ebs_types::{DriverName, IdError, VolumeId};
+use winstorage::types::WinPath;
+
+/// A request that is refused before anything is looked at.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// A field that must be there.
+    #[error("the request has no {field}")]
+    Missing {
+        /// Its name.
+        field: &'static str,
+    },
+    /// An id that names nothing in EC2, or a node-local handle, of which there are none on Windows.
+    #[error("the volume does not exist")]
+    NoSuchVolume(#[source] IdError),
+    /// A path that is none.
+    #[error("{field} is {path:?}, which is no absolute path")]
+    Path {
+        /// The field.
+        field: &'static str,
+        /// As it came.
+        path: String,
+    },
+    /// A path of a volume that is looked up, not made.
+    #[error("the volume is not at {path:?}, which is no absolute path")]
+    NoSuchPath {
+        /// As it came.
+        path: String,
+    },
+    /// What EBS cannot give.
+    #[error(transparent)]
+    Capability(#[from] CapabilityError),
+    /// Neither block nor mount.
+    #[error("volume_capability has no mount: set it")]
+    AccessTypeUnset,
+    /// A raw device.
+    #[error("raw block volumes are not supported on Windows: use volumeMode Filesystem")]
+    Block,
+    /// Another file system.
+    #[error("the file system {0:?} is not supported on Windows: ask for ntfs, or for none")]
+    FileSystem(String),
+    /// What mkfs would be told on Linux.
+    #[error("the volume context has {0}, which is for file systems of Linux: volumes are formatted as NTFS here")]
+    FormatOption(FormatKey),
+    /// What the controller, or a person, has written for the node.
+    #[error(transparent)]
+    Context(#[from] ContextError),
+}
+
+impl IntoStatus for RequestError {
+    fn meaning(&self) -> Meaning {
+        match self {
+            Self::NoSuchVolume(_) | Self::NoSuchPath { .. } => Meaning::NotFound,
+            Self::Missing { .. }
+            | Self::Path { .. }
+            | Self::Capability(_)
+            | Self::AccessTypeUnset
+            | Self::Block
+            | Self::FileSystem(_)
+            | Self::FormatOption(_)
+            | Self::Context(_) => Meaning::InvalidArgument,
+        }
+    }
+}
+
+/// NodeStageVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stage {
+    pub(crate) volume: VolumeId,
+    pub(crate) staging: WinPath,
+    pub(crate) may_format_restored: bool,
+    pub(crate) attachment: PublishContext,
+}
+
+impl Stage {
+    pub(crate) fn parse(request: &csi::NodeStageVolumeRequest, driver: &DriverName) -> Result<Self, RequestError> {
+        require(&request.volume_id, "volume_id")?;
+        require(&request.staging_target_path, "staging_target_path")?;
+        let fs_type = mounted(request.volume_capability.as_ref())?;
+        let volume = volume(&request.volume_id)?;
+        let staging = path(&request.staging_target_path, "staging_target_path")?;
+        file_system(&fs_type, &volume)?;
+        let options = FormatKey::ALL.into_iter().find(|key| request.volume_context.contains_key(key.as_str()));
+        if let Some(option) = options {
+            return Err(RequestError::FormatOption(option));
+        }
+        let may_format_restored = VolumeContext::formats_blank_restores(&request.volume_context);
+        let attachment = PublishContext::parse(&request.publish_context, driver)?;
+        warn_of_flags(request.volume_capability.as_ref(), &volume, false);
+        Ok(Self { volume, staging, may_format_restored, attachment })
+    }
+}
+
+/// NodePublishVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Publish {
+    pub(crate) volume: VolumeId,
+    pub(crate) staging: WinPath,
+    pub(crate) target: WinPath,
+    pub(crate) device: Option<String>,
+}
+
+impl Publish {
+    pub(crate) fn parse(request: &csi::NodePublishVolumeRequest) -> Result<Self, RequestError> {
+        require(&request.volume_id, "volume_id")?;
+        require(&request.staging_target_path, "staging_target_path")?;
+        require(&request.target_path, "target_path")?;
+        let fs_type = mounted(request.volume_capability.as_ref())?;
+        let volume = volume(&request.volume_id)?;
+        let staging = path(&request.staging_target_path, "staging_target_path")?;
+        let target = path(&request.target_path, "target_path")?;
+        file_system(&fs_type, &volume)?;
+        warn_of_flags(request.volume_capability.as_ref(), &volume, request.readonly);
+        let device = PublishContext::device(&request.publish_context).flatten();
+        Ok(Self { volume, staging, target, device: device.map(|device| device.display().to_string()) })
+    }
+}
+
+/// The path of NodeUnstageVolume, NodeUnpublishVolume, NodeExpandVolume or NodeGetVolumeStats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) volume: VolumeId,
+    pub(crate) path: WinPath,
+}
+
+impl At {
+    pub(crate) fn unstage(request: &csi::NodeUnstageVolumeRequest) -> Result<Self, RequestError> {
+        Self::to_remove(&request.volume_id, &request.staging_target_path, "staging_target_path")
+    }
+
+    pub(crate) fn unpublish(request: &csi::NodeUnpublishVolumeRequest) -> Result<Self, RequestError> {
+        Self::to_remove(&request.volume_id, &request.target_path, "target_path")
+    }
+
+    pub(crate) fn stats(request: &csi::NodeGetVolumeStatsRequest) -> Result<Self, RequestError> {
+        Self::to_find(&request.volume_id, &request.volume_path)
+    }
+
+    fn to_remove(id: &str, text: &str, field: &'static str) -> Result<Self, RequestError> {
+        require(id, "volume_id")?;
+        require(text, field)?;
+        Ok(Self { volume: volume(id)?, path: path(text, field)? })
+    }
+
+    fn to_find(id: &str, text: &str) -> Result<Self, RequestError> {
+        require(id, "volume_id")?;
+        require(text, "volume_path")?;
+        let volume = volume(id)?;
+        let path = WinPath::normalise(text).ok_or_else(|| RequestError::NoSuchPath { path: text.to_owned() })?;
+        Ok(Self { volume, path })
+    }
+}
+
+/// NodeExpandVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expand {
+    pub(crate) at: At,
+    /// How large the volume is to be at least, in bytes; 0: not said.
+    pub(crate) required: u64,
+}
+
+impl Expand {
+    /// `None`: a raw block volume, of which there is nothing to grow.
+    pub(crate) fn parse(request: &csi::NodeExpandVolumeRequest) -> Result<Option<Self>, RequestError> {
+        let at = At::to_find(&request.volume_id, &request.volume_path)?;
+        let capability = request.volume_capability.as_ref().map(Capability::try_from).transpose()?;
+        if capability.is_some_and(|capability| capability.access == Access::Block) {
+            return Ok(None);
+        }
+        let required = request.capacity_range.as_ref().map_or(0, |range| range.required_bytes);
+        Ok(Some(Self { at, required: u64::try_from(required).unwrap_or(0) }))
+    }
+}
+
+/// The file system that a mount capability asks for.
+fn mounted(wire: Option<&csi::VolumeCapability>) -> Result<String, RequestError> {
+    let wire = wire.ok_or(CapabilityError::Missing)?;
+    match Capability::try_from(wire)?.access {
+        Access::Mount { fs_type } => Ok(fs_type),
+        Access::Block => Err(RequestError::Block),
+        Access::Unset => Err(RequestError::AccessTypeUnset),
+    }
+}
+
+/// Classes without a file system are sent with the default of Linux by many: those ask for nothing that NTFS is not.
+fn file_system(asked: &str, volume: &VolumeId) -> Result<(), RequestError> {
+    match asked.to_ascii_lowercase().as_str() {
+        "" | "ntfs" => Ok(()),
+        "ext2" | "ext3" | "ext4" => {
+            tracing::warn!(%volume, asked, "file systems of Linux are not made on Windows: the volume is NTFS");
+            Ok(())
+        }
+        _ => Err(RequestError::FileSystem(asked.to_owned())),
+    }
+}
+
+/// The kubelet makes a container's mount read-only itself; nothing else of such flags has a meaning for NTFS behind a link.
+fn warn_of_flags(wire: Option<&csi::VolumeCapability>, volume: &VolumeId, read_only: bool) {
+    let flags = match wire.and_then(|wire| wire.access_type.as_ref()) {
+        Some(AccessType::Mount(mount)) => mount.mount_flags.join(","),
+        _ => String::new(),
+    };
+    if !flags.is_empty() || read_only {
+        tracing::warn!(%volume, flags, read_only, "mount flags and read-only have no effect on Windows");
+    }
+}
+
+fn require(value: &str, field: &'static str) -> Result<(), RequestError> {
+    if value.is_empty() { Err(RequestError::Missing { field }) } else { Ok(()) }
+}
+
+fn volume(text: &str) -> Result<VolumeId, RequestError> {
+    VolumeId::from_handle(text).map_err(RequestError::NoSuchVolume)
+}
+
+fn path(text: &str, field: &'static str) -> Result<WinPath, RequestError> {
+    WinPath::normalise(text).ok_or_else(|| RequestError::Path { field, path: text.to_owned() })
+}
+
+/// The name of a device in EC2, where the publish context has one.
+pub(crate) fn device(attachment: &PublishContext) -> Option<String> {
+    attachment.device.as_ref().map(|device| device.display().to_string())
+}
+
+/// For logs and keys: paths of Windows that differ in case only are one.
+pub(crate) fn key_of(path: &WinPath) -> std::path::PathBuf {
+    path.to_string().to_lowercase().into()
+}

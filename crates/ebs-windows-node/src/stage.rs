@@ -1,0 +1,161 @@
+//! NodeStageVolume (`windows.md` 2.3): find the disk, bring it online, see what it holds, format it only when that is proven right, mount
+//! it, grow what is smaller than its disk. Every step may be found done by a former call.
+
+use std::time::Duration;
+
+use ebs_types::{Bytes, Waiters};
+use winstorage::service::{Contents, Found, TOLERANCE};
+use winstorage::types::{DiskNumber, VolumeGuid};
+
+use crate::disks::{Disks, Owner, free};
+use crate::error::{Cause, Refused};
+use crate::request::{Stage, device};
+
+/// From a raw disk to a file system: a partition, its volume, its format, with looks between them; more would be no progress.
+const LOOKS: usize = 5;
+/// While another service of Windows holds a volume, its growth is tried again for so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Stages a volume.
+pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
+    let storage = &disks.storage;
+    let device = device(&plan.attachment);
+    match storage.look(&plan.staging.to_string())? {
+        Found::MountPoint(there) => {
+            if let Owner::Other(disk) = disks.owner(&there, &plan.volume, device.as_deref())? {
+                return Err(Refused::OtherMount { found: format!("{there} of disk {disk}") }.into());
+            }
+        }
+        found => free(&found)?,
+    }
+    let disk = disks.disk_of(&plan.volume, device.as_deref())?;
+    large_enough(disks, plan, disk)?;
+    let was_online = storage.disk_state(disk)?;
+    if !was_online {
+        still_wanted(waiters, "bringing the disk online")?;
+        // Before anything else: a disk that is offline can be neither partitioned nor read for what it is.
+        storage.set_disk_state(disk, true)?;
+    }
+    match mounted(disks, plan, disk, waiters) {
+        Ok(volume) => grow(disks, disk, &volume, waiters).map(drop),
+        Err(error) => {
+            if !was_online {
+                put_back(disks, plan, disk);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Stops before a change when nobody waits for it any more (`decisions.md` D-10).
+pub(crate) fn still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
+    if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
+}
+
+/// A disk smaller than what EC2 promised is not the whole volume; a larger one is normal after an expansion.
+fn large_enough(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<(), Cause> {
+    let Some(promised) = plan.attachment.size else { return Ok(()) };
+    let found = Bytes(disks.storage.disk_size(disk)?);
+    if found < promised.bytes() { Err(Refused::TooSmall { found, promised }.into()) } else { Ok(()) }
+}
+
+/// The volume, mounted at the staging path.
+fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
+    let (storage, path) = (&disks.storage, plan.staging.to_string());
+    let volume = with_file_system(disks, plan, disk, waiters)?;
+    match storage.look(&path)? {
+        Found::MountPoint(there) if there == volume => return Ok(volume),
+        Found::MountPoint(there) => match disks.owner(&there, &plan.volume, device(&plan.attachment).as_deref())? {
+            // Its disk was detached, or is offline: a mount point that leads nowhere.
+            Owner::Vanished => {
+                still_wanted(waiters, "removing a mount point that leads nowhere")?;
+                tracing::warn!(volume = %plan.volume, path, mounted = %there, "the volume that was mounted there is gone");
+                storage.rmdir(&path, false)?;
+            }
+            Owner::Volume(disk) | Owner::Other(disk) => {
+                return Err(Refused::OtherMount { found: format!("{there} of disk {disk}") }.into());
+            }
+        },
+        found => free(&found)?,
+    }
+    still_wanted(waiters, "mounting")?;
+    disks.still(disk, &plan.volume, device(&plan.attachment).as_deref())?;
+    storage.mkdir(&path)?;
+    storage.mount_volume(&volume.to_string(), &path)?;
+    tracing::debug!(volume = %plan.volume, %disk, path, "staged");
+    Ok(volume)
+}
+
+/// The volume of Windows to mount, after a format where one is needed and right.
+fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
+    let storage = &disks.storage;
+    for _ in 0..LOOKS {
+        match storage.disk_contents(disk, plan.volume.as_str())? {
+            Contents::FileSystem(volume) => return Ok(volume),
+            Contents::Blank => {
+                may_write(disks, plan, disk, waiters)?;
+                storage.partition_disk(disk)?;
+            }
+            // Nothing is written: what a former call has made goes online.
+            Contents::Offline => {
+                still_wanted(waiters, "bringing a partition online")?;
+                disks.still(disk, &plan.volume, device(&plan.attachment).as_deref())?;
+                storage.partition_disk(disk)?;
+            }
+            Contents::BlankVolume(volume) => {
+                may_write(disks, plan, disk, waiters)?;
+                tracing::info!(volume = %plan.volume, %disk, "formatting as NTFS: the disk is proven blank");
+                storage.format_volume(&volume.to_string())?;
+            }
+            Contents::Coming => return Err(Refused::VolumeNotShown { disk }.into()),
+            Contents::Foreign(contents) => return Err(Refused::NotBlank { contents }.into()),
+        }
+    }
+    Err(Refused::VolumeNotShown { disk }.into())
+}
+
+/// A blank disk may be written to when nothing was to be on it, and it is the volume's still.
+fn may_write(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<(), Cause> {
+    if let Some(origin) = plan.attachment.restored_from().filter(|_| !plan.may_format_restored) {
+        return Err(Refused::BlankRestore { origin: origin.clone() }.into());
+    }
+    still_wanted(waiters, "formatting")?;
+    disks.still(disk, &plan.volume, device(&plan.attachment).as_deref())
+}
+
+/// A disk that this call has brought online, and of which nothing is mounted, goes offline again: it may be detached next.
+fn put_back(disks: &Disks, plan: &Stage, disk: DiskNumber) {
+    let offline = || {
+        let is_mounted = disks.shown_at(&plan.staging.to_string())?.is_some();
+        if !is_mounted && disks.present(&plan.volume, device(&plan.attachment).as_deref())? == Some(disk) {
+            disks.storage.set_disk_state(disk, false)?;
+        }
+        Ok::<(), Cause>(())
+    };
+    if let Err(error) = offline() {
+        tracing::warn!(volume = %plan.volume, %disk, error = ebs_driver::status::chain(&error), "the disk stays online after a failure");
+    }
+}
+
+/// Grows the file system to its disk where more than Windows' own tables is left over. Bytes of the volume afterwards, as far as they can
+/// be used, or `None` where there was nothing to grow.
+pub(crate) fn grow(
+    disks: &Disks,
+    disk: DiskNumber,
+    volume: &VolumeGuid,
+    waiters: &Waiters,
+) -> Result<Option<u64>, Cause> {
+    let storage = &disks.storage;
+    if let Err(error) = storage.rescan() {
+        tracing::warn!(%disk, %error, "the rescan before a growth failed");
+    }
+    let (size, text) = (storage.disk_size(disk)?, volume.to_string());
+    let used = storage.volume_stats(&text)?.total;
+    if size <= used.saturating_add(TOLERANCE) {
+        return Ok(None);
+    }
+    still_wanted(waiters, "growing")?;
+    let grown = storage.resize_volume(&text, 0, PATIENCE)?;
+    tracing::info!(%disk, from = used, to = grown, "file system grown");
+    Ok(Some(grown))
+}

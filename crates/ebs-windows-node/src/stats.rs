@@ -1,0 +1,37 @@
+//! NodeGetVolumeStats (`windows.md` 2.3): bytes, as Windows tells them at the path; NTFS has no inodes to run out of.
+
+use std::sync::Arc;
+
+use csi_proto::csi::volume_usage::Unit;
+use csi_proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
+use ebs_driver::rpc::Rpc;
+use ebs_types::Bytes;
+
+use crate::Inner;
+use crate::disks::Disks;
+use crate::error::{Cause, NodeError};
+use crate::request::At;
+
+/// How full the volume at a path is. A path that does not show the volume is not found (`node.md` N-20).
+pub(crate) async fn run(
+    node: &Arc<Inner>,
+    request: NodeGetVolumeStatsRequest,
+) -> Result<NodeGetVolumeStatsResponse, NodeError> {
+    let plan = At::stats(&request)?;
+    let ended = node.blocking(move |disks| {
+        look(disks, &plan).map_err(NodeError::of(Rpc::NodeGetVolumeStats, &plan.volume, &plan.path))
+    });
+    Ok(NodeGetVolumeStatsResponse { usage: vec![ended.await?] })
+}
+
+fn look(disks: &Disks, plan: &At) -> Result<VolumeUsage, Cause> {
+    let path = plan.path.to_string();
+    disks.published(&path, &plan.volume)?;
+    let space = disks.storage.space(&path)?;
+    Ok(VolumeUsage {
+        available: Bytes(space.available).to_wire(),
+        total: Bytes(space.total).to_wire(),
+        used: Bytes(space.total.saturating_sub(space.free)).to_wire(),
+        unit: Unit::Bytes.into(),
+    })
+}

@@ -1,0 +1,133 @@
+//! The process dies after any call to the machine; another process gets the same request.
+
+use std::collections::BTreeMap;
+
+use winstorage::fake::Effect;
+
+use super::*;
+
+/// Of the reads that prove a disk blank, which change nothing, only the first and some on the way are tried.
+const READS: [usize; 3] = [0, 1, 700];
+
+/// The RPCs of a volume's life, in order.
+const LIFE: [&str; 5] = ["stage", "publish", "expand", "unpublish", "unstage"];
+
+async fn perform(world: &World, rpc: &str) -> Result<(), Status> {
+    match rpc {
+        "stage" => world.stage().await,
+        "publish" => world.publish().await,
+        "expand" => world.expand(20 * GIB).await.map(drop),
+        "unpublish" => world.unpublish().await,
+        _ => world.unstage().await,
+    }
+}
+
+/// Brings the world to where `rpc` comes next.
+async fn before(rpc: &str) -> World {
+    let world = World::new();
+    for earlier in LIFE.iter().take_while(|earlier| **earlier != rpc) {
+        if *earlier == "expand" {
+            world.host.set_disk_size(1, 20 * GIB);
+        }
+        perform(&world, earlier).await.unwrap();
+    }
+    if rpc == "expand" {
+        world.host.set_disk_size(1, 20 * GIB);
+    }
+    world.host.clear_log();
+    world
+}
+
+/// What must be there after `rpc`, however often it was tried.
+fn check(world: &World, rpc: &str, at: &str) {
+    let is_last = rpc == "unstage";
+    assert_eq!(world.host.volumes_of(1).len(), 1, "{at}: partitions");
+    assert_eq!(world.formats(), 1, "{at}: formats");
+    assert_eq!(world.host.is_online(1), !is_last, "{at}: online");
+    assert_eq!(world.is_staged(), !is_last, "{at}: staged");
+    assert_eq!(world.host.kind_at(STAGING).is_some(), !is_last, "{at}: what is at the staging path");
+    let is_published = ["publish", "expand"].contains(&rpc);
+    assert_eq!(world.is_published(), is_published, "{at}: published");
+    assert_eq!(world.host.kind_at(TARGET).is_some(), is_published, "{at}: what is at the target");
+}
+
+/// Each call that `rpc` makes, as the step and how many of its kind came before.
+async fn calls_of(rpc: &str) -> Vec<(String, usize)> {
+    let world = before(rpc).await;
+    perform(&world, rpc).await.unwrap();
+    check(&world, rpc, rpc);
+    let mut seen = BTreeMap::<String, usize>::new();
+    let mut calls = Vec::new();
+    for line in world.host.log() {
+        let step = line.split(' ').next().unwrap_or_default().to_owned();
+        let count = seen.entry(step.clone()).or_default();
+        if step != "read_disk" || READS.contains(count) {
+            calls.push((step, *count));
+        }
+        *count += 1;
+    }
+    calls
+}
+
+async fn dies_after_every_call_of(rpc: &str) {
+    let calls = calls_of(rpc).await;
+    let mut crashes = 0;
+    for (step, skip) in &calls {
+        let at = format!("{rpc}, after call {skip} of {step}");
+        let mut world = before(rpc).await;
+        world.host.inject(step, *skip, Effect::CrashAfter);
+        let first = perform(&world, rpc).await;
+        if first.is_err() {
+            assert!(world.host.is_down(), "{at}: {first:?}");
+            crashes += 1;
+        }
+        world.replace_driver();
+        perform(&world, rpc).await.unwrap_or_else(|error| panic!("{at}: {error}"));
+        check(&world, rpc, &at);
+    }
+    // A crash in a call whose failure is only logged shows in the next one: nearly all end the RPC.
+    assert!(crashes * 10 >= calls.len() * 9, "only {crashes} of {} calls ended the RPC", calls.len());
+}
+
+/// Wherever the process dies in a stage, the retry of another one comes to the same end: one partition, one format, one mount.
+///
+/// Rule: windows.md T-5
+#[tokio::test]
+async fn wherever_a_stage_dies_the_retry_comes_to_the_same_end() {
+    dies_after_every_call_of("stage").await;
+}
+
+/// The same of a publish: one link.
+///
+/// Rule: see `wherever_a_stage_dies_the_retry_comes_to_the_same_end`
+#[tokio::test]
+async fn wherever_a_publish_dies_the_retry_comes_to_the_same_end() {
+    dies_after_every_call_of("publish").await;
+}
+
+/// The same of an unpublish: no link, and the volume staged.
+///
+/// Rule: see `wherever_a_stage_dies_the_retry_comes_to_the_same_end`
+#[tokio::test]
+async fn wherever_an_unpublish_dies_the_retry_comes_to_the_same_end() {
+    dies_after_every_call_of("unpublish").await;
+}
+
+/// The same of an unstage: nothing mounted, and never a disk that stays online.
+///
+/// Rule: see `wherever_a_stage_dies_the_retry_comes_to_the_same_end`
+#[tokio::test]
+async fn wherever_an_unstage_dies_the_retry_comes_to_the_same_end() {
+    dies_after_every_call_of("unstage").await;
+}
+
+/// The same of a growth.
+///
+/// Rule: see `wherever_a_stage_dies_the_retry_comes_to_the_same_end`
+#[tokio::test]
+async fn wherever_a_growth_dies_the_retry_comes_to_the_same_end() {
+    dies_after_every_call_of("expand").await;
+    let world = before("expand").await;
+    perform(&world, "expand").await.unwrap();
+    assert!(world.stats(TARGET).await.unwrap().total > i64::try_from(19 * GIB).unwrap());
+}

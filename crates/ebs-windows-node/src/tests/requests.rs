@@ -1,0 +1,125 @@
+use csi_proto::csi::volume_capability::BlockVolume;
+
+use super::*;
+
+/// Paths are taken with either separator, repeated and trailing ones, and without a drive.
+///
+/// Rule: windows.md N-1, N-3
+#[tokio::test]
+async fn paths_are_normalised_before_anything_is_done() {
+    let world = World::new();
+    let staging = STAGING.replace('\\', r"\\");
+    world.stage_as(csi::NodeStageVolumeRequest { staging_target_path: staging, ..stage_request() }).await.unwrap();
+    assert!(world.is_staged());
+    let slashes = STAGING.strip_prefix("C:").unwrap().replace('\\', "/");
+    let target = format!("{}/", TARGET.strip_prefix("C:").unwrap().replace('\\', "/"));
+    let request =
+        csi::NodePublishVolumeRequest { staging_target_path: slashes, target_path: target, ..publish_request() };
+    world.publish_as(request).await.unwrap();
+    assert!(world.is_published());
+    assert_eq!(world.host.calls("mount"), 1);
+}
+
+/// Paths outside of the kubelet's directory are refused, whatever is asked.
+///
+/// Rule: windows.md N-4
+#[tokio::test]
+async fn paths_outside_of_the_kubelets_directory_are_refused() {
+    let world = World::new();
+    for path in [r"C:\Windows\x", r"\\host\share\x", r"C:\var\lib\kubelet\..\x", "relative"] {
+        let request = csi::NodeStageVolumeRequest { staging_target_path: path.to_owned(), ..stage_request() };
+        let refused = world.stage_as(request).await.unwrap_err();
+        assert_eq!(code(&refused), "InvalidArgument", "{path}: {refused}");
+    }
+    assert!(!world.host.is_online(1) && world.formats() == 0);
+}
+
+/// Options for mkfs are refused: they are of Linux.
+///
+/// Rule: windows.md N-8
+#[tokio::test]
+async fn options_for_mkfs_are_refused() {
+    let mut request = stage_request();
+    request.volume_context.insert("blocksize".to_owned(), "4096".to_owned());
+    let refused = World::new().stage_as(request).await.unwrap_err();
+    assert_eq!(code(&refused), "InvalidArgument");
+    assert!(refused.message().contains("blocksize"), "{refused}");
+}
+
+/// Raw block volumes are refused at once.
+///
+/// Rule: windows.md N-11
+#[tokio::test]
+async fn raw_block_volumes_are_refused_at_once() {
+    let world = World::new();
+    let block = capability("")
+        .map(|wire| csi::VolumeCapability { access_type: Some(AccessType::Block(BlockVolume {})), ..wire });
+    let stage = csi::NodeStageVolumeRequest { volume_capability: block.clone(), ..stage_request() };
+    let publish = csi::NodePublishVolumeRequest { volume_capability: block, ..publish_request() };
+    for refused in [world.stage_as(stage).await.unwrap_err(), world.publish_as(publish).await.unwrap_err()] {
+        assert_eq!(code(&refused), "InvalidArgument");
+        assert!(refused.message().contains("block"), "{refused}");
+    }
+    assert_eq!(world.host.log(), Vec::<String>::new());
+}
+
+/// NTFS, or nothing, or what classes of Linux ask for by default becomes NTFS; what can be no default is refused.
+///
+/// Rule: windows.md N-16
+#[tokio::test]
+async fn file_systems_of_linux_are_ntfs_or_refused() {
+    for (fs_type, is_taken) in
+        [("", true), ("ntfs", true), ("NTFS", true), ("ext4", true), ("xfs", false), ("zfs", false)]
+    {
+        let world = World::new();
+        let request = csi::NodeStageVolumeRequest { volume_capability: capability(fs_type), ..stage_request() };
+        let staged = world.stage_as(request).await;
+        assert_eq!(staged.is_ok(), is_taken, "{fs_type}");
+        if let Err(refused) = staged {
+            assert_eq!(code(&refused), "InvalidArgument");
+            assert!(refused.message().contains(fs_type), "{refused}");
+        }
+    }
+}
+
+/// The node says that it runs Windows, and what it can.
+///
+/// Rule: windows.md 2.3
+#[tokio::test]
+async fn the_node_says_that_it_runs_windows() {
+    let world = World::new();
+    let info = world.node.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
+    assert_eq!(info.node_id, "i-0123456789abcdef0");
+    let segments = info.accessible_topology.unwrap().segments;
+    assert_eq!(segments["kubernetes.io/os"], "windows");
+    assert_eq!(segments["topology.kubernetes.io/zone"], "us-west-2a");
+    assert!(info.max_volumes_per_node > 20);
+    let request = Request::new(csi::NodeGetCapabilitiesRequest {});
+    let capabilities = world.node.node_get_capabilities(request).await.unwrap().into_inner().capabilities;
+    assert_eq!(capabilities.len(), 3);
+}
+
+/// A request that comes while another one for the volume runs is aborted, and an equal one joins it.
+///
+/// Rule: D-10
+#[tokio::test]
+async fn equal_requests_share_one_operation() {
+    let world = World::new();
+    let gate = winstorage::fake::Gate::default();
+    world.host.inject("format_ntfs", 0, winstorage::fake::Effect::Hold(gate.clone()));
+    let (one, two) = (world.clone(), world.clone());
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(async move { one.stage().await });
+    let reached = gate.clone();
+    assert!(tokio::task::spawn_blocking(move || reached.wait_reached()).await.unwrap());
+    tasks.spawn(async move { two.stage().await });
+    let refused = world.unstage().await.unwrap_err();
+    assert_eq!(code(&refused), "Aborted");
+    let refused = world.publish().await.unwrap_err();
+    assert_eq!(code(&refused), "Aborted");
+    gate.open();
+    for ended in tasks.join_all().await {
+        ended.unwrap();
+    }
+    assert_eq!(world.formats(), 1);
+}

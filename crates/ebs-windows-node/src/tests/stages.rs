@@ -1,0 +1,245 @@
+use winstorage::fake::Effect;
+use winstorage::host::Answer;
+use winstorage::service::STORAGE_BUSY;
+
+use super::*;
+
+/// Where the step stands in what was done; the first of its kind.
+fn position(world: &World, step: &str) -> usize {
+    let log = world.host.log();
+    log.iter().position(|line| line.starts_with(step)).unwrap_or_else(|| panic!("no {step} in {log:#?}"))
+}
+
+/// A new disk goes online, gets a partition, its volume is formatted once and mounted at the staging path, which is made.
+///
+/// Rule: windows.md 2.3
+#[tokio::test]
+async fn a_new_disk_is_partitioned_formatted_and_mounted() {
+    let world = World::new();
+    world.stage().await.unwrap();
+    assert!(world.is_staged() && world.host.is_online(1));
+    assert_eq!(world.formats(), 1);
+    world.host.clear_log();
+    world.stage().await.unwrap();
+    assert!(world.is_staged());
+    assert_eq!(world.formats(), 1);
+    for step in ["set_online", "initialize_gpt", "create_data_partition", "format_ntfs", "mount", "create_directory"] {
+        assert_eq!(world.host.calls(step), 0, "{step} of a staged volume");
+    }
+}
+
+/// The disk is online before it is partitioned.
+///
+/// Rule: windows.md N-15
+#[tokio::test]
+async fn a_disk_is_online_before_it_is_partitioned() {
+    let world = World::new();
+    world.stage().await.unwrap();
+    assert!(position(&world, "set_online") < position(&world, "initialize_gpt"));
+    assert!(position(&world, "initialize_gpt") < position(&world, "format_ntfs"));
+}
+
+/// The disk is told by its serial number, whatever number it has; one that arrives late is waited for; without one the error is the
+/// reference's, and with two nothing is guessed.
+///
+/// Rule: windows.md N-6
+#[tokio::test]
+async fn the_disk_is_told_by_its_serial_number() {
+    let world = World::without_disk();
+    let refused = world.stage().await.unwrap_err();
+    assert_eq!(code(&refused), "NotFound");
+    let text = format!(r#"Failed to find device path . disk number for device path "" volume id "{VOLUME}" not found"#);
+    assert!(refused.message().contains(&text), "{refused}");
+
+    world.host.add_disk(4, "vol0aaaaaaaaaaaaaaaa_00000001.", GIB, true);
+    world.host.add_arriving_disk(1, SERIAL, 10 * GIB);
+    world.stage().await.unwrap();
+    assert!(world.is_staged());
+    assert!(world.host.volumes_of(4).is_empty(), "the other disk is as it was");
+
+    let world = World::new();
+    world.host.add_disk(2, " VOL0123456789ABCDEF0 ", GIB, true);
+    let refused = world.stage().await.unwrap_err();
+    assert_eq!(code(&refused), "FailedPrecondition");
+    assert!(refused.message().contains("disk 1 and by disk 2"), "{refused}");
+}
+
+/// The place of a disk counts on instances without Nitro alone, where disks do not say what they are.
+///
+/// Rule: D-34; windows.md N-6
+#[tokio::test]
+async fn the_place_of_a_disk_counts_without_nitro_alone() {
+    let json = r#"{"virtual_time": true, "disks": [{"number": 1, "size": 10737418240,
+        "location": "Bus 0 : Adapter 0 : Port 0 : Target 26 : LUN 0"}]}"#;
+    for (instance_type, is_found) in [("m5.large", false), ("m4.large", true)] {
+        let host = FakeHost::from_json(json).unwrap();
+        host.add_directory(TARGET.strip_suffix(r"\mount").unwrap());
+        let world = World { node: service(&host, instance_type), host };
+        assert_eq!(world.stage().await.is_ok(), is_found, "{instance_type}");
+        if is_found {
+            world.publish().await.unwrap();
+            world.unpublish().await.unwrap();
+            world.unstage().await.unwrap();
+            assert!(!world.host.is_online(1));
+        }
+    }
+}
+
+/// A disk that holds something that Windows does not know is never formatted, and the refusal says where the first byte is; the disk goes
+/// offline again.
+///
+/// Rule: D-5; windows.md O-22
+#[tokio::test]
+async fn a_disk_with_something_on_it_is_never_formatted() {
+    for (offset, bytes) in [(0x438, b"\x53\xef".as_slice()), (0, b"XFSB"), (10 * GIB - 4096, b"x")] {
+        let world = World::new();
+        world.host.write_disk(1, offset, bytes);
+        let refused = world.stage().await.unwrap_err();
+        assert_eq!(code(&refused), "FailedPrecondition");
+        assert!(refused.message().contains(&format!("offset {offset}")), "{refused}");
+        for step in ["initialize_gpt", "create_data_partition", "format_ntfs"] {
+            assert_eq!(world.host.calls(step), 0, "{step}");
+        }
+        assert!(!world.host.is_online(1), "a disk of which nothing is mounted may be detached next");
+    }
+}
+
+/// A volume that was made from a snapshot or of another volume and is blank is not formatted, unless its class says so.
+///
+/// Rule: see `a_disk_with_something_on_it_is_never_formatted`
+#[tokio::test]
+async fn a_blank_restore_is_not_formatted() {
+    let mut request = stage_request();
+    request.publish_context.insert("ebs.csi.aws.com/source".to_owned(), "snapshot".to_owned());
+    let world = World::new();
+    let refused = world.stage_as(request.clone()).await.unwrap_err();
+    assert_eq!(code(&refused), "FailedPrecondition");
+    assert!(refused.message().contains("formatBlankRestore") && world.formats() == 0, "{refused}");
+    request.volume_context.insert("formatblankrestore".to_owned(), "true".to_owned());
+    world.stage_as(request).await.unwrap();
+    assert!(world.is_staged());
+}
+
+/// A disk smaller than EC2 promised is refused before it is touched, and Windows' own disk is never used.
+///
+/// Rule: D-31
+#[tokio::test]
+async fn a_disk_smaller_than_promised_is_refused() {
+    let mut request = stage_request();
+    request.publish_context.insert("ebs.csi.aws.com/size-gib".to_owned(), "11".to_owned());
+    let world = World::new();
+    let refused = world.stage_as(request.clone()).await.unwrap_err();
+    assert_eq!(code(&refused), "FailedPrecondition");
+    assert_eq!(world.host.calls("set_online"), 0);
+
+    let system = csi::NodeStageVolumeRequest { volume_id: "vol-00000000000000000".to_owned(), ..stage_request() };
+    let refused = world.stage_as(system).await.unwrap_err();
+    assert_eq!(code(&refused), "FailedPrecondition");
+    assert!(refused.message().contains("Windows"), "{refused}");
+    assert!(world.host.is_online(0) && world.host.kind_at(STAGING).is_none());
+}
+
+/// A partition whose volume Windows does not show yet is an error that asks for a retry.
+///
+/// Rule: windows.md N-9, O-22
+#[tokio::test]
+async fn a_volume_that_windows_does_not_show_yet_is_asked_for_again() {
+    let partition = r#"{"number": 1, "kind": "data", "size": 1048576}"#;
+    let json = format!(
+        r#"{{"virtual_time": true, "disks": [{{"number": 1, "serial": "{SERIAL}", "size": 10737418240, "style": "gpt", "partitions": [{partition}]}}]}}"#
+    );
+    let host = FakeHost::from_json(&json).unwrap();
+    let world = World { node: service(&host, "m5.large"), host };
+    let refused = world.stage().await.unwrap_err();
+    assert_eq!(code(&refused), "Unavailable");
+    assert!(refused.message().contains("does not show its volume yet"), "{refused}");
+}
+
+/// A disk that has become another one by the time of the format is not written to.
+///
+/// Rule: D-34
+#[tokio::test]
+async fn a_number_that_has_become_another_disks_is_not_written_to() {
+    let world = World::new();
+    let swap = |host: &FakeHost| {
+        host.remove_disk(1);
+        host.add_disk(1, "vol0aaaaaaaaaaaaaaaa_00000001.", 10 * GIB, true);
+    };
+    // During the last read of the proof.
+    world.host.inject("read_disk", 900, Effect::Meanwhile(Box::new(swap)));
+    let refused = world.stage().await.unwrap_err();
+    assert_eq!(code(&refused), "Unavailable");
+    assert!(refused.message().contains("was disk 1"), "{refused}");
+    assert_eq!(world.host.calls("initialize_gpt"), 0);
+    assert!(world.host.is_online(1), "what is another volume's stays as it is");
+}
+
+/// After a reboot the mount point is there, and the disk may be offline: it goes online, and nothing else is done.
+///
+/// Rule: windows.md N-15
+#[tokio::test]
+async fn a_mount_point_whose_disk_went_offline_is_staged_again() {
+    let world = World::new();
+    world.stage().await.unwrap();
+    let storage = Arc::clone(&world.node.inner.disks.storage);
+    storage.set_disk_state(winstorage::types::DiskNumber(1), false).unwrap();
+    world.host.clear_log();
+    world.stage().await.unwrap();
+    assert!(world.is_staged() && world.host.is_online(1));
+    assert_eq!((world.host.calls("mount"), world.formats()), (0, 1));
+}
+
+/// A mount point of a disk that was detached is replaced; one of another volume, a file, a link and a directory with something in it are
+/// refused and stay, and the disk goes offline again.
+///
+/// Rule: D-35; windows.md P-19
+#[tokio::test]
+async fn what_stands_at_the_staging_path_decides() {
+    let world = World::new();
+    world.host.add_disk(7, "vol0aaaaaaaaaaaaaaaa_00000001.", GIB, true);
+    let storage = Arc::clone(&world.node.inner.disks.storage);
+    storage.partition_disk(winstorage::types::DiskNumber(7)).unwrap();
+    let other = world.host.volumes_of(7).remove(0);
+    world.host.add_mount_point(STAGING, &other);
+    let refused = world.stage().await.unwrap_err();
+    assert_eq!(code(&refused), "FailedPrecondition");
+    assert!(refused.message().contains("disk 7") && !world.host.is_online(1), "{refused}");
+    world.host.remove_disk(7);
+    world.stage().await.unwrap();
+    assert!(world.is_staged());
+
+    let makes: [fn(&FakeHost); 3] = [
+        |host| host.add_file(STAGING),
+        |host| host.add_link(STAGING, KUBELET),
+        |host| host.add_directory(&format!(r"{STAGING}\x")),
+    ];
+    for make in makes {
+        let world = World::new();
+        make(&world.host);
+        let before = world.host.kind_at(STAGING);
+        let refused = world.stage().await.unwrap_err();
+        assert_eq!(code(&refused), "FailedPrecondition");
+        assert!(world.host.kind_at(STAGING) == before && world.formats() == 0 && !world.host.is_online(1), "{refused}");
+    }
+}
+
+/// Staging grows a file system that is smaller than its disk by more than Windows' tolerance, and leaves the rest alone.
+///
+/// Rule: windows.md N-10
+#[tokio::test]
+async fn staging_grows_what_is_smaller_than_its_disk() {
+    let world = World::new();
+    world.stage().await.unwrap();
+    world.unstage().await.unwrap();
+    world.host.set_disk_size(1, 10 * GIB + 50 * MIB);
+    world.stage().await.unwrap();
+    assert_eq!(world.host.calls("resize_partition"), 0);
+    world.host.set_disk_size(1, 20 * GIB);
+    // Another service holds the volume for a moment.
+    world.host.inject("resize_partition", 0, Effect::Fail(Answer::Method(STORAGE_BUSY)));
+    // A rescan that fails is none of the volume's business.
+    world.host.inject("rescan", 0, Effect::Fail(Answer::Method(1)));
+    world.stage().await.unwrap();
+    assert_eq!(world.host.calls("resize_partition"), 2);
+    assert!(world.stats(STAGING).await.unwrap().total > i64::try_from(19 * GIB).unwrap());
+}

@@ -1,0 +1,189 @@
+//! A node service whose machine has the disks that the simulated EC2 has attached to it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node;
+use ebs_sim::port::SimEc2;
+use ebs_windows_node::WindowsNode;
+use tonic::{Request, Response, Status};
+use winstorage::fake::FakeHost;
+
+/// The service; before each call the machine gets what was attached, and loses what was detached.
+#[derive(Clone)]
+pub(crate) struct Attached {
+    node: WindowsNode,
+    host: FakeHost,
+    ec2: SimEc2,
+    instance: String,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Numbers of disks, by volume.
+    disks: BTreeMap<String, u32>,
+    last: u32,
+    /// Volumes whose disks were online when they were detached.
+    online: Vec<String>,
+    /// How often the disk of a volume was formatted.
+    formats: BTreeMap<String, usize>,
+}
+
+impl Attached {
+    pub(crate) fn new(node: WindowsNode, host: FakeHost, ec2: SimEc2, instance: String) -> Self {
+        Self { node, host, ec2, instance, seen: Arc::default() }
+    }
+
+    /// Brings disks and attachments together.
+    pub(crate) async fn sync(&self) {
+        let state = self.ec2.engine().snapshot_of_state().await;
+        let is_here = |attachment: &ebs_sim::api::SimAttachment| {
+            attachment.instance_id == self.instance
+                && attachment.state == "attached"
+                && !attachment.delete_on_termination
+        };
+        let attached = state.volumes.iter().filter(|volume| volume.attachments.iter().any(is_here));
+        let attached: BTreeMap<String, u64> =
+            attached.map(|volume| (volume.id.clone(), u64::from(volume.size_gib) << 30)).collect();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone: Vec<String> = seen.disks.keys().filter(|volume| !attached.contains_key(*volume)).cloned().collect();
+        for volume in gone {
+            let Some(number) = seen.disks.remove(&volume) else { continue };
+            let formats = self.formats_of(number);
+            seen.formats.insert(volume.clone(), formats);
+            if self.host.is_online(number) {
+                seen.online.push(volume);
+            }
+            self.host.detach_disk(number);
+        }
+        for (volume, size) in attached {
+            if let Some(number) = seen.disks.get(&volume) {
+                self.host.set_disk_size(*number, size);
+                continue;
+            }
+            seen.last += 1;
+            let number = seen.last;
+            self.host.attach_disk(number, &format!("{}_00000001.", volume.replacen('-', "", 1)), size);
+            seen.disks.insert(volume, number);
+        }
+    }
+
+    fn formats_of(&self, number: u32) -> usize {
+        self.host.volumes_of(number).iter().map(|volume| self.host.formats(volume)).sum()
+    }
+
+    pub(crate) fn detached_online(&self) -> Vec<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).online.clone()
+    }
+
+    /// How many volumes were formatted.
+    pub(crate) fn formatted(&self) -> usize {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.formats.values().filter(|formats| **formats > 0).count()
+    }
+
+    pub(crate) fn formatted_twice(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let twice = seen.formats.iter().filter(|(_, formats)| **formats > 1);
+        twice.map(|(volume, _)| volume.clone()).collect()
+    }
+
+    /// csi-sanity looks for published paths on the machine that it runs on: there is a directory where the machine in memory has something.
+    fn show(&self, target: &str) {
+        let target_here = Path::new(target);
+        let shown = match (self.host.kind_at(target).is_some(), target_here.exists()) {
+            (true, false) => std::fs::create_dir(target_here),
+            (false, true) => std::fs::remove_dir(target_here),
+            _ => Ok(()),
+        };
+        shown.expect("the target's directory is csi-sanity's");
+    }
+}
+
+#[tonic::async_trait]
+impl Node for Attached {
+    async fn node_stage_volume(
+        &self,
+        request: Request<csi::NodeStageVolumeRequest>,
+    ) -> Result<Response<csi::NodeStageVolumeResponse>, Status> {
+        self.sync().await;
+        self.node.node_stage_volume(request).await
+    }
+
+    async fn node_unstage_volume(
+        &self,
+        request: Request<csi::NodeUnstageVolumeRequest>,
+    ) -> Result<Response<csi::NodeUnstageVolumeResponse>, Status> {
+        self.sync().await;
+        self.node.node_unstage_volume(request).await
+    }
+
+    async fn node_publish_volume(
+        &self,
+        request: Request<csi::NodePublishVolumeRequest>,
+    ) -> Result<Response<csi::NodePublishVolumeResponse>, Status> {
+        self.sync().await;
+        let target = request.get_ref().target_path.clone();
+        let published = self.node.node_publish_volume(request).await?;
+        self.show(&target);
+        Ok(published)
+    }
+
+    async fn node_unpublish_volume(
+        &self,
+        request: Request<csi::NodeUnpublishVolumeRequest>,
+    ) -> Result<Response<csi::NodeUnpublishVolumeResponse>, Status> {
+        self.sync().await;
+        let target = request.get_ref().target_path.clone();
+        let unpublished = self.node.node_unpublish_volume(request).await?;
+        self.show(&target);
+        Ok(unpublished)
+    }
+
+    async fn node_expand_volume(
+        &self,
+        request: Request<csi::NodeExpandVolumeRequest>,
+    ) -> Result<Response<csi::NodeExpandVolumeResponse>, Status> {
+        self.sync().await;
+        self.node.node_expand_volume(request).await
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        request: Request<csi::NodeGetVolumeStatsRequest>,
+    ) -> Result<Response<csi::NodeGetVolumeStatsResponse>, Status> {
+        self.sync().await;
+        self.node.node_get_volume_stats(request).await
+    }
+
+    async fn node_get_volume_health(
+        &self,
+        request: Request<csi::NodeGetVolumeHealthRequest>,
+    ) -> Result<Response<csi::NodeGetVolumeHealthResponse>, Status> {
+        self.node.node_get_volume_health(request).await
+    }
+
+    async fn node_get_storage_health(
+        &self,
+        request: Request<csi::NodeGetStorageHealthRequest>,
+    ) -> Result<Response<csi::NodeGetStorageHealthResponse>, Status> {
+        self.node.node_get_storage_health(request).await
+    }
+
+    async fn node_get_capabilities(
+        &self,
+        request: Request<csi::NodeGetCapabilitiesRequest>,
+    ) -> Result<Response<csi::NodeGetCapabilitiesResponse>, Status> {
+        self.node.node_get_capabilities(request).await
+    }
+
+    async fn node_get_info(
+        &self,
+        request: Request<csi::NodeGetInfoRequest>,
+    ) -> Result<Response<csi::NodeGetInfoResponse>, Status> {
+        self.node.node_get_info(request).await
+    }
+}

@@ -1,0 +1,145 @@
+//! What is on a disk, and what stands at a path.
+
+use super::*;
+use crate::StorageError;
+use crate::host::Answer;
+use crate::service::{Contents, Found};
+
+const SEED: &str = "vol-0123456789abcdef0";
+
+fn contents(storage: &Storage) -> Contents {
+    storage.disk_contents(DiskNumber(1), SEED).unwrap()
+}
+
+/// A disk that Windows calls raw is blank only where its bytes are zero: a file system that Windows does not know is none of Windows'
+/// business, and never blank.
+///
+/// Rule: D-5, D-31; windows.md N-9
+#[test]
+fn a_raw_disk_is_blank_only_where_its_bytes_are_zero() {
+    let (_, storage) = machine();
+    assert_eq!(contents(&storage), Contents::Blank);
+    // ext4's superblock; the first sector of an xfs; the last bytes of the disk.
+    for (offset, bytes) in [(0x438, b"\x53\xef".as_slice()), (0, b"XFSB"), (10 * GIB - 1, b"\x01")] {
+        let (host, storage) = machine();
+        host.write_disk(1, offset, bytes);
+        let found = contents(&storage);
+        assert!(matches!(&found, Contents::Foreign(what) if what.contains(&offset.to_string())), "{found:?}");
+    }
+}
+
+/// A disk with a table and no partition, or with an empty partition, is what an interrupted call has left, as long as all else is zero.
+///
+/// Rule: see `a_raw_disk_is_blank_only_where_its_bytes_are_zero`
+#[test]
+fn an_interrupted_start_is_told_from_somebodys_partition() {
+    let (host, storage) = machine();
+    host.inject("initialize_gpt", 0, crate::fake::Effect::CrashAfter);
+    storage.partition_disk(DiskNumber(1)).unwrap_err();
+    host.restart();
+    assert_eq!(contents(&storage), Contents::Blank);
+    host.inject("create_data_partition", 0, crate::fake::Effect::CrashAfter);
+    storage.partition_disk(DiskNumber(1)).unwrap_err();
+    host.restart();
+    assert_eq!(contents(&storage), Contents::Offline);
+    storage.partition_disk(DiskNumber(1)).unwrap();
+    let volume = host.volumes_of(1).remove(0);
+    assert_eq!(contents(&storage), Contents::BlankVolume(volume.clone()));
+    // Linux marks partitions as basic data too.
+    host.write_disk(1, 20 * MIB, b"ext4");
+    let found = contents(&storage);
+    assert!(matches!(&found, Contents::Foreign(what) if what.contains("20971520")), "{found:?}");
+    host.set_formatted(&volume, MIB);
+    assert_eq!(contents(&storage), Contents::FileSystem(volume));
+}
+
+/// A read that fails is an error and never a blank disk, and Windows' own disk is not looked at.
+///
+/// Rule: see `a_raw_disk_is_blank_only_where_its_bytes_are_zero`
+#[test]
+fn a_read_that_fails_is_no_blank_disk() {
+    let (host, storage) = machine();
+    for skip in [0, 31, 500] {
+        host.inject("read_disk", skip, crate::fake::Effect::Fail(Answer::Win32(23)));
+        let error = storage.disk_contents(DiskNumber(1), SEED).unwrap_err();
+        assert!(matches!(error, StorageError::Host(_)), "{error}");
+    }
+    let error = storage.disk_contents(DiskNumber(0), SEED).unwrap_err();
+    assert!(matches!(error, StorageError::SystemStorage { .. }), "{error}");
+}
+
+/// Of several partitions the one of basic data is used; of several such ones the only one with a file system; else nothing is guessed.
+///
+/// Rule: windows.md N-9, O-22
+#[test]
+fn of_several_partitions_the_one_of_basic_data_is_used() {
+    let volume = |last: char| format!(r"\\?\Volume{{00000000-0000-0000-0000-00000000000{last}}}\");
+    let partition = |number: u32, kind: &str, last: char, formatted: bool| {
+        let id = volume(last).replace('\\', r"\\");
+        format!(
+            r#"{{"number": {number}, "kind": "{kind}", "size": 1048576, "volume": {{"id": "{id}", "formatted": {formatted}}}}}"#
+        )
+    };
+    let found = |style: &str, partitions: &[String]| {
+        let all = partitions.join(",");
+        let disk = format!(
+            r#"{{"number": 1, "size": 1073741824, "online": true, "style": "{style}", "partitions": [{all}]}}"#
+        );
+        contents(&described(&format!(r#"{{"disks": [{disk}]}}"#)).1)
+    };
+    let is = |last: char| Contents::FileSystem(VolumeGuid::parse(&volume(last)).unwrap());
+    assert_eq!(found("gpt", &[partition(1, "other", 'a', true), partition(2, "data", 'b', true)]), is('b'));
+    assert_eq!(found("gpt", &[partition(1, "data", 'a', false), partition(2, "data", 'b', true)]), is('b'));
+    assert_eq!(found("mbr", &[partition(1, "other", 'a', true)]), is('a'));
+    for (style, odd) in [
+        ("gpt", vec![partition(1, "data", 'a', true), partition(2, "data", 'b', true)]),
+        ("gpt", vec![partition(1, "other", 'a', true), partition(2, "data", 'b', false)]),
+        ("mbr", vec![partition(1, "other", 'a', false)]),
+        ("mbr", vec![]),
+    ] {
+        assert!(matches!(found(style, &odd), Contents::Foreign(_)), "{style} {odd:?}");
+    }
+}
+
+/// What stands at a path is told without following anything.
+///
+/// Rule: windows.md P-30
+#[test]
+fn what_stands_at_a_path_is_told_without_following_it() {
+    let (host, storage) = machine();
+    let volume = formatted(&storage);
+    host.add_directory(&at(r"pods\full\x"));
+    host.add_file(&at(r"pods\file"));
+    host.add_link(&at(r"pods\link"), &at(r"pods\full"));
+    host.add_mount_point(&at(r"pods\mount"), &volume);
+    let found = |name: &str| storage.look(&at(&format!(r"pods\{name}"))).unwrap();
+    assert_eq!(found("none"), Found::Missing);
+    assert_eq!(found(r"none\deeper"), Found::Missing);
+    assert_eq!(found("file"), Found::File);
+    assert_eq!(found("full"), Found::Directory { empty: false });
+    assert_eq!(found(r"full\x"), Found::Directory { empty: true });
+    assert_eq!(found("link"), Found::Link { target: at(r"pods\full") });
+    assert_eq!(found("mount"), Found::MountPoint(volume));
+    assert!(storage.look(r"C:\elsewhere").is_err());
+}
+
+/// Drive letters, which Windows gives by itself, are no obstacle for a program that has proven whose the disk is; Windows' own disk is.
+///
+/// Rule: windows.md S-6
+#[test]
+fn a_drive_letter_is_nobodys_for_a_program_that_has_proven_whose_the_disk_is() {
+    let (host, storage) = machine();
+    let volume = formatted(&storage);
+    storage.mkdir(&at("stage")).unwrap();
+    storage.mount_volume(&volume.to_string(), &at("stage")).unwrap();
+    host.set_drive_letter(1, 'E');
+    let strict = storage.unmount_volume(&volume.to_string(), &at("stage")).unwrap_err();
+    assert!(matches!(strict, StorageError::SystemStorage { .. }), "{strict}");
+    let policy = Policy { letters_are_nobodys: true, ..policy() };
+    let storage = Storage::new(Arc::new(host.clone()), policy);
+    storage.unmount_volume(&volume.to_string(), &at("stage")).unwrap();
+    storage.set_disk_state(DiskNumber(1), false).unwrap();
+    assert!(!host.is_online(1));
+    let own = storage.set_disk_state(DiskNumber(0), false).unwrap_err();
+    assert!(matches!(own, StorageError::SystemStorage { .. }), "{own}");
+}
