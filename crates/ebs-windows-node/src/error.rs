@@ -28,7 +28,7 @@ pub enum NodeError {
         path: WinPath,
         /// Why.
         #[source]
-        cause: Cause,
+        cause: Box<Cause>,
     },
 }
 
@@ -36,7 +36,7 @@ impl NodeError {
     /// For `map_err` at the end of an RPC's work.
     pub(crate) fn of(rpc: Rpc, volume: &VolumeId, path: &WinPath) -> impl FnOnce(Cause) -> Self {
         let (volume, path) = (volume.clone(), path.clone());
-        move |cause| Self::Work { rpc, volume, path, cause }
+        move |cause| Self::Work { rpc, volume, path, cause: Box::new(cause) }
     }
 }
 
@@ -134,9 +134,11 @@ impl IntoStatus for NodeError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::Request(error) => error.meaning(),
-            Self::Work { cause: Cause::Storage(error), .. } => of_storage(error),
-            Self::Work { cause: Cause::Refused(refused), .. } => of_refused(refused),
-            Self::Work { cause: Cause::Abandoned { .. }, .. } => Meaning::InProgress,
+            Self::Work { cause, .. } => match &**cause {
+                Cause::Storage(error) => of_storage(error),
+                Cause::Refused(refused) => of_refused(refused),
+                Cause::Abandoned { .. } => Meaning::InProgress,
+            },
         }
     }
 
