@@ -24,7 +24,7 @@ const BOUND: Duration = Duration::from_secs(45 * 60);
 
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// How many suites run at once [default: two for each core]
+    /// How many suites run at once [default: three for each core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
 }
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
         let logs = OwnDir::new("suites-").context("a directory for what the suites print")?;
         let suites = found::suites(logs.path()).await?;
         let cores = std::thread::available_parallelism().context("count the cores")?;
-        let jobs = args.jobs.unwrap_or(cores.saturating_mul(NonZeroUsize::MIN.saturating_add(1)));
+        let jobs = args.jobs.unwrap_or(cores.saturating_mul(NonZeroUsize::MIN.saturating_add(2)));
         let mut out = std::io::stdout();
         writeln!(out, "{} suites, {jobs} at once", suites.len())?;
         let ended = run_all(suites, jobs, logs.path(), &mut out).await?;
@@ -68,9 +68,13 @@ async fn run_all(
     out: &mut impl Write,
 ) -> anyhow::Result<Vec<Ended>> {
     let (alone, others): (Vec<_>, Vec<_>) = suites.into_iter().enumerate().partition(|(_, suite)| suite.runs_alone());
+    let (beside, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, suite)| suite.is_without_disks());
     let mut waiting = VecDeque::from(others);
     let mut running = JoinSet::new();
     let mut all = Vec::new();
+    for (n, suite) in beside {
+        running.spawn(run_one(suite, logs.join(format!("{n}.log"))));
+    }
     for (n, suite) in alone {
         let ended = run_one(suite, logs.join(format!("{n}.log"))).await;
         show(&ended, out)?;
@@ -101,6 +105,7 @@ async fn run_to_its_end(suite: Suite, log: PathBuf) -> anyhow::Result<ExitStatus
     let mut env: BTreeMap<String, String> = std::env::vars().collect();
     env.insert("CARGO_MANIFEST_DIR".to_owned(), suite.directory.display().to_string());
     env.extend(suite.threads().map(|threads| ("RUST_TEST_THREADS".to_owned(), threads.to_owned())));
+    env.extend(suite.temporary_files().map(|directory| ("TMPDIR".to_owned(), directory.to_owned())));
     let mut args = vec!["--chdir".into(), suite.directory.into_os_string(), suite.program];
     args.extend(suite.args);
     let spec = ProcessSpec { name: suite.name, program: PathBuf::from("/usr/bin/env"), args, env, log };
@@ -159,11 +164,11 @@ mod tests {
         Suite { name: name.to_owned(), program: "/bin/sh".into(), args, directory: "/".into() }
     }
 
-    /// A suite that runs alone has ended before any other begins, wherever it stands.
+    /// A suite that runs alone has ended before any other with disks begins, wherever it stands.
     ///
     /// Rule: own rule (tests)
     #[tokio::test]
-    async fn a_suite_that_runs_alone_has_ended_before_any_other_begins() {
+    async fn a_suite_that_runs_alone_has_ended_before_any_other_with_disks_begins() {
         let logs = OwnDir::new("suites-test-").unwrap();
         let trace = logs.path().join("trace");
         let script =
@@ -174,6 +179,20 @@ mod tests {
         assert!(ended.len() == 3 && ended.iter().all(Ended::is_passed));
         let trace = std::fs::read_to_string(trace).unwrap();
         assert!(trace.starts_with("ebs-torture-test-torture begins\nebs-torture-test-torture ends\n"), "{trace}");
+    }
+
+    /// A suite that makes many files keeps them in memory, the others where the system says.
+    ///
+    /// Rule: own rule (tests)
+    #[tokio::test]
+    async fn a_suite_that_makes_many_files_keeps_them_in_memory() {
+        let logs = OwnDir::new("suites-test-").unwrap();
+        let suites =
+            ["ebs-torture test torture", "a test one"].map(|name| shell(name, "echo files in ${TMPDIR:-/tmp}"));
+        let ended = run_all(suites.into(), NonZeroUsize::MIN, logs.path(), &mut Vec::new()).await.unwrap();
+        let of_system = std::env::temp_dir();
+        assert_eq!(ended[0].output.trim(), "files in /dev/shm");
+        assert_eq!(ended[1].output.trim(), format!("files in {}", of_system.display()));
     }
 
     #[tokio::test]

@@ -41,8 +41,9 @@ pub struct CutDisks {
     server: Process,
     control: BufReader<UnixStream>,
     mount: PathBuf,
-    /// The minor number of the mount: the kernel's name for the connection.
-    connection: u32,
+    /// The minor number of the mount: the kernel's name for the connection. None once it is unmounted: by then the number may be
+    /// that of another server's mount.
+    connection: Option<u32>,
 }
 
 /// A disk that is attached: its device, held open.
@@ -82,7 +83,7 @@ impl CutDisks {
             }
         };
         let device = fs::metadata(&mount).context("look at the disks' files")?.dev();
-        Ok(Self { server, control: BufReader::new(control), mount, connection: rustix::fs::minor(device) })
+        Ok(Self { server, control: BufReader::new(control), mount, connection: Some(rustix::fs::minor(device)) })
     }
 
     fn ask(&mut self, command: &str) -> anyhow::Result<String> {
@@ -201,16 +202,23 @@ impl CutDisks {
 
     /// Ends the connection to the server: every request is answered with an error from now on.
     pub fn abort(&self) {
-        abort(self.connection, &self.mount);
+        if let Some(connection) = self.connection {
+            abort(connection, &self.mount);
+        }
     }
 
-    /// Ends the server, and with it everything that waits for it. The file system of the files is unmounted.
+    /// Ends the server, and with it everything that waits for it. The file system of the files is unmounted. Once more it does
+    /// nothing.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn end(&mut self) -> anyhow::Result<()> {
+        if self.connection.is_none() {
+            return Ok(());
+        }
         self.abort();
         self.server.kill()?;
+        self.connection = None;
         match rustix::mount::unmount(&self.mount, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
             Err(error) => Err(error).context("unmount the disks' files"),

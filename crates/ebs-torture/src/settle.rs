@@ -9,17 +9,23 @@ use ebs_testkit::process::run_tool;
 use tokio::time::Instant;
 
 use crate::calls::{Answer, Refusal};
-use crate::planted::records;
+use crate::planted::{Planted, records};
 use crate::shared::{Exception, Shared};
 use crate::truth::is_free;
 use crate::volume::Volume;
 
 /// How long the volume may take to be as it should be once the faults have ended.
 const SETTLE: Duration = Duration::from_secs(90);
+/// With a service that never looks again what a disk is: it does not find those that came after its start, however long one waits.
+const SETTLE_WITHOUT_A_LOOK: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_millis(40);
 /// So often a stage may fail before it is asked whether a broken-off mkfs explains it.
 const FAILURES: u32 = 4;
 const E2FSCK: &str = "/usr/sbin/e2fsck";
+
+fn bound(shared: &Shared) -> Duration {
+    if shared.planted == Some(Planted::IdentityNotReadAgain) { SETTLE_WITHOUT_A_LOOK } else { SETTLE }
+}
 
 /// All of it for one volume.
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
@@ -60,7 +66,7 @@ async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
     if node.is_file_system_at(&node.staging(&volume.id)).await? {
         return Ok(true);
     }
-    let deadline = Instant::now() + SETTLE;
+    let deadline = Instant::now() + bound(shared);
     while !is_free(volume.device()?).context("look at the device")? {
         if Instant::now() > deadline {
             volume.broken(shared, "the disk is held by somebody although nothing is mounted and no fault goes on");
@@ -73,7 +79,7 @@ async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
 
 /// Stages it until that is done or refused; the words of the refusal.
 async fn stage_or_refusal(volume: &mut Volume, shared: &Shared) -> anyhow::Result<Option<String>> {
-    let deadline = Instant::now() + SETTLE;
+    let deadline = Instant::now() + bound(shared);
     let mut failures = 0;
     loop {
         match volume.stage(shared, false, None).await? {
@@ -165,7 +171,7 @@ pub(crate) async fn until_done(
     what: &str,
     mut request: impl AsyncFnMut(&mut Volume, &Shared) -> anyhow::Result<Answer>,
 ) -> anyhow::Result<()> {
-    let deadline = Instant::now() + SETTLE;
+    let deadline = Instant::now() + bound(shared);
     loop {
         match request(volume, shared).await? {
             Answer::Done => return Ok(()),

