@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use klog::{Date, Output};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::clock::now;
-use crate::log::Log;
 use crate::peer::Peer;
 
 /// Where records go. Writing must not fail a call.
@@ -83,13 +82,20 @@ impl Audit {
 
     /// A call that changes something is about to begin.
     pub(crate) fn begin(&self, id: u64, asked: &Asked) {
-        self.write(&Record { time: now().to_string(), event: "begin", id, asked, outcome: None, milliseconds: None });
+        self.write(&Record {
+            time: Date::now().to_string(),
+            event: "begin",
+            id,
+            asked,
+            outcome: None,
+            milliseconds: None,
+        });
     }
 
     /// A call has ended.
     pub(crate) fn end(&self, id: u64, asked: &Asked, outcome: &Outcome, took: Duration) {
         let milliseconds = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-        let time = now().to_string();
+        let time = Date::now().to_string();
         self.write(&Record { time, event: "call", id, asked, outcome: Some(outcome), milliseconds });
     }
 
@@ -104,11 +110,11 @@ impl Audit {
 
 /// Records among the lines of the log.
 #[derive(Debug)]
-pub struct IntoLog(pub Log);
+pub struct IntoLog(pub Output);
 
 impl AuditSink for IntoLog {
     fn record(&self, line: &str) {
-        self.0.plain(line);
+        self.0.json_line(line);
     }
 }
 
@@ -116,16 +122,16 @@ impl AuditSink for IntoLog {
 #[derive(Debug)]
 pub struct IntoFile {
     file: Mutex<File>,
-    log: Log,
+    log: Output,
 }
 
 impl IntoFile {
-    /// Appends to the file.
+    /// Appends to the file; what it does not take goes to `log`.
     ///
     /// # Errors
     ///
     /// That of opening it.
-    pub fn open(path: &Path, log: Log) -> io::Result<Self> {
+    pub fn open(path: &Path, log: Output) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         Ok(Self { file: Mutex::new(file), log })
     }
@@ -135,8 +141,8 @@ impl AuditSink for IntoFile {
     fn record(&self, line: &str) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = file.write_all(format!("{line}\n").as_bytes()) {
-            self.log.error(format_args!("A record of a call could not be written: {error}"));
-            self.log.plain(line);
+            tracing::error!(%error, "a record of a call could not be written to its file");
+            self.log.json_line(line);
         }
     }
 }

@@ -5,12 +5,12 @@ mod tests;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use go_flags::{CommandLine, Flag, Kind};
+use klog::{FILE_FLAGS, FileSettings};
 
 use crate::groups::ApiGroups;
-use crate::log::{LogSettings, Severity};
+use crate::selftest::{self, Selftest};
 
 /// How strictly paths are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +58,8 @@ pub struct Settings {
     pub validate_paths: PathChecks,
     /// A volume that is formatted may be formatted.
     pub allow_reformat: bool,
-    /// Where log lines go.
-    pub log: LogSettings,
+    /// How and where to log.
+    pub log: FileSettings,
     /// What to tell about the command line once there is a log.
     pub warnings: Vec<String>,
 }
@@ -69,15 +69,17 @@ pub struct Settings {
 pub enum Command {
     /// Serve.
     Run(Box<Settings>),
+    /// Try a spare disk.
+    Selftest(Selftest),
     /// Print the version.
     Version,
-    /// Print the flags.
-    Help,
+    /// Print this text.
+    Help(String),
 }
 
 const KUBELET: &str = r"C:\var\lib\kubelet";
 
-const FLAGS: [Flag; 29] = [
+const OWN: [Flag; 15] = [
     Flag::value("kubelet-path", "DIRECTORY", KUBELET, "directory of the kubelet, always one to work in"),
     Flag::value("working-dir", "DIRECTORY", "", "another directory to work in; may be given several times"),
     Flag::value("kubelet-csi-plugins-path", "DIRECTORY", "", "old name of a directory to work in"),
@@ -93,25 +95,6 @@ const FLAGS: [Flag; 29] = [
     Flag::boolean("allow-reformat", "format volumes that are formatted, as the Go proxy does"),
     Flag::boolean("version", "print the version"),
     Flag::boolean("help", "print this"),
-    Flag::value("v", "LEVEL", "0", "verbosity of the log"),
-    Flag::value("vmodule", "VALUE", "", "accepted: verbosity by file"),
-    Flag { name: "logtostderr", kind: Kind::Boolean, default: "true", help: "log to standard error and not to files" },
-    Flag::boolean("alsologtostderr", "log to standard error and to files"),
-    Flag::value(
-        "stderrthreshold",
-        "SEVERITY",
-        "2",
-        "from this severity on also to standard error when logging to files",
-    ),
-    Flag::value("log_file", "FILE", "", "the log file"),
-    Flag::value("log_dir", "DIRECTORY", "", "directory of log files, when there is no log_file"),
-    Flag::value("log_file_max_size", "MB", "1800", "size in MB at which the log file is begun anew; 0 for none"),
-    Flag::value("log_backtrace_at", "VALUE", "", "accepted and not used"),
-    Flag::boolean("add_dir_header", "the directory of the source file in each line"),
-    Flag::boolean("one_output", "accepted: there is one log file whatever the severity"),
-    Flag::boolean("skip_headers", "no header before each line"),
-    Flag::boolean("skip_log_headers", "no lines at the beginning of the log file"),
-    Flag::value("log_flush_frequency", "VALUE", "", "accepted: each line is written at once"),
 ];
 
 /// A command line that cannot be understood.
@@ -120,6 +103,9 @@ pub enum BadCommandLine {
     /// A flag that nobody knows, or a value that it does not take.
     #[error(transparent)]
     Flags(#[from] go_flags::BadCommandLine),
+    /// A flag of the log that cannot be followed.
+    #[error(transparent)]
+    Log(#[from] klog::BadLogFlags),
     /// Something that is no flag.
     #[error("unexpected argument {0:?}: flags only")]
     Argument(String),
@@ -131,15 +117,20 @@ pub enum BadCommandLine {
 ///
 /// The first thing that is not understood.
 pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Command, BadCommandLine> {
-    let line = match CommandLine::read(&FLAGS, arguments.into_iter().map(Into::into)) {
-        Err(go_flags::BadCommandLine::Help) => return Ok(Command::Help),
+    let mut arguments = arguments.into_iter().map(Into::into).peekable();
+    if arguments.next_if(|first| first.to_str() == Some(selftest::WORD)).is_some() {
+        let asked = selftest::read(arguments)?;
+        return Ok(asked.map_or_else(|| Command::Help(selftest::usage()), Command::Selftest));
+    }
+    let line = match CommandLine::read(&flags(), arguments) {
+        Err(go_flags::BadCommandLine::Help) => return Ok(Command::Help(usage())),
         read => read?,
     };
     if let Some(word) = line.words().first() {
         return Err(BadCommandLine::Argument(word.clone()));
     }
     if line.boolean("help") {
-        return Ok(Command::Help);
+        return Ok(Command::Help(usage()));
     }
     if line.boolean("version") {
         return Ok(Command::Version);
@@ -165,16 +156,21 @@ pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<
         },
         validate_paths,
         allow_reformat: line.boolean("allow-reformat"),
-        log: log_settings(&line)?,
+        log: FileSettings::of(&line)?,
         warnings,
     })))
 }
 
 /// What `--help` prints.
-#[must_use]
-pub fn usage() -> String {
+fn usage() -> String {
     let about = "csi-proxy: storage of this node for CSI drivers in Windows containers";
-    format!("{about}\n\n{}", go_flags::usage("csi-proxy", &FLAGS))
+    let tests = "csi-proxy selftest --help: whether this machine does what csi-proxy builds on";
+    format!("{about}\n\n{}\n{tests}\n", go_flags::usage("csi-proxy", &flags()))
+}
+
+/// The table of flags, the log's included.
+fn flags() -> Vec<Flag> {
+    OWN.into_iter().chain(FILE_FLAGS).collect()
 }
 
 fn filled<'a>(line: &'a CommandLine, flag: &str) -> Option<&'a str> {
@@ -200,26 +196,4 @@ fn path_checks(text: &str) -> Result<PathChecks, String> {
         "legacy" => Ok(PathChecks::Legacy),
         _ => Err("it must be strict or legacy".to_owned()),
     }
-}
-
-fn number<N: FromStr>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| "it must be a whole number, not negative".to_owned())
-}
-
-fn log_settings(line: &CommandLine) -> Result<LogSettings, BadCommandLine> {
-    const MEGABYTE: u64 = 1024 * 1024;
-    Ok(LogSettings {
-        verbosity: line.parsed("v", number)?,
-        to_stderr: line.boolean("logtostderr"),
-        also_to_stderr: line.boolean("alsologtostderr"),
-        stderr_from: line.parsed("stderrthreshold", |text| {
-            Severity::parse(text).ok_or_else(|| "it must be 0 to 3, or INFO, WARNING, ERROR, FATAL".to_owned())
-        })?,
-        file: filled(line, "log_file").map(PathBuf::from),
-        directory: filled(line, "log_dir").map(PathBuf::from),
-        file_bytes: line.parsed("log_file_max_size", number::<u64>)?.saturating_mul(MEGABYTE),
-        directory_in_header: line.boolean("add_dir_header"),
-        skip_line_headers: line.boolean("skip_headers"),
-        skip_file_headers: line.boolean("skip_log_headers"),
-    })
 }

@@ -11,19 +11,19 @@
 
 mod api;
 mod audit;
-mod clock;
 mod connection;
 mod figures;
 mod flags;
 mod groups;
-mod log;
 mod metrics;
 mod pace;
 mod peer;
+mod pool;
 mod preface;
 mod program;
 mod proxy;
 mod sddl;
+mod selftest;
 mod serve;
 mod status;
 #[cfg(windows)]
@@ -31,11 +31,11 @@ mod windows;
 
 pub use audit::{AuditSink, IntoFile, IntoLog};
 pub use figures::Figures;
-pub use flags::{AuditTo, BadCommandLine, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read, usage};
+pub use flags::{AuditTo, BadCommandLine, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read};
 pub use groups::{ApiGroups, BadApiGroups};
-pub use log::{Log, LogSettings, Severity};
 pub use peer::Peer;
 pub use preface::PREFACE_LIMIT;
 pub use program::{MakeHost, main};
 pub use proxy::{DRAIN_LIMIT, ListenError, Parts, Proxy, ProxyError, ServeError, Transport};
 pub use sddl::SddlError;
+pub use selftest::Selftest;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use klog::Output;
 use tokio_util::sync::CancellationToken;
 use winstorage::host::Host;
 use winstorage::path::Validation;
@@ -16,9 +17,9 @@ use winstorage::service::{Policy, Storage};
 use winstorage::types::WinPath;
 
 use crate::audit::{AuditSink, IntoFile, IntoLog};
-use crate::flags::{AuditTo, Command, PathChecks, Settings, read, usage};
-use crate::log::Log;
+use crate::flags::{AuditTo, Command, PathChecks, Settings, read};
 use crate::proxy::{Parts, Proxy, ProxyError, Transport};
+use crate::selftest::{self, Selftest};
 use crate::serve::OPERATIONS;
 
 /// Makes the machine that the operations work on. The product has Windows; programs of tests have one of their own.
@@ -42,6 +43,8 @@ pub trait MakeHost: 'static {
 const WORKERS: usize = 2;
 /// A thread of operations keeps its connections to WMI: it stays, once it is there.
 const THREADS_STAY: Duration = Duration::from_secs(60 * 60);
+/// In the name of a log file that the command line does not name.
+const NAME: &str = "csi-proxy";
 /// Status of a command line that is not understood.
 const USAGE: u8 = 2;
 
@@ -51,7 +54,8 @@ pub fn main<M: MakeHost>() -> ExitCode {
     let settings = match command::<M>() {
         Ok(Command::Run(settings)) => *settings,
         Ok(Command::Version) => return print(&format!("csi-proxy {}\n", version())),
-        Ok(Command::Help) => return print(&usage()),
+        Ok(Command::Help(text)) => return print(&text),
+        Ok(Command::Selftest(asked)) => return ended(try_disk::<M>(&asked)),
         Err(text) => {
             complain(&format!("csi-proxy: {text}\nsee csi-proxy --help"));
             return ExitCode::from(USAGE);
@@ -61,13 +65,22 @@ pub fn main<M: MakeHost>() -> ExitCode {
     if settings.windows_service {
         return service::run_as_service::<M>();
     }
-    match run_here::<M>(settings) {
+    ended(run_here::<M>(settings))
+}
+
+fn ended(result: Result<(), String>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             complain(&format!("csi-proxy: {text}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The machine's threads may block here: nothing else runs.
+fn try_disk<M: MakeHost>(asked: &Selftest) -> Result<(), String> {
+    selftest::execute(M::make()?, asked, &mut std::io::stdout())
 }
 
 /// What the command line asks for, or what is wrong with it.
@@ -91,22 +104,21 @@ fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
 /// A program that has read its settings and has its log and its machine.
 struct Started {
     settings: Settings,
-    log: Log,
+    log: Output,
     storage: Arc<Storage>,
 }
 
 impl Started {
     /// Everything that must be there before pipes are opened.
     fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
-        let log = Log::open(settings.log.clone()).map_err(|error| format!("open the log file: {error}"))?;
-        log_panics(&log);
-        log.take_events();
-        let made = Self::with_log::<M>(settings, log.clone());
-        made.inspect_err(|text| log.error(text))
+        let log = klog::init_files(settings.log.clone(), NAME, is_ours);
+        let log = log.map_err(|error| format!("open the log file: {error}"))?;
+        klog::log_panics();
+        Self::with_log::<M>(settings, log).inspect_err(|text| tracing::error!(error = text, "csi-proxy cannot start"))
     }
 
-    fn with_log<M: MakeHost>(settings: Settings, log: Log) -> Result<Self, String> {
-        announce(&settings, &log);
+    fn with_log<M: MakeHost>(settings: Settings, log: Output) -> Result<Self, String> {
+        announce(&settings);
         if !settings.insecure_pipe_acl {
             crate::sddl::check(&settings.pipe_security).map_err(|error| error.to_string())?;
         }
@@ -122,7 +134,6 @@ impl Started {
         opened: impl FnOnce(),
         signals: Option<impl Future<Output = ()> + Send + 'static>,
     ) -> Result<(), String> {
-        let log = self.log.clone();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .max_blocking_threads(OPERATIONS + 4)
@@ -138,8 +149,8 @@ impl Started {
         // Operations within Windows cannot be ended; the process does.
         runtime.shutdown_background();
         match &result {
-            Ok(()) => log.info("csi-proxy has stopped"),
-            Err(error) => log.error(error),
+            Ok(()) => tracing::info!("csi-proxy has stopped"),
+            Err(error) => tracing::error!(error, "csi-proxy ends because of an error"),
         }
         result
     }
@@ -148,7 +159,7 @@ impl Started {
     async fn serve(self, stop: CancellationToken, opened: impl FnOnce()) -> Result<(), String> {
         let security = crate::windows::Security::parse(&self.settings.pipe_security)
             .map_err(|error| format!("security descriptor {:?}: {error}", self.settings.pipe_security))?;
-        let transport = crate::windows::Pipes::new(security, self.log.clone(), stop.clone());
+        let transport = crate::windows::Pipes::new(security, stop.clone());
         self.serve_on(&transport, stop, opened).await
     }
 
@@ -187,14 +198,13 @@ impl Started {
             metrics_bind_address: self.settings.metrics_bind_address,
             figures,
             audit,
-            log: self.log.clone(),
         };
         let pipes = parts.api_groups.pairs().count();
         let proxy = Proxy::open(transport, parts, stop).await.map_err(|error| chain(&error))?;
         if let Some(address) = proxy.metrics_address() {
-            self.log.info(format_args!("Metrics on http://{address}/metrics"));
+            tracing::info!("Metrics on http://{address}/metrics");
         }
-        self.log.info(format_args!("Serving {pipes} pipes"));
+        tracing::info!("Serving {pipes} pipes");
         opened();
         proxy.run().await.map_err(|error| chain(&error))
     }
@@ -210,17 +220,17 @@ fn chain(error: &ProxyError) -> String {
     text
 }
 
-fn announce(settings: &Settings, log: &Log) {
-    log.info("Starting CSI-Proxy Server ...");
-    log.info(format_args!("Version: {}", version()));
-    log.info(format_args!("Working directories: [{}]", settings.working_dirs.join(" ")));
-    log.info(format_args!("Require privacy: {}", settings.require_privacy));
-    settings.warnings.iter().for_each(|warning| log.warning(warning));
+fn announce(settings: &Settings) {
+    tracing::info!("Starting CSI-Proxy Server ...");
+    tracing::info!("Version: {}", version());
+    tracing::info!("Working directories: [{}]", settings.working_dirs.join(" "));
+    tracing::info!("Require privacy: {}", settings.require_privacy);
+    settings.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     if settings.insecure_pipe_acl {
-        log.warning("Insecure: --insecure-pipe-acl takes any security descriptor");
+        tracing::warn!("Insecure: --insecure-pipe-acl takes any security descriptor");
     }
     if settings.audit_log == AuditTo::Off {
-        log.warning("Insecure: --audit-log=off keeps no record of calls");
+        tracing::warn!("Insecure: --audit-log=off keeps no record of calls");
     }
 }
 
@@ -241,7 +251,7 @@ fn policy(settings: &Settings) -> Result<Policy, String> {
     })
 }
 
-fn audit(settings: &Settings, log: &Log) -> Result<Vec<Box<dyn AuditSink>>, String> {
+fn audit(settings: &Settings, log: &Output) -> Result<Vec<Box<dyn AuditSink>>, String> {
     let mut sinks: Vec<Box<dyn AuditSink>> = match &settings.audit_log {
         AuditTo::Off => return Ok(Vec::new()),
         AuditTo::Log => vec![Box::new(IntoLog(log.clone()))],
@@ -253,7 +263,7 @@ fn audit(settings: &Settings, log: &Log) -> Result<Vec<Box<dyn AuditSink>>, Stri
     #[cfg(windows)]
     match crate::windows::EventLog::open() {
         Ok(events) => sinks.push(Box::new(events)),
-        Err(error) => log.warning(format_args!("Records of calls do not go to the event log: {error}")),
+        Err(error) => tracing::warn!(%error, "records of calls do not go to the event log"),
     }
     sinks.shrink_to_fit();
     Ok(sinks)
@@ -265,10 +275,9 @@ fn version() -> String {
     commit.map_or_else(|| version.to_owned(), |commit| format!("{version} ({commit})"))
 }
 
-/// A panic ends its call and not the process; the log says where it was.
-fn log_panics(log: &Log) {
-    let log = log.clone();
-    std::panic::set_hook(Box::new(move |panic| log.error(format_args!("panic: {panic}"))));
+/// Code whose lines are in the log, by its target. Those of other crates may hold headers and requests.
+fn is_ours(target: &str) -> bool {
+    ["csi_proxy", "winstorage", "grpc_authority", "klog"].iter().any(|name| target.starts_with(name))
 }
 
 fn print(text: &str) -> ExitCode {

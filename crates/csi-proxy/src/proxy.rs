@@ -7,7 +7,6 @@ use std::time::Duration;
 use csi_proxy_proto::{Group, Version, pipe_name};
 use futures_util::{Stream, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -18,10 +17,10 @@ use crate::audit::{Audit, AuditSink};
 use crate::connection::Connection;
 use crate::figures::Figures;
 use crate::groups::ApiGroups;
-use crate::log::Log;
 use crate::metrics::{Metrics, MetricsListener};
 use crate::peer::Peer;
-use crate::serve::{GroupService, OPERATIONS, Shared};
+use crate::pool::Pool;
+use crate::serve::{GroupService, OPERATIONS, QUEUE, Shared};
 
 /// How long running calls may take to end after a stop.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
@@ -60,8 +59,6 @@ pub struct Parts {
     pub figures: fn() -> Figures,
     /// Where records of calls go.
     pub audit: Vec<Box<dyn AuditSink>>,
-    /// Log lines.
-    pub log: Log,
 }
 
 /// Why a proxy has ended, or has not begun.
@@ -137,9 +134,8 @@ impl Proxy {
             storage: parts.storage,
             audit: Audit::new(parts.audit),
             metrics: Arc::clone(&metrics),
-            log: parts.log,
             running: TaskTracker::new(),
-            places: Semaphore::new(OPERATIONS),
+            pool: Pool::new(OPERATIONS, QUEUE),
         });
         let (mut opened, mut errors) = (Vec::new(), Vec::new());
         for (group, version) in parts.api_groups.pairs() {

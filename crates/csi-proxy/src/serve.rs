@@ -11,11 +11,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use csi_proxy_proto::{Group, Version};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
@@ -26,25 +26,26 @@ use winstorage::Storage;
 use crate::api::{Around, Method, Understood, Work, methods};
 use crate::audit::{Asked, Audit, Outcome};
 use crate::connection::ConnectionInfo;
-use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::peer::Peer;
+use crate::pool::{NotRun, Pool};
 use crate::status::{Failure, MALFORMED, OK, name_of};
 use body::Bare;
 
 /// Operations that run at the same time, on as many threads; the others wait their turn.
 pub(crate) const OPERATIONS: usize = 32;
+/// Operations that wait their turn; further ones are refused.
+pub(crate) const QUEUE: usize = 256;
 
 /// What all services of the process share.
 pub(crate) struct Shared {
     pub(crate) storage: Arc<Storage>,
     pub(crate) audit: Audit,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) log: Log,
     /// Operations; they go on when their client has left.
     pub(crate) running: TaskTracker,
-    /// Places for operations.
-    pub(crate) places: Semaphore,
+    /// Where operations run.
+    pub(crate) pool: Pool,
 }
 
 /// The service on one pipe.
@@ -139,7 +140,7 @@ impl Inner {
             client,
         };
         let outcome = Outcome::of(&Err(failure.clone()));
-        self.shared.audit.end(self.shared.audit.id(), &asked, &outcome, std::time::Duration::ZERO);
+        self.shared.audit.end(self.shared.audit.id(), &asked, &outcome, Duration::ZERO);
         failure.status()
     }
 }
@@ -159,7 +160,7 @@ impl Call {
     /// The operation is a task of its own: a client that leaves, or whose deadline passes, ends its wait and nothing else.
     async fn run(self, request: Request<Bytes>) -> Result<Vec<u8>, Failure> {
         let began = Instant::now();
-        let patience = deadline::patience(request.metadata());
+        let deadline = deadline::given(request.metadata());
         let running = self.service.shared.running.clone();
         let operation = running.spawn(async move {
             let result = self.understand(request.into_inner());
@@ -171,7 +172,7 @@ impl Call {
                 self.service.shared.audit.begin(id, &asked);
             }
             let result = match work {
-                Ok(work) => self.operate(work, patience).await,
+                Ok(work) => self.operate(work, deadline).await,
                 Err(failure) => Err(failure),
             };
             self.ended(id, &asked, &Outcome::of(&result), began);
@@ -192,16 +193,20 @@ impl Call {
         Ok((self.asked(fields), work))
     }
 
-    async fn operate(&self, work: Work, patience: std::time::Duration) -> Result<Vec<u8>, Failure> {
-        let shared = Arc::clone(&self.service.shared);
-        // Nobody closes it.
-        let _place = shared.places.acquire().await;
+    async fn operate(&self, work: Work, deadline: Option<Duration>) -> Result<Vec<u8>, Failure> {
+        let shared = &self.service.shared;
         let (storage, version) = (Arc::clone(&shared.storage), self.service.version);
-        let done = tokio::task::spawn_blocking(move || work(&Around { storage: &storage, version, patience })).await;
-        done.unwrap_or_else(|error| {
-            shared.log.error(format_args!("{}/{} ended in a panic: {error}", self.service.name, self.method));
-            Err(Failure::Panicked)
-        })
+        let run =
+            move |waited| work(&Around { storage: &storage, version, patience: deadline::patience(deadline, waited) });
+        match shared.pool.run(deadline, run).await {
+            Ok(result) => result,
+            Err(NotRun::Panicked(error)) => {
+                tracing::error!(service = self.service.name, method = self.method, %error, "a call has ended in a panic");
+                Err(Failure::Panicked)
+            }
+            Err(full @ NotRun::Full { .. }) => Err(Failure::Busy(full.to_string())),
+            Err(late @ NotRun::Late { .. }) => Err(Failure::Late(late.to_string())),
+        }
     }
 
     fn asked(&self, request: Value) -> Asked {

@@ -18,6 +18,10 @@ pub(crate) enum Failure {
     Malformed(String),
     /// There is no such method.
     Unimplemented(String),
+    /// Too much is under way.
+    Busy(String),
+    /// Its turn did not come in time.
+    Late(String),
     /// A bug of ours.
     Panicked,
 }
@@ -52,14 +56,19 @@ impl Failure {
             Self::Missing(_) => status(Code::InvalidArgument),
             Self::Malformed(_) | Self::Panicked => status(Code::Internal),
             Self::Unimplemented(_) => status(Code::Unimplemented),
+            Self::Busy(_) => status(Code::ResourceExhausted),
+            Self::Late(_) => status(Code::DeadlineExceeded),
         }
     }
 
     pub(crate) fn text(&self) -> String {
         match self {
-            Self::Refused(text) | Self::Missing(text) | Self::Malformed(text) | Self::Unimplemented(text) => {
-                text.clone()
-            }
+            Self::Refused(text)
+            | Self::Missing(text)
+            | Self::Malformed(text)
+            | Self::Unimplemented(text)
+            | Self::Busy(text)
+            | Self::Late(text) => text.clone(),
             Self::Storage { prefix, error } => format!("{prefix}{}", error.text()),
             Self::Panicked => "csi-proxy: the call ended in a panic, which its log has".to_owned(),
         }

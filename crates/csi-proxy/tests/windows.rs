@@ -104,6 +104,38 @@ async fn doubled_backslashes_mean_the_same_pipe() {
     eventually(|| ClientOptions::new().open(r"\\.\\pipe\\csi-proxy-smb-v1").ok()).await;
 }
 
+/// Fifty times the program starts, has all of its pipes, and answers; one that was killed leaves nothing in the way of the next.
+///
+/// Rule: see `over_real_pipes_each_service_is_there_and_records_name_the_client`
+#[tokio::test]
+async fn fifty_times_the_program_starts_with_all_of_its_pipes() {
+    let _alone = alone().await;
+    for nth in 0..50 {
+        let program = Program::start(&[]);
+        eventually(|| program.log().contains("Serving 23 pipes").then_some(())).await;
+        let (group, version) = served().nth(nth % 23).expect("there are 23");
+        connect(&pipes(), group, &[version]).await.expect("the pipe exists once the log says so");
+        disks().await.rescan(disk::v1::RescanRequest {}).await.expect("it answers");
+    }
+}
+
+/// On the command line the self-test tries the disk that is named, and refuses one that Windows lives on.
+///
+/// Rule: see `crates/csi-proxy/src/selftest/tests.rs::the_self_test_tells_each_step_and_leaves_nothing_behind`
+#[tokio::test]
+async fn the_self_test_is_a_word_of_the_command_line() {
+    let ends = [
+        (vec!["selftest", "--disk=1", r"--directory=C:\selftest"], 0, "as expected"),
+        (vec!["selftest", "--disk=0", r"--directory=C:\selftest"], 1, "refused"),
+        (vec!["selftest"], 2, "--disk"),
+    ];
+    for (arguments, status, why) in ends {
+        let (ended, text) = Program::run_to_end(&arguments);
+        assert_eq!(ended, Some(status), "{arguments:?}: {text}");
+        assert!(text.contains(why), "{arguments:?}: {text}");
+    }
+}
+
 /// A version that is not served has no pipe, which is error 2; two proxies share a node by groups.
 ///
 /// Rule: windows.md O-21

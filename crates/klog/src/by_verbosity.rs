@@ -14,18 +14,25 @@ pub struct ByVerbosity {
     verbosity: u32,
     modules: ModuleLevels,
     is_ours: fn(&str) -> bool,
+    others: bool,
 }
 
 impl ByVerbosity {
     /// `is_ours` tells own code by its target.
     pub fn new(verbosity: u32, modules: ModuleLevels, is_ours: fn(&str) -> bool) -> Self {
-        Self { verbosity, modules, is_ours }
+        Self { verbosity, modules, is_ours, others: true }
+    }
+
+    /// Nothing of other code, whose lines may hold what its users sent.
+    #[must_use]
+    pub fn without_others(self) -> Self {
+        Self { others: false, ..self }
     }
 
     /// An event or span is wanted.
     pub fn takes(&self, metadata: &Metadata<'_>) -> bool {
         if !(self.is_ours)(metadata.target()) {
-            return *metadata.level() <= Level::WARN;
+            return self.others && *metadata.level() <= Level::WARN;
         }
         let verbosity = verbosity::of(metadata);
         verbosity <= self.verbosity

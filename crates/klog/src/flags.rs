@@ -59,14 +59,7 @@ impl LogSettings {
             "json" => Ok(LogFormat::Json),
             _ => Err("it must be text or json".to_owned()),
         })?;
-        let verbosity = line.parsed("v", |text| {
-            let level = value::integer(text)?;
-            i32::try_from(level)
-                .ok()
-                .and_then(|level| u32::try_from(level).ok())
-                .ok_or_else(|| "it must be a whole number from 0 to 2147483647".to_owned())
-        })?;
-        let modules = line.text("vmodule").parse().map_err(BadLogFlags::Modules)?;
+        let (verbosity, modules) = (verbosity(line)?, modules(line)?);
         line.parsed(FLUSH, value::positive_duration)?;
         if format == LogFormat::Json && !line.text("vmodule").is_empty() {
             return Err(BadLogFlags::ModulesOfJson);
@@ -86,6 +79,23 @@ impl LogSettings {
     pub fn without_effect(line: &CommandLine) -> Option<String> {
         line.is_given(FLUSH).then(|| format!("--{FLUSH} has no effect: every line is written at once"))
     }
+}
+
+/// `--v`.
+pub(super) fn verbosity(line: &CommandLine) -> Result<u32, BadLogFlags> {
+    let level = line.parsed("v", |text| {
+        let level = value::integer(text)?;
+        i32::try_from(level)
+            .ok()
+            .and_then(|level| u32::try_from(level).ok())
+            .ok_or_else(|| "it must be a whole number from 0 to 2147483647".to_owned())
+    })?;
+    Ok(level)
+}
+
+/// `--vmodule`.
+pub(super) fn modules(line: &CommandLine) -> Result<ModuleLevels, BadLogFlags> {
+    line.text("vmodule").parse().map_err(BadLogFlags::Modules)
 }
 
 #[cfg(test)]

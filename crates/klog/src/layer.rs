@@ -13,8 +13,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::LogFormat;
 use super::line::{Fields, Line, Value};
+use super::{LogFormat, Shape};
 
 /// Of whose events the message and these fields alone are written.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +33,7 @@ impl Careless {
 #[derive(Debug)]
 pub struct Lines<W> {
     format: LogFormat,
+    shape: Shape,
     writer: W,
     careless: Careless,
 }
@@ -40,7 +41,13 @@ pub struct Lines<W> {
 impl<W> Lines<W> {
     /// Lines to `writer`, each in one write.
     pub fn new(format: LogFormat, writer: W, careless: Careless) -> Self {
-        Self { format, writer, careless }
+        Self { format, shape: Shape::QUOTED, writer, careless }
+    }
+
+    /// The same, of another shape.
+    #[must_use]
+    pub fn shaped(self, shape: Shape) -> Self {
+        Self { shape, ..self }
     }
 }
 
@@ -79,7 +86,7 @@ where
         }
         fields.extend(&own);
         let line = Line { at: SystemTime::now(), metadata: event.metadata(), fields };
-        let mut text = line.render(self.format);
+        let mut text = line.render(self.format, self.shape);
         text.push('\n');
         // One write a line, so lines of several threads do not mix. Nobody can be told when standard error is gone.
         drop(self.writer.make_writer_for(event.metadata()).write_all(text.as_bytes()));

@@ -4,6 +4,9 @@
 //! time is in a container.
 
 mod by_verbosity;
+mod date;
+mod file_flags;
+mod files;
 mod flags;
 mod layer;
 mod line;
@@ -16,6 +19,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use by_verbosity::ByVerbosity;
+pub use date::Date;
+pub use file_flags::{FILE_FLAGS, FileSettings};
+pub use files::{Destination, LineWriter, Output, Severity};
 pub use flags::{BadLogFlags, FLAGS, LogSettings};
 pub use layer::{Careless, Lines};
 pub use vmodule::{BadModuleLevel, ModuleLevels};
@@ -29,6 +35,24 @@ pub enum LogFormat {
     Json,
 }
 
+/// What a text line has besides its message and fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Severity, time, process and place before the message.
+    pub header: bool,
+    /// The directory of the source file before its name.
+    pub directory: bool,
+    /// The message in quotes, as klog's newer functions write it. Without them it should be text of ours.
+    pub quoted: bool,
+}
+
+impl Shape {
+    /// As klog's newer functions write lines, those with keys and values.
+    pub const QUOTED: Self = Self { header: true, directory: false, quoted: true };
+    /// As its older functions do, which print.
+    pub const PRINTED: Self = Self { header: true, directory: false, quoted: false };
+}
+
 /// Sets up logging for the whole process, to standard error: lines of code that `is_ours`, by its target, as the settings say; of
 /// all other code errors and warnings. A standard error that is closed stops nothing: the lines are lost.
 ///
@@ -38,6 +62,20 @@ pub fn init(settings: &LogSettings, is_ours: fn(&str) -> bool) -> Result<(), Try
     let wanted = ByVerbosity::new(settings.verbosity, settings.modules.clone(), is_ours);
     let lines = Lines::new(settings.format, std::io::stderr, Careless::NOBODY).with_filter(wanted);
     tracing_subscriber::registry().with(lines).try_init()
+}
+
+/// Sets up logging for the whole process as [`FileSettings`] say, and gives the log: lines of code that `is_ours`, and of no other.
+/// `program` is in the name of a log file that the settings do not name.
+///
+/// # Errors
+/// The log file cannot be opened, or logging is set up already.
+pub fn init_files(settings: FileSettings, program: &str, is_ours: fn(&str) -> bool) -> std::io::Result<Output> {
+    let FileSettings { verbosity, modules, shape, destination } = settings;
+    let output = Output::open(destination, program)?;
+    let wanted = ByVerbosity::new(verbosity, modules, is_ours).without_others();
+    let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape).with_filter(wanted);
+    tracing_subscriber::registry().with(lines).try_init().map_err(std::io::Error::other)?;
+    Ok(output)
 }
 
 /// Turns a panic into one log line, in the format of the others.

@@ -1,12 +1,12 @@
 //! One line, as text or as JSON.
 
 use std::fmt::Write;
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::{Level, Metadata};
 
-use super::{LogFormat, quote, verbosity};
+use super::date::Date;
+use super::{LogFormat, Shape, quote, verbosity};
 
 /// Names under which an event carries its error; JSON has them all as `err`.
 const ERROR_FIELDS: [&str; 2] = ["error", "err"];
@@ -98,24 +98,24 @@ pub(super) struct Line<'a> {
 }
 
 impl Line<'_> {
-    pub(super) fn render(&self, format: LogFormat) -> String {
+    pub(super) fn render(&self, format: LogFormat, shape: Shape) -> String {
         match format {
-            LogFormat::Text => self.text(),
+            LogFormat::Text => self.text(shape),
             LogFormat::Json => self.json(),
         }
     }
 
-    fn text(&self) -> String {
-        let mut line = format!(
-            "{}{} {:>7} {}] {}",
-            severity(*self.metadata.level()),
-            stamp(since_epoch(self.at)),
-            std::process::id(),
-            self.caller(),
-            quote::go(self.fields.message())
-        );
-        for (name, value) in self.fields.besides_message() {
+    fn text(&self, shape: Shape) -> String {
+        let mut line = String::new();
+        if shape.header {
+            let letter = severity(*self.metadata.level());
+            let (stamp, caller) = (Date::from(self.at).stamp(), self.caller(shape.directory));
             // Writing to a string cannot fail.
+            let _infallible = write!(line, "{letter}{stamp} {:>7} {caller}] ", std::process::id());
+        }
+        let message = self.fields.message();
+        line.push_str(&if shape.quoted { quote::go(message) } else { quote::printed(message) });
+        for (name, value) in self.fields.besides_message() {
             let _infallible = write!(line, " {name}={}", value.to_text());
         }
         line
@@ -126,7 +126,7 @@ impl Line<'_> {
         let mut line = format!(
             "{{\"ts\":{:.3},\"caller\":{},\"msg\":{}",
             since_epoch(self.at).as_secs_f64() * 1e3,
-            quote::json(&self.caller()),
+            quote::json(&self.caller(false)),
             quote::json(self.fields.message())
         );
         if *self.metadata.level() != Level::ERROR {
@@ -152,9 +152,14 @@ impl Line<'_> {
         line
     }
 
-    fn caller(&self) -> String {
-        let file = self.metadata.file().map(Path::new).and_then(Path::file_name).unwrap_or_default();
-        format!("{}:{}", file.to_string_lossy(), self.metadata.line().unwrap_or_default())
+    /// File and line, with the file's directory where that is wanted.
+    fn caller(&self, directory: bool) -> String {
+        let line = self.metadata.line().unwrap_or_default();
+        let mut parts = self.metadata.file().unwrap_or_default().rsplit(['/', '\\']);
+        match (parts.next().unwrap_or_default(), parts.next().filter(|_| directory)) {
+            (file, Some(directory)) => format!("{directory}/{file}:{line}"),
+            (file, None) => format!("{file}:{line}"),
+        }
     }
 }
 
@@ -170,60 +175,11 @@ fn since_epoch(at: SystemTime) -> Duration {
     at.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// `mmdd hh:mm:ss.uuuuuu`, in UTC.
-fn stamp(at: Duration) -> String {
-    let seconds = at.as_secs();
-    let (month, day) = month_and_day(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{month:02}{day:02} {hour:02}:{minute:02}:{second:02}.{:06}", at.subsec_micros())
-}
-
-/// Month and day of the `days`-th day after 1970-01-01 in the Gregorian calendar.
-fn month_and_day(mut days: u64) -> (u64, u64) {
-    let mut year = 1970;
-    while days >= year_length(year) {
-        days -= year_length(year);
-        year += 1;
-    }
-    let february = year_length(year) - 337;
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (month, days + 1)
-}
-
-fn year_length(year: u64) -> u64 {
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    365 + u64::from(leap)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    /// Rule: see `crates/ebs-telemetry/src/logging.rs::a_line_carries_the_fields_of_its_spans`
-    #[test]
-    fn the_stamp_is_month_day_and_time_to_the_microsecond() {
-        for (seconds, expected) in [
-            (0, "0101 00:00:00.000000"),
-            (951_782_399, "0228 23:59:59.000000"),   // 2000-02-28
-            (951_782_400, "0229 00:00:00.000000"),   // 2000 is a leap year
-            (1_709_251_199, "0229 23:59:59.000000"), // 2024-02-29
-            (1_735_689_599, "1231 23:59:59.000000"), // 2024-12-31
-            (1_772_323_200, "0301 00:00:00.000000"), // 2026-03-01
-            (4_107_542_400, "0301 00:00:00.000000"), // 2100-03-01, no leap year
-        ] {
-            assert_eq!(stamp(Duration::from_secs(seconds)), expected, "{seconds}");
-        }
-        assert!(stamp(Duration::from_micros(1_000_042)).ends_with(":01.000042"));
-    }
 
     fn line<'a>(metadata: &'a Metadata<'a>, message: &str, value: &str) -> Line<'a> {
         let mut fields = Fields::default();
@@ -292,15 +248,17 @@ mod tests {
         #[test]
         fn no_value_forges_a_line_or_a_field(message in any::<String>(), value in "\\PC*|[\\n\\r\"\\\\ =\\]x]*|.*") {
             let line = line(metadata(), &message, &value);
-            let text = line.render(LogFormat::Text);
+            let text = line.render(LogFormat::Text, Shape::QUOTED);
             prop_assert!(!text.chars().any(char::is_control), "{text}");
             prop_assert_eq!(read(&text), Some((message.clone(), value.clone())), "{}", text);
-            let json = line.render(LogFormat::Json);
+            let json = line.render(LogFormat::Json, Shape::QUOTED);
             prop_assert!(!json.chars().any(char::is_control), "{json}");
             let read: serde_json::Value = serde_json::from_str(&json).unwrap();
             prop_assert_eq!(read["msg"].as_str(), Some(message.as_str()));
             prop_assert_eq!(read["volume"].as_str(), Some(value.as_str()));
             prop_assert_eq!(read.as_object().unwrap().len(), 6, "{}", json);
+            let printed = line.render(LogFormat::Text, Shape::PRINTED);
+            prop_assert!(!printed.chars().any(char::is_control), "{printed}");
         }
     }
 
@@ -308,12 +266,25 @@ mod tests {
     fn a_text_line_has_klogs_shape_and_a_json_line_klogs_keys_in_its_order() {
         let pid = std::process::id();
         let line = line(metadata(), "created", "vol-1");
-        let text = line.render(LogFormat::Text);
+        let text = line.render(LogFormat::Text, Shape::QUOTED);
         assert!(text.starts_with(&format!("I0101 00:00:01.000042 {pid:>7} line.rs:")), "{text}");
         assert!(text.ends_with("] \"created\" volume=\"vol-1\" size=4"), "{text}");
-        let json = line.render(LogFormat::Json);
+        let json = line.render(LogFormat::Json, Shape::QUOTED);
         assert!(json.starts_with("{\"ts\":1000.042,\"caller\":\"line.rs:"), "{json}");
         assert!(json.ends_with("\"msg\":\"created\",\"v\":0,\"volume\":\"vol-1\",\"size\":4}"), "{json}");
+    }
+
+    /// A message is printed as it is, without quotes, by programs that used klog's older functions; header and directory are a matter of flags.
+    ///
+    /// Rule: windows.md P-61
+    #[test]
+    fn a_message_is_printed_as_it_is_and_header_and_directory_are_a_matter_of_flags() {
+        let line = line(metadata(), "Working directories: [C:\\a \"b\"]\r\nE0101 forged", "vol-1");
+        let printed = line.render(LogFormat::Text, Shape { header: false, ..Shape::PRINTED });
+        assert_eq!(printed, "Working directories: [C:\\a \"b\"]\\r\\nE0101 forged volume=\"vol-1\" size=4");
+        let with_directory = line.render(LogFormat::Text, Shape { directory: true, ..Shape::PRINTED });
+        assert!(with_directory.contains(" src/line.rs:") && with_directory.contains("] Working"), "{with_directory}");
+        assert!(line.render(LogFormat::Text, Shape::PRINTED).contains(" line.rs:"));
     }
 
     #[test]
@@ -323,7 +294,7 @@ mod tests {
             fields.set(name, Value::Text(name.to_owned()));
         }
         fields.set("odd", Value::Float(f64::NAN));
-        let json = Line { at: UNIX_EPOCH, metadata: metadata(), fields }.render(LogFormat::Json);
+        let json = Line { at: UNIX_EPOCH, metadata: metadata(), fields }.render(LogFormat::Json, Shape::QUOTED);
         let keys = "\"v\":0,\"err\":\"error\",\"err_\":\"err\",\"v_\":\"v\",\"msg_\":\"msg\",\"odd\":\"NaN\"}";
         assert!(json.ends_with(keys), "{json}");
         serde_json::from_str::<serde_json::Value>(&json).unwrap();

@@ -11,19 +11,34 @@ pub(super) fn go(text: &str) -> String {
         match c {
             '"' => quoted.push_str("\\\""),
             '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{b}' => quoted.push_str("\\v"),
-            '\u{c}' => quoted.push_str("\\f"),
-            c if is_shown(c) => quoted.push(c),
-            c => escape(&mut quoted, c),
+            c => shown(&mut quoted, c),
         }
     }
     quoted.push('"');
     quoted
+}
+
+/// As it is, without quotes; but on one line, and with nothing in it that a terminal acts on. Readers cannot tell its escapes from
+/// backslashes: for text of ours.
+pub(super) fn printed(text: &str) -> String {
+    let mut printed = String::with_capacity(text.len());
+    text.chars().for_each(|c| shown(&mut printed, c));
+    printed
+}
+
+/// The character, or Go's escape for one that is not shown.
+fn shown(text: &mut String, c: char) {
+    match c {
+        '\n' => text.push_str("\\n"),
+        '\r' => text.push_str("\\r"),
+        '\t' => text.push_str("\\t"),
+        '\u{7}' => text.push_str("\\a"),
+        '\u{8}' => text.push_str("\\b"),
+        '\u{b}' => text.push_str("\\v"),
+        '\u{c}' => text.push_str("\\f"),
+        c if is_shown(c) => text.push(c),
+        c => escape(text, c),
+    }
 }
 
 fn escape(quoted: &mut String, c: char) {
@@ -38,12 +53,13 @@ fn escape(quoted: &mut String, c: char) {
 
 /// As a JSON string, with escapes also for what JSON itself would let pass: DEL, line separators, characters without a shape.
 pub(super) fn json(text: &str) -> String {
-    let quoted = serde_json::Value::String(text.to_owned()).to_string();
-    if quoted.chars().all(is_shown) {
-        return quoted;
-    }
-    let mut safe = String::with_capacity(quoted.len() + 16);
-    for c in quoted.chars() {
+    escaped_json(&serde_json::Value::String(text.to_owned()).to_string())
+}
+
+/// A JSON document with those escapes: outside of its strings it has no such character.
+pub(super) fn escaped_json(document: &str) -> String {
+    let mut safe = String::with_capacity(document.len());
+    for c in document.chars() {
         if is_shown(c) {
             safe.push(c);
             continue;

@@ -1,6 +1,7 @@
 //! What only Windows can prove (`[W]`), as steps on a spare disk: the same that the tests run over [`crate::fake`], so that the machine
 //! in memory and a real one are held against each other. **It formats the disk.**
 
+mod model;
 mod steps;
 
 use std::cell::RefCell;

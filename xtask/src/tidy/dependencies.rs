@@ -44,7 +44,7 @@ const RULES: [Rule; 28] = [
     Rule { name: "csi-proxy-proto", ours: &[], tests: &[], never: &["aws-*", "kube"] },
     Rule {
         name: "csi-proxy",
-        ours: &["csi-proxy-proto", "go-flags", "grpc-authority", "winstorage"],
+        ours: &["csi-proxy-proto", "go-flags", "grpc-authority", "klog", "winstorage"],
         tests: &[],
         never: &["aws-*", "kube", "axum"],
     },

@@ -18,8 +18,8 @@ fn refused(line: &[&str]) -> String {
 fn the_command_line_of_the_go_proxys_installation_is_taken() {
     let line = ["-windows-service", r"-log_file=\etc\kubernetes\logs\csi-proxy.log", "-logtostderr=false", "-v", "5"];
     let given = settings(&line);
-    assert!(given.windows_service && !given.log.to_stderr);
-    assert_eq!(given.log.file, Some(PathBuf::from(r"\etc\kubernetes\logs\csi-proxy.log")));
+    assert!(given.windows_service && !given.log.destination.only_stderr);
+    assert_eq!(given.log.destination.file, Some(PathBuf::from(r"\etc\kubernetes\logs\csi-proxy.log")));
     assert_eq!(given.log.verbosity, 5);
     let doubled =
         line.map(|argument| if argument.starts_with('-') { format!("-{argument}") } else { argument.to_owned() });
@@ -37,8 +37,7 @@ fn without_flags_everything_is_as_safe_as_it_can_be() {
     assert_eq!((given.metrics_bind_address, given.audit_log), (None, AuditTo::Log));
     assert_eq!(given.validate_paths, PathChecks::Strict);
     assert_eq!(given.pipe_security, DEFAULT_PIPE_SECURITY);
-    assert!(given.log.to_stderr);
-    assert_eq!((given.log.stderr_from, given.log.file_bytes), (Severity::Error, 1800 << 20));
+    assert!(given.log.destination.only_stderr);
 }
 
 /// Working directories add up, the kubelet's is always one, and old names of flags count with a warning.
@@ -71,17 +70,22 @@ fn a_command_line_that_is_not_understood_is_refused_and_the_flag_named() {
 
 #[test]
 fn each_flag_of_the_table_is_read() {
-    for flag in FLAGS {
+    for flag in flags() {
         let name = flag.name;
         assert!(usage().contains(&format!("  --{name}")));
         let argument = match (flag.kind, name) {
             (Kind::Boolean, _) => format!("-{name}"),
             (Kind::Value(_), "api-groups") => "-api-groups=disk".to_owned(),
             (Kind::Value(_), "validate-paths") => "-validate-paths=strict".to_owned(),
+            (Kind::Value(_), "vmodule") => "-vmodule=pipe=1".to_owned(),
             (Kind::Value(_), _) => format!("-{name}=1"),
         };
         read([argument]).unwrap();
     }
     assert_eq!(read(["--version"]), Ok(Command::Version));
-    assert_eq!(read(["-h"]), Ok(Command::Help));
+    for line in [["-h"].as_slice(), &["--help"], &["selftest", "-h"]] {
+        assert!(matches!(read(line), Ok(Command::Help(text)) if text.contains("csi-proxy")), "{line:?}");
+    }
+    assert!(matches!(read(["selftest", "--disk=3"]), Ok(Command::Selftest(asked)) if asked.disk == 3));
+    assert!(refused(&["--v=2", "selftest"]).contains("selftest"), "the word comes first");
 }

@@ -7,10 +7,14 @@ use tonic::metadata::MetadataMap;
 /// For clients that do not say.
 const USUAL: Duration = Duration::from_secs(60);
 
-/// How long an operation that can be tried again may be: a little less than the client waits.
-pub(super) fn patience(metadata: &MetadataMap) -> Duration {
-    let given = metadata.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(parse);
-    given.map_or(USUAL, |limit| limit.mul_f64(0.9))
+/// How long the client waits, if it says so.
+pub(super) fn given(metadata: &MetadataMap) -> Option<Duration> {
+    metadata.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(parse)
+}
+
+/// How long an operation that can be tried again, and that has waited for its turn, may be: a little less than the client waits.
+pub(super) fn patience(given: Option<Duration>, waited: Duration) -> Duration {
+    given.map_or(USUAL, |limit| limit.saturating_sub(waited).mul_f64(0.9))
 }
 
 /// At most eight digits and a unit.
@@ -44,8 +48,13 @@ mod tests {
             assert_eq!(parse(text), None, "{text:?}");
         }
         let mut metadata = MetadataMap::new();
-        assert_eq!(patience(&metadata), USUAL);
+        assert_eq!(given(&metadata), None);
         metadata.insert("grpc-timeout", "10S".parse().unwrap());
-        assert_eq!(patience(&metadata), Duration::from_secs(9));
+        assert_eq!(given(&metadata), Some(Duration::from_secs(10)));
+        assert_eq!(patience(None, Duration::from_secs(90)), USUAL);
+        let limit = Some(Duration::from_secs(10));
+        assert_eq!(patience(limit, Duration::ZERO), Duration::from_secs(9));
+        assert_eq!(patience(limit, Duration::from_secs(5)), Duration::from_millis(4_500));
+        assert_eq!(patience(limit, Duration::from_secs(11)), Duration::ZERO);
     }
 }

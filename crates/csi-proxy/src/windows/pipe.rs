@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::client_of;
 use super::security::Security;
-use crate::log::Log;
 use crate::peer::Peer;
 use crate::proxy::Transport;
 
@@ -32,14 +31,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Makes pipes; all have the same security.
 pub(crate) struct Pipes {
     security: Arc<Security>,
-    log: Log,
     stop: CancellationToken,
 }
 
 impl Pipes {
     /// Nobody is let in any more once `stop` is cancelled.
-    pub(crate) fn new(security: Security, log: Log, stop: CancellationToken) -> Self {
-        Self { security: Arc::new(security), log, stop }
+    pub(crate) fn new(security: Security, stop: CancellationToken) -> Self {
+        Self { security: Arc::new(security), stop }
     }
 }
 
@@ -64,7 +62,7 @@ impl Transport for Pipes {
         &self,
         pipe: &str,
     ) -> io::Result<impl Stream<Item = io::Result<(Self::Stream, Peer)>> + Send + Unpin + 'static> {
-        let maker = Maker { pipe: pipe.to_owned(), security: Arc::clone(&self.security), log: self.log.clone() };
+        let maker = Maker { pipe: pipe.to_owned(), security: Arc::clone(&self.security) };
         let maker = Arc::new(maker);
         let (sender, accepted) = channel(1);
         let mut accepting = JoinSet::new();
@@ -79,7 +77,6 @@ impl Transport for Pipes {
 struct Maker {
     pipe: String,
     security: Arc<Security>,
-    log: Log,
 }
 
 impl Maker {
@@ -118,7 +115,7 @@ impl Maker {
                 },
                 Err(error) if error.raw_os_error() == Some(NO_DATA) => {
                     if let Err(error) = waiting.disconnect() {
-                        self.log.verbose(4, format_args!("{}: disconnect: {error}", self.pipe));
+                        tracing::debug!(pipe = self.pipe, %error, "a client that has left could not be let go");
                     }
                     continue;
                 }
@@ -137,7 +134,7 @@ impl Maker {
         loop {
             match self.instance(false) {
                 Err(error) if tries < TRIES => {
-                    self.log.warning(format_args!("{}: a new instance: {error}", self.pipe));
+                    tracing::warn!(pipe = self.pipe, %error, "no new instance of the pipe could be made");
                     tries += 1;
                     sleep(PAUSE).await;
                 }

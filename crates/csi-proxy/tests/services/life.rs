@@ -1,6 +1,5 @@
 //! From the opening of the pipes to the end of the last call.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use csi_proxy::{DRAIN_LIMIT, Proxy, ProxyError};
@@ -113,7 +112,7 @@ async fn when_a_pipe_cannot_be_made_none_is_left_and_each_is_named() {
     let pipes = Memory::default();
     let taken = [r"\\.\pipe\csi-proxy-smb-v1", r"\\.\pipe\csi-proxy-disk-v1beta2"];
     pipes.taken.lock().unwrap().extend(taken.map(str::to_owned));
-    let parts = parts(&machine(), "", &Records::default(), &Arc::default());
+    let parts = parts(&machine(), "", &Records::default());
     let error = Proxy::open(&pipes, parts, CancellationToken::new()).await.err().expect("two are taken");
     let text = error.to_string();
     assert!(taken.iter().all(|pipe| text.contains(pipe)) && text.contains("group smb, version v1"), "{text}");
@@ -142,10 +141,49 @@ async fn when_a_service_ends_by_itself_all_are_stopped() {
 async fn an_address_for_metrics_that_cannot_be_had_ends_the_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let parts = csi_proxy::Parts {
-        metrics_bind_address: Some(address.clone()),
-        ..parts(&machine(), "", &Records::default(), &Arc::default())
-    };
+    let parts =
+        csi_proxy::Parts { metrics_bind_address: Some(address.clone()), ..parts(&machine(), "", &Records::default()) };
     let error = Proxy::open(&Memory::default(), parts, CancellationToken::new()).await.err().expect("it is taken");
     assert!(error.to_string().contains(&address), "{error}");
+}
+
+/// When all threads are busy and the queue is full, a call is refused at once as ResourceExhausted, with a record; those that run and
+/// wait come to their end.
+///
+/// Rule: see `calls_run_beside_a_format`
+#[tokio::test]
+async fn when_threads_and_queue_are_full_a_call_is_refused_at_once() {
+    const RUN: usize = 32;
+    const WAIT: usize = 256;
+    const MORE: usize = 16;
+    let (host, gate) = (machine(), Gate::default());
+    for _ in 0..RUN {
+        host.inject("rescan", 0, Effect::Hold(gate.clone()));
+    }
+    let mut running = serve(host, "disk/v1").await;
+    let mut calls = JoinSet::new();
+    // A connection has at most 16 calls under way.
+    for _ in 0..(RUN + WAIT + MORE) / 16 {
+        let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+        for _ in 0..16 {
+            let channel = channel.clone();
+            calls.spawn(async move { wire::call(&channel, "/v1.Disk/Rescan", Vec::new()).await });
+        }
+    }
+    let next = async |calls: &mut JoinSet<Result<Vec<u8>, tonic::Status>>| {
+        tokio::time::timeout(Duration::from_secs(60), calls.join_next()).await.expect("in time").unwrap().unwrap()
+    };
+    for _ in 0..MORE {
+        let refused = next(&mut calls).await.unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
+        assert!(refused.message().contains("try again later"), "{refused}");
+    }
+    gate.open();
+    for _ in 0..RUN + WAIT {
+        next(&mut calls).await.expect("it had its turn");
+    }
+    running.stop.cancel();
+    running.ended().await.unwrap();
+    let ends = |code: &str| running.records.all().iter().filter(|record| record["code"] == code).count();
+    assert_eq!((ends("OK"), ends("ResourceExhausted")), (RUN + WAIT, MORE));
 }

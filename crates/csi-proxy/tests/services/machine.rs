@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use csi_proxy::{ApiGroups, AuditSink, Figures, Log, LogSettings, Parts, Peer, Proxy, ProxyError, Severity, Transport};
+use csi_proxy::{ApiGroups, AuditSink, Figures, Parts, Peer, Proxy, ProxyError, Transport};
 use csi_proxy_proto::{Dial, Group, Version};
 use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -140,34 +140,21 @@ pub(crate) struct Running {
     served: JoinSet<Result<(), ProxyError>>,
 }
 
-pub(crate) fn parts(host: &FakeHost, groups: &str, records: &Records, log: &Arc<Mutex<Vec<u8>>>) -> Parts {
+pub(crate) fn parts(host: &FakeHost, groups: &str, records: &Records) -> Parts {
     let policy = Policy::new(vec![WinPath::normalise(KUBELET).unwrap()]);
-    let settings = LogSettings {
-        verbosity: 9,
-        to_stderr: false,
-        also_to_stderr: false,
-        stderr_from: Severity::Fatal,
-        file: None,
-        directory: None,
-        file_bytes: 0,
-        directory_in_header: false,
-        skip_line_headers: false,
-        skip_file_headers: false,
-    };
     Parts {
         storage: Arc::new(Storage::new(Arc::new(host.clone()), policy)),
         api_groups: ApiGroups::parse(groups).unwrap(),
         metrics_bind_address: Some("127.0.0.1:0".to_owned()),
         figures: Figures::default,
         audit: vec![Box::new(records.clone())],
-        log: Log::to_memory(settings, Arc::clone(log)),
     }
 }
 
 /// Serves these groups over this machine.
 pub(crate) async fn serve(host: FakeHost, groups: &str) -> Running {
-    let (pipes, records, log, stop) = (Memory::default(), Records::default(), Arc::default(), CancellationToken::new());
-    let proxy = Proxy::open(&pipes, parts(&host, groups, &records, &log), stop.clone()).await.unwrap();
+    let (pipes, records, stop) = (Memory::default(), Records::default(), CancellationToken::new());
+    let proxy = Proxy::open(&pipes, parts(&host, groups, &records), stop.clone()).await.unwrap();
     let metrics = proxy.metrics_address();
     let mut served = JoinSet::new();
     served.spawn(proxy.run());

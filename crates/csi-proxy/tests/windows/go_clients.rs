@@ -58,10 +58,10 @@ async fn go_clients_that_leave_their_probes_behind_and_many_at_once_are_served()
     let _alone = alone().await;
     let program = Program::start(&["--api-groups=disk/v1"]);
     connected(Group::Disk, "v1").await;
-    assert_eq!(said(go_clients(&["churn", "300"])), "done\n");
+    assert_eq!(said(go_clients(&["churn", "1000"])), "done\n");
     assert_eq!(said(go_clients(&["together", "64"])), "done\n");
     let ends = program.records().iter().filter(|record| record["event"] == "call" && record["code"] == "OK").count();
-    assert_eq!(ends, 364);
+    assert_eq!(ends, 1_064);
 }
 
 /// A client that is killed in the middle of a format does not keep the format from its end, nor its record.

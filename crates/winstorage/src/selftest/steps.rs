@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::model::{Chance, Disk, Ground, Model, PLACES, Place, replay};
 use super::{Bench, Step, done, equal, refused};
 use crate::types::VolumeGuid;
 
@@ -9,9 +10,10 @@ use crate::types::VolumeGuid;
 const NOT_MOUNTED: &str = "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>";
 const MISSING: &str = "because it does not exist";
 
-pub(super) const ALL: [Step; 17] = [
+pub(super) const ALL: [Step; 19] = [
     ("P-15, P-16", "the disk is listed with what it says of itself", is_listed),
     ("S-6", "the disk that Windows lives on is out of reach", windows_is_safe),
+    ("N-15", "a disk that is offline is not partitioned", offline_is_not_partitioned),
     ("P-17, N-15", "the disk goes offline and online, also when it is so already", goes_offline_and_online),
     ("P-14, P-18", "the disk gets one partition with one volume, however often it is asked for", is_partitioned),
     ("P-21", "the volume is formatted once", is_formatted),
@@ -25,6 +27,7 @@ pub(super) const ALL: [Step; 17] = [
     ("P-22", "growth to all that there is finds that it is so", is_grown),
     ("P-20", "the volume is flushed and unmounted, and the directory stays", is_unmounted),
     ("P-43", "a path outside of the working directories is refused", outside_is_refused),
+    ("T-3", "operations by chance come to what the model says", follows_the_model),
     ("O-18", "the directory is removed, also when it is not there", is_removed),
     ("N-13", "the disk goes offline at the end", ends_offline),
 ];
@@ -42,6 +45,12 @@ fn windows_is_safe(bench: &Bench<'_>) -> Result<(), String> {
     let system = done(bench.storage.system_disk())?.ok_or("no disk holds %SystemRoot%")?;
     refused(bench.storage.partition_disk(system), "refused")?;
     refused(bench.storage.set_disk_state(system, false), "refused")
+}
+
+fn offline_is_not_partitioned(bench: &Bench<'_>) -> Result<(), String> {
+    done(bench.storage.set_disk_state(bench.spare.disk, false))?;
+    refused(bench.storage.partition_disk(bench.spare.disk), "")?;
+    equal(&done(bench.storage.list_volumes_on_disk(bench.spare.disk, None))?.len(), &0)
 }
 
 fn goes_offline_and_online(bench: &Bench<'_>) -> Result<(), String> {
@@ -167,6 +176,23 @@ fn outside_is_refused(bench: &Bench<'_>) -> Result<(), String> {
     refused(bench.storage.mkdir(outside), "is not within the working directories")?;
     refused(bench.storage.create_symlink(outside, &bench.at("out")), "is not within the working directories")?;
     refused(bench.storage.mount_volume(&bench.volume()?, outside), "is not within the working directories")
+}
+
+/// Rounds of it, and operations in each.
+const ROUNDS: u64 = 4;
+const OPERATIONS: usize = 100;
+
+fn follows_the_model(bench: &Bench<'_>) -> Result<(), String> {
+    let volume = bench.volume.borrow().clone().ok_or("the disk has no volume")?;
+    let path = |place: usize| bench.at(&format!("place-{place}"));
+    let ground =
+        Ground { storage: bench.storage, disks: &[bench.spare.disk], volume: &|_| Some(volume.clone()), path: &path };
+    let disk = Disk { is_online: true, is_partitioned: true, is_formatted: true };
+    let mut model = Model { disks: vec![disk], places: [Place::Nothing; PLACES] };
+    for seed in 1..=ROUNDS {
+        replay(&ground, &mut model, &mut Chance(seed), OPERATIONS)?;
+    }
+    done(bench.storage.set_disk_state(bench.spare.disk, true))
 }
 
 fn is_removed(bench: &Bench<'_>) -> Result<(), String> {

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
+use super::model::{Chance, Disk, Ground, Model, PLACES, Place, replay};
 use super::*;
 use crate::Policy;
 use crate::fake::{Effect, FakeHost};
-use crate::host::Answer;
+use crate::host::{Answer, EntryKind};
 use crate::types::WinPath;
 
 fn machine() -> (FakeHost, Storage, Spare) {
@@ -63,4 +64,54 @@ fn only_a_disk_without_partitions_is_used_up() {
     host.clear_log();
     assert!(matches!(run(&storage, &spare, &mut |_| {}), Err(StorageError::InUse(_))));
     assert_eq!(["create_data_partition", "set_online", "format_ntfs"].map(|step| host.calls(step)), [0, 0, 0]);
+}
+
+/// Whatever is asked for in whatever order, the answer and what is there afterwards are the model's; no volume is formatted twice, and
+/// Windows' own disk stays as it is.
+///
+/// Rule: see `crates/winstorage/src/service/tests/crashes.rs::wherever_the_process_dies_the_retry_comes_to_the_same_end`
+#[test]
+fn operations_by_chance_come_to_what_the_model_says() {
+    for run in 0..40 {
+        let (host, storage, _) = machine();
+        host.add_disk(2, "another", 1 << 30, false);
+        let volume_of = |disk: usize| host.volumes_of(u32::try_from(disk + 1).unwrap()).pop();
+        let path = |place: usize| format!(r"C:\work\{place}");
+        let ground =
+            Ground { storage: &storage, disks: &[DiskNumber(1), DiskNumber(2)], volume: &volume_of, path: &path };
+        let disks = vec![Disk { is_online: true, ..Disk::default() }, Disk::default()];
+        let mut model = Model { disks, places: [Place::Nothing; PLACES] };
+        let mut chance = Chance(run);
+        for step in 0..200 {
+            replay(&ground, &mut model, &mut chance, 1)
+                .unwrap_or_else(|text| panic!("step {step} of run {run}: {text}"));
+            // Not only by what the operations tell.
+            for (place, expected) in model.places.iter().enumerate() {
+                let is = match host.kind_at(&path(place)) {
+                    None => Place::Nothing,
+                    Some(EntryKind::MountPoint(volume)) => Place::Mount(usize::from(volume_of(1) == Some(volume))),
+                    Some(_) => Place::Directory,
+                };
+                assert_eq!(is, *expected, "place {place}, step {step} of run {run}");
+            }
+        }
+        let volumes = [host.volumes_of(1), host.volumes_of(2)].concat();
+        assert!(volumes.len() <= 2 && volumes.iter().all(|volume| host.formats(volume) <= 1), "run {run}");
+        assert!(host.is_online(0) && host.volumes_of(0).len() == 1, "run {run}");
+    }
+}
+
+/// A machine that does otherwise than the model is found out, and the operation is named.
+///
+/// Rule: see `the_machine_in_memory_passes_what_a_real_one_is_asked`
+#[test]
+fn a_machine_that_does_otherwise_than_the_model_is_found_out() {
+    let (host, storage, spare) = machine();
+    // Beyond that of the steps.
+    for skip in 1..40 {
+        host.inject("unmount", skip, Effect::Fail(Answer::Win32(5)));
+    }
+    let found = failed(&storage, &spare);
+    let chance = found.iter().find(|(rules, _)| *rules == "T-3").unwrap_or_else(|| panic!("{found:?}"));
+    assert!(chance.1.contains("operation ") && chance.1.contains("Unmount("), "{chance:?}");
 }

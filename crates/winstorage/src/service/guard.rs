@@ -43,6 +43,11 @@ impl Storage {
         Ok(self.host.system_disk()?)
     }
 
+    /// Waits, by the machine's clock.
+    pub(crate) fn pause(&self, time: std::time::Duration) {
+        self.host.pause(time);
+    }
+
     /// The volume, if it is there, its disk is known, and `operation` may change it.
     pub(super) fn changeable_volume(
         &self,

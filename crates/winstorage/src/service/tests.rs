@@ -5,7 +5,6 @@ mod crashes;
 mod disks;
 mod files;
 mod guard;
-mod model;
 mod mounts;
 mod network;
 mod paths;

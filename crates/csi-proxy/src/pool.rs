@@ -1,0 +1,176 @@
+//! Threads on which operations may block, at most so many, and a queue before them, at most so long.
+//!
+//! Operations talk to WMI, whose connections belong to their thread: never to a worker of the runtime. An operation that has begun is
+//! never ended; one that waits for its turn is not begun any more when its client's deadline has passed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::{Instant, timeout};
+
+/// The longest wait of a call whose client named no deadline.
+const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
+
+/// The threads and the queue.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    threads: usize,
+    queue: usize,
+    places: Arc<Semaphore>,
+    waiting: Semaphore,
+}
+
+/// Why an operation was not done, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotRun {
+    /// All threads are busy and the queue is full.
+    #[error("csi-proxy: {threads} operations run and {queue} wait for them: nothing was done, try again later")]
+    Full { threads: usize, queue: usize },
+    /// The deadline passed before its turn came.
+    #[error("csi-proxy: the deadline passed while {threads} operations ran: nothing was done")]
+    Late { threads: usize },
+    #[error("the operation panicked")]
+    Panicked(#[source] JoinError),
+}
+
+impl Pool {
+    /// At most `threads` operations at the same time, and at most `queue` that wait for them.
+    pub(crate) fn new(threads: usize, queue: usize) -> Self {
+        Self { threads, queue, places: Arc::new(Semaphore::new(threads)), waiting: Semaphore::new(queue) }
+    }
+
+    /// Runs `work` when its turn comes, telling it how long it has waited. `deadline` bounds the wait and not the work.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        deadline: Option<Duration>,
+        work: impl FnOnce(Duration) -> T + Send + 'static,
+    ) -> Result<T, NotRun> {
+        let began = Instant::now();
+        let place = self.place(deadline.unwrap_or(LONGEST_WAIT)).await?;
+        let waited = began.elapsed();
+        let done = spawn_blocking(move || {
+            // Given back when the work has ended, whoever still waits for it.
+            let _place = place;
+            work(waited)
+        });
+        done.await.map_err(NotRun::Panicked)
+    }
+
+    async fn place(&self, deadline: Duration) -> Result<OwnedSemaphorePermit, NotRun> {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Ok(place);
+        }
+        let full = NotRun::Full { threads: self.threads, queue: self.queue };
+        let _waiting = self.waiting.try_acquire().map_err(|_| full)?;
+        match timeout(deadline, Arc::clone(&self.places).acquire_owned()).await {
+            Ok(place) => Ok(place.expect("nobody closes it")),
+            Err(_) => Err(NotRun::Late { threads: self.threads }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    const BOUND: Duration = Duration::from_secs(60);
+
+    /// An operation that says that it has begun, and ends when it is told to.
+    struct Held {
+        begun: Receiver<()>,
+        end: Sender<()>,
+    }
+
+    fn hold(pool: &Arc<Pool>, tasks: &mut JoinSet<Result<Duration, NotRun>>, deadline: Option<Duration>) -> Held {
+        let ((tell, begun), (end, told)) = (channel(), channel::<()>());
+        let pool = Arc::clone(pool);
+        tasks.spawn(async move {
+            let work = move |waited| {
+                tell.send(()).unwrap();
+                told.recv_timeout(BOUND).unwrap();
+                waited
+            };
+            pool.run(deadline, work).await
+        });
+        Held { begun, end }
+    }
+
+    async fn begun(held: Held) -> Held {
+        spawn_blocking(move || {
+            held.begun.recv_timeout(BOUND).expect("it begins");
+            held
+        })
+        .await
+        .unwrap()
+    }
+
+    async fn until_waiting(pool: &Pool, count: usize) {
+        let waiting = async {
+            while pool.waiting.available_permits() != pool.queue - count {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(BOUND, waiting).await.expect("they wait");
+    }
+
+    /// So many operations run, so many wait, and one more is refused without having been begun; when one ends the next one begins.
+    ///
+    /// Rule: see `crates/csi-proxy/tests/services/life.rs::calls_run_beside_a_format`
+    #[tokio::test]
+    async fn threads_and_queue_are_bounded_and_one_more_is_refused() {
+        let (pool, mut tasks) = (Arc::new(Pool::new(2, 1)), JoinSet::new());
+        let first = begun(hold(&pool, &mut tasks, None)).await;
+        let second = begun(hold(&pool, &mut tasks, None)).await;
+        let third = hold(&pool, &mut tasks, None);
+        until_waiting(&pool, 1).await;
+        let ran = Arc::new(AtomicUsize::new(0));
+        let more = Arc::clone(&ran);
+        let refused = pool.run(None, move |_| more.fetch_add(1, Ordering::SeqCst)).await.unwrap_err();
+        assert!(matches!(refused, NotRun::Full { threads: 2, queue: 1 }), "{refused}");
+        assert!(third.begun.try_recv().is_err());
+        first.end.send(()).unwrap();
+        tasks.join_next().await.unwrap().unwrap().unwrap();
+        let third = begun(third).await;
+        assert_eq!(ran.load(Ordering::SeqCst), 0, "what was refused is not done later");
+        for held in [second, third] {
+            held.end.send(()).unwrap();
+            tasks.join_next().await.unwrap().unwrap().unwrap();
+        }
+        assert_eq!((pool.places.available_permits(), pool.waiting.available_permits()), (2, 1));
+    }
+
+    /// A deadline ends the wait for a thread, and what has waited is not done; what runs is not ended by it.
+    ///
+    /// Rule: see `crates/csi-proxy/tests/services/life.rs::calls_run_beside_a_format`
+    #[tokio::test]
+    async fn a_deadline_ends_the_wait_for_a_thread_and_not_the_work() {
+        let (pool, mut tasks) = (Arc::new(Pool::new(1, 8)), JoinSet::new());
+        let running = begun(hold(&pool, &mut tasks, Some(Duration::from_millis(1)))).await;
+        let late = pool.run(Some(Duration::from_millis(20)), |_| panic!("it was not to begin")).await;
+        assert!(matches!(late, Err::<(), _>(NotRun::Late { threads: 1 })), "{late:?}");
+        assert!(tasks.try_join_next().is_none(), "its deadline has passed and it runs");
+        running.end.send(()).unwrap();
+        tasks.join_next().await.unwrap().unwrap().unwrap();
+        assert!(pool.run(None, |waited| waited < BOUND).await.unwrap());
+    }
+
+    /// A panic gives its thread back.
+    ///
+    /// Rule: see `crates/csi-proxy/tests/services/robust.rs::a_panic_ends_its_call_and_not_the_process`
+    #[tokio::test]
+    async fn a_panic_gives_its_thread_back() {
+        let pool = Pool::new(1, 0);
+        for _ in 0..3 {
+            let ended = pool.run(None, |_| panic!("a bug of tests")).await;
+            assert!(matches!(ended, Err::<(), _>(NotRun::Panicked(_))), "{ended:?}");
+        }
+        assert_eq!(pool.run(None, |_| 7).await.unwrap(), 7);
+    }
+}

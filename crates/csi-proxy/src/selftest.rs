@@ -1,0 +1,93 @@
+//! `csi-proxy selftest`: on a machine with a disk to spare, holds Windows against what the tests believe of it. **It formats that disk.**
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use go_flags::{BadCommandLine, CommandLine, Flag};
+use winstorage::host::Host;
+use winstorage::selftest::{Outcome, Spare, run};
+use winstorage::service::{Policy, Storage};
+use winstorage::types::{DiskNumber, WinPath};
+
+/// The word that asks for it, the first on the command line.
+pub(crate) const WORD: &str = "selftest";
+
+const FLAGS: [Flag; 3] = [
+    Flag::value("disk", "NUMBER", "", "required: a disk without partitions and data, which is used up"),
+    Flag::value(
+        "directory",
+        "DIRECTORY",
+        r"C:\ProgramData\csi-proxy-selftest",
+        "a directory that does not exist, to work in; it is removed at the end",
+    ),
+    Flag::boolean("help", "print this"),
+];
+
+/// What is to be used up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selftest {
+    pub disk: u32,
+    pub directory: String,
+}
+
+/// Reads what follows the word; nothing where help is asked for.
+pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<Selftest>, BadCommandLine> {
+    let line = match CommandLine::read(&FLAGS, arguments) {
+        Err(BadCommandLine::Help) => return Ok(None),
+        read => read?,
+    };
+    if let Some(word) = line.words().first() {
+        return Err(BadCommandLine::Syntax(word.clone()));
+    }
+    if line.boolean("help") {
+        return Ok(None);
+    }
+    let disk = line.parsed("disk", |text| {
+        text.parse::<u32>().map_err(|_| "it must be the number of a disk to spare: it is formatted".to_owned())
+    })?;
+    Ok(Some(Selftest { disk, directory: line.text("directory").to_owned() }))
+}
+
+/// What `selftest --help` prints.
+pub(crate) fn usage() -> String {
+    let about = "csi-proxy selftest: formats a disk to spare, and says whether Windows does what csi-proxy builds on";
+    format!("{about}\n\n{}", go_flags::usage("csi-proxy selftest", &FLAGS))
+}
+
+/// Runs all steps, a line each on `out`, and the sum.
+///
+/// # Errors
+/// In words: nothing was done, since the disk is not one to spare or the directory exists; or some steps have failed.
+pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write) -> Result<(), String> {
+    let directory = WinPath::normalise(&asked.directory);
+    let directory = directory.ok_or_else(|| format!("directory {:?} is no absolute path", asked.directory))?;
+    let parent = directory.parent();
+    let parent = parent.ok_or_else(|| format!("directory {directory} must be below another one"))?;
+    let storage = Storage::new(host, Policy::new(vec![parent]));
+    let spare = Spare { disk: DiskNumber(asked.disk), directory: directory.to_string() };
+    if storage.path_exists(&spare.directory).map_err(|error| error.text())? {
+        return Err(format!("{directory} exists: name a directory that does not, with --directory"));
+    }
+    let (mut steps, mut written) = (0_usize, Ok(()));
+    let mut report = |outcome: &Outcome| {
+        steps += 1;
+        // Nobody reads any more: the disk is still brought to its end.
+        written = std::mem::replace(&mut written, Ok(())).and_then(|()| tell(out, outcome));
+    };
+    let failures = run(&storage, &spare, &mut report).map_err(|error| format!("nothing was done: {}", error.text()))?;
+    let summed = written.and_then(|()| writeln!(out, "{} of {steps} as expected", steps - failures));
+    summed.map_err(|error| format!("what was found could not be written: {error}"))?;
+    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {steps} steps found something else")) }
+}
+
+fn tell(out: &mut dyn Write, Outcome { rules, what, failure }: &Outcome) -> io::Result<()> {
+    match failure {
+        None => writeln!(out, "ok     {rules}: {what}"),
+        Some(failure) => writeln!(out, "FAILED {rules}: {what}: {failure}"),
+    }?;
+    out.flush()
+}

@@ -1,0 +1,79 @@
+use winstorage::fake::{Effect, FakeHost};
+use winstorage::host::Answer;
+
+use super::*;
+
+const DESCRIPTION: &str = r#"{"virtual_time": true, "tree": {"C:\\ProgramData\\a": "directory"}, "disks": [
+    {"number": 1, "serial": "spare", "size": 4294967296, "online": true},
+    {"number": 2, "serial": "used", "style": "gpt", "online": true, "size": 4294967296,
+     "partitions": [{"number": 1, "kind": "data", "size": 4000000000}]}]}"#;
+
+fn executed(host: &FakeHost, line: &str) -> (Result<(), String>, String) {
+    let asked = read(line.split_whitespace().map(OsString::from)).unwrap().unwrap();
+    let mut out = Vec::new();
+    let result = execute(Arc::new(host.clone()), &asked, &mut out);
+    (result, String::from_utf8(out).unwrap())
+}
+
+fn machine() -> FakeHost {
+    FakeHost::from_json(DESCRIPTION).unwrap()
+}
+
+/// The self-test tells each step in a line, with the rows that it is for, and leaves nothing but a formatted disk that is offline.
+///
+/// Rule: see `crates/winstorage/src/selftest/tests.rs::the_machine_in_memory_passes_what_a_real_one_is_asked`
+#[test]
+fn the_self_test_tells_each_step_and_leaves_nothing_behind() {
+    let host = machine();
+    let (result, told) = executed(&host, "--disk=1");
+    assert_eq!(result, Ok(()), "{told}");
+    let lines: Vec<&str> = told.lines().collect();
+    let (sum, steps) = lines.split_last().unwrap();
+    assert!(steps.len() >= 19 && steps.iter().all(|line| line.starts_with("ok ")), "{told}");
+    assert_eq!(**sum, format!("{0} of {0} as expected", steps.len()));
+    assert!(steps.iter().any(|line| line.contains("T-3")), "{told}");
+    assert!(!host.is_online(1) && host.is_online(2) && host.kind_at(r"C:\ProgramData\csi-proxy-selftest").is_none());
+}
+
+/// A step that finds something else is told with what was found, and the end is a failure.
+///
+/// Rule: see `the_self_test_tells_each_step_and_leaves_nothing_behind`
+#[test]
+fn a_step_that_finds_something_else_makes_the_end_a_failure() {
+    let host = machine();
+    host.inject("flush", 0, Effect::Fail(Answer::Method(4)));
+    let (result, told) = executed(&host, r"--disk=1 --directory=C:\ProgramData\a\b");
+    assert!(result.unwrap_err().starts_with("1 of "), "{told}");
+    assert!(told.lines().any(|line| line.starts_with("FAILED P-20: ") && line.contains("flush of")), "{told}");
+}
+
+/// Without a disk that is named, that exists, that is not Windows' own and has no partition, nothing is touched.
+///
+/// Rule: see `crates/winstorage/src/selftest/tests.rs::only_a_disk_without_partitions_is_used_up`
+#[test]
+fn without_a_named_disk_to_spare_nothing_is_touched() {
+    for line in ["", "--disk=", "--disk=one", "--disk=-1", "--disk"] {
+        let error = read(line.split_whitespace().map(OsString::from)).unwrap_err().to_string();
+        assert!(error.contains("--disk"), "{line}: {error}");
+    }
+    assert!(read(["1"].into_iter().map(OsString::from)).is_err());
+    assert_eq!(read(["--help"].into_iter().map(OsString::from)), Ok(None));
+    assert!(usage().contains("--disk"));
+    let host = machine();
+    host.clear_log();
+    for (line, because) in [
+        ("--disk=0", "refused"),
+        ("--disk=2", "nothing was done"),
+        ("--disk=7", "not found"),
+        (r"--disk=1 --directory=C:\ProgramData\a", "exists"),
+        ("--disk=1 --directory=a", "no absolute path"),
+        (r"--disk=1 --directory=C:\", "below another one"),
+    ] {
+        let (result, told) = executed(&host, line);
+        let error = result.unwrap_err();
+        assert!(error.contains(because) && told.is_empty(), "{line}: {error} {told}");
+    }
+    for step in ["set_online", "initialize_gpt", "create_data_partition", "format_ntfs", "create_directory"] {
+        assert_eq!(host.calls(step), 0, "{step}: {:?}", host.log());
+    }
+}

@@ -1,0 +1,124 @@
+//! The flags of klog itself, as programs have them that log to files.
+
+use std::path::PathBuf;
+
+use go_flags::{CommandLine, Flag, Kind, value};
+
+use super::files::{Destination, Severity};
+use super::flags::{modules, verbosity};
+use super::{BadLogFlags, ModuleLevels, Shape};
+
+/// What belongs into a program's table of flags.
+pub const FILE_FLAGS: [Flag; 14] = [
+    Flag::value("v", "LEVEL", "0", "verbosity of the log"),
+    Flag::value("vmodule", "PATTERN=N,…", "", "more lines of some source files, by patterns of their names"),
+    Flag { name: "logtostderr", kind: Kind::Boolean, default: "true", help: "log to standard error and not to files" },
+    Flag::boolean("alsologtostderr", "log to standard error and to files"),
+    Flag::value(
+        "stderrthreshold",
+        "SEVERITY",
+        "2",
+        "from this severity on also to standard error when logging to files",
+    ),
+    Flag::value("log_file", "FILE", "", "the log file"),
+    Flag::value("log_dir", "DIRECTORY", "", "directory of log files, when there is no log_file"),
+    Flag::value("log_file_max_size", "MB", "1800", "size in MB at which the log file is begun anew; 0 for none"),
+    Flag::value("log_backtrace_at", "VALUE", "", "accepted and not used"),
+    Flag::boolean("add_dir_header", "the directory of the source file in each line"),
+    Flag::boolean("one_output", "accepted: there is one log file whatever the severity"),
+    Flag::boolean("skip_headers", "no header before each line"),
+    Flag::boolean("skip_log_headers", "no lines at the beginning of the log file"),
+    Flag::value("log_flush_frequency", "VALUE", "", "accepted: each line is written at once"),
+];
+
+/// How and where to log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSettings {
+    /// `--v`.
+    pub verbosity: u32,
+    /// `--vmodule`: more of some source files.
+    pub modules: ModuleLevels,
+    pub shape: Shape,
+    pub destination: Destination,
+}
+
+impl FileSettings {
+    /// From a command line whose table holds [`FILE_FLAGS`].
+    ///
+    /// # Errors
+    /// [`BadLogFlags`].
+    pub fn of(line: &CommandLine) -> Result<Self, BadLogFlags> {
+        const MEGABYTE: u64 = 1024 * 1024;
+        let path = |flag| Some(line.text(flag)).filter(|text| !text.is_empty()).map(PathBuf::from);
+        let megabytes = line.parsed("log_file_max_size", |text| {
+            u64::try_from(value::integer(text)?).map_err(|_| "it must not be negative".to_owned())
+        })?;
+        Ok(Self {
+            verbosity: verbosity(line)?,
+            modules: modules(line)?,
+            shape: Shape {
+                header: !line.boolean("skip_headers"),
+                directory: line.boolean("add_dir_header"),
+                ..Shape::PRINTED
+            },
+            destination: Destination {
+                only_stderr: line.boolean("logtostderr"),
+                also_stderr: line.boolean("alsologtostderr"),
+                stderr_from: line.parsed("stderrthreshold", Severity::parse)?,
+                file: path("log_file"),
+                directory: path("log_dir"),
+                file_bytes: megabytes.saturating_mul(MEGABYTE),
+                bare_file: line.boolean("skip_log_headers"),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn read(line: &str) -> Result<FileSettings, BadLogFlags> {
+        FileSettings::of(&CommandLine::read(&FILE_FLAGS, line.split_whitespace().map(OsString::from)).unwrap())
+    }
+
+    /// klog's own flags mean what they mean in Go programs, and what they cannot mean is refused.
+    ///
+    /// Rule: windows.md 1.6 (`stderrthreshold`)
+    #[test]
+    fn klogs_own_flags_mean_what_they_mean_in_go_programs() {
+        let plain = read("").unwrap();
+        assert_eq!((plain.verbosity, plain.shape), (0, Shape::PRINTED));
+        assert!(plain.destination.only_stderr && !plain.destination.also_stderr && !plain.destination.bare_file);
+        assert_eq!((plain.destination.stderr_from, plain.destination.file_bytes), (Severity::Error, 1800 << 20));
+        let given = read(
+            "-v=5 -vmodule=pipe=9 -logtostderr=false -alsologtostderr -stderrthreshold=WARNING -log_file a -log_dir=b \
+             -log_file_max_size=1 -add_dir_header -skip_headers -skip_log_headers -one_output -log_backtrace_at=x:1",
+        )
+        .unwrap();
+        assert_eq!((given.verbosity, given.modules), (5, "pipe=9".parse().unwrap()));
+        assert_eq!(given.shape, Shape { header: false, directory: true, quoted: false });
+        let expected = Destination {
+            only_stderr: false,
+            also_stderr: true,
+            stderr_from: Severity::Warning,
+            file: Some("a".into()),
+            directory: Some("b".into()),
+            file_bytes: 1 << 20,
+            bare_file: true,
+        };
+        assert_eq!(given.destination, expected);
+        for (line, because) in [
+            ("-v=-1", "--v is"),
+            ("-vmodule=pipe", "--vmodule"),
+            ("-stderrthreshold=4", "0 to 3"),
+            ("-log_file_max_size=-1", "negative"),
+            ("-log_file_max_size=much", "--log_file_max_size"),
+        ] {
+            let error = read(line).unwrap_err().to_string();
+            assert!(error.contains(because), "{line}: {error}");
+        }
+    }
+}

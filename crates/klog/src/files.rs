@@ -1,0 +1,342 @@
+//! Where lines end up: standard error, or a file that does not grow for ever. A log that cannot be written stops nothing.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::date::Date;
+use super::quote;
+
+/// How bad something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// As it should be.
+    Info,
+    /// Worth a look.
+    Warning,
+    /// Something was not done.
+    Error,
+    /// The process ends; no line has it.
+    Fatal,
+}
+
+impl Severity {
+    /// By number, as the flags have it, or by name.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "0" | "INFO" => Ok(Self::Info),
+            "1" | "WARNING" => Ok(Self::Warning),
+            "2" | "ERROR" => Ok(Self::Error),
+            "3" | "FATAL" => Ok(Self::Fatal),
+            _ => Err("it must be 0 to 3, or INFO, WARNING, ERROR, FATAL".to_owned()),
+        }
+    }
+
+    fn of(level: Level) -> Self {
+        match level {
+            Level::ERROR => Self::Error,
+            Level::WARN => Self::Warning,
+            _ => Self::Info,
+        }
+    }
+}
+
+/// Where log lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    /// To standard error and nowhere else.
+    pub only_stderr: bool,
+    /// To the file and to standard error.
+    pub also_stderr: bool,
+    /// From this severity on to standard error, too.
+    pub stderr_from: Severity,
+    /// The log file.
+    pub file: Option<PathBuf>,
+    /// Where a log file is made when none is named; that of temporary files by default.
+    pub directory: Option<PathBuf>,
+    /// The log file is begun anew when it would grow over this; 0 for never.
+    pub file_bytes: u64,
+    /// No lines about the file at its beginning.
+    pub bare_file: bool,
+}
+
+/// The open log of a process; copies share it.
+#[derive(Debug, Clone)]
+pub struct Output(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    destination: Destination,
+    /// None: standard error.
+    file: Option<Mutex<LogFile>>,
+}
+
+impl Output {
+    /// Opens the log file, if one is wanted. `program` is in the name of a file that the flags do not name.
+    ///
+    /// # Errors
+    /// That of opening the file.
+    pub fn open(destination: Destination, program: &str) -> io::Result<Self> {
+        let file = if destination.only_stderr {
+            None
+        } else {
+            let made = || {
+                let directory = destination.directory.clone().unwrap_or_else(std::env::temp_dir);
+                directory.join(format!("{program}.INFO.{}.{}.log", Date::now().compact(), std::process::id()))
+            };
+            let path = destination.file.clone().unwrap_or_else(made);
+            Some(Mutex::new(LogFile::open(path, !destination.bare_file)?))
+        };
+        Ok(Self(Arc::new(Shared { destination, file })))
+    }
+
+    /// A line that is a JSON document already: no header. What a terminal would act on is escaped within its strings.
+    pub fn json_line(&self, document: &str) {
+        self.write(Severity::Info, format!("{}\n", quote::escaped_json(document)).as_bytes());
+    }
+
+    fn write(&self, severity: Severity, bytes: &[u8]) {
+        let Destination { also_stderr, stderr_from, file_bytes, .. } = self.0.destination;
+        let file = self.0.file.as_ref().map(Mutex::lock);
+        // Nobody can be told when a log cannot be written.
+        if file.is_none() || also_stderr || severity >= stderr_from {
+            drop(io::stderr().write_all(bytes));
+        }
+        let file = file.map(|locked| locked.unwrap_or_else(PoisonError::into_inner));
+        drop(file.map(|mut file: MutexGuard<'_, LogFile>| file.write(file_bytes, bytes)));
+    }
+}
+
+/// Of one line.
+#[derive(Debug)]
+pub struct LineWriter<'a> {
+    output: &'a Output,
+    severity: Severity,
+}
+
+impl Write for LineWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output.write(self.severity, bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Output {
+    type Writer = LineWriter<'a>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        LineWriter { output: self, severity: Severity::Info }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
+        LineWriter { output: self, severity: Severity::of(*metadata.level()) }
+    }
+}
+
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    file: File,
+    written: u64,
+    has_header: bool,
+}
+
+impl LogFile {
+    fn open(path: PathBuf, has_header: bool) -> io::Result<Self> {
+        let file = append_to(&path)?;
+        let written = file.metadata()?.len();
+        let mut opened = Self { path, file, written, has_header };
+        opened.begin()?;
+        Ok(opened)
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        if !self.has_header {
+            return Ok(());
+        }
+        let line = format!(
+            "Log file created at: {}\nLog line format: [IWEF]mmdd hh:mm:ss.uuuuuu threadid file:line] msg\n",
+            Date::now()
+        );
+        self.append(line.as_bytes())
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.written = self.written.saturating_add(length(bytes));
+        Ok(())
+    }
+
+    fn write(&mut self, file_bytes: u64, bytes: &[u8]) -> io::Result<()> {
+        if file_bytes > 0 && self.written.saturating_add(length(bytes)) > file_bytes {
+            // A file that cannot be begun anew grows on until it has grown as much again: rather a long log than none.
+            self.written = 0;
+            drop(self.begin_anew());
+        }
+        self.append(bytes)
+    }
+
+    /// The old file stays beside the new one, in place of the one before it.
+    fn begin_anew(&mut self) -> io::Result<()> {
+        // Windows renames a file that is open only where everyone who has it open agreed; standard files do. Otherwise it is emptied.
+        if std::fs::rename(&self.path, before(&self.path)).is_err() {
+            File::create(&self.path)?;
+        }
+        self.file = append_to(&self.path)?;
+        self.begin()
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+fn before(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".1");
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tracing_subscriber::Layer;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+    use crate::{ByVerbosity, Careless, Lines, LogFormat, ModuleLevels, Shape};
+
+    /// A directory of this test alone, gone when it ends.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("klog-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn file(&self) -> PathBuf {
+            self.0.join("program.log")
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            drop(std::fs::remove_dir_all(&self.0));
+        }
+    }
+
+    fn into(file: &Path) -> Destination {
+        Destination {
+            only_stderr: false,
+            also_stderr: false,
+            stderr_from: Severity::Fatal,
+            file: Some(file.to_owned()),
+            directory: None,
+            file_bytes: 0,
+            bare_file: true,
+        }
+    }
+
+    /// The lines of a file after `log` has written to it.
+    fn logged(destination: Destination, shape: Shape, log: impl FnOnce(&Output)) -> Vec<String> {
+        let file = destination.file.clone().unwrap();
+        let output = Output::open(destination, "program").unwrap();
+        let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape);
+        let wanted = ByVerbosity::new(2, ModuleLevels::default(), |_| true);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines.with_filter(wanted)), || {
+            log(&output);
+        });
+        std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// A log file that would grow over its bound is begun anew, and the old one stays beside it.
+    ///
+    /// Rule: windows.md 1.6 (`log_file_max_size`)
+    #[test]
+    fn a_log_file_that_would_grow_over_its_bound_is_begun_anew() {
+        let directory = Directory::new("anew");
+        let bounded = Destination { file_bytes: 400, bare_file: false, ..into(&directory.file()) };
+        let new = logged(bounded, Shape::PRINTED, |_| {
+            for number in 0..20 {
+                tracing::info!("line {number}");
+            }
+        });
+        let old = std::fs::read_to_string(before(&directory.file())).unwrap();
+        assert!(new.join("\n").len() < 400 && old.len() <= 400, "{new:?} {old}");
+        assert!(new[0].starts_with("Log file created at: ") && new.last().unwrap().ends_with("line 19"), "{new:?}");
+        assert!(old.lines().all(|line| line.starts_with("Log ") || line.contains("] line ")), "{old}");
+    }
+
+    /// A file that cannot be begun anew is written on.
+    ///
+    /// Rule: see `a_log_file_that_would_grow_over_its_bound_is_begun_anew`
+    #[test]
+    fn a_file_that_cannot_be_begun_anew_is_written_on() {
+        let directory = Directory::new("on");
+        std::fs::create_dir(before(&directory.file())).unwrap();
+        std::fs::write(before(&directory.file()).join("in the way"), "").unwrap();
+        let bounded = Destination { file_bytes: 100, ..into(&directory.file()) };
+        let lines = logged(bounded, Shape { header: false, ..Shape::PRINTED }, |_| {
+            for number in 0..50 {
+                tracing::info!("line {number}");
+            }
+        });
+        assert!(lines.len() < 20 && lines.last().unwrap() == "line 49", "{lines:?}");
+    }
+
+    /// Lines are appended to a file that is there, and one that is not named gets the program's name.
+    ///
+    /// Rule: see `a_log_file_that_would_grow_over_its_bound_is_begun_anew`
+    #[test]
+    fn a_file_is_appended_to_and_one_without_a_name_gets_the_programs() {
+        let directory = Directory::new("name");
+        std::fs::write(directory.file(), "before\n").unwrap();
+        let lines = logged(into(&directory.file()), Shape::PRINTED, |_| tracing::info!("after"));
+        assert!(lines[0] == "before" && lines[1].ends_with("] after"), "{lines:?}");
+        std::fs::remove_file(directory.file()).unwrap();
+        let nameless = Destination { file: None, directory: Some(directory.0.clone()), ..into(&directory.file()) };
+        Output::open(nameless, "program").unwrap().json_line("{}");
+        let names: Vec<_> = std::fs::read_dir(&directory.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let name = names[0].to_str().unwrap();
+        assert!(names.len() == 1 && name.starts_with("program.INFO.2") && name.ends_with(".log"), "{names:?}");
+        let missing = into(&directory.0.join("none").join("file"));
+        assert!(Output::open(missing, "program").is_err());
+    }
+
+    /// A document stands in the log as it is, but for what a terminal would act on.
+    ///
+    /// Rule: see `crates/klog/src/line.rs::no_value_forges_a_line_or_a_field`
+    #[test]
+    fn a_document_stands_in_the_log_without_a_header_and_a_terminal_finds_nothing_to_act_on() {
+        let directory = Directory::new("document");
+        let lines = logged(into(&directory.file()), Shape::PRINTED, |output| {
+            output.json_line("{\"path\":\"größe \u{9b}31m\u{7f}\"}");
+        });
+        assert_eq!(lines, ["{\"path\":\"größe \\u009b31m\\u007f\"}"]);
+        let read: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+        assert_eq!(read["path"], "größe \u{9b}31m\u{7f}");
+    }
+
+    #[test]
+    fn severities_are_numbers_or_names() {
+        assert_eq!(Severity::parse("2"), Ok(Severity::Error));
+        assert_eq!(Severity::parse("WARNING"), Ok(Severity::Warning));
+        assert!(Severity::parse("4").unwrap_err().contains("0 to 3"));
+        assert!(Severity::of(Level::DEBUG) < Severity::of(Level::WARN));
+    }
+}
