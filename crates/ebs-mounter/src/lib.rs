@@ -28,7 +28,8 @@ mod format_options;
 #[cfg(target_os = "linux")]
 mod format_record;
 mod fs_type;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod fuzz;
 #[cfg(target_os = "linux")]
 mod grow;

@@ -3,7 +3,8 @@
 #[cfg(target_os = "linux")]
 mod linux;
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 pub(crate) use linux::serial_in;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
