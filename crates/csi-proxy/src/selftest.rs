@@ -65,7 +65,8 @@ pub(crate) fn usage() -> String {
 pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write) -> Result<(), String> {
     let directory = WinPath::normalise(&asked.directory);
     let directory = directory.ok_or_else(|| format!("directory {:?} is no absolute path", asked.directory))?;
-    let parent = directory.parent();
+    // What lies beside it must be out of reach: with a drive for working directory nothing would be.
+    let parent = directory.parent().filter(|parent| !parent.components().is_empty());
     let parent = parent.ok_or_else(|| format!("directory {directory} must be below another one"))?;
     let storage = Storage::new(host, Policy::new(vec![parent]));
     let spare = Spare { disk: DiskNumber(asked.disk), directory: directory.to_string() };

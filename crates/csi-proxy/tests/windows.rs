@@ -125,8 +125,8 @@ async fn fifty_times_the_program_starts_with_all_of_its_pipes() {
 #[tokio::test]
 async fn the_self_test_is_a_word_of_the_command_line() {
     let ends = [
-        (vec!["selftest", "--disk=1", r"--directory=C:\selftest"], 0, "as expected"),
-        (vec!["selftest", "--disk=0", r"--directory=C:\selftest"], 1, "refused"),
+        (vec!["selftest", "--disk=1", r"--directory=C:\work\selftest"], 0, "as expected"),
+        (vec!["selftest", "--disk=0", r"--directory=C:\work\selftest"], 1, "refused"),
         (vec!["selftest"], 2, "--disk"),
     ];
     for (arguments, status, why) in ends {

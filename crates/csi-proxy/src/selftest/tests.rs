@@ -68,6 +68,7 @@ fn without_a_named_disk_to_spare_nothing_is_touched() {
         (r"--disk=1 --directory=C:\ProgramData\a", "exists"),
         ("--disk=1 --directory=a", "no absolute path"),
         (r"--disk=1 --directory=C:\", "below another one"),
+        (r"--disk=1 --directory=C:\a", "below another one"),
     ] {
         let (result, told) = executed(&host, line);
         let error = result.unwrap_err();

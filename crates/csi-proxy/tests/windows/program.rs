@@ -60,7 +60,7 @@ impl Files {
     /// With a machine on which this goes wrong.
     pub(crate) fn new(fault: &str) -> Self {
         let files = Self(tempfile::tempdir().unwrap());
-        let machine = r#"{"disks": [
+        let machine = r#"{"tree": {"C:\\work": "directory"}, "disks": [
             {"number": 1, "serial": "vol0123456789abcdef0_00000001.", "size": 10737418240, "online": true},
             {"number": 3, "style": "gpt", "online": true, "size": 10737418240, "partitions": [{"number": 1, "kind": "data",
              "size": 10000000000, "volume": {"id": "\\\\?\\Volume{33333333-3333-3333-3333-333333333333}\\"}}]}],
