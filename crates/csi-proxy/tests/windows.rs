@@ -106,7 +106,7 @@ async fn doubled_backslashes_mean_the_same_pipe() {
 
 /// Fifty times the program starts, has all of its pipes, and answers; one that was killed leaves nothing in the way of the next.
 ///
-/// Rule: see `over_real_pipes_each_service_is_there_and_records_name_the_client`
+/// Rule: see `crates/csi-proxy-proto/src/served.rs::group_and_version_name_the_pipe`
 #[tokio::test]
 async fn fifty_times_the_program_starts_with_all_of_its_pipes() {
     let _alone = alone().await;
@@ -121,7 +121,7 @@ async fn fifty_times_the_program_starts_with_all_of_its_pipes() {
 
 /// On the command line the self-test tries the disk that is named, and refuses one that Windows lives on.
 ///
-/// Rule: see `crates/csi-proxy/src/selftest/tests.rs::the_self_test_tells_each_step_and_leaves_nothing_behind`
+/// Rule: see `crates/winstorage/src/selftest/tests.rs::the_machine_in_memory_passes_what_a_real_one_is_asked`
 #[tokio::test]
 async fn the_self_test_is_a_word_of_the_command_line() {
     let ends = [

@@ -37,7 +37,7 @@ fn the_self_test_tells_each_step_and_leaves_nothing_behind() {
 
 /// A step that finds something else is told with what was found, and the end is a failure.
 ///
-/// Rule: see `the_self_test_tells_each_step_and_leaves_nothing_behind`
+/// Rule: see `crates/winstorage/src/selftest/tests.rs::the_machine_in_memory_passes_what_a_real_one_is_asked`
 #[test]
 fn a_step_that_finds_something_else_makes_the_end_a_failure() {
     let host = machine();

@@ -17,7 +17,7 @@ const fn subject(file: &'static str, title: &'static str, paths: &'static [&'sta
 }
 
 /// In the catalogue's order. A path belongs to the subject with the longest beginning of it.
-pub(super) const SUBJECTS: [Subject; 19] = [
+pub(super) const SUBJECTS: [Subject; 20] = [
     subject(
         "process.md",
         "The process",
@@ -42,6 +42,7 @@ pub(super) const SUBJECTS: [Subject; 19] = [
         &["crates/ebs-csi-driver/tests/", "xtask/src/demo", "xtask/tests/"],
     ),
     subject("windows.md", "Windows nodes: storage", &["crates/winstorage/"]),
+    subject("windows-node.md", "Windows nodes: the node service", &["crates/ebs-windows-node/"]),
     subject("csi-proxy.md", "Windows nodes: csi-proxy", &["crates/csi-proxy/", "crates/csi-proxy-proto/"]),
     subject("policy.md", "Volumes, attachments and snapshots on EC2", &["crates/ebs-cloud/"]),
     subject(
