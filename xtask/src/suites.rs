@@ -68,13 +68,9 @@ async fn run_all(
     out: &mut impl Write,
 ) -> anyhow::Result<Vec<Ended>> {
     let (alone, others): (Vec<_>, Vec<_>) = suites.into_iter().enumerate().partition(|(_, suite)| suite.runs_alone());
-    let (beside, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, suite)| suite.is_without_disks());
     let mut waiting = VecDeque::from(others);
     let mut running = JoinSet::new();
     let mut all = Vec::new();
-    for (n, suite) in beside {
-        running.spawn(run_one(suite, logs.join(format!("{n}.log"))));
-    }
     for (n, suite) in alone {
         let ended = run_one(suite, logs.join(format!("{n}.log"))).await;
         show(&ended, out)?;
@@ -164,11 +160,11 @@ mod tests {
         Suite { name: name.to_owned(), program: "/bin/sh".into(), args, directory: "/".into() }
     }
 
-    /// A suite that runs alone has ended before any other with disks begins, wherever it stands.
+    /// A suite that runs alone has ended before any other begins, wherever it stands.
     ///
     /// Rule: own rule (tests)
     #[tokio::test]
-    async fn a_suite_that_runs_alone_has_ended_before_any_other_with_disks_begins() {
+    async fn a_suite_that_runs_alone_has_ended_before_any_other_begins() {
         let logs = OwnDir::new("suites-test-").unwrap();
         let trace = logs.path().join("trace");
         let script =

@@ -30,15 +30,12 @@ const SLOW: [&str; 15] = [
     "documentation",
 ];
 
-/// Suites that begin when no other suite with disks runs: beside others a cycle of the node torture takes ten times as long, most of it spent
+/// Suites that begin when nothing else runs: beside others a cycle of the node torture takes ten times as long, most of it spent
 /// waiting for the kernel's loop devices, and the cycles that its bugs need are not reached within a bound. One of its planted bugs
 /// also formats whatever disk has a loop device's number by now, which could be another suite's.
 const ALONE: [&str; 1] = ["torture"];
 
-/// A long suite that only computes: what runs alone shares no disk with it.
-const WITHOUT_DISKS: [&str; 1] = ["port"];
-
-/// Where suites that run alone keep their files, where it is there: they make and remove many, and ext4 looks at every inode that was freed within
+/// Where those keep their files, where it is there: they make and remove many, and ext4 looks at every inode that was freed within
 /// the last seconds before it gives one (`recently_deleted`), which takes more time than all else that they do.
 const IN_MEMORY: &str = "/dev/shm";
 
@@ -63,14 +60,9 @@ impl Suite {
         self.name.rsplit(' ').next().unwrap_or_default()
     }
 
-    /// Nothing else that has disks may run beside it.
+    /// Nothing else may run beside it.
     pub(super) fn runs_alone(&self) -> bool {
         self.name.contains(" test ") && ALONE.contains(&self.target())
-    }
-
-    /// It may run beside what runs alone.
-    pub(super) fn is_without_disks(&self) -> bool {
-        WITHOUT_DISKS.contains(&self.target())
     }
 
     /// The directory for temporary files, where it is not the system's.
