@@ -30,13 +30,14 @@ const SLOW: [&str; 15] = [
     "documentation",
 ];
 
-/// Suites that begin when nothing else runs: beside others a cycle of the node torture takes ten times as long, most of it spent
-/// waiting for the kernel's loop devices, and the cycles that its bugs need are not reached within a bound. One of its planted bugs
-/// also formats whatever disk has a loop device's number by now, which could be another suite's.
-const ALONE: [&str; 1] = ["torture"];
+/// Suites that run when nothing else does. The model's, which only computes, is over soonest so. Beside others a cycle of the node
+/// torture takes ten times as long, most of it spent waiting for the kernel's loop devices, and the cycles that its bugs need are not
+/// reached within a bound; one of its planted bugs also formats whatever disk has a loop device's number by now, which could be another
+/// suite's.
+const ALONE: [&str; 2] = ["port", "torture"];
 
-/// Where those keep their files, where it is there: they make and remove many, and ext4 looks at every inode that was freed within
-/// the last seconds before it gives one (`recently_deleted`), which takes more time than all else that they do.
+/// Where the torture keeps its files, where it is there: it makes and removes many, and ext4 looks at every inode that was freed within
+/// the last seconds before it gives one (`recently_deleted`), which takes more time than all else that it does.
 const IN_MEMORY: &str = "/dev/shm";
 
 /// Suites that mostly wait, for a slow EC2 or for EC2's word to be final: their tests all run at once, however few cores there are.
@@ -67,7 +68,7 @@ impl Suite {
 
     /// The directory for temporary files, where it is not the system's.
     pub(super) fn temporary_files(&self) -> Option<&'static str> {
-        (self.runs_alone() && Path::new(IN_MEMORY).is_dir()).then_some(IN_MEMORY)
+        (self.target() == "torture" && self.runs_alone() && Path::new(IN_MEMORY).is_dir()).then_some(IN_MEMORY)
     }
 
     /// The value of `RUST_TEST_THREADS`, where it is not one for each core.

@@ -225,7 +225,7 @@ async fn what_stands_at_the_staging_path_decides() {
 
 /// Staging grows a file system that is smaller than its disk by more than Windows' tolerance, and leaves the rest alone.
 ///
-/// Rule: windows.md N-10
+/// Rule: windows.md N-10; node.md N-23
 #[tokio::test]
 async fn staging_grows_what_is_smaller_than_its_disk() {
     let world = World::new();
