@@ -27,8 +27,8 @@ const CYCLES: u64 = 100;
 const BOUND: Duration = Duration::from_secs(240);
 /// Within so many cycles every planted bug must be found.
 const CYCLES_FOR_A_BUG: u64 = 400;
-/// It takes a minute and a half at most where nothing else runs, and on two cores with a load of 40 twenty seconds for one cycle.
-const BOUND_FOR_A_BUG: Duration = Duration::from_secs(600);
+/// It takes a minute at most where nothing else runs, and on two cores with a load of 40 twenty seconds for one cycle.
+const BOUND_FOR_A_BUG: Duration = Duration::from_secs(300);
 const THREADS: usize = 2;
 /// The search for a bug that needs a disk with the number of another one: the more have disks, the sooner a number is given again.
 const THREADS_FOR_FOREIGN_DISKS: usize = 8;
