@@ -129,7 +129,11 @@ pub(crate) async fn build(settings: &Settings, foundation: Foundation, system: S
     let controller = cloud.clone().map(|cloud| controller(settings, cloud, operations[0].clone()));
     let node = match (&settings.node, &here) {
         (Some(node), Whereabouts::Instance(machine)) => {
-            let here = node::Here { driver: driver.name.clone(), machine: Arc::clone(machine), operations: operations[1].clone() };
+            let here = node::Here {
+                driver: driver.name.clone(),
+                machine: Arc::clone(machine),
+                operations: operations[1].clone(),
+            };
             Some(node::build(node, here, &shown_later.node, &mut background, system).await?)
         }
         _ => None,

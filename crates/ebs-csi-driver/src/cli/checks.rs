@@ -11,8 +11,8 @@ use ebs_telemetry::{BadModuleLevel, LogConfig, LogFormat, TlsFiles};
 use ebs_types::DriverName;
 
 use super::flags::{CommonFlags, DEFAULT_FLUSH, Format, NodeFlags};
-use super::values;
 use super::system::Platform;
+use super::values;
 use super::{Flags, HookSettings, HttpSettings, Job, LabelerSettings, NodeSettings, Refused, Role, Settings};
 
 pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogConfig, Refused> {
@@ -37,7 +37,8 @@ pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogC
 
 pub(super) fn job(flags: &Flags, version: &str, platform: Platform) -> Result<Job, Refused> {
     // Who asks for the version asks for nothing else.
-    if let Some(reason) = platform.refuses(flags.role).filter(|_| !flags.common.version) {
+    let host_process = flags.node.as_ref().is_some_and(|node| node.windows_host_process);
+    if let Some(reason) = platform.refuses(flags.role, host_process).filter(|_| !flags.common.version) {
         return Err(Refused::new(reason));
     }
     // What a mode does not use is checked all the same: a mistake shows where it was made.
@@ -172,8 +173,7 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint, platform: Platform) -> R
         Platform::Windows => None,
     };
     let mounts_below = Some(PathBuf::from(&node.csi_mount_point_prefix)).filter(|prefix| prefix.is_absolute());
-    let host_process = node.windows_host_process;
-    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir, mounts_below, host_process })
+    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir, mounts_below })
 }
 
 fn state_dir(node: &NodeFlags, endpoint: &Endpoint) -> Result<PathBuf, Refused> {
@@ -220,7 +220,10 @@ pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
         let has_no_mode = "--endpoint-mode has no effect: --endpoint is no unix socket";
         given.push((is_tcp && flags.is_given("endpoint_mode"), has_no_mode));
         let is_inherited = platform == Platform::Windows && !is_tcp && flags.is_given("endpoint_mode");
-        given.push((is_inherited, "--endpoint-mode has no effect: on Windows the socket has the rights of its directory"));
+        given.push((
+            is_inherited,
+            "--endpoint-mode has no effect: on Windows the socket has the rights of its directory",
+        ));
     }
     let ignored = common.ignored.iter().map(|word| {
         format!("argument {word:?} is ignored; a boolean flag takes its value after an equals sign: --flag=false")

@@ -15,13 +15,16 @@ fn on_windows_a_mode_with_a_controller_is_refused_and_says_where_it_runs() {
     for line in ["", "all", "controller", "metadataLabeler"] {
         let refused = on_windows(line).expect_err(line);
         assert!(refused.to_string().contains("Linux node"), "{line}: {refused}");
-        assert_eq!(refused.0.use_stderr(), true, "{line}");
+        assert!(refused.0.use_stderr(), "{line}");
         assert!(on_windows(&format!("{line} --version")).is_ok(), "{line}");
         assert!(checks::job(&read(line).unwrap(), "v0", Platform::Linux).is_ok(), "{line}");
     }
     assert!(matches!(on_windows("pre-stop-hook").unwrap(), Job::AwaitDetachments(_)));
     let Job::Serve(settings) = on_windows("node --windows-host-process").unwrap() else { panic!("it serves") };
     assert!(settings.node.is_some());
+    assert!(on_windows("node --version").is_ok());
+    let refused = on_windows("node").expect_err("over csi-proxy");
+    assert!(refused.to_string().contains("--windows-host-process=true"), "{refused}");
 }
 
 /// On Windows the node service keeps no records: no directory for them is asked for, and flags of Linux' file systems and sockets are
@@ -30,7 +33,7 @@ fn on_windows_a_mode_with_a_controller_is_refused_and_says_where_it_runs() {
 /// Rule: see `crates/ebs-csi-driver/src/cli/tests.rs::a_flag_that_changes_nothing_is_said`
 #[test]
 fn on_windows_no_directory_for_records_is_asked_for_and_what_is_for_linux_is_said() {
-    let Job::Serve(settings) = on_windows("node --endpoint=tcp://127.0.0.1:1").unwrap() else { panic!("it serves") };
+    let Job::Serve(settings) = on_windows("node --windows-host-process --endpoint=tcp://127.0.0.1:1").unwrap() else { panic!("it serves") };
     assert_eq!(settings.node.unwrap().state_dir, None);
     let said = |line: &str| checks::without_effect(&read(line).unwrap(), Platform::Windows).join("\n");
     for flag in ["--state-dir=/x", "--legacy-xfs", "--endpoint-mode=0660"] {
