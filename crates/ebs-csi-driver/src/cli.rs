@@ -2,6 +2,7 @@
 
 mod checks;
 mod flags;
+mod system;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ use ebs_types::DriverName;
 use go_flags::value as values;
 
 use flags::{AwsFlags, CommonFlags, ControllerFlags, NodeFlags};
+use system::Platform;
 
 const NAME: &str = "aws-ebs-csi-driver";
 const MODES: &str = "Modes:
@@ -131,10 +133,13 @@ pub(crate) struct NodeSettings {
     /// How the attachment limit is to be found.
     pub(crate) limits: LimitFlags,
     /// Format xfs for old kernels.
+    #[cfg_attr(windows, expect(dead_code, reason = "for Linux"))]
     pub(crate) legacy_xfs: bool,
-    /// Records that must survive a restart.
-    pub(crate) state_dir: PathBuf,
-    /// What is mounted below it counts as the driver's in the metrics of disks.
+    /// Records that must survive a restart, on Linux.
+    #[cfg_attr(windows, expect(dead_code, reason = "for Linux"))]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// What is mounted below it counts as the driver's in the metrics of disks. On Windows volumes are mounted there too, besides in the
+    /// kubelet's directory.
     pub(crate) mounts_below: Option<PathBuf>,
 }
 
@@ -200,7 +205,7 @@ impl Flags {
 
     /// Checks everything together. Logs what is accepted but has no effect.
     pub(crate) fn check(&self, version: &str) -> Result<Job, Refused> {
-        checks::job(self, version)
+        checks::job(self, version, Platform::HERE)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Puts the driver together for its role: who it is, the EC2 it talks to, the services it offers.
 
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
@@ -9,20 +8,18 @@ use ebs_cloud::{Cloud, CloudConfig, CloudError, CloudErrorKind};
 use ebs_driver::config::Mode;
 use ebs_driver::controller::{ControllerOptions, ControllerService};
 use ebs_driver::identity::{AlwaysHealthy, HealthCheck, IdentityService, Readiness};
-use ebs_driver::node::{IdleNode, NodeOptions, NodeService};
+use ebs_driver::idle_node::IdleNode;
 use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Bound, Opening, RpcObserver};
-use ebs_metadata::NodeMetadata;
-use ebs_mounter::{Mounter, MounterConfig};
 use ebs_telemetry::{Listen, Metrics, MetricsConfig, Pages, Tls};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
-use crate::cli::{HttpSettings, NodeSettings, Settings};
-use crate::disks::NodeDisks;
+use crate::cli::{HttpSettings, Settings};
 use crate::environment::environment;
 use crate::machine::{Sources, Whereabouts};
-use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes, Running};
+use crate::node::{self, System};
+use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, Running};
 use crate::version::{COMMIT, VERSION};
 use crate::{health, kubernetes};
 
@@ -115,7 +112,7 @@ pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Front, Foundati
 /// Finds out where the driver is and puts its services together.
 ///
 /// Cancellation: nothing was begun that would have to be undone.
-pub(crate) async fn build(settings: &Settings, foundation: Foundation) -> anyhow::Result<Driver> {
+pub(crate) async fn build(settings: &Settings, foundation: Foundation, system: System) -> anyhow::Result<Driver> {
     let Foundation { pages, shown_later, operations, counting, health, probe, mut background } = foundation;
     let driver = &settings.driver;
     let cluster = kubernetes::connect(settings.kubeconfig.as_ref()).await;
@@ -130,11 +127,17 @@ pub(crate) async fn build(settings: &Settings, foundation: Foundation) -> anyhow
         shown_later.detaches.of(cloud);
     }
     let controller = cloud.clone().map(|cloud| controller(settings, cloud, operations[0].clone()));
-    let node = node(settings, &here, &shown_later.disks, operations[1].clone())?;
-    if let Some(node) = &node {
-        shown_later.volumes.of(node);
-        background.spawn(node.clone().watch_health());
-    }
+    let node = match (&settings.node, &here) {
+        (Some(node), Whereabouts::Instance(machine)) => {
+            let here = node::Here {
+                driver: driver.name.clone(),
+                machine: Arc::clone(machine),
+                operations: operations[1].clone(),
+            };
+            Some(node::build(node, here, &shown_later.node, &mut background, system).await?)
+        }
+        _ => None,
+    };
     if let (Some(_), Ok(cluster)) = (&settings.node, &sources.cluster) {
         kubernetes::remove_taints(cluster, &driver.name, &mut background);
     }
@@ -156,8 +159,7 @@ pub(crate) async fn build(settings: &Settings, foundation: Foundation) -> anyhow
 #[derive(Default)]
 struct MetricSources {
     detaches: Arc<Detaches>,
-    volumes: Arc<NodeVolumes>,
-    disks: Arc<NodeDisks>,
+    node: node::Shown,
 }
 
 impl MetricSources {
@@ -170,9 +172,9 @@ impl MetricSources {
             expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
             checks_health: has_controller,
             detaches: has_controller.then(|| Arc::clone(&self.detaches) as _),
-            volumes: has_node.then(|| Arc::clone(&self.volumes) as _),
+            volumes: has_node.then(|| self.node.volumes()).flatten(),
             operations: Some(Arc::new(Running(operations.clone()))),
-            disks: has_node.then(|| Arc::clone(&self.disks) as _),
+            disks: has_node.then(|| self.node.disks()).flatten(),
         }
     }
 }
@@ -225,32 +227,4 @@ fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operat
         node_local_volumes: settings.node_local_volumes,
     };
     ControllerService::new(cloud, options, operations)
-}
-
-fn node(
-    settings: &Settings,
-    here: &Whereabouts,
-    disks: &NodeDisks,
-    operations: Operations,
-) -> anyhow::Result<Option<NodeService>> {
-    let (Some(node), Whereabouts::Instance(machine)) = (&settings.node, here) else { return Ok(None) };
-    let metadata = machine.metadata();
-    let config = mounter_config(node, &metadata);
-    let mounter = Mounter::new(config).context("the node service cannot start on this machine")?;
-    disks.of(&mounter, metadata.node.to_string(), node.mounts_below.clone());
-    let options = NodeOptions {
-        driver: settings.driver.name.clone(),
-        machine: Arc::clone(machine),
-        limits: node.limits,
-        legacy_xfs: node.legacy_xfs,
-    };
-    Ok(Some(NodeService::new(options, mounter, operations)))
-}
-
-fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> MounterConfig {
-    MounterConfig {
-        simulated_devices: environment("EBS_SIM_DEVICES_DIR").map(PathBuf::from),
-        xen: ebs_types::is_xen(&metadata.instance_type),
-        ..MounterConfig::new(&node.state_dir)
-    }
 }

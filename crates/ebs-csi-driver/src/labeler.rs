@@ -12,7 +12,7 @@ use crate::cli::LabelerSettings;
 use crate::environment::environment;
 use crate::machine::Sources;
 use crate::observers::Counting;
-use crate::supervise::Signals;
+use crate::signals::Signals;
 use crate::version::{COMMIT, VERSION};
 use crate::{compose, kubernetes};
 

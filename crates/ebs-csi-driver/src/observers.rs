@@ -5,14 +5,10 @@ use std::time::Duration;
 
 use ebs_aws::AwsEc2;
 use ebs_cloud::Cloud;
-use ebs_driver::node::NodeService;
 use ebs_driver::operation::Operations;
 use ebs_driver::server::RpcObserver;
 use ebs_ec2::{Action, AttachmentState, Attempt, AttemptOutcome, ErrorClass, Observation, Observer};
-use ebs_telemetry::{
-    CallEnd, Metrics, PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume,
-    UnhealthyVolumes,
-};
+use ebs_telemetry::{CallEnd, Metrics, PendingDetach, PendingDetaches, RunningOperation, RunningOperations};
 use tokio::sync::Notify;
 
 /// Counts RPCs and calls to EC2, and wakes the health watch when a call says that EC2 may not answer us any more.
@@ -80,34 +76,6 @@ impl PendingDetaches for Detaches {
     fn pending(&self) -> Vec<PendingDetach> {
         let pending = self.0.get().map(|cloud| cloud.attachments.pending_detaches()).unwrap_or_default();
         pending.into_iter().map(detach).collect()
-    }
-}
-
-/// The volumes of this node, once there is a node service.
-#[derive(Default)]
-pub(crate) struct NodeVolumes(OnceLock<NodeService>);
-
-impl std::fmt::Debug for NodeVolumes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeVolumes").finish_non_exhaustive()
-    }
-}
-
-impl NodeVolumes {
-    pub(crate) fn of(&self, node: &NodeService) {
-        self.0.get_or_init(|| node.clone());
-    }
-}
-
-impl UnhealthyVolumes for NodeVolumes {
-    fn unhealthy(&self) -> Vec<UnhealthyVolume> {
-        let unhealthy = self.0.get().map(NodeService::unhealthy_volumes).unwrap_or_default();
-        let shown = |ebs_driver::node::UnhealthyVolume { volume, status, reason }| UnhealthyVolume {
-            volume_id: volume.to_string(),
-            status,
-            reason,
-        };
-        unhealthy.into_iter().map(shown).collect()
     }
 }
 

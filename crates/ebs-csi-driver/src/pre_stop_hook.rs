@@ -6,7 +6,7 @@ use ebs_kubernetes::PreStop;
 use crate::cli::HookSettings;
 use crate::environment::environment;
 use crate::kubernetes;
-use crate::supervise::Signals;
+use crate::signals::Signals;
 
 /// Waits until no volume of the driver is attached to this node, if the node is being drained. Without Kubernetes there is
 /// nothing to wait for.

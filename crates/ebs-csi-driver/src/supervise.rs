@@ -1,39 +1,17 @@
-//! Tasks, signals and the drain: serves until told to stop, then lets running work end, for a bounded time.
+//! Tasks and the drain: serves until told to stop, then lets running work end, for a bounded time.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use ebs_driver::operation::Operations;
 use ebs_driver::server;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::compose::{Driver, Front};
+use crate::signals::Signals;
 
-/// The process's signals, listened to from the moment this exists.
-pub(crate) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    /// Must be called in a runtime.
-    pub(crate) fn listen() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
-    }
-
-    /// Ends when the next SIGTERM or SIGINT comes; gives its name.
-    pub(crate) async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
-}
-
-/// Serves from the first moment, with all services once `building` has ended; until SIGTERM or SIGINT, then drains. A second
+/// Serves from the first moment, with all services once `building` has ended; until the first signal, then drains. A second
 /// signal ends the wait at once.
 ///
 /// # Errors

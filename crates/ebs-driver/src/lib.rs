@@ -10,6 +10,7 @@ pub mod config;
 pub mod contract;
 pub mod controller;
 pub mod identity;
+pub mod idle_node;
 #[cfg(target_os = "linux")]
 pub mod node;
 pub mod node_info;

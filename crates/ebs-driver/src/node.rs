@@ -9,7 +9,6 @@ mod decide;
 mod error;
 mod expand;
 mod health;
-mod idle;
 mod info;
 mod mutations;
 mod other_use;
@@ -38,7 +37,6 @@ use crate::rpc::Rpc;
 use crate::status::{answer, unimplemented_rpc};
 
 pub use error::{Cause, NodeError, Refused};
-pub use idle::IdleNode;
 pub use request::{Handle, RequestError};
 pub use watch::UnhealthyVolume;
 

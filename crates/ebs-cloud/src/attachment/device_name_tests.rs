@@ -26,6 +26,10 @@ fn listed(device: &DeviceName, n: usize, state: AttachmentState, card: Option<u3
 /// There are 127 device names in a fixed order.
 ///
 /// Rule: ebs-cloud.md 5.2
+///
+/// No name that troubles Windows is given: neither `/dev/xvda` nor `/dev/xvdc` with another letter.
+///
+/// Rule: windows.md N-7
 #[test]
 fn there_are_127_names_in_the_order_of_the_specification() {
     let names: Vec<&str> = NAMES.iter().map(DeviceName::as_str).collect();

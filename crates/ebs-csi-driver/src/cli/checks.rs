@@ -11,6 +11,7 @@ use ebs_telemetry::{BadModuleLevel, LogConfig, LogFormat, TlsFiles};
 use ebs_types::DriverName;
 
 use super::flags::{CommonFlags, DEFAULT_FLUSH, Format, NodeFlags};
+use super::system::Platform;
 use super::values;
 use super::{Flags, HookSettings, HttpSettings, Job, LabelerSettings, NodeSettings, Refused, Role, Settings};
 
@@ -34,7 +35,12 @@ pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogC
     Ok(LogConfig { format, verbosity: common.verbosity, modules, directives: rust_log })
 }
 
-pub(super) fn job(flags: &Flags, version: &str) -> Result<Job, Refused> {
+pub(super) fn job(flags: &Flags, version: &str, platform: Platform) -> Result<Job, Refused> {
+    // Who asks for the version asks for nothing else.
+    let host_process = flags.node.as_ref().is_some_and(|node| node.windows_host_process);
+    if let Some(reason) = platform.refuses(flags.role, host_process).filter(|_| !flags.common.version) {
+        return Err(Refused::new(reason));
+    }
     // What a mode does not use is checked all the same: a mistake shows where it was made.
     let http = http(&flags.common)?;
     let metadata_sources = metadata_sources(&flags.common.metadata_sources)?;
@@ -42,26 +48,29 @@ pub(super) fn job(flags: &Flags, version: &str) -> Result<Job, Refused> {
         Role::Driver(mode) => {
             let driver = driver_options(flags, mode, version);
             let driver = DriverConfig::new(&driver).map_err(|error| Refused::new(chain(&error)))?;
-            Job::Serve(Box::new(settings(flags, driver, http, metadata_sources)?))
+            Job::Serve(Box::new(settings(flags, driver, Common { http, metadata_sources, platform })?))
         }
         Role::Labeler => Job::LabelNodes(labeler(flags, http, metadata_sources)),
         Role::PreStopHook => {
             Job::AwaitDetachments(HookSettings { driver: DriverName::default(), kubeconfig: kubeconfig(flags) })
         }
     };
-    for note in without_effect(flags) {
+    for note in without_effect(flags, platform) {
         tracing::warn!("{note}");
     }
     Ok(job)
 }
 
-fn settings(
-    flags: &Flags,
-    driver: DriverConfig,
+/// What is known before the mode's own settings.
+struct Common {
     http: Option<HttpSettings>,
     metadata_sources: Vec<SourceKind>,
-) -> Result<Settings, Refused> {
-    let node = flags.node.as_ref().map(|node| node_settings(node, &driver.endpoint)).transpose()?;
+    platform: Platform,
+}
+
+fn settings(flags: &Flags, driver: DriverConfig, common: Common) -> Result<Settings, Refused> {
+    let Common { http, metadata_sources, platform } = common;
+    let node = flags.node.as_ref().map(|node| node_settings(node, &driver.endpoint, platform)).transpose()?;
     let (user_agent_extra, log_aws_bodies) = aws(flags);
     Ok(Settings {
         driver,
@@ -155,9 +164,19 @@ fn metadata_sources(lists: &[String]) -> Result<Vec<SourceKind>, Refused> {
     lists.iter().flat_map(|list| list.split(',')).map(parse).collect()
 }
 
-fn node_settings(node: &NodeFlags, endpoint: &Endpoint) -> Result<NodeSettings, Refused> {
+fn node_settings(node: &NodeFlags, endpoint: &Endpoint, platform: Platform) -> Result<NodeSettings, Refused> {
     let limits = LimitFlags::parse(node.volume_attach_limit, node.reserved_volume_attachments)
         .map_err(|error| Refused::new(chain(&error)))?;
+    let state_dir = match platform {
+        Platform::Linux => Some(state_dir(node, endpoint)?),
+        // There the machine itself remembers all that must survive a restart.
+        Platform::Windows => None,
+    };
+    let mounts_below = Some(PathBuf::from(&node.csi_mount_point_prefix)).filter(|prefix| prefix.is_absolute());
+    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir, mounts_below })
+}
+
+fn state_dir(node: &NodeFlags, endpoint: &Endpoint) -> Result<PathBuf, Refused> {
     let state_dir = node.state_dir.clone().or_else(|| beside(endpoint)).ok_or_else(|| {
         Refused::new(
             "--state-dir is required when --endpoint is not a unix socket: give a directory that survives a restart",
@@ -166,8 +185,7 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint) -> Result<NodeSettings, 
     if !state_dir.is_absolute() {
         return Err(Refused::new(format!("--state-dir is {}, but must be an absolute path", state_dir.display())));
     }
-    let mounts_below = Some(PathBuf::from(&node.csi_mount_point_prefix)).filter(|prefix| prefix.is_absolute());
-    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir, mounts_below })
+    Ok(state_dir)
 }
 
 fn beside(endpoint: &Endpoint) -> Option<PathBuf> {
@@ -178,7 +196,7 @@ fn beside(endpoint: &Endpoint) -> Option<PathBuf> {
 }
 
 /// A line for each flag that is given and accepted, but changes nothing.
-pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
+pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
     let common = &flags.common;
     let flush_is_set = values::duration(DEFAULT_FLUSH).is_ok_and(|usual| usual != common.log.log_flush_frequency);
     let mut given = vec![
@@ -186,7 +204,13 @@ pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
         (flush_is_set, "--log-flush-frequency has no effect: every line is written at once"),
     ];
     if let Some(node) = &flags.node {
-        given.push((node.windows_host_process, "--windows-host-process has no effect: this is not Windows"));
+        let (is_windows, is_linux) = (platform == Platform::Windows, platform == Platform::Linux);
+        let host_process = node.windows_host_process && is_linux;
+        given.push((host_process, "--windows-host-process has no effect: this is not Windows"));
+        let state_dir = is_windows && node.state_dir.is_some();
+        given.push((state_dir, "--state-dir has no effect: on Windows the driver keeps no records of its own"));
+        let legacy_xfs = is_windows && node.legacy_xfs;
+        given.push((legacy_xfs, "--legacy-xfs has no effect: on Windows volumes are formatted as NTFS"));
         let prefix = &node.csi_mount_point_prefix;
         let relative = "--csi-mount-point-prefix has no effect: it is no absolute path, so no mount is below it";
         given.push((!prefix.is_empty() && !Path::new(prefix).is_absolute(), relative));
@@ -195,6 +219,11 @@ pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
         let is_tcp = matches!(Endpoint::parse(&common.endpoint), Ok(Endpoint::Tcp(_)));
         let has_no_mode = "--endpoint-mode has no effect: --endpoint is no unix socket";
         given.push((is_tcp && flags.is_given("endpoint_mode"), has_no_mode));
+        let is_inherited = platform == Platform::Windows && !is_tcp && flags.is_given("endpoint_mode");
+        given.push((
+            is_inherited,
+            "--endpoint-mode has no effect: on Windows the socket has the rights of its directory",
+        ));
     }
     let ignored = common.ignored.iter().map(|word| {
         format!("argument {word:?} is ignored; a boolean flag takes its value after an equals sign: --flag=false")

@@ -152,7 +152,7 @@ pub(super) struct NodeFlags {
     /// Mounts below it count as this driver's in the metrics of disks, besides those that it made itself
     #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
     pub(super) csi_mount_point_prefix: String,
-    /// Windows only; no effect here
+    /// On Windows: the driver is a process of the host, and works without csi-proxy
     #[arg(long)]
     pub(super) windows_host_process: bool,
 }

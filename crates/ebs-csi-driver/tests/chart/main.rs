@@ -183,6 +183,10 @@ fn is_as_expected(Outcome { case, code, text }: &Outcome) -> anyhow::Result<()> 
 ///
 /// Rule: deployment.md 7; runtime.md R-7b
 ///
+/// Their pre-stop hook names the program of Windows, where the image has it.
+///
+/// Rule: windows.md N-17
+///
 /// The CSIDriver has the fields that the version of Kubernetes knows, and its period follows the source of metadata.
 ///
 /// Rule: deployment.md 8

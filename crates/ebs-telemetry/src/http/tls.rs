@@ -1,7 +1,10 @@
 //! The certificate of the pages, and its renewal while the driver runs (`runtime.md` 11.1, R-16).
 
 use std::io;
+#[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
+#[cfg(windows)]
+use std::os::windows::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -52,7 +55,10 @@ pub enum TlsError {
 
 /// What tells one state of a file from another. A secret of Kubernetes is a symlink that is turned to another directory, which
 /// changes the file behind the name.
+#[cfg(unix)]
 type Trace = (u64, u64, i64, i64, u64);
+#[cfg(windows)]
+type Trace = (u64, u64, u64);
 
 /// A certificate that is kept as its files are.
 #[derive(Debug)]
@@ -187,7 +193,12 @@ async fn contents(path: &Path) -> Result<(Vec<u8>, Trace), TlsError> {
 
 async fn trace(path: &Path) -> io::Result<Trace> {
     let file = tokio::fs::metadata(path).await?;
-    Ok((file.dev(), file.ino(), file.mtime(), file.mtime_nsec(), file.size()))
+    #[cfg(unix)]
+    let trace = (file.dev(), file.ino(), file.mtime(), file.mtime_nsec(), file.size());
+    // Windows tells no stable program what a file is; a renewal makes a new one, or writes the one that is there.
+    #[cfg(windows)]
+    let trace = (file.creation_time(), file.last_write_time(), file.file_size());
+    Ok(trace)
 }
 
 /// The error and its causes in one line.

@@ -7,15 +7,55 @@ use std::sync::{Arc, Mutex, PoisonError};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
 use ebs_sim::port::SimEc2;
-use ebs_windows_node::WindowsNode;
 use tonic::{Request, Response, Status};
 use winstorage::fake::FakeHost;
 
+/// A machine in memory, of this process or of another one.
+pub(crate) trait Machine: Clone + Send + Sync + 'static {
+    /// A disk comes, offline, as it went.
+    fn attach(&self, number: u32, serial: &str, size: u64);
+    /// A disk goes.
+    fn detach(&self, number: u32);
+    /// A disk grows.
+    fn resize(&self, number: u32, size: u64);
+    fn is_online(&self, number: u32) -> bool;
+    /// How often the volumes of a disk were formatted.
+    fn formats(&self, number: u32) -> usize;
+    /// Something is at the path.
+    fn has(&self, path: &str) -> bool;
+}
+
+impl Machine for FakeHost {
+    fn attach(&self, number: u32, serial: &str, size: u64) {
+        self.attach_disk(number, serial, size);
+    }
+
+    fn detach(&self, number: u32) {
+        self.detach_disk(number);
+    }
+
+    fn resize(&self, number: u32, size: u64) {
+        self.set_disk_size(number, size);
+    }
+
+    fn is_online(&self, number: u32) -> bool {
+        Self::is_online(self, number)
+    }
+
+    fn formats(&self, number: u32) -> usize {
+        self.volumes_of(number).iter().map(|volume| Self::formats(self, volume)).sum()
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.kind_at(path).is_some()
+    }
+}
+
 /// The service; before each call the machine gets what was attached, and loses what was detached.
 #[derive(Clone)]
-pub(crate) struct Attached {
-    node: WindowsNode,
-    host: FakeHost,
+pub(crate) struct Attached<N, M> {
+    node: N,
+    host: M,
     ec2: SimEc2,
     instance: String,
     seen: Arc<Mutex<Seen>>,
@@ -32,8 +72,8 @@ struct Seen {
     formats: BTreeMap<String, usize>,
 }
 
-impl Attached {
-    pub(crate) fn new(node: WindowsNode, host: FakeHost, ec2: SimEc2, instance: String) -> Self {
+impl<N, M: Machine> Attached<N, M> {
+    pub(crate) fn new(node: N, host: M, ec2: SimEc2, instance: String) -> Self {
         Self { node, host, ec2, instance, seen: Arc::default() }
     }
 
@@ -52,27 +92,23 @@ impl Attached {
         let gone: Vec<String> = seen.disks.keys().filter(|volume| !attached.contains_key(*volume)).cloned().collect();
         for volume in gone {
             let Some(number) = seen.disks.remove(&volume) else { continue };
-            let formats = self.formats_of(number);
+            let formats = self.host.formats(number);
             seen.formats.insert(volume.clone(), formats);
             if self.host.is_online(number) {
                 seen.online.push(volume);
             }
-            self.host.detach_disk(number);
+            self.host.detach(number);
         }
         for (volume, size) in attached {
             if let Some(number) = seen.disks.get(&volume) {
-                self.host.set_disk_size(*number, size);
+                self.host.resize(*number, size);
                 continue;
             }
             seen.last += 1;
             let number = seen.last;
-            self.host.attach_disk(number, &format!("{}_00000001.", volume.replacen('-', "", 1)), size);
+            self.host.attach(number, &format!("{}_00000001.", volume.replacen('-', "", 1)), size);
             seen.disks.insert(volume, number);
         }
-    }
-
-    fn formats_of(&self, number: u32) -> usize {
-        self.host.volumes_of(number).iter().map(|volume| self.host.formats(volume)).sum()
     }
 
     pub(crate) fn detached_online(&self) -> Vec<String> {
@@ -94,7 +130,7 @@ impl Attached {
     /// csi-sanity looks for published paths on the machine that it runs on: there is a directory where the machine in memory has something.
     fn show(&self, target: &str) {
         let target_here = Path::new(target);
-        let shown = match (self.host.kind_at(target).is_some(), target_here.exists()) {
+        let shown = match (self.host.has(target), target_here.exists()) {
             (true, false) => std::fs::create_dir(target_here),
             (false, true) => std::fs::remove_dir(target_here),
             _ => Ok(()),
@@ -104,7 +140,7 @@ impl Attached {
 }
 
 #[tonic::async_trait]
-impl Node for Attached {
+impl<N: Node + Clone, M: Machine> Node for Attached<N, M> {
     async fn node_stage_volume(
         &self,
         request: Request<csi::NodeStageVolumeRequest>,

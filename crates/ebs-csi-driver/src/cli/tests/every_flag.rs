@@ -60,7 +60,7 @@ fn outcome(arguments: &[&str]) -> Result<(Outcome, Vec<String>), Refused> {
     let job = format!("{:?}", flags.check("v0")?);
     Ok((
         Outcome { log, job, version: flags.asks_for_version(), traces: flags.traces() },
-        checks::without_effect(&flags),
+        checks::without_effect(&flags, Platform::HERE),
     ))
 }
 

@@ -1,0 +1,44 @@
+//! What the command line of a Windows program is, told by a Linux one.
+
+use super::*;
+
+fn on_windows(line: &str) -> Result<Job, Refused> {
+    checks::job(&read(line)?, "v0", Platform::Windows)
+}
+
+/// On Windows a mode with a controller is a usage error that says where the controller runs, the default one included, and so is the
+/// labeler; the version is told by any.
+///
+/// Rule: D-52
+#[test]
+fn on_windows_a_mode_with_a_controller_is_refused_and_says_where_it_runs() {
+    for line in ["", "all", "controller", "metadataLabeler"] {
+        let refused = on_windows(line).expect_err(line);
+        assert!(refused.to_string().contains("Linux node"), "{line}: {refused}");
+        assert!(refused.0.use_stderr(), "{line}");
+        assert!(on_windows(&format!("{line} --version")).is_ok(), "{line}");
+        assert!(checks::job(&read(line).unwrap(), "v0", Platform::Linux).is_ok(), "{line}");
+    }
+    assert!(matches!(on_windows("pre-stop-hook").unwrap(), Job::AwaitDetachments(_)));
+    let Job::Serve(settings) = on_windows("node --windows-host-process").unwrap() else { panic!("it serves") };
+    assert!(settings.node.is_some());
+    assert!(on_windows("node --version").is_ok());
+    let refused = on_windows("node").expect_err("over csi-proxy");
+    assert!(refused.to_string().contains("--windows-host-process=true"), "{refused}");
+}
+
+/// On Windows the node service keeps no records: no directory for them is asked for, and flags of Linux' file systems and sockets are
+/// said to have no effect.
+///
+/// Rule: see `crates/ebs-csi-driver/src/cli/tests.rs::a_flag_that_changes_nothing_is_said`
+#[test]
+fn on_windows_no_directory_for_records_is_asked_for_and_what_is_for_linux_is_said() {
+    let Job::Serve(settings) = on_windows("node --windows-host-process --endpoint=tcp://127.0.0.1:1").unwrap() else { panic!("it serves") };
+    assert_eq!(settings.node.unwrap().state_dir, None);
+    let said = |line: &str| checks::without_effect(&read(line).unwrap(), Platform::Windows).join("\n");
+    for flag in ["--state-dir=/x", "--legacy-xfs", "--endpoint-mode=0660"] {
+        let name = flag.split('=').next().unwrap();
+        assert!(said(&format!("node {flag}")).contains(&format!("{name} has no effect")), "{flag}");
+    }
+    assert_eq!(said("node --windows-host-process"), "");
+}

@@ -1,0 +1,28 @@
+//! The node service of the system that this program is built for, over its machine.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(windows)]
+mod windows;
+
+use std::sync::Arc;
+
+use ebs_driver::operation::Operations;
+use ebs_metadata::Machine;
+use ebs_types::DriverName;
+
+#[cfg(target_os = "linux")]
+pub use linux::System;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{Shown, build};
+#[cfg(windows)]
+pub use windows::System;
+#[cfg(windows)]
+pub(crate) use windows::{Shown, build};
+
+/// What the node service is put together with on any system, besides its settings.
+pub(crate) struct Here {
+    pub(crate) driver: DriverName,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) operations: Operations,
+}

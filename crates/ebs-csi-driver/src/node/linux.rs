@@ -1,0 +1,106 @@
+//! The node service over this machine's disks and mounts.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Context;
+use ebs_driver::node::{NodeOptions, NodeService};
+use ebs_metadata::NodeMetadata;
+use ebs_mounter::{Mounter, MounterConfig};
+use ebs_telemetry::{Disks, UnhealthyVolume, UnhealthyVolumes};
+use tokio::task::JoinSet;
+
+use super::Here;
+use crate::cli::NodeSettings;
+use crate::disks::NodeDisks;
+use crate::environment::environment;
+
+/// This machine: there is no other.
+#[derive(Debug, Clone, Copy)]
+pub struct System(());
+
+impl System {
+    /// The machine that the program runs on.
+    #[must_use]
+    pub const fn this_machine() -> Self {
+        Self(())
+    }
+}
+
+/// What the metrics read of a node, once it is there.
+#[derive(Default)]
+pub(crate) struct Shown {
+    volumes: Arc<NodeVolumes>,
+    disks: Arc<NodeDisks>,
+}
+
+impl Shown {
+    pub(crate) fn volumes(&self) -> Option<Arc<dyn UnhealthyVolumes>> {
+        Some(Arc::clone(&self.volumes) as _)
+    }
+
+    pub(crate) fn disks(&self) -> Option<Arc<dyn Disks>> {
+        Some(Arc::clone(&self.disks) as _)
+    }
+}
+
+/// Puts it together, and has its volumes watched.
+///
+/// # Errors
+/// This machine lacks what it needs.
+#[expect(clippy::unused_async, reason = "that of Windows connects to a proxy")]
+pub(crate) async fn build(
+    settings: &NodeSettings,
+    here: Here,
+    shown: &Shown,
+    background: &mut JoinSet<()>,
+    _system: System,
+) -> anyhow::Result<NodeService> {
+    let Here { driver, machine, operations } = here;
+    let metadata = machine.metadata();
+    let config = mounter_config(settings, &metadata)?;
+    let mounter = Mounter::new(config).context("the node service cannot start on this machine")?;
+    shown.disks.of(&mounter, metadata.node.to_string(), settings.mounts_below.clone());
+    let options = NodeOptions { driver, machine, limits: settings.limits, legacy_xfs: settings.legacy_xfs };
+    let node = NodeService::new(options, mounter, operations);
+    shown.volumes.of(&node);
+    background.spawn(node.clone().watch_health());
+    Ok(node)
+}
+
+fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Result<MounterConfig> {
+    let state_dir = node.state_dir.as_ref().context("there is no directory for records that survive a restart")?;
+    Ok(MounterConfig {
+        simulated_devices: environment("EBS_SIM_DEVICES_DIR").map(PathBuf::from),
+        xen: ebs_types::is_xen(&metadata.instance_type),
+        ..MounterConfig::new(state_dir)
+    })
+}
+
+/// The volumes of this node, once there is a node service.
+#[derive(Default)]
+struct NodeVolumes(OnceLock<NodeService>);
+
+impl std::fmt::Debug for NodeVolumes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeVolumes").finish_non_exhaustive()
+    }
+}
+
+impl NodeVolumes {
+    fn of(&self, node: &NodeService) {
+        self.0.get_or_init(|| node.clone());
+    }
+}
+
+impl UnhealthyVolumes for NodeVolumes {
+    fn unhealthy(&self) -> Vec<UnhealthyVolume> {
+        let unhealthy = self.0.get().map(NodeService::unhealthy_volumes).unwrap_or_default();
+        let shown = |ebs_driver::node::UnhealthyVolume { volume, status, reason }| UnhealthyVolume {
+            volume_id: volume.to_string(),
+            status,
+            reason,
+        };
+        unhealthy.into_iter().map(shown).collect()
+    }
+}

@@ -1,0 +1,124 @@
+//! csi-sanity against a node service whose machine has what the simulated EC2 has attached to it, beside a controller over that EC2.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use csi_proto::csi::node_server::Node;
+use ebs_cloud::{Cloud, CloudConfig};
+use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
+use ebs_driver::controller::{ControllerOptions, ControllerService};
+use ebs_driver::identity::{AlwaysHealthy, IdentityService, Readiness};
+use ebs_driver::operation::Operations;
+use ebs_driver::server::{self, RpcObserver};
+use ebs_sim::port::SimEc2;
+use ebs_testkit::sanity::{self, Part, SanityResult, SanitySpec};
+use ebs_types::DriverName;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::attached::{Attached, Machine};
+
+const SKIPS: &str = include_str!("../csi_sanity_skips.txt");
+/// For the whole suite, on a machine that is busy with other things.
+const BOUND: Duration = Duration::from_secs(900);
+
+struct Unobserved;
+
+impl RpcObserver for Unobserved {
+    fn finished(&self, _rpc: &'static str, _code: &'static str, _took: Duration) {}
+}
+
+/// A line is `spec | csi-sanity's reason | ours`; `#` starts a remark.
+fn expected_skips() -> anyhow::Result<BTreeMap<String, String>> {
+    let lines = SKIPS.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let mut skips = BTreeMap::new();
+    for line in lines {
+        let [spec, reason, ours] = line.split(" | ").collect::<Vec<_>>()[..] else {
+            bail!("not `spec | csi-sanity's reason | ours`: {line}");
+        };
+        ensure!(!ours.trim().is_empty(), "no reason of ours: {line}");
+        skips.insert(spec.to_owned(), reason.to_owned());
+    }
+    Ok(skips)
+}
+
+fn identity(socket: &Path) -> anyhow::Result<(DriverConfig, IdentityService<AlwaysHealthy>)> {
+    let config = DriverConfig::new(&DriverOptions {
+        mode: Mode::All,
+        version: "v0.0.0".to_owned(),
+        endpoint: format!("unix://{}", socket.display()),
+        endpoint_mode: "0600".to_owned(),
+        extra_tags: Vec::new(),
+        extra_volume_tags: Vec::new(),
+        cluster_id: String::new(),
+        warn_on_invalid_tag: false,
+    })?;
+    let identity = IdentityService::new(&config, Readiness::new(AlwaysHealthy));
+    Ok((config, identity))
+}
+
+/// Runs the suite; what it skips must be what is listed.
+async fn run(socket: &Path, dir: &Path) -> anyhow::Result<SanityResult> {
+    let program = sanity::program()?;
+    let spec = SanitySpec {
+        socket: socket.to_owned(),
+        dir: dir.join("sanity"),
+        volume_bytes: 1 << 30,
+        expanded_bytes: 2 << 30,
+        access: "mount",
+        part: Part::Whole,
+        ec2_ids: false,
+        attach_limit: true,
+        call_timeout: None,
+    };
+    let expected = expected_skips()?;
+    let result = sanity::run(&program, &spec, BOUND).await?;
+    let SanityResult { passed, failed, skipped, calls } = &result;
+    let shown: Vec<String> = failed.iter().map(|(spec, why)| format!("{spec}: {why}")).collect();
+    ensure!(failed.is_empty(), "{} specs failed:\n{}\n{calls:#?}", failed.len(), shown.join("\n"));
+    let lines = |map: &BTreeMap<String, String>| {
+        map.iter().map(|(spec, reason)| format!("{spec} | {reason}")).collect::<Vec<_>>().join("\n")
+    };
+    ensure!(*skipped == expected, "skipped:\n{}\nlisted:\n{}", lines(skipped), lines(&expected));
+    ensure!(passed.len() > 50, "only {} specs ran", passed.len());
+    Ok(result)
+}
+
+/// Runs the suite against this node and a controller over the simulated EC2, and looks at what became of the disks.
+pub(crate) async fn holds<N: Node + Clone, M: Machine>(
+    ec2: &SimEc2,
+    node: &Attached<N, M>,
+    dir: &Path,
+) -> anyhow::Result<()> {
+    let socket = dir.join("csi.sock");
+    let cloud = Arc::new(Cloud::new(Arc::new(ec2.clone()), CloudConfig::new(DriverName::default())));
+    let controller = ControllerService::new(cloud, ControllerOptions::default(), Operations::new());
+    let (config, identity) = identity(&socket)?;
+    let bound = server::bind(&config.endpoint, config.endpoint_mode)?;
+    let (routes, opening) = server::early(identity);
+    opening.open(server::services(Some(controller), Some(node.clone())));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let shutdown = async { drop(stopped.await) };
+        server::serve(bound, routes, Arc::new(Unobserved), shutdown, Duration::from_secs(5)).await
+    });
+    let ran = run(&socket, dir).await;
+    drop(stop);
+    serving.join_next().await.context("the server")???;
+    ran?;
+    node.sync().await;
+    assert_eq!(node.detached_online(), Vec::<String>::new());
+    assert!(node.formatted() > 3 && node.formatted_twice().is_empty(), "{:?}", node.formatted_twice());
+    Ok(())
+}
+
+/// A directory for all that a run writes.
+pub(crate) fn directory() -> anyhow::Result<tempfile::TempDir> {
+    let dir = tempfile::Builder::new().prefix("ebs-windows-").tempdir()?;
+    std::fs::create_dir(dir.path().join("sanity"))?;
+    Ok(dir)
+}
