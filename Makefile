@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
+.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ vm-test: ## The node service on real NVMe disks, in a virtual machine with two k
 
 windows: ## The programs of Windows nodes: built, linted, and tested under Wine where there is Wine
 	scripts/windows
+
+interop: ## Other projects' gRPC clients, unmodified: grpc-go and grpc-core on Linux, csi-proxy's own Go clients under Wine
+	scripts/interop
 
 DIST ?= dist
 windows-archive: ## What a Windows node gets, as one archive: release programs, installer, samples, checksums (DIST=DIRECTORY, DRIVER=PROGRAM.exe)

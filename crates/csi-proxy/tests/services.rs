@@ -4,6 +4,9 @@
 
 #[path = "services/calls.rs"]
 mod calls;
+#[cfg(target_os = "linux")]
+#[path = "services/clients.rs"]
+mod clients;
 #[path = "services/life.rs"]
 mod life;
 #[path = "services/machine.rs"]
