@@ -175,7 +175,7 @@ mod tests {
 
     /// What a program imports is read from its file, and one that could start another is refused, whichever way it would.
     ///
-    /// Rule: windows.md S-4 (ours)
+    /// Rule: windows.md O-1; windows.md S-4 (ours)
     #[test]
     fn a_program_that_could_start_another_is_refused() {
         let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();

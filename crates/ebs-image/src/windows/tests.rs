@@ -167,13 +167,16 @@ fn the_same_program_over_the_same_bases_makes_the_same_bytes() {
     assert_eq!(index(&Release::ALL), index(&Release::ALL));
 }
 
+/// Of a manifest and a configuration.
+type Change = fn(&mut Value, &mut Value);
+
 /// What is said of a base and does not fit is refused by name: another version, system or configuration, a layer of a kind that is not known,
 /// or a foreign one that is nowhere.
 ///
 /// Rule: own rule (bad input)
 #[test]
 fn what_is_said_of_a_base_and_does_not_fit_is_refused() {
-    let changed = |change: fn(&mut Value, &mut Value)| {
+    let changed = |change: Change| {
         let (mut manifest, mut config) = said("10.0.20348.42");
         change(&mut manifest, &mut config);
         if manifest["config"]["digest"] != "sha256:other" {
@@ -181,7 +184,7 @@ fn what_is_said_of_a_base_and_does_not_fit_is_refused() {
         }
         format!("{:#}", read(Release::Ltsc2022, &(manifest, config)).unwrap_err())
     };
-    let cases: [(fn(&mut Value, &mut Value), &str); 8] = [
+    let cases: [(Change, &str); 8] = [
         (|manifest, _| manifest["config"]["digest"] = "sha256:other".into(), "another configuration"),
         (|_, config| config["os.version"] = "10.0.17763.42".into(), "10.0.20348."),
         (|_, config| config["os"] = "linux".into(), "linux on amd64"),
