@@ -76,14 +76,19 @@ fn json_of(files: &BTreeMap<String, Vec<u8>>, descriptor: &Value) -> Value {
     serde_json::from_slice(blob(files, descriptor)).unwrap()
 }
 
+/// The index of the images, which the archive's own names.
+fn images(files: &BTreeMap<String, Vec<u8>>) -> Value {
+    let top: Value = serde_json::from_slice(&files["index.json"]).unwrap();
+    json_of(files, &top["manifests"][0])
+}
+
 /// One index has an image for each version of Windows, told apart by `os.version`: a node takes that of its own.
 ///
 /// Rule: windows.md 2.1, 2.3 (ours)
 #[test]
 fn one_index_has_an_image_for_each_version_of_windows() {
     let files = index(&Release::ALL);
-    let top: Value = serde_json::from_slice(&files["index.json"]).unwrap();
-    let index = json_of(&files, &top["manifests"][0]);
+    let index = images(&files);
     let mut seen = Vec::new();
     for manifest in index["manifests"].as_array().unwrap() {
         let platform = &manifest["platform"];
@@ -102,8 +107,7 @@ fn one_index_has_an_image_for_each_version_of_windows() {
 #[test]
 fn the_base_is_there_by_reference_and_our_layer_is_the_last() {
     let files = index(&[Release::Ltsc2022]);
-    let top: Value = serde_json::from_slice(&files["index.json"]).unwrap();
-    let manifest = json_of(&files, &top["manifests"][0]);
+    let manifest = json_of(&files, &images(&files)["manifests"][0]);
     let layers = manifest["layers"].as_array().unwrap();
     let kinds: Vec<&str> = layers.iter().map(|layer| layer["mediaType"].as_str().unwrap()).collect();
     let ordinary = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -111,7 +115,7 @@ fn the_base_is_there_by_reference_and_our_layer_is_the_last() {
     assert_eq!(layers[0]["urls"], json!([URL]));
     let there: Vec<&String> =
         files.keys().filter(|path| path.starts_with("blobs/sha256/") && path.len() > 13).collect();
-    assert_eq!(there.len(), 3, "configuration, manifest and our layer: {there:?}");
+    assert_eq!(there.len(), 4, "index, manifest, configuration and our layer: {there:?}");
     assert!(!files.contains_key("manifest.json"), "Docker's form needs every layer");
     let annotations = &manifest["annotations"];
     assert_eq!(annotations["org.opencontainers.image.base.digest"], digest(&said("10.0.20348.42").0));
@@ -130,8 +134,7 @@ fn the_base_is_there_by_reference_and_our_layer_is_the_last() {
 #[test]
 fn our_layer_has_the_form_of_windows_layers() {
     let files = index(&[Release::Ltsc2019]);
-    let top: Value = serde_json::from_slice(&files["index.json"]).unwrap();
-    let manifest = json_of(&files, &top["manifests"][0]);
+    let manifest = json_of(&files, &images(&files)["manifests"][0]);
     let mut bytes = Vec::new();
     GzDecoder::new(blob(&files, &manifest["layers"][2])).read_to_end(&mut bytes).unwrap();
     let mut seen = BTreeMap::new();
