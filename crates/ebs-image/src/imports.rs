@@ -1,5 +1,6 @@
 //! What a program of Windows asks the system for, as its file says it. Programs of Windows nodes start no other programs, and this is how
-//! the delivery proves it: a function that starts one must be imported.
+//! the delivery proves it: a function that starts one must be imported, or looked up by its name while the program runs; so neither
+//! the imports nor any other part of the file may name one.
 
 use std::collections::BTreeSet;
 
@@ -28,6 +29,9 @@ const OF_C: [&str; 4] = ["system", "_wsystem", "_popen", "_wpopen"];
 /// And those that have many endings, like `_wspawnlp`.
 const FAMILIES_OF_C: [&str; 6] = ["_spawn", "_wspawn", "_exec", "_wexec", "spawn", "exec"];
 
+/// Of those that could be looked up by their names.
+const NAMES: [&str; 4] = ["createprocess", "createuserprocess", "shellexecute", "winexec"];
+
 /// What a program imports.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Imports {
@@ -35,6 +39,30 @@ pub struct Imports {
     pub libraries: BTreeSet<String>,
     /// Functions, as `kernel32.dll!ReadFile`; those without a name by their number.
     pub functions: BTreeSet<String>,
+}
+
+/// Refuses a program that can start others, and says what another imports.
+///
+/// # Errors
+/// Names what it imports, or holds as a text, for it; or its imports cannot be read.
+pub fn of_one_that_starts_nothing(program: &[u8]) -> anyhow::Result<Imports> {
+    let imports = imports(program)?;
+    imports.start_nothing()?;
+    let named = names_in(program);
+    ensure!(named.is_empty(), "it can look up what starts processes: it holds the names {}", named.join(", "));
+    Ok(imports)
+}
+
+/// Which of the names stand somewhere in a file, in one byte a letter or in two.
+fn names_in(program: &[u8]) -> Vec<&'static str> {
+    let is_at = |window: &[u8], name: &str, step: usize| {
+        let letters = window.iter().step_by(step).map(u8::to_ascii_lowercase);
+        letters.eq(name.bytes()) && (step == 1 || window.iter().skip(1).step_by(2).all(|byte| *byte == 0))
+    };
+    let holds = |name: &&&str| {
+        [1, 2].iter().any(|step| program.windows(name.len() * step).any(|window| is_at(window, name, *step)))
+    };
+    NAMES.iter().filter(holds).copied().collect()
 }
 
 /// Reads the imports of a 64-bit program, those that are looked up late included.
@@ -198,6 +226,22 @@ mod tests {
                 let refused = imports(&program("KERNEL32.dll", &all, late)).unwrap().start_nothing().unwrap_err();
                 assert!(refused.to_string().contains(&format!("kernel32.dll!{one}")), "{one}: {refused}");
             }
+        }
+    }
+
+    /// A program that only holds the name of such a function, to look it up while it runs, is refused too.
+    ///
+    /// Rule: see `a_program_that_could_start_another_is_refused`
+    #[test]
+    fn a_program_that_only_holds_such_a_name_is_refused() {
+        let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
+        let harmless: Vec<&str> = harmless.iter().map(String::as_str).collect();
+        let plain = program("KERNEL32.dll", &harmless, false);
+        assert_eq!(of_one_that_starts_nothing(&plain).unwrap().functions.len(), 30);
+        let wide: Vec<u8> = "CreateProcessW".bytes().flat_map(|letter| [letter, 0]).collect();
+        for name in [&b"xShellExecuteExW"[..], b"NtCreateUserProcess", &wide] {
+            let refused = of_one_that_starts_nothing(&[&plain[..], name].concat()).unwrap_err().to_string();
+            assert!(refused.contains("look up"), "{refused}");
         }
     }
 

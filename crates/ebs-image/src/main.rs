@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use clap::{Args, Parser, Subcommand};
-use ebs_image::imports::imports;
+use ebs_image::imports::of_one_that_starts_nothing;
 use ebs_image::lock::Pinned;
 use ebs_image::oci::{About, Compression, Image, write};
 use ebs_image::platform::Platform;
@@ -189,9 +189,12 @@ fn said_of(program: &Path, at_most: Option<usize>) -> anyhow::Result<String> {
     let bytes = std::fs::read(program).context("read it")?;
     let most = at_most.unwrap_or(usize::MAX);
     ensure!(bytes.len() <= most, "it has {} bytes, and may have {most}", bytes.len());
-    let all = imports(&bytes)?;
-    all.start_nothing()?;
+    let all = of_one_that_starts_nothing(&bytes)?;
     let libraries: Vec<&str> = all.libraries.iter().map(String::as_str).collect();
     let count = all.functions.len();
-    Ok(format!("{} bytes, {count} imports, none starts a process; from {}", bytes.len(), libraries.join(" ")))
+    Ok(format!(
+        "{} bytes, {count} imports; none starts a process, nor is one that does named; from {}",
+        bytes.len(),
+        libraries.join(" ")
+    ))
 }
