@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use clap::{Args, Parser, Subcommand};
+use ebs_image::contents::DRIVER_IMAGE;
 use ebs_image::imports::of_one_that_starts_nothing;
 use ebs_image::lock::Pinned;
 use ebs_image::oci::{About, Compression, Image, write};
@@ -62,10 +63,10 @@ enum Task {
         #[arg(long)]
         helm: String,
     },
-    /// An archive of the image of Windows nodes, over bases that are named by their digests
+    /// An archive of an image of Windows nodes, over bases that are named by their digests
     Windows {
         to: PathBuf,
-        /// The driver's program
+        /// aws-ebs-csi-driver.exe or csi-node-driver-registrar.exe: the image has its name
         #[arg(long)]
         program: PathBuf,
         /// A base, like ltsc2022=DIRECTORY with its manifest.json and config.json; once for each version of Windows
@@ -109,7 +110,12 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     let about = || {
         let epoch = args.epoch.context("--epoch, or SOURCE_DATE_EPOCH, is missing")?;
-        anyhow::Ok(About { version: env!("CARGO_PKG_VERSION").to_owned(), commit: args.commit.clone(), epoch })
+        anyhow::Ok(About {
+            what: DRIVER_IMAGE,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: args.commit.clone(),
+            epoch,
+        })
     };
     match arguments.task {
         Task::Tree { to } => {
@@ -137,7 +143,10 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Task::Windows { to, program, bases } => windows_image(&args.root, &to, &program, &bases, &about()?),
+        Task::Windows { to, program, bases } => {
+            let about = About { what: windows::image_of(&program)?, ..about()? };
+            windows_image(&args.root, &to, &program, &bases, &about)
+        }
         Task::Imports { programs, at_most } => {
             for program in programs {
                 let said = said_of(&program, at_most).with_context(|| program.display().to_string())?;
@@ -168,7 +177,7 @@ fn windows_image(
     for name in ["LICENSE", "NOTICE"] {
         texts.push((name.to_owned(), read(&root.join(name))?));
     }
-    let files = windows::files(&read(program)?, &texts).with_context(|| program.display().to_string())?;
+    let files = windows::files(about.what, &read(program)?, &texts).with_context(|| program.display().to_string())?;
     let mut images = Vec::new();
     for (release, directory) in bases {
         let (manifest, config) = (read(&directory.join("manifest.json"))?, read(&directory.join("config.json"))?);

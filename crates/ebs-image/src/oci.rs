@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::assemble::Files;
-use crate::contents::{DRIVER, MOST_BYTES, NAME, PATH};
+use crate::contents::{DRIVER, MOST_BYTES, PATH, What};
 use crate::platform::Platform;
 use crate::tree::Tree;
 
@@ -27,6 +27,7 @@ const DEFAULT_REGISTRY: &str = "docker.io/library/";
 /// What the image says of itself.
 #[derive(Debug, Clone)]
 pub struct About {
+    pub what: What,
     /// Without the `v` of the image's tag.
     pub version: String,
     /// Of the commit; empty when nobody knows.
@@ -38,13 +39,13 @@ pub struct About {
 impl About {
     /// The image's name with its tag, as the chart asks for it.
     pub fn reference(&self) -> String {
-        format!("{NAME}:v{}", self.version)
+        format!("{}:v{}", self.what.name, self.version)
     }
 
     pub(crate) fn labels(&self) -> Value {
         json!({
-            "org.opencontainers.image.title": NAME,
-            "org.opencontainers.image.description": "Amazon EBS volumes by CSI: the driver and the file-system tools",
+            "org.opencontainers.image.title": self.what.name,
+            "org.opencontainers.image.description": self.what.description,
             "org.opencontainers.image.licenses": "Apache-2.0",
             "org.opencontainers.image.version": self.version,
             "org.opencontainers.image.revision": self.commit,
@@ -96,7 +97,7 @@ impl Image {
                 image.layer(archive, compression).with_context(|| format!("the layer of the {what}"))?;
             digests.push(digest);
             layers.push(layer);
-            history.push(json!({ "created": about.created(), "created_by": format!("{NAME}: {what}") }));
+            history.push(json!({ "created": about.created(), "created_by": format!("{}: {what}", about.what.name) }));
         }
         let config = json!({
             "created": about.created(),

@@ -1,4 +1,4 @@
-//! The image of Windows nodes: one layer with the driver's program over a base of Microsoft's, for each of the versions of Windows whose
+//! The images of Windows nodes: one layer with a program over a base of Microsoft's, for each of the versions of Windows whose
 //! containers are told apart. The base is taken by reference: its manifest and its configuration are the input, its layers are named in
 //! ours by their digests, and none of their bytes is fetched, kept or passed on. Everything follows from the input and the time.
 
@@ -8,7 +8,9 @@ mod security;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{bail, ensure};
@@ -16,13 +18,17 @@ use serde_json::{Value, json};
 
 pub use base::Base;
 
-use crate::contents::NAME;
+use crate::contents::{NAME, What};
 use crate::oci::{About, Compression, Image};
 use crate::platform::Platform;
 use crate::tree::{Node, Tree};
 
-/// Where the driver's program is, as pods start it; as a host process it is found by its name.
-pub const PROGRAM: &str = "/aws-ebs-csi-driver.exe";
+/// Our images for Windows nodes. Each has one program of its name at the top of drive C, where pods start it; a host process finds it by that
+/// name.
+pub const IMAGES: [What; 2] = [
+    What { name: NAME, description: "Amazon EBS volumes by CSI: the node service of Windows" },
+    What { name: "csi-node-driver-registrar", description: "Makes a CSI driver known to the kubelet" },
+];
 /// The account that may open csi-proxy's pipes (`windows.md` S-1).
 const USER: &str = "ContainerAdministrator";
 /// Most bytes that our layer may have, compressed.
@@ -76,16 +82,28 @@ impl FromStr for Release {
     }
 }
 
+/// Which image a program is for, by the name of its file.
+///
+/// # Errors
+/// When it is for none.
+pub fn image_of(program: &Path) -> anyhow::Result<What> {
+    let name = program.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+    let Some(what) = IMAGES.into_iter().find(|what| what.name == name) else {
+        bail!("{} is for no image: those are of {}.exe and {}.exe", program.display(), IMAGES[0].name, IMAGES[1].name)
+    };
+    Ok(what)
+}
+
 /// What our layer holds, as it lies on drive C of the container.
 ///
 /// # Errors
 /// When the program is none of Windows, or a text's name is none of a file.
-pub fn files(program: &[u8], texts: &[(String, Vec<u8>)]) -> anyhow::Result<Tree> {
-    ensure!(program.starts_with(b"MZ"), "the driver is no program of Windows");
+pub fn files(what: What, program: &[u8], texts: &[(String, Vec<u8>)]) -> anyhow::Result<Tree> {
+    ensure!(program.starts_with(b"MZ"), "it is no program of Windows");
     let mut tree = Tree::default();
-    tree.add(PROGRAM.trim_start_matches('/'), Node::File { contents: program.to_vec(), executable: true })?;
+    tree.add(&format!("{}.exe", what.name), Node::File { contents: program.to_vec(), executable: true })?;
     for (name, text) in texts {
-        tree.file(&format!("ProgramData/{NAME}/{name}"), text.clone())?;
+        tree.file(&format!("ProgramData/{}/{name}", what.name), text.clone())?;
     }
     Ok(tree)
 }
@@ -100,10 +118,10 @@ pub fn pack(base: &Base, files: &Tree, about: &About) -> anyhow::Result<Image> {
     let (digest, descriptor) = image.layer(archive, Compression::Gzip)?;
     let size = descriptor["size"].as_u64().unwrap_or(u64::MAX);
     ensure!(size <= MOST_BYTES, "the layer for {} has {size} bytes, and may have {MOST_BYTES}", base.release());
-    let ours = json!({ "created": about.created(), "created_by": format!("{NAME}: driver") });
+    let ours = json!({ "created": about.created(), "created_by": format!("{}: program", about.what.name) });
     let mut config = base.config().clone();
     config["created"] = about.created().into();
-    config["config"]["Entrypoint"] = json!([PROGRAM]);
+    config["config"]["Entrypoint"] = json!([format!("/{}.exe", about.what.name)]);
     config["config"]["User"] = USER.into();
     config["config"]["WorkingDir"] = "C:\\".into();
     config["config"]["Labels"] = about.labels();

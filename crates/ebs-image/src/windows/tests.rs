@@ -12,7 +12,7 @@ const EPOCH: u64 = 1_700_000_000;
 const URL: &str = "https://base.example/layer";
 
 fn about() -> About {
-    About { version: "1.2.3".to_owned(), commit: "abc".to_owned(), epoch: EPOCH }
+    About { what: IMAGES[0], version: "1.2.3".to_owned(), commit: "abc".to_owned(), epoch: EPOCH }
 }
 
 /// What a registry says of a base with one foreign and one ordinary layer: manifest and configuration.
@@ -48,7 +48,7 @@ fn base(release: Release) -> Base {
 }
 
 fn tree() -> Tree {
-    files(b"MZ the driver", &[("LICENSE".to_owned(), b"Apache-2.0".to_vec())]).unwrap()
+    files(IMAGES[0], b"MZ the driver", &[("LICENSE".to_owned(), b"Apache-2.0".to_vec())]).unwrap()
 }
 
 /// The files of the archive of an index over these bases.
@@ -162,6 +162,20 @@ fn our_layer_has_the_form_of_windows_layers() {
     assert_eq!(seen, expected.into());
 }
 
+/// The registrar has an image of the same form, with its own name in it.
+///
+/// Rule: see `one_index_has_an_image_for_each_version_of_windows`
+#[test]
+fn the_registrar_has_an_image_of_its_own() {
+    let what = image_of(Path::new("out/csi-node-driver-registrar.exe")).unwrap();
+    let about = About { what, ..about() };
+    assert_eq!(about.reference(), "csi-node-driver-registrar:v1.2.3");
+    let files = files(what, b"MZ", &[]).unwrap();
+    assert_eq!(files.nodes().map(|(path, _)| path).collect::<Vec<_>>(), ["csi-node-driver-registrar.exe"]);
+    let image = pack(&base(Release::Ltsc2022), &files, &about).unwrap();
+    assert_ne!(image.digest(), pack(&base(Release::Ltsc2022), &tree(), &super::tests::about()).unwrap().digest());
+}
+
 /// The same input makes the same bytes.
 ///
 /// Rule: see `one_index_has_an_image_for_each_version_of_windows`
@@ -202,6 +216,7 @@ fn what_is_said_of_a_base_and_does_not_fit_is_refused() {
         assert!(refused.contains(why), "{why}: {refused}");
     }
     assert!(Base::read(Release::Ltsc2022, b"no JSON", b"{}").is_err());
-    assert!(files(b"\x7fELF", &[]).is_err());
+    assert!(files(IMAGES[0], b"\x7fELF", &[]).is_err());
+    assert!(image_of(Path::new("a/csi-proxy.exe")).is_err());
     assert!("ltsc2016".parse::<Release>().is_err());
 }
