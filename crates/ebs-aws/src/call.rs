@@ -3,9 +3,10 @@
 use std::error::Error;
 use std::time::Duration;
 
-use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_ec2::operation::RequestId;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use aws_types::request_id::RequestId;
 use ebs_ec2::{Action, Ec2Error, Observation, Result};
 use tokio::time::Instant;
 use tracing::field::Empty;

@@ -1,27 +1,27 @@
-//! What is watched of one call while the SDK carries it out.
+//! What is watched of one call while the SDK's runtime carries it out.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use aws_sdk_ec2::client::customize::CustomizableOperation;
-use aws_sdk_ec2::config::interceptors::{
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::context::{
     AfterDeserializationInterceptorContextRef, BeforeDeserializationInterceptorContextMut,
     BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
 };
-use aws_sdk_ec2::config::{ConfigBag, Intercept, RuntimeComponents};
-use aws_smithy_runtime_api::box_error::BoxError;
-use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
+use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::config_bag::ConfigBag;
 use aws_smithy_types::date_time::{DateTime, Format};
 use ebs_ec2::{Action, Attempt, AttemptOutcome, Observer};
 use http_body_util::Limited;
 use tokio::time::Instant;
 
 use crate::classify::THROTTLES;
-use crate::{AwsEc2, document, retry, sagemaker};
+use crate::{AwsEc2, reply, sagemaker};
 
 /// Most bytes of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has less than half.
 pub(crate) const MAX_REPLY: usize = 32 << 20;
@@ -47,6 +47,8 @@ pub(crate) struct CallMonitor {
     pub(crate) action: Action,
     protocol: Protocol,
     pub(crate) dry_run: bool,
+    /// It may be sent again after a transient error.
+    pub(crate) repeatable: bool,
     /// Requests and replies are logged with their bodies.
     log_bodies: bool,
     observer: Arc<dyn Observer>,
@@ -116,8 +118,9 @@ impl Intercept for CallMonitor {
         _components: &RuntimeComponents,
         _cfg: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if context.output_or_error().is_ok() && self.protocol == Protocol::Query {
-            document::check(context.response().body().bytes().unwrap_or_default(), self.action)?;
+        // STS is read by its SDK, which would take what it finds; EC2's replies are read by `reply` alone.
+        if context.output_or_error().is_ok() && self.action == Action::GetCallerIdentity {
+            reply::read(context.response().body().bytes().unwrap_or_default(), self.action, |_| ())?;
         }
         Ok(())
     }
@@ -172,22 +175,15 @@ impl CallMonitor {
         self.endpoint.get().map(String::as_str)
     }
 
-    /// Attaches this to an operation that changes something: one attempt, never more.
-    pub(crate) fn once<T, E, B>(&self, operation: CustomizableOperation<T, E, B>) -> CustomizableOperation<T, E, B> {
-        operation.interceptor(self.clone())
-    }
-
-    /// Attaches this to a describe, which may be repeated on transient errors.
-    pub(crate) fn repeatable<T, E, B>(
-        &self,
-        operation: CustomizableOperation<T, E, B>,
-    ) -> CustomizableOperation<T, E, B> {
-        operation.config_override(retry::of_describes()).interceptor(self.clone())
+    /// The call is a describe, which may be repeated on transient errors; others are sent once, never more.
+    pub(crate) fn repeatable(self) -> Self {
+        Self { repeatable: true, ..self }
     }
 
     fn code_in(&self, response: &HttpResponse) -> Option<String> {
         match self.protocol {
-            Protocol::Query => code_in_xml(response.body().bytes()?),
+            _ if response.status().is_success() => None,
+            Protocol::Query => reply::code_and_message(response.body().bytes()?).ok()?.0,
             Protocol::Json => sagemaker::code_and_message(response).0,
         }
     }
@@ -198,14 +194,6 @@ fn time_of_day(header: &str) -> Option<SystemTime> {
     SystemTime::try_from(DateTime::from_str(header, Format::HttpDate).ok()?).ok()
 }
 
-/// The code in an error answer of EC2 or STS.
-pub(crate) fn code_in_xml(body: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(body).ok()?;
-    let (_, rest) = text.split_once("<Code>")?;
-    let (code, _) = rest.split_once("</Code>")?;
-    Some(code.to_owned())
-}
-
 impl AwsEc2 {
     /// The monitor of one call of this action.
     pub(crate) fn monitor(&self, action: Action) -> CallMonitor {
@@ -213,6 +201,7 @@ impl AwsEc2 {
             action,
             protocol: Protocol::Query,
             dry_run: false,
+            repeatable: false,
             // What STS says of the caller is nobody else's business (`decisions.md` D-41).
             log_bodies: self.log_bodies && action != Action::GetCallerIdentity,
             observer: Arc::clone(&self.observer),

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_credential_types::provider::SharedCredentialsProvider;
-use aws_sdk_ec2::Client;
-use aws_sdk_ec2::config::{Region, SharedHttpClient};
-use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_types::timeout::TimeoutConfig;
 use aws_types::SdkConfig;
+use aws_types::region::Region;
 use ebs_ec2::Observer;
 
 use crate::cluster_nodes::Cluster;
 use crate::endpoint::{self, Endpoint};
-use crate::http_client;
+use crate::service::Service;
 use crate::transport::Transport;
 use crate::user_agent::ExecutionEnvironment;
+use crate::{ec2, http_client};
 
 /// What the client is built from; everything else (credentials, CA bundle, FIPS, `AWS_ENDPOINT_URL_EC2` …) is read
 /// from the environment as every AWS tool does.
@@ -111,10 +111,10 @@ pub enum ConfigError {
     },
 }
 
-/// EC2 through the SDK. Cheap to clone.
+/// EC2 through the SDK's runtime. Cheap to clone.
 #[derive(Clone)]
 pub struct AwsEc2 {
-    pub(crate) client: Client,
+    pub(crate) service: Arc<Service>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) log_bodies: bool,
@@ -146,19 +146,17 @@ impl AwsEc2 {
         endpoint::check_with(&endpoint::EC2, &endpoint, &shared)?;
         endpoint::check_with(&endpoint::SAGEMAKER, &for_nodes, &shared)?;
         let agent = ExecutionEnvironment::new(&config.version, config.user_agent_extra.as_deref());
-        let nodes_http = match shared.http_client() {
-            Some(http) if for_nodes.loopback == endpoint.loopback => http,
-            _ => transport(&settings, &for_nodes)?,
+        let http = match shared.http_client() {
+            Some(http) => http,
+            None => transport(&settings, &endpoint)?,
+        };
+        let nodes_http = match for_nodes.loopback == endpoint.loopback {
+            true => http.clone(),
+            false => transport(&settings, &for_nodes)?,
         };
         let cluster = Cluster::new(&shared, for_nodes.explicit, nodes_http, &agent, settings.sts_endpoint);
-        // One attempt is the rule of the client; describes ask for more, each for itself (see `call_monitor`).
-        let mut ec2 =
-            aws_sdk_ec2::config::Builder::from(&shared).retry_config(RetryConfig::disabled()).interceptor(agent);
-        if let Some(url) = endpoint.explicit {
-            ec2 = ec2.endpoint_url(url);
-        }
         Ok(Self {
-            client: Client::from_conf(ec2.build()),
+            service: Arc::new(ec2::service(&shared, endpoint.explicit, http, agent)),
             observer,
             cluster: Arc::new(cluster),
             log_bodies: config.log_bodies,

@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use aws_sdk_ec2::config::SharedHttpClient;
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_types::SdkConfig;
 use ebs_ec2::{Action, ClusterNodeDevice, ClusterNodes, Ec2Error, ErrorClass, Result};
 use ebs_types::{DeviceName, HyperPodNode, VolumeId};

@@ -65,6 +65,24 @@ pub(crate) fn configured(service: &Service, shared: &SdkConfig) -> Option<String
     of_service.or_else(|| shared.endpoint_url().map(str::to_owned))
 }
 
+/// Where a service is: an explicit endpoint wins over the SDK's variables and profile, those over AWS's own host names (`own`: of
+/// region, FIPS and dual stack).
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn url(
+    service: &Service,
+    explicit: Option<String>,
+    shared: &SdkConfig,
+    own: impl FnOnce(&str, bool, bool) -> Result<String, &'static str>,
+) -> Result<String, &'static str> {
+    if let Some(url) = explicit.or_else(|| configured(service, shared)) {
+        return Ok(url);
+    }
+    let region = shared.region().map_or("", |region| region.as_ref());
+    own(region, shared.use_fips() == Some(true), shared.use_dual_stack() == Some(true))
+}
+
 /// Refuses what the SDK would refuse at each call: a profile's endpoint that is no URL, and an endpoint of one's own
 /// together with a request for FIPS or dual stack, which only AWS's own host names have.
 pub(crate) fn check_with(service: &Service, endpoint: &Endpoint, shared: &SdkConfig) -> Result<(), ConfigError> {

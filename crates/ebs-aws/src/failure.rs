@@ -4,10 +4,11 @@ use std::error::Error;
 use std::sync::Arc;
 
 use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_ec2::operation::RequestId;
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use aws_types::request_id::RequestId;
 use ebs_ec2::{Action, Ec2Error, ErrorClass};
 
 use http_body_util::LengthLimitError;
@@ -151,7 +152,7 @@ fn describe_reply(action: Action, raw: &HttpResponse) -> String {
 }
 
 /// From the header, else from the body, where EC2 has always put it.
-fn request_id(raw: &HttpResponse) -> Option<String> {
+pub(crate) fn request_id(raw: &HttpResponse) -> Option<String> {
     raw.headers().request_id().map(str::to_owned).or_else(|| {
         let body = std::str::from_utf8(raw.body().bytes()?).ok()?;
         let (_, rest) = ["<RequestID>", "<RequestId>", "<requestId>"].iter().find_map(|name| body.split_once(name))?;

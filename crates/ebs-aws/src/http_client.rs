@@ -1,9 +1,9 @@
 //! The HTTP client under the SDK: TLS by aws-lc, proxies and CA bundle as the environment says.
 
-use aws_sdk_ec2::config::SharedHttpClient;
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode};
 use aws_smithy_http_client::{Builder, Connector};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 
 use crate::ConfigError;
 

@@ -1,13 +1,128 @@
-//! The parts of requests: filters, tags, numbers.
+//! Requests in EC2's Query protocol: an action and its parameters as a form, lists numbered from 1.
 
-use aws_sdk_ec2::types::{Filter, ResourceType, Tag, TagSpecification};
-use ebs_ec2::PageRequest;
-use ebs_types::{Gib, Tags};
+use std::fmt::{self, Write};
+use std::time::SystemTime;
 
-/// A filter that matches exactly these values: what would be a wildcard to EC2 is escaped.
-pub(crate) fn filter<V: AsRef<str>>(name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Filter {
-    let values = values.into_iter().map(|v| literal(v.as_ref())).collect();
-    Filter::builder().name(name).set_values(Some(values)).build()
+use aws_smithy_types::date_time::{DateTime, Format};
+use ebs_ec2::{Action, PageRequest};
+use ebs_types::Tags;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// The version of EC2's API that is spoken.
+pub(crate) const API_VERSION: &str = "2016-11-15";
+
+/// All but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// One request of EC2: its body, as it grows.
+#[derive(Clone)]
+pub(crate) struct Query {
+    body: String,
+    /// Filters so far.
+    filters: usize,
+}
+
+impl Query {
+    pub(crate) fn new(action: Action) -> Self {
+        Self { body: format!("Action={action}&Version={API_VERSION}"), filters: 0 }
+    }
+
+    pub(crate) fn into_body(self) -> String {
+        self.body
+    }
+
+    fn put(&mut self, name: fmt::Arguments<'_>, value: &str) {
+        // Writing into a string cannot fail.
+        let _ = write!(self.body, "&{name}={}", utf8_percent_encode(value, RESERVED));
+    }
+
+    /// A parameter.
+    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.put(format_args!("{name}"), &value.to_string());
+        self
+    }
+
+    /// A parameter that may be left out.
+    pub(crate) fn maybe(self, name: &str, value: Option<impl ToString>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    /// A number, or none. EC2's have 32 bits with a sign; what is larger becomes the largest, which EC2 refuses by itself.
+    pub(crate) fn number(self, name: &str, value: impl Into<Option<u32>>) -> Self {
+        self.maybe(name, value.into().map(|n| i32::try_from(n).unwrap_or(i32::MAX)))
+    }
+
+    /// A parameter that is a time of day.
+    pub(crate) fn maybe_time(self, name: &str, value: Option<SystemTime>) -> Self {
+        // What the format cannot write (a year of five digits) EC2 would refuse: it refuses the text of it just so.
+        let text =
+            |time| DateTime::from(time).fmt(Format::DateTime).unwrap_or_else(|_| "a time out of range".to_owned());
+        self.maybe(name, value.map(text))
+    }
+
+    /// A list of values.
+    pub(crate) fn list<V: ToString>(mut self, name: &str, values: impl IntoIterator<Item = V>) -> Self {
+        for (n, value) in (1..).zip(values) {
+            self.put(format_args!("{name}.{n}"), &value.to_string());
+        }
+        self
+    }
+
+    /// A filter that matches exactly these values: what would be a wildcard to EC2 is escaped.
+    pub(crate) fn filter<V: AsRef<str>>(mut self, filter: &str, values: impl IntoIterator<Item = V>) -> Self {
+        self.filters += 1;
+        let n = self.filters;
+        self.put(format_args!("Filter.{n}.Name"), filter);
+        for (m, value) in (1..).zip(values) {
+            self.put(format_args!("Filter.{n}.Value.{m}"), &literal(value.as_ref()));
+        }
+        self
+    }
+
+    /// Tags for a resource that is being created; nothing when there are none.
+    pub(crate) fn tags_of(mut self, resource: &str, tags: &Tags) -> Self {
+        if !tags.is_empty() {
+            self.put(format_args!("TagSpecification.1.ResourceType"), resource);
+            self.put_tags("TagSpecification.1.Tag", tags);
+        }
+        self
+    }
+
+    /// Tags for a resource that is there.
+    pub(crate) fn tags(mut self, tags: &Tags) -> Self {
+        self.put_tags("Tag", tags);
+        self
+    }
+
+    fn put_tags(&mut self, name: &str, tags: &Tags) {
+        for (n, (key, value)) in (1..).zip(tags.iter()) {
+            self.put(format_args!("{name}.{n}.Key"), key);
+            self.put(format_args!("{name}.{n}.Value"), value);
+        }
+    }
+
+    /// Keys of tags.
+    pub(crate) fn tag_keys(mut self, keys: &[String]) -> Self {
+        for (n, key) in (1..).zip(keys) {
+            self.put(format_args!("Tag.{n}.Key"), key);
+        }
+        self
+    }
+
+    /// Which page of a listing.
+    pub(crate) fn page(self, page: &PageRequest) -> Self {
+        self.number("MaxResults", page.max_results).maybe("NextToken", page.token.as_ref())
+    }
+}
+
+/// Without its values: the SDK's runtime may log it.
+impl fmt::Debug for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Query").finish_non_exhaustive()
+    }
 }
 
 fn literal(value: &str) -> String {
@@ -21,45 +136,77 @@ fn literal(value: &str) -> String {
     out
 }
 
-/// Tags for a resource that is being created; nothing when there are none.
-pub(crate) fn tags_of(resource: ResourceType, tags: &Tags) -> Option<Vec<TagSpecification>> {
-    let list = tag_list(tags);
-    (!list.is_empty()).then(|| vec![TagSpecification::builder().resource_type(resource).set_tags(Some(list)).build()])
-}
-
-pub(crate) fn tag_list(tags: &Tags) -> Vec<Tag> {
-    tags.iter().map(|(k, v)| Tag::builder().key(k).value(v).build()).collect()
-}
-
-/// A number in EC2's 32-bit fields; what is larger becomes the largest, which EC2 refuses by itself.
-pub(crate) fn number(n: u32) -> i32 {
-    i32::try_from(n).unwrap_or(i32::MAX)
-}
-
-pub(crate) fn size(gib: Gib) -> i32 {
-    number(gib.0)
-}
-
-pub(crate) fn max_results(page: &PageRequest) -> Option<i32> {
-    page.max_results.map(number)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn form(query: Query) -> Vec<(String, String)> {
+        let body = query.into_body();
+        let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8().unwrap().into_owned();
+        let pairs = body.split('&').map(|pair| pair.split_once('=').unwrap());
+        pairs.map(|(name, value)| (name.to_owned(), decoded(value))).skip(2).collect()
+    }
+
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
 
     /// A filter value matches itself: EC2's wildcards in it are escaped.
     ///
     /// Rule: ebs-cloud.md 8, 9
     #[test]
     fn a_filter_value_matches_itself_and_nothing_else() {
-        let f = filter("tag:CSIVolumeName", ["a*b?c\\d", "plain"]);
-        assert_eq!(f.values(), ["a\\*b\\?c\\\\d", "plain"]);
+        let query = Query::new(Action::DescribeVolumes).filter("tag:CSIVolumeName", ["a*b?c\\d", "plain"]);
+        let wanted = [
+            pair("Filter.1.Name", "tag:CSIVolumeName"),
+            pair("Filter.1.Value.1", "a\\*b\\?c\\\\d"),
+            pair("Filter.1.Value.2", "plain"),
+        ];
+        assert_eq!(form(query), wanted);
+    }
+
+    #[test]
+    fn what_separates_parameters_does_not_in_a_value() {
+        let query = Query::new(Action::DeleteVolume).with("A", "a&b=c +%ü\n~").maybe("B", None::<u32>);
+        assert_eq!(query.clone().into_body(), "Action=DeleteVolume&Version=2016-11-15&A=a%26b%3Dc%20%2B%25%C3%BC%0A~");
+        assert_eq!(form(query), [pair("A", "a&b=c +%ü\n~")]);
     }
 
     #[test]
     fn a_number_beyond_32_bits_signed_saturates() {
-        assert_eq!(number(u32::MAX), i32::MAX);
-        assert_eq!(size(Gib(7)), 7);
+        let query = Query::new(Action::CreateVolume).number("A", u32::MAX).number("B", Some(7)).number("C", None);
+        assert_eq!(form(query), [pair("A", "2147483647"), pair("B", "7")]);
+    }
+
+    #[test]
+    fn lists_tags_and_times_are_written_as_ec2_reads_them() {
+        let tags = Tags::from_iter([("k".to_owned(), "v".to_owned()), ("l".to_owned(), String::new())]);
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_500);
+        let query = Query::new(Action::CreateSnapshot)
+            .tags_of("snapshot", &tags)
+            .tags_of("volume", &Tags::new())
+            .tags(&tags)
+            .list("Owner", ["self", "other"])
+            .maybe_time("ExpirationDate", Some(time))
+            .page(&PageRequest { max_results: Some(5), token: Some("t".into()) });
+        let wanted = [
+            ("TagSpecification.1.ResourceType", "snapshot"),
+            ("TagSpecification.1.Tag.1.Key", "k"),
+            ("TagSpecification.1.Tag.1.Value", "v"),
+            ("TagSpecification.1.Tag.2.Key", "l"),
+            ("TagSpecification.1.Tag.2.Value", ""),
+            ("Tag.1.Key", "k"),
+            ("Tag.1.Value", "v"),
+            ("Tag.2.Key", "l"),
+            ("Tag.2.Value", ""),
+            ("Owner.1", "self"),
+            ("Owner.2", "other"),
+            ("ExpirationDate", "1970-01-01T00:00:01.5Z"),
+            ("MaxResults", "5"),
+            ("NextToken", "t"),
+        ];
+        assert_eq!(form(query), wanted.map(|(name, value)| pair(name, value)));
     }
 }

@@ -1,45 +1,24 @@
-//! Calls of SageMaker, written by hand: JSON over the SDK's runtime, which signs them and keeps time limits.
+//! Calls of SageMaker: JSON, signed and sent like EC2's.
 
-use std::error::Error;
-
-use aws_runtime::auth::SigV4OperationSigningConfig;
-use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
-use aws_runtime::user_agent::{ApiMetadata, UserAgentInterceptor};
-use aws_sdk_ec2::config::{BehaviorVersion, SharedHttpClient};
-use aws_sdk_ec2::operation::RequestId;
-use aws_smithy_runtime::client::orchestrator::operation::{Operation, OperationBuilder};
+use aws_smithy_runtime::client::orchestrator::operation::Operation;
 use aws_smithy_runtime_api::box_error::BoxError;
-use aws_smithy_runtime_api::client::auth::AuthSchemeOptionResolverParams;
-use aws_smithy_runtime_api::client::auth::static_resolver::StaticAuthSchemeOptionResolver;
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
-use aws_smithy_runtime_api::client::runtime_plugin::StaticRuntimePlugin;
-use aws_smithy_types::body::SdkBody;
-use aws_smithy_types::config_bag::Layer;
-use aws_smithy_types::error::metadata::{ErrorMetadata, ProvideErrorMetadata};
 use aws_types::SdkConfig;
-use aws_types::SigningName;
-use aws_types::region::{Region, SigningRegion};
+use aws_types::request_id::RequestId;
 use ebs_ec2::Action;
 use serde::Deserialize;
 
 use crate::call_monitor::CallMonitor;
+use crate::service::{Names, Refused, Service, post};
 use crate::user_agent::ExecutionEnvironment;
 use crate::{endpoint, partition};
 
-/// The API that is spoken.
-const API_VERSION: &str = "2017-07-24";
+const NAMES: Names = Names { service: "SageMaker", signing: "sagemaker", api_version: "2017-07-24" };
 const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
 
-/// Where SageMaker is and how it is spoken to.
-pub(crate) struct SageMaker {
-    shared: SdkConfig,
-    http: SharedHttpClient,
-    agent: ExecutionEnvironment,
-    region: Region,
-    /// Its URL, or why there is none.
-    url: Result<String, &'static str>,
-}
+/// Where SageMaker is.
+pub(crate) struct SageMaker(Service);
 
 /// What SageMaker answers to both calls; the time and state in it are EC2's to tell.
 #[derive(Debug, Deserialize)]
@@ -60,21 +39,6 @@ impl RequestId for Answer {
     }
 }
 
-/// An error answer, or one that cannot be read: then it has no code.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", .meta.message().unwrap_or("no message"))]
-pub(crate) struct SageMakerError {
-    meta: ErrorMetadata,
-    #[source]
-    source: Option<Box<dyn Error + Send + Sync>>,
-}
-
-impl ProvideErrorMetadata for SageMakerError {
-    fn meta(&self) -> &ErrorMetadata {
-        &self.meta
-    }
-}
-
 impl SageMaker {
     /// An explicit endpoint wins over the SDK's variables and profile, those over AWS's own host names.
     pub(crate) fn new(
@@ -83,76 +47,21 @@ impl SageMaker {
         http: SharedHttpClient,
         agent: ExecutionEnvironment,
     ) -> Self {
-        let region = shared.region().cloned().unwrap_or(Region::from_static(""));
-        let (fips, dual_stack) = (shared.use_fips() == Some(true), shared.use_dual_stack() == Some(true));
-        let url = match explicit.or_else(|| endpoint::configured(&endpoint::SAGEMAKER, shared)) {
-            Some(url) => Ok(url),
-            None => own_url(region.as_ref(), fips, dual_stack),
-        };
-        Self { shared: shared.clone(), http, agent, region, url }
+        let url = endpoint::url(&endpoint::SAGEMAKER, explicit, shared, own_url);
+        Self(Service::new(NAMES, shared, url, http, agent))
     }
 
     pub(crate) fn region(&self) -> &str {
-        self.region.as_ref()
+        self.0.region()
     }
 
     /// One call, with the text of its body as input; sent once.
     ///
     /// # Errors
     /// Why it cannot be made.
-    pub(crate) fn operation(
-        &self,
-        monitor: &CallMonitor,
-    ) -> Result<Operation<String, Answer, SageMakerError>, &'static str> {
-        let url = self.url.as_deref().map_err(|reason| *reason)?;
+    pub(crate) fn operation(&self, monitor: &CallMonitor) -> Result<Operation<String, Answer, Refused>, &'static str> {
         let action = monitor.action;
-        let builder = Operation::builder()
-            .service_name("SageMaker")
-            .operation_name(action.as_str())
-            .behavior_version(self.shared.behavior_version().unwrap_or_else(BehaviorVersion::latest))
-            .http_client(self.http.clone())
-            .endpoint_url(url)
-            .no_retry()
-            .interceptor(self.agent.clone())
-            .interceptor(UserAgentInterceptor::new())
-            .interceptor(monitor.clone())
-            .runtime_plugin(self.signing())
-            .serializer(move |body: String| request(action, body))
-            .deserializer(answer);
-        Ok(self.on_the_clock(builder).build())
-    }
-
-    fn on_the_clock<I, O, E>(&self, mut builder: OperationBuilder<I, O, E>) -> OperationBuilder<I, O, E> {
-        if let Some(limits) = self.shared.timeout_config() {
-            builder = builder.timeout_config(limits.clone());
-        }
-        if let Some(sleep) = self.shared.sleep_impl() {
-            builder = builder.sleep_impl(sleep);
-        }
-        if let Some(time) = self.shared.time_source() {
-            builder = builder.time_source(time);
-        }
-        builder
-    }
-
-    /// Who signs, and for what.
-    fn signing(&self) -> StaticRuntimePlugin {
-        let mut layer = Layer::new("SageMaker");
-        layer.store_put(ApiMetadata::new("sagemaker", API_VERSION));
-        layer.store_put(AuthSchemeOptionResolverParams::new(()));
-        layer.store_put(SigV4OperationSigningConfig {
-            region: Some(SigningRegion::from(self.region.clone())),
-            name: Some(SigningName::from_static("sagemaker")),
-            ..SigV4OperationSigningConfig::default()
-        });
-        let mut components = RuntimeComponentsBuilder::new("SageMaker");
-        components.push_auth_scheme(SigV4AuthScheme::new());
-        components.set_auth_scheme_option_resolver(Some(StaticAuthSchemeOptionResolver::new(vec![SCHEME_ID])));
-        components.set_identity_cache(self.shared.identity_cache());
-        if let Some(credentials) = self.shared.credentials_provider() {
-            components.set_identity_resolver(SCHEME_ID, credentials);
-        }
-        StaticRuntimePlugin::new().with_config(layer.freeze()).with_runtime_components(components)
+        self.0.operation(monitor, move |body| request(action, body), answer)
     }
 }
 
@@ -173,32 +82,19 @@ fn own_url(region: &str, fips: bool, dual_stack: bool) -> Result<String, &'stati
 }
 
 fn request(action: Action, body: String) -> Result<HttpRequest, BoxError> {
-    let mut request = HttpRequest::new(SdkBody::from(body));
-    request.set_method("POST")?;
-    request.set_uri("/")?;
-    request.headers_mut().insert("content-type", CONTENT_TYPE);
+    let mut request = post(CONTENT_TYPE, body)?;
     request.headers_mut().insert("x-amz-target", format!("SageMaker.{action}"));
     Ok(request)
 }
 
-fn answer(response: &HttpResponse) -> Result<Answer, OrchestratorError<SageMakerError>> {
-    let failed = |meta: ErrorMetadata, source| OrchestratorError::operation(SageMakerError { meta, source });
-    let body = response.body().bytes().unwrap_or_default();
+fn answer(response: &HttpResponse) -> Result<Answer, OrchestratorError<Refused>> {
     if !response.status().is_success() {
         let (code, message) = code_and_message(response);
-        let mut meta = ErrorMetadata::builder();
-        if let Some(code) = code {
-            meta = meta.code(code);
-        }
-        if let Some(message) = message {
-            meta = meta.message(message);
-        }
-        return Err(failed(meta.build(), None));
+        return Err(OrchestratorError::operation(Refused::new(code, message)));
     }
-    let unreadable = |e: serde_json::Error| {
-        failed(ErrorMetadata::builder().message("the answer is not the JSON that was expected").build(), Some(e.into()))
-    };
-    let answer: Answer = serde_json::from_slice(body).map_err(unreadable)?;
+    let answer: Answer = serde_json::from_slice(response.body().bytes().unwrap_or_default()).map_err(|e| {
+        OrchestratorError::operation(Refused::unreadable("the answer is not the JSON that was expected", e))
+    })?;
     Ok(Answer { request_id: response.headers().request_id().map(str::to_owned), ..answer })
 }
 
@@ -223,6 +119,8 @@ pub(crate) fn code_and_message(response: &HttpResponse) -> (Option<String>, Opti
 
 #[cfg(test)]
 mod tests {
+    use aws_smithy_types::body::SdkBody;
+
     use super::*;
 
     /// SageMaker's own host follows partition, FIPS and dual stack.

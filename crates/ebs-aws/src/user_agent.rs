@@ -4,10 +4,12 @@
 //! process is a race, so the interceptor hands the SDK a user agent that was made from a variable of its own.
 
 use aws_runtime::user_agent::{ApiMetadata, AwsUserAgent};
-use aws_sdk_ec2::config::interceptors::BeforeSerializationInterceptorContextRef;
-use aws_sdk_ec2::config::{AppName, ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::box_error::BoxError;
-use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
+use aws_smithy_runtime_api::client::interceptors::context::BeforeSerializationInterceptorContextRef;
+use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint};
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::config_bag::ConfigBag;
+use aws_types::app_name::AppName;
 use aws_types::os_shim_internal::Env;
 
 /// Puts our execution environment into the user agent of every call.

@@ -1,125 +1,95 @@
 //! The port's volumes: one method, one call.
 
-use aws_sdk_ec2::types::{ResourceType, Tag, VolumeType as SdkType};
 use ebs_ec2::{
     Action, CopyVolume, CreateVolume, Modification, ModifyVolume, Page, PageRequest, Place, Result, Volume,
     VolumeQuery, VolumeStatus, Volumes,
 };
-use ebs_types::{Tags, VolumeId, VolumeType};
+use ebs_types::{Tags, VolumeId};
 
 use crate::AwsEc2;
-use crate::convert::{Incomplete, Read, about, among, required, text, volume as convert};
-use crate::query::{filter, max_results, number, size, tag_list, tags_of};
+use crate::convert::{Incomplete, about, among, volume as convert};
+use crate::query::Query;
 
-fn sdk_type(volume_type: &VolumeType) -> SdkType {
-    SdkType::from(volume_type.as_str())
-}
+/// What tags at creation are for.
+const VOLUME: &str = "volume";
 
 impl Volumes for AwsEc2 {
     async fn create_volume(&self, request: &CreateVolume) -> Result<Volume> {
-        let (zone, zone_id) = match &request.place {
-            Place::Zone(name) => (Some(name.to_string()), None),
-            Place::ZoneId(id) => (None, Some(id.to_string())),
+        let query = Query::new(Action::CreateVolume);
+        let query = match &request.place {
+            Place::Zone(name) => query.with("AvailabilityZone", name),
+            Place::ZoneId(id) => query.with("AvailabilityZoneId", id),
         };
+        let query = query
+            .with("ClientToken", &request.client_token)
+            .number("Size", request.size.0)
+            .with("VolumeType", request.volume_type.as_str())
+            .with("MultiAttachEnabled", request.multi_attach)
+            .with("Encrypted", request.encrypted || request.kms_key_id.is_some())
+            .number("Iops", request.iops)
+            .number("Throughput", request.throughput)
+            .maybe("KmsKeyId", request.kms_key_id.as_ref())
+            .maybe("SnapshotId", request.snapshot.as_ref())
+            .number("VolumeInitializationRate", request.initialization_rate)
+            .maybe("OutpostArn", request.outpost_arn.as_ref())
+            .tags_of(VOLUME, &request.tags)
+            .maybe("DryRun", request.dry_run.then_some(true));
         let monitor = self.monitor(Action::CreateVolume).maybe_dry_run(request.dry_run);
-        let operation = self
-            .client
-            .create_volume()
-            .client_token(&request.client_token)
-            .set_availability_zone(zone)
-            .set_availability_zone_id(zone_id)
-            .size(size(request.size))
-            .volume_type(sdk_type(&request.volume_type))
-            .multi_attach_enabled(request.multi_attach)
-            .encrypted(request.encrypted || request.kms_key_id.is_some())
-            .set_iops(request.iops.map(number))
-            .set_throughput(request.throughput.map(number))
-            .set_kms_key_id(request.kms_key_id.clone())
-            .set_snapshot_id(request.snapshot.as_ref().map(ToString::to_string))
-            .set_volume_initialization_rate(request.initialization_rate.map(number))
-            .set_outpost_arn(request.outpost_arn.clone())
-            .set_tag_specifications(tags_of(ResourceType::Volume, &request.tags))
-            .set_dry_run(request.dry_run.then_some(true))
-            .customize();
-        let send = monitor.once(operation).send();
-        self.call(monitor, send, convert::created).await
+        self.ask(monitor, query, convert::volume, Ok).await
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
-        let monitor = self.monitor(Action::CopyVolumes);
-        let operation = self
-            .client
-            .copy_volumes()
-            .client_token(&request.client_token)
-            .source_volume_id(request.source.as_str())
-            .size(size(request.size))
-            .volume_type(sdk_type(&request.volume_type))
-            .multi_attach_enabled(request.multi_attach)
-            .set_iops(request.iops.map(number))
-            .set_throughput(request.throughput.map(number))
-            .set_tag_specifications(tags_of(ResourceType::Volume, &request.tags))
-            .customize();
-        let send = monitor.once(operation).send();
-        self.call(monitor, send, |reply| {
-            let mut volumes = reply.volumes.unwrap_or_default();
-            match (volumes.pop(), volumes.len()) {
-                (Some(volume), 0) => convert::volume(volume),
-                (None, _) => Err(Incomplete::lacks("volume")),
-                (Some(_), more) => Err(Incomplete(format!("{} volumes for one copy", more + 1))),
-            }
-        })
-        .await
+        let query = Query::new(Action::CopyVolumes)
+            .with("ClientToken", &request.client_token)
+            .with("SourceVolumeId", &request.source)
+            .number("Size", request.size.0)
+            .with("VolumeType", request.volume_type.as_str())
+            .with("MultiAttachEnabled", request.multi_attach)
+            .number("Iops", request.iops)
+            .number("Throughput", request.throughput)
+            .tags_of(VOLUME, &request.tags);
+        let only = |mut volumes: Vec<Volume>| match (volumes.pop(), volumes.len()) {
+            (Some(volume), 0) => Ok(volume),
+            (None, _) => Err(Incomplete::lacks("volume")),
+            (Some(_), more) => Err(Incomplete(format!("{} volumes for one copy", more + 1))),
+        };
+        self.ask(self.monitor(Action::CopyVolumes), query, convert::copies, only).await
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
-        let monitor = self.monitor(Action::DeleteVolume);
-        let send = monitor.once(self.client.delete_volume().volume_id(id.as_str()).customize()).send();
-        self.call(monitor, send, |_| Ok(())).await
+        let query = Query::new(Action::DeleteVolume).with("VolumeId", id);
+        self.ask(self.monitor(Action::DeleteVolume), query, |_| Ok(()), Ok).await
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
-        let operation = self.client.describe_volumes();
-        let paged = |operation: aws_sdk_ec2::operation::describe_volumes::builders::DescribeVolumesFluentBuilder| {
-            operation.set_max_results(max_results(page)).set_next_token(page.token.clone())
-        };
+        let request = Query::new(Action::DescribeVolumes);
         // An empty list of ids or values would mean "all" to EC2.
-        let operation = match query {
+        let request = match query {
             VolumeQuery::FilterIds(ids) if ids.is_empty() => return Ok(Page { items: vec![], next: None }),
             VolumeQuery::Tag { values, .. } if values.is_empty() => return Ok(Page { items: vec![], next: None }),
-            VolumeQuery::FilterIds(ids) => {
-                paged(operation.filters(filter("volume-id", ids.iter().map(VolumeId::as_str))))
-            }
-            VolumeQuery::Tag { key, values } => paged(operation.filters(filter(format!("tag:{key}"), values))),
+            VolumeQuery::FilterIds(ids) => request.filter("volume-id", ids.iter().map(VolumeId::as_str)),
+            VolumeQuery::Tag { key, values } => request.filter(&format!("tag:{key}"), values),
         };
-        let monitor = self.monitor(Action::DescribeVolumes);
-        let send = monitor.repeatable(operation.customize()).send();
+        let monitor = self.monitor(Action::DescribeVolumes).repeatable();
         let watch = monitor.clone();
-        self.call(monitor, send, |reply| {
-            let list = required(reply.volumes, "list of volumes")?;
-            let mut items = list.into_iter().map(convert::volume).collect::<Read<Vec<_>>>()?;
-            items.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = watch.date());
+        self.ask(monitor, request.page(page), convert::volumes, |mut page| {
+            page.items.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = watch.date());
             if let VolumeQuery::FilterIds(ids) = query {
-                among(&items, |v| &v.id, ids)?;
+                among(&page.items, |v| &v.id, ids)?;
             }
-            Ok(Page { items, next: text(reply.next_token) })
+            Ok(page)
         })
         .await
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
-        let monitor = self.monitor(Action::ModifyVolume);
-        let operation = self
-            .client
-            .modify_volume()
-            .volume_id(request.volume.as_str())
-            .set_size(request.size.map(size))
-            .set_volume_type(request.volume_type.as_ref().map(sdk_type))
-            .set_iops(request.iops.map(number))
-            .set_throughput(request.throughput.map(number))
-            .customize();
-        let send = monitor.once(operation).send();
-        self.call(monitor, send, |reply| {
-            let modification = convert::modification(required(reply.volume_modification, "modification")?)?;
+        let query = Query::new(Action::ModifyVolume)
+            .with("VolumeId", &request.volume)
+            .number("Size", request.size.map(|size| size.0))
+            .maybe("VolumeType", request.volume_type.as_ref().map(|volume_type| volume_type.as_str()))
+            .number("Iops", request.iops)
+            .number("Throughput", request.throughput);
+        self.ask(self.monitor(Action::ModifyVolume), query, convert::modified, |modification| {
             about(&modification.volume, &request.volume)?;
             Ok(modification)
         })
@@ -130,20 +100,13 @@ impl Volumes for AwsEc2 {
         if volumes.is_empty() {
             return Ok(Page { items: vec![], next: None });
         }
-        let monitor = self.monitor(Action::DescribeVolumesModifications);
-        let operation = self
-            .client
-            .describe_volumes_modifications()
-            .filters(filter("volume-id", volumes.iter().map(VolumeId::as_str)))
-            .set_max_results(max_results(page))
-            .set_next_token(page.token.clone())
-            .customize();
-        let send = monitor.repeatable(operation).send();
-        self.call(monitor, send, |reply| {
-            let list = required(reply.volumes_modifications, "list of modifications")?;
-            let items = list.into_iter().map(convert::modification).collect::<Read<Vec<_>>>()?;
-            among(&items, |m| &m.volume, volumes)?;
-            Ok(Page { items, next: text(reply.next_token) })
+        let query = Query::new(Action::DescribeVolumesModifications)
+            .filter("volume-id", volumes.iter().map(VolumeId::as_str))
+            .page(page);
+        let monitor = self.monitor(Action::DescribeVolumesModifications).repeatable();
+        self.ask(monitor, query, convert::modifications, |page| {
+            among(&page.items, |m| &m.volume, volumes)?;
+            Ok(page)
         })
         .await
     }
@@ -153,28 +116,19 @@ impl Volumes for AwsEc2 {
             // No ids would mean "all" to EC2.
             return Ok(Page { items: vec![], next: None });
         }
-        let monitor = self.monitor(Action::DescribeVolumeStatus);
-        let operation = self
-            .client
-            .describe_volume_status()
-            .set_volume_ids(Some(volumes.iter().map(ToString::to_string).collect()))
-            .set_next_token(page.token.clone())
-            .customize();
-        let send = monitor.repeatable(operation).send();
-        self.call(monitor, send, |reply| {
-            let list = required(reply.volume_statuses, "list of statuses")?;
-            let items = list.into_iter().map(convert::status).collect::<Read<Vec<_>>>()?;
-            among(&items, |s| &s.volume, volumes)?;
-            Ok(Page { items, next: text(reply.next_token) })
+        let query =
+            Query::new(Action::DescribeVolumeStatus).list("VolumeId", volumes).maybe("NextToken", page.token.as_ref());
+        let monitor = self.monitor(Action::DescribeVolumeStatus).repeatable();
+        self.ask(monitor, query, convert::statuses, |page| {
+            among(&page.items, |s| &s.volume, volumes)?;
+            Ok(page)
         })
         .await
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
-        let monitor = self.monitor(Action::CreateTags);
-        let operation = self.client.create_tags().resources(resource).set_tags(Some(tag_list(tags))).customize();
-        let send = monitor.once(operation).send();
-        self.call(monitor, send, |_| Ok(())).await
+        let query = Query::new(Action::CreateTags).list("ResourceId", [resource]).tags(tags);
+        self.ask(self.monitor(Action::CreateTags), query, |_| Ok(()), Ok).await
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
@@ -182,10 +136,7 @@ impl Volumes for AwsEc2 {
             // Without keys EC2 deletes every tag of the resource.
             return Ok(());
         }
-        let monitor = self.monitor(Action::DeleteTags);
-        let tags = keys.iter().map(|key| Tag::builder().key(key).build()).collect();
-        let operation = self.client.delete_tags().resources(resource).set_tags(Some(tags)).customize();
-        let send = monitor.once(operation).send();
-        self.call(monitor, send, |_| Ok(())).await
+        let query = Query::new(Action::DeleteTags).list("ResourceId", [resource]).tag_keys(keys);
+        self.ask(self.monitor(Action::DeleteTags), query, |_| Ok(()), Ok).await
     }
 }

@@ -3,23 +3,19 @@
 use ebs_ec2::{Action, ErrorClass, Result, Zone, Zones};
 
 use crate::AwsEc2;
-use crate::convert::{Read, instance as convert, required};
+use crate::convert::instance as convert;
+use crate::query::Query;
 
 impl Zones for AwsEc2 {
     async fn describe_zones(&self) -> Result<Vec<Zone>> {
-        let monitor = self.monitor(Action::DescribeAvailabilityZones);
-        let send = monitor.repeatable(self.client.describe_availability_zones().customize()).send();
-        self.call(monitor, send, |reply| {
-            required(reply.availability_zones, "list of zones")?.into_iter().map(convert::zone).collect::<Read<_>>()
-        })
-        .await
+        let monitor = self.monitor(Action::DescribeAvailabilityZones).repeatable();
+        self.ask(monitor, Query::new(Action::DescribeAvailabilityZones), convert::zones, Ok).await
     }
 
     async fn check_access(&self) -> Result<()> {
         let monitor = self.monitor(Action::DescribeAvailabilityZones).maybe_dry_run(true);
-        let send = monitor.once(self.client.describe_availability_zones().dry_run(true).customize()).send();
-        let answer = self.call(monitor, send, |_| Ok(())).await;
-        match answer {
+        let query = Query::new(Action::DescribeAvailabilityZones).with("DryRun", true);
+        match self.ask(monitor, query, |_| Ok(()), Ok).await {
             Err(error) if error.class == ErrorClass::DryRunSucceeded => Ok(()),
             answer => answer,
         }

@@ -123,7 +123,11 @@ const RULES: [Rule; 28] = [
 ];
 
 /// Crates that nothing may pull in, with the reason.
-const BANNED: [(&str, &str); 4] = [
+const BANNED: [(&str, &str); 5] = [
+    (
+        "aws-sdk-ec2",
+        "ebs-aws speaks to EC2 itself: that client is most of a program, and takes half of a reply for the whole",
+    ),
     ("ring", "the SDK brings aws-lc-rs: one cryptographic library"),
     ("openssl", "rustls is the TLS of this program"),
     ("openssl-sys", "rustls is the TLS of this program"),
@@ -133,8 +137,8 @@ const BANNED: [(&str, &str); 4] = [
 /// Crates of which two versions would mean two network stacks in one program.
 const SINGLE: [&str; 2] = ["hyper", "rustls"];
 
-/// The only crate that may name the EC2 SDK.
-const SDK: (&str, &str) = ("aws-sdk-ec2", "ebs-aws");
+/// What clients of AWS's services are called, and the only crate that may name one.
+const SDK: (&str, &str) = ("aws-sdk-", "ebs-aws");
 
 /// Crates with lints of their own: where Linux or Windows has calls without a safe form.
 const UNSAFE: [&str; 3] = ["csi-proxy", "ebs-mounter", "winstorage"];
@@ -185,10 +189,10 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 fn names_the_sdk(member: &Member) -> Vec<Finding> {
-    let edges = member.edges.iter().filter(|edge| edge.to == SDK.0 && member.name != SDK.1);
-    let problem = format!("{} names {}", member.name, SDK.0);
+    let edges = member.edges.iter().filter(|edge| edge.to.starts_with(SDK.0) && member.name != SDK.1);
     let mend = format!("only {} may: go through the port in ebs-ec2", SDK.1);
-    edges.map(|edge| Finding::new(&member.manifest, edge.line, problem.clone(), mend.clone())).collect()
+    let problem = |edge: &Edge| format!("{} names {}", member.name, edge.to);
+    edges.map(|edge| Finding::new(&member.manifest, edge.line, problem(edge), mend.clone())).collect()
 }
 
 fn keeps_own_lints(member: &Member) -> Option<Finding> {
@@ -283,9 +287,9 @@ mod tests {
     }
 
     #[test]
-    fn only_one_crate_names_the_sdk() {
-        assert_eq!(names_the_sdk(&member("ebs-aws", &[("aws-sdk-ec2", Kind::Normal)])).len(), 0);
-        assert_eq!(names_the_sdk(&member("ebs-testkit", &[("aws-sdk-ec2", Kind::Dev)])).len(), 1);
+    fn only_one_crate_names_clients_of_aws() {
+        assert_eq!(names_the_sdk(&member("ebs-aws", &[("aws-sdk-sts", Kind::Normal)])).len(), 0);
+        assert_eq!(names_the_sdk(&member("ebs-testkit", &[("aws-sdk-sts", Kind::Dev)])).len(), 1);
     }
 
     /// The simulator is not linked into the driver.

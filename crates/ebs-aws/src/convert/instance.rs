@@ -1,65 +1,85 @@
 //! Instances, their types, and zones.
 
-use aws_sdk_ec2::types as sdk;
-use ebs_ec2::{BlockDevice, Instance, InstanceTypeInfo, Zone};
+use ebs_ec2::{BlockDevice, Instance, InstanceTypeInfo, Page, Zone};
 use ebs_types::{DeviceName, InstanceId, VolumeId, ZoneId, ZoneName};
 
-use super::attachment::mapped_state;
-use super::{Incomplete, Read, optional_id, optional_number, required, required_id, text, time};
+use super::attachment::state;
+use super::{Incomplete, Read, optional_id, optional_number, required, required_id, required_word};
+use crate::reply::Element;
 
-/// An instance in a reply.
-pub(crate) fn instance(i: sdk::Instance) -> Read<Instance> {
-    let id = required_id(i.instance_id.as_deref(), "instance id", InstanceId::parse)?;
-    let of = |Incomplete(what)| Incomplete(format!("{what} ({id})"));
-    let state = required(i.state.and_then(|s| s.name), "state of the instance").map_err(of)?;
-    let zone = i.placement.and_then(|p| p.availability_zone);
-    let interfaces = i.network_interfaces.map_or(0, |list| list.len());
-    Ok(Instance {
-        state: state.as_str().to_owned(),
-        instance_type: required(i.instance_type, "type of the instance").map_err(of)?.as_str().to_owned(),
-        zone: optional_id(zone.as_deref(), "zone", ZoneName::parse).map_err(of)?,
-        root_device: text(i.root_device_name).map(DeviceName::new),
-        devices: i
-            .block_device_mappings
-            .unwrap_or_default()
-            .into_iter()
-            .map(block_device)
-            .collect::<Read<_>>()
-            .map_err(of)?,
-        network_interfaces: u32::try_from(interfaces).unwrap_or(u32::MAX).max(1),
-        id,
-    })
+/// DescribeInstances' reply: the instances of all reservations.
+pub(crate) fn instances(reply: Element<'_>) -> Read<Page<Instance>> {
+    let mut items = Vec::new();
+    for reservation in required(reply.list("reservationSet")?, "list of reservations")? {
+        for element in reservation.list("instancesSet")?.into_iter().flatten() {
+            items.push(instance(element)?);
+        }
+    }
+    Ok(Page { items, next: reply.word("nextToken")? })
 }
 
-fn block_device(mapping: sdk::InstanceBlockDeviceMapping) -> Read<BlockDevice> {
-    let device = DeviceName::new(required(text(mapping.device_name), "device name in a block-device mapping")?);
-    let Some(ebs) = mapping.ebs else {
+fn instance(i: Element<'_>) -> Read<Instance> {
+    let id = required_id(i, "instanceId", "instance id", InstanceId::parse)?;
+    let of = |Incomplete(what)| Incomplete(format!("{what} ({id})"));
+    let rest = || {
+        let state = i.field("instanceState")?.map(|state| state.word("name")).transpose()?.flatten();
+        let zone = i.field("placement")?.map(|p| optional_id(p, "availabilityZone", "zone", ZoneName::parse));
+        let interfaces = i.list("networkInterfaceSet")?.map_or(0, Iterator::count);
+        let devices = i.list("blockDeviceMapping")?.into_iter().flatten().map(block_device);
+        Ok(Instance {
+            state: required(state, "state of the instance")?,
+            instance_type: required_word(i, "instanceType", "type of the instance")?,
+            zone: zone.transpose()?.flatten(),
+            root_device: i.word("rootDeviceName")?.map(DeviceName::new),
+            devices: devices.collect::<Read<_>>()?,
+            network_interfaces: u32::try_from(interfaces).unwrap_or(u32::MAX).max(1),
+            id: id.clone(),
+        })
+    };
+    rest().map_err(of)
+}
+
+fn block_device(mapping: Element<'_>) -> Read<BlockDevice> {
+    let device = DeviceName::new(required_word(mapping, "deviceName", "device name in a block-device mapping")?);
+    let Some(ebs) = mapping.field("ebs")? else {
         return Ok(BlockDevice { device, volume: None, state: None, card: None, attach_time: None });
     };
     Ok(BlockDevice {
-        volume: optional_id(ebs.volume_id.as_deref(), "volume in a block-device mapping", VolumeId::parse)?,
-        state: ebs.status.as_ref().map(mapped_state),
-        card: optional_number(ebs.ebs_card_index, "EBS card in a block-device mapping")?,
-        attach_time: time(ebs.attach_time),
+        volume: optional_id(ebs, "volumeId", "volume in a block-device mapping", VolumeId::parse)?,
+        state: ebs.word("status")?.map(state),
+        card: optional_number(ebs, "ebsCardIndex", "EBS card in a block-device mapping")?,
+        attach_time: ebs.time("attachTime")?,
         device,
     })
 }
 
-/// An instance type in a reply.
-pub(crate) fn instance_type(t: sdk::InstanceTypeInfo) -> Read<InstanceTypeInfo> {
-    let cards = optional_number(t.ebs_info.and_then(|e| e.maximum_ebs_cards), "number of EBS cards")?;
+/// DescribeInstanceTypes' reply, to a question after one type.
+pub(crate) fn first_instance_type(reply: Element<'_>) -> Read<Option<InstanceTypeInfo>> {
+    required(reply.list("instanceTypeSet")?, "list of instance types")?.next().map(instance_type).transpose()
+}
+
+fn instance_type(t: Element<'_>) -> Read<InstanceTypeInfo> {
+    let cards = t
+        .field("ebsInfo")?
+        .map(|ebs| optional_number(ebs, "maximumEbsCards", "number of EBS cards"))
+        .transpose()?
+        .flatten();
     Ok(InstanceTypeInfo {
-        instance_type: required(t.instance_type, "name of the instance type")?.as_str().to_owned(),
+        instance_type: required_word(t, "instanceType", "name of the instance type")?,
         ebs_cards: cards.unwrap_or(1).max(1),
     })
 }
 
-/// A zone in a reply.
-pub(crate) fn zone(z: sdk::AvailabilityZone) -> Read<Zone> {
+/// DescribeAvailabilityZones' reply.
+pub(crate) fn zones(reply: Element<'_>) -> Read<Vec<Zone>> {
+    required(reply.list("availabilityZoneInfo")?, "list of zones")?.map(zone).collect()
+}
+
+fn zone(z: Element<'_>) -> Read<Zone> {
     Ok(Zone {
-        name: required_id(z.zone_name.as_deref(), "name of a zone", ZoneName::parse)?,
-        id: required_id(z.zone_id.as_deref(), "id of a zone", ZoneId::parse)?,
-        is_availability_zone: z.zone_type.as_deref() == Some("availability-zone"),
-        available: z.state == Some(sdk::AvailabilityZoneState::Available),
+        name: required_id(z, "zoneName", "name of a zone", ZoneName::parse)?,
+        id: required_id(z, "zoneId", "id of a zone", ZoneId::parse)?,
+        is_availability_zone: z.word("zoneType")?.as_deref() == Some("availability-zone"),
+        available: z.word("zoneState")?.as_deref() == Some("available"),
     })
 }

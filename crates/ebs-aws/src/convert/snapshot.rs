@@ -1,87 +1,80 @@
 //! Snapshots.
 
-use aws_sdk_ec2::operation::create_snapshot::CreateSnapshotOutput;
-use aws_sdk_ec2::operation::enable_fast_snapshot_restores::EnableFastSnapshotRestoresOutput;
-use aws_sdk_ec2::types as sdk;
-use ebs_ec2::{FastRestoreFailure, FastRestores, Snapshot, SnapshotState};
+use ebs_ec2::{FastRestoreFailure, FastRestores, Page, Snapshot, SnapshotState};
 use ebs_types::{Gib, SnapshotId, VolumeId, ZoneName};
 
-use super::{Incomplete, Read, about, optional_id, optional_number, required, required_id, tags, text, time};
+use super::{Incomplete, Read, about, optional_id, optional_number, page, required, required_id, required_word, tags};
+use crate::reply::Element;
 
-/// A snapshot in a reply of DescribeSnapshots.
-pub(crate) fn snapshot(s: sdk::Snapshot) -> Read<Snapshot> {
-    let id = required_id(s.snapshot_id.as_deref(), "snapshot id", SnapshotId::parse)?;
-    let of = |Incomplete(what)| Incomplete(format!("{what} ({id})"));
-    let size = optional_number(s.volume_size, "size of the snapshot").and_then(|n| required(n, "size of the snapshot"));
-    Ok(Snapshot {
-        source_volume: optional_id(s.volume_id.as_deref(), "source volume", VolumeId::parse).map_err(of)?,
-        size: Gib(size.map_err(of)?),
-        state: state(required(s.state, "state of the snapshot").map_err(of)?),
-        status_message: text(s.state_message),
-        started: time(s.start_time),
-        encrypted: required(s.encrypted, "word on encryption").map_err(of)?,
-        owner: text(s.owner_id),
-        outpost_arn: text(s.outpost_arn),
-        tags: tags(s.tags).map_err(of)?,
-        id,
-    })
+/// DescribeSnapshots' reply.
+pub(crate) fn snapshots(reply: Element<'_>) -> Read<Page<Snapshot>> {
+    page(reply, "snapshotSet", "list of snapshots", snapshot)
 }
 
-/// The snapshot in CreateSnapshot's reply, whose type is the SDK's snapshot field by field.
-pub(crate) fn created(o: CreateSnapshotOutput) -> Read<Snapshot> {
-    snapshot(
-        sdk::Snapshot::builder()
-            .set_snapshot_id(o.snapshot_id)
-            .set_volume_id(o.volume_id)
-            .set_volume_size(o.volume_size)
-            .set_state(o.state)
-            .set_state_message(o.state_message)
-            .set_start_time(o.start_time)
-            .set_encrypted(o.encrypted)
-            .set_owner_id(o.owner_id)
-            .set_outpost_arn(o.outpost_arn)
-            .set_tags(o.tags)
-            .build(),
-    )
+/// A snapshot: CreateSnapshot's reply, and an item of DescribeSnapshots'.
+pub(crate) fn snapshot(s: Element<'_>) -> Read<Snapshot> {
+    let id = snapshot_id(s)?;
+    let of = |Incomplete(what)| Incomplete(format!("{what} ({id})"));
+    let rest = || {
+        Ok(Snapshot {
+            source_volume: optional_id(s, "volumeId", "source volume", VolumeId::parse)?,
+            size: Gib(required(optional_number(s, "volumeSize", "size of the snapshot")?, "size of the snapshot")?),
+            state: state(required_word(s, "status", "state of the snapshot")?),
+            status_message: s.word("statusMessage")?,
+            started: s.time("startTime")?,
+            encrypted: required(s.value("encrypted")?, "word on encryption")?,
+            owner: s.word("ownerId")?,
+            outpost_arn: s.word("outpostArn")?,
+            tags: tags(s)?,
+            id: id.clone(),
+        })
+    };
+    rest().map_err(of)
+}
+
+/// Which snapshot a reply is about.
+pub(crate) fn snapshot_id(reply: Element<'_>) -> Read<SnapshotId> {
+    required_id(reply, "snapshotId", "snapshot id", SnapshotId::parse)
 }
 
 /// What EnableFastSnapshotRestores says of one snapshot; a word on another snapshot is none on this one.
-pub(crate) fn fast_restores(o: EnableFastSnapshotRestoresOutput, id: &SnapshotId) -> Read<FastRestores> {
+pub(crate) fn fast_restores(reply: Element<'_>, id: &SnapshotId) -> Read<FastRestores> {
     let mut restores = FastRestores::default();
-    for item in o.successful.unwrap_or_default() {
-        check_same(item.snapshot_id.as_deref(), id)?;
-        restores.enabled.push(required_id(item.availability_zone.as_deref(), "zone", ZoneName::parse)?);
+    for item in reply.list("successful")?.into_iter().flatten() {
+        about(&snapshot_id(item)?, id)?;
+        restores.enabled.push(required_id(item, "availabilityZone", "zone", ZoneName::parse)?);
     }
-    for item in o.unsuccessful.unwrap_or_default() {
-        check_same(item.snapshot_id.as_deref(), id)?;
-        let errors = item.fast_snapshot_restore_state_errors.unwrap_or_default();
-        if errors.is_empty() {
-            restores.failures.push(fast_restore_failure(None, None));
+    for item in reply.list("unsuccessful")?.into_iter().flatten() {
+        about(&snapshot_id(item)?, id)?;
+        let errors = item.list("fastSnapshotRestoreStateErrorSet")?.into_iter().flatten();
+        let failures = errors.map(fast_restore_failure).collect::<Read<Vec<_>>>()?;
+        match failures.is_empty() {
+            true => restores.failures.push(FastRestoreFailure { zone: None, code: None, message: no_reason() }),
+            false => restores.failures.extend(failures),
         }
-        restores.failures.extend(errors.into_iter().map(|e| fast_restore_failure(e.availability_zone, e.error)));
     }
     Ok(restores)
 }
 
-fn fast_restore_failure(
-    zone: Option<String>,
-    error: Option<sdk::EnableFastSnapshotRestoreStateError>,
-) -> FastRestoreFailure {
-    let (code, message) = error.map_or((None, None), |e| (e.code, e.message));
-    let message = text(message).unwrap_or_else(|| "EC2 gives no reason".to_owned());
-    FastRestoreFailure { zone: text(zone), code: text(code), message }
+fn fast_restore_failure(failure: Element<'_>) -> Read<FastRestoreFailure> {
+    let error = failure.field("error")?;
+    let of_error = |name: &str| error.map_or(Ok(None), |error| error.word(name));
+    Ok(FastRestoreFailure {
+        zone: failure.word("availabilityZone")?,
+        code: of_error("code")?,
+        message: of_error("message")?.unwrap_or_else(no_reason),
+    })
 }
 
-/// The reply must be about the snapshot that was asked for.
-pub(crate) fn check_same(answered: Option<&str>, asked: &SnapshotId) -> Read<()> {
-    about(&required_id(answered, "snapshot id", SnapshotId::parse)?, asked)
+fn no_reason() -> String {
+    "EC2 gives no reason".to_owned()
 }
 
-fn state(state: sdk::SnapshotState) -> SnapshotState {
-    match state {
-        sdk::SnapshotState::Pending => SnapshotState::Pending,
-        sdk::SnapshotState::Completed => SnapshotState::Completed,
-        sdk::SnapshotState::Error => SnapshotState::Error,
-        other => SnapshotState::Other(other.as_str().to_owned()),
+fn state(word: String) -> SnapshotState {
+    match word.as_str() {
+        "pending" => SnapshotState::Pending,
+        "completed" => SnapshotState::Completed,
+        "error" => SnapshotState::Error,
+        _ => SnapshotState::Other(word),
     }
 }

@@ -10,6 +10,7 @@ mod failures;
 mod hyperpod;
 mod in_process;
 mod logs;
+mod model;
 mod mutated;
 mod network;
 mod replies;

@@ -9,9 +9,10 @@ use ebs_ec2::{
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
+use crate::model;
 use crate::server::{Reply, Wire};
 
-/// The API version that the SDK speaks.
+/// The API version that is spoken.
 const VERSION: &str = "2016-11-15";
 
 fn vol(id: &str) -> VolumeId {
@@ -27,11 +28,13 @@ fn form(action: &str, fields: &[(&str, &str)]) -> BTreeMap<String, String> {
     common.iter().chain(fields).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
-/// Runs one call against a server that refuses it, and compares what was sent.
+/// Runs one call against a server that refuses it, and compares what was sent, with what the test says and with AWS's own model.
 async fn sends(action: &str, fields: &[(&str, &str)], call: impl AsyncFnOnce(&Wire)) {
     let wire = Wire::answering([Reply::error(400, "DryRunOperation", "would have succeeded")]).await;
     call(&wire).await;
-    assert_eq!(wire.only_form(), form(action, fields));
+    let sent = wire.only_form();
+    assert_eq!(sent, form(action, fields));
+    model::check_request(&sent);
     assert_eq!(wire.seen.0.lock().unwrap().len(), 1, "the observer is told once");
 }
 

@@ -1,0 +1,132 @@
+//! Calls of EC2: the Query protocol, one request for one port call.
+
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, OrchestratorError};
+use aws_types::SdkConfig;
+use aws_types::request_id::RequestId;
+use ebs_ec2::{Action, Ec2Error, ErrorClass, Result};
+
+use crate::call_monitor::CallMonitor;
+use crate::convert::Read;
+use crate::query::{API_VERSION, Query};
+use crate::reply::{self, Element};
+use crate::service::{Names, Refused, Service, post};
+use crate::user_agent::ExecutionEnvironment;
+use crate::{AwsEc2, endpoint, failure, partition};
+
+const NAMES: Names = Names { service: "EC2", signing: "ec2", api_version: API_VERSION };
+const CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
+
+/// A whole reply: what was read from it, and EC2's name for the call.
+#[derive(Debug)]
+struct Answer<T> {
+    value: Read<T>,
+    request_id: Option<String>,
+}
+
+impl<T> RequestId for Answer<T> {
+    fn request_id(&self) -> Option<&str> {
+        self.request_id.as_deref()
+    }
+}
+
+/// EC2 of a region.
+pub(crate) fn service(
+    shared: &SdkConfig,
+    explicit: Option<String>,
+    http: SharedHttpClient,
+    agent: ExecutionEnvironment,
+) -> Service {
+    let url = endpoint::url(&endpoint::EC2, explicit, shared, own_url);
+    Service::new(NAMES, shared, url, http, agent)
+}
+
+/// The host that AWS itself gives EC2 in a region.
+fn own_url(region: &str, fips: bool, dual_stack: bool) -> std::result::Result<String, &'static str> {
+    let partition = partition::of(region);
+    let suffix = match dual_stack {
+        false => partition.suffix,
+        true => partition.dual_stack_suffix.ok_or("EC2 has no dual-stack endpoint in this partition")?,
+    };
+    let service = match (fips, dual_stack, partition.name) {
+        // All of EC2 there is FIPS'.
+        (false, ..) | (true, false, "aws-us-gov") => "ec2",
+        (true, ..) => "ec2-fips",
+    };
+    Ok(format!("https://{service}.{region}.{suffix}"))
+}
+
+impl AwsEc2 {
+    /// Sends one request, reads the reply and checks that it answers what was asked.
+    ///
+    /// # Errors
+    /// EC2's, those of the way to it, and those of a reply that is no whole answer.
+    pub(crate) async fn ask<T, U>(
+        &self,
+        monitor: CallMonitor,
+        query: Query,
+        read: impl Fn(Element<'_>) -> Read<T> + Send + Sync + 'static,
+        check: impl FnOnce(T) -> Read<U> + Send,
+    ) -> Result<U>
+    where
+        T: std::fmt::Debug + Send + Sync + 'static,
+        U: Send,
+    {
+        let action = monitor.action;
+        let operation = self
+            .service
+            .operation(
+                &monitor,
+                |query: Query| post(CONTENT_TYPE, query.into_body()),
+                move |response| answer(response, action, &read),
+            )
+            .map_err(|reason| Ec2Error::new(action, ErrorClass::NotSent, format!("{reason}; nothing was sent")))?;
+        self.call(monitor, Box::pin(operation.invoke(query)), |answer| answer.value.and_then(check)).await
+    }
+}
+
+fn answer<T>(
+    response: &HttpResponse,
+    action: Action,
+    read: impl Fn(Element<'_>) -> Read<T>,
+) -> std::result::Result<Answer<T>, OrchestratorError<Refused>> {
+    let body = response.body().bytes().unwrap_or_default();
+    if !response.status().is_success() {
+        let refused = match reply::code_and_message(body) {
+            Ok((code, message)) => Refused::new(code, message),
+            Err(error) => Refused::unreadable("the answer is not the XML that was expected", error),
+        };
+        return Err(OrchestratorError::operation(refused));
+    }
+    let value = reply::read(body, action, read).map_err(|e| OrchestratorError::other(e))?;
+    Ok(Answer { value, request_id: failure::request_id(response) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// EC2's own host follows partition, FIPS and dual stack.
+    ///
+    /// Rule: ebs-cloud.md 1; runtime.md 16
+    #[test]
+    fn ec2s_host_follows_partition_fips_and_dual_stack() {
+        for (region, fips, dual, host) in [
+            ("us-west-2", false, false, "ec2.us-west-2.amazonaws.com"),
+            ("us-west-2", true, false, "ec2-fips.us-west-2.amazonaws.com"),
+            ("us-west-2", false, true, "ec2.us-west-2.api.aws"),
+            ("us-west-2", true, true, "ec2-fips.us-west-2.api.aws"),
+            ("us-gov-west-1", false, false, "ec2.us-gov-west-1.amazonaws.com"),
+            ("us-gov-west-1", true, false, "ec2.us-gov-west-1.amazonaws.com"),
+            ("us-gov-east-1", true, true, "ec2-fips.us-gov-east-1.api.aws"),
+            ("cn-north-1", false, false, "ec2.cn-north-1.amazonaws.com.cn"),
+            ("cn-north-1", true, false, "ec2-fips.cn-north-1.amazonaws.com.cn"),
+            ("cn-north-1", false, true, "ec2.cn-north-1.api.amazonwebservices.com.cn"),
+            ("us-iso-east-1", true, false, "ec2-fips.us-iso-east-1.c2s.ic.gov"),
+            ("us-isob-east-1", false, false, "ec2.us-isob-east-1.sc2s.sgov.gov"),
+        ] {
+            assert_eq!(own_url(region, fips, dual), Ok(format!("https://{host}")));
+        }
+        own_url("us-iso-east-1", false, true).unwrap_err();
+    }
+}

@@ -1,0 +1,202 @@
+//! A service that is spoken to over the SDK's runtime, without an SDK of its own: the runtime finds credentials, signs, sends, keeps
+//! time limits and repeats; what is said and what an answer means is written by hand.
+
+use std::error::Error;
+
+use aws_runtime::auth::SigV4OperationSigningConfig;
+use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
+use aws_runtime::invocation_id::InvocationIdInterceptor;
+use aws_runtime::recursion_detection::RecursionDetectionInterceptor;
+use aws_runtime::request_info::RequestInfoInterceptor;
+use aws_runtime::retries::classifiers::AwsErrorCodeClassifier;
+use aws_runtime::service_clock_skew::{ServiceClockSkewClassifier, ServiceClockSkewInterceptor};
+use aws_runtime::user_agent::{ApiMetadata, UserAgentInterceptor};
+use aws_smithy_runtime::client::orchestrator::operation::{Operation, OperationBuilder};
+use aws_smithy_runtime::client::retries::classifiers::{HttpStatusCodeClassifier, TransientErrorClassifier};
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::auth::AuthSchemeOptionResolverParams;
+use aws_smithy_runtime_api::client::auth::static_resolver::StaticAuthSchemeOptionResolver;
+use aws_smithy_runtime_api::client::behavior_version::BehaviorVersion;
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
+use aws_smithy_runtime_api::client::runtime_plugin::{SharedRuntimePlugin, StaticRuntimePlugin};
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::config_bag::Layer;
+use aws_smithy_types::error::metadata::{ErrorMetadata, ProvideErrorMetadata};
+use aws_types::SdkConfig;
+use aws_types::SigningName;
+use aws_types::region::{Region, SigningRegion};
+
+use crate::call_monitor::CallMonitor;
+use crate::retry;
+use crate::user_agent::ExecutionEnvironment;
+
+/// What a service is called.
+pub(crate) struct Names {
+    /// In traces and metrics.
+    pub(crate) service: &'static str,
+    /// In signatures and in the user agent.
+    pub(crate) signing: &'static str,
+    pub(crate) api_version: &'static str,
+}
+
+/// Where a service is and how it is spoken to.
+pub(crate) struct Service {
+    names: Names,
+    shared: SdkConfig,
+    http: SharedHttpClient,
+    agent: ExecutionEnvironment,
+    region: Region,
+    signing: SharedRuntimePlugin,
+    /// Its URL, or why there is none.
+    url: Result<String, &'static str>,
+}
+
+/// An error answer, or one that cannot be read: then it has no code.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .meta.message().unwrap_or("no message"))]
+pub(crate) struct Refused {
+    meta: ErrorMetadata,
+    #[source]
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl Refused {
+    pub(crate) fn new(code: Option<String>, message: Option<String>) -> Self {
+        let mut meta = ErrorMetadata::builder();
+        if let Some(code) = code {
+            meta = meta.code(code);
+        }
+        if let Some(message) = message {
+            meta = meta.message(message);
+        }
+        Self { meta: meta.build(), source: None }
+    }
+
+    pub(crate) fn unreadable(message: &str, source: impl Into<BoxError>) -> Self {
+        Self { meta: ErrorMetadata::builder().message(message).build(), source: Some(source.into()) }
+    }
+}
+
+impl ProvideErrorMetadata for Refused {
+    fn meta(&self) -> &ErrorMetadata {
+        &self.meta
+    }
+}
+
+impl Service {
+    pub(crate) fn new(
+        names: Names,
+        shared: &SdkConfig,
+        url: Result<String, &'static str>,
+        http: SharedHttpClient,
+        agent: ExecutionEnvironment,
+    ) -> Self {
+        let region = shared.region().cloned().unwrap_or(Region::from_static(""));
+        let signing = SharedRuntimePlugin::new(signing(&names, shared, &region));
+        Self { names, shared: shared.clone(), http, agent, region, signing, url }
+    }
+
+    pub(crate) fn region(&self) -> &str {
+        self.region.as_ref()
+    }
+
+    /// One call, watched by the monitor, which also says whether it may be repeated.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    pub(crate) fn operation<I, O>(
+        &self,
+        monitor: &CallMonitor,
+        serialize: impl Fn(I) -> Result<HttpRequest, BoxError> + Send + Sync + 'static,
+        deserialize: impl Fn(&HttpResponse) -> Result<O, OrchestratorError<Refused>> + Send + Sync + 'static,
+    ) -> Result<Operation<I, O, Refused>, &'static str>
+    where
+        I: std::fmt::Debug + Send + Sync + 'static,
+        O: std::fmt::Debug + Send + Sync + 'static,
+    {
+        let url = self.url.as_deref().map_err(|reason| *reason)?;
+        let builder = Operation::builder()
+            .service_name(self.names.service)
+            .operation_name(monitor.action.as_str())
+            .behavior_version(self.shared.behavior_version().unwrap_or_else(BehaviorVersion::latest))
+            .http_client(self.http.clone())
+            .endpoint_url(url)
+            .with_connection_poisoning()
+            .interceptor(self.agent.clone())
+            .interceptor(ServiceClockSkewInterceptor::new())
+            .interceptor(RequestInfoInterceptor::new())
+            .interceptor(UserAgentInterceptor::new())
+            .interceptor(InvocationIdInterceptor::new())
+            .interceptor(RecursionDetectionInterceptor::new())
+            .interceptor(monitor.clone())
+            .runtime_plugin(self.signing.clone())
+            .serializer(serialize)
+            .deserializer(deserialize);
+        let builder = match monitor.repeatable {
+            true => repeatable(builder),
+            false => builder.no_retry(),
+        };
+        Ok(self.on_the_clock(builder).build())
+    }
+
+    fn on_the_clock<I, O, E>(&self, mut builder: OperationBuilder<I, O, E>) -> OperationBuilder<I, O, E> {
+        if let Some(limits) = self.shared.timeout_config() {
+            builder = builder.timeout_config(limits.clone());
+        }
+        if let Some(sleep) = self.shared.sleep_impl() {
+            builder = builder.sleep_impl(sleep);
+        }
+        if let Some(time) = self.shared.time_source() {
+            builder = builder.time_source(time);
+        }
+        builder
+    }
+}
+
+/// A few quick attempts on what the SDK itself takes for transient, but never on a throttle.
+fn repeatable<I, O>(builder: OperationBuilder<I, O, Refused>) -> OperationBuilder<I, O, Refused> {
+    builder
+        .standard_retry(&retry::of_describes())
+        .retry_classifier(retry::ThrottlesGoToTheCaller)
+        .retry_classifier(TransientErrorClassifier::<Refused>::new())
+        .retry_classifier(AwsErrorCodeClassifier::<Refused>::new())
+        .retry_classifier(ServiceClockSkewClassifier::<Refused>::new())
+        .retry_classifier(HttpStatusCodeClassifier::default())
+}
+
+/// Who signs, and for what.
+fn signing(names: &Names, shared: &SdkConfig, region: &Region) -> StaticRuntimePlugin {
+    let mut layer = Layer::new(names.service);
+    layer.store_put(ApiMetadata::new(names.signing, names.api_version));
+    layer.store_put(AuthSchemeOptionResolverParams::new(()));
+    layer.store_put(SigV4OperationSigningConfig {
+        region: Some(SigningRegion::from(region.clone())),
+        name: Some(SigningName::from_static(names.signing)),
+        ..SigV4OperationSigningConfig::default()
+    });
+    if let Some(app) = shared.app_name() {
+        layer.store_put(app.clone());
+    }
+    let mut components = RuntimeComponentsBuilder::new(names.service);
+    components.push_auth_scheme(SigV4AuthScheme::new());
+    components.set_auth_scheme_option_resolver(Some(StaticAuthSchemeOptionResolver::new(vec![SCHEME_ID])));
+    components.set_identity_cache(shared.identity_cache());
+    if let Some(credentials) = shared.credentials_provider() {
+        components.set_identity_resolver(SCHEME_ID, credentials);
+    }
+    StaticRuntimePlugin::new().with_config(layer.freeze()).with_runtime_components(components)
+}
+
+/// A request to the only path that such services have.
+///
+/// # Errors
+/// None that a caller could bring about: the parts are constants.
+pub(crate) fn post(content_type: &'static str, body: String) -> Result<HttpRequest, BoxError> {
+    let mut request = HttpRequest::new(SdkBody::from(body));
+    request.set_method("POST")?;
+    request.set_uri("/")?;
+    request.headers_mut().insert("content-type", content_type);
+    Ok(request)
+}
