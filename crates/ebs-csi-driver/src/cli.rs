@@ -141,6 +141,9 @@ pub(crate) struct NodeSettings {
     /// What is mounted below it counts as the driver's in the metrics of disks. On Windows volumes are mounted there too, besides in the
     /// kubelet's directory.
     pub(crate) mounts_below: Option<PathBuf>,
+    /// On Windows: the process is one of the host, and needs no csi-proxy.
+    #[cfg_attr(not(windows), expect(dead_code, reason = "for Windows"))]
+    pub(crate) host_process: bool,
 }
 
 /// The command line is refused, or asks only for text (`--help`).
