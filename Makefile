@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
+.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ demo: ## One volume's whole life against the simulated EC2, on real block device
 	cargo build --workspace --locked
 	$(XTASK) demo
 
-e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/e2e.md; BIN=DIRECTORY of built programs)
+e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/e2e.md; BIN=DIRECTORY of built programs, REGISTRAR=ours)
 	@scripts/setup e2e >/dev/null
 	$(if $(BIN),,cargo build --workspace --locked)
 	scripts/e2e/run
@@ -59,6 +59,9 @@ vm-test: ## The node service on real NVMe disks, in a virtual machine with two k
 
 windows: ## The programs of Windows nodes: built, linted, and tested under Wine where there is Wine
 	scripts/windows
+
+interop: ## Other projects' gRPC clients, unmodified: grpc-go and grpc-core on Linux, csi-proxy's own Go clients under Wine
+	scripts/interop
 
 DIST ?= dist
 windows-archive: ## What a Windows node gets, as one archive: release programs, installer, samples, checksums (DIST=DIRECTORY, DRIVER=PROGRAM.exe)

@@ -75,6 +75,18 @@ sidecar_in() {
   image "$1" "$root" 65532:65532 "/$program"
 }
 
+# Our own registrar under the name that the chart renders for the official one (REGISTRAR=ours), with the libraries that it is linked to.
+registrar_in() {
+  local root library
+  root=$(empty_root)
+  strip -o "$root/csi-node-driver-registrar" "$bin/csi-node-driver-registrar"
+  for library in $(ldd "$bin/csi-node-driver-registrar" | grep -o '/[^ ]*'); do
+    mkdir -p "$root${library%/*}"
+    cp -L "$library" "$root$library"
+  done
+  image "$1" "$root" 65532:65532 /csi-node-driver-registrar
+}
+
 # All images that a cluster with the chart needs.
 images_in() {
   local root name
@@ -86,6 +98,7 @@ images_in() {
   for name in $(rendered_images); do
     case $name in
     aws-ebs-csi-driver:*) driver_in "$name" ;;
+    */csi-node-driver-registrar:*) if [ "${REGISTRAR:-official}" = ours ]; then registrar_in "$name"; else sidecar_in "$name"; fi ;;
     *) sidecar_in "$name" ;;
     esac
   done

@@ -78,7 +78,7 @@ fn rows(group: Group, version: Version) -> BTreeSet<String> {
 
 /// Every field of every call and version has the name, the number and the type of the reference's.
 ///
-/// Rule: windows.md 1.2
+/// Rule: windows.md 1.2, T-2
 #[test]
 fn the_protocol_files_are_the_tables_field_by_field() {
     let expected: BTreeSet<String> = include_str!("contract.tsv").lines().map(str::to_owned).collect();

@@ -163,6 +163,18 @@ mod tests {
         }
     }
 
+    /// By default administrators may read and write a pipe and not add an instance of it, which would take clients from the proxy; who is
+    /// neither one of them nor the system may nothing.
+    ///
+    /// Rule: windows.md O-14
+    #[test]
+    fn by_default_administrators_may_use_a_pipe_and_not_add_an_instance() {
+        let rights = DEFAULT_PIPE_SECURITY.strip_prefix("D:P(A;;GA;;;SY)(A;;0x").unwrap();
+        let rights = u32::from_str_radix(rights.strip_suffix(";;;BA)").unwrap(), 16).unwrap();
+        // FILE_READ_DATA, FILE_WRITE_DATA, FILE_CREATE_PIPE_INSTANCE, WRITE_DAC and WRITE_OWNER.
+        assert_eq!((rights & 1, rights & 2, rights & 4, rights & 0xc_0000), (1, 2, 0, 0));
+    }
+
     /// The default, and whatever lets crowds at most read, is taken.
     ///
     /// Rule: see `a_descriptor_that_lets_a_crowd_write_is_refused`

@@ -4,6 +4,9 @@
 
 #[path = "services/calls.rs"]
 mod calls;
+#[cfg(target_os = "linux")]
+#[path = "services/clients.rs"]
+mod clients;
 #[path = "services/life.rs"]
 mod life;
 #[path = "services/machine.rs"]
@@ -99,7 +102,7 @@ fn check_records(case: &Case, left: &Left, code: &str) {
 /// Each call leaves exactly one record of its end, with its fields, its outcome and its client, and without any secret; one that changes
 /// something is announced before it begins.
 ///
-/// Rule: windows.md S-3
+/// Rule: windows.md S-3, O-13
 #[tokio::test]
 async fn each_call_of_each_version_is_answered_and_recorded_once() {
     let mut seen = BTreeSet::new();
@@ -127,7 +130,7 @@ async fn each_call_of_each_version_is_answered_and_recorded_once() {
 
 /// What the machine refuses comes as Unknown with the machine's text, and with Windows' number in the trailing metadata.
 ///
-/// Rule: windows.md P-8
+/// Rule: windows.md P-8, T-2
 #[tokio::test]
 async fn a_refusal_of_the_machine_is_unknown_with_its_text() {
     for case in cases() {
@@ -172,7 +175,7 @@ async fn a_missing_portal_is_invalid_and_ends_nothing() {
 
 /// The texts by which drivers of the PowerShell era know that nothing is mounted come through each version, forwarded or not.
 ///
-/// Rule: windows.md P-31
+/// Rule: windows.md P-31, O-3
 #[tokio::test]
 async fn the_texts_by_which_drivers_know_that_nothing_is_mounted_come_through_each_version() {
     let nothing = "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>";

@@ -7,7 +7,8 @@ use ebs_ec2::{Action, ErrorClass, Result};
 use tokio::sync::OnceCell;
 
 use crate::AwsEc2;
-use crate::convert::{Incomplete, Read, required};
+use crate::convert::required;
+use crate::reply::{Incomplete, Read};
 use crate::user_agent::ExecutionEnvironment;
 
 /// The account of the credentials. A failure is not remembered: the next caller asks again.

@@ -14,7 +14,7 @@ use tracing::{Instrument, Span};
 
 use crate::call_monitor::CallMonitor;
 use crate::classify::THROTTLES;
-use crate::convert::Incomplete;
+use crate::reply::Incomplete;
 use crate::{AwsEc2, failure};
 
 impl AwsEc2 {

@@ -21,7 +21,7 @@ use http_body_util::Limited;
 use tokio::time::Instant;
 
 use crate::classify::THROTTLES;
-use crate::{AwsEc2, reply, sagemaker};
+use crate::{AwsEc2, json_reply, reply};
 
 /// Most bytes of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has less than half.
 pub(crate) const MAX_REPLY: usize = 32 << 20;
@@ -184,7 +184,7 @@ impl CallMonitor {
         match self.protocol {
             _ if response.status().is_success() => None,
             Protocol::Query => reply::code_and_message(response.body().bytes()?).ok()?.0,
-            Protocol::Json => sagemaker::code_and_message(response).0,
+            Protocol::Json => json_reply::code_and_message(response).0,
         }
     }
 }

@@ -9,7 +9,8 @@ use ebs_ec2::{Action, ClusterNodeDevice, ClusterNodes, Ec2Error, ErrorClass, Res
 use ebs_types::{DeviceName, HyperPodNode, VolumeId};
 
 use crate::account::Account;
-use crate::convert::{Read, about, required, text};
+use crate::convert::{about, required, text};
+use crate::reply::Read;
 use crate::sagemaker::{Answer, SageMaker};
 use crate::user_agent::ExecutionEnvironment;
 use crate::{AwsEc2, partition};

@@ -7,9 +7,8 @@ use aws_types::request_id::RequestId;
 use ebs_ec2::{Action, Ec2Error, ErrorClass, Result};
 
 use crate::call_monitor::CallMonitor;
-use crate::convert::Read;
 use crate::query::{API_VERSION, Query};
-use crate::reply::{self, Element};
+use crate::reply::{self, Element, Read};
 use crate::service::{Names, Refused, Service, post};
 use crate::user_agent::ExecutionEnvironment;
 use crate::{AwsEc2, endpoint, failure, partition};

@@ -26,6 +26,7 @@ mod endpoint;
 mod failure;
 mod http_client;
 mod instances;
+mod json_reply;
 mod partition;
 mod query;
 mod reply;

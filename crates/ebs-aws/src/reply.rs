@@ -11,8 +11,6 @@ use aws_smithy_types::date_time::{DateTime, Format};
 use ebs_ec2::Action;
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::convert::{Incomplete, Read};
-
 /// Most elements and texts of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has a third of it.
 const MAX_NODES: u32 = 1_000_000;
 
@@ -29,6 +27,19 @@ pub(crate) enum Malformed {
     #[error("it says <return>{0}</return>")]
     Return(String),
 }
+
+/// A reply that lacks something, or holds something that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Incomplete(pub(crate) String);
+
+impl Incomplete {
+    pub(crate) fn lacks(what: &str) -> Self {
+        Self(format!("no {what}"))
+    }
+}
+
+pub(crate) type Read<T> = Result<T, Incomplete>;
 
 /// Reads a document from its first to its last byte. One with a document type is none: EC2 never sends it.
 fn document(body: &[u8]) -> Result<Document<'_>, Malformed> {

@@ -7,8 +7,9 @@ use ebs_ec2::{
 use ebs_types::{Tags, VolumeId};
 
 use crate::AwsEc2;
-use crate::convert::{Incomplete, about, among, volume as convert};
+use crate::convert::{about, among, volume as convert};
 use crate::query::Query;
+use crate::reply::Incomplete;
 
 /// What tags at creation are for.
 const VOLUME: &str = "volume";

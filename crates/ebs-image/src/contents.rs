@@ -3,6 +3,17 @@
 /// The product's name, of program and image.
 pub const NAME: &str = "aws-ebs-csi-driver";
 
+/// One of our images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct What {
+    pub name: &'static str,
+    pub description: &'static str,
+}
+
+/// The driver's.
+pub const DRIVER_IMAGE: What =
+    What { name: NAME, description: "Amazon EBS volumes by CSI: the driver and the file-system tools" };
+
 /// Where the driver is, as pods start it.
 pub const DRIVER: &str = "/bin/aws-ebs-csi-driver";
 

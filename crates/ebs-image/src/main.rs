@@ -1,15 +1,18 @@
 //! `ebs-image`: the files of the image, its archive, or a whole release. `make image` and `make release` say how it is called.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{Args, Parser, Subcommand};
+use ebs_image::contents::DRIVER_IMAGE;
+use ebs_image::imports::of_one_that_starts_nothing;
 use ebs_image::lock::Pinned;
 use ebs_image::oci::{About, Compression, Image, write};
 use ebs_image::platform::Platform;
 use ebs_image::release::Inputs;
+use ebs_image::windows;
 
 #[derive(Parser)]
 #[command(name = "ebs-image", about = "Makes the container image and the release, reproducibly")]
@@ -27,13 +30,13 @@ struct InputArgs {
     root: PathBuf,
     /// Debian packages, in a directory for each platform: deploy/image/fetch gets them
     #[arg(long)]
-    packages: PathBuf,
+    packages: Option<PathBuf>,
     /// A driver program, like amd64=target/release/aws-ebs-csi-driver; once for each platform
-    #[arg(long = "driver", required = true, value_parser = driver)]
+    #[arg(long = "driver", value_parser = driver)]
     drivers: Vec<(Platform, PathBuf)>,
     /// The time of everything, in seconds since 1970: that of the commit
     #[arg(long, env = "SOURCE_DATE_EPOCH")]
-    epoch: u64,
+    epoch: Option<u64>,
     /// The commit that it is made from
     #[arg(long, env = "GIT_COMMIT", default_value = "")]
     commit: String,
@@ -60,6 +63,29 @@ enum Task {
         #[arg(long)]
         helm: String,
     },
+    /// An archive of an image of Windows nodes, over bases that are named by their digests
+    Windows {
+        to: PathBuf,
+        /// aws-ebs-csi-driver.exe or csi-node-driver-registrar.exe: the image has its name
+        #[arg(long)]
+        program: PathBuf,
+        /// A base, like ltsc2022=DIRECTORY with its manifest.json and config.json; once for each version of Windows
+        #[arg(long = "base", required = true, value_parser = base)]
+        bases: Vec<(windows::Release, PathBuf)>,
+    },
+    /// What programs of Windows import; fails when one can start processes, or is larger than it may be
+    Imports {
+        #[arg(required = true)]
+        programs: Vec<PathBuf>,
+        /// Bytes that each may have
+        #[arg(long)]
+        at_most: Option<usize>,
+    },
+}
+
+fn base(text: &str) -> Result<(windows::Release, PathBuf), String> {
+    let (release, path) = text.split_once('=').ok_or("it is not like ltsc2022=DIRECTORY")?;
+    Ok((release.parse().map_err(|error: anyhow::Error| error.to_string())?, path.into()))
 }
 
 fn driver(text: &str) -> Result<(Platform, PathBuf), String> {
@@ -81,17 +107,25 @@ fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let args = arguments.inputs;
-    let about = About { version: env!("CARGO_PKG_VERSION").to_owned(), commit: args.commit, epoch: args.epoch };
-    let pinned = if args.unpinned { Pinned::ByName } else { Pinned::Exactly };
-    let inputs = Inputs { root: args.root, packages: args.packages, pinned, drivers: args.drivers, about };
     let mut out = std::io::stdout();
+    let about = || {
+        let epoch = args.epoch.context("--epoch, or SOURCE_DATE_EPOCH, is missing")?;
+        anyhow::Ok(About {
+            what: DRIVER_IMAGE,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: args.commit.clone(),
+            epoch,
+        })
+    };
     match arguments.task {
         Task::Tree { to } => {
+            let inputs = args.inputs(about()?)?;
             let parts = inputs.parts().await?;
             let [part] = parts.as_slice() else { anyhow::bail!("a tree is of one platform") };
             part.files.joined()?.write(&to, inputs.about.epoch)
         }
         Task::Pack { to, uncompressed } => {
+            let inputs = args.inputs(about()?)?;
             let compression = if uncompressed { Compression::None } else { Compression::Gzip };
             let mut images = Vec::new();
             for part in inputs.parts().await? {
@@ -104,10 +138,72 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
             Ok(())
         }
         Task::Release { to, helm } => {
-            for name in inputs.release(&helm, &to).await? {
+            for name in args.inputs(about()?)?.release(&helm, &to).await? {
                 writeln!(out, "{}", to.join(name).display())?;
             }
             Ok(())
         }
+        Task::Windows { to, program, bases } => {
+            let about = About { what: windows::image_of(&program)?, ..about()? };
+            windows_image(&args.root, &to, &program, &bases, &about)
+        }
+        Task::Imports { programs, at_most } => {
+            for program in programs {
+                let said = said_of(&program, at_most).with_context(|| program.display().to_string())?;
+                writeln!(out, "{}: {said}", program.display())?;
+            }
+            Ok(())
+        }
     }
+}
+
+impl InputArgs {
+    fn inputs(&self, about: About) -> anyhow::Result<Inputs> {
+        let pinned = if self.unpinned { Pinned::ByName } else { Pinned::Exactly };
+        let packages = self.packages.clone().context("--packages is missing")?;
+        Ok(Inputs { root: self.root.clone(), packages, pinned, drivers: self.drivers.clone(), about })
+    }
+}
+
+fn windows_image(
+    root: &Path,
+    to: &Path,
+    program: &Path,
+    bases: &[(windows::Release, PathBuf)],
+    about: &About,
+) -> anyhow::Result<()> {
+    let read = |path: &Path| std::fs::read(path).with_context(|| format!("read {}", path.display()));
+    let mut texts = Vec::new();
+    for name in ["LICENSE", "NOTICE"] {
+        texts.push((name.to_owned(), read(&root.join(name))?));
+    }
+    let files = windows::files(about.what, &read(program)?, &texts).with_context(|| program.display().to_string())?;
+    let mut images = Vec::new();
+    for (release, directory) in bases {
+        let (manifest, config) = (read(&directory.join("manifest.json"))?, read(&directory.join("config.json"))?);
+        let base = windows::Base::read(*release, &manifest, &config)?;
+        images.push((base.version().to_owned(), windows::pack(&base, &files, about)?));
+    }
+    // Nodes take the first that fits.
+    images.sort_by(|one, other| one.0.cmp(&other.0));
+    write(&images.iter().map(|(_, image)| image).collect::<Vec<_>>(), about, to)?;
+    let mut out = std::io::stdout();
+    for (version, image) in images {
+        writeln!(out, "{} windows/{} {version}", image.digest(), image.platform)?;
+    }
+    Ok(())
+}
+
+fn said_of(program: &Path, at_most: Option<usize>) -> anyhow::Result<String> {
+    let bytes = std::fs::read(program).context("read it")?;
+    let most = at_most.unwrap_or(usize::MAX);
+    ensure!(bytes.len() <= most, "it has {} bytes, and may have {most}", bytes.len());
+    let all = of_one_that_starts_nothing(&bytes)?;
+    let libraries: Vec<&str> = all.libraries.iter().map(String::as_str).collect();
+    let count = all.functions.len();
+    Ok(format!(
+        "{} bytes, {count} imports; none starts a process, nor is one that does named; from {}",
+        bytes.len(),
+        libraries.join(" ")
+    ))
 }

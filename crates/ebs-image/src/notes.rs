@@ -64,7 +64,12 @@ mod tests {
 
     #[test]
     fn a_version_without_a_word_has_no_notes() {
-        let about = |version: &str| About { version: version.to_owned(), commit: String::new(), epoch: 0 };
+        let about = |version: &str| About {
+            what: crate::contents::DRIVER_IMAGE,
+            version: version.to_owned(),
+            commit: String::new(),
+            epoch: 0,
+        };
         assert!(notes(CHANGELOG, &about("9.9.9"), &[], &[]).is_err());
         assert!(notes(CHANGELOG, &about("1.1.0"), &[], &[]).unwrap().contains("- This."));
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::assemble::Files;
-use crate::contents::{DRIVER, MOST_BYTES, NAME, PATH};
+use crate::contents::{DRIVER, MOST_BYTES, PATH, What};
 use crate::platform::Platform;
 use crate::tree::Tree;
 
@@ -27,6 +27,7 @@ const DEFAULT_REGISTRY: &str = "docker.io/library/";
 /// What the image says of itself.
 #[derive(Debug, Clone)]
 pub struct About {
+    pub what: What,
     /// Without the `v` of the image's tag.
     pub version: String,
     /// Of the commit; empty when nobody knows.
@@ -38,13 +39,13 @@ pub struct About {
 impl About {
     /// The image's name with its tag, as the chart asks for it.
     pub fn reference(&self) -> String {
-        format!("{NAME}:v{}", self.version)
+        format!("{}:v{}", self.what.name, self.version)
     }
 
-    fn labels(&self) -> Value {
+    pub(crate) fn labels(&self) -> Value {
         json!({
-            "org.opencontainers.image.title": NAME,
-            "org.opencontainers.image.description": "Amazon EBS volumes by CSI: the driver and the file-system tools",
+            "org.opencontainers.image.title": self.what.name,
+            "org.opencontainers.image.description": self.what.description,
             "org.opencontainers.image.licenses": "Apache-2.0",
             "org.opencontainers.image.version": self.version,
             "org.opencontainers.image.revision": self.commit,
@@ -52,7 +53,7 @@ impl About {
         })
     }
 
-    fn created(&self) -> String {
+    pub(crate) fn created(&self) -> String {
         time(self.epoch)
     }
 }
@@ -73,6 +74,8 @@ pub enum Compression {
 #[derive(Debug)]
 pub struct Image {
     pub platform: Platform,
+    /// Of Windows, whose containers run on nodes of one version alone.
+    windows: Option<String>,
     blobs: Blobs,
     manifest: Value,
     config: Value,
@@ -85,13 +88,16 @@ impl Image {
     /// # Errors
     /// When compressed layers are larger than the image may be.
     pub fn pack(platform: Platform, files: &Files, about: &About, compression: Compression) -> anyhow::Result<Self> {
-        let mut blobs = Blobs::default();
+        let mut image = Self::begin(platform);
         let (mut layers, mut digests, mut history) = (Vec::new(), Vec::new(), Vec::new());
         for (tree, what) in [(&files.tools, "file-system tools"), (&files.driver, "driver")] {
-            let layer = layer(tree, about.epoch, compression).with_context(|| format!("the layer of the {what}"))?;
-            digests.push(layer.uncompressed);
-            layers.push(blobs.add(layer.media_type, layer.bytes));
-            history.push(json!({ "created": about.created(), "created_by": format!("{NAME}: {what}") }));
+            let mut archive = Vec::new();
+            tree.archive(&mut archive, about.epoch).with_context(|| format!("the layer of the {what}"))?;
+            let (digest, layer) =
+                image.layer(archive, compression).with_context(|| format!("the layer of the {what}"))?;
+            digests.push(digest);
+            layers.push(layer);
+            history.push(json!({ "created": about.created(), "created_by": format!("{}: {what}", about.what.name) }));
         }
         let config = json!({
             "created": about.created(),
@@ -101,16 +107,47 @@ impl Image {
             "rootfs": { "type": "layers", "diff_ids": digests },
             "history": history,
         });
-        let config = blobs.add(CONFIG, serde_json::to_vec(&config)?);
-        let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
-        let manifest = blobs.add(MANIFEST, serde_json::to_vec(&manifest)?);
-        let image = Self { platform, blobs, manifest, config, layers };
+        image.end(&config, layers, None)?;
         let size = image.size();
         ensure!(
             compression == Compression::None || size <= MOST_BYTES,
             "the layers of {platform} have {size} bytes, and may have {MOST_BYTES}"
         );
         Ok(image)
+    }
+
+    /// One without anything.
+    pub(crate) fn begin(platform: Platform) -> Self {
+        let (manifest, config) = (Value::Null, Value::Null);
+        Self { platform, windows: None, blobs: Blobs::default(), manifest, config, layers: Vec::new() }
+    }
+
+    /// Keeps the archive of a layer. Returns the archive's own digest and the layer's descriptor.
+    pub(crate) fn layer(&mut self, archive: Vec<u8>, compression: Compression) -> anyhow::Result<(String, Value)> {
+        let uncompressed = format!("sha256:{}", hex::encode(Sha256::digest(&archive)));
+        let descriptor = match compression {
+            Compression::None => self.blobs.add(LAYER, archive),
+            Compression::Gzip => self.blobs.add(COMPRESSED_LAYER, gzip(&archive)?),
+        };
+        Ok((uncompressed, descriptor))
+    }
+
+    /// Puts configuration and manifest to the layers. Those that are no blobs of this image are known elsewhere.
+    pub(crate) fn end(&mut self, config: &Value, layers: Vec<Value>, annotations: Option<Value>) -> anyhow::Result<()> {
+        self.config = self.blobs.add(CONFIG, serde_json::to_vec(config)?);
+        let mut manifest =
+            json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": self.config, "layers": layers });
+        if let Some(annotations) = annotations {
+            manifest["annotations"] = annotations;
+        }
+        self.manifest = self.blobs.add(MANIFEST, serde_json::to_vec(&manifest)?);
+        self.layers = layers;
+        Ok(())
+    }
+
+    /// The same, for nodes of this version of Windows.
+    pub(crate) fn for_windows(self, version: &str) -> Self {
+        Self { windows: Some(version.to_owned()), ..self }
     }
 
     /// The digest that names it, like `sha256:…`.
@@ -131,7 +168,12 @@ impl Image {
 
     fn descriptor(&self) -> Value {
         let mut descriptor = self.manifest.clone();
-        descriptor["platform"] = json!({ "architecture": self.platform.name(), "os": "linux" });
+        descriptor["platform"] = match &self.windows {
+            None => json!({ "architecture": self.platform.name(), "os": "linux" }),
+            Some(version) => {
+                json!({ "architecture": self.platform.name(), "os": "windows", "os.version": version })
+            }
+        };
         descriptor
     }
 }
@@ -145,7 +187,8 @@ pub fn write(images: &[&Image], about: &About, to: &Path) -> anyhow::Result<()> 
     let mut blobs = Blobs::default();
     images.iter().for_each(|image| blobs.0.extend(image.blobs.0.clone()));
     let mut top = match images {
-        [one] => {
+        // Docker's own form of archive has no place for layers that are elsewhere.
+        [one] if one.windows.is_none() => {
             tree.file("manifest.json", serde_json::to_vec(&one.docker_manifest(&about.reference()))?)?;
             one.descriptor()
         }
@@ -185,23 +228,6 @@ impl Blobs {
 
 fn blob_path(descriptor: &Value) -> String {
     format!("blobs/{}", descriptor["digest"].as_str().unwrap_or_default().replacen(':', "/", 1))
-}
-
-struct Layer {
-    media_type: &'static str,
-    bytes: Vec<u8>,
-    /// The digest of the archive itself.
-    uncompressed: String,
-}
-
-fn layer(tree: &Tree, epoch: u64, compression: Compression) -> anyhow::Result<Layer> {
-    let mut archive = Vec::new();
-    tree.archive(&mut archive, epoch)?;
-    let uncompressed = format!("sha256:{}", hex::encode(Sha256::digest(&archive)));
-    Ok(match compression {
-        Compression::None => Layer { media_type: LAYER, bytes: archive, uncompressed },
-        Compression::Gzip => Layer { media_type: COMPRESSED_LAYER, bytes: gzip(&archive)?, uncompressed },
-    })
 }
 
 /// As small as gzip makes it, without a name or a time.

@@ -118,7 +118,12 @@ mod tests {
     use super::*;
 
     fn sample() -> Value {
-        let about = About { version: "1.2.3".to_owned(), commit: String::new(), epoch: 1_700_000_000 };
+        let about = About {
+            what: crate::contents::DRIVER_IMAGE,
+            version: "1.2.3".to_owned(),
+            commit: String::new(),
+            epoch: 1_700_000_000,
+        };
         let debian = Package {
             name: "libcom-err2".to_owned(),
             version: "1.47.0-2+b2".to_owned(),

@@ -106,6 +106,14 @@ impl LoopDevice {
         Ok(disk)
     }
 
+    /// As [`LoopDevice::new`], for a partition table: what it says, the kernel knows once it is told to look.
+    ///
+    /// # Errors
+    /// As [`LoopDevice::new`].
+    pub fn with_partition_table(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
+        Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])
+    }
+
     /// The device node of a partition.
     pub fn partition(&self, number: u8) -> PathBuf {
         PathBuf::from(format!("{}p{number}", self.device.display()))

@@ -16,12 +16,7 @@ struct Exception {
     reason: &'static str,
 }
 
-const EXCEPTIONS: [Exception; 5] = [
-    Exception {
-        of: "ebs-aws",
-        modules: &["call_monitor", "retry", "sagemaker"],
-        reason: "the monitor of a call asks both which attempts there are, and both report their attempts to it",
-    },
+const EXCEPTIONS: [Exception; 4] = [
     Exception {
         of: "ebs-driver",
         modules: &["parameters", "tags"],

@@ -45,7 +45,7 @@ const RULES: [Rule; 28] = [
     Rule {
         name: "csi-proxy",
         ours: &["csi-proxy-proto", "go-flags", "grpc-authority", "klog", "winstorage"],
-        tests: &[],
+        tests: &["ebs-testkit"],
         never: &["aws-*", "kube", "axum"],
     },
     Rule { name: "ebs-image", ours: &[], tests: &[], never: &["aws-*", "tonic", "kube"] },

@@ -28,7 +28,7 @@ mod tests {
 
     /// A disk number in text is digits that fit 32 bits; anything else is refused, and nothing is cut to another disk.
     ///
-    /// Rule: windows.md P-52
+    /// Rule: windows.md P-52, O-10
     #[test]
     fn a_disk_number_in_text_is_digits_that_fit() {
         for (text, number) in [("0", 0), ("7", 7), ("007", 7), ("4294967295", u32::MAX)] {

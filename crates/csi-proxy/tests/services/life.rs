@@ -60,7 +60,7 @@ async fn a_client_that_leaves_takes_no_format_down_with_it() {
 
 /// A stop lets nobody in any more, and lets running calls end and be answered.
 ///
-/// Rule: windows.md P-60
+/// Rule: windows.md P-60, O-12
 #[tokio::test]
 async fn a_stop_lets_running_calls_end_and_be_answered() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;

@@ -3,8 +3,8 @@
 use ebs_ec2::{Attachment, AttachmentState};
 use ebs_types::{DeviceName, InstanceId, VolumeId};
 
-use super::{Read, optional_number, required_id, required_word};
-use crate::reply::Element;
+use super::{optional_number, required_id, required_word};
+use crate::reply::{Element, Read};
 
 /// An attachment: AttachVolume's and DetachVolume's replies, and the items of a volume's list.
 pub(crate) fn attachment(element: Element<'_>) -> Read<Attachment> {

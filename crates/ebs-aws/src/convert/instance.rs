@@ -4,8 +4,8 @@ use ebs_ec2::{BlockDevice, Instance, InstanceTypeInfo, Page, Zone};
 use ebs_types::{DeviceName, InstanceId, VolumeId, ZoneId, ZoneName};
 
 use super::attachment::state;
-use super::{Incomplete, Read, optional_id, optional_number, required, required_id, required_word};
-use crate::reply::Element;
+use super::{optional_id, optional_number, required, required_id, required_word};
+use crate::reply::{Element, Incomplete, Read};
 
 /// DescribeInstances' reply: the instances of all reservations.
 pub(crate) fn instances(reply: Element<'_>) -> Read<Page<Instance>> {

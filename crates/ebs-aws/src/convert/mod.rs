@@ -8,20 +8,7 @@ pub(crate) mod volume;
 use ebs_ec2::Page;
 use ebs_types::{IdError, Tags};
 
-use crate::reply::Element;
-
-/// A reply that lacks something, or holds something that cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Incomplete(pub(crate) String);
-
-impl Incomplete {
-    pub(crate) fn lacks(what: &str) -> Self {
-        Self(format!("no {what}"))
-    }
-}
-
-pub(crate) type Read<T> = Result<T, Incomplete>;
+use crate::reply::{Element, Incomplete, Read};
 
 /// What must be there.
 pub(crate) fn required<T>(value: Option<T>, what: &str) -> Read<T> {

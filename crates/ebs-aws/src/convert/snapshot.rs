@@ -3,8 +3,8 @@
 use ebs_ec2::{FastRestoreFailure, FastRestores, Page, Snapshot, SnapshotState};
 use ebs_types::{Gib, SnapshotId, VolumeId, ZoneName};
 
-use super::{Incomplete, Read, about, optional_id, optional_number, page, required, required_id, required_word, tags};
-use crate::reply::Element;
+use super::{about, optional_id, optional_number, page, required, required_id, required_word, tags};
+use crate::reply::{Element, Incomplete, Read};
 
 /// DescribeSnapshots' reply.
 pub(crate) fn snapshots(reply: Element<'_>) -> Read<Page<Snapshot>> {

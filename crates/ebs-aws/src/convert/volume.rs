@@ -6,8 +6,8 @@ use ebs_ec2::{Attachment, Modification, ModificationState, Page, Volume, VolumeS
 use ebs_types::{Gib, SnapshotId, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use super::attachment::attachment;
-use super::{Incomplete, Read, among, optional_id, optional_number, page, required, required_id, required_word, tags};
-use crate::reply::Element;
+use super::{among, optional_id, optional_number, page, required, required_id, required_word, tags};
+use crate::reply::{Element, Incomplete, Read};
 
 /// DescribeVolumes' reply.
 pub(crate) fn volumes(reply: Element<'_>) -> Read<Page<Volume>> {

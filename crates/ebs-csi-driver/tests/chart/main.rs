@@ -1,6 +1,7 @@
 //! The Helm chart, rendered by Helm itself over a corpus of values (`cases.txt`), asserted as parsed objects; and the
 //! driver, which must take the arguments of every container that the chart gives it (`deployment.md` 1 to 13, 20).
 
+mod admission;
 mod cases;
 mod from_the_reference;
 mod kustomize;

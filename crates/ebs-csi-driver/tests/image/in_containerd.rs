@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use ebs_image::contents::DRIVER_IMAGE;
 use ebs_image::oci::{About, Compression, Image, write};
 use ebs_testkit::containerd::{Containerd, ImagePod};
 use ebs_testkit::content;
@@ -16,7 +17,8 @@ const DATA: u64 = 4 << 20;
 
 /// The image of the driver that cargo has built, as an archive.
 async fn archive(to: &Path) -> anyhow::Result<()> {
-    let about = About { version: env!("CARGO_PKG_VERSION").to_owned(), commit: String::new(), epoch: 1 };
+    let about =
+        About { what: DRIVER_IMAGE, version: env!("CARGO_PKG_VERSION").to_owned(), commit: String::new(), epoch: 1 };
     let image = Image::pack(HERE, &with_tests_driver().await?, &about, Compression::None)?;
     write(&[&image], &about, to)
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use ebs_image::contents::DRIVER_IMAGE;
 use ebs_image::lock::Pinned;
 use ebs_image::oci::About;
 use ebs_image::release::Inputs;
@@ -21,7 +22,12 @@ fn helm() -> anyhow::Result<String> {
 
 /// A release whose driver is a small program.
 async fn release(to: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
-    let about = About { version: env!("CARGO_PKG_VERSION").to_owned(), commit: "abc".to_owned(), epoch: 1_700_000_000 };
+    let about = About {
+        what: DRIVER_IMAGE,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: "abc".to_owned(),
+        epoch: 1_700_000_000,
+    };
     let drivers = vec![(HERE, "/usr/bin/env".into())];
     let inputs = Inputs { root: repository(), packages: packages_directory()?, pinned: Pinned::ByName, drivers, about };
     let names = inputs.release(&helm()?, to).await?;

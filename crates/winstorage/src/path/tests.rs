@@ -252,7 +252,7 @@ impl Chance {
 /// Of 100,000 generated paths none that passes is outside of a working directory, or anything else than plain names in it, by a judge that
 /// shares no code with the checks.
 ///
-/// Rule: windows.md O-4
+/// Rule: windows.md O-4, T-1
 #[test]
 fn nothing_that_passes_is_outside_by_an_independent_judge() {
     let rules = rules(Validation::Strict);

@@ -111,6 +111,17 @@ fn rows_that_no_test_cites_are_listed() {
     assert!(pages[Path::new("docs/rules/open.md")].contains("None of its 1 rows is cited."));
 }
 
+/// A row that no test cites, and that a list of what only Windows can prove names, says so.
+///
+/// Rule: own rule (house)
+#[test]
+fn a_row_that_only_windows_can_prove_says_so() {
+    let list = "- **[W]** Sockets, which\n  nobody has (`node.md N-6`).\n- Others (`decisions.md D-27`).\n";
+    let test = "/// A.\n///\n/// Rule: node.md N-5; D-26\n#[test]\nfn a() {}\n";
+    let pages = read(&[("xtask/src/a.rs", test), ("docs/windows.md", list)]).unwrap();
+    assert_eq!(rows(&pages, "docs/rules/open.md"), ["| D-27 | Ready. |", "| N-6 | [W] Nor so. |"]);
+}
+
 /// A page of docs/rules that is not what the doc comments of the tests say fails tidy.
 ///
 /// Rule: own rule (house)

@@ -22,8 +22,9 @@ pub(super) fn page(tree: &Tree, catalogue: &Catalogue, specifications: &Specific
     let mut text = format!(
         "{GENERATED}\n\n# Rows that no test cites\n\n\
          The rows of the [specifications](../spec/README.md), oddities and decisions, that are the origin of no rule: what they say is not built, or \
-         it is proven by a test that cites a section and not the row.\n"
+         it is proven by a test that cites a section and not the row. [W]: what is left of it only Windows can prove, and the documents say how.\n"
     );
+    let for_windows = on_windows_alone(tree, specifications);
     for source in tree.sources.iter().filter(|source| source.path.parent() == Some(Path::new(DIRECTORY))) {
         let file = source.path.file_name().unwrap_or_default().to_string_lossy();
         let rows = rows(source);
@@ -38,10 +39,29 @@ pub(super) fn page(tree: &Tree, catalogue: &Catalogue, specifications: &Specific
         }
         text.push_str("| row | what it says |\n|---|---|\n");
         for Row { id, says } in open {
-            let _ = writeln!(text, "| {id} | {} |", cell(says));
+            let mark = if for_windows.contains(&(file.to_string(), id.clone())) { "[W] " } else { "" };
+            let _ = writeln!(text, "| {id} | {mark}{} |", cell(says));
         }
     }
     text
+}
+
+/// The rows that the lists of what only Windows can prove name: lines of the documents that begin with a box, or with `[W]`.
+fn on_windows_alone(tree: &Tree, specifications: &Specifications) -> BTreeSet<(String, String)> {
+    let documents = tree.sources.iter().filter(|source| source.path.parent() == Some(Path::new("docs")));
+    let mut rows = BTreeSet::new();
+    for document in documents {
+        let mut is_listed = false;
+        for line in document.text.lines() {
+            // An entry of a list goes on where the next line is indented.
+            is_listed =
+                line.starts_with("| ☐ |") || line.starts_with("- **[W]**") || (is_listed && line.starts_with("  "));
+            if is_listed {
+                rows.extend(specifications.cited_by(line));
+            }
+        }
+    }
+    rows
 }
 
 /// What to say of a file of which hardly any row is cited.

@@ -80,7 +80,7 @@ fn disks_are_listed_with_their_identifiers() {
 
 /// A disk that does not tell its identifiers is listed without them, and one that tells no number hides no other.
 ///
-/// Rule: see `crates/winstorage/src/page83/tests.rs::a_descriptor_is_read_as_far_as_it_fits`
+/// Rule: windows.md O-8
 #[test]
 fn one_odd_disk_hides_no_other() {
     let (host, storage) = machine();

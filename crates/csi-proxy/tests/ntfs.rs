@@ -1,0 +1,160 @@
+//! What the operations ask of a machine, done to a real disk with the tools that Linux has for NTFS: the machine in memory answers, and each
+//! of its calls that changes a disk is followed on a loop device. Needs root, gdisk and ntfs-3g.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::process::run_tool;
+use winstorage::fake::FakeHost;
+use winstorage::host::DiskHost;
+use winstorage::types::{DiskNumber, WinPath};
+use winstorage::{Policy, Storage, StorageError};
+
+const BOUND: Duration = Duration::from_secs(120);
+const MIB: u64 = 1 << 20;
+const DISK: DiskNumber = DiskNumber(1);
+const SMALL: u64 = 512 * MIB;
+const LARGE: u64 = 1024 * MIB;
+
+const SECTOR: u64 = 512;
+/// Where the partition of data begins, in sectors: behind 1 MiB for the table and 16 MiB for Windows.
+const DATA: u64 = 17 * MIB / SECTOR;
+
+/// A machine with one disk, in memory and on a loop device.
+struct Machine {
+    host: FakeHost,
+    storage: Storage,
+    disk: LoopDevice,
+}
+
+fn run(program: &str, args: &[&str]) -> String {
+    run_tool(program, args, BOUND).unwrap()
+}
+
+/// The partition of data behind the reserved one, by its first and last sector.
+fn partition(bytes: u64) -> String {
+    format!("--new=2:{DATA}:{}", DATA + bytes / SECTOR - 1)
+}
+
+impl Machine {
+    fn new() -> Self {
+        let (host, disk) = (FakeHost::new(), LoopDevice::with_partition_table(&unused_volume_id(), SMALL).unwrap());
+        host.add_disk(DISK.0, "vol1", SMALL, true);
+        let policy = Policy::new(vec![WinPath::normalise(r"C:\var\lib\kubelet").unwrap()]);
+        Self { storage: Storage::new(Arc::new(host.clone()), policy), host, disk }
+    }
+
+    fn device(&self) -> &str {
+        self.disk.path().to_str().unwrap()
+    }
+
+    /// The partition of data: the second, behind the reserved one.
+    fn data(&self) -> String {
+        self.disk.partition(2).display().to_string()
+    }
+
+    /// Does to the disk what the machine was asked since the last time; the steps that have changed it.
+    fn follow(&self) -> Vec<String> {
+        let mut done = Vec::new();
+        for call in self.host.log() {
+            let words: Vec<&str> = call.split(' ').collect();
+            match words[0] {
+                // What Windows makes of an initialised disk: a table, and 16 MiB for itself.
+                "initialize_gpt" => self.table(&["--clear", "--new=1:2048:+16M", "--typecode=1:0c01"]),
+                "create_data_partition" => {
+                    self.table(&[&partition(self.size_told()), "--typecode=2:0700"]);
+                }
+                "format_ntfs" => drop(run("/usr/sbin/mkntfs", &["--quick", "--quiet", &self.data()])),
+                "resize_partition" => {
+                    let size: u64 = words.last().unwrap().parse().unwrap();
+                    assert_eq!(size, self.size_told());
+                    self.table(&["--move-second-header", "--delete=2", &partition(size), "--typecode=2:0700"]);
+                    // Twice, so that it asks nobody.
+                    run("/usr/sbin/ntfsresize", &["--force", "--force", "--no-progress-bar", &self.data()]);
+                }
+                _ => continue,
+            }
+            done.push(words[0].to_owned());
+        }
+        self.host.clear_log();
+        done
+    }
+
+    fn table(&self, args: &[&str]) {
+        run("/usr/sbin/sgdisk", &[args, &[self.device()]].concat());
+        run("/usr/bin/partx", &["--update", self.device()]);
+    }
+
+    /// Bytes of the partition of data, as the machine in memory has it.
+    fn size_told(&self) -> u64 {
+        self.host.partitions(DISK, None).unwrap().last().unwrap().size
+    }
+
+    /// Bytes of the file system on it.
+    fn size_of_ntfs(&self) -> u64 {
+        let info = run("/usr/sbin/ntfsresize", &["--info", "--force", "--no-progress-bar", &self.data()]);
+        let line = info.lines().find_map(|line| line.strip_prefix("Current volume size")).unwrap();
+        let digits = line.trim_start_matches([':', ' ']).split(' ').next().unwrap();
+        digits.parse().unwrap()
+    }
+
+    /// Works with the mounted file system.
+    async fn mounted<T>(&self, work: impl FnOnce(&Path) -> T) -> T {
+        let at = tempfile::tempdir().unwrap();
+        run("/usr/bin/ntfs-3g", &[&self.data(), at.path().to_str().unwrap()]);
+        let done = work(at.path());
+        ebs_testkit::mount_namespace::unmount(at.path()).await;
+        done
+    }
+}
+
+/// Some MiB that compress to nothing and repeat nowhere.
+fn data() -> Vec<u8> {
+    (0..1_u64 << 20).flat_map(|nth| nth.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect()
+}
+
+/// Partition, format, mount and growth, in the order in which a driver asks for them, make an NTFS of the size that is told, in a partition that
+/// Windows takes for its own; the same once more changes nothing; and what was written is there after the growth.
+///
+/// Rule: windows.md T-4
+#[test]
+fn partition_format_mount_and_growth_make_an_ntfs_of_the_size_that_is_told() {
+    in_mount_namespace(|| async {
+        let machine = Machine::new();
+        let storage = &machine.storage;
+        storage.partition_disk(DISK).unwrap();
+        assert_eq!(machine.follow(), ["initialize_gpt", "create_data_partition"]);
+        let kinds = run("/usr/sbin/sgdisk", &["--info=2", machine.device()]);
+        assert!(kinds.to_uppercase().contains("EBD0A0A2-B9E5-4433-87C0-68B6B72699C7"), "{kinds}");
+        let volume = storage.list_volumes_on_disk(DISK, None).unwrap().remove(0).to_string();
+        assert!(!storage.is_volume_formatted(&volume).unwrap());
+        storage.format_volume(&volume).unwrap();
+        assert_eq!(machine.follow(), ["format_ntfs"]);
+        // NTFS leaves the last sector of its partition, and what does not fill a cluster, alone.
+        let (told, real) = (machine.size_told(), machine.size_of_ntfs());
+        assert!(real <= told && told - real <= 4096 + 512, "{real} bytes of {told}");
+        machine.mounted(|at| std::fs::write(at.join("data"), data()).unwrap()).await;
+
+        storage.partition_disk(DISK).unwrap();
+        let again = storage.format_volume(&volume).unwrap_err();
+        assert!(matches!(again, StorageError::AlreadyFormatted(_)), "{again}");
+        assert_eq!(machine.follow(), [""; 0], "the same once more changes nothing");
+
+        machine.disk.grow(LARGE).unwrap();
+        machine.host.set_disk_size(DISK.0, LARGE);
+        let grown = storage.resize_volume(&volume, 0, Duration::ZERO).unwrap();
+        assert_eq!(machine.follow(), ["resize_partition"]);
+        let (told, real) = (machine.size_told(), machine.size_of_ntfs());
+        assert!(told == grown && grown > LARGE - 32 * MIB, "{told} is told, {grown} was answered");
+        assert!(real <= told && told - real <= 4096 + 512, "{real} bytes of {told}");
+        let kept = machine.mounted(|at| std::fs::read(at.join("data")).unwrap()).await;
+        assert!(kept == data(), "what was written is another");
+        assert_eq!(storage.resize_volume(&volume, 0, Duration::ZERO).unwrap(), grown);
+        assert_eq!(machine.follow(), [""; 0], "the same once more changes nothing");
+    });
+}

@@ -1,0 +1,48 @@
+//! Error answers of services that speak JSON.
+
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use serde::Deserialize;
+
+/// Code and message of an error answer: the code is in a header or in the body, with a name space before it or a URL
+/// behind it in some.
+pub(crate) fn code_and_message(response: &HttpResponse) -> (Option<String>, Option<String>) {
+    #[derive(Default, Deserialize)]
+    struct Body {
+        #[serde(rename = "__type", alias = "code")]
+        code: Option<String>,
+        #[serde(alias = "Message")]
+        message: Option<String>,
+    }
+    let body: Body = serde_json::from_slice(response.body().bytes().unwrap_or_default()).unwrap_or_default();
+    let header = response.headers().get("x-amzn-errortype").map(str::to_owned);
+    let bare = |code: String| {
+        let code = code.split_once(':').map_or(code.as_str(), |(code, _)| code);
+        code.rsplit('#').next().unwrap_or(code).trim().to_owned()
+    };
+    (header.or(body.code).map(bare).filter(|code| !code.is_empty()), body.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_smithy_types::body::SdkBody;
+
+    use super::*;
+
+    #[test]
+    fn the_code_of_an_error_is_found_wherever_it_stands() {
+        let found = |header: Option<&'static str>, body: &'static str| {
+            let mut response = HttpResponse::new(400.try_into().unwrap(), SdkBody::from(body));
+            if let Some(header) = header {
+                response.headers_mut().insert("x-amzn-errortype", header);
+            }
+            code_and_message(&response)
+        };
+        let wanted = (Some("ValidationException".to_owned()), Some("m".to_owned()));
+        assert_eq!(found(None, r#"{"__type":"ValidationException","message":"m"}"#), wanted);
+        assert_eq!(found(None, r#"{"__type":"com.amazon.coral#ValidationException","Message":"m"}"#), wanted);
+        assert_eq!(found(Some("ValidationException:http://x/"), r#"{"message":"m"}"#), wanted);
+        assert_eq!(found(None, r#"{"code":"ValidationException","message":"m","more":[1]}"#), wanted);
+        assert_eq!(found(None, "<html>"), (None, None));
+        assert_eq!(found(None, r#"{"__type":""}"#), (None, None));
+    }
+}

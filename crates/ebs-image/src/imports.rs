@@ -1,0 +1,273 @@
+//! What a program of Windows asks the system for, as its file says it. Programs of Windows nodes start no other programs, and this is how
+//! the delivery proves it: a function that starts one must be imported, or looked up by its name while the program runs; so neither
+//! the imports nor any other part of the file may name one.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, ensure};
+use object::LittleEndian;
+use object::pe::{ImageNtHeaders64, ImageThunkData64};
+use object::read::pe::{Import, PeFile64};
+
+/// What starts a process, in lower case; names with more behind them, like `CreateProcessAsUserW`, count too.
+const STARTS: [&str; 12] = [
+    "createprocess",
+    "shellexec",
+    "winexec",
+    "loadmodule",
+    "ntcreateuserprocess",
+    "zwcreateuserprocess",
+    "ntcreateprocess",
+    "zwcreateprocess",
+    "rtlcreateuserprocess",
+    "rtlcreateprocess",
+    "wdtplaunchapplication",
+    "pcwstartprocess",
+];
+/// Those of the C library, whole.
+const OF_C: [&str; 4] = ["system", "_wsystem", "_popen", "_wpopen"];
+/// And those that have many endings, like `_wspawnlp`.
+const FAMILIES_OF_C: [&str; 6] = ["_spawn", "_wspawn", "_exec", "_wexec", "spawn", "exec"];
+
+/// Of those that could be looked up by their names.
+const NAMES: [&str; 4] = ["createprocess", "createuserprocess", "shellexecute", "winexec"];
+
+/// What a program imports.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Imports {
+    /// Libraries, in lower case.
+    pub libraries: BTreeSet<String>,
+    /// Functions, as `kernel32.dll!ReadFile`; those without a name by their number.
+    pub functions: BTreeSet<String>,
+}
+
+/// Refuses a program that can start others, and says what another imports.
+///
+/// # Errors
+/// Names what it imports, or holds as a text, for it; or its imports cannot be read.
+pub fn of_one_that_starts_nothing(program: &[u8]) -> anyhow::Result<Imports> {
+    let imports = imports(program)?;
+    imports.start_nothing()?;
+    let named = names_in(program);
+    ensure!(named.is_empty(), "it can look up what starts processes: it holds the names {}", named.join(", "));
+    Ok(imports)
+}
+
+/// Which of the names stand somewhere in a file, in one byte a letter or in two.
+fn names_in(program: &[u8]) -> Vec<&'static str> {
+    let is_at = |window: &[u8], name: &str, step: usize| {
+        let letters = window.iter().step_by(step).map(u8::to_ascii_lowercase);
+        letters.eq(name.bytes()) && (step == 1 || window.iter().skip(1).step_by(2).all(|byte| *byte == 0))
+    };
+    let holds = |name: &&&str| {
+        [1, 2].iter().any(|step| program.windows(name.len() * step).any(|window| is_at(window, name, *step)))
+    };
+    NAMES.iter().filter(holds).copied().collect()
+}
+
+/// Reads the imports of a 64-bit program, those that are looked up late included.
+///
+/// # Errors
+/// When it is no such program, or broken.
+pub fn imports(program: &[u8]) -> anyhow::Result<Imports> {
+    let file = PeFile64::parse(program).context("it is no 64-bit program of Windows")?;
+    let mut all = Imports::default();
+    if let Some(table) = file.import_table().context("the imports")? {
+        let mut libraries = table.descriptors().context("the imports")?;
+        while let Some(library) = libraries.next().context("a library")? {
+            let name = table.name(library.name.get(LittleEndian)).context("a library's name")?;
+            let first = match library.original_first_thunk.get(LittleEndian) {
+                0 => library.first_thunk.get(LittleEndian),
+                names => names,
+            };
+            let mut functions = table.thunks(first).context("a library's functions")?;
+            all.library(name);
+            while let Some(function) = functions.next::<ImageNtHeaders64>().context("a function")? {
+                all.function(name, &named(function, |thunk| table.import::<ImageNtHeaders64>(thunk))?);
+            }
+        }
+    }
+    let late = file.data_directories().delay_load_import_table(program, &file.section_table());
+    if let Some(table) = late.context("imports that are looked up late")? {
+        let mut libraries = table.descriptors().context("imports that are looked up late")?;
+        while let Some(library) = libraries.next().context("a library")? {
+            let name = table.name(library.dll_name_rva.get(LittleEndian)).context("a library's name")?;
+            let first = library.import_name_table_rva.get(LittleEndian);
+            let mut functions = table.thunks(first).context("a library's functions")?;
+            all.library(name);
+            while let Some(function) = functions.next::<ImageNtHeaders64>().context("a function")? {
+                all.function(name, &named(function, |thunk| table.import::<ImageNtHeaders64>(thunk))?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn named<'a>(
+    thunk: ImageThunkData64,
+    import: impl Fn(ImageThunkData64) -> object::Result<Import<'a>>,
+) -> anyhow::Result<String> {
+    Ok(match import(thunk).context("a function's name")? {
+        Import::Name(_, name) => String::from_utf8_lossy(name).into_owned(),
+        Import::Ordinal(number) => format!("#{number}"),
+    })
+}
+
+impl Imports {
+    fn library(&mut self, name: &[u8]) {
+        self.libraries.insert(String::from_utf8_lossy(name).to_lowercase());
+    }
+
+    fn function(&mut self, library: &[u8], name: &str) {
+        self.functions.insert(format!("{}!{name}", String::from_utf8_lossy(library).to_lowercase()));
+    }
+
+    /// Those that start a process.
+    pub fn starting(&self) -> Vec<&str> {
+        let functions = self.functions.iter().map(String::as_str);
+        functions.filter(|function| starts(function.rsplit('!').next().unwrap_or(function))).collect()
+    }
+
+    /// Refuses a program that can start others.
+    ///
+    /// # Errors
+    /// Names what it imports for it; or it imports next to nothing, so that its imports were not read.
+    pub fn start_nothing(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.functions.len() >= 20,
+            "only {} imports were read: that is no whole program",
+            self.functions.len()
+        );
+        let starting = self.starting();
+        ensure!(starting.is_empty(), "it can start processes: it imports {}", starting.join(", "));
+        Ok(())
+    }
+}
+
+fn starts(function: &str) -> bool {
+    let name = function.to_lowercase();
+    let of_family = |family: &str| {
+        name.strip_prefix(family)
+            .is_some_and(|rest| ["l", "v"].iter().any(|kind| rest.starts_with(kind)) && rest.len() <= 3)
+    };
+    STARTS.iter().any(|start| name.starts_with(start))
+        || OF_C.contains(&name.as_str())
+        || FAMILIES_OF_C.iter().any(|family| of_family(family))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program of one section that imports functions of one library, by hand.
+    fn program(library: &str, functions: &[&str], late: bool) -> Vec<u8> {
+        const AT: u32 = 0x1000;
+        let mut file = vec![0; 0x200];
+        let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, b"MZ");
+        put(0x3c, &0x40_u32.to_le_bytes());
+        put(0x40, b"PE\0\0");
+        put(0x44, &0x8664_u16.to_le_bytes());
+        put(0x46, &1_u16.to_le_bytes());
+        // The optional header with its sixteen directories.
+        put(0x54, &240_u16.to_le_bytes());
+        put(0x56, &0x0022_u16.to_le_bytes());
+        let optional = 0x58;
+        put(optional, &0x020b_u16.to_le_bytes());
+        put(optional + 108, &16_u32.to_le_bytes());
+        let directory = optional + 112 + if late { 13 * 8 } else { 8 };
+        put(directory, &AT.to_le_bytes());
+        put(directory + 4, &64_u32.to_le_bytes());
+        let section = optional + 240;
+        put(section, b".idata");
+        put(section + 8, &0x1000_u32.to_le_bytes());
+        put(section + 12, &AT.to_le_bytes());
+        put(section + 16, &0x1000_u32.to_le_bytes());
+        put(section + 20, &0x200_u32.to_le_bytes());
+        // Two descriptors, the second empty; names from 0x400 on, thunks from 0x100 on.
+        let mut data = vec![0; 0x1000];
+        let (name_at, thunks_at, mut free) = (AT + 0x80, AT + 0x100, 0x400_usize);
+        let (at_names, at_name) = if late { (16, 4) } else { (0, 12) };
+        data[at_names..at_names + 4].copy_from_slice(&thunks_at.to_le_bytes());
+        data[at_name..at_name + 4].copy_from_slice(&name_at.to_le_bytes());
+        data[0x80..0x80 + library.len()].copy_from_slice(library.as_bytes());
+        for (nth, function) in functions.iter().enumerate() {
+            let at = 0x100 + nth * 8;
+            data[at..at + 4].copy_from_slice(&(AT + u32::try_from(free).unwrap()).to_le_bytes());
+            data[free + 2..free + 2 + function.len()].copy_from_slice(function.as_bytes());
+            free += 4 + function.len();
+        }
+        file.extend(data);
+        file
+    }
+
+    /// What a program imports is read from its file, and one that could start another is refused, whichever way it would.
+    ///
+    /// Rule: windows.md O-1; windows.md S-4 (ours)
+    #[test]
+    fn a_program_that_could_start_another_is_refused() {
+        let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
+        let harmless: Vec<&str> = harmless.iter().map(String::as_str).collect();
+        let read = imports(&program("KERNEL32.dll", &harmless, false)).unwrap();
+        assert_eq!(read.libraries, ["kernel32.dll".to_owned()].into());
+        assert!(read.functions.contains("kernel32.dll!Read7") && read.functions.len() == 30, "{read:?}");
+        read.start_nothing().unwrap();
+        for one in [
+            "CreateProcessW",
+            "CreateProcessAsUserA",
+            "ShellExecuteExW",
+            "WinExec",
+            "NtCreateUserProcess",
+            "_wspawnlp",
+            "system",
+        ] {
+            for late in [false, true] {
+                let all = [&harmless[..], &[one]].concat();
+                let refused = imports(&program("KERNEL32.dll", &all, late)).unwrap().start_nothing().unwrap_err();
+                assert!(refused.to_string().contains(&format!("kernel32.dll!{one}")), "{one}: {refused}");
+            }
+        }
+    }
+
+    /// A program that only holds the name of such a function, to look it up while it runs, is refused too.
+    ///
+    /// Rule: see `a_program_that_could_start_another_is_refused`
+    #[test]
+    fn a_program_that_only_holds_such_a_name_is_refused() {
+        let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
+        let harmless: Vec<&str> = harmless.iter().map(String::as_str).collect();
+        let plain = program("KERNEL32.dll", &harmless, false);
+        assert_eq!(of_one_that_starts_nothing(&plain).unwrap().functions.len(), 30);
+        let wide: Vec<u8> = "CreateProcessW".bytes().flat_map(|letter| [letter, 0]).collect();
+        for name in [&b"xShellExecuteExW"[..], b"NtCreateUserProcess", &wide] {
+            let refused = of_one_that_starts_nothing(&[&plain[..], name].concat()).unwrap_err().to_string();
+            assert!(refused.contains("look up"), "{refused}");
+        }
+    }
+
+    /// Names that only look like it start nothing.
+    ///
+    /// Rule: see `a_program_that_could_start_another_is_refused`
+    #[test]
+    fn names_that_only_look_like_it_start_nothing() {
+        for name in [
+            "OpenProcess",
+            "GetSystemInfo",
+            "ExecuteNothing",
+            "TerminateProcess",
+            "ExitProcess",
+            "SystemTimeToFileTime",
+        ] {
+            assert!(!starts(name), "{name}");
+        }
+    }
+
+    /// A file whose imports are not there is not taken for one without any.
+    ///
+    /// Rule: see `a_program_that_could_start_another_is_refused`
+    #[test]
+    fn a_file_whose_imports_cannot_be_read_is_refused() {
+        assert!(imports(b"MZ").is_err());
+        assert!(imports(&program("a.dll", &["ReadFile"], false)).unwrap().start_nothing().is_err());
+    }
+}

@@ -1,0 +1,149 @@
+//! The images of Windows nodes: one layer with a program over a base of Microsoft's, for each of the versions of Windows whose
+//! containers are told apart. The base is taken by reference: its manifest and its configuration are the input, its layers are named in
+//! ours by their digests, and none of their bytes is fetched, kept or passed on. Everything follows from the input and the time.
+
+mod base;
+mod layer;
+mod security;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::{bail, ensure};
+use serde_json::{Value, json};
+
+pub use base::Base;
+
+use crate::contents::{NAME, What};
+use crate::oci::{About, Compression, Image};
+use crate::platform::Platform;
+use crate::tree::{Node, Tree};
+
+/// Our images for Windows nodes. Each has one program of its name at the top of drive C, where pods start it; a host process finds it by that
+/// name.
+pub const IMAGES: [What; 2] = [
+    What { name: NAME, description: "Amazon EBS volumes by CSI: the node service of Windows" },
+    What { name: "csi-node-driver-registrar", description: "Makes a CSI driver known to the kubelet" },
+];
+/// The account that may open csi-proxy's pipes (`windows.md` S-1).
+const USER: &str = "ContainerAdministrator";
+/// Most bytes that our layer may have, compressed.
+const MOST_BYTES: u64 = 12_000_000;
+
+/// A version of Windows Server with long-term support. A container of one runs on nodes of the same one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Release {
+    Ltsc2019,
+    Ltsc2022,
+    Ltsc2025,
+}
+
+impl Release {
+    /// Every one, oldest first.
+    pub const ALL: [Self; 3] = [Self::Ltsc2019, Self::Ltsc2022, Self::Ltsc2025];
+
+    /// As tags of base images name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ltsc2019 => "ltsc2019",
+            Self::Ltsc2022 => "ltsc2022",
+            Self::Ltsc2025 => "ltsc2025",
+        }
+    }
+
+    /// What `os.version` begins with.
+    fn build(self) -> &'static str {
+        match self {
+            Self::Ltsc2019 => "10.0.17763.",
+            Self::Ltsc2022 => "10.0.20348.",
+            Self::Ltsc2025 => "10.0.26100.",
+        }
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Release {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        match Self::ALL.into_iter().find(|release| release.name() == text) {
+            Some(release) => Ok(release),
+            None => bail!("{text} is no version of Windows that the image is for: ltsc2019, ltsc2022, ltsc2025"),
+        }
+    }
+}
+
+/// Which image a program is for, by the name of its file.
+///
+/// # Errors
+/// When it is for none.
+pub fn image_of(program: &Path) -> anyhow::Result<What> {
+    let name = program.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+    let Some(what) = IMAGES.into_iter().find(|what| what.name == name) else {
+        bail!("{} is for no image: those are of {}.exe and {}.exe", program.display(), IMAGES[0].name, IMAGES[1].name)
+    };
+    Ok(what)
+}
+
+/// What our layer holds, as it lies on drive C of the container.
+///
+/// # Errors
+/// When the program is none of Windows, or a text's name is none of a file.
+pub fn files(what: What, program: &[u8], texts: &[(String, Vec<u8>)]) -> anyhow::Result<Tree> {
+    ensure!(program.starts_with(b"MZ"), "it is no program of Windows");
+    let mut tree = Tree::default();
+    tree.add(&format!("{}.exe", what.name), Node::File { contents: program.to_vec(), executable: true })?;
+    for (name, text) in texts {
+        tree.file(&format!("ProgramData/{}/{name}", what.name), text.clone())?;
+    }
+    Ok(tree)
+}
+
+/// The image over one base.
+///
+/// # Errors
+/// When our layer is larger than it may be.
+pub fn pack(base: &Base, files: &Tree, about: &About) -> anyhow::Result<Image> {
+    let archive = layer::archive(files, about.epoch)?;
+    let mut image = Image::begin(Platform::Amd64);
+    let (digest, descriptor) = image.layer(archive, Compression::Gzip)?;
+    let size = descriptor["size"].as_u64().unwrap_or(u64::MAX);
+    ensure!(size <= MOST_BYTES, "the layer for {} has {size} bytes, and may have {MOST_BYTES}", base.release());
+    let ours = json!({ "created": about.created(), "created_by": format!("{}: program", about.what.name) });
+    let mut config = base.config().clone();
+    config["created"] = about.created().into();
+    config["config"]["Entrypoint"] = json!([format!("/{}.exe", about.what.name)]);
+    config["config"]["User"] = USER.into();
+    config["config"]["WorkingDir"] = "C:\\".into();
+    config["config"]["Labels"] = about.labels();
+    if let Some(settings) = config["config"].as_object_mut() {
+        // The base's own command would be arguments of our program.
+        settings.remove("Cmd");
+    }
+    push(&mut config["rootfs"]["diff_ids"], digest.into());
+    push(&mut config["history"], ours);
+    let mut layers = base.layers().to_vec();
+    layers.push(descriptor);
+    let annotations = json!({
+        "org.opencontainers.image.base.name": base.name(),
+        "org.opencontainers.image.base.digest": base.digest(),
+    });
+    image.end(&config, layers, Some(annotations))?;
+    Ok(image.for_windows(base.version()))
+}
+
+fn push(list: &mut Value, item: Value) {
+    match list {
+        Value::Array(items) => items.push(item),
+        other => *other = json!([item]),
+    }
+}
