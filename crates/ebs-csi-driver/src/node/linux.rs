@@ -48,7 +48,6 @@ impl Shown {
 ///
 /// # Errors
 /// This machine lacks what it needs.
-#[expect(clippy::unused_async, reason = "that of Windows connects to a proxy")]
 pub(crate) async fn build(
     settings: &NodeSettings,
     here: Here,
