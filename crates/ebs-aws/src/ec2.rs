@@ -97,7 +97,7 @@ fn answer<T>(
         };
         return Err(OrchestratorError::operation(refused));
     }
-    let value = reply::read(body, action, read).map_err(|e| OrchestratorError::other(e))?;
+    let value = reply::read(body, action, read).map_err(OrchestratorError::other)?;
     Ok(Answer { value, request_id: failure::request_id(response) })
 }
 
