@@ -9,7 +9,7 @@ use winstorage::host::result;
 use winstorage::locate::SearchError;
 use winstorage::types::{DiskNumber, WinPath};
 
-use crate::over_proxy::ProxyError;
+use crate::proxy_error::ProxyError;
 use crate::request::RequestError;
 
 /// An RPC that failed: which, of what, where, and why.

@@ -14,6 +14,7 @@ mod error;
 mod expand;
 mod mutations;
 mod over_proxy;
+mod proxy_error;
 mod publish;
 mod request;
 mod stage;
@@ -37,7 +38,8 @@ use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 
 pub use error::{Cause, NodeError, Refused};
-pub use over_proxy::{OverProxy, ProxyError};
+pub use over_proxy::OverProxy;
+pub use proxy_error::ProxyError;
 pub use request::RequestError;
 pub use storage::{NodeStorage, Role};
 

@@ -23,6 +23,7 @@ use winstorage::types::{DiskIds, DiskLocation, DiskNumber, VolumeGuid, WinPath};
 use winstorage::{StorageError, WayError};
 
 use crate::error::Cause;
+use crate::proxy_error::ProxyError;
 use crate::storage::{NodeStorage, Role};
 
 /// The one version of each group that is served by all proxies since 1.0.
@@ -33,51 +34,6 @@ const QUICKLY: Duration = Duration::from_secs(120);
 const SLOWLY: Duration = Duration::from_secs(15 * 60);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
-
-/// A call of the proxy that failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ProxyError {
-    /// The proxy's own words.
-    #[error("csi-proxy refused {call}: {message}")]
-    Refused {
-        /// The method.
-        call: &'static str,
-        /// All that it said: it has no codes.
-        message: String,
-    },
-    /// It could not be reached, or the connection broke: what became of the call is not known.
-    #[error("csi-proxy did not answer {call}")]
-    Unreachable {
-        /// The method.
-        call: &'static str,
-        /// Why.
-        #[source]
-        status: Box<Status>,
-    },
-    /// No answer in time. The call goes on there.
-    #[error("csi-proxy has not answered {call} within {within:?}")]
-    Late {
-        /// The method.
-        call: &'static str,
-        /// How long was waited.
-        within: Duration,
-    },
-    /// An answer that cannot be.
-    #[error("csi-proxy answered {call} with {what}")]
-    Odd {
-        /// The method.
-        call: &'static str,
-        /// What is wrong with it.
-        what: String,
-    },
-}
-
-impl ProxyError {
-    /// The words of a refusal.
-    fn says(&self, words: &str) -> bool {
-        matches!(self, Self::Refused { message, .. } if message.contains(words))
-    }
-}
 
 /// The proxy of this node.
 pub struct OverProxy {
