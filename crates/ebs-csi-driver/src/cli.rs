@@ -133,14 +133,17 @@ pub(crate) struct NodeSettings {
     /// How the attachment limit is to be found.
     pub(crate) limits: LimitFlags,
     /// Format xfs for old kernels.
-    #[cfg_attr(windows, expect(dead_code, reason = "for Linux"))]
+    #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) legacy_xfs: bool,
     /// Records that must survive a restart, on Linux.
-    #[cfg_attr(windows, expect(dead_code, reason = "for Linux"))]
+    #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) state_dir: Option<PathBuf>,
     /// What is mounted below it counts as the driver's in the metrics of disks. On Windows volumes are mounted there too, besides in the
     /// kubelet's directory.
     pub(crate) mounts_below: Option<PathBuf>,
+    /// On Windows: the process is one of the host, and needs no csi-proxy.
+    #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
+    pub(crate) host_process: bool,
 }
 
 /// The command line is refused, or asks only for text (`--help`).

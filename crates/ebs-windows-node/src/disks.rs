@@ -5,13 +5,14 @@ use std::sync::Arc;
 use ebs_types::VolumeId;
 use winstorage::service::Found;
 use winstorage::types::{DiskNumber, VolumeGuid};
-use winstorage::{Storage, StorageError, locate};
+use winstorage::{StorageError, locate};
 
 use crate::error::{Cause, Refused};
+use crate::storage::{NodeStorage, Role};
 
 /// This machine's disks.
 pub(crate) struct Disks {
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) storage: Arc<dyn NodeStorage>,
     /// Instances without Nitro have disks that do not say what they are: there, and only there, the place that EC2 names counts.
     pub(crate) xen: bool,
 }
@@ -30,12 +31,12 @@ pub(crate) enum Owner {
 impl Disks {
     /// The disk of the volume. One that has not arrived yet is waited for, for some seconds.
     pub(crate) fn disk_of(&self, volume: &VolumeId, device: Option<&str>) -> Result<DiskNumber, Cause> {
-        Ok(self.storage.disk_of_ebs_volume(volume.as_str(), self.place(device))?)
+        self.storage.disk_of_ebs_volume(volume.as_str(), self.place(device))
     }
 
     /// The same, of the disks that there are now.
     pub(crate) fn present(&self, volume: &VolumeId, device: Option<&str>) -> Result<Option<DiskNumber>, Cause> {
-        Ok(self.storage.present_disk_of_ebs_volume(volume.as_str(), self.place(device))?)
+        self.storage.present_disk_of_ebs_volume(volume.as_str(), self.place(device))
     }
 
     /// Refuses to go on where the number has become another disk's: numbers are given again.
@@ -49,7 +50,7 @@ impl Disks {
     /// Whose the volume of Windows is that something at a path leads to.
     pub(crate) fn owner(&self, guid: &VolumeGuid, volume: &VolumeId, device: Option<&str>) -> Result<Owner, Cause> {
         let disk = match self.storage.disk_number_of_volume(&guid.to_string()) {
-            Err(StorageError::VolumeNotFound(_)) => return Ok(Owner::Vanished),
+            Err(Cause::Storage(StorageError::VolumeNotFound(_))) => return Ok(Owner::Vanished),
             disk => disk?,
         };
         if self.present(volume, device)? == Some(disk) {
@@ -63,7 +64,7 @@ impl Disks {
     /// The volume of Windows that a path shows, through a link; `None` where it shows none.
     pub(crate) fn shown_at(&self, path: &str) -> Result<Option<VolumeGuid>, Cause> {
         match self.storage.volume_of_path(path) {
-            Err(StorageError::NotMounted { .. } | StorageError::Missing { .. }) => Ok(None),
+            Err(Cause::Storage(StorageError::NotMounted { .. } | StorageError::Missing { .. })) => Ok(None),
             shown => Ok(Some(shown?)),
         }
     }
@@ -71,7 +72,7 @@ impl Disks {
     /// The volume and its disk at a path that shows it, and nothing else.
     pub(crate) fn published(&self, path: &str, volume: &VolumeId) -> Result<(VolumeGuid, DiskNumber), Cause> {
         let refuse = |found: String| Cause::Refused(Refused::NotPublished { found });
-        let found = || Ok::<_, Cause>(self.storage.look(path)?.to_string());
+        let found = || Ok::<_, Cause>(self.storage.look(path, Role::Target)?.to_string());
         let Some(guid) = self.shown_at(path)? else { return Err(refuse(found()?)) };
         match self.owner(&guid, volume, None)? {
             Owner::Volume(disk) => Ok((guid, disk)),

@@ -9,6 +9,7 @@ use winstorage::host::result;
 use winstorage::locate::SearchError;
 use winstorage::types::{DiskNumber, WinPath};
 
+use crate::proxy_error::ProxyError;
 use crate::request::RequestError;
 
 /// An RPC that failed: which, of what, where, and why.
@@ -46,6 +47,9 @@ pub enum Cause {
     /// The machine's storage.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// The proxy before it.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// A rule.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -136,6 +140,7 @@ impl IntoStatus for NodeError {
             Self::Request(error) => error.meaning(),
             Self::Work { cause, .. } => match &**cause {
                 Cause::Storage(error) => of_storage(error),
+                Cause::Proxy(error) => of_proxy(error),
                 Cause::Refused(refused) => of_refused(refused),
                 Cause::Abandoned { .. } => Meaning::InProgress,
             },
@@ -173,6 +178,14 @@ fn of_storage(error: &StorageError) -> Meaning {
     }
 }
 
+/// It has no codes; but what became of a call that was not answered is not known.
+fn of_proxy(error: &ProxyError) -> Meaning {
+    match error {
+        ProxyError::Unreachable { .. } | ProxyError::Late { .. } => Meaning::Unavailable,
+        ProxyError::Refused { .. } | ProxyError::Odd { .. } => Meaning::Internal,
+    }
+}
+
 fn of_refused(refused: &Refused) -> Meaning {
     match refused {
         Refused::NotPublished { .. } => Meaning::NotFound,
@@ -193,7 +206,10 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
             "check that EC2 lists the volume as attached to this instance, then call again"
         }
         Cause::Abandoned { .. } => "call again with the same request",
-        Cause::Storage(_) => return None,
+        Cause::Proxy(ProxyError::Unreachable { .. } | ProxyError::Late { .. }) => {
+            "see whether the service csiproxy runs on the node, then call again"
+        }
+        Cause::Storage(_) | Cause::Proxy(_) => return None,
         Cause::Refused(refused) => match refused {
             Refused::DiskChanged { .. } | Refused::VolumeNotShown { .. } | Refused::NotGrown { .. } => "call again",
             Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",

@@ -5,17 +5,21 @@
 //! they have, file systems are NTFS, a staged volume is a mount point, and a published one a link to it. Every step of a flow can be
 //! found half done by the next call, of a process that knows nothing of the one before.
 //!
-//! Nothing here is only for Windows: which machine [`winstorage::Storage`] stands on is for whoever makes it.
+//! Nothing here is only for Windows: which machine [`winstorage::Storage`] stands on is for whoever makes it. It may also be one behind
+//! csi-proxy ([`OverProxy`]).
 #![warn(missing_docs)]
 
 mod disks;
 mod error;
 mod expand;
 mod mutations;
+mod over_proxy;
+mod proxy_error;
 mod publish;
 mod request;
 mod stage;
 mod stats;
+mod storage;
 mod unstage;
 
 use std::sync::Arc;
@@ -32,10 +36,12 @@ use ebs_metadata::{LimitFlags, Machine};
 use ebs_types::DriverName;
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
-use winstorage::Storage;
 
 pub use error::{Cause, NodeError, Refused};
+pub use over_proxy::OverProxy;
+pub use proxy_error::ProxyError;
 pub use request::RequestError;
+pub use storage::{NodeStorage, Role};
 
 use disks::Disks;
 
@@ -70,8 +76,9 @@ struct Inner {
 }
 
 impl WindowsNode {
-    /// A service over this machine's storage, whose policy should say [`winstorage::Policy::letters_are_nobodys`].
-    pub fn new(options: NodeOptions, storage: Arc<Storage>, operations: Operations) -> Self {
+    /// A service over this machine's storage: a [`winstorage::Storage`], whose policy should say
+    /// [`winstorage::Policy::letters_are_nobodys`], or a proxy's.
+    pub fn new(options: NodeOptions, storage: Arc<dyn NodeStorage>, operations: Operations) -> Self {
         let xen = ebs_types::is_xen(&options.machine.metadata().instance_type);
         let disks = Arc::new(Disks { storage, xen });
         Self { inner: Arc::new(Inner { options, disks, operations, places: Semaphore::new(PLACES) }) }

@@ -9,16 +9,17 @@ use crate::disks::{Disks, Owner, free};
 use crate::error::{Cause, Refused};
 use crate::request::{At, Publish};
 use crate::stage::still_wanted;
+use crate::storage::Role;
 
 pub(crate) fn run(disks: &Disks, plan: &Publish, waiters: &Waiters) -> Result<(), Cause> {
     staged(disks, plan)?;
     let storage = &disks.storage;
     let (staging, target) = (plan.staging.to_string(), plan.target.to_string());
-    match storage.look(&target)? {
+    match storage.look(&target, Role::Target)? {
         Found::Link { target: leads_to } => {
             match storage.create_symlink(&staging, &target) {
-                Err(StorageError::Way(WayError::Exists { .. })) => {}
-                same => return Ok(same?),
+                Err(Cause::Storage(StorageError::Way(WayError::Exists { .. }))) => {}
+                same => return same,
             }
             still_wanted(waiters, "replacing the link")?;
             tracing::info!(volume = %plan.volume, path = target, leads_to, "the link led elsewhere and is replaced");
@@ -32,13 +33,13 @@ pub(crate) fn run(disks: &Disks, plan: &Publish, waiters: &Waiters) -> Result<()
             }
         }
     }
-    Ok(storage.create_symlink(&staging, &target)?)
+    storage.create_symlink(&staging, &target)
 }
 
 /// The volume, and no other, is mounted at the staging path.
 fn staged(disks: &Disks, plan: &Publish) -> Result<(), Cause> {
     let refuse = |found: String| Err(Refused::NotStaged { staging: plan.staging.clone(), found }.into());
-    match disks.storage.look(&plan.staging.to_string())? {
+    match disks.storage.look(&plan.staging.to_string(), Role::Staging)? {
         Found::MountPoint(guid) => match disks.owner(&guid, &plan.volume, plan.device.as_deref())? {
             Owner::Volume(_) => Ok(()),
             Owner::Vanished => refuse(format!("the disk of {guid} is not there")),
@@ -51,12 +52,12 @@ fn staged(disks: &Disks, plan: &Publish) -> Result<(), Cause> {
 /// Takes the link away. What it leads to stays as it is.
 pub(crate) fn unpublish(disks: &Disks, plan: &At) -> Result<(), Cause> {
     let path = plan.path.to_string();
-    match disks.storage.look(&path)? {
+    match disks.storage.look(&path, Role::Target)? {
         Found::Missing => Ok(()),
         Found::Link { .. } | Found::Directory { empty: true } => match disks.storage.rmdir(&path, false) {
             // Somebody else was quicker.
-            Err(StorageError::Missing { .. }) => Ok(()),
-            removed => Ok(removed?),
+            Err(Cause::Storage(StorageError::Missing { .. })) => Ok(()),
+            removed => removed,
         },
         found => Err(Refused::InTheWay { found: found.to_string() }.into()),
     }

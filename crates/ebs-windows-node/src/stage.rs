@@ -10,6 +10,7 @@ use winstorage::types::{DiskNumber, VolumeGuid};
 use crate::disks::{Disks, Owner, free};
 use crate::error::{Cause, Refused};
 use crate::request::{Stage, device};
+use crate::storage::Role;
 
 /// From a raw disk to a file system: a partition, its volume, its format, with looks between them; more would be no progress.
 const LOOKS: usize = 5;
@@ -20,7 +21,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
     let storage = &disks.storage;
     let device = device(&plan.attachment);
-    match storage.look(&plan.staging.to_string())? {
+    match storage.look(&plan.staging.to_string(), Role::Staging)? {
         Found::MountPoint(there) => {
             if let Owner::Other(disk) = disks.owner(&there, &plan.volume, device.as_deref())? {
                 return Err(Refused::OtherMount { found: format!("{there} of disk {disk}") }.into());
@@ -63,7 +64,7 @@ fn large_enough(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<(), Cau
 fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
     let (storage, path) = (&disks.storage, plan.staging.to_string());
     let volume = with_file_system(disks, plan, disk, waiters)?;
-    match storage.look(&path)? {
+    match storage.look(&path, Role::Staging)? {
         Found::MountPoint(there) if there == volume => return Ok(volume),
         Found::MountPoint(there) => match disks.owner(&there, &plan.volume, device(&plan.attachment).as_deref())? {
             // Its disk was detached, or is offline: a mount point that leads nowhere.

@@ -14,10 +14,10 @@ use csi_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::csi::{self, VolumeCapability};
 use ebs_metadata::{BlockDevices, NodeMetadata};
 use ebs_types::NodeId;
-use winstorage::Policy;
 use winstorage::fake::FakeHost;
 use winstorage::host::EntryKind;
 use winstorage::types::WinPath;
+use winstorage::{Policy, Storage};
 
 use super::*;
 

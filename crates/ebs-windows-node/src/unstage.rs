@@ -10,10 +10,11 @@ use crate::disks::{Disks, Owner};
 use crate::error::{Cause, Refused};
 use crate::request::At;
 use crate::stage::still_wanted;
+use crate::storage::Role;
 
 pub(crate) fn run(disks: &Disks, plan: &At, waiters: &Waiters) -> Result<(), Cause> {
     let (storage, path) = (&disks.storage, plan.path.to_string());
-    let disk = match storage.look(&path)? {
+    let disk = match storage.look(&path, Role::Staging)? {
         Found::MountPoint(guid) => match disks.owner(&guid, &plan.volume, None)? {
             Owner::Volume(disk) => {
                 still_wanted(waiters, "unmounting")?;
@@ -41,10 +42,10 @@ pub(crate) fn run(disks: &Disks, plan: &At, waiters: &Waiters) -> Result<(), Cau
 
 /// The place of the mount goes; a directory with something in it is not ours, and stays.
 fn remove_place(disks: &Disks, path: &str) -> Result<(), Cause> {
-    match disks.storage.look(path)? {
+    match disks.storage.look(path, Role::Staging)? {
         Found::Directory { empty: true } | Found::MountPoint(_) => match disks.storage.rmdir(path, false) {
-            Err(StorageError::Missing { .. }) => Ok(()),
-            removed => Ok(removed?),
+            Err(Cause::Storage(StorageError::Missing { .. })) => Ok(()),
+            removed => removed,
         },
         Found::Missing => Ok(()),
         found => {
@@ -66,7 +67,7 @@ fn offline(disks: &Disks, plan: &At, disk: DiskNumber, waiters: &Waiters) -> Res
         }
     }
     match disks.storage.set_disk_state(disk, false) {
-        Err(StorageError::DiskNotFound(_)) => Ok(()),
-        done => Ok(done?),
+        Err(Cause::Storage(StorageError::DiskNotFound(_))) => Ok(()),
+        done => done,
     }
 }

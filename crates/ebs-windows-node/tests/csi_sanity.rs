@@ -9,21 +9,26 @@ use std::sync::Arc;
 use anyhow::Context;
 use ebs_driver::operation::Operations;
 use ebs_metadata::{BlockDevices, LimitFlags, Machine, NodeMetadata};
+use ebs_sim::api::SimInstance;
 use ebs_sim::engine::EngineConfig;
 use ebs_sim::iam::Shipped;
 use ebs_sim::port::SimEc2;
 use ebs_types::{DriverName, NodeId, ZoneName};
-use ebs_windows_node::{NodeOptions, WindowsNode};
+use ebs_windows_node::{NodeOptions, NodeStorage, WindowsNode};
+use tokio::task::JoinSet;
 use winstorage::fake::FakeHost;
 use winstorage::types::WinPath;
 use winstorage::{Policy, Storage};
 
 #[path = "csi_sanity/attached.rs"]
 mod attached;
+#[path = "csi_sanity/proxied.rs"]
+mod proxied;
 #[path = "csi_sanity/suite.rs"]
 mod suite;
 
 use attached::Attached;
+use proxied::over_proxy;
 use suite::{directory, holds};
 
 /// An EC2 with one availability zone: csi-sanity asks for no zone, and publishes on this machine whatever it got.
@@ -37,14 +42,19 @@ async fn ec2() -> anyhow::Result<SimEc2> {
     Ok(ec2)
 }
 
-async fn node(ec2: &SimEc2, dir: &Path) -> anyhow::Result<Attached<WindowsNode, FakeHost>> {
-    let instance = ec2.instances().await.swap_remove(0);
+/// The first instance, and its machine with the kubelet's part: the directory of what is published.
+async fn machine(ec2: &SimEc2, dir: &Path) -> anyhow::Result<(FakeHost, SimInstance, Policy)> {
     let host = FakeHost::new();
-    // The kubelet's part: the directory of what is published.
     host.add_directory(&dir.join("sanity/target").display().to_string());
+    let directory = WinPath::normalise(&dir.display().to_string()).context("the directory as Windows spells it")?;
+    let policy = Policy { letters_are_nobodys: true, ..Policy::new(vec![directory]) };
+    Ok((host, ec2.instances().await.swap_remove(0), policy))
+}
+
+fn service(instance: &SimInstance, storage: Arc<dyn NodeStorage>) -> anyhow::Result<WindowsNode> {
     let metadata = NodeMetadata {
         node: NodeId::parse(&instance.id)?,
-        instance_type: instance.instance_type,
+        instance_type: instance.instance_type.clone(),
         region: "us-west-2".to_owned(),
         zone: ZoneName::parse(&instance.zone)?,
         outpost: None,
@@ -56,11 +66,7 @@ async fn node(ec2: &SimEc2, dir: &Path) -> anyhow::Result<Attached<WindowsNode, 
         machine: Arc::new(Machine::told(metadata)),
         limits: LimitFlags::default(),
     };
-    let directory = WinPath::normalise(&dir.display().to_string()).context("the directory as Windows spells it")?;
-    let policy = Policy { letters_are_nobodys: true, ..Policy::new(vec![directory]) };
-    let storage = Arc::new(Storage::new(Arc::new(host.clone()), policy));
-    let node = WindowsNode::new(options, storage, Operations::new());
-    Ok(Attached::new(node, host, ec2.clone(), instance.id))
+    Ok(WindowsNode::new(options, storage, Operations::new()))
 }
 
 /// csi-sanity finds no fault with volumes on a Windows node; every skip is listed with its reason. No disk is online when it is
@@ -71,6 +77,21 @@ async fn node(ec2: &SimEc2, dir: &Path) -> anyhow::Result<Attached<WindowsNode, 
 async fn csi_sanity_finds_no_fault_with_a_windows_node() -> anyhow::Result<()> {
     let dir = directory()?;
     let ec2 = ec2().await?;
-    let node = node(&ec2, dir.path()).await?;
-    holds(&ec2, &node, dir.path()).await
+    let (host, instance, policy) = machine(&ec2, dir.path()).await?;
+    let node = service(&instance, Arc::new(Storage::new(Arc::new(host.clone()), policy)))?;
+    holds(&ec2, &Attached::new(node, host, ec2.clone(), instance.id), dir.path()).await
+}
+
+/// The same over csi-proxy, which is all that a node service in a container has of the machine.
+///
+/// Rule: windows.md 2.3
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn csi_sanity_finds_no_fault_with_a_windows_node_over_csi_proxy() -> anyhow::Result<()> {
+    let dir = directory()?;
+    let ec2 = ec2().await?;
+    let (host, instance, policy) = machine(&ec2, dir.path()).await?;
+    let mut tasks = JoinSet::new();
+    let storage = over_proxy(&host, policy, &mut tasks).await?;
+    let node = service(&instance, Arc::new(storage))?;
+    holds(&ec2, &Attached::new(node, host, ec2.clone(), instance.id), dir.path()).await
 }

@@ -35,7 +35,6 @@ fn server_config(dir: &Path) -> ServerConfig {
 ///
 /// Rule: windows.md T-34
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs Wine and the program for Windows: scripts/windows builds it and runs this"]
 async fn csi_sanity_finds_no_fault_with_the_windows_program_under_wine() -> anyhow::Result<()> {
     let dir = directory()?;
     let server = Server::start(server_config(dir.path())).await?;

@@ -72,8 +72,8 @@ const RULES: [Rule; 28] = [
     },
     Rule {
         name: "ebs-windows-node",
-        ours: &["csi-proto", "ebs-driver", "ebs-metadata", "ebs-types", "winstorage"],
-        tests: &["ebs-cloud", "ebs-sim", "ebs-testkit"],
+        ours: &["csi-proto", "csi-proxy-proto", "ebs-driver", "ebs-metadata", "ebs-types", "winstorage"],
+        tests: &["csi-proxy", "ebs-cloud", "ebs-sim", "ebs-testkit"],
         never: &["aws-*", "kube", "axum"],
     },
     Rule { name: "ebs-telemetry", ours: &["ebs-types", "klog"], tests: &[], never: &["aws-*", "tonic", "kube"] },
@@ -105,6 +105,7 @@ const RULES: [Rule; 28] = [
         name: "ebs-csi-driver",
         ours: &[
             "csi-proto",
+            "csi-proxy-proto",
             "ebs-aws",
             "ebs-cloud",
             "ebs-driver",

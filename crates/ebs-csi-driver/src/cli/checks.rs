@@ -37,8 +37,7 @@ pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogC
 
 pub(super) fn job(flags: &Flags, version: &str, platform: Platform) -> Result<Job, Refused> {
     // Who asks for the version asks for nothing else.
-    let host_process = flags.node.as_ref().is_some_and(|node| node.windows_host_process);
-    if let Some(reason) = platform.refuses(flags.role, host_process).filter(|_| !flags.common.version) {
+    if let Some(reason) = platform.refuses(flags.role).filter(|_| !flags.common.version) {
         return Err(Refused::new(reason));
     }
     // What a mode does not use is checked all the same: a mistake shows where it was made.
@@ -173,7 +172,8 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint, platform: Platform) -> R
         Platform::Windows => None,
     };
     let mounts_below = Some(PathBuf::from(&node.csi_mount_point_prefix)).filter(|prefix| prefix.is_absolute());
-    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir, mounts_below })
+    let host_process = node.windows_host_process;
+    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir, mounts_below, host_process })
 }
 
 fn state_dir(node: &NodeFlags, endpoint: &Endpoint) -> Result<PathBuf, Refused> {

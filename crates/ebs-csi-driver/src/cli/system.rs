@@ -16,14 +16,9 @@ impl Platform {
     pub(super) const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Linux };
 
     /// Why a mode does not run here (`decisions.md` D-52).
-    pub(super) fn refuses(self, role: Role, host_process: bool) -> Option<&'static str> {
+    pub(super) fn refuses(self, role: Role) -> Option<&'static str> {
         match (self, role) {
-            (Self::Linux, _) | (Self::Windows, Role::PreStopHook) => None,
-            (Self::Windows, Role::Driver(Mode::Node)) if host_process => None,
-            (Self::Windows, Role::Driver(Mode::Node)) => Some(
-                "the node service of Windows does not work over csi-proxy yet: run it as a host process, with \
-                 --windows-host-process=true (node.windowsHostProcess in the chart)",
-            ),
+            (Self::Linux, _) | (Self::Windows, Role::Driver(Mode::Node) | Role::PreStopHook) => None,
             (Self::Windows, Role::Driver(Mode::Controller)) => Some(
                 "mode controller does not run on Windows: run the controller on a Linux node, it serves volumes of Windows nodes too",
             ),

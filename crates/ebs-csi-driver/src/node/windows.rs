@@ -1,10 +1,11 @@
-//! The node service over the storage of a Windows machine.
+//! The node service over the storage of a Windows machine: its own, or, for a process in a container, that of the node's csi-proxy.
 
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use csi_proxy_proto::pipes;
 use ebs_telemetry::{Disks, UnhealthyVolumes};
-use ebs_windows_node::{NodeOptions, WindowsNode};
+use ebs_windows_node::{NodeOptions, NodeStorage, OverProxy, WindowsNode};
 use tokio::task::JoinSet;
 use winstorage::host::Host;
 use winstorage::types::WinPath;
@@ -55,7 +56,6 @@ impl Shown {
 ///
 /// # Errors
 /// The machine's storage cannot be reached.
-#[expect(clippy::unused_async, reason = "over a proxy it connects")]
 pub(crate) async fn build(
     settings: &NodeSettings,
     here: Here,
@@ -65,7 +65,15 @@ pub(crate) async fn build(
 ) -> anyhow::Result<WindowsNode> {
     let Here { driver, machine, operations } = here;
     let host = (system.make)().map_err(|reason| anyhow!(reason)).context("this machine's storage cannot be used")?;
-    let storage = Arc::new(Storage::new(host, policy(settings)?));
+    let storage: Arc<dyn NodeStorage> = if settings.host_process {
+        tracing::info!("storage: this machine's own, as a process of the host");
+        Arc::new(Storage::new(host, policy(settings)?))
+    } else {
+        let proxy = OverProxy::connect(&pipes(), host).await;
+        let proxy = proxy.context("without --windows-host-process=true the node service works over csi-proxy")?;
+        tracing::info!("storage: over csi-proxy");
+        Arc::new(proxy)
+    };
     let options = NodeOptions { driver, machine, limits: settings.limits };
     Ok(WindowsNode::new(options, storage, operations))
 }

@@ -1,0 +1,348 @@
+//! The storage of a node behind its csi-proxy, any that speaks version 1 of the interface, the Go one included (`windows.md` 2.3).
+//!
+//! The interface tells less than Windows does. What a link leads to is not told: a target is right when it shows the volume that the
+//! staging path shows. What is on a disk without a partition is not told either: such a disk is taken for blank, as every driver over
+//! csi-proxy has to. Directories are never removed with what is in them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proxy_proto::disk::v1::{self as disk, disk_client::DiskClient};
+use csi_proxy_proto::filesystem::v1::{self as filesystem, filesystem_client::FilesystemClient};
+use csi_proxy_proto::volume::v1::{self as volume, volume_client::VolumeClient};
+use csi_proxy_proto::{ConnectError, Dial, Group, Version, connect, says_not_mounted};
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+use tonic::transport::Channel;
+use tonic::{Response, Status};
+use winstorage::host::{FsHost, Space};
+use winstorage::locate::{DiskSearch, Look};
+use winstorage::service::{Contents, Found, VolumeStats};
+use winstorage::types::{DiskIds, DiskLocation, DiskNumber, VolumeGuid, WinPath};
+use winstorage::{StorageError, WayError};
+
+use crate::error::Cause;
+use crate::proxy_error::ProxyError;
+use crate::storage::{NodeStorage, Role};
+
+/// The one version of each group that is served by all proxies since 1.0.
+const VERSION: &str = "v1";
+/// For what only looks and for what changes little.
+const QUICKLY: Duration = Duration::from_secs(120);
+/// A format of a large volume, a flush of a full cache.
+const SLOWLY: Duration = Duration::from_secs(15 * 60);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+
+/// The proxy of this node.
+pub struct OverProxy {
+    runtime: Handle,
+    disks: DiskClient<Channel>,
+    volumes: VolumeClient<Channel>,
+    files: FilesystemClient<Channel>,
+    /// Space is asked of this process's own view of a path: the proxy does not tell it.
+    own: Arc<dyn FsHost>,
+}
+
+impl OverProxy {
+    /// Connects to the three groups that a node needs. Must be called in a runtime, on which calls run.
+    ///
+    /// # Errors
+    /// A pipe is not there or cannot be opened; the error names it.
+    pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn FsHost>) -> Result<Self, ConnectError> {
+        let versions: [Version; 1] = [VERSION.parse().expect("a version by construction")];
+        let channel = async |group| Ok(connect(dial, group, &versions).await?.channel);
+        Ok(Self {
+            runtime: Handle::current(),
+            disks: DiskClient::new(channel(Group::Disk).await?),
+            volumes: VolumeClient::new(channel(Group::Volume).await?),
+            files: FilesystemClient::new(channel(Group::Filesystem).await?),
+            own,
+        })
+    }
+
+    /// Waits for an answer, on a thread that may.
+    fn wait<T>(
+        &self,
+        call: &'static str,
+        within: Duration,
+        answer: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, ProxyError> {
+        match self.runtime.block_on(async { timeout(within, answer).await }) {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(failed(call, status)),
+            Err(_elapsed) => Err(ProxyError::Late { call, within }),
+        }
+    }
+
+    fn disk_ids(&self) -> Result<BTreeMap<DiskNumber, DiskIds>, ProxyError> {
+        let mut disks = self.disks.clone();
+        let all = self.wait("ListDiskIDs", QUICKLY, disks.list_disk_i_ds(disk::ListDiskIDsRequest {}))?.disk_i_ds;
+        let ids = |ids: disk::DiskIDs| DiskIds { page83: ids.page83, serial_number: ids.serial_number };
+        Ok(all.into_iter().map(|(number, found)| (DiskNumber(number), ids(found))).collect())
+    }
+
+    /// Only disks without a serial number of EBS are told by their place.
+    fn disk_locations(&self) -> BTreeMap<DiskNumber, DiskLocation> {
+        let mut disks = self.disks.clone();
+        let asked = disks.list_disk_locations(disk::ListDiskLocationsRequest {});
+        let all = self.wait("ListDiskLocations", QUICKLY, asked).unwrap_or_else(|error| {
+            tracing::warn!(%error, "disks do not tell their places");
+            disk::ListDiskLocationsResponse::default()
+        });
+        let place = |at: disk::DiskLocation| DiskLocation {
+            adapter: at.adapter,
+            bus: at.bus,
+            target: at.target,
+            lun: at.lunid,
+        };
+        all.disk_locations.into_iter().map(|(number, at)| (DiskNumber(number), place(at))).collect()
+    }
+
+    fn exists(&self, path: &str) -> Result<bool, ProxyError> {
+        let mut files = self.files.clone();
+        let request = filesystem::PathExistsRequest { path: path.to_owned() };
+        Ok(self.wait("PathExists", QUICKLY, files.path_exists(request))?.exists)
+    }
+
+    /// The volume that a path shows; `None` where it shows none, in the words of any proxy (`windows.md` N-12).
+    fn shown(&self, path: &str) -> Result<Option<VolumeGuid>, ProxyError> {
+        let call = "GetVolumeIDFromTargetPath";
+        let mut volumes = self.volumes.clone();
+        let request = volume::GetVolumeIdFromTargetPathRequest { target_path: path.to_owned() };
+        match self.wait(call, QUICKLY, volumes.get_volume_id_from_target_path(request)) {
+            Ok(shown) => Ok(Some(guid(call, &shown.volume_id)?)),
+            Err(ProxyError::Refused { message, .. }) if says_not_mounted(&message) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn volumes_on(&self, disk: DiskNumber) -> Result<Vec<VolumeGuid>, ProxyError> {
+        let call = "ListVolumesOnDisk";
+        let mut volumes = self.volumes.clone();
+        let request = volume::ListVolumesOnDiskRequest { disk_number: disk.0, partition_number: 0 };
+        let found = self.wait(call, QUICKLY, volumes.list_volumes_on_disk(request))?.volume_ids;
+        // Proxies of the PowerShell era answer with one that is empty where there is none.
+        found.iter().filter(|id| !id.is_empty()).map(|id| guid(call, id)).collect()
+    }
+
+    fn is_formatted(&self, volume: &VolumeGuid) -> Result<bool, ProxyError> {
+        let mut volumes = self.volumes.clone();
+        let request = volume::IsVolumeFormattedRequest { volume_id: volume.to_string() };
+        Ok(self.wait("IsVolumeFormatted", QUICKLY, volumes.is_volume_formatted(request))?.formatted)
+    }
+}
+
+fn failed(call: &'static str, status: Status) -> ProxyError {
+    // Its own refusals are all of one code (`windows.md` P-8); whatever has a cause below it is the connection's.
+    let is_connection = std::error::Error::source(&status).is_some();
+    if is_connection {
+        return ProxyError::Unreachable { call, status: Box::new(status) };
+    }
+    ProxyError::Refused { call, message: status.message().to_owned() }
+}
+
+fn guid(call: &'static str, text: &str) -> Result<VolumeGuid, ProxyError> {
+    VolumeGuid::parse(text).map_err(|error| ProxyError::Odd { call, what: error.to_string() })
+}
+
+fn bytes(call: &'static str, count: i64) -> Result<u64, ProxyError> {
+    u64::try_from(count).map_err(|_| ProxyError::Odd { call, what: format!("{count} bytes") })
+}
+
+impl NodeStorage for OverProxy {
+    fn look(&self, path: &str, role: Role) -> Result<Found, Cause> {
+        if !self.exists(path)? {
+            return Ok(Found::Missing);
+        }
+        // Whether a directory is empty is not told: the calls that need one find out.
+        Ok(match (self.shown(path)?, role) {
+            (None, _) => Found::Directory { empty: true },
+            (Some(volume), Role::Staging) => Found::MountPoint(volume),
+            (Some(volume), Role::Target) => Found::Link { target: volume.to_string() },
+        })
+    }
+
+    fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, Cause> {
+        let mut search = DiskSearch::new(volume, device);
+        loop {
+            let places = self.disk_locations();
+            match search.look(&self.disk_ids()?, &places).map_err(StorageError::from)? {
+                Look::Found(disk) => return Ok(disk),
+                Look::RescanAndWait(time) => {
+                    if let Err(error) = self.rescan() {
+                        tracing::warn!(%error, "the rescan for a disk failed");
+                    }
+                    self.runtime.block_on(async { sleep(time).await });
+                }
+            }
+        }
+    }
+
+    fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, Cause> {
+        let (places, ids) = (self.disk_locations(), self.disk_ids()?);
+        match DiskSearch::new(volume, device).look(&ids, &places).map_err(StorageError::from)? {
+            Look::Found(disk) => Ok(Some(disk)),
+            Look::RescanAndWait(_) => Ok(None),
+        }
+    }
+
+    fn list_disk_ids(&self) -> Result<BTreeMap<DiskNumber, DiskIds>, Cause> {
+        Ok(self.disk_ids()?)
+    }
+
+    fn disk_number_of_volume(&self, volume: &str) -> Result<DiskNumber, Cause> {
+        let call = "GetDiskNumberFromVolumeID";
+        let request = volume::GetDiskNumberFromVolumeIdRequest { volume_id: volume.to_owned() };
+        match self.wait(call, QUICKLY, self.volumes.clone().get_disk_number_from_volume_id(request)) {
+            Ok(found) => Ok(DiskNumber(found.disk_number)),
+            Err(error) if error.says("not found") => Err(StorageError::VolumeNotFound(guid(call, volume)?).into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn volume_of_path(&self, path: &str) -> Result<VolumeGuid, Cause> {
+        let shown = self.shown(path)?;
+        shown.ok_or_else(|| StorageError::NotMounted { path: path.to_owned() }.into())
+    }
+
+    fn disk_contents(&self, disk: DiskNumber, _seed: &str) -> Result<Contents, Cause> {
+        let all = self.volumes_on(disk)?;
+        if let [only] = &all[..] {
+            let volume = only.clone();
+            return Ok(if self.is_formatted(only)? {
+                Contents::FileSystem(volume)
+            } else {
+                Contents::BlankVolume(volume)
+            });
+        }
+        let mut formatted = Vec::new();
+        for volume in &all {
+            if self.is_formatted(volume)? {
+                formatted.push(volume.clone());
+            }
+        }
+        let count = formatted.len();
+        Ok(match <[VolumeGuid; 1]>::try_from(formatted) {
+            Ok([only]) => Contents::FileSystem(only),
+            Err(_) if all.is_empty() => Contents::Blank,
+            Err(_) => Contents::Foreign(format!("{} volumes, {count} of them with a file system", all.len())),
+        })
+    }
+
+    fn partition_disk(&self, disk: DiskNumber) -> Result<(), Cause> {
+        let request = disk::PartitionDiskRequest { disk_number: disk.0 };
+        self.wait("PartitionDisk", SLOWLY, self.disks.clone().partition_disk(request))?;
+        Ok(())
+    }
+
+    fn format_volume(&self, volume: &str) -> Result<(), Cause> {
+        tracing::warn!(
+            volume,
+            "csi-proxy tells of partitions and file systems alone: whether there is other data on the disk is not known"
+        );
+        let request = volume::FormatVolumeRequest { volume_id: volume.to_owned() };
+        self.wait("FormatVolume", SLOWLY, self.volumes.clone().format_volume(request))?;
+        Ok(())
+    }
+
+    fn disk_state(&self, disk: DiskNumber) -> Result<bool, Cause> {
+        let request = disk::GetDiskStateRequest { disk_number: disk.0 };
+        match self.wait("GetDiskState", QUICKLY, self.disks.clone().get_disk_state(request)) {
+            Ok(state) => Ok(state.is_online),
+            Err(error) if error.says("not found") => Err(StorageError::DiskNotFound(disk).into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn set_disk_state(&self, disk: DiskNumber, online: bool) -> Result<(), Cause> {
+        let request = disk::SetDiskStateRequest { disk_number: disk.0, is_online: online };
+        match self.wait("SetDiskState", QUICKLY, self.disks.clone().set_disk_state(request)) {
+            Ok(_done) => Ok(()),
+            Err(error) if error.says("not found") => Err(StorageError::DiskNotFound(disk).into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn disk_size(&self, disk: DiskNumber) -> Result<u64, Cause> {
+        let call = "GetDiskStats";
+        let request = disk::GetDiskStatsRequest { disk_number: disk.0 };
+        Ok(bytes(call, self.wait(call, QUICKLY, self.disks.clone().get_disk_stats(request))?.total_bytes)?)
+    }
+
+    fn rescan(&self) -> Result<(), Cause> {
+        self.wait("Rescan", QUICKLY, self.disks.clone().rescan(disk::RescanRequest {}))?;
+        Ok(())
+    }
+
+    fn volume_stats(&self, volume: &str) -> Result<VolumeStats, Cause> {
+        let call = "GetVolumeStats";
+        let request = volume::GetVolumeStatsRequest { volume_id: volume.to_owned() };
+        let stats = self.wait(call, QUICKLY, self.volumes.clone().get_volume_stats(request))?;
+        Ok(VolumeStats { total: bytes(call, stats.total_bytes)?, used: bytes(call, stats.used_bytes)? })
+    }
+
+    /// StorageWMI's 4 has no code here either: any refusal is tried again, for a while.
+    fn resize_volume(&self, volume: &str, size: i64, patience: Duration) -> Result<u64, Cause> {
+        let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
+        loop {
+            let request = volume::ResizeVolumeRequest { volume_id: volume.to_owned(), size_bytes: size };
+            match self.wait("ResizeVolume", SLOWLY, self.volumes.clone().resize_volume(request)) {
+                Ok(_done) => return Ok(self.volume_stats(volume)?.total),
+                Err(error @ ProxyError::Refused { .. }) if waited < patience => {
+                    tracing::info!(volume, %error, "the resize is tried again");
+                    self.runtime.block_on(async { sleep(pause).await });
+                    waited += pause;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn mkdir(&self, path: &str) -> Result<(), Cause> {
+        let request = filesystem::MkdirRequest { path: path.to_owned() };
+        self.wait("Mkdir", QUICKLY, self.files.clone().mkdir(request))?;
+        Ok(())
+    }
+
+    fn rmdir(&self, path: &str, force: bool) -> Result<(), Cause> {
+        if !self.exists(path)? {
+            return Err(StorageError::Missing { path: path.to_owned() }.into());
+        }
+        let request = filesystem::RmdirRequest { path: path.to_owned(), force };
+        self.wait("Rmdir", QUICKLY, self.files.clone().rmdir(request))?;
+        Ok(())
+    }
+
+    fn mount_volume(&self, volume: &str, path: &str) -> Result<(), Cause> {
+        let request = volume::MountVolumeRequest { volume_id: volume.to_owned(), target_path: path.to_owned() };
+        self.wait("MountVolume", QUICKLY, self.volumes.clone().mount_volume(request))?;
+        Ok(())
+    }
+
+    fn unmount_volume(&self, volume: &str, path: &str) -> Result<(), Cause> {
+        let request = volume::UnmountVolumeRequest { volume_id: volume.to_owned(), target_path: path.to_owned() };
+        self.wait("UnmountVolume", SLOWLY, self.volumes.clone().unmount_volume(request))?;
+        Ok(())
+    }
+
+    fn create_symlink(&self, source: &str, link: &str) -> Result<(), Cause> {
+        if self.exists(link)? {
+            let shown = self.shown(link)?;
+            if shown.is_some() && shown == self.shown(source)? {
+                return Ok(());
+            }
+            return Err(StorageError::Way(WayError::Exists { path: link.to_owned() }).into());
+        }
+        let request = filesystem::CreateSymlinkRequest { source_path: source.to_owned(), target_path: link.to_owned() };
+        self.wait("CreateSymlink", QUICKLY, self.files.clone().create_symlink(request))?;
+        Ok(())
+    }
+
+    fn space(&self, path: &str) -> Result<Space, Cause> {
+        let path = WinPath::normalise(path).ok_or_else(|| StorageError::Missing { path: path.to_owned() })?;
+        Ok(self.own.space(&path).map_err(StorageError::from)?)
+    }
+}
