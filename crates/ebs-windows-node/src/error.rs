@@ -94,6 +94,14 @@ pub enum Refused {
         /// In words.
         contents: String,
     },
+    /// Over csi-proxy, which does not tell what is on a disk without a file system of Windows.
+    #[error(
+        "disk {disk} shows no file system of Windows, and csi-proxy cannot tell whether it is blank: the driver does not format it"
+    )]
+    NotProvenBlank {
+        /// The disk.
+        disk: DiskNumber,
+    },
     /// Blank, but it was to hold the data of a snapshot or of another volume.
     #[error("the disk is blank, although the volume was made from a {origin}: the driver does not format it")]
     BlankRestore {
@@ -192,6 +200,7 @@ fn of_refused(refused: &Refused) -> Meaning {
         Refused::VolumeNotShown { .. } | Refused::DiskChanged { .. } | Refused::NotGrown { .. } => Meaning::Unavailable,
         Refused::TooSmall { .. }
         | Refused::NotBlank { .. }
+        | Refused::NotProvenBlank { .. }
         | Refused::BlankRestore { .. }
         | Refused::OtherMount { .. }
         | Refused::InTheWay { .. }
@@ -216,6 +225,10 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
             Refused::NotBlank { .. } => {
                 "this may be data, of Linux for one: take a snapshot of the volume before anything else; if nothing was ever in it, delete the \
                  claim, or wipe the whole disk on purpose"
+            }
+            Refused::NotProvenBlank { .. } => {
+                "run the driver as a process of the host (--windows-host-process), where it reads the disk; or start it with \
+                 --format-over-csi-proxy, if no volume with other data can ever be given to a Windows node"
             }
             Refused::BlankRestore { .. } => {
                 "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"

@@ -38,7 +38,7 @@ use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 
 pub use error::{Cause, NodeError, Refused};
-pub use over_proxy::OverProxy;
+pub use over_proxy::{OverProxy, Unproven};
 pub use proxy_error::ProxyError;
 pub use request::RequestError;
 pub use storage::{NodeStorage, Role};

@@ -1,8 +1,8 @@
 //! The storage of a node behind its csi-proxy, any that speaks version 1 of the interface, the Go one included (`windows.md` 2.3).
 //!
 //! The interface tells less than Windows does. What a link leads to is not told: a target is right when it shows the volume that the
-//! staging path shows. What is on a disk without a partition is not told either: such a disk is taken for blank, as every driver over
-//! csi-proxy has to. Directories are never removed with what is in them.
+//! staging path shows. What is on a disk without a file system of Windows is not told either: such a disk is not proven blank, and is formatted
+//! only where the driver was started with leave to ([`Unproven`]). Directories are never removed with what is in them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use winstorage::service::{Contents, Found, VolumeStats};
 use winstorage::types::{DiskIds, DiskLocation, DiskNumber, VolumeGuid, WinPath};
 use winstorage::{StorageError, WayError};
 
-use crate::error::Cause;
+use crate::error::{Cause, Refused};
 use crate::proxy_error::ProxyError;
 use crate::storage::{NodeStorage, Role};
 
@@ -35,6 +35,16 @@ const SLOWLY: Duration = Duration::from_secs(15 * 60);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
+/// What becomes of a disk of which csi-proxy tells no file system. It may be blank, and it may hold what Windows cannot read: a file system of
+/// Linux, or data without one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unproven {
+    /// It is refused (`decisions.md` D-5).
+    Refuse,
+    /// It is formatted, as other drivers over csi-proxy do.
+    Format,
+}
+
 /// The proxy of this node.
 pub struct OverProxy {
     runtime: Handle,
@@ -43,6 +53,7 @@ pub struct OverProxy {
     files: FilesystemClient<Channel>,
     /// Space is asked of this process's own view of a path: the proxy does not tell it.
     own: Arc<dyn FsHost>,
+    unproven: Unproven,
 }
 
 impl OverProxy {
@@ -50,7 +61,7 @@ impl OverProxy {
     ///
     /// # Errors
     /// A pipe is not there or cannot be opened; the error names it.
-    pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn FsHost>) -> Result<Self, ConnectError> {
+    pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn FsHost>, unproven: Unproven) -> Result<Self, ConnectError> {
         let versions: [Version; 1] = [VERSION.parse().expect("a version by construction")];
         let channel = async |group| Ok(connect(dial, group, &versions).await?.channel);
         Ok(Self {
@@ -59,6 +70,7 @@ impl OverProxy {
             volumes: VolumeClient::new(channel(Group::Volume).await?),
             files: FilesystemClient::new(channel(Group::Filesystem).await?),
             own,
+            unproven,
         })
     }
 
@@ -98,6 +110,14 @@ impl OverProxy {
             lun: at.lunid,
         };
         all.disk_locations.into_iter().map(|(number, at)| (DiskNumber(number), place(at))).collect()
+    }
+
+    /// Contents that would be written over, where that is allowed.
+    fn unproven(&self, disk: DiskNumber, contents: Contents) -> Result<Contents, Cause> {
+        match self.unproven {
+            Unproven::Format => Ok(contents),
+            Unproven::Refuse => Err(Refused::NotProvenBlank { disk }.into()),
+        }
     }
 
     fn exists(&self, path: &str) -> Result<bool, ProxyError> {
@@ -211,11 +231,10 @@ impl NodeStorage for OverProxy {
         let all = self.volumes_on(disk)?;
         if let [only] = &all[..] {
             let volume = only.clone();
-            return Ok(if self.is_formatted(only)? {
-                Contents::FileSystem(volume)
-            } else {
-                Contents::BlankVolume(volume)
-            });
+            return match self.is_formatted(only)? {
+                true => Ok(Contents::FileSystem(volume)),
+                false => self.unproven(disk, Contents::BlankVolume(volume)),
+            };
         }
         let mut formatted = Vec::new();
         for volume in &all {
@@ -224,11 +243,11 @@ impl NodeStorage for OverProxy {
             }
         }
         let count = formatted.len();
-        Ok(match <[VolumeGuid; 1]>::try_from(formatted) {
-            Ok([only]) => Contents::FileSystem(only),
-            Err(_) if all.is_empty() => Contents::Blank,
-            Err(_) => Contents::Foreign(format!("{} volumes, {count} of them with a file system", all.len())),
-        })
+        match <[VolumeGuid; 1]>::try_from(formatted) {
+            Ok([only]) => Ok(Contents::FileSystem(only)),
+            Err(_) if all.is_empty() => self.unproven(disk, Contents::Blank),
+            Err(_) => Ok(Contents::Foreign(format!("{} volumes, {count} of them with a file system", all.len()))),
+        }
     }
 
     fn partition_disk(&self, disk: DiskNumber) -> Result<(), Cause> {

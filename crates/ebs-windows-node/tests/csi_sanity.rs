@@ -14,7 +14,7 @@ use ebs_sim::engine::EngineConfig;
 use ebs_sim::iam::Shipped;
 use ebs_sim::port::SimEc2;
 use ebs_types::{DriverName, NodeId, ZoneName};
-use ebs_windows_node::{NodeOptions, NodeStorage, WindowsNode};
+use ebs_windows_node::{NodeOptions, NodeStorage, Unproven, WindowsNode};
 use tokio::task::JoinSet;
 use winstorage::fake::FakeHost;
 use winstorage::types::WinPath;
@@ -91,7 +91,7 @@ async fn csi_sanity_finds_no_fault_with_a_windows_node_over_csi_proxy() -> anyho
     let ec2 = ec2().await?;
     let (host, instance, policy) = machine(&ec2, dir.path()).await?;
     let mut tasks = JoinSet::new();
-    let storage = over_proxy(&host, policy, &mut tasks).await?;
+    let storage = over_proxy(&host, policy, &mut tasks, Unproven::Format).await?;
     let node = service(&instance, Arc::new(storage))?;
     holds(&ec2, &Attached::new(node, host, ec2.clone(), instance.id), dir.path()).await
 }

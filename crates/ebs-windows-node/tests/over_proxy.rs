@@ -12,9 +12,9 @@ use csi_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use ebs_driver::operation::Operations;
 use ebs_metadata::{BlockDevices, LimitFlags, Machine, NodeMetadata};
 use ebs_types::{DriverName, NodeId, ZoneName};
-use ebs_windows_node::{NodeOptions, WindowsNode};
+use ebs_windows_node::{NodeOptions, Unproven, WindowsNode};
 use tokio::task::JoinSet;
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 use winstorage::Policy;
 use winstorage::fake::{Effect, FakeHost};
 use winstorage::host::{Answer, EntryKind};
@@ -38,11 +38,21 @@ struct World {
 }
 
 impl World {
+    /// Its driver has leave to format what is not proven blank.
     async fn new() -> anyhow::Result<Self> {
+        Self::with(Unproven::Format).await
+    }
+
+    async fn with(unproven: Unproven) -> anyhow::Result<Self> {
         let host = FakeHost::new();
         host.add_directory(r"C:\var\lib\kubelet\pods\6a");
         host.add_directory(r"C:\var\lib\kubelet\plugins\staging");
         host.add_disk(1, SERIAL, 10 * GIB, false);
+        Self::over(host, unproven).await
+    }
+
+    /// A driver that has just started, over this machine.
+    async fn over(host: FakeHost, unproven: Unproven) -> anyhow::Result<Self> {
         let metadata = NodeMetadata {
             node: NodeId::parse("i-0123456789abcdef0")?,
             instance_type: "m5.large".to_owned(),
@@ -59,7 +69,7 @@ impl World {
         };
         let policy = Policy::new(vec![WinPath::normalise(KUBELET).expect("a path")]);
         let mut proxy = JoinSet::new();
-        let storage = proxied::over_proxy(&host, policy, &mut proxy).await?;
+        let storage = proxied::over_proxy(&host, policy, &mut proxy, unproven).await?;
         Ok(Self { node: WindowsNode::new(options, Arc::new(storage), Operations::new()), host, _proxy: proxy })
     }
 
@@ -140,6 +150,29 @@ async fn over_csi_proxy_each_call_may_come_twice() -> anyhow::Result<()> {
     }
     world.stage().await?;
     assert_eq!(world.formats(), 1, "what was formatted is mounted as it is");
+    Ok(())
+}
+
+/// csi-proxy cannot tell whether a disk without a file system of Windows is blank: it is not written to, not even a partition, and goes offline
+/// again; unless the driver was started with leave to. One that has a file system of Windows is mounted either way.
+///
+/// Rule: D-5; windows.md N-3; node.md N-5
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_csi_proxy_no_disk_is_formatted_that_is_not_proven_blank() -> anyhow::Result<()> {
+    let world = World::with(Unproven::Refuse).await?;
+    for _ in 0..2 {
+        let refused = world.stage().await.expect_err("nothing proves it blank");
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains("--format-over-csi-proxy"), "{refused}");
+        assert!(world.host.volumes_of(1).is_empty(), "it was given a partition");
+        assert!(!world.host.is_online(1));
+    }
+    let formatted = World::new().await?;
+    formatted.stage().await?;
+    formatted.unstage().await?;
+    let careful = World::over(formatted.host.clone(), Unproven::Refuse).await?;
+    careful.stage().await?;
+    assert_eq!(careful.formats(), 1, "what was formatted is mounted as it is");
     Ok(())
 }
 

@@ -172,8 +172,8 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint, platform: Platform) -> R
         Platform::Windows => None,
     };
     let mounts_below = Some(PathBuf::from(&node.csi_mount_point_prefix)).filter(|prefix| prefix.is_absolute());
-    let host_process = node.windows_host_process;
-    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir, mounts_below, host_process })
+    let (host_process, format_over_proxy) = (node.windows_host_process, node.format_over_csi_proxy);
+    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir, mounts_below, host_process, format_over_proxy })
 }
 
 fn state_dir(node: &NodeFlags, endpoint: &Endpoint) -> Result<PathBuf, Refused> {
@@ -207,6 +207,8 @@ pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
         let (is_windows, is_linux) = (platform == Platform::Windows, platform == Platform::Linux);
         let host_process = node.windows_host_process && is_linux;
         given.push((host_process, "--windows-host-process has no effect: this is not Windows"));
+        let over_proxy = node.format_over_csi_proxy && (is_linux || node.windows_host_process);
+        given.push((over_proxy, "--format-over-csi-proxy has no effect: the driver reads disks by itself"));
         let state_dir = is_windows && node.state_dir.is_some();
         given.push((state_dir, "--state-dir has no effect: on Windows the driver keeps no records of its own"));
         let legacy_xfs = is_windows && node.legacy_xfs;

@@ -230,6 +230,7 @@ fn a_flag_that_changes_nothing_is_said() {
         ("--logtostderr", ""),
         ("--log-flush-frequency", "=1s"),
         ("--windows-host-process", ""),
+        ("--format-over-csi-proxy", ""),
         ("--csi-mount-point-prefix", "=x"),
     ] {
         let said = said(&format!("all {flag}{value}"));

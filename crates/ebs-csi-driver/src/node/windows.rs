@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use csi_proxy_proto::pipes;
 use ebs_telemetry::{Disks, UnhealthyVolumes};
-use ebs_windows_node::{NodeOptions, NodeStorage, OverProxy, WindowsNode};
+use ebs_windows_node::{NodeOptions, NodeStorage, OverProxy, Unproven, WindowsNode};
 use tokio::task::JoinSet;
 use winstorage::host::Host;
 use winstorage::types::WinPath;
@@ -69,7 +69,8 @@ pub(crate) async fn build(
         tracing::info!("storage: this machine's own, as a process of the host");
         Arc::new(Storage::new(host, policy(settings)?))
     } else {
-        let proxy = OverProxy::connect(&pipes(), host).await;
+        let unproven = if settings.format_over_proxy { Unproven::Format } else { Unproven::Refuse };
+        let proxy = OverProxy::connect(&pipes(), host, unproven).await;
         let proxy = proxy.context("without --windows-host-process=true the node service works over csi-proxy")?;
         tracing::info!("storage: over csi-proxy");
         Arc::new(proxy)

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use csi_proxy::{ApiGroups, Figures, Parts, Peer, Proxy, Transport};
 use csi_proxy_proto::Dial;
-use ebs_windows_node::OverProxy;
+use ebs_windows_node::{OverProxy, Unproven};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -48,7 +48,12 @@ impl Dial for Pipes {
 }
 
 /// The storage that a node sees through a proxy, which ends with the tasks.
-pub(crate) async fn over_proxy(host: &FakeHost, policy: Policy, tasks: &mut JoinSet<()>) -> anyhow::Result<OverProxy> {
+pub(crate) async fn over_proxy(
+    host: &FakeHost,
+    policy: Policy,
+    tasks: &mut JoinSet<()>,
+    unproven: Unproven,
+) -> anyhow::Result<OverProxy> {
     let pipes = Pipes::default();
     let parts = Parts {
         storage: Arc::new(Storage::new(Arc::new(host.clone()), policy)),
@@ -59,5 +64,5 @@ pub(crate) async fn over_proxy(host: &FakeHost, policy: Policy, tasks: &mut Join
     };
     let proxy = Proxy::open(&pipes, parts, CancellationToken::new()).await?;
     tasks.spawn(async move { drop(proxy.run().await) });
-    OverProxy::connect(&pipes, Arc::new(host.clone())).await.context("connect to the proxy")
+    OverProxy::connect(&pipes, Arc::new(host.clone()), unproven).await.context("connect to the proxy")
 }

@@ -153,7 +153,7 @@ csi-mount-point-prefix                N
 ";
 
 /// Flags that the reference does not have.
-pub(super) const OURS: [&str; 3] = ["endpoint-mode", "shutdown-timeout", "state-dir"];
+pub(super) const OURS: [&str; 4] = ["endpoint-mode", "format-over-csi-proxy", "shutdown-timeout", "state-dir"];
 
 fn modes_of(letter: &str) -> &'static [&'static str] {
     match letter {

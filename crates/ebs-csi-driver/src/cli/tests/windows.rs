@@ -22,7 +22,8 @@ fn on_windows_a_mode_with_a_controller_is_refused_and_says_where_it_runs() {
     assert!(matches!(on_windows("pre-stop-hook").unwrap(), Job::AwaitDetachments(_)));
     for (line, host_process) in [("node", false), ("node --windows-host-process", true)] {
         let Job::Serve(settings) = on_windows(line).unwrap() else { panic!("it serves") };
-        assert_eq!(settings.node.map(|node| node.host_process), Some(host_process), "{line}");
+        let node = settings.node.expect("a node");
+        assert_eq!((node.host_process, node.format_over_proxy), (host_process, false), "{line}");
     }
 }
 
@@ -42,4 +43,8 @@ fn on_windows_no_directory_for_records_is_asked_for_and_what_is_for_linux_is_sai
         assert!(said(&format!("node {flag}")).contains(&format!("{name} has no effect")), "{flag}");
     }
     assert_eq!(said("node --windows-host-process"), "");
+    assert_eq!(said("node --format-over-csi-proxy"), "");
+    assert!(
+        said("node --format-over-csi-proxy --windows-host-process").contains("--format-over-csi-proxy has no effect")
+    );
 }
