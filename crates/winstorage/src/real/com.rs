@@ -146,3 +146,25 @@ fn variant(value: &Value) -> Variant {
         Value::Secret(secret) => Variant::String(secret.expose().to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread opens a connection to a namespace once and asks over it again and again, until that is dead.
+    ///
+    /// Rule: windows.md O-2
+    #[test]
+    fn a_thread_keeps_its_connection_to_a_namespace() {
+        let wmi = ComWmi::new(true);
+        let first = wmi.connection(Namespace::Cim).unwrap();
+        for _ in 0..3 {
+            wmi.query(Namespace::Cim, "SELECT Name FROM Win32_Service WHERE Name = 'RpcSs'").unwrap();
+        }
+        // What it prints names COM's object.
+        let object = |connection: &WMIConnection| format!("{connection:?}");
+        assert_eq!(object(&wmi.connection(Namespace::Cim).unwrap()), object(&first));
+        forget(Namespace::Cim);
+        assert_ne!(object(&wmi.connection(Namespace::Cim).unwrap()), object(&first));
+    }
+}
