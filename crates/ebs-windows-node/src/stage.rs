@@ -105,7 +105,7 @@ fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Wai
             }
             Contents::BlankVolume(volume) => {
                 may_write(disks, plan, disk, waiters)?;
-                tracing::info!(volume = %plan.volume, %disk, "formatting as NTFS: the disk is proven blank");
+                tracing::info!(volume = %plan.volume, %disk, "formatting as NTFS");
                 storage.format_volume(&volume.to_string())?;
             }
             Contents::Coming => return Err(Refused::VolumeNotShown { disk }.into()),
