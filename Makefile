@@ -37,8 +37,8 @@ test-all: test test-oldest soak vm-test e2e ## The tests, the chart on an old AP
 bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--cases steady')
 	@scripts/setup build
 	@echo "building release programs; the first time takes long" >&2
-	cargo build --release --workspace --locked --bin aws-ebs-csi-driver --bin ebs-sim --bin xtask
-	$(or $(CARGO_TARGET_DIR),target)/release/xtask bench $(BENCH_ARGS)
+	deploy/image/build native ebs-sim xtask
+	$(NATIVE_RELEASE)/xtask bench $(BENCH_ARGS)
 
 SECONDS ?= 60
 soak: ## The model test with new seeds for SECONDS=60; prints the seeds that fail
@@ -92,8 +92,8 @@ build: ## Build everything
 	@scripts/setup build
 	cargo build --workspace --locked
 
-# Release programs for x86_64 are linked by a script that lays out the driver for little memory.
-driver image release bench start-up-functions: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER := $(CURDIR)/scripts/link-release
+# Where programs for this machine are that are built as released ones are.
+NATIVE_RELEASE = $(patsubst %/,%,$(dir $(shell deploy/image/build --where native)))
 
 # What --version tells comes from the commit, so the same commit gives the same program. Other builds leave it empty: a new commit
 # then changes nothing that would have to be compiled.
@@ -104,7 +104,8 @@ driver image release: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
 driver image release: export BUILD_DATE ?= $(if $(SOURCE_DATE_EPOCH),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ))
 driver: ## The driver's program alone, with its commit in --version
 	@scripts/setup build
-	cargo build --release --workspace --locked --bin aws-ebs-csi-driver
+	deploy/image/build native
+	@deploy/image/build --where native
 
 # Machines that image and release are for. The one that is not this machine's is cross-built.
 ARCHES ?= amd64 arm64
@@ -134,8 +135,8 @@ start-up-functions: export KEEP_SYMBOLS := 1
 start-up-functions: ## Find anew which functions the driver runs, for the layout of release programs (needs root, valgrind)
 	@scripts/setup build
 	touch crates/ebs-csi-driver/src/main.rs
-	cargo build --release --workspace --locked --bin aws-ebs-csi-driver --bin ebs-sim --bin xtask
-	scripts/start-up-functions $(or $(CARGO_TARGET_DIR),target)/release
+	deploy/image/build native ebs-sim xtask
+	scripts/start-up-functions $(NATIVE_RELEASE)
 	touch crates/ebs-csi-driver/src/main.rs
 
 ci: ## What a change must pass: formatting, clippy, tidy, tests

@@ -1,7 +1,7 @@
 //! The only way from a request to the log: its content without anything secret (`decisions.md` D-41).
 //!
-//! Generated messages derive `Debug` and would print their `secrets`; so each request has a summary that names the
-//! fields to be logged one by one. A field that is not named here is not logged.
+//! Generated messages show all fields but their `secrets`, and a user may put a secret elsewhere; so each request has a summary that
+//! names the fields to be logged one by one. A field that is not named here is not logged.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -274,6 +274,16 @@ impl Control {
         self.call(http::Method::POST, "/faults", body).await.map(drop)
     }
 
+    /// EC2 breaks the connection of every call and does nothing, until the faults are taken back.
+    ///
+    /// # Errors
+    /// When the simulator does not answer as agreed.
+    pub async fn break_connections(&self) -> anyhow::Result<()> {
+        let rule = serde_json::json!({ "name": "outage", "effect": { "kind": "lose-request" } });
+        let body = serde_json::to_vec(&rule).context("write the rule")?;
+        self.call(http::Method::POST, "/faults", body).await.map(drop)
+    }
+
     /// Takes back every fault, the competing client included.
     ///
     /// # Errors

@@ -63,6 +63,7 @@ pub struct WorldBuilder {
     max_lag: Duration,
     access_key: Option<AccessKey>,
     one_zone: bool,
+    by_name: bool,
     policy: Option<Shipped>,
     extras: BTreeSet<Extra>,
     principal_tags: BTreeMap<String, String>,
@@ -156,6 +157,13 @@ impl WorldBuilder {
         self
     }
 
+    /// The driver knows the simulator's EC2 by a name, `localhost`, as it does AWS's: it asks the resolver before it connects.
+    #[must_use]
+    pub fn by_name(mut self) -> Self {
+        self.by_name = true;
+        self
+    }
+
     /// The one policy of `deploy/iam` that must allow all calls of the driver; unless said, each call must be allowed by
     /// any of the three.
     #[must_use]
@@ -226,6 +234,10 @@ impl WorldBuilder {
             snapshots: state.snapshots.into_iter().map(|snapshot| snapshot.id).collect(),
         };
         let mut env = sim_env;
+        if self.by_name {
+            let endpoint = env.get_mut("AWS_EC2_ENDPOINT").context("the simulator's AWS_EC2_ENDPOINT")?;
+            *endpoint = endpoint.replace("127.0.0.1", "localhost");
+        }
         env.extend(self.env);
         env.retain(|name, _| !self.without_env.contains(name));
         let socket = path.join("csi/csi.sock");
@@ -259,6 +271,7 @@ impl World {
             max_lag: Duration::ZERO,
             access_key: None,
             one_zone: false,
+            by_name: false,
             policy: None,
             extras: BTreeSet::new(),
             principal_tags: BTreeMap::new(),

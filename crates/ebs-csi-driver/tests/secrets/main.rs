@@ -1,6 +1,8 @@
 //! Nothing secret is written (`decisions.md` D-41): canaries stand wherever the driver is given a secret, everything that it can be
 //! told to say is switched on, and whatever it wrote or answered is searched.
 
+mod panics;
+
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::path::Path;
