@@ -9,34 +9,25 @@ use super::csi::*;
 
 const CANARY: &str = "cAnArY";
 
-fn secrets() -> HashMap<String, String> {
-    [(format!("{CANARY}-key"), format!("{CANARY}-value"))].into()
-}
-
 /// How a message shows itself that was read from bytes with a secret at its field `number`.
 fn shown<M: Message + Default + Debug>(number: u32) -> String {
-    /// Any request, as far as its secrets go.
-    #[derive(Default)]
-    struct Secrets(u32, HashMap<String, String>);
-    impl Secrets {
-        fn bytes(&self) -> Vec<u8> {
-            let mut bytes = Vec::new();
-            let encode = prost::encoding::string::encode;
-            let length = prost::encoding::string::encoded_len;
-            prost::encoding::hash_map::encode(encode, length, encode, length, self.0, &self.1, &mut bytes);
-            bytes
-        }
-    }
-    let message = M::decode(Secrets(number, secrets()).bytes().as_slice()).expect("a map of strings");
+    let secrets: HashMap<String, String> = [(format!("{CANARY}-key"), format!("{CANARY}-value"))].into();
+    let (encode, length) = (prost::encoding::string::encode, prost::encoding::string::encoded_len);
+    let mut bytes = Vec::new();
+    prost::encoding::hash_map::encode(encode, length, encode, length, number, &secrets, &mut bytes);
+    let message = M::decode(bytes.as_slice()).expect("a map of strings");
     format!("{message:?} {message:#?}")
 }
+
+/// A message's name, the number of its field `secrets`, and how it shows itself with one.
+type Request = (&'static str, u32, fn(u32) -> String);
 
 /// All requests that can hold secrets, found in the protocol file, show only how many they hold: also in the message of a panic.
 ///
 /// Rule: D-41
 #[test]
 fn no_request_shows_its_secrets() {
-    let requests: Vec<(&str, u32, fn(u32) -> String)> = vec![
+    let requests: [Request; 22] = [
         ("CreateVolumeRequest", 5, shown::<CreateVolumeRequest>),
         ("DeleteVolumeRequest", 2, shown::<DeleteVolumeRequest>),
         ("ControllerPublishVolumeRequest", 5, shown::<ControllerPublishVolumeRequest>),

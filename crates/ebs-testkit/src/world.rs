@@ -4,25 +4,28 @@
 //! kept to its rights; dropping it (the test failed, or forgot to finish) shows the end of the driver's log, cleans up
 //! and panics if the driver did not keep to its rights.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod builder;
+
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use ebs_sim::Server;
 use ebs_sim::api::{Call, CreateTags, Tag};
-use ebs_sim::iam::{Extra, LeastRights, Shipped};
-use ebs_sim::{AccessKey, Devices, Server, ServerConfig, TimingMode};
-use ebs_types::ZoneName;
+use ebs_sim::iam::LeastRights;
 use rustix::process::Signal;
 
-use crate::control::{Control, Ledger, State, Timing};
+use crate::control::{Control, Ledger, State};
 use crate::csi_client::CsiClient;
 use crate::leftovers::Leftovers;
 use crate::mount_namespace::in_mount_namespace;
 use crate::on_node::VolumeOnNode;
 use crate::process::{Ending, Process, ProcessSpec, log_tail};
 use crate::run_dir::OwnDir;
+
+pub use builder::WorldBuilder;
 
 /// How long a driver may take to be ready, on a machine that is busy with other things.
 pub const READY_BOUND: Duration = Duration::from_secs(120);
@@ -49,26 +52,6 @@ where
     });
 }
 
-/// How a world is made; start with [`World::builder`].
-#[derive(Debug)]
-pub struct WorldBuilder {
-    binary: PathBuf,
-    mode: String,
-    args: Vec<String>,
-    env: BTreeMap<String, String>,
-    without_env: BTreeSet<String>,
-    devices: Devices,
-    timing: Option<Timing>,
-    mode_of_time: TimingMode,
-    max_lag: Duration,
-    access_key: Option<AccessKey>,
-    one_zone: bool,
-    by_name: bool,
-    policy: Option<Shipped>,
-    extras: BTreeSet<Extra>,
-    principal_tags: BTreeMap<String, String>,
-}
-
 #[derive(Debug)]
 pub struct World {
     driver: Option<Process>,
@@ -90,192 +73,10 @@ struct Baseline {
     snapshots: BTreeSet<String>,
 }
 
-impl WorldBuilder {
-    /// The driver's mode: `all` unless said otherwise.
-    #[must_use]
-    pub fn mode(mut self, mode: &str) -> Self {
-        mode.clone_into(&mut self.mode);
-        self
-    }
-
-    /// One more argument of the driver.
-    #[must_use]
-    pub fn arg(mut self, arg: &str) -> Self {
-        self.args.push(arg.to_owned());
-        self
-    }
-
-    /// A variable of the driver's environment, over what the simulator says.
-    #[must_use]
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.insert(name.to_owned(), value.to_owned());
-        self
-    }
-
-    /// A variable that the driver does not get, whatever the simulator says.
-    #[must_use]
-    pub fn without_env(mut self, name: &str) -> Self {
-        self.without_env.insert(name.to_owned());
-        self
-    }
-
-    /// Attached volumes are real block devices; needs root.
-    #[must_use]
-    pub fn loop_devices(mut self) -> Self {
-        self.devices = Devices::Loop;
-        self
-    }
-
-    /// How long EC2 takes; instant unless said.
-    #[must_use]
-    pub fn timing(mut self, timing: Timing) -> Self {
-        self.timing = Some(timing);
-        self
-    }
-
-    /// EC2 is as slow as the published times say and limits rates as the real one does, and its reads may show objects
-    /// as they were up to `max_lag` ago, at most 15 s.
-    #[must_use]
-    pub fn realistic(mut self, max_lag: Duration) -> Self {
-        self.mode_of_time = TimingMode::Realistic;
-        self.max_lag = max_lag;
-        self
-    }
-
-    /// The simulator accepts only requests signed with this key. The driver gets it too, by the simulator's
-    /// environment, unless [`WorldBuilder::env`] says otherwise.
-    #[must_use]
-    pub fn access_key(mut self, id: &str, secret: &str) -> Self {
-        self.access_key = Some(AccessKey { id: id.to_owned(), secret: secret.to_owned(), session_token: None });
-        self
-    }
-
-    /// The region has one availability zone, that of this machine: volumes asked for without a place come here.
-    #[must_use]
-    pub fn one_zone(mut self) -> Self {
-        self.one_zone = true;
-        self
-    }
-
-    /// The driver knows the simulator's EC2 by a name, `localhost`, as it does AWS's: it asks the resolver before it connects.
-    #[must_use]
-    pub fn by_name(mut self) -> Self {
-        self.by_name = true;
-        self
-    }
-
-    /// The one policy of `deploy/iam` that must allow all calls of the driver; unless said, each call must be allowed by
-    /// any of the three.
-    #[must_use]
-    pub fn under(mut self, policy: Shipped) -> Self {
-        self.policy = Some(policy);
-        self
-    }
-
-    /// The test uses a feature for which an optional statement is added to the policies.
-    #[must_use]
-    pub fn uses(mut self, extra: Extra) -> Self {
-        self.extras.insert(extra);
-        self
-    }
-
-    /// A tag of the driver's role, `${aws:PrincipalTag/…}` in policies.
-    #[must_use]
-    pub fn principal_tag(mut self, key: &str, value: &str) -> Self {
-        self.principal_tags.insert(key.to_owned(), value.to_owned());
-        self
-    }
-
-    /// Starts the simulator and the driver, and waits until the driver is ready.
-    ///
-    /// # Errors
-    /// Says which of the two did not start, with the end of its log.
-    pub async fn start(self) -> anyhow::Result<World> {
-        let mut world = self.start_without_driver().await?;
-        world.start_driver().await?;
-        Ok(world)
-    }
-
-    /// Starts the simulator alone; the driver starts with [`World::start_driver`] or [`World::spawn_driver`].
-    ///
-    /// # Errors
-    /// When the simulator does not start.
-    pub async fn start_without_driver(self) -> anyhow::Result<World> {
-        let dir = OwnDir::new("ebs-world-").context("a directory for the world")?;
-        let path = dir.path().to_owned();
-        for name in ["csi", "sim", "kubelet"] {
-            std::fs::create_dir(path.join(name)).with_context(|| format!("make the directory {name}"))?;
-        }
-        let mut config = ServerConfig::new(path.join("sim"));
-        config.devices = self.devices;
-        config.timing = self.mode_of_time;
-        config.max_lag = self.max_lag;
-        config.access_key = self.access_key;
-        config.iam.principal_tags = self.principal_tags;
-        if self.one_zone {
-            let own = config.zone.to_string();
-            config.zones.retain(|zone| zone.name == own || zone.zone_type != "availability-zone");
-            let other = config.zones.iter().find(|zone| zone.name != own).context("a zone for the second instance")?;
-            config.second_zone = ZoneName::parse(&other.name)?;
-        }
-        let sim = Server::start(config).await.context("start the simulator")?;
-        let least_rights = sim.engine().least_rights().clone();
-        least_rights.except(TESTS_OWN_KEY);
-        self.extras.into_iter().for_each(|extra| least_rights.declare(extra));
-        self.policy.into_iter().for_each(|policy| least_rights.demand(policy));
-        let sim_env = sim.env();
-        let control = Control::new(sim_env.get("EBS_SIM_CONTROL").context("the simulator's EBS_SIM_CONTROL")?);
-        if let Some(timing) = self.timing {
-            control.set_timing(timing).await?;
-        }
-        let state = control.state().await?;
-        let baseline = Baseline {
-            volumes: state.volumes.into_iter().map(|volume| volume.id).collect(),
-            snapshots: state.snapshots.into_iter().map(|snapshot| snapshot.id).collect(),
-        };
-        let mut env = sim_env;
-        if self.by_name {
-            let endpoint = env.get_mut("AWS_EC2_ENDPOINT").context("the simulator's AWS_EC2_ENDPOINT")?;
-            *endpoint = endpoint.replace("127.0.0.1", "localhost");
-        }
-        env.extend(self.env);
-        env.retain(|name, _| !self.without_env.contains(name));
-        let socket = path.join("csi/csi.sock");
-        let mut args = vec![self.mode, format!("--endpoint=unix://{}", socket.display()), "--v=4".to_owned()];
-        args.extend(self.args);
-        let spec = ProcessSpec {
-            name: "driver".to_owned(),
-            program: self.binary,
-            args: args.into_iter().map(Into::into).collect(),
-            env,
-            log: path.join("driver.log"),
-        };
-        let client = CsiClient::lazy(&socket);
-        let (sim, finished) = (Some(sim), false);
-        Ok(World { driver: None, client, control, spec, baseline, least_rights, sim, dir, path, finished })
-    }
-}
-
 impl World {
     /// A world for the driver at `binary`: in a test, `env!("CARGO_BIN_EXE_aws-ebs-csi-driver")`.
     pub fn builder(binary: impl Into<PathBuf>) -> WorldBuilder {
-        WorldBuilder {
-            binary: binary.into(),
-            mode: "all".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            without_env: BTreeSet::new(),
-            devices: Devices::None,
-            timing: None,
-            mode_of_time: TimingMode::Instant,
-            max_lag: Duration::ZERO,
-            access_key: None,
-            one_zone: false,
-            by_name: false,
-            policy: None,
-            extras: BTreeSet::new(),
-            principal_tags: BTreeMap::new(),
-        }
+        WorldBuilder::new(binary.into())
     }
 
     /// The world's directory, as a real path.

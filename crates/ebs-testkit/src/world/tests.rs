@@ -1,6 +1,7 @@
 //! A world in which somebody goes beyond the rights of the driver.
 
 use bytes::Bytes;
+use ebs_sim::iam::{Extra, Shipped};
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;

@@ -22,6 +22,7 @@ pub(super) const SUBJECTS: [Subject; 20] = [
         "process.md",
         "The process",
         &[
+            "crates/csi-proto/",
             "crates/ebs-csi-driver/src/",
             "crates/ebs-telemetry/",
             "crates/go-flags/",
