@@ -64,8 +64,8 @@ interop: ## Other projects' gRPC clients, unmodified: grpc-go and grpc-core on L
 	scripts/interop
 
 DIST ?= dist
-windows-archive: ## What a Windows node gets, as one archive: release programs, installer, samples, checksums (DIST=DIRECTORY, DRIVER=PROGRAM.exe)
-	DRIVER=$(DRIVER) scripts/windows-archive $(DIST)
+windows-archive: ## What a Windows node gets, as one archive: release programs, installer, samples, checksums (DIST=DIRECTORY)
+	scripts/windows-archive $(DIST)
 
 CASES ?= 100000
 fuzz: ## What is parsed from outside, by chance: CASES=100000 of each property

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, anyhow};
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use tokio::signal::unix::{SignalKind, signal};
+use process_signals::Signals;
 
 use processes::Processes;
 use report::{Report, say};
@@ -116,12 +116,8 @@ async fn perform(mut processes: Processes, state_dir: StateDir) -> anyhow::Resul
 }
 
 async fn interruption() -> anyhow::Error {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return anyhow!("signals cannot be listened to");
-    };
-    tokio::select! {
-        _ = interrupt.recv() => anyhow!("interrupted (SIGINT)"),
-        _ = terminate.recv() => anyhow!("interrupted (SIGTERM)"),
+    match Signals::listen() {
+        Ok(mut signals) => anyhow!("interrupted ({})", signals.next().await),
+        Err(_) => anyhow!("signals cannot be listened to"),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use process_signals::Signals;
 use tokio::sync::mpsc;
 
 use crate::address::{Address, BadAddress};
@@ -13,7 +14,6 @@ use crate::http_pages::{self, HttpAddress, Pages};
 use crate::platform::Platform;
 use crate::registration;
 use crate::server::{ServeError, Server, Site};
-use crate::signals::Signals;
 
 /// Why the process ends with a failure.
 #[derive(Debug, thiserror::Error)]

@@ -19,13 +19,12 @@ mod local;
 mod platform;
 mod registration;
 mod server;
-mod signals;
 mod socket_file;
 mod stream;
 mod version;
 
 use cli::{Job, Refused, Settings};
-use signals::Signals;
+use process_signals::Signals;
 
 /// Something went wrong while running (`decisions.md` D-50).
 const FAILED: u8 = 1;

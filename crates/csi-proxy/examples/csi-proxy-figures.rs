@@ -120,10 +120,8 @@ mod measure {
 
         async fn say_what_it_takes(&self, when: &str) -> Result<(), Failed> {
             let bytes = self.figure("process_resident_memory_bytes").await?;
-            // Wine counts no handles: it says that there are none.
-            let handles = self.figure("process_open_fds").await.ok().filter(|count| *count > 0.0);
-            let handles = handles.map_or_else(|| "handles not told".to_owned(), |count| format!("{count} handles"));
-            say(when, &format!("{:.1} MiB resident, {handles}", bytes / 1_048_576.0))
+            let handles = self.figure("process_open_fds").await?;
+            say(when, &format!("{:.1} MiB resident, {handles} handles", bytes / 1_048_576.0))
         }
     }
 

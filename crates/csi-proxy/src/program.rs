@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use klog::Output;
+use process_signals::Signals;
 use tokio_util::sync::CancellationToken;
 use winstorage::host::Host;
 use winstorage::path::Validation;
@@ -88,17 +89,20 @@ fn command<M: MakeHost>() -> Result<Command, String> {
     read(M::arguments()).map_err(|error| error.to_string())
 }
 
-#[cfg(windows)]
 fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
     let stop = CancellationToken::new();
-    let started = Started::new::<M>(settings)?;
-    started.run(stop.clone(), || (), Some(crate::windows::end_of_console(stop)))
+    Started::new::<M>(settings)?.run(stop.clone(), || (), Some(until_asked_to_end(stop)))
 }
 
-/// Pipes with a name for the whole machine are Windows' alone: elsewhere there is nothing to serve.
-#[cfg(not(windows))]
-fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
-    Started::new::<M>(settings)?.run(CancellationToken::new(), || (), None::<std::future::Ready<()>>)
+/// Cancels `stop` when somebody who has started the proxy by hand, or the end of its container, asks for it.
+async fn until_asked_to_end(stop: CancellationToken) {
+    // Without a console there is nobody to end it so.
+    if let Ok(mut signals) = Signals::listen() {
+        signals.next().await;
+        stop.cancel();
+        // It is listened to further: a second request, to nobody, would end the process in the middle of the drain.
+        std::future::pending().await
+    }
 }
 
 /// A program that has read its settings and has its log and its machine.
@@ -163,6 +167,7 @@ impl Started {
         self.serve_on(&transport, stop, opened).await
     }
 
+    /// Pipes with a name for the whole machine are Windows' alone: elsewhere there is nothing to serve.
     #[cfg(not(windows))]
     async fn serve(self, stop: CancellationToken, opened: impl FnOnce()) -> Result<(), String> {
         struct Nowhere;

@@ -4,13 +4,11 @@
 //! types whose end gives them back.
 
 mod client;
-mod console;
 mod event_log;
 mod figures;
 mod pipe;
 mod security;
 
-pub(crate) use console::end_of_console;
 pub(crate) use event_log::EventLog;
 pub(crate) use figures::process_figures;
 pub(crate) use pipe::Pipes;

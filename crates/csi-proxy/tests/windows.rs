@@ -7,6 +7,8 @@
 
 #[path = "windows/go_clients.rs"]
 mod go_clients;
+#[path = "windows/handles.rs"]
+mod handles;
 #[path = "windows/program.rs"]
 mod program;
 

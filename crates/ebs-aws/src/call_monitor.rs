@@ -11,7 +11,6 @@ use aws_smithy_runtime_api::client::interceptors::context::{
     BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
 };
 use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint};
-use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::config_bag::ConfigBag;
@@ -21,7 +20,7 @@ use http_body_util::Limited;
 use tokio::time::Instant;
 
 use crate::classify::THROTTLES;
-use crate::{AwsEc2, json_reply, reply};
+use crate::{AwsEc2, refused, reply};
 
 /// Most bytes of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has less than half.
 pub(crate) const MAX_REPLY: usize = 32 << 20;
@@ -31,21 +30,11 @@ pub(crate) const MAX_REPLY: usize = 32 << 20;
 #[error("the reply would have {0} bytes")]
 pub(crate) struct TooLarge(u64);
 
-/// How requests and replies are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Protocol {
-    /// EC2 and STS: replies are XML.
-    Query,
-    /// SageMaker.
-    Json,
-}
-
 /// Watches one call: whether a request was handed to the connection (what fails before that did nothing), whether
 /// what came back is a whole answer and not too large, and what came of each attempt.
 #[derive(Clone)]
 pub(crate) struct CallMonitor {
     pub(crate) action: Action,
-    protocol: Protocol,
     pub(crate) dry_run: bool,
     /// It may be sent again after a transient error.
     pub(crate) repeatable: bool,
@@ -136,12 +125,14 @@ impl Intercept for CallMonitor {
             let body = String::from_utf8_lossy(response.body().bytes().unwrap_or_default());
             tracing::info!(action = self.action.as_str(), status = response.status().as_u16(), %body, "reply of AWS");
         }
-        let code = context.response().and_then(|response| self.code_in(response));
-        let outcome = match (context.output_or_error(), &code) {
-            (Some(Ok(_)), _) => AttemptOutcome::Succeeded,
-            (_, Some(code)) if THROTTLES.contains(&code.as_str()) => AttemptOutcome::Throttled,
-            (_, Some(code)) => AttemptOutcome::Refused(code),
-            (_, None) => AttemptOutcome::Unanswered,
+        let outcome = match context.output_or_error() {
+            Some(Ok(_)) => AttemptOutcome::Succeeded,
+            Some(Err(error)) => match refused::code_of(error) {
+                Some(code) if THROTTLES.contains(&code) => AttemptOutcome::Throttled,
+                Some(code) => AttemptOutcome::Refused(code),
+                None => AttemptOutcome::Unanswered,
+            },
+            None => AttemptOutcome::Unanswered,
         };
         let (action, dry_run, took) = (self.action, self.dry_run, started.elapsed());
         self.observer.attempted(&Attempt { action, dry_run, took, outcome });
@@ -153,11 +144,6 @@ impl CallMonitor {
     /// The call is a dry run.
     pub(crate) fn maybe_dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
-    }
-
-    /// The call is SageMaker's.
-    pub(crate) fn json(self) -> Self {
-        Self { protocol: Protocol::Json, ..self }
     }
 
     /// AWS's own time of day when it sent the last reply, if that said so.
@@ -179,14 +165,6 @@ impl CallMonitor {
     pub(crate) fn repeatable(self) -> Self {
         Self { repeatable: true, ..self }
     }
-
-    fn code_in(&self, response: &HttpResponse) -> Option<String> {
-        match self.protocol {
-            _ if response.status().is_success() => None,
-            Protocol::Query => reply::code_and_message(response.body().bytes()?).ok()?.0,
-            Protocol::Json => json_reply::code_and_message(response).0,
-        }
-    }
 }
 
 /// A `Date` header.
@@ -199,7 +177,6 @@ impl AwsEc2 {
     pub(crate) fn monitor(&self, action: Action) -> CallMonitor {
         CallMonitor {
             action,
-            protocol: Protocol::Query,
             dry_run: false,
             repeatable: false,
             // What STS says of the caller is nobody else's business (`decisions.md` D-41).

@@ -9,7 +9,7 @@ use ebs_ec2::{Action, ClusterNodeDevice, ClusterNodes, Ec2Error, ErrorClass, Res
 use ebs_types::{DeviceName, HyperPodNode, VolumeId};
 
 use crate::account::Account;
-use crate::convert::{about, required, text};
+use crate::convert::{about, required};
 use crate::reply::Read;
 use crate::sagemaker::{Answer, SageMaker};
 use crate::user_agent::ExecutionEnvironment;
@@ -39,7 +39,7 @@ impl Cluster {
 impl ClusterNodes for AwsEc2 {
     async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
         let device = |answer: Answer, said_at| {
-            let device = DeviceName::new(required(text(answer.device_name), "device name")?);
+            let device = DeviceName::new(required(answer.device_name.filter(|name| !name.is_empty()), "device name")?);
             Ok(ClusterNodeDevice { device, said_at })
         };
         self.about_node(Action::AttachClusterNodeVolume, node, volume, device).await
@@ -67,7 +67,7 @@ impl AwsEc2 {
             "NodeId": node.instance().as_str(),
             "VolumeId": volume.as_str(),
         });
-        let monitor = self.monitor(action).json();
+        let monitor = self.monitor(action);
         let operation = sagemaker
             .operation(&monitor)
             .map_err(|reason| Ec2Error::new(action, ErrorClass::NotSent, format!("{reason}; nothing was sent")))?;

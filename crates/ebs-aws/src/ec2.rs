@@ -8,8 +8,9 @@ use ebs_ec2::{Action, Ec2Error, ErrorClass, Result};
 
 use crate::call_monitor::CallMonitor;
 use crate::query::{API_VERSION, Query};
+use crate::refused::Refused;
 use crate::reply::{self, Element, Read};
-use crate::service::{Names, Refused, Service, post};
+use crate::service::{Names, Service, post};
 use crate::user_agent::ExecutionEnvironment;
 use crate::{AwsEc2, endpoint, failure, partition};
 

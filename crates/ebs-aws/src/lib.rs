@@ -29,6 +29,7 @@ mod instances;
 mod json_reply;
 mod partition;
 mod query;
+mod refused;
 mod reply;
 mod retry;
 mod sagemaker;

@@ -7,7 +7,7 @@ use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryA
 use aws_smithy_types::retry::RetryConfig;
 
 use crate::classify::THROTTLES;
-use crate::reply;
+use crate::refused;
 
 /// Describes: three quick attempts on transient errors.
 pub(crate) fn of_describes() -> RetryConfig {
@@ -23,11 +23,9 @@ pub(crate) struct ThrottlesGoToTheCaller;
 
 impl ClassifyRetry for ThrottlesGoToTheCaller {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
-        let Some(response) = context.response().filter(|response| !response.status().is_success()) else {
-            return RetryAction::NoActionIndicated;
-        };
-        match reply::code_and_message(response.body().bytes().unwrap_or_default()).ok().and_then(|(code, _)| code) {
-            Some(code) if THROTTLES.contains(&code.as_str()) => RetryAction::RetryForbidden,
+        let error = context.output_or_error().and_then(Result::err);
+        match error.and_then(refused::code_of) {
+            Some(code) if THROTTLES.contains(&code) => RetryAction::RetryForbidden,
             _ => RetryAction::NoActionIndicated,
         }
     }

@@ -11,7 +11,8 @@ use serde::Deserialize;
 
 use crate::call_monitor::CallMonitor;
 use crate::json_reply::code_and_message;
-use crate::service::{Names, Refused, Service, post};
+use crate::refused::Refused;
+use crate::service::{Names, Service, post};
 use crate::user_agent::ExecutionEnvironment;
 use crate::{endpoint, partition};
 

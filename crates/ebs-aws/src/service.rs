@@ -1,8 +1,6 @@
 //! A service that is spoken to over the SDK's runtime, without an SDK of its own: the runtime finds credentials, signs, sends, keeps
 //! time limits and repeats; what is said and what an answer means is written by hand.
 
-use std::error::Error;
-
 use aws_runtime::auth::SigV4OperationSigningConfig;
 use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
 use aws_runtime::invocation_id::InvocationIdInterceptor;
@@ -23,12 +21,12 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder
 use aws_smithy_runtime_api::client::runtime_plugin::{SharedRuntimePlugin, StaticRuntimePlugin};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::config_bag::Layer;
-use aws_smithy_types::error::metadata::{ErrorMetadata, ProvideErrorMetadata};
 use aws_types::SdkConfig;
 use aws_types::SigningName;
 use aws_types::region::{Region, SigningRegion};
 
 use crate::call_monitor::CallMonitor;
+use crate::refused::Refused;
 use crate::retry;
 use crate::user_agent::ExecutionEnvironment;
 
@@ -51,38 +49,6 @@ pub(crate) struct Service {
     signing: SharedRuntimePlugin,
     /// Its URL, or why there is none.
     url: Result<String, &'static str>,
-}
-
-/// An error answer, or one that cannot be read: then it has no code.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", .meta.message().unwrap_or("no message"))]
-pub(crate) struct Refused {
-    meta: ErrorMetadata,
-    #[source]
-    source: Option<Box<dyn Error + Send + Sync>>,
-}
-
-impl Refused {
-    pub(crate) fn new(code: Option<String>, message: Option<String>) -> Self {
-        let mut meta = ErrorMetadata::builder();
-        if let Some(code) = code {
-            meta = meta.code(code);
-        }
-        if let Some(message) = message {
-            meta = meta.message(message);
-        }
-        Self { meta: meta.build(), source: None }
-    }
-
-    pub(crate) fn unreadable(message: &str, source: impl Into<BoxError>) -> Self {
-        Self { meta: ErrorMetadata::builder().message(message).build(), source: Some(source.into()) }
-    }
-}
-
-impl ProvideErrorMetadata for Refused {
-    fn meta(&self) -> &ErrorMetadata {
-        &self.meta
-    }
 }
 
 impl Service {

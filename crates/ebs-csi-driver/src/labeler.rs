@@ -6,13 +6,13 @@ use anyhow::{Context, anyhow};
 use ebs_aws::{AwsConfig, AwsEc2};
 use ebs_kubernetes::{Connections, LabelerOptions, Times};
 use ebs_telemetry::{Metrics, MetricsConfig, Pages};
+use process_signals::Signals;
 use tokio::task::JoinSet;
 
 use crate::cli::LabelerSettings;
 use crate::environment::environment;
 use crate::machine::Sources;
 use crate::observers::Counting;
-use crate::signals::Signals;
 use crate::version::{COMMIT, VERSION};
 use crate::{compose, kubernetes};
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ebs_telemetry::Traces;
+use process_signals::Signals;
 use tokio::runtime::{Builder, Runtime};
 
 mod cli;
@@ -26,12 +27,10 @@ mod machine;
 mod node;
 mod observers;
 mod pre_stop_hook;
-mod signals;
 mod supervise;
 mod version;
 
 use cli::{Flags, Job, Refused, Settings};
-use signals::Signals;
 
 pub use node::System;
 
@@ -109,11 +108,12 @@ fn workers(cores: std::io::Result<NonZeroUsize>) -> usize {
 
 /// Does the job, and exports its traces if they are wanted, to the last one.
 async fn traced(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Result<()> {
-    let signals = Signals::listen()?;
+    let listen = || Signals::listen().context("cannot listen for signals");
+    let signals = listen()?;
     let export = traces.map(|traces| traces.start(version::VERSION)).transpose()?.flatten();
     let result = perform(job, signals, system).await;
     if let Some(export) = export {
-        let mut again = Signals::listen()?;
+        let mut again = listen()?;
         tokio::select! {
             () = export.finish(LAST_TRACES) => {}
             signal = again.next() => tracing::warn!(signal, "the last traces are lost: told to end at once"),

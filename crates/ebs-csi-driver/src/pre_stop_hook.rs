@@ -2,11 +2,11 @@
 
 use anyhow::{Context, bail};
 use ebs_kubernetes::PreStop;
+use process_signals::Signals;
 
 use crate::cli::HookSettings;
 use crate::environment::environment;
 use crate::kubernetes;
-use crate::signals::Signals;
 
 /// Waits until no volume of the driver is attached to this node, if the node is being drained. Without Kubernetes there is
 /// nothing to wait for.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use anyhow::Context;
 use ebs_driver::operation::Operations;
 use ebs_driver::server;
+use process_signals::Signals;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::compose::{Driver, Front};
-use crate::signals::Signals;
 
 /// Serves from the first moment, with all services once `building` has ended; until the first signal, then drains. A second
 /// signal ends the wait at once.

@@ -1,6 +1,6 @@
 //! What a program of Windows asks the system for, as its file says it. Programs of Windows nodes start no other programs, and this is how
 //! the delivery proves it: a function that starts one must be imported, or looked up by its name while the program runs; so neither
-//! the imports nor any other part of the file may name one.
+//! the imports nor any other part of the file may name one. What a program has such a function for all the same is said at its call.
 
 use std::collections::BTreeSet;
 
@@ -41,14 +41,15 @@ pub struct Imports {
     pub functions: BTreeSet<String>,
 }
 
-/// Refuses a program that can start others, and says what another imports.
+/// Refuses a program that can start others by anything but `known`, functions like `CreateProcessW`, and says what another imports.
 ///
 /// # Errors
-/// Names what it imports, or holds as a text, for it; or its imports cannot be read.
-pub fn of_one_that_starts_nothing(program: &[u8]) -> anyhow::Result<Imports> {
+/// Names what it imports, or holds as a text, for it; or it has no need of one that is known; or its imports cannot be read.
+pub fn of_one_that_starts_nothing(program: &[u8], known: &[String]) -> anyhow::Result<Imports> {
     let imports = imports(program)?;
-    imports.start_nothing()?;
-    let named = names_in(program);
+    imports.start_nothing(known)?;
+    let is_known = |name: &str| known.iter().any(|known| known.to_lowercase().starts_with(name));
+    let named: Vec<&str> = names_in(program).into_iter().filter(|name| !is_known(name)).collect();
     ensure!(named.is_empty(), "it can look up what starts processes: it holds the names {}", named.join(", "));
     Ok(imports)
 }
@@ -128,18 +129,26 @@ impl Imports {
         functions.filter(|function| starts(function.rsplit('!').next().unwrap_or(function))).collect()
     }
 
-    /// Refuses a program that can start others.
+    /// Refuses a program that can start others by anything but what is `known`.
     ///
     /// # Errors
-    /// Names what it imports for it; or it imports next to nothing, so that its imports were not read.
-    pub fn start_nothing(&self) -> anyhow::Result<()> {
+    /// Names what it imports for it, or what is known and not imported; or it imports next to nothing, so that its imports were not read.
+    pub fn start_nothing(&self, known: &[String]) -> anyhow::Result<()> {
         ensure!(
             self.functions.len() >= 20,
             "only {} imports were read: that is no whole program",
             self.functions.len()
         );
-        let starting = self.starting();
+        let is_of = |function: &str, name: &String| function.rsplit('!').next() == Some(name.as_str());
+        let (expected, starting): (Vec<&str>, Vec<&str>) =
+            self.starting().into_iter().partition(|function| known.iter().any(|name| is_of(function, name)));
         ensure!(starting.is_empty(), "it can start processes: it imports {}", starting.join(", "));
+        let idle = known.iter().find(|name| !expected.iter().any(|function| is_of(function, name)));
+        ensure!(
+            idle.is_none(),
+            "it does not import {}: that is no exception any more",
+            idle.map_or("", String::as_str)
+        );
         Ok(())
     }
 }
@@ -211,7 +220,7 @@ mod tests {
         let read = imports(&program("KERNEL32.dll", &harmless, false)).unwrap();
         assert_eq!(read.libraries, ["kernel32.dll".to_owned()].into());
         assert!(read.functions.contains("kernel32.dll!Read7") && read.functions.len() == 30, "{read:?}");
-        read.start_nothing().unwrap();
+        read.start_nothing(&[]).unwrap();
         for one in [
             "CreateProcessW",
             "CreateProcessAsUserA",
@@ -223,7 +232,7 @@ mod tests {
         ] {
             for late in [false, true] {
                 let all = [&harmless[..], &[one]].concat();
-                let refused = imports(&program("KERNEL32.dll", &all, late)).unwrap().start_nothing().unwrap_err();
+                let refused = imports(&program("KERNEL32.dll", &all, late)).unwrap().start_nothing(&[]).unwrap_err();
                 assert!(refused.to_string().contains(&format!("kernel32.dll!{one}")), "{one}: {refused}");
             }
         }
@@ -237,12 +246,31 @@ mod tests {
         let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
         let harmless: Vec<&str> = harmless.iter().map(String::as_str).collect();
         let plain = program("KERNEL32.dll", &harmless, false);
-        assert_eq!(of_one_that_starts_nothing(&plain).unwrap().functions.len(), 30);
+        assert_eq!(of_one_that_starts_nothing(&plain, &[]).unwrap().functions.len(), 30);
         let wide: Vec<u8> = "CreateProcessW".bytes().flat_map(|letter| [letter, 0]).collect();
         for name in [&b"xShellExecuteExW"[..], b"NtCreateUserProcess", &wide] {
-            let refused = of_one_that_starts_nothing(&[&plain[..], name].concat()).unwrap_err().to_string();
+            let refused = of_one_that_starts_nothing(&[&plain[..], name].concat(), &[]).unwrap_err().to_string();
             assert!(refused.contains("look up"), "{refused}");
         }
+    }
+
+    /// What a program is known to start others by is taken, and nothing else of that kind; and it must be there.
+    ///
+    /// Rule: see `a_program_that_could_start_another_is_refused`
+    #[test]
+    fn what_a_program_is_known_to_start_others_by_is_taken_alone() {
+        let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
+        let harmless: Vec<&str> = harmless.iter().map(String::as_str).collect();
+        let with = |more: &[&str]| program("KERNEL32.dll", &[&harmless[..], more].concat(), false);
+        let known = ["CreateProcessW".to_owned()];
+        of_one_that_starts_nothing(&with(&["CreateProcessW"]), &known).unwrap();
+        for more in
+            [&[][..], &["CreateProcessA"], &["CreateProcessW", "CreateProcessAsUserW"], &["CreateProcessW", "WinExec"]]
+        {
+            of_one_that_starts_nothing(&with(more), &known).unwrap_err();
+        }
+        let looked_up = [&with(&["CreateProcessW"])[..], b"ShellExecuteExW"].concat();
+        assert!(of_one_that_starts_nothing(&looked_up, &known).unwrap_err().to_string().contains("look up"));
     }
 
     /// Names that only look like it start nothing.
@@ -268,6 +296,6 @@ mod tests {
     #[test]
     fn a_file_whose_imports_cannot_be_read_is_refused() {
         assert!(imports(b"MZ").is_err());
-        assert!(imports(&program("a.dll", &["ReadFile"], false)).unwrap().start_nothing().is_err());
+        assert!(imports(&program("a.dll", &["ReadFile"], false)).unwrap().start_nothing(&[]).is_err());
     }
 }

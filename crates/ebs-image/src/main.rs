@@ -80,6 +80,9 @@ enum Task {
         /// Bytes that each may have
         #[arg(long)]
         at_most: Option<usize>,
+        /// A function that starts processes and that each of them has all the same, like CreateProcessW
+        #[arg(long = "known", value_name = "FUNCTION")]
+        known: Vec<String>,
     },
 }
 
@@ -147,9 +150,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
             let about = About { what: windows::image_of(&program)?, ..about()? };
             windows_image(&args.root, &to, &program, &bases, &about)
         }
-        Task::Imports { programs, at_most } => {
+        Task::Imports { programs, at_most, known } => {
             for program in programs {
-                let said = said_of(&program, at_most).with_context(|| program.display().to_string())?;
+                let said = said_of(&program, at_most, &known).with_context(|| program.display().to_string())?;
                 writeln!(out, "{}: {said}", program.display())?;
             }
             Ok(())
@@ -194,16 +197,16 @@ fn windows_image(
     Ok(())
 }
 
-fn said_of(program: &Path, at_most: Option<usize>) -> anyhow::Result<String> {
+fn said_of(program: &Path, at_most: Option<usize>, known: &[String]) -> anyhow::Result<String> {
     let bytes = std::fs::read(program).context("read it")?;
     let most = at_most.unwrap_or(usize::MAX);
     ensure!(bytes.len() <= most, "it has {} bytes, and may have {most}", bytes.len());
-    let all = of_one_that_starts_nothing(&bytes)?;
+    let all = of_one_that_starts_nothing(&bytes, known)?;
+    let starts = match known {
+        [] => "none starts a process, nor is one that does named".to_owned(),
+        known => format!("only {} starts processes, and no other that does is named", known.join(" and ")),
+    };
     let libraries: Vec<&str> = all.libraries.iter().map(String::as_str).collect();
     let count = all.functions.len();
-    Ok(format!(
-        "{} bytes, {count} imports; none starts a process, nor is one that does named; from {}",
-        bytes.len(),
-        libraries.join(" ")
-    ))
+    Ok(format!("{} bytes, {count} imports; {starts}; from {}", bytes.len(), libraries.join(" ")))
 }

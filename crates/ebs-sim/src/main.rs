@@ -8,7 +8,7 @@ use clap::Parser;
 use ebs_sim::Server;
 use ebs_sim::cli::Cli;
 use ebs_sim::env_file::EnvFile;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use process_signals::Signals;
 use tracing_subscriber::EnvFilter;
 
 /// After a second signal.
@@ -49,12 +49,11 @@ async fn run(cli: &Cli, config: ebs_sim::ServerConfig) -> anyhow::Result<()> {
     for warning in cli.warnings() {
         tracing::warn!("{warning}");
     }
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut signals = Signals::listen().context("cannot wait for signals")?;
     let env_file = EnvFile::claim(&cli.env_file)?;
     let server = tokio::select! {
         server = Server::start(config) => server?,
-        name = either(&mut terminate, &mut interrupt) => anyhow::bail!("ended by {name} before it was ready"),
+        name = signals.next() => anyhow::bail!("ended by {name} before it was ready"),
     };
     if let Err(error) = env_file.write(&server.env()) {
         server.shutdown().await.context("and nobody can be told")?;
@@ -71,24 +70,16 @@ async fn run(cli: &Cli, config: ebs_sim::ServerConfig) -> anyhow::Result<()> {
         "ready"
     );
     tokio::select! {
-        name = either(&mut terminate, &mut interrupt) => tracing::info!(signal = name, "ending"),
+        name = signals.next() => tracing::info!(signal = name, "ending"),
         () = server.end_wanted() => tracing::info!("ending: the control API asked for it"),
     }
     tokio::select! {
         result = server.shutdown() => result?,
-        name = either(&mut terminate, &mut interrupt) => {
+        name = signals.next() => {
             tracing::warn!(signal = name, "ending at once: devices may be left, the next start removes them");
             std::process::exit(CUT_SHORT);
         }
     }
     tracing::info!("ended");
     Ok(())
-}
-
-/// The name of the first signal of the two that comes.
-async fn either(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
-    tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-    }
 }

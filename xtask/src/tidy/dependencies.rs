@@ -17,14 +17,15 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 28] = [
+const RULES: [Rule; 29] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-flags", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "klog", ours: &["go-flags"], tests: &[], never: &["tokio", "aws-*", "tonic"] },
+    Rule { name: "process-signals", ours: &[], tests: &[], never: &["aws-*", "tonic"] },
     Rule {
         name: "csi-node-driver-registrar",
-        ours: &["csi-proto", "go-flags", "grpc-authority", "klog"],
+        ours: &["csi-proto", "go-flags", "grpc-authority", "klog", "process-signals"],
         tests: &["ebs-testkit"],
         // Small, and for Windows without a C compiler.
         never: &["aws-*", "kube", "clap", "rustls"],
@@ -35,7 +36,7 @@ const RULES: [Rule; 28] = [
     Rule { name: "ebs-aws", ours: &["ebs-ec2", "ebs-types"], tests: &["ebs-sim"], never: &["tonic", "kube"] },
     Rule {
         name: "ebs-sim",
-        ours: &["ebs-ec2", "ebs-types"],
+        ours: &["ebs-ec2", "ebs-types", "process-signals"],
         tests: &[],
         // Signatures are checked with AWS's own code; nothing of it can call anybody.
         never: &["aws-config", "aws-runtime", "aws-sdk-*", "aws-smithy-*", "tonic", "kube"],
@@ -44,7 +45,7 @@ const RULES: [Rule; 28] = [
     Rule { name: "csi-proxy-proto", ours: &[], tests: &[], never: &["aws-*", "kube"] },
     Rule {
         name: "csi-proxy",
-        ours: &["csi-proxy-proto", "go-flags", "grpc-authority", "klog", "winstorage"],
+        ours: &["csi-proxy-proto", "go-flags", "grpc-authority", "klog", "process-signals", "winstorage"],
         tests: &["ebs-testkit"],
         never: &["aws-*", "kube", "axum"],
     },
@@ -117,12 +118,18 @@ const RULES: [Rule; 28] = [
             "ebs-types",
             "ebs-windows-node",
             "go-flags",
+            "process-signals",
             "winstorage",
         ],
         tests: &["ebs-image", "ebs-model", "ebs-sim", "ebs-testkit"],
         never: &["aws-*"],
     },
-    Rule { name: "xtask", ours: &["csi-proto", "ebs-testkit", "ebs-types"], tests: &[], never: &["aws-*", "kube"] },
+    Rule {
+        name: "xtask",
+        ours: &["csi-proto", "ebs-testkit", "ebs-types", "process-signals"],
+        tests: &[],
+        never: &["aws-*", "kube"],
+    },
 ];
 
 /// Crates that nothing may pull in, with the reason.

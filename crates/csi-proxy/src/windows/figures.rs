@@ -1,6 +1,7 @@
 //! What Windows tells of this process.
 
-use windows_sys::Win32::Foundation::FILETIME;
+use windows_sys::Wdk::System::SystemInformation::NtQuerySystemInformation;
+use windows_sys::Win32::Foundation::{FILETIME, STATUS_INFO_LENGTH_MISMATCH, STATUS_SUCCESS};
 use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount, GetProcessTimes};
 
@@ -48,5 +49,35 @@ fn handles() -> Option<f64> {
     let mut count = 0;
     // SAFETY: this process's own handle is always valid; the number's place is ours.
     let done = unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) };
-    (done != 0).then(|| f64::from(count))
+    // No process is without a handle; Wine says so of all.
+    if done == 0 || count == 0 { counted_handles() } else { Some(f64::from(count)) }
+}
+
+/// The machine's table of handles: two words, the first of which is the count, and five words for each, the second of which is the
+/// number of the process.
+const ALL_HANDLES: i32 = 64;
+const BEFORE: usize = 2;
+const OF_ONE: usize = 5;
+const FIRST_WORDS: usize = 1 << 14;
+const MOST_WORDS: usize = 1 << 23;
+
+/// This process's handles, counted among all of the machine.
+fn counted_handles() -> Option<f64> {
+    let mut table = vec![0_usize; FIRST_WORDS];
+    loop {
+        let bytes = u32::try_from(size_of_val(table.as_slice())).ok()?;
+        let mut needed = 0;
+        // SAFETY: the table is ours, aligned to words, and as large as is said.
+        let status =
+            unsafe { NtQuerySystemInformation(ALL_HANDLES, table.as_mut_ptr().cast(), bytes, &raw mut needed) };
+        match status {
+            STATUS_SUCCESS => break,
+            STATUS_INFO_LENGTH_MISMATCH if table.len() < MOST_WORDS => table.resize(table.len() * 2, 0),
+            _ => return None,
+        }
+    }
+    let process = usize::try_from(std::process::id()).ok()?;
+    let all = table[BEFORE..].chunks_exact(OF_ONE).take(table[0]);
+    let count = u32::try_from(all.filter(|handle| handle[1] == process).count()).ok()?;
+    Some(f64::from(count))
 }

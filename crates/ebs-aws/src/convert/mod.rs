@@ -71,11 +71,6 @@ pub(crate) fn among<T, I: PartialEq + std::fmt::Display>(items: &[T], id: impl F
     }
 }
 
-/// What is there and not empty.
-pub(crate) fn text(value: Option<String>) -> Option<String> {
-    value.filter(|text| !text.is_empty())
-}
-
 /// The tags of a resource; none where there is no list of them.
 pub(crate) fn tags(resource: Element<'_>) -> Read<Tags> {
     let Some(list) = resource.list("tagSet")? else { return Ok(Tags::new()) };

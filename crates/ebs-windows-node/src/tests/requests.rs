@@ -1,3 +1,6 @@
+use std::io::Write;
+use std::sync::Mutex;
+
 use csi_proto::csi::volume_capability::BlockVolume;
 
 use super::*;
@@ -80,6 +83,71 @@ async fn file_systems_of_linux_are_ntfs_or_refused() {
             assert!(refused.message().contains(fs_type), "{refused}");
         }
     }
+}
+
+/// Lines of the log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What this thread logs while the guard lives. Beneath it is a subscriber for all threads: without one, a line that another thread comes
+/// to first would be switched off for good.
+fn logged() -> (Lines, tracing::subscriber::DefaultGuard) {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let nowhere = tracing_subscriber::fmt().with_writer(std::io::sink).finish();
+        tracing::subscriber::set_global_default(nowhere).expect("the first one");
+    });
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let here = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    (lines, tracing::subscriber::set_default(here))
+}
+
+/// Mount flags and `readonly` have no meaning for NTFS behind a link: a call that has them is served, and a warning in the log names the
+/// volume and what was asked; one that has none is served without a word. Figures of a volume are the same with them.
+///
+/// Rule: windows.md O-23
+#[tokio::test]
+async fn mount_flags_and_read_only_are_warned_of_and_change_nothing() {
+    let world = World::new();
+    let (lines, _guard) = logged();
+    let said = || {
+        let text = String::from_utf8(std::mem::take(&mut *lines.0.lock().unwrap())).unwrap();
+        let warnings = text.lines().filter(|line| line.contains("have no effect on Windows"));
+        warnings.map(str::to_owned).collect::<Vec<_>>()
+    };
+    world.stage().await.unwrap();
+    world.publish().await.unwrap();
+    let plain = world.stats(TARGET).await.unwrap();
+    assert_eq!(said(), Vec::<String>::new());
+    world.unpublish().await.unwrap();
+    world.unstage().await.unwrap();
+
+    let mut flags = capability("ntfs");
+    if let Some(AccessType::Mount(mount)) = flags.as_mut().and_then(|wire| wire.access_type.as_mut()) {
+        mount.mount_flags = vec!["ro".to_owned(), "noatime".to_owned()];
+    }
+    let stage = csi::NodeStageVolumeRequest { volume_capability: flags.clone(), ..stage_request() };
+    world.stage_as(stage).await.unwrap();
+    let of_stage = said();
+    assert!(of_stage.len() == 1 && of_stage[0].contains("ro,noatime") && of_stage[0].contains(VOLUME), "{of_stage:?}");
+    let publish = csi::NodePublishVolumeRequest { readonly: true, ..publish_request() };
+    world.publish_as(publish).await.unwrap();
+    let of_publish = said();
+    assert!(of_publish.len() == 1 && of_publish[0].contains("read_only=true"), "{of_publish:?}");
+    assert!(of_publish[0].contains("WARN") && of_publish[0].contains(VOLUME), "{of_publish:?}");
+    assert!(world.is_staged() && world.is_published());
+    assert_eq!(world.stats(TARGET).await.unwrap(), plain);
 }
 
 /// The node says that it runs Windows, and what it can.

@@ -28,6 +28,7 @@ pub(super) const SUBJECTS: [Subject; 20] = [
             "crates/go-flags/",
             "crates/grpc-authority/",
             "crates/klog/",
+            "crates/process-signals/",
         ],
     ),
     subject("registrar.md", "The registrar", &["crates/csi-node-driver-registrar/"]),

@@ -1,0 +1,73 @@
+//! The handles that the program holds, as its page of metrics tells them.
+
+use csi_proxy_proto::{Group, disk, pipe_name};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::windows::named_pipe::{ClientOptions, NamedPipeClient};
+use tokio::time::{Instant, sleep};
+
+use crate::program::{LIMIT, Program, alone, connected, eventually};
+
+const PROBES: u16 = 200;
+/// The page's own connection, and what a runtime keeps of one that has ended.
+const SLACK: f64 = 20.0;
+/// Windows' number for a pipe of which no instance waits at this moment.
+const BUSY: i32 = 231;
+
+async fn handles(address: &str) -> f64 {
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await.unwrap();
+    let value =
+        page.lines().find_map(|line| line.strip_prefix("process_open_fds ")).unwrap_or_else(|| panic!("{page}"));
+    value.parse().unwrap()
+}
+
+async fn probe(pipe: &str) -> NamedPipeClient {
+    let end = Instant::now() + LIMIT;
+    loop {
+        match ClientOptions::new().open(pipe) {
+            Ok(client) => return client,
+            Err(error) => assert!(error.raw_os_error() == Some(BUSY) && Instant::now() < end, "{error}"),
+        }
+        sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
+/// A connection that never says anything, as clients in Go leave one behind with each object, takes a handle and gives it back when its
+/// client lets it go.
+///
+/// Rule: windows.md P-6, O-29
+#[tokio::test]
+async fn connections_that_never_said_anything_give_their_handles_back() {
+    let _alone = alone().await;
+    let program = Program::start(&["--api-groups=disk/v1", "--metrics-bind-address=127.0.0.1:0"]);
+    let mut client = disk::v1::disk_client::DiskClient::new(connected(Group::Disk, "v1").await);
+    client.rescan(disk::v1::RescanRequest {}).await.unwrap();
+    let address = eventually(|| {
+        let log = program.log();
+        let (_, rest) = log.split_once("Metrics on http://")?;
+        Some(rest.split_once("/metrics")?.0.to_owned())
+    })
+    .await;
+    let before = handles(&address).await;
+    assert!(before > 0.0, "the system tells no handles");
+    let pipe = pipe_name(Group::Disk, "v1".parse().unwrap());
+    let mut probes = Vec::new();
+    for _ in 0..PROBES {
+        probes.push(probe(&pipe).await);
+    }
+    let during = handles(&address).await;
+    assert!(during >= before + f64::from(PROBES) - 1.0, "{before} before, {during} with {PROBES} connections");
+    drop(probes);
+    let end = Instant::now() + LIMIT;
+    loop {
+        let now = handles(&address).await;
+        if now <= before + SLACK {
+            break;
+        }
+        assert!(Instant::now() < end, "{before} before, {during} with {PROBES} connections, {now} long after");
+        sleep(std::time::Duration::from_millis(100)).await;
+    }
+    client.rescan(disk::v1::RescanRequest {}).await.unwrap();
+}

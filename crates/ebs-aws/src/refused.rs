@@ -1,0 +1,50 @@
+//! Error answers, read once, where an answer is read; whoever asks later for the code of one finds it in the error of the attempt.
+
+use std::error::Error;
+
+use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityError;
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::context;
+use aws_smithy_runtime_api::client::orchestrator::OrchestratorError;
+use aws_smithy_types::error::metadata::{ErrorMetadata, ProvideErrorMetadata};
+
+/// An error answer, or one that cannot be read: then it has no code.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .meta.message().unwrap_or("no message"))]
+pub(crate) struct Refused {
+    meta: ErrorMetadata,
+    #[source]
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl Refused {
+    pub(crate) fn new(code: Option<String>, message: Option<String>) -> Self {
+        let mut meta = ErrorMetadata::builder();
+        if let Some(code) = code {
+            meta = meta.code(code);
+        }
+        if let Some(message) = message {
+            meta = meta.message(message);
+        }
+        Self { meta: meta.build(), source: None }
+    }
+
+    pub(crate) fn unreadable(message: &str, source: impl Into<BoxError>) -> Self {
+        Self { meta: ErrorMetadata::builder().message(message).build(), source: Some(source.into()) }
+    }
+}
+
+impl ProvideErrorMetadata for Refused {
+    fn meta(&self) -> &ErrorMetadata {
+        &self.meta
+    }
+}
+
+/// The code of the error answer that an attempt has ended with, if it was one: of EC2 or SageMaker, or of STS, whose answers its SDK reads.
+pub(crate) fn code_of(error: &OrchestratorError<context::Error>) -> Option<&str> {
+    let answer = error.as_operation_error()?;
+    match answer.downcast_ref::<Refused>() {
+        Some(refused) => refused.code(),
+        None => answer.downcast_ref::<GetCallerIdentityError>()?.code(),
+    }
+}
