@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use crate::program::{LIMIT, Program, alone, connected, eventually};
 
 const PROBES: u16 = 200;
-/// The page's own connection, and what a runtime keeps of one that has ended.
+/// What comes and goes by itself: the page's own connections, threads, what a runtime keeps of a connection that has ended.
 const SLACK: f64 = 20.0;
 /// Windows' number for a pipe of which no instance waits at this moment.
 const BUSY: i32 = 231;
@@ -58,7 +58,7 @@ async fn connections_that_never_said_anything_give_their_handles_back() {
         probes.push(probe(&pipe).await);
     }
     let during = handles(&address).await;
-    assert!(during >= before + f64::from(PROBES) - 1.0, "{before} before, {during} with {PROBES} connections");
+    assert!(during >= before + f64::from(PROBES) - SLACK, "{before} before, {during} with {PROBES} connections");
     drop(probes);
     let end = Instant::now() + LIMIT;
     loop {
