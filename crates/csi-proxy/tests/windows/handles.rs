@@ -1,5 +1,7 @@
 //! The handles that the program holds, as its page of metrics tells them.
 
+use std::time::Duration;
+
 use csi_proxy_proto::{Group, disk, pipe_name};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::windows::named_pipe::{ClientOptions, NamedPipeClient};
@@ -23,6 +25,19 @@ async fn handles(address: &str) -> f64 {
     value.parse().unwrap()
 }
 
+/// Waits until the handles are as wanted.
+async fn until(address: &str, what: &str, wanted: impl Fn(f64) -> bool) {
+    let end = Instant::now() + LIMIT;
+    loop {
+        let now = handles(address).await;
+        if wanted(now) {
+            return;
+        }
+        assert!(Instant::now() < end, "{now} handles long {what}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
 async fn probe(pipe: &str) -> NamedPipeClient {
     let end = Instant::now() + LIMIT;
     loop {
@@ -30,7 +45,7 @@ async fn probe(pipe: &str) -> NamedPipeClient {
             Ok(client) => return client,
             Err(error) => assert!(error.raw_os_error() == Some(BUSY) && Instant::now() < end, "{error}"),
         }
-        sleep(std::time::Duration::from_millis(1)).await;
+        sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -57,17 +72,9 @@ async fn connections_that_never_said_anything_give_their_handles_back() {
     for _ in 0..PROBES {
         probes.push(probe(&pipe).await);
     }
-    let during = handles(&address).await;
-    assert!(during >= before + f64::from(PROBES) - SLACK, "{before} before, {during} with {PROBES} connections");
+    let all = before + f64::from(PROBES);
+    until(&address, "with the connections", |now| now >= all - SLACK).await;
     drop(probes);
-    let end = Instant::now() + LIMIT;
-    loop {
-        let now = handles(&address).await;
-        if now <= before + SLACK {
-            break;
-        }
-        assert!(Instant::now() < end, "{before} before, {during} with {PROBES} connections, {now} long after");
-        sleep(std::time::Duration::from_millis(100)).await;
-    }
+    until(&address, "after the connections", |now| now <= before + SLACK).await;
     client.rescan(disk::v1::RescanRequest {}).await.unwrap();
 }
