@@ -1,12 +1,13 @@
-//! csi-proxy with a machine in memory, for tests of the whole program: `--host=fake:FILE` names its description. The
-//! product has no such flag.
+//! csi-proxy with a machine in memory, for tests of the whole program: `--host=fake:FILE` names its description, and others change and ask
+//! it over loopback, by the port in `FILE.port`. The product has no such flag.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use csi_proxy::MakeHost;
-use winstorage::fake::FakeHost;
+use winstorage::fake::control;
 use winstorage::host::Host;
 
 struct Fake;
@@ -20,9 +21,8 @@ fn is_ours(argument: &OsString) -> bool {
 impl MakeHost for Fake {
     fn make() -> Result<Arc<dyn Host>, String> {
         let argument = std::env::args_os().find(is_ours).ok_or_else(|| format!("{FLAG}FILE is missing"))?;
-        let file = argument.to_str().and_then(|text| text.strip_prefix(FLAG)).unwrap_or_default().to_owned();
-        let text = std::fs::read_to_string(&file).map_err(|error| format!("read {file}: {error}"))?;
-        Ok(Arc::new(FakeHost::from_json(&text)?))
+        let file = argument.to_str().and_then(|text| text.strip_prefix(FLAG)).unwrap_or_default();
+        Ok(Arc::new(control::described(Path::new(file))?))
     }
 
     fn arguments() -> Vec<OsString> {

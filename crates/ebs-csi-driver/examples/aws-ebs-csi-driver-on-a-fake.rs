@@ -1,35 +1,45 @@
-//! The driver of Windows nodes with a machine in memory, for tests of the whole program: `--host=fake:FILE` names its description. The
-//! product has no such flag. A test changes and asks the machine over loopback, a line a request (`control`); the port stands in
-//! `FILE.port`.
+//! The driver of Windows nodes with a machine in memory, for tests of the whole program. The product has no such flags.
+//!
+//! - `--host=fake:FILE` is a machine of its own, described by the file; a test changes and asks it over loopback, by the port in `FILE.port`.
+//! - `--host=of:FILE` is the machine of a csi-proxy beside it, whose port is in the file: what a process in a container sees of it.
 
 use std::process::ExitCode;
 
 #[cfg(windows)]
-#[path = "on_a_fake/control.rs"]
-mod control;
+mod on_windows {
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+    use std::sync::Arc;
 
-#[cfg(windows)]
-const FLAG: &str = "--host=fake:";
+    use winstorage::fake::control;
+    use winstorage::host::{Host, SpaceHost};
 
-#[cfg(windows)]
-fn file_of(argument: &std::ffi::OsString) -> Option<String> {
-    Some(argument.to_str()?.strip_prefix(FLAG)?.to_owned())
-}
+    const FLAG: &str = "--host=";
 
-#[cfg(windows)]
-fn make() -> Result<std::sync::Arc<dyn winstorage::host::Host>, String> {
-    let file =
-        std::env::args_os().find_map(|argument| file_of(&argument)).ok_or_else(|| format!("{FLAG}FILE is missing"))?;
-    let text = std::fs::read_to_string(&file).map_err(|error| format!("read {file}: {error}"))?;
-    let host = winstorage::fake::FakeHost::from_json(&text)?;
-    control::listen(&host, &format!("{file}.port")).map_err(|error| format!("listen to the test: {error}"))?;
-    Ok(std::sync::Arc::new(host))
+    pub(super) fn is_ours(argument: &OsString) -> bool {
+        argument.to_str().is_some_and(|text| text.starts_with(FLAG))
+    }
+
+    fn file(kind: &str) -> Result<PathBuf, String> {
+        let flag = format!("{FLAG}{kind}:");
+        let given = std::env::args_os().find_map(|argument| Some(argument.to_str()?.strip_prefix(&flag)?.into()));
+        given.ok_or_else(|| format!("{flag}FILE is missing"))
+    }
+
+    pub(super) fn host() -> Result<Arc<dyn Host>, String> {
+        Ok(Arc::new(control::described(&file("fake")?)?))
+    }
+
+    pub(super) fn own() -> Result<Arc<dyn SpaceHost>, String> {
+        let remote = control::Remote::connect(&file("of")?);
+        Ok(Arc::new(remote.map_err(|error| format!("the machine of csi-proxy: {error}"))?))
+    }
 }
 
 #[cfg(windows)]
 fn main() -> ExitCode {
-    let arguments = std::env::args_os().filter(|argument| file_of(argument).is_none());
-    ebs_csi_driver::main(arguments, ebs_csi_driver::System::made_by(make))
+    let arguments = std::env::args_os().filter(|argument| !on_windows::is_ours(argument));
+    ebs_csi_driver::main(arguments, ebs_csi_driver::System::made_by(on_windows::host, on_windows::own))
 }
 
 /// Elsewhere the driver has a machine of its own kind.

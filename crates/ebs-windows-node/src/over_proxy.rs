@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
-use winstorage::host::{FsHost, Space};
+use winstorage::host::{Space, SpaceHost};
 use winstorage::locate::{DiskSearch, Look};
 use winstorage::service::{Contents, Found, VolumeStats};
 use winstorage::types::{DiskIds, DiskLocation, DiskNumber, VolumeGuid, WinPath};
@@ -52,7 +52,7 @@ pub struct OverProxy {
     volumes: VolumeClient<Channel>,
     files: FilesystemClient<Channel>,
     /// Space is asked of this process's own view of a path: the proxy does not tell it.
-    own: Arc<dyn FsHost>,
+    own: Arc<dyn SpaceHost>,
     unproven: Unproven,
 }
 
@@ -61,7 +61,7 @@ impl OverProxy {
     ///
     /// # Errors
     /// A pipe is not there or cannot be opened; the error names it.
-    pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn FsHost>, unproven: Unproven) -> Result<Self, ConnectError> {
+    pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn SpaceHost>, unproven: Unproven) -> Result<Self, ConnectError> {
         let versions: [Version; 1] = [VERSION.parse().expect("a version by construction")];
         let channel = async |group| Ok(connect(dial, group, &versions).await?.channel);
         Ok(Self {

@@ -1,24 +1,39 @@
-//! The driver's program for Windows, under Wine and over a machine in memory, driven from Linux: csi-sanity as against the node service in
-//! this process (`csi_sanity.rs`).
+//! The programs of a Windows node, under Wine and over a machine in memory, driven from Linux: csi-sanity as against the node service in
+//! this process (`csi_sanity.rs`), and what a console sends.
 #![cfg(unix)]
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node;
 use ebs_sim::port::SimEc2;
 use ebs_sim::server::{Server, ServerConfig};
 use ebs_types::ZoneName;
+use tokio::sync::Mutex;
+use tonic::Request;
 
 #[path = "csi_sanity/attached.rs"]
 mod attached;
+#[path = "windows_program/forward.rs"]
+mod forward;
 #[path = "windows_program/program.rs"]
 mod program;
 #[path = "csi_sanity/suite.rs"]
 mod suite;
+#[path = "windows_program/wine.rs"]
+mod wine;
 
-use attached::Attached;
-use program::{Forward, Program};
+use attached::{Attached, Machine};
+use forward::Forward;
+use program::{Driver, OtherMachine, csi_proxy};
 use suite::{directory, holds};
+use wine::{PATIENCE, Wine, windows_path};
+
+/// Pipes have the same names in all tests.
+static PIPES: Mutex<()> = Mutex::const_new(());
 
 /// An EC2 with one availability zone, as `csi_sanity.rs` has it, and the metadata service of the machine.
 fn server_config(dir: &Path) -> ServerConfig {
@@ -30,6 +45,15 @@ fn server_config(dir: &Path) -> ServerConfig {
     config
 }
 
+/// csi-sanity holds for the driver over this machine, beside a controller over the EC2 of `server`.
+async fn sanity_holds(server: &Server, driver: &Driver, machine: OtherMachine, dir: &Path) -> anyhow::Result<()> {
+    let ec2 = SimEc2::over(server.engine().clone());
+    let instance = ec2.instances().await.swap_remove(0);
+    machine.make_directory(&dir.join("sanity/target"))?;
+    let node = Attached::new(Forward::to(driver.address()).await?, machine, ec2.clone(), instance.id);
+    holds(&ec2, &node, dir).await.with_context(|| driver.wine.log())
+}
+
 /// csi-sanity finds no fault with the node service of the Windows program either, which runs under Wine over a machine in memory and is
 /// reached over loopback.
 ///
@@ -38,14 +62,141 @@ fn server_config(dir: &Path) -> ServerConfig {
 async fn csi_sanity_finds_no_fault_with_the_windows_program_under_wine() -> anyhow::Result<()> {
     let dir = directory()?;
     let server = Server::start(server_config(dir.path())).await?;
-    let ec2 = SimEc2::over(server.engine().clone());
-    let instance = ec2.instances().await.swap_remove(0);
-    let program = Program::start(dir.path(), &server.env()).await?;
-    let machine = program.machine()?;
-    machine.make_directory(&dir.path().join("sanity/target"))?;
-    let node = Attached::new(Forward::to(program.endpoint()).await?, machine, ec2.clone(), instance.id);
-    let held = holds(&ec2, &node, dir.path()).await.with_context(|| program.log());
-    drop(program);
+    let (driver, machine) = Driver::as_host_process(dir.path(), &server.env()).await?;
+    let held = sanity_holds(&server, &driver, machine, dir.path()).await;
+    drop(driver);
     server.shutdown().await?;
     held
+}
+
+/// The same for the program as it runs in a container: all that it does to the machine goes through the pipes of `csi-proxy.exe`.
+///
+/// Rule: see `crates/ebs-windows-node/tests/windows_program.rs::csi_sanity_finds_no_fault_with_the_windows_program_under_wine`
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn csi_sanity_finds_no_fault_with_the_windows_program_over_the_pipes_of_csi_proxy() -> anyhow::Result<()> {
+    let _alone = PIPES.lock().await;
+    let dir = directory()?;
+    let server = Server::start(server_config(dir.path())).await?;
+    let (proxy, machine) = csi_proxy(dir.path(), "").await?;
+    let driver = Driver::over_csi_proxy(dir.path(), &server.env()).await?;
+    let held = sanity_holds(&server, &driver, machine, dir.path()).await.with_context(|| proxy.log());
+    drop((driver, proxy));
+    server.shutdown().await?;
+    held
+}
+
+fn stage(volume: &str, dir: &Path) -> Request<csi::NodeStageVolumeRequest> {
+    use csi::volume_capability::access_mode::Mode;
+    use csi::volume_capability::{AccessMode, AccessType, MountVolume};
+    Request::new(csi::NodeStageVolumeRequest {
+        volume_id: volume.to_owned(),
+        staging_target_path: dir.join("sanity").join(volume).display().to_string(),
+        volume_capability: Some(csi::VolumeCapability {
+            access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
+            access_type: Some(AccessType::Mount(MountVolume { fs_type: "ntfs".to_owned(), ..Default::default() })),
+        }),
+        publish_context: HashMap::from([("devicePath".to_owned(), "/dev/xvdaa".to_owned())]),
+        ..Default::default()
+    })
+}
+
+/// Waits until the machine has begun this many formats.
+async fn is_formatting(machine: &OtherMachine, formats: usize) -> anyhow::Result<()> {
+    let look = async {
+        while machine.calls("format_ntfs") < formats {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look).await.context("nothing is formatted")
+}
+
+/// Ctrl-C in a console does to the driver and to csi-proxy what SIGTERM does on Linux: a format that runs comes to its end and is answered,
+/// and the status is 0.
+///
+/// Rule: see `crates/process-signals/tests/unix.rs::requests_to_end_are_told_by_name_to_all_that_listen`
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
+    const SLOWLY: &str = r#"{"step": "format_ntfs", "delay_ms": 3000}"#;
+    let _alone = PIPES.lock().await;
+    let dir = directory()?;
+    let server = Server::start(server_config(dir.path())).await?;
+    let (mut proxy, machine) = csi_proxy(dir.path(), &[SLOWLY; 2].join(",")).await?;
+    machine.make_directory(&dir.path().join("sanity"))?;
+    for (number, serial) in [(1, "vol0123456789abcdef1_00000001."), (2, "vol0123456789abcdef2_00000001.")] {
+        machine.attach(number, serial, 1 << 30);
+    }
+    let mut driver = Driver::over_csi_proxy(dir.path(), &server.env()).await?;
+    let node = Forward::to(driver.address()).await?;
+    let staged = node.node_stage_volume(stage("vol-0123456789abcdef1", dir.path()));
+    let (staged, asked) = tokio::join!(staged, async {
+        is_formatting(&machine, 1).await?;
+        driver.wine.press_control_c()
+    });
+    asked?;
+    staged.with_context(|| driver.wine.log())?;
+    ensure!(driver.wine.exit_code().await? == Some(0), "{}", driver.wine.log());
+    ensure!(driver.wine.log().contains("CTRL_C") && machine.formats(1) == 1, "{}", driver.wine.log());
+
+    let driver = Driver::over_csi_proxy(dir.path(), &server.env()).await?;
+    let node = Forward::to(driver.address()).await?;
+    // After the format the driver meets a proxy that begins nothing more.
+    let staged = node.node_stage_volume(stage("vol-0123456789abcdef2", dir.path()));
+    let (_refused, asked) = tokio::join!(staged, async {
+        is_formatting(&machine, 2).await?;
+        proxy.press_control_c()
+    });
+    asked?;
+    ensure!(proxy.exit_code().await? == Some(0), "{}", proxy.log());
+    let log = proxy.log();
+    let answered = log.lines().filter(|line| line.contains("FormatVolume") && line.contains(r#""event":"call""#));
+    ensure!(answered.filter(|line| line.contains("OK")).count() == 2 && log.contains("csi-proxy has stopped"), "{log}");
+    drop(driver);
+    Ok(server.shutdown().await?)
+}
+
+/// Where Windows has no local sockets, as Wine has none, driver and registrar end with status 1 and say what is missing and where it is to be
+/// had; what stands at the driver's path stays.
+///
+/// Rule: windows.md T-20
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_there_are_no_local_sockets_the_programs_say_so() -> anyhow::Result<()> {
+    const WHY: &str = "AF_UNIX, which Windows Server 2019 and later have";
+    let dir = directory()?;
+    let server = Server::start(server_config(dir.path())).await?;
+    let socket = dir.path().join("csi.sock");
+    std::fs::write(&socket, "somebody's")?;
+    let unix = windows_path('Z', &socket);
+    let arguments = ["node".to_owned(), format!("--endpoint=unix:{unix}"), "--windows-host-process=true".to_owned()];
+    let program = "examples/aws-ebs-csi-driver-on-a-fake.exe";
+    let mut refused = Wine::start("unix", program, &arguments, &BTreeMap::new(), dir.path())?;
+    ensure!(refused.exit_code().await? == Some(1) && refused.log().contains(WHY), "{}", refused.log());
+    ensure!(std::fs::read_to_string(&socket)? == "somebody's");
+
+    let (driver, _machine) = Driver::as_host_process(dir.path(), &server.env()).await?;
+    let arguments = [
+        format!("--csi-address=tcp://{}", driver.address()),
+        format!("--kubelet-registration-path={unix}"),
+        format!("--plugin-registration-path={}", windows_path('Z', dir.path())),
+    ];
+    let mut refused =
+        Wine::start("registrar", "csi-node-driver-registrar.exe", &arguments, &BTreeMap::new(), dir.path())?;
+    ensure!(refused.exit_code().await? == Some(1) && refused.log().contains(WHY), "{}", refused.log());
+    drop(driver);
+    Ok(server.shutdown().await?)
+}
+
+/// The registrar ends on Ctrl-C, too, while it waits for a driver that is not there.
+///
+/// Rule: see `crates/process-signals/tests/unix.rs::requests_to_end_are_told_by_name_to_all_that_listen`
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_console_sends_ends_the_registrar() -> anyhow::Result<()> {
+    let dir = directory()?;
+    let arguments =
+        ["--csi-address=tcp://127.0.0.1:9", "--kubelet-registration-path=C:\\csi\\csi.sock"].map(String::from);
+    let mut registrar =
+        Wine::start("registrar", "csi-node-driver-registrar.exe", &arguments, &BTreeMap::new(), dir.path())?;
+    registrar.said("driver").await?;
+    registrar.press_control_c()?;
+    ensure!(registrar.exit_code().await? == Some(0), "{}", registrar.log());
+    Ok(())
 }

@@ -12,6 +12,8 @@ use tokio::sync::mpsc;
 use super::{BACKLOG, Failed, is_of_one_client};
 use crate::stream::Stream;
 
+/// The step that fails where Windows is too old; Wine is, too.
+const CREATE: &str = "create a local socket (AF_UNIX, which Windows Server 2019 and later have)";
 /// Accepted connections that nobody has taken yet.
 const WAITING: usize = 16;
 
@@ -23,7 +25,7 @@ pub(crate) struct Listener(mpsc::Receiver<io::Result<std::net::TcpStream>>);
 impl Listener {
     /// The file gets the rights that its directory hands down (`windows.md` R-5).
     pub(super) fn bind(path: &Path) -> Result<Self, Failed> {
-        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(|cause| ("create a socket", cause))?;
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(|cause| (CREATE, cause))?;
         let address = SockAddr::unix(path).map_err(|cause| ("use the path as an address", cause))?;
         socket.bind(&address).map_err(|cause| ("bind", cause))?;
         socket.listen(BACKLOG).map_err(|cause| ("listen", cause))?;

@@ -7,7 +7,8 @@ use csi_proxy_proto::pipes;
 use ebs_telemetry::{Disks, UnhealthyVolumes};
 use ebs_windows_node::{NodeOptions, NodeStorage, OverProxy, Unproven, WindowsNode};
 use tokio::task::JoinSet;
-use winstorage::host::Host;
+use winstorage::host::{Host, SpaceHost};
+use winstorage::real::{Win32, windows_host};
 use winstorage::types::WinPath;
 use winstorage::{Policy, Storage};
 
@@ -20,20 +21,24 @@ const KUBELET: &str = r"C:\var\lib\kubelet";
 /// The machine below the node service. Programs of tests have one in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct System {
-    make: fn() -> Result<Arc<dyn Host>, String>,
+    host: Made<dyn Host>,
+    own: Made<dyn SpaceHost>,
 }
+
+/// A part of the machine, made when it is needed; an error in words ends the program.
+type Made<T> = fn() -> Result<Arc<T>, String>;
 
 impl System {
     /// The machine that the program runs on.
     #[must_use]
     pub const fn this_machine() -> Self {
-        Self { make: || Ok(Arc::new(winstorage::real::windows_host(true))) }
+        Self { host: || Ok(Arc::new(windows_host(true))), own: || Ok(Arc::new(Win32)) }
     }
 
-    /// Another one, made when the node service starts; an error in words ends the program.
+    /// Another one: the whole of it for a host process, and what a process in a container sees of it beside csi-proxy.
     #[must_use]
-    pub const fn made_by(make: fn() -> Result<Arc<dyn Host>, String>) -> Self {
-        Self { make }
+    pub const fn made_by(host: Made<dyn Host>, own: Made<dyn SpaceHost>) -> Self {
+        Self { host, own }
     }
 }
 
@@ -64,13 +69,15 @@ pub(crate) async fn build(
     system: System,
 ) -> anyhow::Result<WindowsNode> {
     let Here { driver, machine, operations } = here;
-    let host = (system.make)().map_err(|reason| anyhow!(reason)).context("this machine's storage cannot be used")?;
+    let unusable = "this machine's storage cannot be used";
     let storage: Arc<dyn NodeStorage> = if settings.host_process {
+        let host = (system.host)().map_err(|reason| anyhow!(reason)).context(unusable)?;
         tracing::info!("storage: this machine's own, as a process of the host");
         Arc::new(Storage::new(host, policy(settings)?))
     } else {
         let unproven = if settings.format_over_proxy { Unproven::Format } else { Unproven::Refuse };
-        let proxy = OverProxy::connect(&pipes(), host, unproven).await;
+        let own = (system.own)().map_err(|reason| anyhow!(reason)).context(unusable)?;
+        let proxy = OverProxy::connect(&pipes(), own, unproven).await;
         let proxy = proxy.context("without --windows-host-process=true the node service works over csi-proxy")?;
         tracing::info!("storage: over csi-proxy");
         Arc::new(proxy)

@@ -1,112 +1,90 @@
-//! The driver's program for Windows, under Wine: started, asked over loopback, and its machine in memory with it.
+//! The programs of a Windows node under Wine, over a machine in memory: the driver as a host process, and the driver over csi-proxy.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use csi_proto::csi;
-use csi_proto::csi::node_client::NodeClient;
-use csi_proto::csi::node_server::Node;
-use ebs_testkit::process::{Process, ProcessSpec};
-use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use winstorage::fake::control::Remote;
 
 use crate::attached::Machine;
+use crate::wine::{Wine, windows_path};
 
-/// Names the program, with a machine in memory.
-const PROGRAM: &str = "EBS_TEST_WINDOWS_DRIVER";
-/// For a start under Wine on a busy machine.
-const START: Duration = Duration::from_secs(120);
+/// Names the address of the machine's metadata service.
+const IMDS: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 
-/// As Windows writes a path of this machine: its drive is that of a machine in memory.
-fn windows_path(path: &Path) -> String {
-    format!("C:{}", path.display()).replace('/', r"\")
+/// The driver.
+pub(crate) struct Driver {
+    pub(crate) wine: Wine,
+    address: String,
 }
 
-/// The program, running; it ends when this is dropped.
-pub(crate) struct Program {
-    process: Process,
-    port_file: PathBuf,
-    endpoint: String,
-}
+impl Driver {
+    /// As a process of the host, and its machine; once it serves.
+    pub(crate) async fn as_host_process(
+        dir: &Path,
+        env: &BTreeMap<String, String>,
+    ) -> anyhow::Result<(Self, OtherMachine)> {
+        std::fs::write(dir.join("machine.json"), r#"{"virtual_time": true}"#)?;
+        let machine = format!("--host=fake:{}", windows_path('Z', &dir.join("machine.json")));
+        let driver = Self::start(dir, env, &["--windows-host-process=true".to_owned(), machine]).await?;
+        Ok((driver, OtherMachine::of(&dir.join("machine.json.port"))?))
+    }
 
-impl Program {
-    /// Starts it and waits until it serves.
-    pub(crate) async fn start(dir: &Path, env: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let program = std::env::var(PROGRAM).with_context(|| format!("{PROGRAM} is not set: scripts/windows does"))?;
-        let wine = std::env::var("EBS_WINE").context("EBS_WINE is not set: scripts/windows does")?;
-        let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows-program").canonicalize()?;
-        let machine = dir.join("machine.json");
-        std::fs::write(&machine, r#"{"virtual_time": true}"#)?;
-        let arguments = [
-            program,
+    /// As a process in a container, over the proxy of this directory; once it serves.
+    pub(crate) async fn over_csi_proxy(dir: &Path, env: &BTreeMap<String, String>) -> anyhow::Result<Self> {
+        let machine = format!("--host=of:{}", windows_path('Z', &dir.join("machine.json.port")));
+        // The disks of the tests are blank, and csi-proxy cannot tell so.
+        Self::start(dir, env, &["--format-over-csi-proxy".to_owned(), machine]).await
+    }
+
+    async fn start(dir: &Path, env: &BTreeMap<String, String>, more: &[String]) -> anyhow::Result<Self> {
+        let mut arguments = vec![
             "node".to_owned(),
             "--endpoint=tcp://127.0.0.1:0".to_owned(),
-            "--windows-host-process=true".to_owned(),
             "--metadata-sources=imds".to_owned(),
-            format!("--csi-mount-point-prefix={}", windows_path(dir)),
-            format!("--host=fake:Z:{}", machine.display()),
+            format!("--csi-mount-point-prefix={}", windows_path('C', dir)),
             "-v=4".to_owned(),
         ];
-        let imds = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
-        let endpoint = env.get(imds).context("the simulator has a metadata service")?.clone();
-        let mut process = Process::spawn(ProcessSpec {
-            name: "the driver for Windows".to_owned(),
-            program: runner,
-            args: arguments.map(OsString::from).into(),
-            env: [(imds.to_owned(), endpoint), ("WINE".to_owned(), wine)].into(),
-            log: dir.join("driver.log"),
-        })?;
-        let end = tokio::time::Instant::now() + START;
-        let endpoint = loop {
-            let text = process.log_tail(200);
-            let line = text.lines().find(|line| line.contains("serving CSI"));
-            let address = line.and_then(|line| Some(line.split_once("tcp://")?.1.trim_matches('"').to_owned()));
-            if let Some(address) = address {
-                break format!("http://{}", address.split(['"', ' ']).next().unwrap_or_default());
-            }
-            if let Some(status) = process.ended()? {
-                anyhow::bail!("the driver ended with {status}:\n{text}");
-            }
-            ensure!(tokio::time::Instant::now() < end, "the driver does not serve:\n{text}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
-        Ok(Self { process, port_file: dir.join("machine.json.port"), endpoint })
+        arguments.extend_from_slice(more);
+        let endpoint = env.get(IMDS).context("the simulator has a metadata service")?.clone();
+        let env = BTreeMap::from([(IMDS.to_owned(), endpoint)]);
+        let mut wine = Wine::start("driver", "examples/aws-ebs-csi-driver-on-a-fake.exe", &arguments, &env, dir)?;
+        let address = wine.said("serving CSI\" endpoint=\"tcp://").await?;
+        let address = address.split('"').next().unwrap_or_default().to_owned();
+        Ok(Self { address, wine })
     }
 
-    pub(crate) fn endpoint(&self) -> String {
-        self.endpoint.clone()
-    }
-
-    pub(crate) fn log(&self) -> String {
-        self.process.log_tail(60)
-    }
-
-    /// Its machine.
-    pub(crate) fn machine(&self) -> anyhow::Result<Remote> {
-        let port = std::fs::read_to_string(&self.port_file).context("the port of the machine")?;
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port.trim().parse()?))?;
-        stream.set_read_timeout(Some(START))?;
-        Ok(Remote(Arc::new(Mutex::new(BufReader::new(stream)))))
+    /// Where it serves on loopback.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 }
 
-/// The machine of the program, asked line by line.
-#[derive(Clone)]
-pub(crate) struct Remote(Arc<Mutex<BufReader<TcpStream>>>);
+/// csi-proxy, once all pipes are there, and its machine, on which `fault` goes wrong.
+pub(crate) async fn csi_proxy(dir: &Path, fault: &str) -> anyhow::Result<(Wine, OtherMachine)> {
+    std::fs::write(dir.join("machine.json"), format!(r#"{{"faults": [{fault}]}}"#))?;
+    let arguments = [
+        format!("--host=fake:{}", windows_path('Z', &dir.join("machine.json"))),
+        format!("--working-dir={}", windows_path('C', dir)),
+        "--api-groups=disk/v1,volume/v1,filesystem/v1".to_owned(),
+    ];
+    let mut wine = Wine::start("csi-proxy", "examples/csi-proxy-on-a-fake.exe", &arguments, &BTreeMap::new(), dir)?;
+    wine.said("Serving 3 pipes").await?;
+    Ok((wine, OtherMachine::of(&dir.join("machine.json.port"))?))
+}
 
-impl Remote {
+/// The machine in memory of a program.
+#[derive(Clone)]
+pub(crate) struct OtherMachine(Arc<Remote>);
+
+impl OtherMachine {
+    fn of(port_file: &Path) -> anyhow::Result<Self> {
+        Ok(Self(Arc::new(Remote::connect(port_file).context("the machine of the program")?)))
+    }
+
     fn ask(&self, request: &str) -> String {
-        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.get_mut().write_all(format!("{request}\n").as_bytes()).expect("the program listens");
-        let mut answer = String::new();
-        stream.read_line(&mut answer).expect("the program answers");
-        answer.trim().to_owned()
+        self.0.ask(request).expect("the program answers")
     }
 
     fn tell(&self, request: &str) {
@@ -115,13 +93,18 @@ impl Remote {
 
     /// The kubelet's part: the directory of what is published.
     pub(crate) fn make_directory(&self, path: &Path) -> anyhow::Result<()> {
-        let answer = self.ask(&format!("directory {}", windows_path(path)));
+        let answer = self.ask(&format!("directory {}", windows_path('C', path)));
         ensure!(answer == "done", "{answer}");
         Ok(())
     }
+
+    /// How often a step of the machine was begun.
+    pub(crate) fn calls(&self, step: &str) -> usize {
+        self.ask(&format!("calls {step}")).parse().expect("a number")
+    }
 }
 
-impl Machine for Remote {
+impl Machine for OtherMachine {
     fn attach(&self, number: u32, serial: &str, size: u64) {
         self.tell(&format!("attach {number} {serial} {size}"));
     }
@@ -143,41 +126,6 @@ impl Machine for Remote {
     }
 
     fn has(&self, path: &str) -> bool {
-        self.ask(&format!("exists {}", windows_path(Path::new(path)))) == "true"
+        self.ask(&format!("exists {}", windows_path('C', Path::new(path)))) == "true"
     }
-}
-
-/// Hands each call on to the program.
-#[derive(Clone)]
-pub(crate) struct Forward(NodeClient<Channel>);
-
-impl Forward {
-    pub(crate) async fn to(endpoint: String) -> anyhow::Result<Self> {
-        let channel = Channel::from_shared(endpoint)?.connect().await.context("connect to the driver")?;
-        Ok(Self(NodeClient::new(channel)))
-    }
-}
-
-macro_rules! forwarded {
-    ($($method:ident: $request:ident => $response:ident;)+) => {
-        #[tonic::async_trait]
-        impl Node for Forward {
-            $(async fn $method(&self, request: Request<csi::$request>) -> Result<Response<csi::$response>, Status> {
-                self.0.clone().$method(request.into_inner()).await
-            })+
-        }
-    };
-}
-
-forwarded! {
-    node_stage_volume: NodeStageVolumeRequest => NodeStageVolumeResponse;
-    node_unstage_volume: NodeUnstageVolumeRequest => NodeUnstageVolumeResponse;
-    node_publish_volume: NodePublishVolumeRequest => NodePublishVolumeResponse;
-    node_unpublish_volume: NodeUnpublishVolumeRequest => NodeUnpublishVolumeResponse;
-    node_expand_volume: NodeExpandVolumeRequest => NodeExpandVolumeResponse;
-    node_get_volume_stats: NodeGetVolumeStatsRequest => NodeGetVolumeStatsResponse;
-    node_get_volume_health: NodeGetVolumeHealthRequest => NodeGetVolumeHealthResponse;
-    node_get_storage_health: NodeGetStorageHealthRequest => NodeGetStorageHealthResponse;
-    node_get_capabilities: NodeGetCapabilitiesRequest => NodeGetCapabilitiesResponse;
-    node_get_info: NodeGetInfoRequest => NodeGetInfoResponse;
 }

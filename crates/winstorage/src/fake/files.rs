@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{FakeHost, State};
-use crate::host::{EntryKind, FsEntry, FsHost, HostError, Space, code};
+use crate::host::{EntryKind, FsEntry, FsHost, HostError, Space, SpaceHost, code};
 use crate::types::{VolumeGuid, WinPath};
 
 pub(super) type Node = usize;
@@ -287,7 +287,9 @@ impl FsHost for FakeHost {
             Ok(WinPath::normalise(path).is_some_and(|path| state.files.find(&path, true).is_ok()))
         })
     }
+}
 
+impl SpaceHost for FakeHost {
     fn space(&self, path: &WinPath) -> Result<Space, HostError> {
         let name = path.to_string();
         self.step("space", &name, |state| {

@@ -4,6 +4,7 @@
 //! are Windows' own codes, as far as they are documented; `[W]` runs hold it against a real machine.
 
 mod attachments;
+pub mod control;
 mod description;
 mod disks;
 mod faults;

@@ -59,6 +59,10 @@ pub trait FsHost: Send + Sync {
     /// # Errors
     /// Something else than "not found" or "invalid name" was answered, as for a share with stale credentials.
     fn path_valid(&self, path: &str) -> Result<bool, HostError>;
+}
+
+/// What is left on a volume. It stands alone because a process in a container has nothing else of the machine of its own.
+pub trait SpaceHost: Send + Sync {
     /// Space of the volume that `path` lies on, mounts followed.
     ///
     /// # Errors

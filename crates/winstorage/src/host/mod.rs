@@ -17,7 +17,7 @@ mod system;
 
 pub use disk::{Disk, DiskHost, DiskRow, Partition, PartitionKind, PartitionStyle, VolumeHost, VolumeRow};
 pub use error::{Answer, HostError, code, result};
-pub use file::{EntryKind, FsEntry, FsHost, Space};
+pub use file::{EntryKind, FsEntry, FsHost, Space, SpaceHost};
 pub use network::{
     Authentication, IscsiHost, Mapping, MappingStatus, NewMapping, ObjectPath, Portal, Session, SmbHost, Target,
     TargetLogin,
@@ -25,6 +25,6 @@ pub use network::{
 pub use system::{ServiceRow, SystemHost};
 
 /// A whole machine.
-pub trait Host: DiskHost + VolumeHost + FsHost + SmbHost + IscsiHost + SystemHost {}
+pub trait Host: DiskHost + VolumeHost + FsHost + SpaceHost + SmbHost + IscsiHost + SystemHost {}
 
-impl<H: DiskHost + VolumeHost + FsHost + SmbHost + IscsiHost + SystemHost> Host for H {}
+impl<H: DiskHost + VolumeHost + FsHost + SpaceHost + SmbHost + IscsiHost + SystemHost> Host for H {}

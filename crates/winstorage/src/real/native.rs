@@ -12,7 +12,7 @@ use windows_sys::Win32::System::Threading::Sleep;
 use super::entry::OpenEntry;
 use super::wide::{last_error, narrow, wide};
 use super::{device, open};
-use crate::host::{FsEntry, FsHost, HostError, Space, code};
+use crate::host::{FsEntry, FsHost, HostError, Space, SpaceHost, code};
 use crate::types::{DiskNumber, VolumeGuid, WinPath};
 use crate::wmi::Native;
 
@@ -47,7 +47,9 @@ impl FsHost for Win32 {
             code => Err(HostError::win32("GetFileAttributesW", path, code)),
         }
     }
+}
 
+impl SpaceHost for Win32 {
     fn space(&self, path: &WinPath) -> Result<Space, HostError> {
         let name = wide(&format!(r"{path}\"));
         let mut space = Space { available: 0, total: 0, free: 0 };

@@ -1,7 +1,7 @@
 //! What Wine does honestly of it (`docs/spec/windows.md` 4.2). Links, mount points and disks are `[W]`.
 
 use super::*;
-use crate::host::{EntryKind, FsEntry, FsHost, SystemHost, VolumeHost, code};
+use crate::host::{EntryKind, FsEntry, FsHost, SpaceHost, SystemHost, VolumeHost, code};
 use crate::types::{ServiceName, WinPath};
 use crate::wmi::{Namespace, Native, Wmi, WmiError};
 

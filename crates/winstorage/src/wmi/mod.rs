@@ -12,7 +12,7 @@ mod volume;
 use std::fmt;
 use std::time::Duration;
 
-use crate::host::{Answer, FsEntry, FsHost, HostError, ObjectPath, Space};
+use crate::host::{Answer, FsEntry, FsHost, HostError, ObjectPath, Space, SpaceHost};
 use crate::types::{DiskNumber, Secret, VolumeGuid, WinPath};
 
 pub use row::Row;
@@ -82,7 +82,7 @@ pub trait Wmi: Send + Sync {
 }
 
 /// What WMI does not do: files, devices, drive letters, time.
-pub trait Native: FsHost {
+pub trait Native: FsHost + SpaceHost {
     /// See [`crate::host::DiskHost::device_number`].
     ///
     /// # Errors
@@ -186,7 +186,9 @@ impl<W: Wmi, N: Native> FsHost for WmiHost<W, N> {
     fn path_valid(&self, path: &str) -> Result<bool, HostError> {
         self.native.path_valid(path)
     }
+}
 
+impl<W: Wmi, N: Native> SpaceHost for WmiHost<W, N> {
     fn space(&self, path: &WinPath) -> Result<Space, HostError> {
         self.native.space(path)
     }

@@ -16,6 +16,8 @@ use crate::server::Endpoint;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
+/// The step that fails where Windows is too old; Wine is, too.
+const CREATE: &str = "create a local socket (AF_UNIX, which Windows Server 2019 and later have)";
 /// Accepted connections that nobody has taken yet.
 const WAITING: usize = 16;
 
@@ -47,8 +49,9 @@ pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(List
         return Err(BindError::NoDirectory { directory: directory.to_owned() });
     }
     let address = SockAddr::unix(path).map_err(failed("use the path as an address"))?;
+    // First of all: nothing is removed where there are no such sockets.
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed(CREATE))?;
     remove_stale(endpoint, path, &address)?;
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed("create a socket"))?;
     socket.bind(&address).map_err(failed("bind"))?;
     let file = SocketFile(path.to_owned());
     socket.listen(BACKLOG).map_err(failed("listen"))?;
