@@ -1,15 +1,13 @@
-//! A program under Wine, with a console that nobody looks at: what a person types there arrives as on Windows.
+//! A program under Wine. SIGINT is to Wine what Ctrl-C in a console is to Windows: it asks the handlers of the program.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use ebs_testkit::process::{Process, ProcessSpec};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::process::Signal;
 
 /// Has the programs for Windows.
 const PROGRAMS: &str = "EBS_TEST_WINDOWS_PROGRAMS";
@@ -22,10 +20,7 @@ pub(crate) fn windows_path(drive: char, path: &Path) -> String {
 }
 
 /// The program, running; it ends when this is dropped.
-pub(crate) struct Wine {
-    process: Process,
-    console: File,
-}
+pub(crate) struct Wine(Process);
 
 impl Wine {
     /// Starts `program` of the directory with programs; its log is `NAME.log` in `dir`.
@@ -39,41 +34,32 @@ impl Wine {
         let variable = |name| std::env::var(name).with_context(|| format!("{name} is not set: scripts/windows does"));
         let program = PathBuf::from(variable(PROGRAMS)?).join(program);
         let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows-program").canonicalize()?;
-        let console = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
-        grantpt(&console)?;
-        unlockpt(&console)?;
-        let terminal = ptsname(&console, Vec::new())?.into_string()?;
-        // A child of the tests' process reads nothing by itself: the shell gives it the terminal.
-        let arguments = [
-            OsString::from("-c"),
-            OsString::from(r#"exec "$@" <"$0""#),
-            terminal.into(),
-            runner.into_os_string(),
-            program.into_os_string(),
-        ]
-        .into_iter()
-        .chain(arguments.iter().map(OsString::from));
-        let mut env = BTreeMap::from([("WINE".to_owned(), variable("EBS_WINE")?)]);
-        env.extend(more.clone());
+        let args = std::iter::once(program.into_os_string()).chain(arguments.iter().map(OsString::from));
+        // Signals are for the program, and nobody between.
+        let mut env = more.clone();
+        env.extend(
+            [("WINE", variable("EBS_WINE")?), ("LIMIT", "none".to_owned())]
+                .map(|(name, value)| (name.to_owned(), value)),
+        );
         let process = Process::spawn(ProcessSpec {
             name: name.to_owned(),
-            program: "/bin/sh".into(),
-            args: arguments.collect(),
+            program: runner,
+            args: args.collect(),
             env,
             log: dir.join(format!("{name}.log")),
         })?;
-        Ok(Self { process, console: File::from(console) })
+        Ok(Self(process))
     }
 
     /// The rest of the first line with these words, once there is one.
     pub(crate) async fn said(&mut self, words: &str) -> anyhow::Result<String> {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
-            let text = self.process.output()?;
+            let text = self.0.output()?;
             if let Some((_, rest)) = text.lines().find_map(|line| line.split_once(words)) {
                 return Ok(rest.to_owned());
             }
-            if let Some(status) = self.process.ended()? {
+            if let Some(status) = self.0.ended()? {
                 anyhow::bail!("it ended with {status}:\n{text}");
             }
             ensure!(tokio::time::Instant::now() < end, "it does not say {words:?}:\n{text}");
@@ -81,17 +67,17 @@ impl Wine {
         }
     }
 
-    /// Types Ctrl-C.
-    pub(crate) fn press_control_c(&mut self) -> anyhow::Result<()> {
-        Ok(self.console.write_all(b"\x03")?)
+    /// Presses Ctrl-C.
+    pub(crate) fn press_control_c(&self) -> anyhow::Result<()> {
+        self.0.signal(Signal::INT)
     }
 
     /// Its exit code, once it has ended by itself.
     pub(crate) async fn exit_code(&mut self) -> anyhow::Result<Option<i32>> {
-        Ok(self.process.wait(PATIENCE).await?.code())
+        Ok(self.0.wait(PATIENCE).await?.code())
     }
 
     pub(crate) fn log(&self) -> String {
-        self.process.log_tail(60)
+        self.0.log_tail(60)
     }
 }
