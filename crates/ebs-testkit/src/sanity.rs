@@ -13,12 +13,16 @@ use crate::process::{Process, ProcessSpec};
 /// The variable with the path of the csi-sanity program.
 pub const PROGRAM: &str = "EBS_TEST_CSI_SANITY";
 
-/// Which specs run: each is in one of the last three.
+/// Which specs run: each is in one of the last four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Whole,
-    /// Volumes from CreateVolume to DeleteVolume.
+    /// Volumes from CreateVolume to DeleteVolume: the next two.
     Controller,
+    /// CreateVolume.
+    Creation,
+    /// What else is done with a volume, attachments above all.
+    Attachment,
     /// What is called on a node.
     Node,
     /// Snapshots, growth, modification, identity.
@@ -27,6 +31,8 @@ pub enum Part {
 
 const CONTROLLER_SPECS: &str = "Controller Service";
 const NODE_SPECS: &str = "Node Service";
+/// Within those of the controller.
+const CREATION_SPECS: &str = "CreateVolume";
 
 impl Part {
     /// The spec of this name, as in [`SanityResult`], is one of them.
@@ -35,19 +41,25 @@ impl Part {
         match self {
             Self::Whole => true,
             Self::Controller => spec.starts_with(CONTROLLER_SPECS),
+            Self::Creation => Self::Controller.has(spec) && spec.contains(CREATION_SPECS),
+            Self::Attachment => Self::Controller.has(spec) && !spec.contains(CREATION_SPECS),
             Self::Node => spec.starts_with(NODE_SPECS),
             Self::Other => ![CONTROLLER_SPECS, NODE_SPECS].iter().any(|specs| spec.starts_with(specs)),
         }
     }
 
     /// Ginkgo's patterns are of the suite's name and the spec's.
-    fn flag(self) -> Option<(&'static str, String)> {
+    fn flags(self) -> Vec<(&'static str, String)> {
         let specs = |names: &str| format!(r"CSI Driver Test Suite ({names})");
         match self {
-            Self::Whole => None,
-            Self::Controller => Some(("ginkgo.focus", specs(CONTROLLER_SPECS))),
-            Self::Node => Some(("ginkgo.focus", specs(NODE_SPECS))),
-            Self::Other => Some(("ginkgo.skip", specs(&format!("{CONTROLLER_SPECS}|{NODE_SPECS}")))),
+            Self::Whole => Vec::new(),
+            Self::Controller => vec![("ginkgo.focus", specs(CONTROLLER_SPECS))],
+            Self::Creation => vec![("ginkgo.focus", specs(&format!("{CONTROLLER_SPECS}.*{CREATION_SPECS}")))],
+            Self::Attachment => {
+                vec![("ginkgo.focus", specs(CONTROLLER_SPECS)), ("ginkgo.skip", CREATION_SPECS.to_owned())]
+            }
+            Self::Node => vec![("ginkgo.focus", specs(NODE_SPECS))],
+            Self::Other => vec![("ginkgo.skip", specs(&format!("{CONTROLLER_SPECS}|{NODE_SPECS}")))],
         }
     }
 }
@@ -220,7 +232,7 @@ fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result
         ("ginkgo.no-color", "true".to_owned()),
         ("ginkgo.v", "true".to_owned()),
     ];
-    flags.extend(spec.part.flag());
+    flags.extend(spec.part.flags());
     if let Some(timeout) = spec.call_timeout {
         flags.push(("call-timeout", format!("{}ms", timeout.as_millis())));
     }

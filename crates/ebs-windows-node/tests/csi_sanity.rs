@@ -13,6 +13,7 @@ use ebs_sim::api::SimInstance;
 use ebs_sim::engine::EngineConfig;
 use ebs_sim::iam::Shipped;
 use ebs_sim::port::SimEc2;
+use ebs_testkit::sanity::Part;
 use ebs_types::{DriverName, NodeId, ZoneName};
 use ebs_windows_node::{NodeOptions, NodeStorage, Unproven, WindowsNode};
 use tokio::task::JoinSet;
@@ -29,7 +30,7 @@ mod suite;
 
 use attached::Attached;
 use proxied::over_proxy;
-use suite::{directory, holds};
+use suite::{directory, holds, ran_all};
 
 /// An EC2 with one availability zone: csi-sanity asks for no zone, and publishes on this machine whatever it got.
 async fn ec2() -> anyhow::Result<SimEc2> {
@@ -79,7 +80,8 @@ async fn csi_sanity_finds_no_fault_with_a_windows_node() -> anyhow::Result<()> {
     let ec2 = ec2().await?;
     let (host, instance, policy) = machine(&ec2, dir.path()).await?;
     let node = service(&instance, Arc::new(Storage::new(Arc::new(host.clone()), policy)))?;
-    holds(&ec2, &Attached::new(node, host, ec2.clone(), instance.id), dir.path()).await
+    let node = Attached::new(node, host, ec2.clone(), instance.id, 0);
+    ran_all(&[holds(Part::Whole, &ec2, &node, dir.path()).await?])
 }
 
 /// The same over csi-proxy, which is all that a node service in a container has of the machine.
@@ -93,5 +95,6 @@ async fn csi_sanity_finds_no_fault_with_a_windows_node_over_csi_proxy() -> anyho
     let mut tasks = JoinSet::new();
     let storage = over_proxy(&host, policy, &mut tasks, Unproven::Format).await?;
     let node = service(&instance, Arc::new(storage))?;
-    holds(&ec2, &Attached::new(node, host, ec2.clone(), instance.id), dir.path()).await
+    let node = Attached::new(node, host, ec2.clone(), instance.id, 0);
+    ran_all(&[holds(Part::Whole, &ec2, &node, dir.path()).await?])
 }

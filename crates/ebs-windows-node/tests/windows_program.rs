@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -11,8 +11,10 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
 use ebs_sim::port::SimEc2;
 use ebs_sim::server::{Server, ServerConfig};
+use ebs_testkit::sanity::Part;
 use ebs_types::ZoneName;
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 use tonic::Request;
 
 #[path = "csi_sanity/attached.rs"]
@@ -29,7 +31,7 @@ mod wine;
 use attached::{Attached, Machine};
 use forward::Forward;
 use program::{Driver, OtherMachine, csi_proxy};
-use suite::{directory, holds};
+use suite::{Ran, directory, holds, ran_all};
 use wine::{PATIENCE, Wine, windows_path};
 
 /// Pipes have the same names in all tests.
@@ -45,13 +47,41 @@ fn server_config(dir: &Path) -> ServerConfig {
     config
 }
 
-/// csi-sanity holds for the driver over this machine, beside a controller over the EC2 of `server`.
-async fn sanity_holds(server: &Server, driver: &Driver, machine: OtherMachine, dir: &Path) -> anyhow::Result<()> {
+/// Parts of csi-sanity, and the number of disks that come before theirs.
+const PARTS: [(Part, u32); 4] =
+    [(Part::Creation, 0), (Part::Attachment, 1_000), (Part::Node, 2_000), (Part::Other, 3_000)];
+
+/// Runs a part of csi-sanity beside the others: against a driver of its own, which is a host process or works over the csi-proxy of
+/// `proxied`, and a controller over an EC2 of its own. Gives what it came to.
+async fn part_holds(part: Part, last_disk: u32, dir: PathBuf, proxied: Option<OtherMachine>) -> anyhow::Result<Ran> {
+    std::fs::create_dir_all(dir.join("sanity"))?;
+    let server = Server::start(server_config(&dir)).await?;
     let ec2 = SimEc2::over(server.engine().clone());
     let instance = ec2.instances().await.swap_remove(0);
+    let (driver, machine) = match proxied {
+        None => Driver::as_host_process(&dir, &server.env()).await?,
+        Some(machine) => (Driver::over_csi_proxy(&machine, &dir, &server.env()).await?, machine),
+    };
     machine.make_directory(&dir.join("sanity/target"))?;
-    let node = Attached::new(Forward::to(driver.address()).await?, machine, ec2.clone(), instance.id);
-    holds(&ec2, &node, dir).await.with_context(|| driver.wine.log())
+    let node = Forward::to(driver.address()).await?;
+    let node = Attached::new(node, machine, ec2.clone(), instance.id, last_disk);
+    let ran = holds(part, &ec2, &node, &dir).await.with_context(|| driver.wine.log());
+    drop(driver);
+    server.shutdown().await?;
+    ran
+}
+
+/// All parts of csi-sanity, at once: most of it is waiting.
+async fn sanity_holds(dir: &Path, proxied: Option<&OtherMachine>) -> anyhow::Result<()> {
+    let mut parts = JoinSet::new();
+    for (part, last_disk) in PARTS {
+        parts.spawn(part_holds(part, last_disk, dir.join(format!("{part:?}")), proxied.cloned()));
+    }
+    let mut runs = Vec::new();
+    while let Some(ran) = parts.join_next().await {
+        runs.push(ran??);
+    }
+    ran_all(&runs)
 }
 
 /// csi-sanity finds no fault with the node service of the Windows program either, which runs under Wine over a machine in memory and is
@@ -60,29 +90,19 @@ async fn sanity_holds(server: &Server, driver: &Driver, machine: OtherMachine, d
 /// Rule: windows.md T-34
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_finds_no_fault_with_the_windows_program_under_wine() -> anyhow::Result<()> {
-    let dir = directory()?;
-    let server = Server::start(server_config(dir.path())).await?;
-    let (driver, machine) = Driver::as_host_process(dir.path(), &server.env()).await?;
-    let held = sanity_holds(&server, &driver, machine, dir.path()).await;
-    drop(driver);
-    server.shutdown().await?;
-    held
+    sanity_holds(directory()?.path(), None).await
 }
 
-/// The same for the program as it runs in a container: all that it does to the machine goes through the pipes of `csi-proxy.exe`.
+/// The same for the program as it runs in a container: all that it does to the machine goes through the pipes of `csi-proxy.exe`, which
+/// serves several of them at once.
 ///
 /// Rule: see `crates/ebs-windows-node/tests/windows_program.rs::csi_sanity_finds_no_fault_with_the_windows_program_under_wine`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_finds_no_fault_with_the_windows_program_over_the_pipes_of_csi_proxy() -> anyhow::Result<()> {
     let _alone = PIPES.lock().await;
     let dir = directory()?;
-    let server = Server::start(server_config(dir.path())).await?;
     let (proxy, machine) = csi_proxy(dir.path(), "").await?;
-    let driver = Driver::over_csi_proxy(dir.path(), &server.env()).await?;
-    let held = sanity_holds(&server, &driver, machine, dir.path()).await.with_context(|| proxy.log());
-    drop((driver, proxy));
-    server.shutdown().await?;
-    held
+    sanity_holds(dir.path(), Some(&machine)).await.with_context(|| proxy.log())
 }
 
 fn stage(volume: &str, dir: &Path) -> Request<csi::NodeStageVolumeRequest> {
@@ -116,7 +136,7 @@ async fn is_formatting(machine: &OtherMachine, formats: usize) -> anyhow::Result
 /// Rule: see `crates/process-signals/tests/unix.rs::requests_to_end_are_told_by_name_to_all_that_listen`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
-    const SLOWLY: &str = r#"{"step": "format_ntfs", "delay_ms": 3000}"#;
+    const SLOWLY: &str = r#"{"step": "format_ntfs", "delay_ms": 1500}"#;
     let _alone = PIPES.lock().await;
     let dir = directory()?;
     let server = Server::start(server_config(dir.path())).await?;
@@ -125,7 +145,7 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
     for (number, serial) in [(1, "vol0123456789abcdef1_00000001."), (2, "vol0123456789abcdef2_00000001.")] {
         machine.attach(number, serial, 1 << 30);
     }
-    let mut driver = Driver::over_csi_proxy(dir.path(), &server.env()).await?;
+    let mut driver = Driver::over_csi_proxy(&machine, dir.path(), &server.env()).await?;
     let node = Forward::to(driver.address()).await?;
     let staged = node.node_stage_volume(stage("vol-0123456789abcdef1", dir.path()));
     let (staged, asked) = tokio::join!(staged, async {
@@ -137,7 +157,7 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
     ensure!(driver.wine.exit_code().await? == Some(0), "{}", driver.wine.log());
     ensure!(driver.wine.log().contains("CTRL_C") && machine.formats(1) == 1, "{}", driver.wine.log());
 
-    let driver = Driver::over_csi_proxy(dir.path(), &server.env()).await?;
+    let driver = Driver::over_csi_proxy(&machine, dir.path(), &server.env()).await?;
     let node = Forward::to(driver.address()).await?;
     // After the format the driver meets a proxy that begins nothing more.
     let staged = node.node_stage_volume(stage("vol-0123456789abcdef2", dir.path()));

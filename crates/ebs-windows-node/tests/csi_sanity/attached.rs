@@ -73,8 +73,10 @@ struct Seen {
 }
 
 impl<N, M: Machine> Attached<N, M> {
-    pub(crate) fn new(node: N, host: M, ec2: SimEc2, instance: String) -> Self {
-        Self { node, host, ec2, instance, seen: Arc::default() }
+    /// Its disks have numbers above `last`: a machine may be several instances' at once.
+    pub(crate) fn new(node: N, host: M, ec2: SimEc2, instance: String, last: u32) -> Self {
+        let seen = Arc::new(Mutex::new(Seen { last, ..Seen::default() }));
+        Self { node, host, ec2, instance, seen }
     }
 
     /// Brings disks and attachments together.

@@ -1,7 +1,7 @@
 //! The programs of a Windows node under Wine, over a machine in memory: the driver as a host process, and the driver over csi-proxy.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
@@ -31,9 +31,13 @@ impl Driver {
         Ok((driver, OtherMachine::of(&dir.join("machine.json.port"))?))
     }
 
-    /// As a process in a container, over the proxy of this directory; once it serves.
-    pub(crate) async fn over_csi_proxy(dir: &Path, env: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let machine = format!("--host=of:{}", windows_path('Z', &dir.join("machine.json.port")));
+    /// As a process in a container, over the csi-proxy of this machine; once it serves.
+    pub(crate) async fn over_csi_proxy(
+        machine: &OtherMachine,
+        dir: &Path,
+        env: &BTreeMap<String, String>,
+    ) -> anyhow::Result<Self> {
+        let machine = format!("--host=of:{}", windows_path('Z', &machine.port_file));
         // The disks of the tests are blank, and csi-proxy cannot tell so.
         Self::start(dir, env, &["--format-over-csi-proxy".to_owned(), machine]).await
     }
@@ -76,15 +80,19 @@ pub(crate) async fn csi_proxy(dir: &Path, fault: &str) -> anyhow::Result<(Wine, 
 
 /// The machine in memory of a program.
 #[derive(Clone)]
-pub(crate) struct OtherMachine(Arc<Remote>);
+pub(crate) struct OtherMachine {
+    remote: Arc<Remote>,
+    port_file: PathBuf,
+}
 
 impl OtherMachine {
     fn of(port_file: &Path) -> anyhow::Result<Self> {
-        Ok(Self(Arc::new(Remote::connect(port_file).context("the machine of the program")?)))
+        let remote = Arc::new(Remote::connect(port_file).context("the machine of the program")?);
+        Ok(Self { remote, port_file: port_file.to_owned() })
     }
 
     fn ask(&self, request: &str) -> String {
-        self.0.ask(request).expect("the program answers")
+        self.remote.ask(request).expect("the program answers")
     }
 
     fn tell(&self, request: &str) {
