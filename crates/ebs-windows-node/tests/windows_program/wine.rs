@@ -9,8 +9,9 @@ use anyhow::{Context, ensure};
 use ebs_testkit::process::{Process, ProcessSpec};
 use rustix::process::Signal;
 
-/// Has the programs for Windows.
+/// Has the programs for Windows, and the machine that they run on.
 const PROGRAMS: &str = "EBS_TEST_WINDOWS_PROGRAMS";
+const PREFIX: &str = "EBS_TEST_WINE_PREFIX";
 /// For a start or an end under Wine on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -37,10 +38,8 @@ impl Wine {
         let args = std::iter::once(program.into_os_string()).chain(arguments.iter().map(OsString::from));
         // Signals are for the program, and nobody between.
         let mut env = more.clone();
-        env.extend(
-            [("WINE", variable("EBS_WINE")?), ("LIMIT", "none".to_owned())]
-                .map(|(name, value)| (name.to_owned(), value)),
-        );
+        let own = [("WINE", variable("EBS_WINE")?), ("WINEPREFIX", variable(PREFIX)?), ("LIMIT", "none".to_owned())];
+        env.extend(own.map(|(name, value)| (name.to_owned(), value)));
         let process = Process::spawn(ProcessSpec {
             name: name.to_owned(),
             program: runner,
