@@ -77,7 +77,8 @@ pub enum ConnectError {
 /// Connects to the newest of `versions` that is served, whatever their order. One connection serves all calls of a process: clone
 /// the channel. The first connection is used and not thrown away.
 ///
-/// Cancellation closes what was opened. A pipe that stays busy is an error after 10 s, as is a proxy that does not answer.
+/// Cancellation closes what was opened. A pipe that stays busy is an error after 10 s. A proxy that takes the
+/// connection and says nothing shows with the first call: bound each.
 ///
 /// # Errors
 ///

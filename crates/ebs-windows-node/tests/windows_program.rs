@@ -21,6 +21,8 @@ use tonic::Request;
 mod attached;
 #[path = "windows_program/forward.rs"]
 mod forward;
+#[path = "windows_program/go_csi_proxy.rs"]
+mod go_csi_proxy;
 #[path = "windows_program/program.rs"]
 mod program;
 #[path = "csi_sanity/suite.rs"]
@@ -105,12 +107,12 @@ async fn csi_sanity_finds_no_fault_with_the_windows_program_over_the_pipes_of_cs
     sanity_holds(dir.path(), Some(&machine)).await.with_context(|| proxy.log())
 }
 
-fn stage(volume: &str, dir: &Path) -> Request<csi::NodeStageVolumeRequest> {
+fn stage(volume: &str, staging_target_path: &str) -> Request<csi::NodeStageVolumeRequest> {
     use csi::volume_capability::access_mode::Mode;
     use csi::volume_capability::{AccessMode, AccessType, MountVolume};
     Request::new(csi::NodeStageVolumeRequest {
         volume_id: volume.to_owned(),
-        staging_target_path: dir.join("sanity").join(volume).display().to_string(),
+        staging_target_path: staging_target_path.to_owned(),
         volume_capability: Some(csi::VolumeCapability {
             access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
             access_type: Some(AccessType::Mount(MountVolume { fs_type: "ntfs".to_owned(), ..Default::default() })),
@@ -141,13 +143,14 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
     let dir = directory()?;
     let server = Server::start(server_config(dir.path())).await?;
     let (mut proxy, machine) = csi_proxy(dir.path(), &[SLOWLY; 2].join(",")).await?;
+    let staging = |name| dir.path().join("sanity").join(name).display().to_string();
     machine.make_directory(&dir.path().join("sanity"))?;
     for (number, serial) in [(1, "vol0123456789abcdef1_00000001."), (2, "vol0123456789abcdef2_00000001.")] {
         machine.attach(number, serial, 1 << 30);
     }
     let mut driver = Driver::over_csi_proxy(&machine, dir.path(), &server.env()).await?;
     let node = Forward::to(driver.address()).await?;
-    let staged = node.node_stage_volume(stage("vol-0123456789abcdef1", dir.path()));
+    let staged = node.node_stage_volume(stage("vol-0123456789abcdef1", &staging("one")));
     let (staged, asked) = tokio::join!(staged, async {
         is_formatting(&machine, 1).await?;
         driver.wine.press_control_c()
@@ -160,7 +163,7 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
     let driver = Driver::over_csi_proxy(&machine, dir.path(), &server.env()).await?;
     let node = Forward::to(driver.address()).await?;
     // After the format the driver meets a proxy that begins nothing more.
-    let staged = node.node_stage_volume(stage("vol-0123456789abcdef2", dir.path()));
+    let staged = node.node_stage_volume(stage("vol-0123456789abcdef2", &staging("two")));
     let (_refused, asked) = tokio::join!(staged, async {
         is_formatting(&machine, 2).await?;
         proxy.press_control_c()

@@ -13,6 +13,9 @@ use crate::wine::{Wine, windows_path};
 /// Names the address of the machine's metadata service.
 const IMDS: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 
+/// The driver with a machine in memory.
+const FAKE: &str = "examples/aws-ebs-csi-driver-on-a-fake.exe";
+
 /// The driver.
 pub(crate) struct Driver {
     pub(crate) wine: Wine,
@@ -27,7 +30,7 @@ impl Driver {
     ) -> anyhow::Result<(Self, OtherMachine)> {
         std::fs::write(dir.join("machine.json"), r#"{"virtual_time": true}"#)?;
         let machine = format!("--host=fake:{}", windows_path('Z', &dir.join("machine.json")));
-        let driver = Self::start(dir, env, &["--windows-host-process=true".to_owned(), machine]).await?;
+        let driver = Self::start(dir, FAKE, env, &["--windows-host-process=true".to_owned(), machine]).await?;
         Ok((driver, OtherMachine::of(&dir.join("machine.json.port"))?))
     }
 
@@ -39,10 +42,16 @@ impl Driver {
     ) -> anyhow::Result<Self> {
         let machine = format!("--host=of:{}", windows_path('Z', &machine.port_file));
         // The disks of the tests are blank, and csi-proxy cannot tell so.
-        Self::start(dir, env, &["--format-over-csi-proxy".to_owned(), machine]).await
+        Self::start(dir, FAKE, env, &["--format-over-csi-proxy".to_owned(), machine]).await
     }
 
-    async fn start(dir: &Path, env: &BTreeMap<String, String>, more: &[String]) -> anyhow::Result<Self> {
+    /// The program of this name, over what it finds; once it serves.
+    pub(crate) async fn start(
+        dir: &Path,
+        program: &str,
+        env: &BTreeMap<String, String>,
+        more: &[String],
+    ) -> anyhow::Result<Self> {
         let mut arguments = vec![
             "node".to_owned(),
             "--endpoint=tcp://127.0.0.1:0".to_owned(),
@@ -53,7 +62,7 @@ impl Driver {
         arguments.extend_from_slice(more);
         let endpoint = env.get(IMDS).context("the simulator has a metadata service")?.clone();
         let env = BTreeMap::from([(IMDS.to_owned(), endpoint)]);
-        let mut wine = Wine::start("driver", "examples/aws-ebs-csi-driver-on-a-fake.exe", &arguments, &env, dir)?;
+        let mut wine = Wine::start("driver", program, &arguments, &env, dir)?;
         let address = wine.said("serving CSI\" endpoint=\"tcp://").await?;
         let address = address.split('"').next().unwrap_or_default().to_owned();
         Ok(Self { address, wine })

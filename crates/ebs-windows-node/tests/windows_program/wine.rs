@@ -20,11 +20,20 @@ pub(crate) fn windows_path(drive: char, path: &Path) -> String {
     format!("{drive}:{}", path.display()).replace('/', r"\")
 }
 
+fn variable(name: &str) -> anyhow::Result<String> {
+    std::env::var(name).with_context(|| format!("{name} is not set: scripts/windows does"))
+}
+
+/// The drive `C:` of the programs.
+pub(crate) fn drive_c() -> anyhow::Result<PathBuf> {
+    Ok(PathBuf::from(variable(PREFIX)?).join("drive_c"))
+}
+
 /// The program, running; it ends when this is dropped.
 pub(crate) struct Wine(Process);
 
 impl Wine {
-    /// Starts `program` of the directory with programs; its log is `NAME.log` in `dir`.
+    /// Starts `program`, of the directory with programs where it is no absolute path; its log is `NAME.log` in `dir`.
     pub(crate) fn start(
         name: &str,
         program: &str,
@@ -32,7 +41,6 @@ impl Wine {
         more: &BTreeMap<String, String>,
         dir: &Path,
     ) -> anyhow::Result<Self> {
-        let variable = |name| std::env::var(name).with_context(|| format!("{name} is not set: scripts/windows does"));
         let program = PathBuf::from(variable(PROGRAMS)?).join(program);
         let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows-program").canonicalize()?;
         let args = std::iter::once(program.into_os_string()).chain(arguments.iter().map(OsString::from));
@@ -74,6 +82,11 @@ impl Wine {
     /// Its exit code, once it has ended by itself.
     pub(crate) async fn exit_code(&mut self) -> anyhow::Result<Option<i32>> {
         Ok(self.0.wait(PATIENCE).await?.code())
+    }
+
+    /// All that it has said.
+    pub(crate) fn output(&self) -> anyhow::Result<String> {
+        Ok(self.0.output()?)
     }
 
     pub(crate) fn log(&self) -> String {
