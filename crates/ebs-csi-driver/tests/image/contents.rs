@@ -105,3 +105,34 @@ fn the_workflows_run_make_and_nothing_else() -> anyhow::Result<()> {
     ensure!(seen >= 2, "only {seen} targets run");
     Ok(())
 }
+
+/// Each change is built, linted and tested for Windows, too: a CI's one command has that as a stage.
+///
+/// Rule: windows.md T-6
+#[test]
+fn each_change_is_built_linted_and_tested_for_windows() -> anyhow::Result<()> {
+    let text = |path: &str| std::fs::read_to_string(repository().join(path)).context(path.to_owned());
+    let lines = [
+        (".github/workflows/ci.yml", vec!["- run: make ci"]),
+        ("Makefile", vec![".ci/run"]),
+        (".ci/run", vec!["scripts/windows", "stage \"windows\" windows"]),
+        ("scripts/windows", vec!["target=(--target x86_64-pc-windows-gnu)"]),
+    ];
+    for (path, lines) in lines {
+        let text = text(path)?;
+        for wanted in lines {
+            ensure!(text.lines().any(|line| line.trim() == wanted), "{path} has no line {wanted:?}");
+        }
+    }
+    let script = text("scripts/windows")?;
+    let commands: Vec<&str> = script.lines().filter(|line| line.starts_with("cargo ")).collect();
+    for package in ["${crates[@]}", "${driver[@]}"] {
+        let is_of = |words: [&str; 2]| {
+            commands.iter().any(|line| line.contains(package) && words.iter().all(|word| line.contains(word)))
+        };
+        ensure!(is_of(["cargo clippy", "-D warnings"]), "{package} is not linted");
+        ensure!(is_of(["cargo build", "--locked"]), "{package} is not built");
+    }
+    ensure!(commands.contains(&"cargo test --locked \"${crates[@]}\""), "nothing is tested: {commands:?}");
+    Ok(())
+}
