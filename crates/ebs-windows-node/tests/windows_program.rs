@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -13,7 +14,6 @@ use ebs_sim::port::SimEc2;
 use ebs_sim::server::{Server, ServerConfig};
 use ebs_testkit::sanity::Part;
 use ebs_types::ZoneName;
-use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tonic::Request;
 
@@ -34,10 +34,7 @@ use attached::{Attached, Machine};
 use forward::Forward;
 use program::{Driver, OtherMachine, csi_proxy};
 use suite::{Ran, directory, holds, ran_all};
-use wine::{PATIENCE, Wine, windows_path};
-
-/// Pipes have the same names in all tests.
-static PIPES: Mutex<()> = Mutex::const_new(());
+use wine::{PATIENCE, Windows, windows_path};
 
 /// An EC2 with one availability zone, as `csi_sanity.rs` has it, and the metadata service of the machine.
 fn server_config(dir: &Path) -> ServerConfig {
@@ -55,14 +52,19 @@ const PARTS: [(Part, u32); 4] =
 
 /// Runs a part of csi-sanity beside the others: against a driver of its own, which is a host process or works over the csi-proxy of
 /// `proxied`, and a controller over an EC2 of its own. Gives what it came to.
-async fn part_holds(part: Part, last_disk: u32, dir: PathBuf, proxied: Option<OtherMachine>) -> anyhow::Result<Ran> {
+async fn part_holds(
+    windows: Arc<Windows>,
+    (part, last_disk): (Part, u32),
+    dir: PathBuf,
+    proxied: Option<OtherMachine>,
+) -> anyhow::Result<Ran> {
     std::fs::create_dir_all(dir.join("sanity"))?;
     let server = Server::start(server_config(&dir)).await?;
     let ec2 = SimEc2::over(server.engine().clone());
     let instance = ec2.instances().await.swap_remove(0);
     let (driver, machine) = match proxied {
-        None => Driver::as_host_process(&dir, &server.env()).await?,
-        Some(machine) => (Driver::over_csi_proxy(&machine, &dir, &server.env()).await?, machine),
+        None => Driver::as_host_process(&windows, &dir, &server.env()).await?,
+        Some(machine) => (Driver::over_csi_proxy(&windows, &machine, &dir, &server.env()).await?, machine),
     };
     machine.make_directory(&dir.join("sanity/target"))?;
     let node = Forward::to(driver.address()).await?;
@@ -74,10 +76,11 @@ async fn part_holds(part: Part, last_disk: u32, dir: PathBuf, proxied: Option<Ot
 }
 
 /// All parts of csi-sanity, at once: most of it is waiting.
-async fn sanity_holds(dir: &Path, proxied: Option<&OtherMachine>) -> anyhow::Result<()> {
+async fn sanity_holds(windows: Windows, dir: &Path, proxied: Option<&OtherMachine>) -> anyhow::Result<()> {
+    let windows = Arc::new(windows);
     let mut parts = JoinSet::new();
-    for (part, last_disk) in PARTS {
-        parts.spawn(part_holds(part, last_disk, dir.join(format!("{part:?}")), proxied.cloned()));
+    for part in PARTS {
+        parts.spawn(part_holds(windows.clone(), part, dir.join(format!("{:?}", part.0)), proxied.cloned()));
     }
     let mut runs = Vec::new();
     while let Some(ran) = parts.join_next().await {
@@ -92,7 +95,7 @@ async fn sanity_holds(dir: &Path, proxied: Option<&OtherMachine>) -> anyhow::Res
 /// Rule: windows.md T-34
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_finds_no_fault_with_the_windows_program_under_wine() -> anyhow::Result<()> {
-    sanity_holds(directory()?.path(), None).await
+    sanity_holds(Windows::new()?, directory()?.path(), None).await
 }
 
 /// The same for the program as it runs in a container: all that it does to the machine goes through the pipes of `csi-proxy.exe`, which
@@ -101,10 +104,9 @@ async fn csi_sanity_finds_no_fault_with_the_windows_program_under_wine() -> anyh
 /// Rule: see `crates/ebs-windows-node/tests/windows_program.rs::csi_sanity_finds_no_fault_with_the_windows_program_under_wine`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_finds_no_fault_with_the_windows_program_over_the_pipes_of_csi_proxy() -> anyhow::Result<()> {
-    let _alone = PIPES.lock().await;
-    let dir = directory()?;
-    let (proxy, machine) = csi_proxy(dir.path(), "").await?;
-    sanity_holds(dir.path(), Some(&machine)).await.with_context(|| proxy.log())
+    let (windows, dir) = (Windows::new()?, directory()?);
+    let (proxy, machine) = csi_proxy(&windows, dir.path(), "").await?;
+    sanity_holds(windows, dir.path(), Some(&machine)).await.with_context(|| proxy.log())
 }
 
 fn stage(volume: &str, staging_target_path: &str) -> Request<csi::NodeStageVolumeRequest> {
@@ -139,16 +141,15 @@ async fn is_formatting(machine: &OtherMachine, formats: usize) -> anyhow::Result
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
     const SLOWLY: &str = r#"{"step": "format_ntfs", "delay_ms": 1500}"#;
-    let _alone = PIPES.lock().await;
-    let dir = directory()?;
+    let (windows, dir) = (Windows::new()?, directory()?);
     let server = Server::start(server_config(dir.path())).await?;
-    let (mut proxy, machine) = csi_proxy(dir.path(), &[SLOWLY; 2].join(",")).await?;
+    let (mut proxy, machine) = csi_proxy(&windows, dir.path(), &[SLOWLY; 2].join(",")).await?;
     let staging = |name| dir.path().join("sanity").join(name).display().to_string();
     machine.make_directory(&dir.path().join("sanity"))?;
     for (number, serial) in [(1, "vol0123456789abcdef1_00000001."), (2, "vol0123456789abcdef2_00000001.")] {
         machine.attach(number, serial, 1 << 30);
     }
-    let mut driver = Driver::over_csi_proxy(&machine, dir.path(), &server.env()).await?;
+    let mut driver = Driver::over_csi_proxy(&windows, &machine, dir.path(), &server.env()).await?;
     let node = Forward::to(driver.address()).await?;
     let staged = node.node_stage_volume(stage("vol-0123456789abcdef1", &staging("one")));
     let (staged, asked) = tokio::join!(staged, async {
@@ -160,7 +161,7 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
     ensure!(driver.wine.exit_code().await? == Some(0), "{}", driver.wine.log());
     ensure!(driver.wine.log().contains("CTRL_C") && machine.formats(1) == 1, "{}", driver.wine.log());
 
-    let driver = Driver::over_csi_proxy(&machine, dir.path(), &server.env()).await?;
+    let driver = Driver::over_csi_proxy(&windows, &machine, dir.path(), &server.env()).await?;
     let node = Forward::to(driver.address()).await?;
     // After the format the driver meets a proxy that begins nothing more.
     let staged = node.node_stage_volume(stage("vol-0123456789abcdef2", &staging("two")));
@@ -177,6 +178,38 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
     Ok(server.shutdown().await?)
 }
 
+/// A call that hangs in Windows holds the end of csi-proxy up for 20 s; then the program says so, and its status is not 0. The driver above it
+/// lives on: its caller hears that csi-proxy is gone.
+///
+/// Rule: see `crates/csi-proxy/tests/services/life.rs::a_call_that_hangs_holds_the_stop_up_for_20_seconds`
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_format_that_hangs_holds_the_end_of_csi_proxy_up_for_a_while() -> anyhow::Result<()> {
+    const HANGS: &str = r#"{"step": "format_ntfs", "delay_ms": 600000}"#;
+    let (windows, dir) = (Windows::new()?, directory()?);
+    let server = Server::start(server_config(dir.path())).await?;
+    let (mut proxy, machine) = csi_proxy(&windows, dir.path(), HANGS).await?;
+    machine.make_directory(&dir.path().join("sanity"))?;
+    machine.attach(1, "vol0123456789abcdef1_00000001.", 1 << 30);
+    let mut driver = Driver::over_csi_proxy(&windows, &machine, dir.path(), &server.env()).await?;
+    let node = Forward::to(driver.address()).await?;
+    let staging = dir.path().join("sanity/one").display().to_string();
+    let staged = node.node_stage_volume(stage("vol-0123456789abcdef1", &staging));
+    let (staged, ended) = tokio::join!(staged, async {
+        is_formatting(&machine, 1).await?;
+        let asked = tokio::time::Instant::now();
+        proxy.press_control_c()?;
+        anyhow::Ok((proxy.exit_code().await?, asked.elapsed()))
+    });
+    let (code, took) = ended?;
+    ensure!(code == Some(1) && took >= Duration::from_secs(20), "{code:?} after {took:?}: {}", proxy.log());
+    ensure!(proxy.log().contains("1 call"), "{}", proxy.log());
+    let refused = staged.err().context("its csi-proxy has gone")?;
+    ensure!(refused.message().contains("csi-proxy did not answer FormatVolume"), "{refused}");
+    driver.wine.press_control_c()?;
+    ensure!(driver.wine.exit_code().await? == Some(0), "{}", driver.wine.log());
+    Ok(server.shutdown().await?)
+}
+
 /// Where Windows has no local sockets, as Wine has none, driver and registrar end with status 1 and say what is missing and where it is to be
 /// had; what stands at the driver's path stays.
 ///
@@ -184,25 +217,25 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_there_are_no_local_sockets_the_programs_say_so() -> anyhow::Result<()> {
     const WHY: &str = "AF_UNIX, which Windows Server 2019 and later have";
-    let dir = directory()?;
+    let (windows, dir) = (Windows::new()?, directory()?);
     let server = Server::start(server_config(dir.path())).await?;
     let socket = dir.path().join("csi.sock");
     std::fs::write(&socket, "somebody's")?;
     let unix = windows_path('Z', &socket);
     let arguments = ["node".to_owned(), format!("--endpoint=unix:{unix}"), "--windows-host-process=true".to_owned()];
     let program = "examples/aws-ebs-csi-driver-on-a-fake.exe";
-    let mut refused = Wine::start("unix", program, &arguments, &BTreeMap::new(), dir.path())?;
+    let mut refused = windows.start("unix", program, &arguments, &BTreeMap::new(), dir.path())?;
     ensure!(refused.exit_code().await? == Some(1) && refused.log().contains(WHY), "{}", refused.log());
     ensure!(std::fs::read_to_string(&socket)? == "somebody's");
 
-    let (driver, _machine) = Driver::as_host_process(dir.path(), &server.env()).await?;
+    let (driver, _machine) = Driver::as_host_process(&windows, dir.path(), &server.env()).await?;
     let arguments = [
         format!("--csi-address=tcp://{}", driver.address()),
         format!("--kubelet-registration-path={unix}"),
         format!("--plugin-registration-path={}", windows_path('Z', dir.path())),
     ];
     let mut refused =
-        Wine::start("registrar", "csi-node-driver-registrar.exe", &arguments, &BTreeMap::new(), dir.path())?;
+        windows.start("registrar", "csi-node-driver-registrar.exe", &arguments, &BTreeMap::new(), dir.path())?;
     ensure!(refused.exit_code().await? == Some(1) && refused.log().contains(WHY), "{}", refused.log());
     drop(driver);
     Ok(server.shutdown().await?)
@@ -213,11 +246,11 @@ async fn where_there_are_no_local_sockets_the_programs_say_so() -> anyhow::Resul
 /// Rule: see `crates/process-signals/tests/unix.rs::requests_to_end_are_told_by_name_to_all_that_listen`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_console_sends_ends_the_registrar() -> anyhow::Result<()> {
-    let dir = directory()?;
+    let (windows, dir) = (Windows::new()?, directory()?);
     let arguments =
         ["--csi-address=tcp://127.0.0.1:9", "--kubelet-registration-path=C:\\csi\\csi.sock"].map(String::from);
     let mut registrar =
-        Wine::start("registrar", "csi-node-driver-registrar.exe", &arguments, &BTreeMap::new(), dir.path())?;
+        windows.start("registrar", "csi-node-driver-registrar.exe", &arguments, &BTreeMap::new(), dir.path())?;
     registrar.said("driver").await?;
     registrar.press_control_c()?;
     ensure!(registrar.exit_code().await? == Some(0), "{}", registrar.log());

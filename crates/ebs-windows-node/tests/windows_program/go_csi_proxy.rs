@@ -8,28 +8,21 @@ use anyhow::{Context, ensure};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
 use ebs_sim::server::{Server, ServerConfig};
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request};
 
 use crate::forward::Forward;
 use crate::program::Driver;
 use crate::stage;
-use crate::wine::{Wine, drive_c};
+use crate::wine::Windows;
 
 /// Names the program.
 const PROXY: &str = "EBS_TEST_GO_CSI_PROXY";
 const DRIVER: &str = "aws-ebs-csi-driver.exe";
 const VOLUME: &str = "vol-0123456789abcdef0";
 
-async fn unpublish(node: &Forward, target: &Path) -> Result<(), Status> {
-    let target_path = in_kubelets_words(target);
-    let request = csi::NodeUnpublishVolumeRequest { volume_id: VOLUME.to_owned(), target_path };
-    node.node_unpublish_volume(Request::new(request)).await.map(drop)
-}
-
-/// The path in the drive `C:`, as the kubelet of Windows writes it.
-fn in_kubelets_words(path: &Path) -> String {
-    let below = path.strip_prefix(drive_c().expect("it was made in there")).expect("it was made in there");
-    format!(r"C:\{}", below.display()).replace('/', r"\")
+/// A path in the drive `C:`, as the kubelet of Windows writes it.
+fn in_kubelets_words(windows: &Windows, path: &Path) -> anyhow::Result<String> {
+    Ok(format!(r"C:\{}", path.strip_prefix(windows.drive_c())?.display()).replace('/', r"\"))
 }
 
 /// The driver works over the Go csi-proxy as it is: it connects to its pipes, takes "nothing is mounted there" from its words, leaves a
@@ -39,30 +32,36 @@ fn in_kubelets_words(path: &Path) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_the_go_csi_proxy_the_driver_understands_what_it_is_told() -> anyhow::Result<()> {
     let dir = tempfile::Builder::new().prefix("ebs-windows-").tempdir()?;
-    let kubelet = drive_c()?.join("var/lib/kubelet");
+    let windows = Windows::new()?;
+    let kubelet = windows.drive_c().join("var/lib/kubelet");
     std::fs::create_dir_all(&kubelet)?;
     let pods = tempfile::Builder::new().prefix("pods-").tempdir_in(&kubelet)?;
     let server = Server::start(ServerConfig::new(dir.path().join("ec2"))).await?;
     let program = std::env::var(PROXY).with_context(|| format!("{PROXY} is not set: scripts/interop does"))?;
-    let mut proxy = Wine::start("csi-proxy", &program, &["-v=5".to_owned()], &BTreeMap::new(), dir.path())?;
+    let mut proxy = windows.start("csi-proxy", &program, &["-v=5".to_owned()], &BTreeMap::new(), dir.path())?;
     proxy.said("Require privacy").await?;
     // That program keeps an instance of each pipe that no client can have on Windows. Wine gives it to the first one.
-    drop(Driver::start(dir.path(), DRIVER, &server.env(), &[]).await?);
-    let driver = Driver::start(dir.path(), DRIVER, &server.env(), &[]).await?;
+    drop(Driver::start(&windows, dir.path(), DRIVER, &server.env(), &[]).await?);
+    let driver = Driver::start(&windows, dir.path(), DRIVER, &server.env(), &[]).await?;
     let seen = async {
         let node = Forward::to(driver.address()).await?;
         let [missing, empty, full, staging] =
             ["missing", "empty", "full", "staging"].map(|name| pods.path().join(name));
-        unpublish(&node, &missing).await?;
+        let unpublish = async |target: &Path| {
+            let target_path = in_kubelets_words(&windows, target)?;
+            let request = csi::NodeUnpublishVolumeRequest { volume_id: VOLUME.to_owned(), target_path };
+            anyhow::Ok(node.node_unpublish_volume(Request::new(request)).await.map(drop))
+        };
+        unpublish(&missing).await??;
         std::fs::create_dir(&empty)?;
-        unpublish(&node, &empty).await?;
+        unpublish(&empty).await??;
         ensure!(!empty.exists(), "nothing was mounted there, and it stays");
         std::fs::create_dir_all(full.join("data"))?;
-        let refused = unpublish(&node, &full).await.err().context("there is something in it")?;
+        let refused = unpublish(&full).await?.err().context("there is something in it")?;
         ensure!(refused.message().contains("csi-proxy refused Rmdir"), "{refused}");
         ensure!(full.join("data").exists(), "what is in it is gone");
 
-        let staged = node.node_stage_volume(stage(VOLUME, &in_kubelets_words(&staging))).await;
+        let staged = node.node_stage_volume(stage(VOLUME, &in_kubelets_words(&windows, &staging)?)).await;
         let refused = staged.err().context("there is no such disk")?;
         ensure!(refused.code() == Code::NotFound && refused.message().contains(VOLUME), "{refused}");
         anyhow::Ok(())

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use winstorage::fake::control::Remote;
 
 use crate::attached::Machine;
-use crate::wine::{Wine, windows_path};
+use crate::wine::{Windows, Wine, windows_path};
 
 /// Names the address of the machine's metadata service.
 const IMDS: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
@@ -25,28 +25,31 @@ pub(crate) struct Driver {
 impl Driver {
     /// As a process of the host, and its machine; once it serves.
     pub(crate) async fn as_host_process(
+        windows: &Windows,
         dir: &Path,
         env: &BTreeMap<String, String>,
     ) -> anyhow::Result<(Self, OtherMachine)> {
         std::fs::write(dir.join("machine.json"), r#"{"virtual_time": true}"#)?;
         let machine = format!("--host=fake:{}", windows_path('Z', &dir.join("machine.json")));
-        let driver = Self::start(dir, FAKE, env, &["--windows-host-process=true".to_owned(), machine]).await?;
+        let driver = Self::start(windows, dir, FAKE, env, &["--windows-host-process=true".to_owned(), machine]).await?;
         Ok((driver, OtherMachine::of(&dir.join("machine.json.port"))?))
     }
 
     /// As a process in a container, over the csi-proxy of this machine; once it serves.
     pub(crate) async fn over_csi_proxy(
+        windows: &Windows,
         machine: &OtherMachine,
         dir: &Path,
         env: &BTreeMap<String, String>,
     ) -> anyhow::Result<Self> {
         let machine = format!("--host=of:{}", windows_path('Z', &machine.port_file));
         // The disks of the tests are blank, and csi-proxy cannot tell so.
-        Self::start(dir, FAKE, env, &["--format-over-csi-proxy".to_owned(), machine]).await
+        Self::start(windows, dir, FAKE, env, &["--format-over-csi-proxy".to_owned(), machine]).await
     }
 
     /// The program of this name, over what it finds; once it serves.
     pub(crate) async fn start(
+        windows: &Windows,
         dir: &Path,
         program: &str,
         env: &BTreeMap<String, String>,
@@ -62,7 +65,7 @@ impl Driver {
         arguments.extend_from_slice(more);
         let endpoint = env.get(IMDS).context("the simulator has a metadata service")?.clone();
         let env = BTreeMap::from([(IMDS.to_owned(), endpoint)]);
-        let mut wine = Wine::start("driver", program, &arguments, &env, dir)?;
+        let mut wine = windows.start("driver", program, &arguments, &env, dir)?;
         let address = wine.said("serving CSI\" endpoint=\"tcp://").await?;
         let address = address.split('"').next().unwrap_or_default().to_owned();
         Ok(Self { address, wine })
@@ -75,14 +78,14 @@ impl Driver {
 }
 
 /// csi-proxy, once all pipes are there, and its machine, on which `fault` goes wrong.
-pub(crate) async fn csi_proxy(dir: &Path, fault: &str) -> anyhow::Result<(Wine, OtherMachine)> {
+pub(crate) async fn csi_proxy(windows: &Windows, dir: &Path, fault: &str) -> anyhow::Result<(Wine, OtherMachine)> {
     std::fs::write(dir.join("machine.json"), format!(r#"{{"faults": [{fault}]}}"#))?;
     let arguments = [
         format!("--host=fake:{}", windows_path('Z', &dir.join("machine.json"))),
         format!("--working-dir={}", windows_path('C', dir)),
         "--api-groups=disk/v1,volume/v1,filesystem/v1".to_owned(),
     ];
-    let mut wine = Wine::start("csi-proxy", "examples/csi-proxy-on-a-fake.exe", &arguments, &BTreeMap::new(), dir)?;
+    let mut wine = windows.start("csi-proxy", "examples/csi-proxy-on-a-fake.exe", &arguments, &BTreeMap::new(), dir)?;
     wine.said("Serving 3 pipes").await?;
     Ok((wine, OtherMachine::of(&dir.join("machine.json.port"))?))
 }

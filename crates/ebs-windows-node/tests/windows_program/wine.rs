@@ -1,4 +1,4 @@
-//! A program under Wine. SIGINT is to Wine what Ctrl-C in a console is to Windows: it asks the handlers of the program.
+//! A Windows of a test's own under Wine, and programs on it. SIGINT is to Wine what Ctrl-C in a console is to Windows: it asks the handlers of the program.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use ebs_testkit::process::{Process, ProcessSpec};
+use ebs_testkit::process::{Process, ProcessSpec, run_tool};
 use rustix::process::Signal;
+use tempfile::TempDir;
 
-/// Has the programs for Windows, and the machine that they run on.
+/// Has the programs for Windows.
 const PROGRAMS: &str = "EBS_TEST_WINDOWS_PROGRAMS";
+/// Has the Windows that is copied.
 const PREFIX: &str = "EBS_TEST_WINE_PREFIX";
 /// For a start or an end under Wine on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -24,29 +26,57 @@ fn variable(name: &str) -> anyhow::Result<String> {
     std::env::var(name).with_context(|| format!("{name} is not set: scripts/windows does"))
 }
 
-/// The drive `C:` of the programs.
-pub(crate) fn drive_c() -> anyhow::Result<PathBuf> {
-    Ok(PathBuf::from(variable(PREFIX)?).join("drive_c"))
+/// A Windows: what has a name for the whole of it, as pipes have, is this test's alone. All that runs on it ends with it.
+pub(crate) struct Windows {
+    prefix: TempDir,
+    server: String,
 }
 
-/// The program, running; it ends when this is dropped.
-pub(crate) struct Wine(Process);
+impl Windows {
+    /// A copy of the one that `scripts/setup windows` has made.
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let (original, wine) = (PathBuf::from(variable(PREFIX)?), PathBuf::from(variable("EBS_WINE")?));
+        let beside = original.parent().context("a directory for prefixes")?;
+        let prefix = tempfile::Builder::new().prefix("wine-prefix-").tempdir_in(beside)?;
+        for entry in std::fs::read_dir(&original)? {
+            let (from, to) = (entry?.path(), prefix.path());
+            // Links, but for what Wine writes into in place once it has two names.
+            let how = if from.extension().is_some_and(|extension| extension == "reg") { "-a" } else { "-al" };
+            run_tool("/bin/cp", &[how, &from.display().to_string(), &to.display().to_string()], PATIENCE)?;
+        }
+        let server = wine.with_file_name("wineserver64").display().to_string();
+        let windows = Self { prefix, server };
+        // A server that ends because its last program has ended turns the next program away that comes in that moment.
+        windows.tell_server("--persistent=600")?;
+        Ok(windows)
+    }
 
-impl Wine {
+    fn tell_server(&self, what: &str) -> anyhow::Result<()> {
+        let prefix = format!("WINEPREFIX={}", self.prefix.path().display());
+        run_tool("/usr/bin/env", &[&prefix, &self.server, what], PATIENCE).map(drop)
+    }
+
+    /// Its drive `C:`.
+    pub(crate) fn drive_c(&self) -> PathBuf {
+        self.prefix.path().join("drive_c")
+    }
+
     /// Starts `program`, of the directory with programs where it is no absolute path; its log is `NAME.log` in `dir`.
     pub(crate) fn start(
+        &self,
         name: &str,
         program: &str,
         arguments: &[String],
         more: &BTreeMap<String, String>,
         dir: &Path,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<Wine> {
         let program = PathBuf::from(variable(PROGRAMS)?).join(program);
         let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows-program").canonicalize()?;
         let args = std::iter::once(program.into_os_string()).chain(arguments.iter().map(OsString::from));
+        let prefix = self.prefix.path().display().to_string();
         // Signals are for the program, and nobody between.
+        let own = [("WINE", variable("EBS_WINE")?), ("WINEPREFIX", prefix), ("LIMIT", "none".to_owned())];
         let mut env = more.clone();
-        let own = [("WINE", variable("EBS_WINE")?), ("WINEPREFIX", variable(PREFIX)?), ("LIMIT", "none".to_owned())];
         env.extend(own.map(|(name, value)| (name.to_owned(), value)));
         let process = Process::spawn(ProcessSpec {
             name: name.to_owned(),
@@ -55,9 +85,22 @@ impl Wine {
             env,
             log: dir.join(format!("{name}.log")),
         })?;
-        Ok(Self(process))
+        Ok(Wine(process))
     }
+}
 
+impl Drop for Windows {
+    fn drop(&mut self) {
+        if let Err(error) = self.tell_server("--kill") {
+            eprintln!("Wine's server: {error:#}");
+        }
+    }
+}
+
+/// A program, running; it ends when this is dropped.
+pub(crate) struct Wine(Process);
+
+impl Wine {
     /// The rest of the first line with these words, once there is one.
     pub(crate) async fn said(&mut self, words: &str) -> anyhow::Result<String> {
         let end = tokio::time::Instant::now() + PATIENCE;
