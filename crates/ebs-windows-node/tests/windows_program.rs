@@ -181,7 +181,7 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
 /// A call that hangs in Windows holds the end of csi-proxy up for 20 s; then the program says so, and its status is not 0. The driver above it
 /// lives on: its caller hears that csi-proxy is gone.
 ///
-/// Rule: see `crates/csi-proxy/tests/services/life.rs::a_call_that_hangs_holds_the_stop_up_for_20_seconds`
+/// Rule: see `crates/csi-proxy/tests/services/life.rs::a_stop_lets_running_calls_end_and_be_answered`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_format_that_hangs_holds_the_end_of_csi_proxy_up_for_a_while() -> anyhow::Result<()> {
     const HANGS: &str = r#"{"step": "format_ntfs", "delay_ms": 600000}"#;
