@@ -86,7 +86,7 @@ fmt: ## Format all code
 
 lint: ## Clippy, warnings denied
 	@scripts/setup build
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --features ebs-windows-node/under-wine --locked -- -D warnings
 
 build: ## Build everything
 	@scripts/setup build

@@ -224,7 +224,7 @@ async fn where_there_are_no_local_sockets_the_programs_say_so() -> anyhow::Resul
     let unix = windows_path('Z', &socket);
     let arguments = ["node".to_owned(), format!("--endpoint=unix:{unix}"), "--windows-host-process=true".to_owned()];
     let program = "examples/aws-ebs-csi-driver-on-a-fake.exe";
-    let mut refused = windows.start("unix", program, &arguments, &BTreeMap::new(), dir.path())?;
+    let mut refused = windows.start(program, &arguments, &BTreeMap::new(), dir.path())?;
     ensure!(refused.exit_code().await? == Some(1) && refused.log().contains(WHY), "{}", refused.log());
     ensure!(std::fs::read_to_string(&socket)? == "somebody's");
 
@@ -234,8 +234,7 @@ async fn where_there_are_no_local_sockets_the_programs_say_so() -> anyhow::Resul
         format!("--kubelet-registration-path={unix}"),
         format!("--plugin-registration-path={}", windows_path('Z', dir.path())),
     ];
-    let mut refused =
-        windows.start("registrar", "csi-node-driver-registrar.exe", &arguments, &BTreeMap::new(), dir.path())?;
+    let mut refused = windows.start("csi-node-driver-registrar.exe", &arguments, &BTreeMap::new(), dir.path())?;
     ensure!(refused.exit_code().await? == Some(1) && refused.log().contains(WHY), "{}", refused.log());
     drop(driver);
     Ok(server.shutdown().await?)
@@ -249,8 +248,7 @@ async fn what_a_console_sends_ends_the_registrar() -> anyhow::Result<()> {
     let (windows, dir) = (Windows::new()?, directory()?);
     let arguments =
         ["--csi-address=tcp://127.0.0.1:9", "--kubelet-registration-path=C:\\csi\\csi.sock"].map(String::from);
-    let mut registrar =
-        windows.start("registrar", "csi-node-driver-registrar.exe", &arguments, &BTreeMap::new(), dir.path())?;
+    let mut registrar = windows.start("csi-node-driver-registrar.exe", &arguments, &BTreeMap::new(), dir.path())?;
     registrar.said("driver").await?;
     registrar.press_control_c()?;
     ensure!(registrar.exit_code().await? == Some(0), "{}", registrar.log());

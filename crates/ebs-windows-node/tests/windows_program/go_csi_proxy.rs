@@ -38,7 +38,7 @@ async fn over_the_go_csi_proxy_the_driver_understands_what_it_is_told() -> anyho
     let pods = tempfile::Builder::new().prefix("pods-").tempdir_in(&kubelet)?;
     let server = Server::start(ServerConfig::new(dir.path().join("ec2"))).await?;
     let program = std::env::var(PROXY).with_context(|| format!("{PROXY} is not set: scripts/interop does"))?;
-    let mut proxy = windows.start("csi-proxy", &program, &["-v=5".to_owned()], &BTreeMap::new(), dir.path())?;
+    let mut proxy = windows.start(&program, &["-v=5".to_owned()], &BTreeMap::new(), dir.path())?;
     proxy.said("Require privacy").await?;
     // That program keeps an instance of each pipe that no client can have on Windows. Wine gives it to the first one.
     drop(Driver::start(&windows, dir.path(), DRIVER, &server.env(), &[]).await?);

@@ -65,7 +65,7 @@ impl Driver {
         arguments.extend_from_slice(more);
         let endpoint = env.get(IMDS).context("the simulator has a metadata service")?.clone();
         let env = BTreeMap::from([(IMDS.to_owned(), endpoint)]);
-        let mut wine = windows.start("driver", program, &arguments, &env, dir)?;
+        let mut wine = windows.start(program, &arguments, &env, dir)?;
         let address = wine.said("serving CSI\" endpoint=\"tcp://").await?;
         let address = address.split('"').next().unwrap_or_default().to_owned();
         Ok(Self { address, wine })
@@ -85,7 +85,7 @@ pub(crate) async fn csi_proxy(windows: &Windows, dir: &Path, fault: &str) -> any
         format!("--working-dir={}", windows_path('C', dir)),
         "--api-groups=disk/v1,volume/v1,filesystem/v1".to_owned(),
     ];
-    let mut wine = windows.start("csi-proxy", "examples/csi-proxy-on-a-fake.exe", &arguments, &BTreeMap::new(), dir)?;
+    let mut wine = windows.start("examples/csi-proxy-on-a-fake.exe", &arguments, &BTreeMap::new(), dir)?;
     wine.said("Serving 3 pipes").await?;
     Ok((wine, OtherMachine::of(&dir.join("machine.json.port"))?))
 }

@@ -61,16 +61,16 @@ impl Windows {
         self.prefix.path().join("drive_c")
     }
 
-    /// Starts `program`, of the directory with programs where it is no absolute path; its log is `NAME.log` in `dir`.
+    /// Starts `program`, of the directory with programs where it is no absolute path; its log is in `dir`.
     pub(crate) fn start(
         &self,
-        name: &str,
         program: &str,
         arguments: &[String],
         more: &BTreeMap<String, String>,
         dir: &Path,
     ) -> anyhow::Result<Wine> {
         let program = PathBuf::from(variable(PROGRAMS)?).join(program);
+        let name = program.file_stem().and_then(|stem| stem.to_str()).context("a program's name")?.to_owned();
         let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows-program").canonicalize()?;
         let args = std::iter::once(program.into_os_string()).chain(arguments.iter().map(OsString::from));
         let prefix = self.prefix.path().display().to_string();
@@ -79,11 +79,11 @@ impl Windows {
         let mut env = more.clone();
         env.extend(own.map(|(name, value)| (name.to_owned(), value)));
         let process = Process::spawn(ProcessSpec {
-            name: name.to_owned(),
+            log: dir.join(format!("{name}.log")),
+            name,
             program: runner,
             args: args.collect(),
             env,
-            log: dir.join(format!("{name}.log")),
         })?;
         Ok(Wine(process))
     }
@@ -91,9 +91,8 @@ impl Windows {
 
 impl Drop for Windows {
     fn drop(&mut self) {
-        if let Err(error) = self.tell_server("--kill") {
-            eprintln!("Wine's server: {error:#}");
-        }
+        // One that has ended already cannot be told to.
+        let _ = self.tell_server("--kill");
     }
 }
 
