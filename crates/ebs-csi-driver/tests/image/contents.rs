@@ -133,6 +133,6 @@ fn each_change_is_built_linted_and_tested_for_windows() -> anyhow::Result<()> {
         ensure!(is_of(["cargo clippy", "-D warnings"]), "{package} is not linted");
         ensure!(is_of(["cargo build", "--locked"]), "{package} is not built");
     }
-    ensure!(commands.contains(&"cargo test --locked \"${crates[@]}\""), "nothing is tested: {commands:?}");
+    ensure!(commands.contains(&"cargo test --locked \"${crates[@]}\" || failed=1"), "nothing is tested: {commands:?}");
     Ok(())
 }
