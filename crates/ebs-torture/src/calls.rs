@@ -17,7 +17,7 @@ pub(crate) enum Refusal {
     Rule,
     /// A step of it failed (Internal).
     Failed,
-    /// The request cannot be granted (InvalidArgument, NotFound, AlreadyExists, OutOfRange).
+    /// The request cannot be granted (InvalidArgument, NotFound, AlreadyExists, OutOfRange and the like).
     Request,
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Refusal {
 pub(crate) enum Answer {
     /// It was done.
     Done,
-    /// It was refused, or failed by itself.
+    /// It was refused, or failed by itself. The kubelet takes the code as final: of a stage, that nothing is mounted.
     Refused(Refusal, String),
     /// Nobody knows.
     Unknown(String),
@@ -43,7 +43,8 @@ impl Answer {
         match i32::from(status.code()) {
             9 => Self::Refused(Refusal::Rule, text),
             13 => Self::Refused(Refusal::Failed, text),
-            3 | 5 | 6 | 11 => Self::Refused(Refusal::Request, text),
+            3 | 5 | 6 | 7 | 11 | 12 | 15 | 16 => Self::Refused(Refusal::Request, text),
+            // Canceled, DeadlineExceeded, ResourceExhausted, Aborted, Unavailable; and Unknown, of a service that was killed.
             _ => Self::Unknown(format!("{:?}: {text}", status.code())),
         }
     }

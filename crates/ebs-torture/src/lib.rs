@@ -23,6 +23,7 @@ mod service;
 mod settle;
 mod shared;
 mod step;
+mod trouble;
 mod truth;
 mod volume;
 mod writes;

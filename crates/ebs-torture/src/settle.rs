@@ -29,14 +29,17 @@ fn bound(shared: &Shared) -> Duration {
 
 /// All of it for one volume.
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
+    // What a disk needs that lost its power, or on which others have left something: another attachment. A kubelet unstages a raw volume, too.
+    let must_be_unstaged = shared.places[volume.index].is_dead.get()
+        || volume.trouble.must_be_unstaged()
+        || !volume.truth.unflushed.is_empty();
     for raw in [true, false] {
-        if raw || shared.places[volume.index].is_dead.get() {
+        if raw || must_be_unstaged {
             until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, raw, None).await).await?;
         }
     }
-    if shared.places[volume.index].is_dead.get() {
-        // What a disk that lost its power needs: away with it, and another attachment.
-        until_done(volume, shared, "unstage", async |v, s| v.unstage(s, None).await).await?;
+    if must_be_unstaged {
+        let_go(volume, shared).await?;
     }
     if shared.is_broken() || !is_quiet(volume, shared).await? {
         return Ok(());
@@ -58,6 +61,24 @@ pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Resu
     }
     use_it(volume, shared).await?;
     end(volume, shared).await
+}
+
+/// Unstages it, whatever others have left on it. A pod that comes first to a file system that the kernel turned read-only does not
+/// get it; and while a process has a file open in another mount namespace, the volume stays.
+async fn let_go(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
+    if volume.trouble.is_read_only && volume.is_staged(shared).await? {
+        volume.publish(shared, false, None).await?;
+        until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, false, None).await).await?;
+    }
+    if volume.trouble.is_in_use() {
+        if volume.unstage(shared, None).await? != Answer::Done {
+            shared.count("volumes not unstaged while a file was open in another mount namespace");
+        }
+        if let Some(copy) = &mut volume.trouble.copy {
+            copy.close();
+        }
+    }
+    until_done(volume, shared, "unstage", async |v, s| v.unstage(s, None).await).await
 }
 
 /// Waits until no orphan works on the disk any more.

@@ -95,6 +95,8 @@ pub(crate) struct Shared {
     pub(crate) counts: RefCell<Counts>,
     /// The volume whose disk is to lose its power in the middle of a write.
     pub(crate) armed: Cell<Option<usize>>,
+    /// What goes on that no power cut may strike.
+    uncut: Cell<u32>,
     trace: RefCell<Vec<(String, usize)>>,
     broken: RefCell<Option<String>>,
 }
@@ -103,7 +105,8 @@ impl Shared {
     pub(crate) fn new(nodes: Vec<Node>, disks: CutDisks, places: Vec<Place>, planted: Option<Planted>) -> Self {
         let disks = RefCell::new(disks);
         let (counts, trace, broken) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Self { nodes, disks, places, planted, counts, armed: Cell::new(None), trace, broken }
+        let (armed, uncut) = (Cell::new(None), Cell::new(0));
+        Self { nodes, disks, places, planted, counts, armed, uncut, trace, broken }
     }
 
     pub(crate) fn tell(&self, line: impl Into<String>) {
@@ -157,6 +160,19 @@ impl Shared {
         counts.add("disks that lost their power", 1);
         counts.add("disks that lost data with it", u64::from(cut.lost + cut.torn > 0));
         Ok(())
+    }
+
+    /// Does something that no power cut strikes.
+    pub(crate) async fn without_cuts<T>(&self, work: impl Future<Output = T>) -> T {
+        self.uncut.set(self.uncut.get() + 1);
+        let done = work.await;
+        self.uncut.set(self.uncut.get() - 1);
+        done
+    }
+
+    /// Whether the power may go just now.
+    pub(crate) fn may_cut(&self) -> bool {
+        self.uncut.get() == 0
     }
 
     /// Lets a disk lose its power with the change after so many others.

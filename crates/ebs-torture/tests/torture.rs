@@ -112,6 +112,12 @@ fn rules_against(bug: Planted) -> &'static [&'static str] {
         Planted::MountStaysBehind => &["mounts were left behind"],
         Planted::RecordNotKept => &["needs a hand"],
         Planted::UnstageIgnoresUses => &["still published", "holds the disk"],
+        Planted::GrowthDecidesAccess => &["a code that is final", "a growth that fails"],
+        Planted::FrozenStaysFrozen => &["a frozen file system"],
+        Planted::CopyHoldsVolume => &["an idle copy"],
+        Planted::FlushLeftOut => &["data on the raw device is lost"],
+        Planted::JournalErrorIgnored => &["with errors", "what e2fsck -p repairs"],
+        Planted::ReadOnlyPublished => &["was published for writing"],
         // The wrong disk is formatted, mounted or looked at.
         Planted::IdentityNotReadAgain => &[""],
     }
