@@ -7,6 +7,7 @@ use csi_proto::csi;
 use tonic::Status;
 
 use crate::csi_client::{Access, CsiClient, GIB};
+use crate::kubelet;
 
 /// A volume and where this node has it; the calls are those of attacher, resizer and kubelet.
 #[derive(Debug, Clone)]
@@ -107,12 +108,17 @@ impl VolumeOnNode {
         }
     }
 
-    /// NodeStageVolume.
+    /// NodeStageVolume, checked with [`kubelet::check_stage`].
     ///
     /// # Errors
     /// The driver's status.
+    ///
+    /// # Panics
+    /// When the kubelet would forget a mount after the answer.
     pub async fn stage(&self) -> Result<(), Status> {
-        self.client.node().node_stage_volume(self.stage_request()).await.map(drop)
+        let answer = self.client.node().node_stage_volume(self.stage_request()).await.map(drop);
+        kubelet::check_stage(&self.staging, &answer).expect("an answer after which the kubelet knows of every mount");
+        answer
     }
 
     /// NodeUnstageVolume.
