@@ -3,6 +3,7 @@
 //! After a *final* code of NodeStageVolume the kubelet records that nothing of the volume is mounted. It then never calls
 //! NodeUnstageVolume, and the volume is detached under whatever is mounted at its staging path.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -34,12 +35,13 @@ pub fn forgets_mount(is_mounted: bool, code: Code) -> bool {
 }
 
 /// Checks the answer of a NodeStageVolume against what is mounted at its staging path in this thread's mount namespace.
-/// A path that is no absolute path has no mount.
+/// A path that is no absolute path has no mount. A status that the client made itself, because the connection broke, is no
+/// answer.
 ///
 /// # Errors
 /// The kubelet forgets a mount after this answer, or the mount table cannot be read.
 pub fn check_stage<T>(staging: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
-    let Err(status) = answer else { return Ok(()) };
+    let Some(status) = answer.as_ref().err().filter(|status| status.source().is_none()) else { return Ok(()) };
     let table = std::fs::read("/proc/thread-self/mountinfo").context("read the mount table")?;
     let at = as_in_table(staging);
     anyhow::ensure!(
@@ -112,6 +114,8 @@ mod tests {
                 assert!(error.contains("Internal") && error.contains("on purpose"), "{error}");
             }
             check_stage(&at, &Err::<(), _>(Status::aborted("later"))).unwrap();
+            let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+            check_stage(&at, &Err::<(), _>(Status::from_error(broken.into()))).unwrap();
             check_stage(&at, &Ok(())).unwrap();
             check_stage(Path::new("relative"), &internal).unwrap();
         });

@@ -7,7 +7,6 @@ use csi_proto::csi;
 use tonic::Status;
 
 use crate::csi_client::{Access, CsiClient, GIB};
-use crate::kubelet;
 
 /// A volume and where this node has it; the calls are those of attacher, resizer and kubelet.
 #[derive(Debug, Clone)]
@@ -108,7 +107,7 @@ impl VolumeOnNode {
         }
     }
 
-    /// NodeStageVolume, checked with [`kubelet::check_stage`].
+    /// NodeStageVolume.
     ///
     /// # Errors
     /// The driver's status.
@@ -116,9 +115,7 @@ impl VolumeOnNode {
     /// # Panics
     /// When the kubelet would forget a mount after the answer.
     pub async fn stage(&self) -> Result<(), Status> {
-        let answer = self.client.node().node_stage_volume(self.stage_request()).await.map(drop);
-        kubelet::check_stage(&self.staging, &answer).expect("an answer after which the kubelet knows of every mount");
-        answer
+        self.client.stage(self.stage_request()).await
     }
 
     /// NodeUnstageVolume.
