@@ -16,6 +16,7 @@ mod owner;
 mod publish;
 mod request;
 mod stage;
+mod stage_error;
 mod stats;
 mod unmount;
 mod watch;
@@ -38,6 +39,7 @@ use crate::status::{answer, unimplemented_rpc};
 
 pub use error::{Cause, NodeError, Refused};
 pub use request::{Handle, RequestError};
+pub use stage_error::StageError;
 pub use watch::UnhealthyVolume;
 
 /// What the node service is told once, at start.

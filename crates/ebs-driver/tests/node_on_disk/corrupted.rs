@@ -40,7 +40,7 @@ fn a_file_system_that_was_shut_down_is_mounted_anew_when_nobody_uses_it() {
             shut_down(&node, "staging");
             let stage = || node.stage(node.stage_request(fs_type, &[]));
             let words = ["cannot be used any more", &node.text("target")];
-            refused(stage().await, Code::FailedPrecondition, &words);
+            refused(stage().await, Code::Unavailable, &words);
             let publish = || node.publish(node.publish_request(mount(fs_type, &[])));
             refused(publish().await, Code::FailedPrecondition, &words[..1]);
             node.unpublish(node.text("target")).await.unwrap();
@@ -74,7 +74,7 @@ fn a_dead_file_system_in_use_stays_and_the_stage_fails() {
         node.staged("xfs").await;
         let open = std::fs::File::create(node.path("staging/file")).unwrap();
         shut_down(&node, "staging");
-        refused(node.stage(node.stage_request("xfs", &[])).await, Code::FailedPrecondition, &["in use"]);
+        refused(node.stage(node.stage_request("xfs", &[])).await, Code::Unavailable, &["in use"]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         drop(open);
         node.staged("xfs").await;
@@ -182,7 +182,7 @@ fn a_mount_whose_disk_cannot_be_identified_stays_and_nothing_is_mounted_beside_i
         let listed = node.path("sysfs-after/dev/block").join(format!("{}:{}", major(number), minor(number)));
         symlink(silent.join("devices/sdz"), listed).unwrap();
         let stage = kubelet::stage(&after.service, node.stage_request("ext4", &[])).await;
-        refused(stage, Code::FailedPrecondition, &["another mount"]);
+        refused(stage, Code::Unavailable, &["another mount"]);
         assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
         node.unpublish(node.text("target")).await.unwrap();
         node.unstage().await.unwrap();

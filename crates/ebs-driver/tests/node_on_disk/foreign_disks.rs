@@ -229,12 +229,10 @@ fn a_file_system_that_was_shut_down_is_not_reported_as_staged_or_published() {
         node.staged("xfs").await;
         node.publish(node.publish_request(mount("xfs", &[]))).await.unwrap();
         run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown", &node.text("staging")], BOUND).unwrap();
-        for outcome in [
-            node.stage(node.stage_request("xfs", &[])).await,
-            node.publish(node.publish_request(mount("xfs", &[]))).await,
-        ] {
-            refused(outcome, Code::FailedPrecondition, &["cannot be used any more"]);
-        }
+        let words = ["cannot be used any more"];
+        refused(node.stage(node.stage_request("xfs", &[])).await, Code::Unavailable, &words);
+        let publish = node.publish(node.publish_request(mount("xfs", &[])));
+        refused(publish.await, Code::FailedPrecondition, &words);
         node.unpublish(node.text("target")).await.unwrap();
         node.unstage().await.unwrap();
         node.staged("xfs").await;

@@ -47,9 +47,10 @@ fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
     });
 }
 
-/// Another journal mode or file system than is staged is AlreadyExists, at stage and publish; none asked for is as it is.
+/// Another journal mode or file system than is staged is refused at stage, where the mount is not forgotten, and AlreadyExists
+/// at publish; none asked for is as it is.
 ///
-/// Rule: node.md N-5
+/// Rule: node.md N-5; D-16
 #[test]
 fn another_journal_mode_or_file_system_than_is_staged_is_not_published() {
     with_node(async |node| {
@@ -57,7 +58,7 @@ fn another_journal_mode_or_file_system_than_is_staged_is_not_published() {
         node.stage(node.stage_request("ext4", &flags)).await.unwrap();
         node.stage(node.stage_request("ext4", &flags)).await.unwrap();
         let outcome = node.stage(node.stage_request("ext4", &["data=writeback"])).await;
-        refused(outcome, Code::AlreadyExists, &["data=journal", "data=writeback"]);
+        refused(outcome, Code::Unavailable, &["data=journal", "data=writeback"]);
         let outcome = node.publish(node.publish_request(mount("ext4", &["data=ordered"]))).await;
         refused(outcome, Code::AlreadyExists, &["data=journal", "data=ordered"]);
         refused(node.publish(node.publish_request(mount("xfs", &[]))).await, Code::AlreadyExists, &["ext4", "xfs"]);

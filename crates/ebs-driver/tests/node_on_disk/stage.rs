@@ -53,16 +53,16 @@ fn xfs_is_mounted_with_nouuid_so_that_a_clone_can_be_beside_it() {
     });
 }
 
-/// A stage that differs in file system or flags from the mount is AlreadyExists.
+/// A stage that differs in file system or flags from the mount is refused, and the mount is not forgotten.
 ///
-/// Rule: node.md N-5
+/// Rule: node.md N-5; D-16
 #[test]
 fn a_stage_with_other_flags_than_the_mount_has_is_refused() {
     with_node(async |node| {
         node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
         node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
-        refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::AlreadyExists, &["NoAtime", "ReadOnly"]);
-        refused(node.stage(node.stage_request("xfs", &["noatime"])).await, Code::AlreadyExists, &["ext4", "xfs"]);
+        refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::Unavailable, &["NoAtime", "ReadOnly"]);
+        refused(node.stage(node.stage_request("xfs", &["noatime"])).await, Code::Unavailable, &["ext4", "xfs"]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
     });
 }
@@ -195,7 +195,7 @@ fn a_foreign_mount_at_the_staging_path_is_neither_covered_nor_taken_away() {
         let mut request = other.stage_request("ext4", &[]);
         request.staging_target_path = node.text("staging");
         other.stage(request).await.unwrap();
-        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["another mount"]);
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::Unavailable, &["another mount"]);
         refused(node.unstage().await, Code::FailedPrecondition, &[other.volume.as_str()]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         assert!(node.is_untouched());

@@ -44,10 +44,10 @@ pub(crate) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> 
     let mut request = publish(&disk, &other);
     request.target_path.push_str("-of-another-pod");
     let published = node.client().node().node_publish_volume(request).await.map(drop);
-    for (step, outcome) in [("stage", staged), ("publish", published)] {
+    for (step, outcome, wanted) in [("stage", staged, "Unavailable"), ("publish", published, "AlreadyExists")] {
         let status = outcome.err().with_context(|| format!("{step} with another label"))?;
         let code = format!("{:?}", status.code());
-        ensure!(code == "AlreadyExists" && status.message().contains("c3,c4"), "{step}: {status:?}");
+        ensure!(code == wanted && status.message().contains("c3,c4"), "{step}: {status:?}");
     }
     disk.take_down().await?;
     bring_up(&disk, "c3,c4").await.context("for the next pod")?;
