@@ -111,7 +111,7 @@ pub(super) async fn expand(
     let work = move |waiters| async move {
         let grow = async {
             let volume = owner::named(&shared.mounter, &wanted.handle, &wanted.path).await?;
-            let plan = request::Expand { volume, path: wanted.path.clone() };
+            let plan = request::Expand { volume, path: wanted.path.clone(), required: wanted.required };
             expand::run(&shared, &plan, &waiters).await
         };
         Box::pin(grow).await.map_err(NodeError::of(Rpc::NodeExpandVolume, &wanted.handle, &wanted.path))

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::node::{MIB, Node, block, context, mount, options, refused, with_node};
 use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_driver::operation::Operations;
 use ebs_mounter::{MountTable, Mounter, MounterConfig};
@@ -14,7 +13,7 @@ use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::replaced_tool::ReplacedTool;
-use tonic::{Code, Request};
+use tonic::Code;
 
 const ATTACH_TIME: &str = "ebs.csi.aws.com/attach-time";
 const AT: u64 = 40_960;

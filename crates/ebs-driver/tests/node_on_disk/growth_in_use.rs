@@ -1,9 +1,13 @@
 //! NodeExpandVolume: it waits until the kernel shows the new size, and answers OK only for what has grown.
 
+use std::time::Duration;
+
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use rustix::mount::{MountFlags, mount_remount};
 use tonic::Code;
 
+use crate::failed_growth::give_up_growth_of_mounted_ext;
+use crate::growth::may_grow_mounted_ext;
 use crate::node::{MIB, Node, block, context, mount, refused, with_staged_node};
 use crate::traced_tools::TracedTools;
 
@@ -141,5 +145,57 @@ fn a_file_system_that_was_remounted_read_only_does_not_grow() {
         node.disk.grow(2 * SIZE).unwrap();
         refused(node.expand(node.text("target")).await, Code::FailedPrecondition, &["read-only"]);
         unmount(node.path("target")).await;
+    });
+}
+
+/// The driver grows a mounted ext4 only with the capability that the kernel asks for, and names it.
+///
+/// Rule: D-36
+#[test]
+fn an_ext4_in_use_does_not_grow_without_the_capability() {
+    in_mount_namespace(|| async {
+        give_up_growth_of_mounted_ext();
+        let node = published("ext4", &[], SIZE).await;
+        node.disk.grow(2 * SIZE).unwrap();
+        let said = refused(node.expand(node.text("target")).await, Code::FailedPrecondition, &["CAP_SYS_RESOURCE"]);
+        assert!(said.contains("before its next mount"), "{said}");
+        // Another stage of the volume in use must not fail for it.
+        node.staged("ext4").await;
+        node.unpublish(node.text("target")).await.unwrap();
+        node.unstage().await.unwrap();
+        node.staged("ext4").await;
+        assert!(node.stats(node.text("staging")).await.unwrap()[0].total > wire(SIZE + SIZE / 2));
+    });
+}
+
+/// Where this process has no such capability to give, the test says so and proves nothing: `make vm-test` does.
+///
+/// Rule: D-36
+#[test]
+fn an_ext4_in_use_grows_with_the_capability() {
+    if !may_grow_mounted_ext() {
+        eprintln!("skipped: this process lacks CAP_SYS_RESOURCE; make vm-test has it");
+        return;
+    }
+    in_mount_namespace(|| async {
+        let node = published("ext4", &[], SIZE).await;
+        node.disk.grow(2 * SIZE).unwrap();
+        assert_eq!(node.expand(node.text("target")).await.unwrap(), wire(2 * SIZE));
+        assert!(node.stats(node.text("target")).await.unwrap()[0].total > wire(SIZE + SIZE / 2));
+    });
+}
+
+/// The wait ends with the growth of the disk, not with its bound.
+#[test]
+fn an_expansion_waits_until_the_kernel_shows_the_size() {
+    in_mount_namespace(|| async {
+        let node = Node::with(SIZE, |config| config.late_size = Duration::from_secs(600));
+        node.staged("xfs").await;
+        let (size, ()) = tokio::join!(node.expand_to(node.text("staging"), wire(2 * SIZE)), async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            node.disk.grow(2 * SIZE).unwrap();
+        });
+        assert_eq!(size.unwrap(), wire(2 * SIZE));
+        assert!(node.stats(node.text("staging")).await.unwrap()[0].total > wire(SIZE + SIZE / 2));
     });
 }

@@ -225,6 +225,7 @@ fn mounter(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mu
     let mut config = MounterConfig {
         simulated_devices: Some(disk.directory().to_owned()),
         late_device: Duration::ZERO,
+        late_size: Duration::ZERO,
         ..MounterConfig::new(place.path().join("state"))
     };
     change(&mut config);

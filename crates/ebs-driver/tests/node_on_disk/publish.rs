@@ -250,28 +250,6 @@ fn a_published_xfs_grows_while_it_is_used() {
     });
 }
 
-/// An ext4 in use grows with CAP_SYS_RESOURCE and fails with that reason without it.
-///
-/// Rule: D-36
-#[test]
-fn an_ext4_in_use_grows_with_cap_sys_resource_and_says_so_without_it() {
-    in_mount_namespace(|| async {
-        let node = Node::new(300 * MIB);
-        node.staged("ext4").await;
-        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
-        node.disk.grow(600 * MIB).unwrap();
-        let outcome = node.expand(node.text("target")).await;
-        let capabilities = rustix::thread::capabilities(None).unwrap().effective;
-        if capabilities.contains(rustix::thread::CapabilitySet::SYS_RESOURCE) {
-            assert_eq!(outcome.unwrap(), i64::try_from(600 * MIB).unwrap());
-        } else {
-            refused(outcome, Code::FailedPrecondition, &["CAP_SYS_RESOURCE"]);
-            // Another stage of the volume in use must not fail for it.
-            node.staged("ext4").await;
-        }
-    });
-}
-
 /// Growth at a path that is no mount of the volume is NotFound.
 ///
 /// Rule: node.md 13, N-2
