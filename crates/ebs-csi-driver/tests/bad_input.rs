@@ -425,7 +425,7 @@ async fn a_stage_request_without_its_parts_is_refused_part_by_part() -> anyhow::
     ]
     .into();
     for (missing, request) in without {
-        check(missing, world.client().node().node_stage_volume(request).await, Code::InvalidArgument, &[missing])?;
+        check(missing, world.client().stage(request).await, Code::InvalidArgument, &[missing])?;
     }
     world.finish().await
 }

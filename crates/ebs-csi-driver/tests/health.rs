@@ -137,7 +137,7 @@ fn a_volume_that_is_not_healthy_shows_in_metrics_and_log() {
         {
             mount.mount_flags.push("errors=remount-ro".to_owned());
         }
-        world.client().node().node_stage_volume(request).await?;
+        world.client().stage(request).await?;
         let device = mounted_at(&volume.staging)?;
         std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "test")?;
         world.kill_driver()?;

@@ -4,6 +4,7 @@ mod arrivals;
 mod find;
 mod identity;
 mod in_use;
+mod late_size;
 mod multipath;
 mod vanished;
 

@@ -80,7 +80,7 @@ pub use format_options::{FormatOptions, SizeWord, SizeWordError};
 pub use format_record::{FormatPermit, FormatRecord, RecordError};
 pub use fs_type::{FsType, UnknownFsType};
 #[cfg(target_os = "linux")]
-pub use grow::{GrowError, Growth};
+pub use grow::{GrowError, Growth, Headroom};
 #[cfg(target_os = "linux")]
 pub use mount::{MountError, Shown};
 #[cfg(target_os = "linux")]
@@ -98,7 +98,7 @@ pub use partition::{Partition, PartitionError};
 #[cfg(target_os = "linux")]
 pub use path::{Found, NodePath, PathError};
 #[cfg(target_os = "linux")]
-pub use probe::{BlankProof, Contents, ExtSuperblock, PROOF_BOUND, ProbeError, Superblock, XfsSuperblock};
+pub use probe::{BlankProof, Contents, ExtSuperblock, GrowthLimit, PROOF_BOUND, ProbeError, Superblock, XfsSuperblock};
 #[cfg(target_os = "linux")]
 pub use register::{Attacher, RegisteredVolume};
 #[cfg(target_os = "linux")]

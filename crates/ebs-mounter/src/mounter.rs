@@ -29,6 +29,8 @@ pub struct MounterConfig {
     pub xen: bool,
     /// How long a device that EC2 reports attached may take to appear here.
     pub late_device: Duration,
+    /// How long the kernel may take to show the size of a disk that EC2 reports.
+    pub late_size: Duration,
     /// The directory of devices: `/dev` outside of tests.
     pub dev: PathBuf,
     /// Where sysfs is: `/sys` outside of tests.
@@ -45,6 +47,7 @@ impl MounterConfig {
             simulated_devices: None,
             xen: false,
             late_device: Duration::from_secs(10),
+            late_size: Duration::from_secs(20),
             dev: PathBuf::from("/dev"),
             sys: PathBuf::from("/sys"),
             boot_id: PathBuf::from("/proc/sys/kernel/random/boot_id"),

@@ -10,7 +10,7 @@ pub(crate) use linux::serial_in;
 pub(crate) use linux::{
     DeviceEvents, block_device_number, block_size, clear_workshop, is_block_read_only, kernel_release,
     may_resize_mounted_ext, mount, mount_bound, nvme_serial, nvme_statistics_page, security_labels_are_active, statfs,
-    unmount,
+    unmount, xfs_data_bytes,
 };
 
 #[cfg(not(target_os = "linux"))]

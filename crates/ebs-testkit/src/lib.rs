@@ -7,6 +7,7 @@
 //! for one test; [`sanity`] runs csi-sanity against it. [`loop_device`] and [`mount_namespace`] give tests disks and
 //! mounts of their own, [`cut_disk`] disks that lose their power, [`replaced_tool`] a tool that ends as they want,
 //! [`node_pod`] the node service in a container, [`containerd`] in one of an image, [`kube_api`] a Kubernetes API server, [`collector`] somebody who takes traces.
+//! [`kubelet`] knows after which answers the kubelet forgets a mount.
 //!
 //! It knows the driver by its command line, its socket and its environment alone. Never a dependency of a product
 //! crate, only of tests and of `xtask`.
@@ -18,6 +19,7 @@ pub mod control;
 pub mod csi_client;
 pub mod cut_disk;
 pub mod kube_api;
+pub mod kubelet;
 pub mod leftovers;
 pub mod loop_device;
 pub mod mount_namespace;

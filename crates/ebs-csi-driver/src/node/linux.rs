@@ -7,7 +7,7 @@ use anyhow::Context;
 use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_metadata::NodeMetadata;
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_telemetry::{Disks, UnhealthyVolume, UnhealthyVolumes};
+use ebs_telemetry::{Disks, NotGrownVolume, UnhealthyVolume, UnhealthyVolumes};
 use tokio::task::JoinSet;
 
 use super::Here;
@@ -101,5 +101,14 @@ impl UnhealthyVolumes for NodeVolumes {
             reason,
         };
         unhealthy.into_iter().map(shown).collect()
+    }
+
+    fn not_grown(&self) -> Vec<NotGrownVolume> {
+        let not_grown = self.0.get().map(NodeService::volumes_not_grown).unwrap_or_default();
+        let shown = |ebs_driver::node::NotGrownVolume { volume, missing }| NotGrownVolume {
+            volume_id: volume.to_string(),
+            missing,
+        };
+        not_grown.into_iter().map(shown).collect()
     }
 }

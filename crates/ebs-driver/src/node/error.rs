@@ -1,8 +1,8 @@
 //! What the node RPCs can end with, and what each means to the caller.
 
 use ebs_mounter::{
-    CheckError, DeviceError, FormatError, FsType, GrowError, Growth, IdentityError, Implausible, MountError,
-    MountTableError, NodePath, ProbeError, RecordError, UnmountError,
+    CheckError, DeviceError, FormatError, FsType, GrowError, Growth, GrowthLimit, IdentityError, Implausible,
+    MountError, MountTableError, NodePath, ProbeError, RecordError, UnmountError,
 };
 use ebs_types::{Bytes, Gib};
 
@@ -168,7 +168,32 @@ pub enum Refused {
     #[error(
         "the file system is mounted and must grow {growth}, for which the driver needs the capability CAP_SYS_RESOURCE"
     )]
-    GrowthNeedsPrivilege { growth: Growth },
+    GrowthNeedsPrivilege {
+        growth: Growth,
+        /// It has clusters (bigalloc), so it does not grow without a mount either.
+        has_clusters: bool,
+    },
+    /// The rest of the disk is out of reach of the file system's format.
+    #[error("the file system has {size} of the {device} bytes of its disk and cannot become larger: {limit}")]
+    AtItsLimit {
+        /// Bytes of the file system.
+        size: u64,
+        /// Bytes of its disk.
+        device: u64,
+        limit: GrowthLimit,
+    },
+    /// The kernel takes no more writes, although the mount was made for them.
+    #[error("the file system cannot grow: {}", match errors {
+        Some(errors) => format!("the kernel turned it read-only after errors ({errors})"),
+        None => "it is read-only, although it was mounted for writing; the kernel does that after errors".to_owned(),
+    })]
+    CannotGrowReadOnly {
+        /// What the kernel has counted.
+        errors: Option<String>,
+    },
+    /// EC2 has made the disk larger, and the kernel does not show it yet.
+    #[error("the kernel shows a disk of {found}, less than the {wanted} that the volume is to have")]
+    NotYetLarge { found: Bytes, wanted: Bytes },
 }
 
 impl IntoStatus for NodeError {
@@ -205,13 +230,14 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
             Meaning::Internal
         }
         Cause::Grow(error) => match error {
-            GrowError::Check(CheckError::Uncorrected(_)) | GrowError::NoSuperblock { .. } => {
-                Meaning::FailedPrecondition
-            }
-            GrowError::Check(CheckError::Tool(_))
-            | GrowError::Sizes { .. }
+            // Of NodeExpandVolume alone. The kubelet starts the pod all the same after this code, and after no other: a volume
+            // whose file system cannot grow is used at its size.
+            GrowError::Check(_)
+            | GrowError::NoSuperblock { .. }
+            | GrowError::Clusters
             | GrowError::Tool(_)
-            | GrowError::NotGrown { .. } => Meaning::Internal,
+            | GrowError::NotGrown { .. } => Meaning::FailedPrecondition,
+            GrowError::Sizes { source, .. } => of_io(source),
         },
         Cause::Mount(error) => match error {
             MountError::Device(error) => of_device(error),
@@ -224,14 +250,18 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
         Cause::Unmount(UnmountError::Table { .. } | UnmountError::Refused { .. } | UnmountError::Endless { .. }) => {
             Meaning::Internal
         }
-        Cause::Io { source, .. } => match source.kind() {
-            std::io::ErrorKind::NotFound => Meaning::NotFound,
-            std::io::ErrorKind::TimedOut => Meaning::Unavailable,
-            std::io::ErrorKind::DirectoryNotEmpty => Meaning::FailedPrecondition,
-            _ => Meaning::Internal,
-        },
+        Cause::Io { source, .. } => of_io(source),
         Cause::Refused(refused) => of_refused(refused),
         Cause::Abandoned { .. } => Meaning::InProgress,
+    }
+}
+
+fn of_io(error: &std::io::Error) -> Meaning {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Meaning::NotFound,
+        std::io::ErrorKind::TimedOut => Meaning::Unavailable,
+        std::io::ErrorKind::DirectoryNotEmpty => Meaning::FailedPrecondition,
+        _ => Meaning::Internal,
     }
 }
 
@@ -268,6 +298,7 @@ fn of_refused(refused: &Refused) -> Meaning {
         Refused::Symlink => Meaning::InvalidArgument,
         Refused::NotPublished { .. } => Meaning::NotFound,
         Refused::FormatLeft { .. } => Meaning::Internal,
+        Refused::NotYetLarge { .. } => Meaning::Unavailable,
         Refused::OtherMount { .. }
         | Refused::TooSmall { .. }
         | Refused::OtherFileSystem { .. }
@@ -281,7 +312,9 @@ fn of_refused(refused: &Refused) -> Meaning {
         | Refused::DeadFileSystem { .. }
         | Refused::InTheWay { .. }
         | Refused::NotStaged { .. }
-        | Refused::GrowthNeedsPrivilege { .. } => Meaning::FailedPrecondition,
+        | Refused::GrowthNeedsPrivilege { .. }
+        | Refused::AtItsLimit { .. }
+        | Refused::CannotGrowReadOnly { .. } => Meaning::FailedPrecondition,
     }
 }
 
@@ -321,8 +354,18 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
             }
             Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
             Refused::NotStaged { .. } => "stage the volume there first",
-            Refused::GrowthNeedsPrivilege { .. } => {
-                "give the driver CAP_SYS_RESOURCE, or unstage and stage the volume: it then grows before it is mounted"
+            Refused::GrowthNeedsPrivilege { has_clusters: false, .. } => {
+                "give the driver CAP_SYS_RESOURCE; without it the file system grows before its next mount, when the pods that use it on this node have ended"
+            }
+            Refused::GrowthNeedsPrivilege { has_clusters: true, .. } => {
+                "give the driver CAP_SYS_RESOURCE: a file system with clusters (bigalloc) grows only while it is mounted"
+            }
+            Refused::AtItsLimit { .. } => "use it at this size, or copy the data to a new volume",
+            Refused::CannotGrowReadOnly { .. } => {
+                "look at the kernel's log, and end the pods that use the volume on this node: the next stage checks it"
+            }
+            Refused::NotYetLarge { .. } => {
+                "call again; if it stays so, compare the volume's size in EC2 with `lsblk --bytes` on the node"
             }
             Refused::FormatLeft { .. } | Refused::NotPublished { .. } => return None,
         },

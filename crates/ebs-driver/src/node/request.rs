@@ -9,7 +9,7 @@ use csi_proto::csi::volume_capability::AccessType;
 use ebs_mounter::{
     FormatOptions, FormatSpec, FsType, MountOptions, NodePath, OptionsError, Partition, PathError, UnknownFsType,
 };
-use ebs_types::{DriverName, Gib, IdError, VolumeId};
+use ebs_types::{Bytes, DriverName, Gib, IdError, VolumeId};
 
 use crate::capability::{self, Access, Capability, CapabilityError};
 use crate::contract::{ContextError, PublishContext, VolumeContext};
@@ -203,6 +203,8 @@ impl Unmount {
 pub(super) struct Expand {
     pub(super) volume: VolumeId,
     pub(super) path: NodePath,
+    /// As in [`ExpandRequest`].
+    pub(super) required: Option<Bytes>,
 }
 
 /// NodeExpandVolume. What a node-local handle names is asked of the path.
@@ -212,6 +214,8 @@ pub(super) struct ExpandRequest {
     pub(super) path: NodePath,
     /// `Some(true)` when the request says it is a raw block volume, `None` when it does not say.
     pub(super) is_block: Option<bool>,
+    /// How large the disk is to be at least; `None` when the request does not say.
+    pub(super) required: Option<Bytes>,
 }
 
 impl ExpandRequest {
@@ -225,7 +229,9 @@ impl ExpandRequest {
             None | Some(Access::Unset) => None,
             Some(access) => Some(access == Access::Block),
         };
-        Ok(Self { handle, path: path_to_find(&request.volume_path)?, is_block })
+        let required = request.capacity_range.and_then(|range| u64::try_from(range.required_bytes).ok());
+        let required = required.filter(|bytes| *bytes > 0).map(Bytes);
+        Ok(Self { handle, path: path_to_find(&request.volume_path)?, is_block, required })
     }
 }
 

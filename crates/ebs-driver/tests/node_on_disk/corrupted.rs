@@ -11,6 +11,7 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_testkit::content;
+use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::run_tool;
@@ -39,7 +40,7 @@ fn a_file_system_that_was_shut_down_is_mounted_anew_when_nobody_uses_it() {
             shut_down(&node, "staging");
             let stage = || node.stage(node.stage_request(fs_type, &[]));
             let words = ["cannot be used any more", &node.text("target")];
-            refused(stage().await, Code::FailedPrecondition, &words);
+            refused(stage().await, Code::Unavailable, &words);
             let publish = || node.publish(node.publish_request(mount(fs_type, &[])));
             refused(publish().await, Code::FailedPrecondition, &words[..1]);
             node.unpublish(node.text("target")).await.unwrap();
@@ -73,7 +74,7 @@ fn a_dead_file_system_in_use_stays_and_the_stage_fails() {
         node.staged("xfs").await;
         let open = std::fs::File::create(node.path("staging/file")).unwrap();
         shut_down(&node, "staging");
-        refused(node.stage(node.stage_request("xfs", &[])).await, Code::FailedPrecondition, &["in use"]);
+        refused(node.stage(node.stage_request("xfs", &[])).await, Code::Unavailable, &["in use"]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         drop(open);
         node.staged("xfs").await;
@@ -123,7 +124,7 @@ fn a_volume_that_came_back_is_staged_and_published_in_place_of_its_dead_mounts()
         // Of this file system alone: to sync all would wait for disks of others, which may hang on purpose.
         rustix::fs::syncfs(std::fs::File::open(node.path("staging")).unwrap()).unwrap();
         let after = CameBack::of(&node);
-        let stage = || after.service.node_stage_volume(Request::new(node.stage_request("ext4", &[])));
+        let stage = || kubelet::stage(&after.service, node.stage_request("ext4", &[]));
         stage().await.unwrap();
         stage().await.unwrap();
         let publish = || after.service.node_publish_volume(Request::new(node.publish_request(mount("ext4", &[]))));
@@ -180,8 +181,8 @@ fn a_mount_whose_disk_cannot_be_identified_stays_and_nothing_is_mounted_beside_i
         let silent = sysfs_with(&node, "sdz", &format!("{}:{}", major(number), minor(number)));
         let listed = node.path("sysfs-after/dev/block").join(format!("{}:{}", major(number), minor(number)));
         symlink(silent.join("devices/sdz"), listed).unwrap();
-        let stage = after.service.node_stage_volume(Request::new(node.stage_request("ext4", &[]))).await;
-        refused(stage, Code::FailedPrecondition, &["another mount"]);
+        let stage = kubelet::stage(&after.service, node.stage_request("ext4", &[])).await;
+        refused(stage, Code::Unavailable, &["another mount"]);
         assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
         node.unpublish(node.text("target")).await.unwrap();
         node.unstage().await.unwrap();

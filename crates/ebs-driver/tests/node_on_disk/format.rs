@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::node::{MIB, Node, block, context, mount, options, refused, with_node};
 use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_driver::operation::Operations;
 use ebs_mounter::{MountTable, Mounter, MounterConfig};
+use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::replaced_tool::ReplacedTool;
-use tonic::{Code, Request};
+use tonic::Code;
 
 const ATTACH_TIME: &str = "ebs.csi.aws.com/attach-time";
 const AT: u64 = 40_960;
@@ -245,7 +245,7 @@ fn eight_blank_volumes_staged_at_once_are_all_formatted() {
                 ..csi::NodeStageVolumeRequest::default()
             };
             let service = service.clone();
-            stages.spawn(async move { service.node_stage_volume(Request::new(request)).await });
+            stages.spawn(async move { kubelet::stage(&service, request).await });
         }
         let failed: Vec<_> = stages.join_all().await.into_iter().filter_map(Result::err).collect();
         assert!(failed.is_empty(), "{} of 8 failed: {failed:?}", failed.len());

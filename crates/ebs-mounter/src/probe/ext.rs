@@ -3,6 +3,8 @@
 use std::io;
 
 use super::checksum::crc32c;
+use super::ext_geometry::Geometry;
+use super::reach::Reach;
 use super::read::{Area, le16, le32};
 use crate::fs_type::FsType;
 
@@ -20,6 +22,7 @@ const EXT2_RO_COMPAT: u32 = 0x1 | 0x2 | 0x4;
 const RECOVER: u32 = 0x4;
 const HAS_JOURNAL: u32 = 0x4;
 const INCOMPAT_64BIT: u32 = 0x80;
+const RO_COMPAT_BIGALLOC: u32 = 0x200;
 const INCOMPAT_JOURNAL_DEVICE: u32 = 0x8;
 const RO_COMPAT_METADATA_CHECKSUM: u32 = 0x400;
 /// Bits of the state field.
@@ -33,6 +36,7 @@ pub struct ExtSuperblock {
     log_block_size: u32,
     inodes: u32,
     blocks_per_group: u32,
+    geometry: Geometry,
     state: u16,
     compat: u32,
     incompat: u32,
@@ -74,10 +78,14 @@ impl ExtSuperblock {
         self.blocks.saturating_mul(self.block_size())
     }
 
-    /// A last block group that is too small for its own tables is left unused by mke2fs and resize2fs: a quarter of
-    /// a group is always enough for them.
-    pub(crate) fn growth_step(&self) -> u64 {
-        (u64::from(self.blocks_per_group) / 4).max(1).saturating_mul(self.block_size())
+    /// True when it is allocated by clusters of several blocks (the feature bigalloc).
+    pub fn has_clusters(&self) -> bool {
+        self.ro_compat & RO_COMPAT_BIGALLOC != 0
+    }
+
+    /// How large it can become on a device of so many bytes.
+    pub(crate) fn reach(&self, device: u64) -> Reach {
+        self.geometry.reach(device)
     }
 
     /// True when the file system must be checked before it is mounted: the kernel has seen errors in it, or it has no
@@ -107,6 +115,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
         inodes: le32(bytes, 0x0),
         log_block_size: le32(bytes, 0x18),
         blocks_per_group: le32(bytes, 0x20),
+        geometry: Geometry::parse(bytes),
         state: le16(bytes, 0x3a),
         compat: le32(bytes, 0x5c),
         incompat,
@@ -164,8 +173,6 @@ mod tests {
         assert_eq!(with(&[(0x18, 4, 2)]).bytes(), 4_096_000);
         assert_eq!(with(&[(0x150, 4, 1)]).bytes(), 1_024_000);
         assert_eq!(with(&[(0x60, 4, 0x80), (0x150, 4, 1)]).bytes(), ((1 << 32) + 1000) * 1024);
-        assert_eq!(with(&[(0x18, 4, 2)]).growth_step(), 2048 * 4096);
-        assert_eq!(with(&[(0x20, 4, 2)]).growth_step(), 1024);
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod disk;
 #[cfg(test)]
 mod format;
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
 mod mount;
 #[cfg(test)]
 mod statistics;

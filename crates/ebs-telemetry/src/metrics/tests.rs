@@ -255,7 +255,7 @@ async fn full_page() -> String {
         expected_actions: vec!["CreateVolume"],
         checks_health: true,
         detaches: Some(Arc::clone(&waiting) as _),
-        volumes: Some(Arc::new(Volumes(Mutex::new(vec![unhealthy])))),
+        volumes: Some(Arc::new(Volumes(Mutex::new(vec![unhealthy]), vec![not_grown()]))),
         operations: Some(Arc::clone(&waiting) as _),
         disks: Some(waiting),
     });
@@ -411,12 +411,28 @@ fn the_metrics_in_the_documentation_are_those_of_the_code() {
 }
 
 #[derive(Debug)]
-struct Volumes(Mutex<Vec<UnhealthyVolume>>);
+struct Volumes(Mutex<Vec<UnhealthyVolume>>, Vec<NotGrownVolume>);
 
 impl UnhealthyVolumes for Volumes {
     fn unhealthy(&self) -> Vec<UnhealthyVolume> {
         self.0.lock().unwrap().clone()
     }
+
+    fn not_grown(&self) -> Vec<NotGrownVolume> {
+        self.1.clone()
+    }
+}
+
+fn not_grown() -> NotGrownVolume {
+    NotGrownVolume { volume_id: "vol-1".to_owned(), missing: 1 << 30 }
+}
+
+#[test]
+fn a_volume_that_has_not_grown_is_a_gauge_of_the_bytes_it_lacks() {
+    let volumes: Arc<dyn UnhealthyVolumes> = Arc::new(Volumes(Mutex::default(), vec![not_grown()]));
+    let metrics = Metrics::new(MetricsConfig { volumes: Some(volumes), ..MetricsConfig::default() });
+    let line = r#"aws_ebs_csi_volume_not_grown_bytes{volume_id="vol-1"} 1.073741824e+09"#;
+    assert_eq!(lines(&metrics.page(), "aws_ebs_csi_volume_not_grown_bytes{"), [line]);
 }
 
 /// Each volume of the node that is not healthy is a gauge with its status and reason, for as long as it is not.
@@ -425,7 +441,7 @@ impl UnhealthyVolumes for Volumes {
 #[test]
 fn each_volume_that_is_not_healthy_is_a_gauge_for_as_long_as_it_is_not() {
     let volume = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "ReadOnlyAfterErrors" };
-    let volumes = Arc::new(Volumes(Mutex::new(vec![volume])));
+    let volumes = Arc::new(Volumes(Mutex::new(vec![volume]), Vec::new()));
     let metrics = Metrics::new(MetricsConfig { volumes: Some(Arc::clone(&volumes) as _), ..MetricsConfig::default() });
     let name = "aws_ebs_csi_volume_unhealthy{";
     let line = r#"aws_ebs_csi_volume_unhealthy{reason="ReadOnlyAfterErrors",status="Degraded",volume_id="vol-1"} 1"#;
