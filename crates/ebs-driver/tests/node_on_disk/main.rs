@@ -32,4 +32,8 @@ mod publish;
 #[cfg(test)]
 mod release;
 #[cfg(test)]
+mod repair;
+#[cfg(test)]
+mod requested;
+#[cfg(test)]
 mod stage;
