@@ -82,7 +82,7 @@ pub use fs_type::{FsType, UnknownFsType};
 #[cfg(target_os = "linux")]
 pub use grow::{GrowError, Growth};
 #[cfg(target_os = "linux")]
-pub use mount::{MountError, Shown};
+pub use mount::{MountError, Shown, Suspicion};
 #[cfg(target_os = "linux")]
 pub use mounter::{Mounter, MounterConfig, MounterError};
 #[cfg(target_os = "linux")]

@@ -114,7 +114,11 @@ pub enum Refused {
     OtherFileSystem { found: FsType, asked: FsType },
     /// Something that is not blank and cannot be mounted.
     #[error("the device is not blank, it holds {contents}: the driver does not format it")]
-    NotBlank { contents: String },
+    NotBlank {
+        contents: String,
+        /// The numbers of the partitions that the kernel knows on it.
+        partitions: Vec<u8>,
+    },
     /// Blank, but it was to hold the data of a snapshot or of another volume.
     #[error("the device is blank, although the volume was made from a {origin}: the driver does not format it")]
     BlankRestore {
@@ -182,7 +186,7 @@ impl IntoStatus for NodeError {
     fn next_step(&self) -> Option<String> {
         match self {
             Self::Request(_) => None,
-            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => next_step(cause).map(str::to_owned),
+            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => next_step(cause),
         }
     }
 }
@@ -217,6 +221,7 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
             MountError::Device(error) => of_device(error),
             MountError::Probe(error) => of_probe(error),
             MountError::ContentsChanged { .. } => Meaning::FailedPrecondition,
+            MountError::Option { .. } | MountError::OneOfOptions { .. } => Meaning::InvalidArgument,
             MountError::Refused { .. } | MountError::Table(_) | MountError::NotAsWanted { .. } => Meaning::Internal,
         },
         Cause::Unmount(UnmountError::Busy { .. }) => Meaning::FailedPrecondition,
@@ -291,7 +296,23 @@ const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot of the vo
                          (blkdiscard --zeroout on the node, never wipefs alone)";
 
 /// What to do next, where we know it (`decisions.md` D-44).
-fn next_step(cause: &Cause) -> Option<&'static str> {
+fn next_step(cause: &Cause) -> Option<String> {
+    match cause {
+        Cause::Refused(Refused::NotBlank { partitions, .. }) => Some(after_not_blank(partitions)),
+        Cause::Refused(refused) => after_refusal(refused).map(str::to_owned),
+        other => after_failure(other).map(str::to_owned),
+    }
+}
+
+fn after_not_blank(partitions: &[u8]) -> String {
+    let Some(first) = partitions.first() else { return NOT_BLANK.to_owned() };
+    let all = partitions.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    format!(
+        "to use a partition of it, set the volume attribute partition: \"{first}\" (partitions: {all}); otherwise {NOT_BLANK}"
+    )
+}
+
+fn after_failure(cause: &Cause) -> Option<&'static str> {
     Some(match cause {
         Cause::Device(DeviceError::Missing { .. }) => {
             "check that EC2 lists the volume as attached to this instance, then call again"
@@ -299,33 +320,39 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
         Cause::Device(DeviceError::Foreign { .. }) => "detach the volume and attach it again, or restart udev",
         Cause::Probe(ProbeError::Disagreement { .. }) | Cause::Format(FormatError::NoLongerBlank { .. }) => NOT_BLANK,
         Cause::Unmount(UnmountError::Busy { .. }) => "end the processes that use it, then call again",
+        Cause::Mount(MountError::Option { .. } | MountError::OneOfOptions { .. }) => {
+            "remove it from the mountOptions of the StorageClass and of the PersistentVolume"
+        }
         Cause::Abandoned { .. } => "call again with the same request",
-        Cause::Refused(refused) => match refused {
-            Refused::OtherMount { .. } => "unmount it, then call again",
-            Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
-            Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
-            Refused::OtherFileSystem { .. } => "the volume may hold data: ask for the file system that is there",
-            Refused::NotBlank { .. } => NOT_BLANK,
-            Refused::BlankRestore { .. } => {
-                "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
-            }
-            Refused::BlankReadOnly => "stage it once without ro",
-            Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
-            Refused::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
-            Refused::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
-            Refused::Held { .. } => {
-                "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
-            }
-            Refused::DeadFileSystem { .. } => {
-                "look at the kernel's log, end the pods that use the volume on this node, and call again: when nobody uses it any more, it is mounted anew"
-            }
-            Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
-            Refused::NotStaged { .. } => "stage the volume there first",
-            Refused::GrowthNeedsPrivilege { .. } => {
-                "give the driver CAP_SYS_RESOURCE, or unstage and stage the volume: it then grows before it is mounted"
-            }
-            Refused::FormatLeft { .. } | Refused::NotPublished { .. } => return None,
-        },
         _ => return None,
+    })
+}
+
+fn after_refusal(refused: &Refused) -> Option<&'static str> {
+    Some(match refused {
+        Refused::OtherMount { .. } => "unmount it, then call again",
+        Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
+        Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
+        Refused::OtherFileSystem { .. } => "the volume may hold data: ask for the file system that is there",
+        Refused::NotBlank { .. } => NOT_BLANK,
+        Refused::BlankRestore { .. } => {
+            "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
+        }
+        Refused::BlankReadOnly => "stage it once without ro",
+        Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
+        Refused::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
+        Refused::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
+        Refused::Held { .. } => {
+            "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
+        }
+        Refused::DeadFileSystem { .. } => {
+            "look at the kernel's log, end the pods that use the volume on this node, and call again: when nobody uses it any more, it is mounted anew"
+        }
+        Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
+        Refused::NotStaged { .. } => "stage the volume there first",
+        Refused::GrowthNeedsPrivilege { .. } => {
+            "give the driver CAP_SYS_RESOURCE, or unstage and stage the volume: it then grows before it is mounted"
+        }
+        Refused::FormatLeft { .. } | Refused::NotPublished { .. } => return None,
     })
 }

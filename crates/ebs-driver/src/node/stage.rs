@@ -65,8 +65,7 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
         corrupted::clear_dead(node, device, &plan.staging, error, waiters).await?;
         return Ok(false);
     }
-    let asked = plan.format.fs_type;
-    if decide::staged(entry, device.number(), asked, &node.mounter.effective(&plan.options))? == Mounted::No {
+    if decide::staged(entry, device.number(), plan.fs_type, &node.mounter.effective(&plan.options))? == Mounted::No {
         return Ok(false);
     }
     // Compared just now: its type is one of ours.
@@ -123,8 +122,16 @@ async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: 
     let record = record(node, plan, device).await?;
     let left_behind = node.mounter.interrupted_format(device).await?;
     let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
+    let partitions = match contents {
+        Contents::Foreign { .. } => {
+            node.mounter.partitions(device).await.map_err(Cause::io("looking for partitions"))?
+        }
+        Contents::Blank(_) | Contents::Filesystem(_) | Contents::Data { .. } => Vec::new(),
+    };
     let evidence = Evidence {
         contents: &contents,
+        partitions: &partitions,
+        asked: plan.fs_type,
         record: &record,
         left_behind: left_behind.as_ref(),
         restored_from: plan.attachment.restored_from(),

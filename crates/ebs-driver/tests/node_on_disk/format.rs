@@ -207,7 +207,7 @@ fn unstage_forgets_an_interrupted_format() {
 fn a_record_ends_before_the_first_mount() {
     with_node(async |node| {
         // The format succeeds, the mount does not: whoever mounts the volume now may write to it.
-        refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::Internal, &["nonsense"]);
+        refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::InvalidArgument, &["nonsense"]);
         assert!(!node.is_untouched(), "it was formatted");
         assert_eq!(records(node), 0);
         node.staged("ext4").await;
