@@ -66,7 +66,7 @@ pub use bounded::Stuck;
 #[cfg(target_os = "linux")]
 pub use check::CheckError;
 #[cfg(target_os = "linux")]
-pub use counted_errors::CountedErrors;
+pub use counted_errors::{CountedErrors, RecordedErrors};
 #[cfg(target_os = "linux")]
 pub use device::{Device, DeviceError, DeviceQuery, Identity, IdentityError, NoSysfs};
 #[cfg(target_os = "linux")]

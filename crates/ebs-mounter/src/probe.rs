@@ -9,6 +9,7 @@ mod blkid;
 mod checksum;
 mod ext;
 mod header;
+mod journal;
 #[cfg(test)]
 mod odds;
 mod places;
@@ -29,6 +30,7 @@ use crate::tool::ToolError;
 
 pub use blank::BlankProof;
 pub use ext::ExtSuperblock;
+pub(crate) use journal::has_recorded_error;
 pub(crate) use read::Area;
 use signatures::Sign;
 pub use xfs::XfsSuperblock;

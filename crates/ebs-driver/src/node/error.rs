@@ -156,6 +156,16 @@ pub enum Refused {
         /// Where the volume is used besides, so that it cannot be mounted anew.
         also: String,
     },
+    /// The kernel turned the file system read-only after errors, or writes to it no more (`decisions.md` D-35).
+    #[error("the file system that is mounted at {at} is read-only after errors, and the request asks to write{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
+    ReadOnlyAfterErrors {
+        at: NodePath,
+        /// Where the volume is used besides, so that it cannot be checked.
+        also: String,
+    },
+    /// Damage that a check may repair, and nothing may be written.
+    #[error("the file system is damaged and the mount is to be read-only, so that the driver repairs nothing: {why}")]
+    DamagedReadOnly { why: String },
     /// A thing at the path that we did not make.
     #[error("the path is taken: it is {found}")]
     InTheWay { found: String },
@@ -284,6 +294,8 @@ fn of_refused(refused: &Refused) -> Meaning {
         | Refused::InUse { .. }
         | Refused::Held { .. }
         | Refused::DeadFileSystem { .. }
+        | Refused::ReadOnlyAfterErrors { .. }
+        | Refused::DamagedReadOnly { .. }
         | Refused::InTheWay { .. }
         | Refused::NotStaged { .. }
         | Refused::GrowthNeedsPrivilege { .. } => Meaning::FailedPrecondition,
@@ -338,7 +350,7 @@ fn after_refusal(refused: &Refused) -> Option<&'static str> {
         Refused::BlankRestore { .. } => {
             "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
         }
-        Refused::BlankReadOnly => "stage it once without ro",
+        Refused::BlankReadOnly | Refused::DamagedReadOnly { .. } => "stage it once without ro",
         Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
         Refused::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
         Refused::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
@@ -347,6 +359,9 @@ fn after_refusal(refused: &Refused) -> Option<&'static str> {
         }
         Refused::DeadFileSystem { .. } => {
             "look at the kernel's log, end the pods that use the volume on this node, and call again: when nobody uses it any more, it is mounted anew"
+        }
+        Refused::ReadOnlyAfterErrors { .. } => {
+            "look at the kernel's log and end the pods that use the volume on this node: the next stage then checks the file system and mounts it again"
         }
         Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
         Refused::NotStaged { .. } => "stage the volume there first",

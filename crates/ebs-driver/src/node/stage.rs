@@ -12,6 +12,7 @@ use super::decide::{self, Evidence, Mounted, Plan};
 use super::error::{Cause, Refused};
 use super::other_use;
 use super::owner;
+use super::repair;
 use super::request::Stage;
 
 /// Stages a volume. Every step may be found done by a former call.
@@ -32,7 +33,7 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     check_still_wanted(waiters, "mounting")?;
     plan.staging.create_directory().await.map_err(Cause::io("creating the staging directory"))?;
     let fs_type = superblock.fs_type();
-    node.mounter.mount(&device, &plan.staging, fs_type, &plan.options).await?;
+    repair::mount(node, plan, &device, fs_type, waiters).await?;
     tracing::debug!(volume = %plan.volume, device = %device.path().display(), path = %plan.staging, fs = %fs_type, "staged");
     if let Some(growth) = growth {
         grow_mounted(node, plan, &device, fs_type, growth).await?;
@@ -66,6 +67,9 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
         return Ok(false);
     }
     if decide::staged(entry, device.number(), plan.fs_type, &node.mounter.effective(&plan.options))? == Mounted::No {
+        return Ok(false);
+    }
+    if repair::clear_unchecked(node, plan, device, waiters).await? {
         return Ok(false);
     }
     // Compared just now: its type is one of ours.
