@@ -10,6 +10,7 @@ use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{Area, ExtSuperblock, Superblock, has_recorded_error, read_superblock};
 use crate::tool::{Call, Finished, Program, ToolError};
+use crate::tool_memory::{BlockMaps, e2fsck_conf_in};
 
 /// Bits of e2fsck's exit code.
 const CORRECTED: i32 = 1;
@@ -123,9 +124,30 @@ impl Mounter {
     }
 
     async fn run_check(&self, device: &Device, depth: Depth) -> Result<(), CheckError> {
-        tracing::info!(volume = %device.volume(), device = %device.path().display(), ?depth, "checking the file system");
+        let blocks = match self.superblock_now(device).await {
+            Ok(Some(Superblock::Ext(ext))) => ext.blocks(),
+            // e2fsck finds out.
+            Ok(Some(Superblock::Xfs(_)) | None) | Err(_) => 0,
+        };
+        let maps = BlockMaps::for_blocks(blocks);
+        tracing::info!(volume = %device.volume(), device = %device.path().display(), ?depth, ?maps, "checking the file system");
+        let ended = self.e2fsck(device, depth, maps).await?;
+        if !(ended.was_killed() && maps == BlockMaps::Trees) {
+            return conclude(ended);
+        }
+        let maps = BlockMaps::Bits;
+        tracing::warn!(volume = %device.volume(), ending = ended.ending(), ?maps, "checking again, with less memory");
+        conclude(self.e2fsck(device, depth, maps).await?)
+    }
+
+    async fn e2fsck(&self, device: &Device, depth: Depth, maps: BlockMaps) -> Result<Finished, ToolError> {
         let args = depth.flags().iter().map(std::ffi::OsStr::new).chain([device.path().as_os_str()]);
-        conclude(self.tools.change(Call::new(Program::E2fsck, args)).await?)
+        let call = Call::new(Program::E2fsck, args);
+        let call = match maps {
+            BlockMaps::Bits => call.env("E2FSCK_CONFIG", e2fsck_conf_in(&self.config.state_dir)),
+            BlockMaps::Trees => call,
+        };
+        self.tools.change(call).await
     }
 }
 

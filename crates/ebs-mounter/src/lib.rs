@@ -57,6 +57,8 @@ mod stats;
 #[cfg(target_os = "linux")]
 mod tool;
 #[cfg(target_os = "linux")]
+mod tool_memory;
+#[cfg(target_os = "linux")]
 mod unmount;
 #[cfg(target_os = "linux")]
 mod xfs_features;

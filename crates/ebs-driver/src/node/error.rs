@@ -2,7 +2,7 @@
 
 use ebs_mounter::{
     CheckError, DeviceError, FormatError, FsType, GrowError, Growth, IdentityError, Implausible, MountError,
-    MountTableError, NodePath, ProbeError, RecordError, UnmountError,
+    MountTableError, NodePath, ProbeError, RecordError, ToolError, UnmountError,
 };
 use ebs_types::{Bytes, Gib};
 
@@ -336,8 +336,23 @@ fn after_failure(cause: &Cause) -> Option<&'static str> {
             "remove it from the mountOptions of the StorageClass and of the PersistentVolume"
         }
         Cause::Abandoned { .. } => "call again with the same request",
-        _ => return None,
+        other => return was_killed(other).then_some(MORE_MEMORY),
     })
+}
+
+/// What helps when the kernel has killed a tool.
+const MORE_MEMORY: &str =
+    "look at the kernel's log; if memory was short, raise the memory limit of the node's container, then call again";
+
+/// True when signal 9 ended a tool.
+fn was_killed(cause: &Cause) -> bool {
+    let tool = match cause {
+        Cause::Check(CheckError::Tool(tool))
+        | Cause::Format(FormatError::Mkfs(tool))
+        | Cause::Grow(GrowError::Tool(tool) | GrowError::Check(CheckError::Tool(tool))) => tool,
+        _ => return false,
+    };
+    matches!(tool, ToolError::Killed { .. })
 }
 
 fn after_refusal(refused: &Refused) -> Option<&'static str> {
