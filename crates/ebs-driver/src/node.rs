@@ -16,6 +16,7 @@ mod mutations;
 mod other_use;
 mod owner;
 mod publish;
+mod repair;
 mod request;
 mod stage;
 mod stage_error;

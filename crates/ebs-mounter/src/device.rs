@@ -175,6 +175,19 @@ impl Mounter {
         bounded::reading("opening", &place, move || find::open_number(&config, &volume, number)).await
     }
 
+    /// The numbers of the partitions that the kernel knows on a disk; none when the device is itself a partition.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn partitions(&self, device: &Device) -> io::Result<Vec<u8>> {
+        if device.is_partition() {
+            return Ok(Vec::new());
+        }
+        let (config, disk) = (Arc::clone(&self.config), device.clone());
+        let list = move || Ok(find::partition_nodes(&config, &disk)?.into_keys().collect());
+        bounded::reading("looking for partitions of", device.path(), list).await
+    }
+
     /// The number that this run of the kernel gave the disk of a device when it appeared; `None` where the kernel gives none.
     pub(crate) async fn diskseq(&self, device: &Device) -> io::Result<Option<u64>> {
         let place = identity::place(&self.config, device.disk);

@@ -57,6 +57,8 @@ mod stats;
 #[cfg(target_os = "linux")]
 mod tool;
 #[cfg(target_os = "linux")]
+mod tool_memory;
+#[cfg(target_os = "linux")]
 mod unmount;
 #[cfg(target_os = "linux")]
 mod xfs_features;
@@ -66,7 +68,7 @@ pub use bounded::Stuck;
 #[cfg(target_os = "linux")]
 pub use check::CheckError;
 #[cfg(target_os = "linux")]
-pub use counted_errors::CountedErrors;
+pub use counted_errors::{CountedErrors, RecordedErrors};
 #[cfg(target_os = "linux")]
 pub use device::{Device, DeviceError, DeviceQuery, Identity, IdentityError, NoSysfs};
 #[cfg(target_os = "linux")]
@@ -82,7 +84,7 @@ pub use fs_type::{FsType, UnknownFsType};
 #[cfg(target_os = "linux")]
 pub use grow::{GrowError, Growth, Headroom};
 #[cfg(target_os = "linux")]
-pub use mount::{MountError, Shown};
+pub use mount::{MountError, Shown, Suspicion};
 #[cfg(target_os = "linux")]
 pub use mounter::{Mounter, MounterConfig, MounterError};
 #[cfg(target_os = "linux")]

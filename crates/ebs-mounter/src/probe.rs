@@ -10,6 +10,7 @@ mod checksum;
 mod ext;
 mod ext_geometry;
 mod header;
+mod journal;
 #[cfg(test)]
 mod odds;
 mod places;
@@ -31,6 +32,7 @@ use crate::tool::ToolError;
 
 pub use blank::BlankProof;
 pub use ext::ExtSuperblock;
+pub(crate) use journal::has_recorded_error;
 pub use reach::GrowthLimit;
 pub(crate) use reach::Reach;
 pub(crate) use read::Area;

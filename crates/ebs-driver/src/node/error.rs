@@ -2,7 +2,7 @@
 
 use ebs_mounter::{
     CheckError, DeviceError, FormatError, FsType, GrowError, Growth, GrowthLimit, IdentityError, Implausible,
-    MountError, MountTableError, NodePath, ProbeError, RecordError, UnmountError,
+    MountError, MountTableError, NodePath, ProbeError, RecordError, ToolError, UnmountError,
 };
 use ebs_types::{Bytes, Gib};
 
@@ -114,7 +114,11 @@ pub enum Refused {
     OtherFileSystem { found: FsType, asked: FsType },
     /// Something that is not blank and cannot be mounted.
     #[error("the device is not blank, it holds {contents}: the driver does not format it")]
-    NotBlank { contents: String },
+    NotBlank {
+        contents: String,
+        /// The numbers of the partitions that the kernel knows on it.
+        partitions: Vec<u8>,
+    },
     /// Blank, but it was to hold the data of a snapshot or of another volume.
     #[error("the device is blank, although the volume was made from a {origin}: the driver does not format it")]
     BlankRestore {
@@ -152,6 +156,16 @@ pub enum Refused {
         /// Where the volume is used besides, so that it cannot be mounted anew.
         also: String,
     },
+    /// The kernel turned the file system read-only after errors, or writes to it no more (`decisions.md` D-35).
+    #[error("the file system that is mounted at {at} is read-only after errors, and the request asks to write{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
+    ReadOnlyAfterErrors {
+        at: NodePath,
+        /// Where the volume is used besides, so that it cannot be checked.
+        also: String,
+    },
+    /// Damage that a check may repair, and nothing may be written.
+    #[error("the file system is damaged and the mount is to be read-only, so that the driver repairs nothing: {why}")]
+    DamagedReadOnly { why: String },
     /// A thing at the path that we did not make.
     #[error("the path is taken: it is {found}")]
     InTheWay { found: String },
@@ -207,7 +221,7 @@ impl IntoStatus for NodeError {
     fn next_step(&self) -> Option<String> {
         match self {
             Self::Request(_) => None,
-            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => next_step(cause).map(str::to_owned),
+            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => next_step(cause),
         }
     }
 }
@@ -243,6 +257,7 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
             MountError::Device(error) => of_device(error),
             MountError::Probe(error) => of_probe(error),
             MountError::ContentsChanged { .. } => Meaning::FailedPrecondition,
+            MountError::Option { .. } | MountError::OneOfOptions { .. } => Meaning::InvalidArgument,
             MountError::Refused { .. } | MountError::Table(_) | MountError::NotAsWanted { .. } => Meaning::Internal,
         },
         Cause::Unmount(UnmountError::Busy { .. }) => Meaning::FailedPrecondition,
@@ -310,6 +325,8 @@ fn of_refused(refused: &Refused) -> Meaning {
         | Refused::InUse { .. }
         | Refused::Held { .. }
         | Refused::DeadFileSystem { .. }
+        | Refused::ReadOnlyAfterErrors { .. }
+        | Refused::DamagedReadOnly { .. }
         | Refused::InTheWay { .. }
         | Refused::NotStaged { .. }
         | Refused::GrowthNeedsPrivilege { .. }
@@ -324,7 +341,23 @@ const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot of the vo
                          (blkdiscard --zeroout on the node, never wipefs alone)";
 
 /// What to do next, where we know it (`decisions.md` D-44).
-fn next_step(cause: &Cause) -> Option<&'static str> {
+fn next_step(cause: &Cause) -> Option<String> {
+    match cause {
+        Cause::Refused(Refused::NotBlank { partitions, .. }) => Some(after_not_blank(partitions)),
+        Cause::Refused(refused) => after_refusal(refused).map(str::to_owned),
+        other => after_failure(other).map(str::to_owned),
+    }
+}
+
+fn after_not_blank(partitions: &[u8]) -> String {
+    let Some(first) = partitions.first() else { return NOT_BLANK.to_owned() };
+    let all = partitions.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    format!(
+        "to use a partition of it, set the volume attribute partition: \"{first}\" (partitions: {all}); otherwise {NOT_BLANK}"
+    )
+}
+
+fn after_failure(cause: &Cause) -> Option<&'static str> {
     Some(match cause {
         Cause::Device(DeviceError::Missing { .. }) => {
             "check that EC2 lists the volume as attached to this instance, then call again"
@@ -332,43 +365,67 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
         Cause::Device(DeviceError::Foreign { .. }) => "detach the volume and attach it again, or restart udev",
         Cause::Probe(ProbeError::Disagreement { .. }) | Cause::Format(FormatError::NoLongerBlank { .. }) => NOT_BLANK,
         Cause::Unmount(UnmountError::Busy { .. }) => "end the processes that use it, then call again",
+        Cause::Mount(MountError::Option { .. } | MountError::OneOfOptions { .. }) => {
+            "remove it from the mountOptions of the StorageClass and of the PersistentVolume"
+        }
         Cause::Abandoned { .. } => "call again with the same request",
-        Cause::Refused(refused) => match refused {
-            Refused::OtherMount { .. } => "unmount it, then call again",
-            Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
-            Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
-            Refused::OtherFileSystem { .. } => "the volume may hold data: ask for the file system that is there",
-            Refused::NotBlank { .. } => NOT_BLANK,
-            Refused::BlankRestore { .. } => {
-                "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
-            }
-            Refused::BlankReadOnly => "stage it once without ro",
-            Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
-            Refused::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
-            Refused::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
-            Refused::Held { .. } => {
-                "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
-            }
-            Refused::DeadFileSystem { .. } => {
-                "look at the kernel's log, end the pods that use the volume on this node, and call again: when nobody uses it any more, it is mounted anew"
-            }
-            Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
-            Refused::NotStaged { .. } => "stage the volume there first",
-            Refused::GrowthNeedsPrivilege { has_clusters: false, .. } => {
-                "give the driver CAP_SYS_RESOURCE; without it the file system grows before its next mount, when the pods that use it on this node have ended"
-            }
-            Refused::GrowthNeedsPrivilege { has_clusters: true, .. } => {
-                "give the driver CAP_SYS_RESOURCE: a file system with clusters (bigalloc) grows only while it is mounted"
-            }
-            Refused::AtItsLimit { .. } => "use it at this size, or copy the data to a new volume",
-            Refused::CannotGrowReadOnly { .. } => {
-                "look at the kernel's log, and end the pods that use the volume on this node: the next stage checks it"
-            }
-            Refused::NotYetLarge { .. } => {
-                "call again; if it stays so, compare the volume's size in EC2 with `lsblk --bytes` on the node"
-            }
-            Refused::FormatLeft { .. } | Refused::NotPublished { .. } => return None,
-        },
-        _ => return None,
+        other => return was_killed(other).then_some(MORE_MEMORY),
+    })
+}
+
+/// What helps when the kernel has killed a tool.
+const MORE_MEMORY: &str =
+    "look at the kernel's log; if memory was short, raise the memory limit of the node's container, then call again";
+
+/// True when signal 9 ended a tool.
+fn was_killed(cause: &Cause) -> bool {
+    let tool = match cause {
+        Cause::Check(CheckError::Tool(tool))
+        | Cause::Format(FormatError::Mkfs(tool))
+        | Cause::Grow(GrowError::Tool(tool) | GrowError::Check(CheckError::Tool(tool))) => tool,
+        _ => return false,
+    };
+    matches!(tool, ToolError::Killed { .. })
+}
+
+fn after_refusal(refused: &Refused) -> Option<&'static str> {
+    Some(match refused {
+        Refused::OtherMount { .. } => "unmount it, then call again",
+        Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
+        Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
+        Refused::OtherFileSystem { .. } => "the volume may hold data: ask for the file system that is there",
+        Refused::NotBlank { .. } => NOT_BLANK,
+        Refused::BlankRestore { .. } => {
+            "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
+        }
+        Refused::BlankReadOnly | Refused::DamagedReadOnly { .. } => "stage it once without ro",
+        Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
+        Refused::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
+        Refused::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
+        Refused::Held { .. } => {
+            "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
+        }
+        Refused::DeadFileSystem { .. } => {
+            "look at the kernel's log, end the pods that use the volume on this node, and call again: when nobody uses it any more, it is mounted anew"
+        }
+        Refused::ReadOnlyAfterErrors { .. } => {
+            "look at the kernel's log and end the pods that use the volume on this node: the next stage then checks the file system and mounts it again"
+        }
+        Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
+        Refused::NotStaged { .. } => "stage the volume there first",
+        Refused::GrowthNeedsPrivilege { has_clusters: false, .. } => {
+            "give the driver CAP_SYS_RESOURCE; without it the file system grows before its next mount, when the pods that use it on this node have ended"
+        }
+        Refused::GrowthNeedsPrivilege { has_clusters: true, .. } => {
+            "give the driver CAP_SYS_RESOURCE: a file system with clusters (bigalloc) grows only while it is mounted"
+        }
+        Refused::AtItsLimit { .. } => "use it at this size, or copy the data to a new volume",
+        Refused::CannotGrowReadOnly { .. } => {
+            "look at the kernel's log, and end the pods that use the volume on this node: the next stage checks it"
+        }
+        Refused::NotYetLarge { .. } => {
+            "call again; if it stays so, compare the volume's size in EC2 with `lsblk --bytes` on the node"
+        }
+        Refused::FormatLeft { .. } | Refused::NotPublished { .. } => return None,
     })
 }

@@ -9,8 +9,8 @@ use ebs_types::{Bytes, Waiters};
 use super::Inner;
 use super::error::{Cause, Refused};
 use super::growth;
-use super::health;
 use super::owner::{self, Owner};
+use super::repair;
 use super::request::Expand;
 
 /// The size of the device in bytes afterwards.
@@ -72,7 +72,7 @@ impl Mount {
         let others = self.table.of_device(device).filter(is_whole);
         let mut asked_for = [&self.entry].into_iter().chain(others).filter(|entry| !entry.is_read_only());
         match asked_for.next() {
-            _ if health::is_emergency(&self.entry) => Writable::NoMore,
+            _ if repair::is_emergency(&self.entry) => Writable::NoMore,
             None => Writable::NotAskedFor,
             Some(_) if self.entry.is_file_system_read_only() => Writable::NoMore,
             Some(entry) => Writable::At(entry.target.clone()),

@@ -10,6 +10,7 @@ use super::corrupted;
 use super::error::{Cause, NodeError, Refused};
 use super::growth;
 use super::owner::{self, Owner};
+use super::repair;
 use super::request::{Handle, Health};
 use crate::rpc::Rpc;
 
@@ -90,16 +91,17 @@ async fn not_grown(node: &Inner, volume: &VolumeId, entry: &MountEntry) -> Optio
     Some(Ailment::Degraded { reason: "NotGrown", message })
 }
 
-/// What the mount says, and else what the kernel has counted: errors of the metadata, which only a check takes away. Some kernels
+/// What the mount says, and else what the kernel has recorded: errors of the metadata, which only a check takes away. Some kernels
 /// write no more after one and leave the mount table as it was.
 async fn examine(node: &Inner, entry: &MountEntry, owner: &Owner, found: &Found) -> Result<Option<Ailment>, Cause> {
     if let Some(ailment) = diagnose(entry, owner, found) {
         return Ok(Some(ailment));
     }
-    let errors = node.mounter.counted_errors(entry).await.map_err(Cause::io("reading the kernel's count of errors"))?;
+    let errors = node.mounter.recorded_errors(entry).await;
+    let errors = errors.map_err(Cause::io("reading the errors that the kernel has recorded"))?;
     Ok(errors.map(|errors| {
         let message = format!(
-            "the kernel has counted errors of the file system since its last check ({errors}) and may write no more; the volume is checked when it is staged anew"
+            "the kernel has recorded errors of the file system since its last check ({errors}) and may write no more; the volume is checked when it is staged again"
         );
         Ailment::Degraded { reason: "FileSystemErrors", message }
     }))
@@ -146,17 +148,11 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<Ailment>
     if let Some(error) = corrupted::death(entry, found) {
         return inaccessible("InputOutputError", format!("the file system answers {error}"));
     }
-    // The kernel turns the file system read-only, the mount's own flag stays as it was asked for.
-    if is_emergency(entry) || (entry.is_file_system_read_only() && !entry.is_read_only()) {
+    if repair::turned_read_only(entry) {
         let message = "the kernel turned the file system read-only after errors".to_owned();
         return Some(Ailment::Degraded { reason: "ReadOnlyAfterErrors", message });
     }
     None
-}
-
-/// True when the kernel says that errors turned the file system read-only. It has a word for it from 6.15 on.
-pub(super) fn is_emergency(entry: &MountEntry) -> bool {
-    entry.super_options.iter().any(|word| word == "emergency_ro")
 }
 
 fn wire(ailment: Ailment) -> VolumeHealthEntry {

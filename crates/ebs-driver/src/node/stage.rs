@@ -11,6 +11,7 @@ use super::error::{Cause, Refused};
 use super::growth;
 use super::other_use;
 use super::owner;
+use super::repair;
 use super::request::Stage;
 
 /// Stages a volume. Every step may be found done by a former call.
@@ -31,7 +32,7 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     check_still_wanted(waiters, "mounting")?;
     plan.staging.create_directory().await.map_err(Cause::io("creating the staging directory"))?;
     let fs_type = superblock.fs_type();
-    node.mounter.mount(&device, &plan.staging, fs_type, &plan.options).await?;
+    repair::mount(node, plan, &device, fs_type, waiters).await?;
     tracing::debug!(volume = %plan.volume, device = %device.path().display(), path = %plan.staging, fs = %fs_type, "staged");
     if plan.options.is_read_only() {
         return Ok(());
@@ -65,8 +66,10 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
         corrupted::clear_dead(node, device, &plan.staging, error, waiters).await?;
         return Ok(false);
     }
-    let asked = plan.format.fs_type;
-    if decide::staged(entry, device.number(), asked, &node.mounter.effective(&plan.options))? == Mounted::No {
+    if decide::staged(entry, device.number(), plan.fs_type, &node.mounter.effective(&plan.options))? == Mounted::No {
+        return Ok(false);
+    }
+    if repair::clear_unchecked(node, plan, device, waiters).await? {
         return Ok(false);
     }
     // Compared just now: its type is one of ours.
@@ -100,8 +103,16 @@ async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: 
     let record = record(node, plan, device).await?;
     let left_behind = node.mounter.interrupted_format(device).await?;
     let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
+    let partitions = match contents {
+        Contents::Foreign { .. } => {
+            node.mounter.partitions(device).await.map_err(Cause::io("looking for partitions"))?
+        }
+        Contents::Blank(_) | Contents::Filesystem(_) | Contents::Data { .. } => Vec::new(),
+    };
     let evidence = Evidence {
         contents: &contents,
+        partitions: &partitions,
+        asked: plan.fs_type,
         record: &record,
         left_behind: left_behind.as_ref(),
         restored_from: plan.attachment.restored_from(),

@@ -14,7 +14,7 @@ use ebs_testkit::content;
 use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
-use ebs_testkit::process::run_tool;
+use ebs_testkit::process::{Process, ProcessSpec, run_tool};
 use rustix::fs::{major, minor};
 use tonic::{Code, Request};
 
@@ -78,6 +78,68 @@ fn a_dead_file_system_in_use_stays_and_the_stage_fails() {
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         drop(open);
         node.staged("xfs").await;
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A process in a mount namespace of its own, which has copies of all mounts of this one. It runs a shell command there first.
+async fn another_namespace(node: &Node, first: &str) -> Process {
+    let script = format!("{first}; touch {}; exec /usr/bin/sleep 600", node.text("entered"));
+    let args = ["--mount", "--propagation", "private", "/bin/sh", "-c", &script];
+    let spec = ProcessSpec {
+        name: "a container with mounts of its own".to_owned(),
+        program: "/usr/bin/unshare".into(),
+        args: args.map(Into::into).into(),
+        env: Default::default(),
+        log: node.path("holder.log"),
+    };
+    let process = Process::spawn(spec).unwrap();
+    let entered = async {
+        while !node.path("entered").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(BOUND, entered).await.expect("a namespace of its own");
+    process
+}
+
+/// A dead file system that a process in another mount namespace uses is not mounted a second time: that would show the same dead
+/// file system.
+///
+/// Rule: D-35, D-37
+#[test]
+fn a_dead_file_system_used_in_another_namespace_is_not_staged() {
+    in_mount_namespace(|| async {
+        let node = Node::new(320 * MIB);
+        node.staged("xfs").await;
+        std::fs::write(node.path("staging/file"), "kept").unwrap();
+        let mut holder = another_namespace(&node, &format!("exec 3< {}", node.text("staging/file"))).await;
+        shut_down(&node, "staging");
+        // The first call unmounts it and finds the holder; the next ones find it dead again.
+        let process = format!("process {}", holder.pid());
+        for words in [["held", &process], ["cannot be used any more", "another mount namespace"]] {
+            let status = node.stage(node.stage_request("xfs", &[])).await.unwrap_err();
+            assert!(words.iter().all(|word| status.message().contains(word)), "{status:?}");
+            assert!(node.mounts_at("staging").await.is_empty());
+        }
+        holder.kill().unwrap();
+        node.staged("xfs").await;
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A copy of a dead mount that nobody uses, in another mount namespace, keeps the volume from no stage.
+///
+/// Rule: D-35, D-37
+#[test]
+fn an_idle_copy_of_a_dead_mount_keeps_no_volume() {
+    in_mount_namespace(|| async {
+        let node = Node::new(320 * MIB);
+        node.staged("xfs").await;
+        let _holder = another_namespace(&node, "true").await;
+        shut_down(&node, "staging");
+        node.staged("xfs").await;
+        std::fs::write(node.path("staging/file"), "x").unwrap();
         node.unstage().await.unwrap();
     });
 }

@@ -36,6 +36,10 @@ mod publish;
 #[cfg(test)]
 mod release;
 #[cfg(test)]
+mod repair;
+#[cfg(test)]
+mod requested;
+#[cfg(test)]
 mod stage;
 #[cfg(test)]
 mod stage_codes;

@@ -42,7 +42,7 @@ fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
         let error = std::fs::write(node.path("target/file"), "x").unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
         request.readonly = false;
-        refused(node.publish(request).await, Code::AlreadyExists, &["ReadOnly", node.volume.as_str()]);
+        refused(node.publish(request).await, Code::AlreadyExists, &["ro", node.volume.as_str()]);
         std::fs::write(node.path("staging/file"), "x").unwrap();
     });
 }

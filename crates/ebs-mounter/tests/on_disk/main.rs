@@ -2,6 +2,8 @@
 //! own alone.
 
 #[cfg(test)]
+mod check;
+#[cfg(test)]
 mod device;
 #[cfg(test)]
 mod disk;
