@@ -34,8 +34,8 @@ pub(super) async fn run(node: &Inner, plan: &Expand, waiters: &Waiters) -> Resul
             return Ok(size);
         }
         Writable::NoMore => {
-            let look = node.mounter.counted_errors(&mount.entry).await;
-            let errors = look.map_err(Cause::io("reading the kernel's count of errors"))?;
+            let look = node.mounter.recorded_errors(&mount.entry).await;
+            let errors = look.map_err(Cause::io("reading the errors that the kernel has recorded"))?;
             return Err(Refused::CannotGrowReadOnly { errors: errors.map(|errors| errors.to_string()) }.into());
         }
     };
