@@ -8,6 +8,7 @@ mod guard;
 mod mounts;
 mod network;
 mod paths;
+mod proof;
 mod services;
 mod traversal;
 mod volumes;
