@@ -9,6 +9,7 @@ mod mounts;
 mod network;
 mod paths;
 mod proof;
+mod read_only;
 mod services;
 mod traversal;
 mod volumes;
