@@ -48,8 +48,7 @@ async fn machine(ec2: &SimEc2, dir: &Path) -> anyhow::Result<(FakeHost, SimInsta
     let host = FakeHost::new();
     host.add_directory(&dir.join("sanity/target").display().to_string());
     let directory = WinPath::normalise(&dir.display().to_string()).context("the directory as Windows spells it")?;
-    let policy = Policy { letters_are_nobodys: true, ..Policy::new(vec![directory]) };
-    Ok((host, ec2.instances().await.swap_remove(0), policy))
+    Ok((host, ec2.instances().await.swap_remove(0), Policy::new(vec![directory])))
 }
 
 fn service(instance: &SimInstance, storage: Arc<dyn NodeStorage>) -> anyhow::Result<WindowsNode> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{FakeHost, State};
 use crate::host::{
-    Answer, Disk, DiskHost, DiskRow, HostError, ObjectPath, Partition, PartitionKind, PartitionStyle, code,
+    Answer, Disk, DiskHost, DiskRow, HostError, ObjectPath, OfflineReason, Partition, PartitionKind, PartitionStyle,
+    code,
 };
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 
@@ -320,7 +321,10 @@ impl DiskHost for FakeHost {
                 object: ObjectPath(format!("disk {number}")),
                 number,
                 style: disk.style,
+                serial: disk.serial.clone(),
                 is_offline: !disk.is_online,
+                offline_reason: disk.collides.then_some(OfflineReason(4)).filter(|_| !disk.is_online),
+                is_read_only: disk.is_read_only,
                 size: disk.size,
                 is_boot: disk.is_boot,
                 is_system: disk.is_system,
@@ -405,6 +409,13 @@ impl DiskHost for FakeHost {
                 return Err(HostError::method("set_online", named(of), result::READ_ONLY));
             }
             (disk.is_online, disk.online_since) = (online, now);
+            Ok(())
+        })
+    }
+
+    fn set_disk_read_only(&self, of: &Disk, read_only: bool) -> Result<(), HostError> {
+        self.step("set_disk_read_only", &format!("{} {read_only}", named(of)), |state| {
+            state.disks.disk_mut("set_disk_read_only", of)?.is_read_only = read_only;
             Ok(())
         })
     }

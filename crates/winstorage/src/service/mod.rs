@@ -14,6 +14,7 @@ mod guard;
 mod iscsi;
 mod look;
 mod mount;
+mod proof;
 mod remove;
 mod resize;
 mod services;
@@ -47,24 +48,16 @@ pub struct Policy {
     pub validation: Validation,
     /// `--require-privacy`: new SMB mappings are encrypted.
     pub require_privacy: bool,
-    /// `--allow-reformat`: FormatVolume destroys a file system that is there, as the reference does.
+    /// `--allow-reformat`: PartitionDisk and FormatVolume destroy what is there, as the reference does. Without it, both write only to what they
+    /// have read and found blank.
     pub allow_reformat: bool,
-    /// A drive letter makes no volume somebody else's. For a program that has proven whose each disk is before it changes it: Windows
-    /// gives letters by itself to volumes that it has not seen before. Disks that Windows starts from stay out of reach.
-    pub letters_are_nobodys: bool,
 }
 
 impl Policy {
     /// The strict one, below these directories.
     #[must_use]
     pub fn new(working_directories: Vec<WinPath>) -> Self {
-        Self {
-            working_directories,
-            validation: Validation::Strict,
-            require_privacy: true,
-            allow_reformat: false,
-            letters_are_nobodys: false,
-        }
+        Self { working_directories, validation: Validation::Strict, require_privacy: true, allow_reformat: false }
     }
 }
 
