@@ -74,6 +74,12 @@ pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
     entries.into_iter().try_for_each(entry)
 }
 
+/// The default descriptor for a proxy that runs as `user`, a SID.
+#[cfg_attr(not(test), expect(dead_code, reason = "for Windows"))]
+pub(crate) fn for_user(_user: &str) -> String {
+    crate::flags::DEFAULT_PIPE_SECURITY.to_owned()
+}
+
 /// The entries of the part `D:`; nothing where there is none, or a list that is no list.
 fn rights_list(descriptor: &str) -> Option<Vec<&str>> {
     let (mut entries, mut depth, mut begin, mut part) = (Vec::new(), 0_u32, 0, None);
@@ -203,6 +209,29 @@ mod tests {
         for descriptor in ["D:(A;;QQ;;;WD)", "D:(A;;G;;;WD)", "D:(A;;GR)", "D:(?;;GR;;;WD)", "D:(A;;0xzz;;;BU)"] {
             assert!(matches!(check(descriptor), Err(SddlError::Entry(_))), "{descriptor}: {:?}", check(descriptor));
         }
+    }
+
+    /// A proxy that an administrator starts by hand, or that runs under another account, may add the instances that its own pipes need; the
+    /// descriptor of the system's is as it was.
+    #[test]
+    fn descriptor_lets_its_own_user_add_instances() {
+        assert_eq!(for_user("S-1-5-18"), DEFAULT_PIPE_SECURITY);
+        let descriptor = for_user("S-1-5-21-1-2-3-500");
+        assert_eq!(descriptor, "D:P(A;;GA;;;SY)(A;;GA;;;S-1-5-21-1-2-3-500)(A;;0x12019b;;;BA)");
+        assert_eq!(check(&descriptor), Ok(()));
+    }
+
+    /// An owner that is a crowd may change the rights, and containers are crowds too.
+    #[test]
+    fn descriptor_that_a_crowd_owns_is_refused() {
+        for descriptor in ["O:WDG:SYD:P(A;;GA;;;SY)", "D:P(A;;GA;;;SY)O:S-1-1-0", "G:SYO:AUD:(A;;GA;;;SY)"] {
+            check(descriptor).expect_err(descriptor);
+        }
+        for who in ["S-1-5-93-2-2", "S-1-5-93-0", "AC", "S-1-15-2-1"] {
+            let descriptor = format!("O:SYG:SYD:P(A;;GW;;;{who})");
+            assert!(matches!(check(&descriptor), Err(SddlError::Insecure { .. })), "{descriptor}");
+        }
+        assert_eq!(check("O:SYG:WDD:P(A;;GA;;;SY)"), Ok(()));
     }
 
     proptest! {
