@@ -18,7 +18,7 @@ use winstorage::service::{Policy, Storage};
 use winstorage::types::WinPath;
 
 use crate::audit::{AuditSink, IntoFile, IntoLog};
-use crate::flags::{AuditTo, Command, PathChecks, Settings, read};
+use crate::flags::{AuditTo, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read};
 use crate::proxy::{Parts, Proxy, ProxyError, Transport};
 use crate::selftest::{self, Selftest};
 use crate::serve::OPERATIONS;
@@ -161,8 +161,13 @@ impl Started {
 
     #[cfg(windows)]
     async fn serve(self, stop: CancellationToken, opened: impl FnOnce()) -> Result<(), String> {
-        let security = crate::windows::Security::parse(&self.settings.pipe_security)
-            .map_err(|error| format!("security descriptor {:?}: {error}", self.settings.pipe_security))?;
+        let user = crate::windows::own_user();
+        let text = pipe_security(&self.settings.pipe_security, user.as_deref());
+        for entry in crate::sddl::that_add_instances(&text, user.as_deref()) {
+            tracing::warn!(entry, "Insecure: whoever this entry of the pipes' descriptor names can take clients from csi-proxy");
+        }
+        let security = crate::windows::Security::parse(&text)
+            .map_err(|error| format!("parse the security descriptor {text:?}: {error}"))?;
         let transport = crate::windows::Pipes::new(security, stop.clone());
         self.serve_on(&transport, stop, opened).await
     }
@@ -254,6 +259,15 @@ fn policy(settings: &Settings) -> Result<Policy, String> {
         allow_reformat: settings.allow_reformat,
         ..Policy::new(directories)
     })
+}
+
+/// The descriptor of the pipes: the default one has the process's own user in it, so that any administrator can start the program.
+#[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
+fn pipe_security(given: &str, user: Option<&str>) -> String {
+    match user {
+        Some(user) if given == DEFAULT_PIPE_SECURITY => crate::sddl::for_user(user),
+        _ => given.to_owned(),
+    }
 }
 
 fn audit(settings: &Settings, log: &Output) -> Result<Vec<Box<dyn AuditSink>>, String> {
