@@ -1,5 +1,7 @@
 //! The program: command line, log, machine, services, and their end.
 
+#[cfg(test)]
+mod end;
 #[cfg(windows)]
 mod service;
 
