@@ -1,6 +1,6 @@
 //! The program: command line, log, machine, services, and their end.
 
-#[cfg(test)]
+#[cfg(any(windows, test))]
 mod end;
 #[cfg(windows)]
 mod service;

@@ -1,5 +1,8 @@
 //! How a service's process ends, from how its work has ended.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 /// How the process ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -12,11 +15,19 @@ pub(super) enum End {
 
 /// Does the work of a service. `is_asked` is true once its stop was asked for.
 pub(super) fn live(is_asked: impl Fn() -> bool, work: impl FnOnce() -> Result<(), String>) -> End {
-    let _ = is_asked;
-    match work() {
-        Ok(()) => End::Stopped(None),
-        Err(text) => End::Stopped(Some(text)),
+    // A panic must not leave a process behind that runs and serves nothing.
+    let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(text_of(panic.as_ref())));
+    match (ended, is_asked()) {
+        (Ok(()), true) => End::Stopped(None),
+        (Err(text), true) => End::Stopped(Some(text)),
+        (Ok(()), false) => End::Failed("the service has ended by itself".to_owned()),
+        (Err(text), false) => End::Failed(text),
     }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("panic: {}", text.unwrap_or("without a text"))
 }
 
 #[cfg(test)]
