@@ -92,7 +92,7 @@ async fn csi_sanity_finds_no_fault_with_a_windows_node_over_csi_proxy() -> anyho
     let ec2 = ec2().await?;
     let (host, instance, policy) = machine(&ec2, dir.path()).await?;
     let mut tasks = JoinSet::new();
-    let storage = over_proxy(&host, policy, &mut tasks, Unproven::Format).await?;
+    let storage = over_proxy(&host, policy, &mut tasks, Unproven::Refuse).await?;
     let node = service(&instance, Arc::new(storage))?;
     let node = Attached::new(node, host, ec2.clone(), instance.id, 0);
     ran_all(&[holds(Part::Whole, &ec2, &node, dir.path()).await?])
