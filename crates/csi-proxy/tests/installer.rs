@@ -46,7 +46,10 @@ fn after<'a>(code: &'a str, head: &str) -> &'a str {
 /// The service is started again also after failures that it reports itself, which needs a flag besides the action.
 #[test]
 fn installer_has_the_service_restarted_after_its_own_failures() {
-    in_order(&code(), &["sc.exe failure $name reset= 0 actions= restart/10000", "sc.exe failureflag $name 1", "Start-Proxy"]);
+    in_order(
+        &code(),
+        &["sc.exe failure $name reset= 0 actions= restart/10000", "sc.exe failureflag $name 1", "Start-Proxy"],
+    );
 }
 
 /// The program's file is in use until the process has ended, which is after the service has reported that it stopped.
@@ -66,7 +69,8 @@ fn installer_puts_the_previous_program_back_after_a_failure() {
     let code = code();
     let install = after(&code, "$old = ");
     in_order(block(install, "try"), &["Copy-Program $Program", "ImagePath -Value $command", "Start-Proxy"]);
-    let restored = ["Stop-Proxy", "Copy-Program $old $installed", "ImagePath -Value $previous", "Start-Proxy", "throw $reason"];
+    let restored =
+        ["Stop-Proxy", "Copy-Program $old $installed", "ImagePath -Value $previous", "Start-Proxy", "throw $reason"];
     in_order(block(install, "catch"), &restored);
 }
 
