@@ -96,7 +96,6 @@ pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
 
 /// The default descriptor for a proxy that runs as `user`, a SID. Each further instance of a pipe needs a right to the first one
 /// (Microsoft, "Named Pipe Security and Access Rights"), and the descriptor gives it to the system alone.
-#[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
 pub(crate) fn for_user(user: &str) -> String {
     let own = if user.eq_ignore_ascii_case(SYSTEM) { String::new() } else { format!("(A;;GA;;;{user})") };
     DEFAULT_PIPE_SECURITY.replacen("(A;;GA;;;SY)", &format!("(A;;GA;;;SY){own}"), 1)
@@ -136,9 +135,8 @@ fn owner(descriptor: &str) -> Option<String> {
 
 /// The name of a crowd, by alias or number.
 fn crowd(who: &str) -> Option<&'static str> {
-    let is_it = |(alias, number, _): &&(&str, &str, &str)| {
-        alias.eq_ignore_ascii_case(who) || number.eq_ignore_ascii_case(who)
-    };
+    let is_it =
+        |(alias, number, _): &&(&str, &str, &str)| alias.eq_ignore_ascii_case(who) || number.eq_ignore_ascii_case(who);
     CROWDS.iter().find(is_it).map(|(_, _, name)| *name)
 }
 
@@ -297,7 +295,8 @@ mod tests {
     #[test]
     fn entries_that_let_others_add_instances_are_found() {
         let own = "S-1-5-21-1-2-3-500";
-        let descriptor = format!("D:P(A;;GA;;;SY)(A;;GA;;;{own})(A;;0x12019b;;;BA)(A;;GW;;;S-1-5-21-9)(D;;GA;;;WD)(A;;GR;;;BU)");
+        let descriptor =
+            format!("D:P(A;;GA;;;SY)(A;;GA;;;{own})(A;;0x12019b;;;BA)(A;;GW;;;S-1-5-21-9)(D;;GA;;;WD)(A;;GR;;;BU)");
         assert_eq!(that_add_instances(&descriptor, Some(own)), ["A;;GW;;;S-1-5-21-9"]);
         assert_eq!(that_add_instances(&for_user(own), Some(own)), [""; 0]);
         assert_eq!(that_add_instances(&for_user(own), None).len(), 1);
