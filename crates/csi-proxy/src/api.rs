@@ -3,6 +3,7 @@
 //! A row is a method of some versions: how its request becomes arguments of one operation, and how what that answers becomes its
 //! response. What versions have in common is a row once; what the operation does is `winstorage`'s.
 
+mod contents;
 mod disk;
 mod filesystem;
 mod iscsi;
@@ -46,6 +47,8 @@ pub(crate) struct Understood {
 /// A method of one version of a group.
 pub(crate) struct Method {
     pub(crate) name: &'static str,
+    /// The service that it belongs to, where it is not the group's.
+    pub(crate) service: Option<&'static str>,
     /// It changes something on the machine.
     pub(crate) writes: bool,
     pub(crate) read: fn(Bytes) -> Result<Understood, prost::DecodeError>,
@@ -61,8 +64,12 @@ pub(crate) fn methods(group: Group, version: Version) -> Vec<Method> {
         Group::Iscsi => iscsi::table(),
         Group::System => system::table(),
     };
-    let version = version.to_string();
-    table.into_iter().filter(|(of, _)| *of == version).map(|(_, method)| method).collect()
+    let name = version.to_string();
+    let mut methods: Vec<Method> = table.into_iter().filter(|(of, _)| *of == name).map(|(_, method)| method).collect();
+    if (group, name.as_str()) == (Group::Disk, "v1") {
+        methods.extend(contents::methods());
+    }
+    methods
 }
 
 /// What a method does, in three steps: the request's arguments, the operation, the response.
@@ -94,6 +101,7 @@ macro_rules! rows {
     )+ }) => { $(
         $table.push((stringify!($version), $crate::api::Method {
             name: stringify!($name),
+            service: None,
             writes: rows!(@writes $kind),
             read: |body| {
                 use csi_proxy_proto::$group::$version as m;

@@ -166,7 +166,10 @@ impl Started {
         let user = crate::windows::own_user();
         let text = pipe_security(&self.settings.pipe_security, user.as_deref());
         for entry in crate::sddl::that_add_instances(&text, user.as_deref()) {
-            tracing::warn!(entry, "Insecure: whoever this entry of the pipes' descriptor names can take clients from csi-proxy");
+            tracing::warn!(
+                entry,
+                "Insecure: whoever this entry of the pipes' descriptor names can take clients from csi-proxy"
+            );
         }
         let security = crate::windows::Security::parse(&text)
             .map_err(|error| format!("parse the security descriptor {text:?}: {error}"))?;

@@ -104,7 +104,7 @@ impl Inner {
         if let Some(connection) = connection {
             connection.pace.next().await;
         }
-        self.shared.metrics.started(&self.name, method);
+        self.shared.metrics.started(self.service_of(method), method);
         let understood = Arc::new(AtomicBool::new(false));
         let call = Call { service: Arc::clone(&self), method, client, understood: Arc::clone(&understood) };
         let began = Instant::now();
@@ -124,10 +124,13 @@ impl Inner {
 
     fn find(&self, path: &str) -> Option<&'static str> {
         let (service, method) = path.strip_prefix('/')?.split_once('/')?;
-        if service != self.name {
-            return None;
-        }
-        self.methods.get_key_value(method).map(|(name, _)| *name)
+        let (name, _) = self.methods.get_key_value(method)?;
+        (self.service_of(name) == service).then_some(*name)
+    }
+
+    /// The service that a method of this pipe belongs to.
+    fn service_of(&self, method: &'static str) -> &str {
+        self.methods[method].service.unwrap_or(&self.name)
     }
 
     fn unknown(&self, path: &str, client: Arc<Peer>) -> Status {
@@ -189,7 +192,7 @@ impl Call {
     fn understand(&self, body: Bytes) -> Result<(Asked, Result<Work, Failure>), Failure> {
         let Understood { fields, work } = (self.method().read)(body)
             .map_err(|error| Failure::Malformed(format!("request of {}: {error}", self.method)))?;
-        self.service.shared.metrics.received(&self.service.name, self.method);
+        self.service.shared.metrics.received(self.service.service_of(self.method), self.method);
         Ok((self.asked(fields), work))
     }
 
@@ -221,7 +224,7 @@ impl Call {
 
     fn ended(&self, id: u64, asked: &Asked, outcome: &Outcome, began: Instant) {
         let (shared, took) = (&self.service.shared, began.elapsed());
-        shared.metrics.handled(&self.service.name, self.method, outcome.code, took);
+        shared.metrics.handled(self.service.service_of(self.method), self.method, outcome.code, took);
         shared.audit.end(id, asked, outcome, took);
     }
 }

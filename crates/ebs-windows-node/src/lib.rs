@@ -41,7 +41,7 @@ pub use error::{Cause, NodeError, Refused};
 pub use over_proxy::{OverProxy, Unproven};
 pub use proxy_error::ProxyError;
 pub use request::RequestError;
-pub use storage::{NodeStorage, Role};
+pub use storage::{NodeStorage, Role, Seen};
 
 use disks::Disks;
 

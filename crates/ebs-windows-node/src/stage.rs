@@ -10,7 +10,7 @@ use winstorage::types::{DiskNumber, VolumeGuid};
 use crate::disks::{Disks, Owner, free};
 use crate::error::{Cause, Refused};
 use crate::request::{Stage, device};
-use crate::storage::Role;
+use crate::storage::{Role, Seen};
 
 /// From a raw disk to a file system: a partition, its volume, its format, with looks between them; more would be no progress.
 const LOOKS: usize = 5;
@@ -91,7 +91,11 @@ fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> 
 fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
     let storage = &disks.storage;
     for _ in 0..LOOKS {
-        match storage.disk_contents(disk, plan.volume.as_str())? {
+        let contents = match storage.disk_contents(disk, plan.volume.as_str())? {
+            Seen::Read(contents) | Seen::Unread { contents, may_format: true } => contents,
+            Seen::Unread { may_format: false, .. } => return Err(Refused::NotProvenBlank { disk }.into()),
+        };
+        match contents {
             Contents::FileSystem(volume) => return Ok(volume),
             Contents::Blank => {
                 may_write(disks, plan, disk, waiters)?;

@@ -30,7 +30,9 @@ fn covering(pod: &Value, container: &Value) -> Vec<String> {
     let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let host_paths: BTreeMap<String, Vec<String>> = all(&pod["volumes"])
         .iter()
-        .filter_map(|volume| Some((volume["name"].as_str()?.to_owned(), components(volume["hostPath"]["path"].as_str()?))))
+        .filter_map(|volume| {
+            Some((volume["name"].as_str()?.to_owned(), components(volume["hostPath"]["path"].as_str()?)))
+        })
         .collect();
     let texts = [all(&container["args"]), all(&container["command"])].concat();
     let values = all(&container["env"]).into_iter().map(|variable| variable["value"].clone());
@@ -38,7 +40,8 @@ fn covering(pod: &Value, container: &Value) -> Vec<String> {
         texts.into_iter().chain(values).filter_map(|text| Some(named_paths(text.as_str()?))).flatten().collect();
     let mounts = all(&container["volumeMounts"]).into_iter();
     let covers = |mount: &Value| {
-        let (name, place) = (mount["name"].as_str().unwrap_or_default(), mount["mountPath"].as_str().unwrap_or_default());
+        let (name, place) =
+            (mount["name"].as_str().unwrap_or_default(), mount["mountPath"].as_str().unwrap_or_default());
         let place = components(place);
         named.iter().any(|path| path.starts_with(&place)) && host_paths.get(name) != Some(&place)
     };

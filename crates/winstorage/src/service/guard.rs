@@ -47,8 +47,8 @@ impl Storage {
         Ok(self.host.system_disk()?)
     }
 
-    /// Waits, by the machine's clock.
-    pub(crate) fn pause(&self, time: std::time::Duration) {
+    /// Holds the calling thread for `time`, by the machine's clock.
+    pub fn pause(&self, time: std::time::Duration) {
         self.host.pause(time);
     }
 
