@@ -399,7 +399,16 @@ impl NodeStorage for OverProxy {
     }
 
     fn space(&self, path: &str) -> Result<Space, Cause> {
-        let path = WinPath::normalise(path).ok_or_else(|| StorageError::Missing { path: path.to_owned() })?;
-        Ok(self.own.space(&path).map_err(StorageError::from)?)
+        let own = WinPath::normalise(path).ok_or_else(|| StorageError::Missing { path: path.to_owned() })?;
+        let error = match self.own.space(&own) {
+            Ok(space) => return Ok(space),
+            Err(error) => error,
+        };
+        // A container may not see the volume through the link.
+        let Some(volume) = self.shown(path)? else { return Err(StorageError::from(error).into()) };
+        tracing::debug!(path, %error, "this process cannot ask the volume for its space; csi-proxy can");
+        let VolumeStats { total, used } = self.volume_stats(&volume.to_string())?;
+        let free = total.saturating_sub(used);
+        Ok(Space { available: free, total, free })
     }
 }
