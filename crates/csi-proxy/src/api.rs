@@ -14,6 +14,7 @@ mod system;
 mod tests;
 mod volume;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,8 +34,9 @@ pub(crate) struct Around<'a> {
     pub(crate) patience: Duration,
 }
 
-/// An operation with its arguments, ready to run on a thread that may block. It answers with the encoded response.
-pub(crate) type Work = Box<dyn FnOnce(&Around<'_>) -> Result<Vec<u8>, Failure> + Send>;
+/// An operation with its arguments, ready to run on a thread that may block, and to run again where it was refused because its disk was busy. It
+/// answers with the encoded response.
+pub(crate) type Work = Arc<dyn Fn(&Around<'_>) -> Result<Vec<u8>, Failure> + Send + Sync>;
 
 /// A request that could be read.
 pub(crate) struct Understood {
@@ -82,7 +84,7 @@ struct Steps<Q, I, A, R> {
 fn understand<Q, I, A, R>(body: Bytes, steps: Steps<Q, I, A, R>) -> Result<Understood, prost::DecodeError>
 where
     Q: prost::Message + Default + Serialize,
-    I: Send + 'static,
+    I: Clone + Send + Sync + 'static,
     A: 'static,
     R: prost::Message + 'static,
 {
@@ -90,7 +92,7 @@ where
     let fields = serde_json::to_value(&request).unwrap_or(Value::Null);
     let Steps { take, run, give } = steps;
     let work = take(request)
-        .map(|arguments| -> Work { Box::new(move |around| Ok(give(run(around, arguments)?).encode_to_vec())) });
+        .map(|arguments| -> Work { Arc::new(move |around| Ok(give(run(around, arguments.clone())?).encode_to_vec())) });
     Ok(Understood { fields, work })
 }
 

@@ -189,7 +189,8 @@ fn of_storage(error: &StorageError) -> Meaning {
         | StorageError::VolumeNotFound(_)
         | StorageError::NoPartition(_)
         | StorageError::DiskOffline(_)
-        | StorageError::DiskReplaced { .. } => Meaning::Unavailable,
+        | StorageError::DiskReplaced { .. }
+        | StorageError::DiskBusy(_) => Meaning::Unavailable,
         StorageError::Host(error) | StorageError::NotOnline { cause: error, .. }
             if error.is_method(result::STORAGE_BUSY) =>
         {

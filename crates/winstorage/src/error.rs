@@ -4,6 +4,7 @@
 use crate::host::{Answer, HostError, OfflineReason};
 use crate::locate::SearchError;
 use crate::path::PathError;
+use crate::service::DiskBusy;
 use crate::types::{DiskNumber, NameError, ServiceName, VolumeGuid, VolumeIdError};
 
 /// Why an operation was not done.
@@ -92,6 +93,9 @@ pub enum StorageError {
         /// The number.
         disk: DiskNumber,
     },
+    /// Another operation changes the disk.
+    #[error("{0}: nothing was done, call again later")]
+    DiskBusy(DiskBusy),
     /// Windows keeps the disk offline.
     #[error("bring disk {disk} online{}", .reason.map_or_else(String::new, |reason| format!(": Windows keeps it offline because {reason}")))]
     NotOnline {

@@ -103,7 +103,7 @@ impl Storage {
     /// # Errors
     /// The disk is not there, offline, not blank or Windows' own, or the host failed; asking again goes on from there.
     pub fn partition_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
-        let _held = self.busy.hold(number);
+        let _held = self.hold(number, "PartitionDisk")?;
         let disk = self.changeable_disk("PartitionDisk", number)?;
         if let Some(partition) = self.first_partition(number)? {
             // Only what an interrupted call of this kind has left behind.
@@ -149,7 +149,7 @@ impl Storage {
     /// # Errors
     /// The disk is not there, is to go offline and Windows' own, or the host failed.
     pub fn set_disk_state(&self, number: DiskNumber, online: bool) -> Result<(), StorageError> {
-        let _held = self.busy.hold(number);
+        let _held = self.hold(number, if online { "SetDiskState(online)" } else { "SetDiskState(offline)" })?;
         if online {
             return self.bring_online(number);
         }

@@ -32,6 +32,7 @@ use crate::types::WinPath;
 pub use crate::host::result::{ACCESS_PATH_IN_USE, DEPENDENTS_RUNNING, STORAGE_BUSY};
 pub use crate::types::{DiskIds, DiskLocation};
 pub use contents::Contents;
+pub use exclusive::{DiskBusy, Waiting};
 pub use iscsi::Login;
 pub use look::Found;
 pub use resize::TOLERANCE;
@@ -63,12 +64,13 @@ impl Policy {
 
 /// The storage of one machine.
 ///
-/// Operations that change a disk exclude each other by disk; all others run beside each other.
+/// Operations that change a disk exclude each other by disk: one that comes meanwhile is refused ([`crate::StorageError::DiskBusy`]), for nothing bounds how
+/// long a disk hangs. All others run beside each other.
 pub struct Storage {
     host: Arc<dyn Host>,
     paths: PathRules,
     policy: Policy,
-    busy: exclusive::Disks,
+    busy: Arc<exclusive::Disks>,
 }
 
 impl Storage {
@@ -76,7 +78,7 @@ impl Storage {
     #[must_use]
     pub fn new(host: Arc<dyn Host>, policy: Policy) -> Self {
         let paths = PathRules::new(policy.working_directories.clone(), policy.validation);
-        Self { host, paths, policy, busy: exclusive::Disks::default() }
+        Self { host, paths, policy, busy: Arc::default() }
     }
 
     /// The working directories and how strictly paths are kept in them.

@@ -26,7 +26,7 @@ impl Storage {
         let volume = volume_id(volume)?;
         let allowed = self.paths.check_unlike_reference(path)?;
         let disk = self.changeable_volume("MountVolume", &volume)?.disk.number;
-        let _held = self.busy.hold(disk);
+        let _held = self.hold(disk, "MountVolume")?;
         let entry = self.mount_target("MountVolume", &allowed)?;
         if self.is_mounted(entry.as_ref(), &volume, &allowed)? {
             return Ok(());
@@ -58,7 +58,7 @@ impl Storage {
             return Ok(());
         }
         let ours = self.changeable_volume("UnmountVolume", &volume)?;
-        let _held = self.busy.hold(ours.disk.number);
+        let _held = self.hold(ours.disk.number, "UnmountVolume")?;
         // Another client may have been quicker.
         if !self.is_mounted(entry.as_ref(), &volume, &allowed)? {
             return Ok(());

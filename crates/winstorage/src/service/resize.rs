@@ -29,7 +29,7 @@ impl Storage {
         let wanted = u64::try_from(size).map_err(|_| StorageError::NegativeSize { size, volume: volume.to_owned() })?;
         let volume = volume_id(volume)?;
         let disk = self.changeable_volume("ResizeVolume", &volume)?.disk.number;
-        let _held = self.busy.hold(disk);
+        let _held = self.hold(disk, "ResizeVolume")?;
         let ours = self.changeable_volume("ResizeVolume", &volume)?;
         let [partition] = &ours.partitions[..] else {
             return Err(StorageError::Spanned { volume, count: ours.partitions.len() });

@@ -50,7 +50,7 @@ impl Storage {
     pub fn format_volume(&self, volume: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
         let disk = self.changeable_volume("FormatVolume", &volume)?.disk.number;
-        let _held = self.busy.hold(disk);
+        let _held = self.hold(disk, "FormatVolume")?;
         // Once more, now that nobody else formats it.
         let ours = self.changeable_volume("FormatVolume", &volume)?;
         if self.policy.allow_reformat {
