@@ -140,13 +140,15 @@ impl Started {
         opened: impl FnOnce(),
         signals: Option<impl Future<Output = ()> + Send + 'static>,
     ) -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder
             .worker_threads(WORKERS)
             .max_blocking_threads(OPERATIONS + 4)
             .thread_keep_alive(THREADS_STAY)
-            .enable_all()
-            .build()
-            .map_err(|error| format!("start the runtime: {error}"))?;
+            .enable_all();
+        #[cfg(windows)]
+        builder.on_thread_stop(winstorage::real::disconnect);
+        let runtime = builder.build().map_err(|error| format!("start the runtime: {error}"))?;
         let result = runtime.block_on(async {
             let mut beside = tokio::task::JoinSet::new();
             signals.map(|signals| beside.spawn(signals));
