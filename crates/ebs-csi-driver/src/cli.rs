@@ -144,7 +144,7 @@ pub(crate) struct NodeSettings {
     /// On Windows: the process is one of the host, and needs no csi-proxy.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
     pub(crate) host_process: bool,
-    /// On Windows over csi-proxy, which cannot prove a disk blank: one that shows no file system is formatted.
+    /// On Windows over another project's csi-proxy, which cannot prove a disk blank: one that shows no file system is formatted.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
     pub(crate) format_over_proxy: bool,
 }
