@@ -105,11 +105,16 @@ mod tests {
 
     use super::*;
 
-    struct Switch(Arc<AtomicBool>);
+    /// An EC2 that answers, or hangs, or refuses in these words.
+    struct Switch(Arc<AtomicBool>, Option<&'static str>);
 
     impl HealthCheck for Switch {
         async fn check(&self) -> Result<(), CloudError> {
-            if self.0.load(Ordering::SeqCst) { Ok(()) } else { std::future::pending().await }
+            match self.1 {
+                _ if self.0.load(Ordering::SeqCst) => Ok(()),
+                Some(words) => Err(CloudErrorKind::Unauthorized.error(words)),
+                None => std::future::pending().await,
+            }
         }
     }
 
@@ -124,15 +129,19 @@ mod tests {
 
     impl Watched {
         fn over(works: bool) -> Self {
+            Self::refusing(works, None)
+        }
+
+        fn refusing(works: bool, words: Option<&'static str>) -> Self {
             let works = Arc::new(AtomicBool::new(works));
-            let probe = Readiness::new(Switch(Arc::clone(&works)));
+            let probe = Readiness::new(Switch(Arc::clone(&works), words));
             let shown = Shown {
                 readiness: ebs_telemetry::Readiness::starting("starting"),
                 metrics: Arc::new(Metrics::new(MetricsConfig { checks_health: true, ..MetricsConfig::default() })),
             };
             let in_doubt = Arc::new(Notify::new());
             let mut task = JoinSet::new();
-            let check = Switch(Arc::clone(&works));
+            let check = Switch(Arc::clone(&works), words);
             task.spawn(watch(check, probe.clone(), shown.clone(), Arc::clone(&in_doubt)));
             Self { works, probe, shown, in_doubt, _task: task }
         }
@@ -191,5 +200,21 @@ mod tests {
             sleep(Duration::from_secs(1)).await;
         }
         assert!((1..=10).contains(&(failed() - before)), "{} checks in 100 s", failed() - before);
+    }
+
+    /// `/readyz` is open to everybody in the cluster: it names the kind of the failure, and nothing that EC2 says of the account.
+    #[tokio::test(start_paused = true)]
+    async fn readyz_tells_strangers_nothing_about_the_account() {
+        let words = "User: arn:aws:sts::123456789012:assumed-role/Driver/17 is not authorized to perform: \
+                     ec2:DescribeAvailabilityZones. Encoded authorization failure message: Zk3yAA (request id 0f1e2d3c)";
+        let watched = Watched::refusing(true, Some(words));
+        watched.until(true).await;
+        watched.works.store(false, Ordering::SeqCst);
+        watched.until(false).await;
+        let reason = watched.shown.readiness.get().expect_err("not ready");
+        for secret in ["arn:", "123456789012", "assumed-role", "Zk3yAA", "request id", "0f1e2d3c", "User"] {
+            assert!(!reason.contains(secret), "{secret} in {reason}");
+        }
+        assert!(reason.contains("refuses") && reason.contains("log"), "{reason}");
     }
 }
