@@ -36,7 +36,7 @@ pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
         ErrorClass::SnapshotCooldown | ErrorClass::Throttled | ErrorClass::NotSent => CloudErrorKind::Unavailable,
         ErrorClass::BadToken => CloudErrorKind::BadPageToken,
         ErrorClass::Unauthenticated => CloudErrorKind::Unauthenticated,
-        ErrorClass::Unauthorized => CloudErrorKind::Unauthorized,
+        ErrorClass::Unauthorized | ErrorClass::AccountState => CloudErrorKind::Unauthorized,
         // No clear answer to a question leaves nothing behind, it is only no answer.
         ErrorClass::Ambiguous if !error.action.mutates() => CloudErrorKind::Unavailable,
         ErrorClass::Ambiguous => CloudErrorKind::OutcomeUnknown,
@@ -103,7 +103,9 @@ fn reason(error: &Ec2Error) -> &'static str {
         ErrorClass::Unauthenticated => {
             "EC2 does not accept the credentials: check that they exist and have not expired, and that the clock is right"
         }
-        ErrorClass::Unauthorized => "the credentials do not allow it: check the driver's IAM policy",
+        ErrorClass::Unauthorized | ErrorClass::AccountState => {
+            "the credentials do not allow it: check the driver's IAM policy"
+        }
         ErrorClass::Encryption => {
             "the KMS key cannot be used: check that it exists, is enabled and that its policy lets the driver use it"
         }

@@ -135,9 +135,11 @@ impl<E: Ec2> AttachmentService<E> {
             ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId => {
                 Err(no_such_object(pair, error))
             }
-            ErrorClass::Throttled | ErrorClass::NotSent | ErrorClass::Unauthenticated | ErrorClass::Unauthorized => {
-                Err(refused(op, error))
-            }
+            ErrorClass::Throttled
+            | ErrorClass::NotSent
+            | ErrorClass::Unauthenticated
+            | ErrorClass::Unauthorized
+            | ErrorClass::AccountState => Err(refused(op, error)),
             ErrorClass::VolumeInUse | ErrorClass::IncorrectState | ErrorClass::IncorrectInstanceState => {
                 self.await_unblocked(op, pair, error, first).await
             }
