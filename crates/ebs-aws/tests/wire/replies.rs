@@ -77,7 +77,7 @@ async fn a_control_character_in_a_tag_spoils_no_reply() {
     ] {
         let wire = Wire::answering([page(value)]).await;
         let page = wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap();
-        assert_eq!(page.items[0], volume(), "{value}");
+        assert_eq!(page.items[0].tags, volume().tags, "{value}");
         assert_eq!(page.items[1].tags["CSIVolumeName"], read, "{value}");
     }
     for value in ["&#;", "&#x;", "&nothing;", "&#1", "a\u{1}b"] {
