@@ -78,10 +78,10 @@ async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_an
     let world = World::builder(DRIVER).mode("controller").arg("--http-endpoint=127.0.0.1:0").start().await?;
     let pages = Pages::of(&world).await?;
     pages.until_healthy(true).await?;
-    for (code, status, reason, answer) in [
-        ("UnauthorizedOperation", 403, "PermissionDenied", Code::PermissionDenied),
-        ("RequestExpired", 400, "Unauthenticated", Code::Unauthenticated),
-        ("Unavailable", 503, "Unavailable", Code::Unavailable),
+    for (code, status, reason, shown, answer) in [
+        ("UnauthorizedOperation", 403, "PermissionDenied", "a right", Code::PermissionDenied),
+        ("RequestExpired", 400, "Unauthenticated", "the credentials", Code::Unauthenticated),
+        ("Unavailable", 503, "Unavailable", "not available", Code::Unavailable),
     ] {
         world.control().refuse_all(code, status).await?;
         let request = csi_proto::csi::GetSnapshotRequest {
@@ -95,7 +95,8 @@ async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_an
         let counted = format!("aws_ebs_csi_ec2_health_check_failures_total{{reason=\"{reason}\"}}");
         ensure!(page.contains(&counted), "{code}: {page}");
         let readyz = pages.get("/readyz").await?;
-        ensure!(readyz.starts_with("HTTP/1.1 503") && readyz.contains(code), "{code}: {readyz}");
+        ensure!(readyz.starts_with("HTTP/1.1 503") && readyz.contains(shown), "{code}: {readyz}");
+        ensure!(!readyz.contains(code) && !readyz.contains("request id"), "{code}: {readyz}");
         let logged = "the health check of EC2 failed";
         world.until_logged(logged, |log| log.lines().any(|line| line.contains(logged) && line.contains(code))).await?;
         ensure!(world.client().probe().await?, "{code}: a restart would not help");
