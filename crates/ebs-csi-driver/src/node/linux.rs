@@ -15,6 +15,9 @@ use crate::cli::NodeSettings;
 use crate::disks::NodeDisks;
 use crate::environment::environment;
 
+/// In the kernel's sets of capabilities.
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+
 /// This machine: there is no other.
 #[derive(Debug, Clone, Copy)]
 pub struct System(());
@@ -55,6 +58,11 @@ pub(crate) async fn build(
     background: &mut JoinSet<()>,
     _system: System,
 ) -> anyhow::Result<NodeService> {
+    if !may_mount() {
+        tracing::warn!(
+            "the process lacks CAP_SYS_ADMIN: no volume can be staged or published on this node; run it as root in a privileged container"
+        );
+    }
     let Here { driver, machine, operations } = here;
     let metadata = machine.metadata();
     let config = mounter_config(settings, &metadata)?;
@@ -65,6 +73,14 @@ pub(crate) async fn build(
     shown.volumes.of(&node);
     background.spawn(node.clone().watch_health());
     Ok(node)
+}
+
+/// True also where the kernel does not tell.
+fn may_mount() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    effective.is_none_or(|set| set & CAP_SYS_ADMIN != 0)
 }
 
 fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Result<MounterConfig> {

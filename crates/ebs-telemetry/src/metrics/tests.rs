@@ -49,6 +49,35 @@ fn ec2_calls_are_counted_by_action_and_outcome() {
     }
 }
 
+/// What is no code of AWS's becomes no label, and no stream of made-up codes makes ever more series: a proxy's page may say anything.
+#[test]
+fn labels_of_refusals_are_bounded() {
+    let metrics = Metrics::default();
+    let long = "X".repeat(65);
+    for text in ["", "not a code", "<html>", "a\"b", "1Code", "Code\n", "Ünknown", &long] {
+        metrics.count_ec2_call("AttachVolume", CallEnd::Refused(text), TOOK);
+    }
+    let page = metrics.page();
+    for line in [
+        r#"aws_ebs_csi_api_requests_total{outcome="other",request="AttachVolume"} 8"#,
+        r#"aws_ebs_csi_api_request_errors_total{code="other",request="AttachVolume"} 8"#,
+    ] {
+        assert!(page.contains(&format!("{line}\n")), "{line} in {page}");
+    }
+    for code in ["InvalidVolume.NotFound", "VolumeInUse", "KMS.DisabledException", "EC2ThrottledException"] {
+        metrics.count_ec2_call("AttachVolume", CallEnd::Refused(code), TOOK);
+        assert!(metrics.page().contains(&format!("{{code=\"{code}\",request=\"AttachVolume\"}} 1\n")), "{code}");
+    }
+    for n in 0..10_000 {
+        metrics.count_ec2_call("AttachVolume", CallEnd::Refused(&format!("Code{n}")), TOOK);
+    }
+    metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
+    let page = metrics.page();
+    let series = page.lines().filter(|line| line.starts_with("aws_ebs_csi_api_request_errors_total")).count();
+    assert!(series <= 300, "{series} series");
+    assert!(page.contains(r#"aws_ebs_csi_api_request_errors_total{code="VolumeInUse",request="AttachVolume"} 2"#));
+}
+
 /// Successful EC2 calls are timed under `aws_ebs_csi_api_request_duration_seconds`, with Prometheus' default bounds.
 ///
 /// Rule: ebs-cloud.md 14 row 1
