@@ -50,8 +50,15 @@ var values = map[string]any{
 	"DiskNumber": uint32(1), "DiskId": "1", "DiskID": "1", "IsOnline": true,
 	"VolumeId": `\\?\Volume{33333333-3333-3333-3333-333333333333}\`,
 	"Path":     `C:\var\lib\kubelet\a`, "TargetPath": `C:\var\lib\kubelet\b`, "SourcePath": `C:\var\lib\kubelet\a`,
-	"Mount": `C:\var\lib\kubelet\a`, "RemotePath": `\\host\share`, "Force": true, "Name": "spooler",
+	"RemotePath": `\\host\share`, "Force": true, "Name": "spooler", "DiskName": "naa.5000",
 }
+
+// Where volumes are mounted, by the names that the versions have for it.
+var volumePaths = map[string]any{
+	"Path": mount, "TargetPath": mount, "Mount": mount,
+}
+
+const mount = `C:\var\lib\kubelet\mount`
 
 func clients() map[string]func() (any, error) {
 	return map[string]func() (any, error){
@@ -145,7 +152,7 @@ func every(ctx context.Context) {
 				continue // Close
 			}
 			request := reflect.New(method.Type.In(2).Elem())
-			fill(request.Elem())
+			fill(request.Elem(), strings.HasPrefix(name, "volume/"))
 			out := value.Method(i).Call([]reflect.Value{reflect.ValueOf(ctx), request})
 			err, _ := out[1].Interface().(error)
 			fmt.Printf("%s %s %s %s\n", name, method.Name, status.Code(err), strings.ReplaceAll(status.Convert(err).Message(), "\n", " "))
@@ -153,10 +160,15 @@ func every(ctx context.Context) {
 	}
 }
 
-func fill(request reflect.Value) {
+func fill(request reflect.Value, isVolume bool) {
 	for i := 0; i < request.NumField(); i++ {
 		field := request.Field(i)
-		if value, ok := values[request.Type().Field(i).Name]; ok && reflect.TypeOf(value) == field.Type() {
+		name := request.Type().Field(i).Name
+		value, ok := values[name]
+		if path, isPath := volumePaths[name]; isPath && isVolume {
+			value, ok = path, true
+		}
+		if ok && reflect.TypeOf(value) == field.Type() {
 			field.Set(reflect.ValueOf(value))
 		}
 	}

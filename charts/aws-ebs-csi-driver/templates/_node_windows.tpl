@@ -45,10 +45,14 @@
           envFrom:
             {{- toYaml . | nindent 12 }}
           {{- end }}
+          {{- /* Mounts of a host process appear over the host's own directories, so it has none that it uses: this one makes the kubelet create the
+          directory of the socket. */}}
           volumeMounts:
+            {{- if not $host }}
             - name: kubelet-dir
               mountPath: C:\var\lib\kubelet
               mountPropagation: None
+            {{- end }}
             - name: plugin-dir
               mountPath: C:\csi
             {{- if not $host }}
@@ -102,6 +106,7 @@
             {{- with $sidecar.env }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
+          {{- if not $host }}
           volumeMounts:
             - name: plugin-dir
               mountPath: C:\csi
@@ -109,6 +114,7 @@
               mountPath: C:\registration
             - name: probe-dir
               mountPath: {{ $pluginDir }}
+          {{- end }}
           ports:
             - name: healthz-ndr
               containerPort: {{ $sidecar.healthPort | default 9809 }}
@@ -128,32 +134,36 @@
           {{- end }}
           args:
             - --csi-address={{ ternary $hostSocket "unix:/csi/csi.sock" (not (empty $host)) }}
+          {{- if not $host }}
           volumeMounts:
             - name: plugin-dir
               mountPath: C:\csi
+          {{- end }}
           resources:
             {{- toYaml (default $small $sidecar.resources) | nindent 12 }}
           terminationMessagePolicy: FallbackToLogsOnError
       volumes:
+        {{- if not $host }}
         - name: kubelet-dir
           hostPath:
             path: C:\var\lib\kubelet
             type: Directory
+        {{- end }}
         - name: plugin-dir
           hostPath:
             path: {{ $pluginDir }}
             type: DirectoryOrCreate
+        {{- if not $host }}
         - name: registration-dir
           hostPath:
             path: C:\var\lib\kubelet\plugins_registry
             type: Directory
-        {{- if not $host }}
         {{- range $pipes }}
         - name: csi-proxy-{{ . }}-pipe
           hostPath:
             path: \\.\pipe\csi-proxy-{{ . }}-v1
             type: ""
         {{- end }}
-        {{- end }}
         - {{- toYaml (mergeOverwrite (dict "name" "probe-dir") (deepCopy (default dict $node.probeDirVolume))) | nindent 10 }}
+        {{- end }}
 {{- end -}}

@@ -185,6 +185,31 @@ mod tests {
         }
     }
 
+    /// Windows gives a file that takes the place of one of its name the creation time of that one (KB 172190), so a time tells no two files
+    /// apart.
+    #[cfg(windows)]
+    #[test]
+    fn files_of_equal_creation_time_are_different_files() {
+        use std::os::windows::fs::FileTimesExt;
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ["first", "second"].map(|name| dir.path().join(name));
+        let times = std::fs::FileTimes::new().set_created(std::time::SystemTime::UNIX_EPOCH);
+        let standing = paths.each_ref().map(|path| {
+            let file = std::fs::File::create(path).unwrap();
+            file.set_times(times).unwrap();
+            SocketFile { path: path.clone(), identity: identity_at(path) }
+        });
+        assert_eq!(standing[0].standing().unwrap(), Standing::Ours);
+        // The second registrar's socket in the place of the first one's.
+        let taken = SocketFile { path: paths[1].clone(), identity: standing[0].identity };
+        assert_eq!(taken.standing().unwrap(), Standing::Another);
+    }
+
+    #[cfg(windows)]
+    fn identity_at(path: &Path) -> Identity {
+        identity(&std::fs::symlink_metadata(path).unwrap())
+    }
+
     #[cfg(unix)]
     mod on_disk {
         use std::os::unix::fs::PermissionsExt;

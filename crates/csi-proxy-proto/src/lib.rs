@@ -33,6 +33,18 @@ pub use pipe::{Pipes, pipes};
 pub use served::{Group, UnknownGroup, pipe_name, served};
 pub use version::{BadVersion, Version};
 
+/// This project's addition: what a disk holds, read from the disk. It is served on the pipe of disk/v1.
+pub mod contents {
+    /// Version `v1`.
+    #[expect(missing_docs, reason = "generated")]
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/contents/v1/ebs.csiproxy.v1.rs"));
+
+        /// The service's name, as it begins the path of its calls.
+        pub const SERVICE: &str = "ebs.csiproxy.v1.DiskContents";
+    }
+}
+
 macro_rules! generated {
     ($($(#[$attribute:meta])* $group:ident: $($version:ident)+;)+) => { $(
         $(#[$attribute])*

@@ -3,6 +3,7 @@
 //! A row is a method of some versions: how its request becomes arguments of one operation, and how what that answers becomes its
 //! response. What versions have in common is a row once; what the operation does is `winstorage`'s.
 
+mod contents;
 mod disk;
 mod filesystem;
 mod iscsi;
@@ -13,6 +14,7 @@ mod system;
 mod tests;
 mod volume;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,8 +34,9 @@ pub(crate) struct Around<'a> {
     pub(crate) patience: Duration,
 }
 
-/// An operation with its arguments, ready to run on a thread that may block. It answers with the encoded response.
-pub(crate) type Work = Box<dyn FnOnce(&Around<'_>) -> Result<Vec<u8>, Failure> + Send>;
+/// An operation with its arguments, ready to run on a thread that may block, and to run again where it was refused because its disk was busy. It
+/// answers with the encoded response.
+pub(crate) type Work = Arc<dyn Fn(&Around<'_>) -> Result<Vec<u8>, Failure> + Send + Sync>;
 
 /// A request that could be read.
 pub(crate) struct Understood {
@@ -46,6 +49,8 @@ pub(crate) struct Understood {
 /// A method of one version of a group.
 pub(crate) struct Method {
     pub(crate) name: &'static str,
+    /// The service that it belongs to, where it is not the group's.
+    pub(crate) service: Option<&'static str>,
     /// It changes something on the machine.
     pub(crate) writes: bool,
     pub(crate) read: fn(Bytes) -> Result<Understood, prost::DecodeError>,
@@ -61,8 +66,12 @@ pub(crate) fn methods(group: Group, version: Version) -> Vec<Method> {
         Group::Iscsi => iscsi::table(),
         Group::System => system::table(),
     };
-    let version = version.to_string();
-    table.into_iter().filter(|(of, _)| *of == version).map(|(_, method)| method).collect()
+    let name = version.to_string();
+    let mut methods: Vec<Method> = table.into_iter().filter(|(of, _)| *of == name).map(|(_, method)| method).collect();
+    if (group, name.as_str()) == (Group::Disk, "v1") {
+        methods.extend(contents::methods());
+    }
+    methods
 }
 
 /// What a method does, in three steps: the request's arguments, the operation, the response.
@@ -75,7 +84,7 @@ struct Steps<Q, I, A, R> {
 fn understand<Q, I, A, R>(body: Bytes, steps: Steps<Q, I, A, R>) -> Result<Understood, prost::DecodeError>
 where
     Q: prost::Message + Default + Serialize,
-    I: Send + 'static,
+    I: Clone + Send + Sync + 'static,
     A: 'static,
     R: prost::Message + 'static,
 {
@@ -83,7 +92,7 @@ where
     let fields = serde_json::to_value(&request).unwrap_or(Value::Null);
     let Steps { take, run, give } = steps;
     let work = take(request)
-        .map(|arguments| -> Work { Box::new(move |around| Ok(give(run(around, arguments)?).encode_to_vec())) });
+        .map(|arguments| -> Work { Arc::new(move |around| Ok(give(run(around, arguments.clone())?).encode_to_vec())) });
     Ok(Understood { fields, work })
 }
 
@@ -94,6 +103,7 @@ macro_rules! rows {
     )+ }) => { $(
         $table.push((stringify!($version), $crate::api::Method {
             name: stringify!($name),
+            service: None,
             writes: rows!(@writes $kind),
             read: |body| {
                 use csi_proxy_proto::$group::$version as m;

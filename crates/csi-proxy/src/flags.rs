@@ -56,7 +56,7 @@ pub struct Settings {
     pub audit_log: AuditTo,
     /// How strictly paths are looked at.
     pub validate_paths: PathChecks,
-    /// A volume that is formatted may be formatted.
+    /// PartitionDisk and FormatVolume write over what is on a disk.
     pub allow_reformat: bool,
     /// How and where to log.
     pub log: FileSettings,
@@ -92,7 +92,7 @@ const OWN: [Flag; 15] = [
     Flag::boolean("insecure-pipe-acl", "take a descriptor that lets nearly everybody write"),
     Flag::value("audit-log", "FILE", "", "file for records of calls, or off; into the log by default"),
     Flag::value("validate-paths", "VALUE", "strict", "strict, or legacy as the Go proxy does (insecure)"),
-    Flag::boolean("allow-reformat", "format volumes that are formatted, as the Go proxy does"),
+    Flag::boolean("allow-reformat", "write over what is on a disk, as the Go proxy does"),
     Flag::boolean("version", "print the version"),
     Flag::boolean("help", "print this"),
 ];

@@ -1,5 +1,7 @@
 //! The program: command line, log, machine, services, and their end.
 
+#[cfg(any(windows, test))]
+mod end;
 #[cfg(windows)]
 mod service;
 
@@ -18,7 +20,7 @@ use winstorage::service::{Policy, Storage};
 use winstorage::types::WinPath;
 
 use crate::audit::{AuditSink, IntoFile, IntoLog};
-use crate::flags::{AuditTo, Command, PathChecks, Settings, read};
+use crate::flags::{AuditTo, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read};
 use crate::proxy::{Parts, Proxy, ProxyError, Transport};
 use crate::selftest::{self, Selftest};
 use crate::serve::OPERATIONS;
@@ -138,13 +140,15 @@ impl Started {
         opened: impl FnOnce(),
         signals: Option<impl Future<Output = ()> + Send + 'static>,
     ) -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder
             .worker_threads(WORKERS)
             .max_blocking_threads(OPERATIONS + 4)
             .thread_keep_alive(THREADS_STAY)
-            .enable_all()
-            .build()
-            .map_err(|error| format!("start the runtime: {error}"))?;
+            .enable_all();
+        #[cfg(windows)]
+        builder.on_thread_stop(winstorage::real::disconnect);
+        let runtime = builder.build().map_err(|error| format!("start the runtime: {error}"))?;
         let result = runtime.block_on(async {
             let mut beside = tokio::task::JoinSet::new();
             signals.map(|signals| beside.spawn(signals));
@@ -161,8 +165,16 @@ impl Started {
 
     #[cfg(windows)]
     async fn serve(self, stop: CancellationToken, opened: impl FnOnce()) -> Result<(), String> {
-        let security = crate::windows::Security::parse(&self.settings.pipe_security)
-            .map_err(|error| format!("security descriptor {:?}: {error}", self.settings.pipe_security))?;
+        let user = crate::windows::own_user();
+        let text = pipe_security(&self.settings.pipe_security, user.as_deref());
+        for entry in crate::sddl::that_add_instances(&text, user.as_deref()) {
+            tracing::warn!(
+                entry,
+                "Insecure: whoever this entry of the pipes' descriptor names can take clients from csi-proxy"
+            );
+        }
+        let security = crate::windows::Security::parse(&text)
+            .map_err(|error| format!("parse the security descriptor {text:?}: {error}"))?;
         let transport = crate::windows::Pipes::new(security, stop.clone());
         self.serve_on(&transport, stop, opened).await
     }
@@ -254,6 +266,15 @@ fn policy(settings: &Settings) -> Result<Policy, String> {
         allow_reformat: settings.allow_reformat,
         ..Policy::new(directories)
     })
+}
+
+/// The descriptor of the pipes: the default one has the process's own user in it, so that any administrator can start the program.
+#[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
+fn pipe_security(given: &str, user: Option<&str>) -> String {
+    match user {
+        Some(user) if given == DEFAULT_PIPE_SECURITY => crate::sddl::for_user(user),
+        _ => given.to_owned(),
+    }
 }
 
 fn audit(settings: &Settings, log: &Output) -> Result<Vec<Box<dyn AuditSink>>, String> {

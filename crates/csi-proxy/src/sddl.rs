@@ -1,5 +1,7 @@
 //! Looks into a security descriptor before pipes get it: one that lets nearly everybody write hands the node's storage to every pod.
 
+use crate::flags::DEFAULT_PIPE_SECURITY;
+
 /// A descriptor that pipes must not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SddlError {
@@ -9,6 +11,12 @@ pub enum SddlError {
     /// An entry that is not understood is not judged.
     #[error("security descriptor: the entry ({0}) is not understood")]
     Entry(String),
+    /// Its owner is a large group.
+    #[error("security descriptor: the owner is {who}, who may then change the rights; --insecure-pipe-acl allows it")]
+    Owner {
+        /// The group.
+        who: &'static str,
+    },
     /// It lets a large group write.
     #[error(
         "security descriptor: the entry ({entry}) lets {who} write to the pipes, and with that to the node's storage; \
@@ -22,8 +30,8 @@ pub enum SddlError {
     },
 }
 
-/// Groups that nobody chooses to be in, by alias and by number.
-const CROWDS: [(&str, &str, &str); 7] = [
+/// Groups that nobody chooses to be in, by alias and by number. Those of containers have no alias.
+const CROWDS: [(&str, &str, &str); 10] = [
     ("WD", "S-1-1-0", "Everyone"),
     ("AN", "S-1-5-7", "Anonymous"),
     ("BU", "S-1-5-32-545", "Users"),
@@ -31,6 +39,9 @@ const CROWDS: [(&str, &str, &str); 7] = [
     ("AU", "S-1-5-11", "Authenticated Users"),
     ("IU", "S-1-5-4", "Interactive"),
     ("BG", "S-1-5-32-546", "Guests"),
+    ("AC", "S-1-15-2-1", "All Application Packages"),
+    ("S-1-5-93-0", "S-1-5-93-0", "all containers"),
+    ("S-1-5-93-2-2", "S-1-5-93-2-2", "ContainerUser"),
 ];
 
 /// Rights by name, as bits.
@@ -63,15 +74,70 @@ const RIGHTS: [(&str, u32); 24] = [
 
 /// Write data, add instances, write attributes of both kinds, delete, change rights or owner; generic write and all.
 const WRITING: u32 = 0x2 | 0x4 | 0x10 | 0x100 | 0x1_0000 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
+/// FILE_CREATE_PIPE_INSTANCE, the generic rights that include it, and the rights to change the descriptor: whoever has one of them can take
+/// clients from the proxy.
+const ADDING: u32 = 0x4 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
+/// The system's SID.
+const SYSTEM: &str = "S-1-5-18";
 
 /// Refuses a descriptor that lets a crowd write.
 ///
 /// # Errors
 ///
-/// The first entry that does, or that is not understood.
+/// The first entry that does, an owner that is a crowd, or what is not understood.
 pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
     let entries = rights_list(descriptor).ok_or_else(|| SddlError::NoList(descriptor.to_owned()))?;
+    // The owner may always change the rights (WRITE_DAC).
+    if let Some(who) = owner(descriptor).as_deref().and_then(crowd) {
+        return Err(SddlError::Owner { who });
+    }
     entries.into_iter().try_for_each(entry)
+}
+
+/// The default descriptor for a proxy that runs as `user`, a SID. Each further instance of a pipe needs a right to the first one
+/// (Microsoft, "Named Pipe Security and Access Rights"), and the descriptor gives it to the system alone.
+pub(crate) fn for_user(user: &str) -> String {
+    let own = if user.eq_ignore_ascii_case(SYSTEM) { String::new() } else { format!("(A;;GA;;;{user})") };
+    DEFAULT_PIPE_SECURITY.replacen("(A;;GA;;;SY)", &format!("(A;;GA;;;SY){own}"), 1)
+}
+
+/// Entries that let others than the system and `user` add instances of the pipes, which takes clients from the proxy.
+#[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
+pub(crate) fn that_add_instances<'a>(descriptor: &'a str, user: Option<&str>) -> Vec<&'a str> {
+    let adds = |entry: &&str| {
+        let parts: Vec<&str> = entry.split(';').map(str::trim).collect();
+        let [kind, _, rights, _, _, who, ..] = parts.as_slice() else { return false };
+        let is_own = who.eq_ignore_ascii_case("SY")
+            || who.eq_ignore_ascii_case(SYSTEM)
+            || user.is_some_and(|user| user.eq_ignore_ascii_case(who));
+        kind.ends_with('A') && !is_own && mask(rights).is_some_and(|mask| mask & ADDING != 0)
+    };
+    rights_list(descriptor).unwrap_or_default().into_iter().filter(adds).collect()
+}
+
+/// The SID or alias after `O:`.
+fn owner(descriptor: &str) -> Option<String> {
+    let mut depth = 0_u32;
+    let is_outside = |letter: &char| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => return depth == 0,
+        }
+        false
+    };
+    let outside: String = descriptor.chars().filter(is_outside).collect();
+    let (_, rest) = outside.split_once("O:")?;
+    // The next part begins with one letter before a colon.
+    let end = rest.find(':').map_or(rest.len(), |colon| colon.saturating_sub(1));
+    rest.get(..end).map(str::to_owned)
+}
+
+/// The name of a crowd, by alias or number.
+fn crowd(who: &str) -> Option<&'static str> {
+    let is_it =
+        |(alias, number, _): &&(&str, &str, &str)| alias.eq_ignore_ascii_case(who) || number.eq_ignore_ascii_case(who);
+    CROWDS.iter().find(is_it).map(|(_, _, name)| *name)
 }
 
 /// The entries of the part `D:`; nothing where there is none, or a list that is no list.
@@ -112,9 +178,7 @@ fn entry(text: &str) -> Result<(), SddlError> {
         "A" | "OA" | "XA" | "ZA" => {}
         _ => return Err(unknown()),
     }
-    let crowd =
-        CROWDS.iter().find(|(alias, number, _)| alias.eq_ignore_ascii_case(who) || number.eq_ignore_ascii_case(who));
-    let Some((_, _, crowd)) = crowd else { return Ok(()) };
+    let Some(crowd) = crowd(who) else { return Ok(()) };
     if mask(rights).ok_or_else(unknown)? & WRITING == 0 {
         return Ok(());
     }
@@ -143,7 +207,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::flags::DEFAULT_PIPE_SECURITY;
 
     /// A security descriptor that lets everybody, anonymous, users or the network write to the pipes is refused.
     ///
@@ -203,6 +266,40 @@ mod tests {
         for descriptor in ["D:(A;;QQ;;;WD)", "D:(A;;G;;;WD)", "D:(A;;GR)", "D:(?;;GR;;;WD)", "D:(A;;0xzz;;;BU)"] {
             assert!(matches!(check(descriptor), Err(SddlError::Entry(_))), "{descriptor}: {:?}", check(descriptor));
         }
+    }
+
+    /// A proxy that an administrator starts by hand, or that runs under another account, may add the instances that its own pipes need; the
+    /// descriptor of the system's is as it was.
+    #[test]
+    fn descriptor_lets_its_own_user_add_instances() {
+        assert_eq!(for_user("S-1-5-18"), DEFAULT_PIPE_SECURITY);
+        let descriptor = for_user("S-1-5-21-1-2-3-500");
+        assert_eq!(descriptor, "D:P(A;;GA;;;SY)(A;;GA;;;S-1-5-21-1-2-3-500)(A;;0x12019b;;;BA)");
+        assert_eq!(check(&descriptor), Ok(()));
+    }
+
+    /// An owner that is a crowd may change the rights, and containers are crowds too.
+    #[test]
+    fn descriptor_that_a_crowd_owns_is_refused() {
+        for descriptor in ["O:WDG:SYD:P(A;;GA;;;SY)", "D:P(A;;GA;;;SY)O:S-1-1-0", "G:SYO:AUD:(A;;GA;;;SY)"] {
+            check(descriptor).expect_err(descriptor);
+        }
+        for who in ["S-1-5-93-2-2", "S-1-5-93-0", "AC", "S-1-15-2-1"] {
+            let descriptor = format!("O:SYG:SYD:P(A;;GW;;;{who})");
+            assert!(matches!(check(&descriptor), Err(SddlError::Insecure { .. })), "{descriptor}");
+        }
+        assert_eq!(check("O:SYG:WDD:P(A;;GA;;;SY)"), Ok(()));
+    }
+
+    /// Whoever else may add an instance of a pipe is found: the system and the proxy's own user need the right.
+    #[test]
+    fn entries_that_let_others_add_instances_are_found() {
+        let own = "S-1-5-21-1-2-3-500";
+        let descriptor =
+            format!("D:P(A;;GA;;;SY)(A;;GA;;;{own})(A;;0x12019b;;;BA)(A;;GW;;;S-1-5-21-9)(D;;GA;;;WD)(A;;GR;;;BU)");
+        assert_eq!(that_add_instances(&descriptor, Some(own)), ["A;;GW;;;S-1-5-21-9"]);
+        assert_eq!(that_add_instances(&for_user(own), Some(own)), [""; 0]);
+        assert_eq!(that_add_instances(&for_user(own), None).len(), 1);
     }
 
     proptest! {

@@ -16,12 +16,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use csi_proxy_proto::{Group, Version};
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Request, Response, Status};
 use winstorage::Storage;
+use winstorage::service::DiskBusy;
 
 use crate::api::{Around, Method, Understood, Work, methods};
 use crate::audit::{Asked, Audit, Outcome};
@@ -36,6 +38,9 @@ use body::Bare;
 pub(crate) const OPERATIONS: usize = 32;
 /// Operations that wait their turn; further ones are refused.
 pub(crate) const QUEUE: usize = 256;
+
+/// The longest wait for a disk of a call whose client named no deadline: the kubelet's own for a call of a node plugin.
+const LONGEST_DISK_WAIT: Duration = Duration::from_secs(2 * 60);
 
 /// What all services of the process share.
 pub(crate) struct Shared {
@@ -104,7 +109,7 @@ impl Inner {
         if let Some(connection) = connection {
             connection.pace.next().await;
         }
-        self.shared.metrics.started(&self.name, method);
+        self.shared.metrics.started(self.service_of(method), method);
         let understood = Arc::new(AtomicBool::new(false));
         let call = Call { service: Arc::clone(&self), method, client, understood: Arc::clone(&understood) };
         let began = Instant::now();
@@ -124,10 +129,13 @@ impl Inner {
 
     fn find(&self, path: &str) -> Option<&'static str> {
         let (service, method) = path.strip_prefix('/')?.split_once('/')?;
-        if service != self.name {
-            return None;
-        }
-        self.methods.get_key_value(method).map(|(name, _)| *name)
+        let (name, _) = self.methods.get_key_value(method)?;
+        (self.service_of(name) == service).then_some(*name)
+    }
+
+    /// The service that a method of this pipe belongs to.
+    fn service_of(&self, method: &'static str) -> &str {
+        self.methods[method].service.unwrap_or(&self.name)
     }
 
     fn unknown(&self, path: &str, client: Arc<Peer>) -> Status {
@@ -189,16 +197,47 @@ impl Call {
     fn understand(&self, body: Bytes) -> Result<(Asked, Result<Work, Failure>), Failure> {
         let Understood { fields, work } = (self.method().read)(body)
             .map_err(|error| Failure::Malformed(format!("request of {}: {error}", self.method)))?;
-        self.service.shared.metrics.received(&self.service.name, self.method);
+        self.service.shared.metrics.received(self.service.service_of(self.method), self.method);
         Ok((self.asked(fields), work))
     }
 
+    /// Does the work, and waits for its turn: for a thread, and for its disk, but never for the disk with a thread.
     async fn operate(&self, work: Work, deadline: Option<Duration>) -> Result<Vec<u8>, Failure> {
+        let began = Instant::now();
+        let end = began + deadline.unwrap_or(LONGEST_DISK_WAIT);
+        loop {
+            let failure = match self.once(&work, deadline, began).await {
+                Err(failure) => failure,
+                answer => return answer,
+            };
+            let Some(busy) = failure.busy() else { return Err(failure) };
+            let (released, wait) = oneshot::channel();
+            let wake = move || {
+                // The receiver has gone where the deadline has passed.
+                let _ignored = released.send(());
+            };
+            let Some(_waiting) = self.service.shared.storage.on_release(busy.disk, wake) else {
+                return Err(Failure::Busy(format!(
+                    "csi-proxy: {busy}, and another call waits for it: nothing was done"
+                )));
+            };
+            if timeout_at(end, wait).await.is_err() {
+                let held = busy.held + began.elapsed();
+                let busy = DiskBusy { held, ..busy };
+                return Err(Failure::Late(format!("csi-proxy: the deadline passed; {busy}: nothing was done")));
+            }
+        }
+    }
+
+    async fn once(&self, work: &Work, deadline: Option<Duration>, began: Instant) -> Result<Vec<u8>, Failure> {
         let shared = &self.service.shared;
-        let (storage, version) = (Arc::clone(&shared.storage), self.service.version);
-        let run =
-            move |waited| work(&Around { storage: &storage, version, patience: deadline::patience(deadline, waited) });
-        match shared.pool.run(deadline, run).await {
+        let (storage, version, work) = (Arc::clone(&shared.storage), self.service.version, Arc::clone(work));
+        let run = move |_| {
+            let patience = deadline::patience(deadline, began.elapsed());
+            work(&Around { storage: &storage, version, patience })
+        };
+        let left = deadline.map(|deadline| deadline.saturating_sub(began.elapsed()));
+        match shared.pool.run(left, run).await {
             Ok(result) => result,
             Err(NotRun::Panicked(error)) => {
                 tracing::error!(service = self.service.name, method = self.method, %error, "a call has ended in a panic");
@@ -221,7 +260,7 @@ impl Call {
 
     fn ended(&self, id: u64, asked: &Asked, outcome: &Outcome, began: Instant) {
         let (shared, took) = (&self.service.shared, began.elapsed());
-        shared.metrics.handled(&self.service.name, self.method, outcome.code, took);
+        shared.metrics.handled(self.service.service_of(self.method), self.method, outcome.code, took);
         shared.audit.end(id, asked, outcome, took);
     }
 }

@@ -4,6 +4,7 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 use winstorage::StorageError;
 use winstorage::host::Answer;
+use winstorage::service::DiskBusy;
 
 /// Why a call was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,14 @@ impl From<StorageError> for Failure {
 }
 
 impl Failure {
+    /// What holds the disk that the operation was to change, where it did nothing for that reason.
+    pub(crate) fn busy(&self) -> Option<DiskBusy> {
+        match self {
+            Self::Storage { error: StorageError::DiskBusy(busy), .. } => Some(*busy),
+            _ => None,
+        }
+    }
+
     /// The same failure of the newer call that an old one stands for.
     pub(crate) fn forwarded_to(self, name: &str) -> Self {
         let forward = format!("Forward to {name} failed, err=");

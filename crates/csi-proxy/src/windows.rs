@@ -9,6 +9,7 @@ mod figures;
 mod pipe;
 mod security;
 
+pub(crate) use client::own_user;
 pub(crate) use event_log::EventLog;
 pub(crate) use figures::process_figures;
 pub(crate) use pipe::Pipes;

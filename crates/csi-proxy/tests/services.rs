@@ -173,6 +173,39 @@ async fn a_missing_portal_is_invalid_and_ends_nothing() {
     wire::call(&channel, "/v1alpha1.Iscsi/ListTargetPortals", Vec::new()).await.unwrap();
 }
 
+/// The pipe of disk/v1 has one call more, which reads a disk; the other pipes do not have it, and neither has the group's own service.
+#[tokio::test]
+async fn contents_of_a_disk_are_read_on_the_pipe_of_disk_v1() {
+    use csi_proxy_proto::contents::v1::{Contents, GetDiskContentsRequest, disk_contents_client::DiskContentsClient};
+    let host = machine();
+    let running = serve(host.clone(), "disk,volume/v1").await;
+    let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+    let mut client = DiskContentsClient::new(channel.clone());
+    let mut look = async |disk_number| {
+        let request = GetDiskContentsRequest { disk_number, seed: "vol-1".to_owned() };
+        client.get_disk_contents(request).await.map(tonic::Response::into_inner)
+    };
+    let (formatted, raw, blank) = (look(1).await.unwrap(), look(2).await.unwrap(), look(3).await.unwrap());
+    assert_eq!((formatted.contents(), raw.contents()), (Contents::FileSystem, Contents::Blank));
+    assert!(formatted.volume_id.contains("11111111"), "{formatted:?}");
+    assert_eq!((blank.contents(), blank.volume_id.as_str()), (Contents::BlankVolume, machine::BLANK));
+    host.write_disk(2, 0x438, b"\x53\xef");
+    let foreign = look(2).await.unwrap();
+    assert_eq!(foreign.contents(), Contents::Foreign);
+    assert!(foreign.description.contains("offset 1080"), "{foreign:?}");
+    assert_eq!(look(77).await.unwrap_err().code(), Code::Unknown);
+
+    let older = running.channel(Group::Disk, "v1beta3".parse().unwrap()).await;
+    let other = running.channel(Group::Volume, "v1".parse().unwrap()).await;
+    let path = "/ebs.csiproxy.v1.DiskContents/GetDiskContents";
+    for (channel, path) in [(&older, path), (&other, path), (&channel, "/v1.Disk/GetDiskContents")] {
+        assert_eq!(wire::call(channel, path, Vec::new()).await.unwrap_err().code(), Code::Unimplemented, "{path}");
+    }
+    let page = running.page().await;
+    assert!(page.contains("grpc_service=\"ebs.csiproxy.v1.DiskContents\""), "{page}");
+    assert!(running.records.text().contains("GetDiskContents"));
+}
+
 /// The texts by which drivers of the PowerShell era know that nothing is mounted come through each version, forwarded or not.
 ///
 /// Rule: windows.md P-31, O-3

@@ -13,7 +13,8 @@ use crate::user_agent::ExecutionEnvironment;
 
 /// The account of the credentials. A failure is not remembered: the next caller asks again.
 pub(crate) struct Account {
-    config: aws_sdk_sts::config::Builder,
+    /// One for the process: it remembers what STS's replies say of the time.
+    sts: aws_sdk_sts::Client,
     id: OnceCell<String>,
 }
 
@@ -27,7 +28,7 @@ impl Account {
             Some(url) => config.endpoint_url(url),
             None => config,
         };
-        Self { config, id: OnceCell::new() }
+        Self { sts: aws_sdk_sts::Client::from_conf(config.build()), id: OnceCell::new() }
     }
 
     /// The account's twelve digits. Callers that come while it is being asked wait for that answer.
@@ -37,8 +38,8 @@ impl Account {
     pub(crate) async fn id(&self, ec2: &AwsEc2) -> Result<&str> {
         let id = self.id.get_or_try_init(|| async {
             let monitor = ec2.monitor(Action::GetCallerIdentity);
-            let client = aws_sdk_sts::Client::from_conf(self.config.clone().interceptor(monitor.clone()).build());
-            let send = Box::pin(client.get_caller_identity().send());
+            let send = self.sts.get_caller_identity().customize().interceptor(monitor.clone());
+            let send = Box::pin(send.send());
             ec2.call(monitor, send, account_in).await.map_err(|mut error| {
                 if matches!(error.class, ErrorClass::Ambiguous | ErrorClass::Other) {
                     error.class = ErrorClass::NotSent;

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_types::SdkConfig;
-use ebs_ec2::{Action, ClusterNodeDevice, ClusterNodes, Ec2Error, ErrorClass, Result};
+use ebs_ec2::{Action, ClusterNodeDevice, ClusterNodes, Result};
 use ebs_types::{DeviceName, HyperPodNode, VolumeId};
 
 use crate::account::Account;
@@ -68,9 +68,7 @@ impl AwsEc2 {
             "VolumeId": volume.as_str(),
         });
         let monitor = self.monitor(action);
-        let operation = sagemaker
-            .operation(&monitor)
-            .map_err(|reason| Ec2Error::new(action, ErrorClass::NotSent, format!("{reason}; nothing was sent")))?;
+        let operation = sagemaker.operation(&monitor);
         let watch = monitor.clone();
         self.call(monitor, Box::pin(operation.invoke(body.to_string())), |answer| {
             about(&required(answer.volume_id.as_deref(), "volume id")?, &volume.as_str())?;

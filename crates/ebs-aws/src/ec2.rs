@@ -4,7 +4,7 @@ use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, OrchestratorError};
 use aws_types::SdkConfig;
 use aws_types::request_id::RequestId;
-use ebs_ec2::{Action, Ec2Error, ErrorClass, Result};
+use ebs_ec2::{Action, Result};
 
 use crate::call_monitor::CallMonitor;
 use crate::query::{API_VERSION, Query};
@@ -42,18 +42,14 @@ pub(crate) fn service(
 }
 
 /// The host that AWS itself gives EC2 in a region.
-fn own_url(region: &str, fips: bool, dual_stack: bool) -> std::result::Result<String, &'static str> {
+fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
     let partition = partition::of(region);
-    let suffix = match dual_stack {
-        false => partition.suffix,
-        true => partition.dual_stack_suffix.ok_or("EC2 has no dual-stack endpoint in this partition")?,
-    };
     let service = match (fips, dual_stack, partition.name) {
         // All of EC2 there is FIPS'.
         (false, ..) | (true, false, "aws-us-gov") => "ec2",
         (true, ..) => "ec2-fips",
     };
-    Ok(format!("https://{service}.{region}.{suffix}"))
+    format!("https://{service}.{region}.{}", partition.suffix(dual_stack))
 }
 
 impl AwsEc2 {
@@ -73,14 +69,11 @@ impl AwsEc2 {
         U: Send,
     {
         let action = monitor.action;
-        let operation = self
-            .service
-            .operation(
-                &monitor,
-                |query: Query| post(CONTENT_TYPE, query.into_body()),
-                move |response| answer(response, action, &read),
-            )
-            .map_err(|reason| Ec2Error::new(action, ErrorClass::NotSent, format!("{reason}; nothing was sent")))?;
+        let operation = self.service.operation(
+            &monitor,
+            |query: Query| post(CONTENT_TYPE, query.into_body()),
+            move |response| answer(response, action, &read),
+        );
         self.call(monitor, Box::pin(operation.invoke(query)), |answer| answer.value.and_then(check)).await
     }
 }
@@ -124,9 +117,9 @@ mod tests {
             ("cn-north-1", false, true, "ec2.cn-north-1.api.amazonwebservices.com.cn"),
             ("us-iso-east-1", true, false, "ec2-fips.us-iso-east-1.c2s.ic.gov"),
             ("us-isob-east-1", false, false, "ec2.us-isob-east-1.sc2s.sgov.gov"),
+            ("us-iso-east-1", false, true, "ec2.us-iso-east-1.api.aws.ic.gov"),
         ] {
-            assert_eq!(own_url(region, fips, dual), Ok(format!("https://{host}")));
+            assert_eq!(own_url(region, fips, dual), format!("https://{host}"));
         }
-        own_url("us-iso-east-1", false, true).unwrap_err();
     }
 }

@@ -67,20 +67,16 @@ pub(crate) fn configured(service: &Service, shared: &SdkConfig) -> Option<String
 
 /// Where a service is: an explicit endpoint wins over the SDK's variables and profile, those over AWS's own host names (`own`: of
 /// region, FIPS and dual stack).
-///
-/// # Errors
-/// Why there is none.
 pub(crate) fn url(
     service: &Service,
     explicit: Option<String>,
     shared: &SdkConfig,
-    own: impl FnOnce(&str, bool, bool) -> Result<String, &'static str>,
-) -> Result<String, &'static str> {
-    if let Some(url) = explicit.or_else(|| configured(service, shared)) {
-        return Ok(url);
-    }
-    let region = shared.region().map_or("", |region| region.as_ref());
-    own(region, shared.use_fips() == Some(true), shared.use_dual_stack() == Some(true))
+    own: impl FnOnce(&str, bool, bool) -> String,
+) -> String {
+    explicit.or_else(|| configured(service, shared)).unwrap_or_else(|| {
+        let region = shared.region().map_or("", |region| region.as_ref());
+        own(region, shared.use_fips() == Some(true), shared.use_dual_stack() == Some(true))
+    })
 }
 
 /// Refuses what the SDK would refuse at each call: a profile's endpoint that is no URL, and an endpoint of one's own

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use aws_credential_types::provider::error::CredentialsError;
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
@@ -14,7 +13,9 @@ use ebs_ec2::{Action, Ec2Error, ErrorClass};
 use http_body_util::LengthLimitError;
 
 use crate::call_monitor::{MAX_REPLY, TooLarge};
+use crate::causes::find;
 use crate::classify;
+use crate::credentials::NoCredentials;
 
 /// How much of a reply that cannot be read goes into the message, in characters.
 const EXCERPT: usize = 160;
@@ -80,16 +81,11 @@ fn unreadable(action: Action, reply: &str, request_id: Option<String>, source: B
 
 fn without_reply(action: Action, source: BoxError, endpoint: Option<&str>, timed_out: bool) -> Ec2Error {
     let connected = endpoint.is_some() && !failed_to_connect(source.as_ref());
-    let (class, message) = match find::<CredentialsError>(source.as_ref()) {
-        Some(CredentialsError::ProviderTimedOut(_)) if !connected => {
-            (ErrorClass::NotSent, "the source of AWS credentials did not answer in time; nothing was sent".to_owned())
+    let (class, message) = match NoCredentials::behind(source.as_ref()) {
+        Some(reason @ (NoCredentials::Slow | NoCredentials::Away)) if !connected => {
+            (ErrorClass::NotSent, reason.message().to_owned())
         }
-        Some(_) if !connected => (
-            ErrorClass::Unauthenticated,
-            "no AWS credentials could be loaded (environment, web identity, pod identity, profile, instance role); \
-             nothing was sent"
-                .to_owned(),
-        ),
+        Some(reason) if !connected => (ErrorClass::Unauthenticated, reason.message().to_owned()),
         _ if connected && timed_out => (ErrorClass::Ambiguous, format!("no reply in time{}", open_outcome(action))),
         _ if connected => {
             (ErrorClass::Ambiguous, format!("the connection broke before a reply{}", open_outcome(action)))
@@ -120,18 +116,6 @@ fn failed_to_connect(error: &(dyn Error + 'static)) -> bool {
 /// True when the reply was given up because of its size.
 fn too_large(error: &(dyn Error + 'static)) -> bool {
     find::<TooLarge>(error).is_some() || find::<LengthLimitError>(error).is_some()
-}
-
-/// The first error of type `T` in a chain.
-fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<T>() {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
 }
 
 /// Status and beginning of a reply; not of STS's, which says who the caller is (`decisions.md` D-41).

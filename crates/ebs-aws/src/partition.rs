@@ -6,29 +6,34 @@ pub(crate) struct Partition {
     /// Second field of every ARN.
     pub(crate) name: &'static str,
     /// End of host names.
-    pub(crate) suffix: &'static str,
-    /// End of the names of hosts that speak IPv6 too, where there are such.
-    pub(crate) dual_stack_suffix: Option<&'static str>,
+    suffix: &'static str,
+    /// End of the names of hosts that speak IPv6 too.
+    dual_stack_suffix: &'static str,
 }
 
-const AWS: Partition = Partition { name: "aws", suffix: "amazonaws.com", dual_stack_suffix: Some("api.aws") };
+impl Partition {
+    /// The end of the names of its hosts.
+    pub(crate) const fn suffix(&self, dual_stack: bool) -> &'static str {
+        if dual_stack { self.dual_stack_suffix } else { self.suffix }
+    }
+}
 
-/// Partitions by the beginning of their regions' names; everything else is in `aws`.
+const fn partition(name: &'static str, suffix: &'static str, dual_stack_suffix: &'static str) -> Partition {
+    Partition { name, suffix, dual_stack_suffix }
+}
+
+const AWS: Partition = partition("aws", "amazonaws.com", "api.aws");
+
+/// Partitions by the beginning of their regions' names; everything else is in `aws`. A test compares them, and every host name that
+/// follows from them, with the rule sets that AWS publishes (`tests/wire/endpoints.rs`).
 const OTHERS: [(&str, Partition); 7] = [
-    (
-        "cn-",
-        Partition {
-            name: "aws-cn",
-            suffix: "amazonaws.com.cn",
-            dual_stack_suffix: Some("api.amazonwebservices.com.cn"),
-        },
-    ),
-    ("us-gov-", Partition { name: "aws-us-gov", suffix: "amazonaws.com", dual_stack_suffix: Some("api.aws") }),
-    ("us-iso-", Partition { name: "aws-iso", suffix: "c2s.ic.gov", dual_stack_suffix: None }),
-    ("us-isob-", Partition { name: "aws-iso-b", suffix: "sc2s.sgov.gov", dual_stack_suffix: None }),
-    ("eu-isoe-", Partition { name: "aws-iso-e", suffix: "cloud.adc-e.uk", dual_stack_suffix: None }),
-    ("us-isof-", Partition { name: "aws-iso-f", suffix: "csp.hci.ic.gov", dual_stack_suffix: None }),
-    ("eusc-", Partition { name: "aws-eusc", suffix: "amazonaws.eu", dual_stack_suffix: None }),
+    ("cn-", partition("aws-cn", "amazonaws.com.cn", "api.amazonwebservices.com.cn")),
+    ("us-gov-", partition("aws-us-gov", "amazonaws.com", "api.aws")),
+    ("us-iso-", partition("aws-iso", "c2s.ic.gov", "api.aws.ic.gov")),
+    ("us-isob-", partition("aws-iso-b", "sc2s.sgov.gov", "api.aws.scloud")),
+    ("eu-isoe-", partition("aws-iso-e", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk")),
+    ("us-isof-", partition("aws-iso-f", "csp.hci.ic.gov", "api.aws.hci.ic.gov")),
+    ("eusc-", partition("aws-eusc", "amazonaws.eu", "api.amazonwebservices.eu")),
 ];
 
 /// The partition of a region.

@@ -4,6 +4,7 @@
 //! gone; one that never looks into the reply of a deletion would take any page of a proxy for it. So a reply is one
 //! well-formed document of the right name, and each field of it is there once, and can be what it should be, or is an error.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 use std::time::SystemTime;
 
@@ -41,11 +42,51 @@ impl Incomplete {
 
 pub(crate) type Read<T> = Result<T, Incomplete>;
 
+fn text(body: &[u8]) -> Result<Cow<'_, str>, Malformed> {
+    std::str::from_utf8(body).map(without_forbidden_references).map_err(Malformed::Encoding)
+}
+
 /// Reads a document from its first to its last byte. One with a document type is none: EC2 never sends it.
-fn document(body: &[u8]) -> Result<Document<'_>, Malformed> {
-    let text = std::str::from_utf8(body).map_err(Malformed::Encoding)?;
+fn document(text: &str) -> Result<Document<'_>, Malformed> {
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(Malformed::Syntax)
+}
+
+/// The text with U+FFFD for each reference to a character that XML 1.0 does not have. EC2 has no other way to write such a character,
+/// which a tag may hold, and no parser takes it: one tag would spoil the whole page.
+fn without_forbidden_references(text: &str) -> Cow<'_, str> {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, reference)) = rest.split_once("&#") {
+        let end = reference.find(';').filter(|end| forbidden(&reference[..*end]));
+        kept.push_str(before);
+        match end {
+            Some(end) => {
+                kept.push(char::REPLACEMENT_CHARACTER);
+                rest = &reference[end + 1..];
+            }
+            None => {
+                kept.push_str("&#");
+                rest = reference;
+            }
+        }
+    }
+    if kept.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    kept.push_str(rest);
+    Cow::Owned(kept)
+}
+
+/// The digits of a reference are the number of a character that XML 1.0 does not have.
+fn forbidden(digits: &str) -> bool {
+    let number = match digits.strip_prefix('x') {
+        Some(hex) if hex.bytes().all(|byte| byte.is_ascii_hexdigit()) => u32::from_str_radix(hex, 16),
+        None if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse(),
+        _ => return false,
+    };
+    let allowed = |number| matches!(number, 0x9 | 0xA | 0xD | 0x20..=0xD7FF | 0xE000..=0xFFFD | 0x1_0000..=0x10_FFFF);
+    number.is_ok_and(|number| !allowed(number))
 }
 
 /// The reply to an action, for `read`.
@@ -53,7 +94,8 @@ fn document(body: &[u8]) -> Result<Document<'_>, Malformed> {
 /// # Errors
 /// [`Malformed`]: this is no whole reply to that action.
 pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>) -> T) -> Result<T, Malformed> {
-    let document = document(body)?;
+    let text = text(body)?;
+    let document = document(&text)?;
     let root = document.root_element();
     let wanted = format!("{action}Response");
     // The root's name space is the default one: a prefix makes it an element of somebody else.
@@ -76,7 +118,8 @@ pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>
 /// # Errors
 /// [`Malformed`]: this is no document.
 pub(crate) fn code_and_message(body: &[u8]) -> Result<(Option<String>, Option<String>), Malformed> {
-    let document = document(body)?;
+    let text = text(body)?;
+    let document = document(&text)?;
     let error = document.root_element().descendants().find(|node| node.has_tag_name_of("Error"));
     let field = |name: &str| {
         let field = error?.children().find(|node| node.has_tag_name_of(name))?;

@@ -58,29 +58,22 @@ impl SageMaker {
     }
 
     /// One call, with the text of its body as input; sent once.
-    ///
-    /// # Errors
-    /// Why it cannot be made.
-    pub(crate) fn operation(&self, monitor: &CallMonitor) -> Result<Operation<String, Answer, Refused>, &'static str> {
+    pub(crate) fn operation(&self, monitor: &CallMonitor) -> Operation<String, Answer, Refused> {
         let action = monitor.action;
         self.0.operation(monitor, move |body| request(action, body), answer)
     }
 }
 
 /// The host that AWS itself gives SageMaker in a region.
-fn own_url(region: &str, fips: bool, dual_stack: bool) -> Result<String, &'static str> {
+fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
     let partition = partition::of(region);
-    let suffix = match dual_stack {
-        false => partition.suffix,
-        true => partition.dual_stack_suffix.ok_or("SageMaker has no dual-stack endpoint in this partition")?,
-    };
     let service = match (fips, dual_stack, partition.name) {
         (false, ..) => "api.sagemaker",
         // Two partitions spell it so, and only without dual stack.
         (true, false, "aws" | "aws-us-gov") => "api-fips.sagemaker",
         (true, ..) => "api.sagemaker-fips",
     };
-    Ok(format!("https://{service}.{region}.{suffix}"))
+    format!("https://{service}.{region}.{}", partition.suffix(dual_stack))
 }
 
 fn request(action: Action, body: String) -> Result<HttpRequest, BoxError> {
@@ -119,9 +112,9 @@ mod tests {
             ("cn-north-1", true, false, "api.sagemaker-fips.cn-north-1.amazonaws.com.cn"),
             ("cn-north-1", false, true, "api.sagemaker.cn-north-1.api.amazonwebservices.com.cn"),
             ("us-iso-east-1", false, false, "api.sagemaker.us-iso-east-1.c2s.ic.gov"),
+            ("us-iso-east-1", false, true, "api.sagemaker.us-iso-east-1.api.aws.ic.gov"),
         ] {
-            assert_eq!(own_url(region, fips, dual), Ok(format!("https://{host}")));
+            assert_eq!(own_url(region, fips, dual), format!("https://{host}"));
         }
-        own_url("us-iso-east-1", false, true).unwrap_err();
     }
 }

@@ -7,7 +7,9 @@ use aws_runtime::invocation_id::InvocationIdInterceptor;
 use aws_runtime::recursion_detection::RecursionDetectionInterceptor;
 use aws_runtime::request_info::RequestInfoInterceptor;
 use aws_runtime::retries::classifiers::AwsErrorCodeClassifier;
-use aws_runtime::service_clock_skew::{ServiceClockSkewClassifier, ServiceClockSkewInterceptor};
+use aws_runtime::service_clock_skew::{
+    DisableClockSkewCorrection, ServiceClockSkewClassifier, ServiceClockSkewInterceptor,
+};
 use aws_runtime::user_agent::{ApiMetadata, UserAgentInterceptor};
 use aws_smithy_runtime::client::orchestrator::operation::{Operation, OperationBuilder};
 use aws_smithy_runtime::client::retries::classifiers::{HttpStatusCodeClassifier, TransientErrorClassifier};
@@ -40,71 +42,62 @@ pub(crate) struct Names {
 }
 
 /// Where a service is and how it is spoken to.
+///
+/// What a client of the SDK keeps from call to call is kept here, in `client`: the cached credentials, and by how much the clock of this
+/// machine differs from the service's. An operation is made for one call and keeps nothing.
 pub(crate) struct Service {
     names: Names,
     shared: SdkConfig,
     http: SharedHttpClient,
-    agent: ExecutionEnvironment,
     region: Region,
-    signing: SharedRuntimePlugin,
-    /// Its URL, or why there is none.
-    url: Result<String, &'static str>,
+    client: SharedRuntimePlugin,
+    url: String,
 }
 
 impl Service {
     pub(crate) fn new(
         names: Names,
         shared: &SdkConfig,
-        url: Result<String, &'static str>,
+        url: String,
         http: SharedHttpClient,
         agent: ExecutionEnvironment,
     ) -> Self {
         let region = shared.region().cloned().unwrap_or(Region::from_static(""));
-        let signing = SharedRuntimePlugin::new(signing(&names, shared, &region));
-        Self { names, shared: shared.clone(), http, agent, region, signing, url }
+        let client = SharedRuntimePlugin::new(client(&names, shared, &region, agent));
+        Self { names, shared: shared.clone(), http, region, client, url }
     }
 
     pub(crate) fn region(&self) -> &str {
         self.region.as_ref()
     }
 
-    /// One call, watched by the monitor, which also says whether it may be repeated.
-    ///
-    /// # Errors
-    /// Why it cannot be made.
+    /// One call, watched by the monitor, which also knows whether it may be repeated.
     pub(crate) fn operation<I, O>(
         &self,
         monitor: &CallMonitor,
         serialize: impl Fn(I) -> Result<HttpRequest, BoxError> + Send + Sync + 'static,
         deserialize: impl Fn(&HttpResponse) -> Result<O, OrchestratorError<Refused>> + Send + Sync + 'static,
-    ) -> Result<Operation<I, O, Refused>, &'static str>
+    ) -> Operation<I, O, Refused>
     where
         I: std::fmt::Debug + Send + Sync + 'static,
         O: std::fmt::Debug + Send + Sync + 'static,
     {
-        let url = self.url.as_deref().map_err(|reason| *reason)?;
         let builder = Operation::builder()
             .service_name(self.names.service)
             .operation_name(monitor.action.as_str())
             .behavior_version(self.shared.behavior_version().unwrap_or_else(BehaviorVersion::latest))
             .http_client(self.http.clone())
-            .endpoint_url(url)
+            .endpoint_url(&self.url)
             .with_connection_poisoning()
-            .interceptor(self.agent.clone())
-            .interceptor(ServiceClockSkewInterceptor::new())
-            .interceptor(RequestInfoInterceptor::new())
-            .interceptor(UserAgentInterceptor::new())
-            .interceptor(InvocationIdInterceptor::new())
-            .interceptor(RecursionDetectionInterceptor::new())
             .interceptor(monitor.clone())
-            .runtime_plugin(self.signing.clone())
+            .runtime_plugin(self.client.clone())
             .serializer(serialize)
             .deserializer(deserialize);
         let builder = match monitor.repeatable {
             true => repeatable(builder),
             false => builder.no_retry(),
         };
-        Ok(self.on_the_clock(builder).build())
+        self.on_the_clock(builder).build()
     }
 
     fn on_the_clock<I, O, E>(&self, mut builder: OperationBuilder<I, O, E>) -> OperationBuilder<I, O, E> {
@@ -132,8 +125,8 @@ fn repeatable<I, O>(builder: OperationBuilder<I, O, Refused>) -> OperationBuilde
         .retry_classifier(HttpStatusCodeClassifier::default())
 }
 
-/// Who signs, and for what.
-fn signing(names: &Names, shared: &SdkConfig, region: &Region) -> StaticRuntimePlugin {
+/// What all calls of a service share: who signs and for what, and what is learnt from its replies.
+fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEnvironment) -> StaticRuntimePlugin {
     let mut layer = Layer::new(names.service);
     layer.store_put(ApiMetadata::new(names.signing, names.api_version));
     layer.store_put(AuthSchemeOptionResolverParams::new(()));
@@ -145,6 +138,9 @@ fn signing(names: &Names, shared: &SdkConfig, region: &Region) -> StaticRuntimeP
     if let Some(app) = shared.app_name() {
         layer.store_put(app.clone());
     }
+    if let Some(disabled) = shared.disable_clock_skew_correction() {
+        layer.store_put(DisableClockSkewCorrection::from(disabled));
+    }
     let mut components = RuntimeComponentsBuilder::new(names.service);
     components.push_auth_scheme(SigV4AuthScheme::new());
     components.set_auth_scheme_option_resolver(Some(StaticAuthSchemeOptionResolver::new(vec![SCHEME_ID])));
@@ -152,6 +148,13 @@ fn signing(names: &Names, shared: &SdkConfig, region: &Region) -> StaticRuntimeP
     if let Some(credentials) = shared.credentials_provider() {
         components.set_identity_resolver(SCHEME_ID, credentials);
     }
+    // It remembers what a reply taught. Mutating calls are sent once, so they have no other chance to sign by the right time.
+    components.push_interceptor(ServiceClockSkewInterceptor::new());
+    components.push_interceptor(agent);
+    components.push_interceptor(RequestInfoInterceptor::new());
+    components.push_interceptor(UserAgentInterceptor::new());
+    components.push_interceptor(InvocationIdInterceptor::new());
+    components.push_interceptor(RecursionDetectionInterceptor::new());
     StaticRuntimePlugin::new().with_config(layer.freeze()).with_runtime_components(components)
 }
 

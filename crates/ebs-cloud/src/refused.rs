@@ -36,7 +36,7 @@ pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
         ErrorClass::SnapshotCooldown | ErrorClass::Throttled | ErrorClass::NotSent => CloudErrorKind::Unavailable,
         ErrorClass::BadToken => CloudErrorKind::BadPageToken,
         ErrorClass::Unauthenticated => CloudErrorKind::Unauthenticated,
-        ErrorClass::Unauthorized => CloudErrorKind::Unauthorized,
+        ErrorClass::Unauthorized | ErrorClass::AccountState => CloudErrorKind::Unauthorized,
         // No clear answer to a question leaves nothing behind, it is only no answer.
         ErrorClass::Ambiguous if !error.action.mutates() => CloudErrorKind::Unavailable,
         ErrorClass::Ambiguous => CloudErrorKind::OutcomeUnknown,
@@ -104,10 +104,14 @@ fn reason(error: &Ec2Error) -> &'static str {
             "EC2 does not accept the credentials: check that they exist and have not expired, and that the clock is right"
         }
         ErrorClass::Unauthorized => "the credentials do not allow it: check the driver's IAM policy",
+        ErrorClass::AccountState => {
+            "AWS does not let the account use EC2: check the account's subscription, verification and billing with AWS"
+        }
         ErrorClass::Encryption => {
             "the KMS key cannot be used: check that it exists, is enabled and that its policy lets the driver use it"
         }
-        ErrorClass::NotSent => "EC2 cannot be reached: check endpoint, name resolution and network",
+        // The error itself names what is in the way, and what to check.
+        ErrorClass::NotSent => "EC2 was not called",
         ErrorClass::Ambiguous if !error.action.mutates() => "EC2 gave no clear answer to a question",
         ErrorClass::Ambiguous => "EC2 gave no clear answer, it may have been done",
         ErrorClass::Other => "EC2 refused it",

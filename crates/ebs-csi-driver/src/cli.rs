@@ -2,6 +2,7 @@
 
 mod checks;
 mod flags;
+mod misplaced;
 mod system;
 
 use std::collections::BTreeSet;
@@ -144,7 +145,7 @@ pub(crate) struct NodeSettings {
     /// On Windows: the process is one of the host, and needs no csi-proxy.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
     pub(crate) host_process: bool,
-    /// On Windows over csi-proxy, which cannot prove a disk blank: one that shows no file system is formatted.
+    /// On Windows over another project's csi-proxy, which cannot prove a disk blank: one that shows no file system is formatted.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
     pub(crate) format_over_proxy: bool,
 }
@@ -183,7 +184,9 @@ impl Flags {
         if arguments.len() == 1 {
             arguments.insert(0, NAME.into());
         }
-        let mut matches = command().try_get_matches_from(arguments).map_err(Refused)?;
+        let explained =
+            |error| Refused(misplaced::explain(error, &mut Arguments::command().override_usage(usage("MODE"))));
+        let mut matches = command().try_get_matches_from(arguments).map_err(explained)?;
         let given = matches.subcommand().map(|(_, of_mode)| given(of_mode)).unwrap_or_default();
         let parsed = Arguments::from_arg_matches_mut(&mut matches).map_err(Refused)?;
         Ok(Self { given, ..parsed.mode.into_flags() })

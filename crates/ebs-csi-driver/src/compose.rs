@@ -1,13 +1,13 @@
 //! Puts the driver together for its role: who it is, the EC2 it talks to, the services it offers.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use anyhow::Context;
 use ebs_aws::{AwsConfig, AwsEc2};
-use ebs_cloud::{Cloud, CloudConfig, CloudError, CloudErrorKind};
+use ebs_cloud::{Cloud, CloudConfig};
 use ebs_driver::config::Mode;
 use ebs_driver::controller::{ControllerOptions, ControllerService};
-use ebs_driver::identity::{AlwaysHealthy, HealthCheck, IdentityService, Readiness};
+use ebs_driver::identity::{IdentityService, Readiness, Starting};
 use ebs_driver::idle_node::IdleNode;
 use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Bound, Opening, RpcObserver};
@@ -33,6 +33,8 @@ pub(crate) struct Front {
     pub(crate) observer: Arc<dyn RpcObserver>,
     /// For the other services.
     pub(crate) opening: Opening,
+    /// For Probe, once they are there.
+    pub(crate) starting: Starting,
 }
 
 /// What the services are put together with.
@@ -41,8 +43,6 @@ pub(crate) struct Foundation {
     shown_later: MetricSources,
     operations: [Operations; 2],
     counting: Arc<Counting>,
-    health: Ec2Health,
-    probe: Readiness<Ec2Health>,
     background: JoinSet<()>,
 }
 
@@ -56,30 +56,6 @@ pub(crate) struct Driver {
     pub(crate) background: JoinSet<()>,
     /// Ends the driver when it ends, with this error.
     pub(crate) fatal: JoinSet<anyhow::Error>,
-}
-
-/// The EC2 behind Probe, once the driver knows where it is; a node service has none.
-#[derive(Clone, Default)]
-struct Ec2Health(Arc<OnceLock<Option<Arc<Cloud<AwsEc2>>>>>);
-
-impl Ec2Health {
-    fn is(&self, cloud: Option<Arc<Cloud<AwsEc2>>>) {
-        self.0.get_or_init(|| cloud);
-    }
-}
-
-impl HealthCheck for Ec2Health {
-    fn is_known(&self) -> bool {
-        self.0.get().is_some()
-    }
-
-    async fn check(&self) -> Result<(), CloudError> {
-        match self.0.get() {
-            Some(Some(cloud)) => cloud.check().await,
-            Some(None) => AlwaysHealthy.check().await,
-            None => Err(CloudErrorKind::Unavailable.error("the driver is still starting")),
-        }
-    }
 }
 
 /// Takes the socket, so that a second driver on it fails before it touches anything, and begins to serve the pages.
@@ -102,21 +78,20 @@ pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Front, Foundati
         background.spawn(ebs_telemetry::serve(listen, pages.clone()));
     }
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
-    let health = Ec2Health::default();
-    let probe = Readiness::new(health.clone());
-    let (routes, opening) = server::early(IdentityService::new(driver, probe.clone()));
-    let front = Front { bound, routes, observer: Arc::clone(&counting) as _, opening };
-    Ok((front, Foundation { pages, shown_later, operations, counting, health, probe, background }))
+    let (readiness, starting) = Readiness::starting();
+    let (routes, opening) = server::early(IdentityService::new(driver, readiness));
+    let front = Front { bound, routes, observer: Arc::clone(&counting) as _, opening, starting };
+    Ok((front, Foundation { pages, shown_later, operations, counting, background }))
 }
 
 /// Finds out where the driver is and puts its services together.
 ///
 /// Cancellation: nothing was begun that would have to be undone.
 pub(crate) async fn build(settings: &Settings, foundation: Foundation, system: System) -> anyhow::Result<Driver> {
-    let Foundation { pages, shown_later, operations, counting, health, probe, mut background } = foundation;
+    let Foundation { pages, shown_later, operations, counting, mut background } = foundation;
     let driver = &settings.driver;
     let cluster = kubernetes::connect(settings.kubeconfig.as_ref()).await;
-    kubernetes::say_what_is_off(&cluster, settings.kubeconfig.is_some());
+    kubernetes::log_connection(&cluster, settings.kubeconfig.is_some(), driver.mode);
     let sources = Sources { kinds: settings.metadata_sources.clone(), driver: driver.name.clone(), cluster };
     let here = match driver.mode {
         Mode::Controller => sources.region().await?,
@@ -141,9 +116,13 @@ pub(crate) async fn build(settings: &Settings, foundation: Foundation, system: S
     if let (Some(_), Ok(cluster)) = (&settings.node, &sources.cluster) {
         kubernetes::remove_taints(cluster, &driver.name, &mut background);
     }
-    health.is(cloud);
-    let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
-    background.spawn(health::watch(health, probe, shown, Arc::clone(&counting.health_in_doubt)));
+    match cloud {
+        Some(cloud) => {
+            let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
+            background.spawn(health::watch(cloud, shown, Arc::clone(&counting.health_in_doubt)));
+        }
+        None => pages.readiness.set_ready(),
+    }
     let mut fatal = JoinSet::new();
     let services = match here {
         Whereabouts::Foreign { name, what } => {

@@ -1,14 +1,14 @@
-//! Keeps `/readyz`, the metrics and the log up to date with what EC2 says; never restarts anything (`decisions.md` D-18).
+//! Keeps `/readyz`, the metrics and the log up to date with what EC2 answers. Probe does not depend on it: the kubelet restarts a driver
+//! whose Probe fails, and that helps no outage (`decisions.md` D-18).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_cloud::CloudErrorKind;
-use ebs_driver::identity::{HealthCheck, Readiness};
+use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Ec2};
 use ebs_driver::status::chain;
 use ebs_telemetry::{HealthFailure, Metrics};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// How often EC2 is asked while all is well. The call is a dry run.
 const CALM: Duration = Duration::from_secs(300);
@@ -17,6 +17,18 @@ const TROUBLE: Duration = Duration::from_secs(10);
 /// When no answer is a bad answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Finds out whether EC2 answers and accepts the driver.
+pub(crate) trait HealthCheck: Send + Sync + 'static {
+    /// One check.
+    fn check(&self) -> impl Future<Output = Result<(), CloudError>> + Send;
+}
+
+impl<E: Ec2> HealthCheck for Arc<Cloud<E>> {
+    async fn check(&self) -> Result<(), CloudError> {
+        self.check_access().await
+    }
+}
+
 /// Where the answer is shown.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
@@ -24,53 +36,64 @@ pub(crate) struct Shown {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Asks until dropped, and shows the answer in `shown`. Probe's own readiness (`probe`) is asked first, so that the
-/// two agree: Probe says ready once and for all, `shown` follows every change. `in_doubt` is notified when a call to EC2
-/// failed in a way that another one may fail in, too: then EC2 is asked at once.
-pub(crate) async fn watch<H, P>(check: H, probe: Readiness<P>, shown: Shown, in_doubt: Arc<Notify>)
-where
-    H: HealthCheck,
-    P: HealthCheck,
-{
-    while !probe.ask().await {
-        shown.readiness.set_not_ready("EC2 has not answered a health check yet; the log says why");
-        sleep(TROUBLE).await;
-    }
-    let mut well = shown.show(Ok(()), true);
+/// Asks until dropped, the first time at once, and shows the answer in `shown`. `in_doubt` is notified when a call to EC2 failed in a
+/// way that another one may fail in, too: then EC2 is asked at once.
+pub(crate) async fn watch(check: impl HealthCheck, shown: Shown, in_doubt: Arc<Notify>) {
+    shown.readiness.set_not_ready("EC2 has not answered the first health check yet");
+    let mut before = None;
     loop {
         let asked = Instant::now();
-        let due = asked + if well { CALM } else { TROUBLE };
+        let answer = match timeout(PATIENCE, check.check()).await {
+            Ok(answer) => answer.map_err(|error| (failure(&error.kind), chain(&error))),
+            Err(_elapsed) => Err((
+                HealthFailure::DeadlineExceeded,
+                format!("EC2 could not be reached, or did not answer, within {PATIENCE:?}"),
+            )),
+        };
+        let now = shown.show(answer, before);
+        let due = asked + if now.is_ok() { CALM } else { TROUBLE };
+        before = Some(now);
         tokio::select! {
             () = sleep_until(due) => {}
             () = in_doubt.notified() => sleep_until(asked + TROUBLE).await,
         }
-        let answer = match timeout(PATIENCE, check.check()).await {
-            Ok(answer) => answer.map_err(|error| (failure(&error.kind), chain(&error))),
-            Err(_elapsed) => Err((HealthFailure::DeadlineExceeded, format!("EC2 did not answer within {PATIENCE:?}"))),
-        };
-        well = shown.show(answer, well);
     }
 }
 
+/// What the last check came to.
+type Outcome = Result<(), HealthFailure>;
+
 impl Shown {
-    /// True when all is well.
-    fn show(&self, answer: Result<(), (HealthFailure, String)>, was_well: bool) -> bool {
-        self.metrics.note_health_check(answer.as_ref().copied().map_err(|(failure, _)| *failure));
-        let Err((_, reason)) = answer else {
-            if !was_well {
-                tracing::info!("EC2 answers again");
-            }
-            self.readiness.set_ready();
-            return true;
-        };
-        if was_well {
-            tracing::error!(
-                error = reason,
-                "the health check of EC2 failed: volumes cannot be changed until it succeeds"
-            );
+    /// Shows an answer, and logs what is another than before.
+    fn show(&self, answer: Result<(), (HealthFailure, String)>, before: Option<Outcome>) -> Outcome {
+        let now = answer.as_ref().copied().map_err(|(failure, _)| *failure);
+        self.metrics.note_health_check(now);
+        match now {
+            Ok(()) => self.readiness.set_ready(),
+            Err(failure) => self.readiness.set_not_ready(reason(failure)),
         }
-        self.readiness.set_not_ready(reason);
-        false
+        if before == Some(now) {
+            return now;
+        }
+        match answer {
+            Ok(()) if before.is_none() => tracing::info!("the first health check of EC2 has succeeded"),
+            Ok(()) => tracing::info!("EC2 answers again"),
+            Err((_, error)) => {
+                tracing::error!(error, "the health check of EC2 failed: volumes cannot be changed until it succeeds")
+            }
+        }
+        now
+    }
+}
+
+/// What `/readyz` tells everybody who asks.
+fn reason(failure: HealthFailure) -> &'static str {
+    match failure {
+        HealthFailure::Unavailable => "EC2 or the source of AWS credentials is not available; the log has the details",
+        HealthFailure::DeadlineExceeded => "EC2 does not answer; the log has the details",
+        HealthFailure::Unauthenticated => "EC2 does not accept the credentials; the log has the details",
+        HealthFailure::PermissionDenied => "EC2 refuses the driver a right; the log has the details",
+        HealthFailure::Internal => "EC2 answers with an error; the log has the details",
     }
 }
 
@@ -99,24 +122,28 @@ fn failure(kind: &CloudErrorKind) -> HealthFailure {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use ebs_cloud::CloudError;
     use ebs_telemetry::MetricsConfig;
     use tokio::task::JoinSet;
+    use tokio::time::sleep;
 
     use super::*;
 
-    struct Switch(Arc<AtomicBool>);
+    /// An EC2 that answers, or hangs, or refuses in these words.
+    struct Switch(Arc<AtomicBool>, Option<&'static str>);
 
     impl HealthCheck for Switch {
         async fn check(&self) -> Result<(), CloudError> {
-            if self.0.load(Ordering::SeqCst) { Ok(()) } else { std::future::pending().await }
+            match self.1 {
+                _ if self.0.load(Ordering::SeqCst) => Ok(()),
+                Some(words) => Err(CloudErrorKind::Unauthorized.error(words)),
+                None => std::future::pending().await,
+            }
         }
     }
 
     /// A watch over an EC2 that can be switched off.
     struct Watched {
         works: Arc<AtomicBool>,
-        probe: Readiness<Switch>,
         shown: Shown,
         in_doubt: Arc<Notify>,
         _task: JoinSet<()>,
@@ -124,17 +151,20 @@ mod tests {
 
     impl Watched {
         fn over(works: bool) -> Self {
+            Self::refusing(works, None)
+        }
+
+        fn refusing(works: bool, words: Option<&'static str>) -> Self {
             let works = Arc::new(AtomicBool::new(works));
-            let probe = Readiness::new(Switch(Arc::clone(&works)));
             let shown = Shown {
                 readiness: ebs_telemetry::Readiness::starting("starting"),
                 metrics: Arc::new(Metrics::new(MetricsConfig { checks_health: true, ..MetricsConfig::default() })),
             };
             let in_doubt = Arc::new(Notify::new());
             let mut task = JoinSet::new();
-            let check = Switch(Arc::clone(&works));
-            task.spawn(watch(check, probe.clone(), shown.clone(), Arc::clone(&in_doubt)));
-            Self { works, probe, shown, in_doubt, _task: task }
+            let check = Switch(Arc::clone(&works), words);
+            task.spawn(watch(check, shown.clone(), Arc::clone(&in_doubt)));
+            Self { works, shown, in_doubt, _task: task }
         }
 
         /// Waits until page and metric both say so.
@@ -149,19 +179,17 @@ mod tests {
         }
     }
 
-    /// `/readyz` and the metric follow what EC2 says, both ways, while Probe stays ready once it was.
+    /// `/readyz` and the metric follow what EC2 answers, both ways.
     ///
     /// Rule: D-18; ebs-cloud.md 11
     #[tokio::test(start_paused = true)]
-    async fn readyz_and_metric_follow_ec2_both_ways_while_probe_stays_ready() {
+    async fn readyz_and_metric_follow_ec2_both_ways() {
         let watched = Watched::over(false);
         watched.until(false).await;
-        assert!(!watched.probe.is_ready());
         watched.works.store(true, Ordering::SeqCst);
         watched.until(true).await;
         watched.works.store(false, Ordering::SeqCst);
         watched.until(false).await;
-        assert!(watched.probe.is_ready());
         watched.works.store(true, Ordering::SeqCst);
         watched.until(true).await;
     }
@@ -191,5 +219,21 @@ mod tests {
             sleep(Duration::from_secs(1)).await;
         }
         assert!((1..=10).contains(&(failed() - before)), "{} checks in 100 s", failed() - before);
+    }
+
+    /// `/readyz` is open to everybody in the cluster: it names the kind of the failure, and nothing that EC2 says of the account.
+    #[tokio::test(start_paused = true)]
+    async fn readyz_tells_strangers_nothing_about_the_account() {
+        let words = "User: arn:aws:sts::123456789012:assumed-role/Driver/17 is not authorized to perform: \
+                     ec2:DescribeAvailabilityZones. Encoded authorization failure message: Zk3yAA (request id 0f1e2d3c)";
+        let watched = Watched::refusing(true, Some(words));
+        watched.until(true).await;
+        watched.works.store(false, Ordering::SeqCst);
+        watched.until(false).await;
+        let reason = watched.shown.readiness.get().expect_err("not ready");
+        for secret in ["arn:", "123456789012", "assumed-role", "Zk3yAA", "request id", "0f1e2d3c", "User"] {
+            assert!(!reason.contains(secret), "{secret} in {reason}");
+        }
+        assert!(reason.contains("refuses") && reason.contains("log"), "{reason}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ebs_driver::config::Mode;
 use ebs_driver::status::chain;
 use ebs_kubernetes::{Cluster, ClusterOptions, InCluster, TaintRemoval};
 use ebs_types::DriverName;
@@ -26,12 +27,14 @@ pub(crate) async fn connect(kubeconfig: Option<&PathBuf>) -> Result<Cluster, Str
     Cluster::connect(&options).await.map_err(|error| chain(&error))
 }
 
-/// Says once what is off without Kubernetes (`decisions.md` D-4): a warning only where somebody has asked for it.
-pub(crate) fn say_what_is_off(cluster: &Result<Cluster, String>, is_asked_for: bool) {
+/// Logs once which cluster there is, or what is off without one (`decisions.md` D-4): a warning only where a kubeconfig was given. A
+/// controller does nothing with a cluster but look for its region there, which reports its own failure.
+pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bool, mode: Mode) {
     const OFF: &str = "no Kubernetes client: the removal of start-up taints and metadata of the Node are off";
     match cluster {
         Ok(cluster) => tracing::info!(server = cluster.server(), "Kubernetes"),
         Err(reason) if is_asked_for => tracing::warn!(reason, "{OFF}"),
+        Err(_) if mode == Mode::Controller => {}
         Err(reason) => tracing::info!(reason, "{OFF}"),
     }
 }

@@ -99,6 +99,9 @@ fn runtime(job: &Job) -> std::io::Result<Runtime> {
         Job::Serve(_) | Job::LabelNodes(_) => Builder::new_multi_thread(),
         Job::AwaitDetachments(_) => Builder::new_current_thread(),
     };
+    // On Windows a thread that has asked WMI keeps its connections: it stays, and gives them back before it ends.
+    #[cfg(windows)]
+    builder.thread_keep_alive(std::time::Duration::from_secs(60 * 60)).on_thread_stop(winstorage::real::disconnect);
     builder.worker_threads(workers(std::thread::available_parallelism())).enable_all().build()
 }
 

@@ -35,7 +35,11 @@ impl Observer for Counting {
         let in_doubt = observation.error.is_some_and(|error| {
             matches!(
                 error.class,
-                ErrorClass::NotSent | ErrorClass::Ambiguous | ErrorClass::Unauthenticated | ErrorClass::Unauthorized
+                ErrorClass::NotSent
+                    | ErrorClass::Ambiguous
+                    | ErrorClass::Unauthenticated
+                    | ErrorClass::Unauthorized
+                    | ErrorClass::AccountState
             )
         });
         if in_doubt {

@@ -22,7 +22,7 @@ pub(crate) async fn run(
     mut signals: Signals,
     limit: Duration,
 ) -> anyhow::Result<()> {
-    let Front { bound, routes, observer, opening } = front;
+    let Front { bound, routes, observer, opening, starting } = front;
     let endpoint = bound.endpoint().clone();
     let stop = CancellationToken::new();
     let serving = server::serve(bound, routes, observer, stop.clone().cancelled_owned(), limit);
@@ -43,6 +43,7 @@ pub(crate) async fn run(
     };
     let Driver { services, operations, mut background, mut fatal } = driver;
     opening.open(services);
+    starting.end();
     tracing::info!(%endpoint, "serving CSI");
     let signal = tokio::select! {
         served = &mut serving => return ended_unasked(served),

@@ -282,38 +282,27 @@ fn unpublish_and_unstage_empty_no_directory_and_follow_no_symlink() {
     });
 }
 
-/// Waits until the driver answers Probe, ready or not; returns what it says.
-async fn first_answer(world: &mut World) -> anyhow::Result<bool> {
-    let client = world.client().clone();
-    let driver = world.driver()?;
-    let mut tick = tokio::time::interval(Duration::from_millis(25));
-    let answered = async {
-        loop {
-            tick.tick().await;
-            ensure!(driver.ended()?.is_none(), "the driver ended:\n{}", driver.log_tail(20));
-            if let Ok(ready) = client.probe().await {
-                return Ok(ready);
-            }
-        }
-    };
-    tokio::time::timeout(BOUND, answered).await.context("no answer to Probe")?
+/// Waits until Probe says ready.
+async fn until_ready(world: &mut World) -> anyhow::Result<()> {
+    let socket = world.socket().to_owned();
+    CsiClient::ready(&socket, world.driver()?, BOUND).await.map(drop)
 }
 
-/// An EC2 endpoint that cannot be reached is Unavailable with its address; Probe says not ready; the driver lives on.
+/// An EC2 endpoint that cannot be reached is Unavailable with its address; Probe is ready; the driver lives on.
 ///
 /// Rule: D-16, D-18, D-44
 #[tokio::test]
 async fn an_ec2_that_cannot_be_reached_is_unavailable_by_name_and_the_driver_waits_for_it() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER).env("AWS_EC2_ENDPOINT", "http://127.0.0.1:1").start_without_driver().await?;
     world.spawn_driver()?;
-    ensure!(!first_answer(&mut world).await?, "ready without EC2");
+    until_ready(&mut world).await?;
     let request = CsiClient::within(new_volume("pvc-nowhere", 4, &ext4()), BOUND);
     let answer = world.client().controller().create_volume(request).await;
     check(
         "CreateVolume",
         answer,
         Code::Unavailable,
-        &["pvc-nowhere", "EC2 cannot be reached", "http://127.0.0.1:1 ", "endpoint"],
+        &["pvc-nowhere", "EC2 was not called", "http://127.0.0.1:1 could not be reached", "check the endpoint"],
     )?;
     let driver = world.driver()?;
     ensure!(driver.ended()?.is_none(), "the driver gave up");
@@ -331,7 +320,7 @@ async fn wrong_credentials_are_named_as_such_and_nothing_is_made() -> anyhow::Re
         .start_without_driver()
         .await?;
     world.spawn_driver()?;
-    ensure!(!first_answer(&mut world).await?, "ready with wrong credentials");
+    until_ready(&mut world).await?;
     let status = world.client().create_volume(new_volume("pvc-denied", 4, &ext4())).await.err();
     let status = status.context("wrong credentials made a volume")?;
     // A driver that has just begun may not see whether a former one made it: nothing is final then (D-16).
@@ -425,7 +414,7 @@ async fn a_stage_request_without_its_parts_is_refused_part_by_part() -> anyhow::
     ]
     .into();
     for (missing, request) in without {
-        check(missing, world.client().node().node_stage_volume(request).await, Code::InvalidArgument, &[missing])?;
+        check(missing, world.client().stage(request).await, Code::InvalidArgument, &[missing])?;
     }
     world.finish().await
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use ebs_testkit::csi_client::{Access, new_volume};
+use ebs_testkit::csi_client::{Access, CsiClient, new_volume};
 use ebs_testkit::world::{World, with_mounts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -78,10 +78,10 @@ async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_an
     let world = World::builder(DRIVER).mode("controller").arg("--http-endpoint=127.0.0.1:0").start().await?;
     let pages = Pages::of(&world).await?;
     pages.until_healthy(true).await?;
-    for (code, status, reason, answer) in [
-        ("UnauthorizedOperation", 403, "PermissionDenied", Code::PermissionDenied),
-        ("RequestExpired", 400, "Unauthenticated", Code::Unauthenticated),
-        ("Unavailable", 503, "Unavailable", Code::Unavailable),
+    for (code, status, reason, shown, answer) in [
+        ("UnauthorizedOperation", 403, "PermissionDenied", "a right", Code::PermissionDenied),
+        ("RequestExpired", 400, "Unauthenticated", "the credentials", Code::Unauthenticated),
+        ("Unavailable", 503, "Unavailable", "not available", Code::Unavailable),
     ] {
         world.control().refuse_all(code, status).await?;
         let request = csi_proto::csi::GetSnapshotRequest {
@@ -95,7 +95,8 @@ async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_an
         let counted = format!("aws_ebs_csi_ec2_health_check_failures_total{{reason=\"{reason}\"}}");
         ensure!(page.contains(&counted), "{code}: {page}");
         let readyz = pages.get("/readyz").await?;
-        ensure!(readyz.starts_with("HTTP/1.1 503") && readyz.contains(code), "{code}: {readyz}");
+        ensure!(readyz.starts_with("HTTP/1.1 503") && readyz.contains(shown), "{code}: {readyz}");
+        ensure!(!readyz.contains(code) && !readyz.contains("request id"), "{code}: {readyz}");
         let logged = "the health check of EC2 failed";
         world.until_logged(logged, |log| log.lines().any(|line| line.contains(logged) && line.contains(code))).await?;
         ensure!(world.client().probe().await?, "{code}: a restart would not help");
@@ -107,6 +108,42 @@ async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_an
     let volume = world.client().create_volume(new_volume("pvc-after", 1, &Access::Mount("ext4".to_owned()))).await?;
     world.client().delete_volume(&volume.volume_id).await?;
     world.finish().await
+}
+
+/// A controller that cannot reach EC2, or that EC2 does not accept, is ready for its probes: the kubelet would end it again and again,
+/// which helps no outage. `/readyz`, the metric and the log have the cause, and `/readyz` no more than its kind.
+#[tokio::test]
+async fn a_controller_without_ec2_passes_its_probes() -> anyhow::Result<()> {
+    let nowhere = World::builder(DRIVER).env("AWS_EC2_ENDPOINT", "http://127.0.0.1:1");
+    let strangers = World::builder(DRIVER)
+        .access_key("AKIDEXAMPLE000000001", "right-secret")
+        .env("AWS_SECRET_ACCESS_KEY", "wrong-secret");
+    for (world, cause, answer) in
+        [(nowhere, "could not be reached", Code::Unavailable), (strangers, "AuthFailure", Code::Aborted)]
+    {
+        let mut world = world.mode("controller").arg("--http-endpoint=127.0.0.1:0").start_without_driver().await?;
+        world.spawn_driver()?;
+        let socket = world.socket().to_owned();
+        CsiClient::ready(&socket, world.driver()?, BOUND).await?;
+        let pages = Pages::of(&world).await?;
+        pages
+            .until("/metrics", "a failure", |page| {
+                page.contains("\naws_ebs_csi_ec2_health_check_success 0\n")
+                    && page.contains("\naws_ebs_csi_ec2_health_check_failures_total{")
+            })
+            .await?;
+        let logged = "the health check of EC2 failed";
+        world.until_logged(logged, |log| log.lines().any(|line| line.contains(logged) && line.contains(cause))).await?;
+        let readyz = pages.get("/readyz").await?;
+        ensure!(readyz.starts_with("HTTP/1.1 503") && readyz.contains("EC2"), "{readyz}");
+        ensure!(!readyz.contains("127.0.0.1:1\"") && !readyz.contains("AuthFailure"), "{readyz}");
+        ensure!(pages.get("/healthz").await?.starts_with("HTTP/1.1 200"), "alive");
+        let refused = world.client().create_volume(new_volume("pvc-1", 1, &Access::Block)).await.err();
+        ensure!(refused.as_ref().is_some_and(|status| status.code() == answer), "{refused:?}");
+        ensure!(world.client().probe().await?, "{cause}: a restart would not help");
+        world.finish().await?;
+    }
+    Ok(())
 }
 
 /// The device that is mounted at a path, by name.
@@ -137,7 +174,7 @@ fn a_volume_that_is_not_healthy_shows_in_metrics_and_log() {
         {
             mount.mount_flags.push("errors=remount-ro".to_owned());
         }
-        world.client().node().node_stage_volume(request).await?;
+        world.client().stage(request).await?;
         let device = mounted_at(&volume.staging)?;
         std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "test")?;
         world.kill_driver()?;

@@ -56,6 +56,38 @@ async fn controller_mode_serves_the_controller_and_no_node_and_needs_no_metadata
     world.finish().await
 }
 
+/// A controller that knows its region needs no cluster, so its log has no line about taints or that none was found.
+#[tokio::test]
+async fn a_controller_logs_nothing_about_taints() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).mode("controller").env("AWS_REGION", "us-west-2").start().await?;
+    let log = std::fs::read_to_string(&world.driver_spec().log)?;
+    ensure!(!log.contains("taint") && !log.contains("Kubernetes"), "{log}");
+    world.finish().await
+}
+
+/// A node service that may not mount starts, for its other calls work, and warns of it.
+#[tokio::test]
+async fn a_node_that_may_not_mount_warns_of_it() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).mode("node").start_without_driver().await?;
+    let spec = world.driver_spec().clone();
+    let dropped = ["--bounding-set=-all", "--inh-caps=-all", DRIVER];
+    let args = dropped.into_iter().map(Into::into).chain(spec.args.clone()).collect();
+    let mut driver = Process::spawn(ProcessSpec { program: "/usr/bin/setpriv".into(), args, ..spec })?;
+    let mut tick = tokio::time::interval(Duration::from_millis(50));
+    let serving = async {
+        while !driver.output()?.contains("serving CSI") {
+            tick.tick().await;
+            ensure!(driver.ended()?.is_none(), "the driver ended:\n{}", driver.log_tail(20));
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(BOUND, serving).await.context("not serving")??;
+    let log = driver.output()?;
+    ensure!(log.lines().any(|line| line.starts_with('W') && line.contains("CAP_SYS_ADMIN")), "{log}");
+    driver.stop(BOUND).await?;
+    world.finish().await
+}
+
 /// Node mode serves no controller, needs no AWS credentials and makes no EC2 call.
 ///
 /// Rule: D-42; runtime.md 1, R-14

@@ -12,10 +12,10 @@ use ebs_ec2::{
     Instances, LockSnapshot, Modification, ModifyVolume, Observation, Observer, Page, PageRequest, Place, Result,
     Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery, Volumes, Zones,
 };
-use ebs_sim::Ec2Service;
 use ebs_sim::engine::{Engine, EngineConfig};
 use ebs_sim::iam::Extra;
 use ebs_sim::port::SimEc2;
+use ebs_sim::{AccessKey, Ec2Service};
 use ebs_types::{DeviceName, Gib, HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 
 struct Nobody;
@@ -32,8 +32,12 @@ struct Both {
 
 impl Both {
     async fn start() -> Self {
+        Self::over(|service| service).await
+    }
+
+    async fn over(service: impl FnOnce(Ec2Service) -> Ec2Service) -> Self {
         let engine = Engine::start(EngineConfig::default()).await.unwrap();
-        let service = Ec2Service::new(engine.clone());
+        let service = service(Ec2Service::new(engine.clone()));
         let transport = Transport::answering(move |request: http::Request<Bytes>| {
             let service = service.clone();
             async move { Ok(service.answer(request).await) }
@@ -77,6 +81,19 @@ impl Both {
         let by_wire = seen(self.wire.describe_snapshots(&query, &PageRequest::default()).await);
         assert_eq!(by_wire, seen(self.port.describe_snapshots(&query, &PageRequest::default()).await));
         by_wire
+    }
+}
+
+/// The simulator's clock can leap. A client that believes its replies signs by that time from then on; others sign by the time of the
+/// machine. Both are right.
+#[tokio::test(start_paused = true)]
+async fn signatures_count_by_either_clock_after_a_leap() {
+    let key = AccessKey::parse("AKIATEST:secret").unwrap();
+    let both = Both::over(|service| service.with_access_key(key)).await;
+    both.wire.check_access().await.unwrap();
+    tokio::time::advance(Duration::from_hours(2)).await;
+    for _ in 0..3 {
+        both.wire.check_access().await.unwrap();
     }
 }
 

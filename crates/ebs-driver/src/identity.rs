@@ -10,22 +10,22 @@ use csi_proto::csi::{
 };
 use tonic::{Request, Response, Status};
 
-pub use readiness::{AlwaysHealthy, HealthCheck, Readiness};
+pub use readiness::{Readiness, Starting};
 
 use crate::config::{DriverConfig, Mode};
 
 /// Says who the driver is and whether it can work.
 #[derive(Debug)]
-pub struct IdentityService<H> {
+pub struct IdentityService {
     name: String,
     version: String,
     mode: Mode,
-    readiness: Readiness<H>,
+    readiness: Readiness,
 }
 
-impl<H: HealthCheck> IdentityService<H> {
-    /// An identity that is ready once `readiness` says so.
-    pub fn new(config: &DriverConfig, readiness: Readiness<H>) -> Self {
+impl IdentityService {
+    /// An identity that is as ready as `readiness`.
+    pub fn new(config: &DriverConfig, readiness: Readiness) -> Self {
         Self { name: config.name.to_string(), version: config.version.clone(), mode: config.mode, readiness }
     }
 }
@@ -47,7 +47,7 @@ fn capabilities(mode: Mode) -> Vec<PluginCapability> {
 }
 
 #[tonic::async_trait]
-impl<H: HealthCheck> Identity for IdentityService<H> {
+impl Identity for IdentityService {
     async fn get_plugin_info(
         &self,
         _request: Request<GetPluginInfoRequest>,
@@ -69,7 +69,7 @@ impl<H: HealthCheck> Identity for IdentityService<H> {
     }
 
     async fn probe(&self, _request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
-        Ok(Response::new(ProbeResponse { ready: Some(self.readiness.ask().await) }))
+        Ok(Response::new(ProbeResponse { ready: Some(self.readiness.is_ready()) }))
     }
 }
 

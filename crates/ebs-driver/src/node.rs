@@ -4,18 +4,22 @@
 //! (`decisions.md` D-10). What is mounted already is judged by pure functions (`decide`); disks are `ebs-mounter`'s.
 //! Every step of a flow can be found half done by the next call.
 
+mod backlog;
 mod corrupted;
 mod decide;
 mod error;
 mod expand;
+mod growth;
 mod health;
 mod info;
 mod mutations;
 mod other_use;
 mod owner;
 mod publish;
+mod repair;
 mod request;
 mod stage;
+mod stage_error;
 mod stats;
 mod unmount;
 mod watch;
@@ -36,9 +40,11 @@ use crate::request_log::receive;
 use crate::rpc::Rpc;
 use crate::status::{answer, unimplemented_rpc};
 
+use backlog::Backlog;
 pub use error::{Cause, NodeError, Refused};
 pub use request::{Handle, RequestError};
-pub use watch::UnhealthyVolume;
+pub use stage_error::StageError;
+pub use watch::{NotGrownVolume, UnhealthyVolume};
 
 /// What the node service is told once, at start.
 #[derive(Debug, Clone)]
@@ -65,6 +71,7 @@ struct Inner {
     operations: Operations,
     /// What the last look at all volumes found, as status and reason.
     unhealthy: Mutex<BTreeMap<VolumeId, (&'static str, &'static str)>>,
+    backlog: Backlog,
 }
 
 impl Inner {
@@ -76,8 +83,8 @@ impl Inner {
 impl NodeService {
     /// A service over this machine's disks.
     pub fn new(options: NodeOptions, mounter: Mounter, operations: Operations) -> Self {
-        let unhealthy = Mutex::default();
-        Self { inner: Arc::new(Inner { options, mounter, operations, unhealthy }) }
+        let (unhealthy, backlog) = (Mutex::default(), Backlog::default());
+        Self { inner: Arc::new(Inner { options, mounter, operations, unhealthy, backlog }) }
     }
 }
 

@@ -82,6 +82,25 @@ impl Meaning {
     }
 }
 
+/// A meaning after which the caller takes into account that its request may have had an effect. For the kubelet, too, none
+/// of their codes is final.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsettled {
+    /// [`Meaning::InProgress`].
+    InProgress,
+    /// [`Meaning::Unavailable`].
+    Unavailable,
+}
+
+impl From<Unsettled> for Meaning {
+    fn from(unsettled: Unsettled) -> Self {
+        match unsettled {
+            Unsettled::InProgress => Self::InProgress,
+            Unsettled::Unavailable => Self::Unavailable,
+        }
+    }
+}
+
 /// An error that an RPC can end with.
 pub trait IntoStatus: Error {
     /// What it means; decided by type, never by text.

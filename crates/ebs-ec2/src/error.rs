@@ -82,6 +82,8 @@ pub enum ErrorClass {
     Unauthenticated,
     /// The credentials do not allow it (`UnauthorizedOperation`).
     Unauthorized,
+    /// AWS does not let the account use EC2, whatever its policies say (`Blocked`, `OptInRequired`, `PendingVerification`).
+    AccountState,
     /// A key that cannot be used (KMS).
     Encryption,
     /// The request never left (name not resolved, connection refused): nothing was done.

@@ -137,12 +137,15 @@ pub struct Election<S> {
     store: S,
     config: LeaseConfig,
     observed: Option<Observed>,
+    /// When the attempt began that took or renewed the lease last. Others count from the moment at which the API server carried it out,
+    /// which is not before.
+    renewed: Option<Instant>,
 }
 
 impl<S: LeaseStore> Election<S> {
     /// Takes no step yet.
     pub fn new(store: S, config: LeaseConfig) -> Self {
-        Self { store, config, observed: None }
+        Self { store, config, observed: None, renewed: None }
     }
 
     /// Waits until this process holds the lease, however long that takes. What fails is tried again.
@@ -151,8 +154,10 @@ impl<S: LeaseStore> Election<S> {
     pub async fn acquire(&mut self) {
         let mut told: Option<String> = None;
         loop {
+            let begun = Instant::now();
             match self.within(self.config.renew_deadline).await {
                 Ok(Attempt::Held) => {
+                    self.renewed = Some(begun);
                     tracing::info!(lease = self.config.name, identity = self.config.identity, "leading");
                     return;
                 }
@@ -172,23 +177,25 @@ impl<S: LeaseStore> Election<S> {
     /// Cancellation: nothing is lost by dropping it.
     pub async fn hold(&mut self) -> LostLease {
         let LeaseConfig { renew_deadline, retry, .. } = self.config;
-        // Counted from before a renewal is sent: the API server may have carried it out at once.
-        let mut renewed = Instant::now();
-        let mut pause = retry;
+        let mut renewed = self.renewed.unwrap_or_else(Instant::now);
+        let mut due = renewed + retry;
         let mut last = LeaseError::NoAnswer { name: self.config.name.clone() };
         loop {
-            tokio::time::sleep_until((Instant::now() + pause).min(renewed + renew_deadline)).await;
+            tokio::time::sleep_until(due.min(renewed + renew_deadline)).await;
             let begun = Instant::now();
             let left = (renewed + renew_deadline).saturating_duration_since(begun);
             if left.is_zero() {
                 return LostLease::NotRenewed { name: self.config.name.clone(), within: renew_deadline, last };
             }
             match self.within(left).await {
-                Ok(Attempt::Held) => (renewed, pause) = (begun, retry),
+                Ok(Attempt::Held) => {
+                    (renewed, due) = (begun, begun + retry);
+                    self.renewed = Some(begun);
+                }
                 Ok(Attempt::HeldBy(holder)) => return LostLease::Taken { name: self.config.name.clone(), holder },
                 Err(error) => {
                     tracing::warn!(reason = chain(&error), "the lease could not be renewed; trying again");
-                    (last, pause) = (error, retry / 5);
+                    (last, due) = (error, Instant::now() + retry / 5);
                 }
             }
         }

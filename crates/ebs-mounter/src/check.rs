@@ -1,9 +1,16 @@
-//! e2fsck, only where the superblock says that it must run (`decisions.md` D-36). XFS repairs itself at mount from its log.
+//! e2fsck, only where the superblock, the journal or the kernel says that it must run (`decisions.md` D-36). XFS repairs itself at
+//! mount from its log.
 
+use std::io;
+use std::sync::Arc;
+
+use crate::bounded;
 use crate::device::Device;
 use crate::mounter::Mounter;
-use crate::probe::Superblock;
+use crate::os;
+use crate::probe::{Area, ExtSuperblock, Superblock, has_recorded_error, read_superblock};
 use crate::tool::{Call, Finished, Program, ToolError};
+use crate::tool_memory::{BlockMaps, e2fsck_conf_in};
 
 /// Bits of e2fsck's exit code.
 const CORRECTED: i32 = 1;
@@ -40,27 +47,107 @@ fn verdict_of(code: Option<i32>) -> Verdict {
     }
 }
 
+/// How thoroughly e2fsck checks. It never decides about anything that a person must decide about: `-p`, not `-y`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// What the superblocks of file system and journal demand.
+    AsRecorded,
+    /// All of it, whatever they say.
+    Full,
+}
+
+impl Depth {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::AsRecorded => &["-p"],
+            Self::Full => &["-f", "-p"],
+        }
+    }
+}
+
 impl Mounter {
-    /// Checks and repairs an ext file system that says it needs it; starts nothing otherwise. It must not be mounted.
+    /// Checks and repairs an ext file system whose superblock or journal says that it needs it; starts nothing otherwise. It must
+    /// not be mounted.
     ///
     /// # Errors
     /// [`CheckError`].
     pub async fn check_if_needed(&self, device: &Device, superblock: &Superblock) -> Result<(), CheckError> {
-        match superblock {
-            Superblock::Ext(ext) if ext.needs_check() => self.check(device, &["-p"]).await,
-            _ => Ok(()),
+        let Superblock::Ext(ext) = superblock else { return Ok(()) };
+        if ext.needs_check() || self.journal_has_error(device, ext).await {
+            self.check(device).await?;
         }
+        Ok(())
     }
 
-    /// Checks an ext file system in full, as resize2fs demands of one that is not mounted.
-    pub(crate) async fn check_in_full(&self, device: &Device) -> Result<(), CheckError> {
-        self.check(device, &["-f", "-p"]).await
+    /// Checks an ext file system as far as its superblock and journal demand, and repairs what needs no decision. It must not be
+    /// mounted.
+    ///
+    /// Cancellation: e2fsck is never killed.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub async fn check(&self, device: &Device) -> Result<(), CheckError> {
+        self.run_check(device, Depth::AsRecorded).await
     }
 
-    async fn check(&self, device: &Device, flags: &[&str]) -> Result<(), CheckError> {
-        let args = flags.iter().map(std::ffi::OsStr::new).chain([device.path().as_os_str()]);
-        tracing::info!(volume = %device.volume(), device = %device.path().display(), "checking the file system");
-        conclude(self.tools.change(Call::new(Program::E2fsck, args)).await?)
+    /// As [`Mounter::check`], of the whole file system whatever its superblock says, as resize2fs demands before it grows one.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub async fn check_in_full(&self, device: &Device) -> Result<(), CheckError> {
+        self.run_check(device, Depth::Full).await
+    }
+
+    /// True when the superblock of an ext file system has recorded errors. Of a mounted one, what the kernel has in memory is seen.
+    ///
+    /// # Errors
+    /// What the device answers, also that it does not answer in time.
+    pub async fn has_error_state(&self, device: &Device) -> io::Result<bool> {
+        let superblock = self.superblock_now(device).await?;
+        Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
+    }
+
+    /// A journal that cannot be read is left to the mount, which reads it too.
+    async fn journal_has_error(&self, device: &Device, superblock: &ExtSuperblock) -> bool {
+        let (held, superblock) = (Arc::clone(device.file()), superblock.clone());
+        let look = move || has_recorded_error(&Area::new(&*held, os::block_size(&held)?), &superblock);
+        bounded::reading("reading the journal of", device.path(), look).await.unwrap_or_else(|error| {
+            tracing::warn!(volume = %device.volume(), device = %device.path().display(), %error, "the journal cannot be read");
+            false
+        })
+    }
+
+    async fn superblock_now(&self, device: &Device) -> io::Result<Option<Superblock>> {
+        let held = Arc::clone(device.file());
+        let look = move || read_superblock(&Area::new(&*held, os::block_size(&held)?));
+        bounded::reading("reading the superblock of", device.path(), look).await
+    }
+
+    async fn run_check(&self, device: &Device, depth: Depth) -> Result<(), CheckError> {
+        let blocks = match self.superblock_now(device).await {
+            Ok(Some(Superblock::Ext(ext))) => ext.blocks(),
+            // e2fsck finds out.
+            Ok(Some(Superblock::Xfs(_)) | None) | Err(_) => 0,
+        };
+        let maps = BlockMaps::for_blocks(blocks);
+        tracing::info!(volume = %device.volume(), device = %device.path().display(), ?depth, ?maps, "checking the file system");
+        let ended = self.e2fsck(device, depth, maps).await?;
+        if !(ended.was_killed() && maps == BlockMaps::Trees) {
+            return conclude(ended);
+        }
+        let maps = BlockMaps::Bits;
+        tracing::warn!(volume = %device.volume(), ending = ended.ending(), ?maps, "checking again, with less memory");
+        conclude(self.e2fsck(device, depth, maps).await?)
+    }
+
+    async fn e2fsck(&self, device: &Device, depth: Depth, maps: BlockMaps) -> Result<Finished, ToolError> {
+        let args = depth.flags().iter().map(std::ffi::OsStr::new).chain([device.path().as_os_str()]);
+        let call = Call::new(Program::E2fsck, args);
+        let call = match maps {
+            BlockMaps::Bits => call.env("E2FSCK_CONFIG", e2fsck_conf_in(&self.config.state_dir)),
+            BlockMaps::Trees => call,
+        };
+        self.tools.change(call).await
     }
 }
 

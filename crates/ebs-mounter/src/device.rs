@@ -4,6 +4,7 @@ mod arrivals;
 mod find;
 mod identity;
 mod in_use;
+mod late_size;
 mod multipath;
 mod vanished;
 
@@ -172,6 +173,19 @@ impl Mounter {
         let (config, volume) = (Arc::clone(&self.config), volume.clone());
         let place = identity::place(&self.config, number);
         bounded::reading("opening", &place, move || find::open_number(&config, &volume, number)).await
+    }
+
+    /// The numbers of the partitions that the kernel knows on a disk; none when the device is itself a partition.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn partitions(&self, device: &Device) -> io::Result<Vec<u8>> {
+        if device.is_partition() {
+            return Ok(Vec::new());
+        }
+        let (config, disk) = (Arc::clone(&self.config), device.clone());
+        let list = move || Ok(find::partition_nodes(&config, &disk)?.into_keys().collect());
+        bounded::reading("looking for partitions of", device.path(), list).await
     }
 
     /// The number that this run of the kernel gave the disk of a device when it appeared; `None` where the kernel gives none.

@@ -249,7 +249,7 @@ proptest! {
         let is_changed = own.clone().any(|at| bytes[at] != whole[at]);
         if let Some(found) = found {
             // What the callers compute of it.
-            let _ = (found.bytes(), found.growth_step(), found.fs_type(), found.is_complete());
+            let _ = (found.bytes(), found.reach(size), found.fs_type(), found.is_complete());
             let has_checksum = matches!(fs_type, FsType::Ext4 | FsType::Xfs);
             let still_says_so = *fs_type == FsType::Xfs || bytes[1024 + 0x65] == whole[1024 + 0x65];
             let same_kind = found.fs_type().is_ext() == fs_type.is_ext() && bytes[100..102] == whole[100..102];
@@ -273,7 +273,7 @@ proptest! {
             bytes[..4].copy_from_slice(b"XFSB");
         }
         if let Some(found) = superblock_of(&bytes, 4096) {
-            let _ = (found.bytes(), found.growth_step(), found.fs_type(), found.is_complete());
+            let _ = (found.bytes(), found.reach(4096), found.fs_type(), found.is_complete());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Growing a file system to its device, only when the sizes say that it is smaller (`decisions.md` D-36).
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -11,22 +12,59 @@ use crate::device::Device;
 use crate::fs_type::FsType;
 use crate::mounter::Mounter;
 use crate::os;
-use crate::probe::{Area, Contents, Superblock, read_superblock};
-use crate::stats::Counts;
+use crate::probe::{Area, Contents, ExtSuperblock, GrowthLimit, Reach, Superblock, read_superblock};
 use crate::tool::{Call, Program, ToolError};
 
-/// A file system that is smaller than its device.
+/// A growth that the tools can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Growth {
     /// Bytes of the file system.
     pub from: u64,
-    /// Bytes of the device.
+    /// Bytes that it can have.
     pub to: u64,
+    /// The blocks to ask resize2fs for; `None`: as many as the device has.
+    blocks: Option<u64>,
+    /// Bytes of one group of the file system.
+    group_bytes: u64,
 }
 
 impl fmt::Display for Growth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "from {} to {} bytes", self.from, self.to)
+    }
+}
+
+/// A file system compared with its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headroom {
+    /// Bytes of the file system.
+    pub size: u64,
+    /// Bytes of the device.
+    pub device: u64,
+    /// What the tools can do. `None`: what they would leave unused is no growth.
+    pub growth: Option<Growth>,
+    /// Why more than one group of the device can never be used.
+    pub limit: Option<GrowthLimit>,
+    /// It is an ext file system with clusters (bigalloc), which grows only while it is mounted.
+    pub has_clusters: bool,
+}
+
+impl Headroom {
+    fn new(size: u64, device: u64, reach: &Reach) -> Self {
+        let is_worth_a_tool = size.checked_add(reach.least_growth).is_some_and(|least| least <= reach.bytes);
+        let growth = Growth { from: size, to: reach.bytes, blocks: reach.blocks, group_bytes: reach.group_bytes };
+        Self { size, device, growth: is_worth_a_tool.then_some(growth), limit: reach.limit, has_clusters: false }
+    }
+
+    fn of(superblock: &Superblock, device: u64) -> Self {
+        let has_clusters = matches!(superblock, Superblock::Ext(ext) if ext.has_clusters());
+        Self { has_clusters, ..Self::new(superblock.bytes(), device, &superblock.reach(device)) }
+    }
+
+    /// True when the file system is as large as its device, but for what the tools leave unused.
+    #[must_use]
+    pub fn is_used_up(&self) -> bool {
+        self.growth.is_none() && self.limit.is_none()
     }
 }
 
@@ -43,6 +81,9 @@ pub enum GrowError {
         /// What the mount table says.
         fs_type: FsType,
     },
+    /// resize2fs refuses it, unless it is forced. Nothing was started.
+    #[error("the file system has clusters (bigalloc), and such a file system grows only while it is mounted")]
+    Clusters,
     /// The check that must come first failed.
     #[error("the file system must be checked before it can grow")]
     Check(#[from] CheckError),
@@ -59,50 +100,50 @@ pub enum GrowError {
         before: u64,
         /// Bytes afterwards.
         now: u64,
-        /// Bytes of the device.
+        /// Bytes that it could have.
         wanted: u64,
     },
 }
 
 impl Mounter {
-    /// Whether a file system that is not mounted is smaller than its device.
+    /// Compares a file system that is not mounted with its device.
     ///
     /// # Errors
     /// [`GrowError::Sizes`].
-    pub async fn growth_of_unmounted(
-        &self,
-        device: &Device,
-        superblock: &Superblock,
-    ) -> Result<Option<Growth>, GrowError> {
-        let to = device.size().await.map_err(|source| sizes(device, source))?.0;
-        Ok(growth(superblock.bytes(), to, superblock.growth_step()))
+    pub async fn headroom_of_unmounted(&self, device: &Device, superblock: &Superblock) -> Result<Headroom, GrowError> {
+        let bytes = device.size().await.map_err(|source| sizes(device, source))?.0;
+        Ok(Headroom::of(superblock, bytes))
     }
 
-    /// Whether a mounted file system is smaller than its device. Of xfs the kernel is asked: what it writes to the disk
-    /// lags behind.
+    /// Compares a mounted file system with its device. Of xfs the kernel is asked: what it writes to the disk lags behind.
+    /// The superblock of ext is the kernel's own copy in memory.
     ///
     /// # Errors
     /// [`GrowError::Sizes`], [`GrowError::NoSuperblock`].
-    pub async fn growth_of_mounted(
+    pub async fn headroom_of_mounted(
         &self,
         device: &Device,
         at: &Path,
         fs_type: FsType,
-    ) -> Result<Option<Growth>, GrowError> {
+    ) -> Result<Headroom, GrowError> {
         let failed = |source| sizes(device, source);
-        let to = device.size().await.map_err(failed)?.0;
+        let bytes = device.size().await.map_err(failed)?.0;
+        let another = || GrowError::NoSuperblock { device: device.path().display().to_string(), fs_type };
+        if fs_type == FsType::Xfs {
+            let place = at.to_owned();
+            let ask = bounded::reading("asking for the size of", at, move || os::xfs_data_bytes(&place)).await;
+            return match ask {
+                Ok(size) => Ok(Headroom::new(size, bytes, &Reach::of_xfs(bytes))),
+                Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => Err(another()),
+                Err(error) => Err(failed(error)),
+            };
+        }
         let held = Arc::clone(device.file());
-        let look = move || read_superblock(&Area::new(&*held, to));
-        let superblock = bounded::reading("reading", device.path(), look).await.map_err(failed)?;
-        let from = match &superblock {
-            Some(Superblock::Xfs(xfs)) if fs_type == FsType::Xfs => {
-                let counts = Counts::read(at).await.map_err(failed)?;
-                counts.blocks.saturating_mul(counts.block_size).saturating_add(xfs.log_bytes())
-            }
-            Some(Superblock::Ext(ext)) if fs_type.is_ext() => ext.bytes(),
-            _ => return Err(GrowError::NoSuperblock { device: device.path().display().to_string(), fs_type }),
-        };
-        Ok(growth(from, to, superblock.map_or(0, |superblock| superblock.growth_step())))
+        let look = move || read_superblock(&Area::new(&*held, bytes));
+        match bounded::reading("reading", device.path(), look).await.map_err(failed)? {
+            Some(superblock @ Superblock::Ext(_)) => Ok(Headroom::of(&superblock, bytes)),
+            Some(Superblock::Xfs(_)) | None => Err(another()),
+        }
     }
 
     /// True when a mounted file system of this type can grow: xfs always, ext when the kernel lets this process.
@@ -110,13 +151,13 @@ impl Mounter {
         fs_type == FsType::Xfs || os::may_resize_mounted_ext()
     }
 
-    /// Grows a mounted file system to its device, as it was measured, and measures again.
+    /// Grows a mounted file system as it was measured, and measures again. `at` must be a mount that can be written.
     ///
     /// Cancellation: the tool is never killed.
     ///
     /// # Errors
     /// [`GrowError::Tool`]; [`GrowError::NotGrown`] when there is still room that the tool should have used; those of
-    /// [`Mounter::growth_of_mounted`].
+    /// [`Mounter::headroom_of_mounted`].
     pub async fn grow_mounted(
         &self,
         device: &Device,
@@ -125,46 +166,67 @@ impl Mounter {
         growth: Growth,
     ) -> Result<(), GrowError> {
         let call = match fs_type {
-            FsType::Xfs => Call::new(Program::XfsGrowfs, [std::ffi::OsStr::new("-d"), at.as_os_str()]),
-            FsType::Ext2 | FsType::Ext3 | FsType::Ext4 => Call::new(Program::Resize2fs, [device.path().as_os_str()]),
+            FsType::Xfs => Call::new(Program::XfsGrowfs, [OsStr::new("-d"), at.as_os_str()]),
+            FsType::Ext2 | FsType::Ext3 | FsType::Ext4 => resize(device, growth),
         };
-        tracing::info!(volume = %device.volume(), at = %at.display(), fs = %fs_type, "growing the mounted file system");
+        tracing::info!(volume = %device.volume(), at = %at.display(), fs = %fs_type, %growth, "growing the mounted file system");
         let program = call.program.name();
         self.tools.change(call).await?.successful()?;
-        let left = self.growth_of_mounted(device, at, fs_type).await?;
-        has_grown(program, device, growth, left)
+        let left = self.headroom_of_mounted(device, at, fs_type).await?;
+        has_grown(program, device, growth, &left)
     }
 
-    /// Grows an ext file system that nobody has mounted: a full check, then resize2fs.
+    /// Grows an ext file system that nobody has mounted: a full check, then resize2fs. A growth that breaks off leaves a
+    /// mark in the superblock, so that the file system is checked before its next mount.
     ///
     /// Cancellation: the tools are never killed.
     ///
     /// # Errors
-    /// [`GrowError::Check`], [`GrowError::Tool`], [`GrowError::NotGrown`].
-    pub async fn grow_unmounted_ext(&self, device: &Device, growth: Growth) -> Result<(), GrowError> {
-        tracing::info!(volume = %device.volume(), device = %device.path().display(), "growing the file system before it is mounted");
+    /// [`GrowError::Clusters`], [`GrowError::Check`], [`GrowError::Tool`], [`GrowError::NotGrown`].
+    pub async fn grow_unmounted_ext(
+        &self,
+        device: &Device,
+        superblock: &ExtSuperblock,
+        growth: Growth,
+    ) -> Result<(), GrowError> {
+        if superblock.has_clusters() {
+            return Err(GrowError::Clusters);
+        }
+        tracing::info!(volume = %device.volume(), device = %device.path().display(), %growth, "growing the file system before it is mounted");
         self.check_in_full(device).await?;
-        self.tools.change(Call::new(Program::Resize2fs, [device.path().as_os_str()])).await?.successful()?;
+        self.tools.change(resize(device, growth)).await?.successful()?;
         let failed = |source| sizes(device, source);
         let superblock = match self.probe_again(device).await.map_err(|error| failed(io::Error::other(error)))? {
             Contents::Filesystem(superblock) => superblock,
             other => return Err(failed(io::Error::other(format!("it holds {other} after it has grown")))),
         };
-        let left = self.growth_of_unmounted(device, &superblock).await?;
-        has_grown(Program::Resize2fs.name(), device, growth, left)
+        let left = self.headroom_of_unmounted(device, &superblock).await?;
+        has_grown(Program::Resize2fs.name(), device, growth, &left)
     }
 }
 
-/// Whether a tool has done what it was started for. A device that has grown further meanwhile is another growth.
-fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: Option<Growth>) -> Result<(), GrowError> {
-    match left {
-        Some(left) if left.to <= wanted.to => Err(GrowError::NotGrown {
-            program,
-            device: device.path().display().to_string(),
-            before: wanted.from,
-            now: left.from,
-            wanted: wanted.to,
-        }),
+/// A size is named only where the device is larger than the file system can become: resize2fs then refuses by itself. It is
+/// never told to override its own checks.
+fn resize(device: &Device, growth: Growth) -> Call {
+    let blocks = growth.blocks.map(|blocks| OsString::from(blocks.to_string()));
+    Call::new(Program::Resize2fs, [device.path().as_os_str().to_owned()].into_iter().chain(blocks))
+}
+
+/// Whether a tool has done what it was started for. Less than one group may be left; a device that has grown further
+/// meanwhile is another growth.
+fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: &Headroom) -> Result<(), GrowError> {
+    match left.growth {
+        Some(left)
+            if left.to <= wanted.to && (left.from <= wanted.from || left.to - left.from >= wanted.group_bytes) =>
+        {
+            Err(GrowError::NotGrown {
+                program,
+                device: device.path().display().to_string(),
+                before: wanted.from,
+                now: left.from,
+                wanted: wanted.to,
+            })
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -173,25 +235,38 @@ fn sizes(device: &Device, source: io::Error) -> GrowError {
     GrowError::Sizes { device: device.path().display().to_string(), source }
 }
 
-/// Growth that is worth a tool.
-fn growth(from: u64, to: u64, step: u64) -> Option<Growth> {
-    (from.checked_add(step).is_some_and(|least| least <= to)).then_some(Growth { from, to })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reach(bytes: u64) -> Reach {
+        Reach { bytes, least_growth: 32 << 20, group_bytes: 128 << 20, blocks: None, limit: None }
+    }
 
     /// What the tools would leave unused is no growth.
     ///
     /// Rule: D-36
     #[test]
     fn what_the_tools_would_leave_unused_is_no_growth() {
-        let step = 32 << 20;
-        assert_eq!(growth(1 << 30, 1 << 30, step), None);
-        assert_eq!(growth(1 << 30, (1 << 30) + step - 1, step), None);
-        assert_eq!(growth(1 << 30, 2 << 30, step), Some(Growth { from: 1 << 30, to: 2 << 30 }));
-        assert_eq!(growth(2 << 30, 1 << 30, step), None);
+        let of = |size, device| Headroom::new(size, device, &reach(device));
+        let sizes = |headroom: Headroom| headroom.growth.map(|growth| (growth.from, growth.to));
+        assert_eq!(sizes(of(1 << 30, 1 << 30)), None);
+        assert_eq!(sizes(of(1 << 30, (1 << 30) + (32 << 20) - 1)), None);
+        assert_eq!(sizes(of(1 << 30, (1 << 30) + (32 << 20))), Some((1 << 30, (1 << 30) + (32 << 20))));
+        assert_eq!(sizes(of(1 << 30, 2 << 30)), Some((1 << 30, 2 << 30)));
+        assert_eq!(sizes(of(2 << 30, 1 << 30)), None);
+        assert_eq!(sizes(of(u64::MAX, u64::MAX)), None);
+        assert!(of(1 << 30, 1 << 30).is_used_up() && !of(1 << 30, 2 << 30).is_used_up());
+    }
+
+    /// What cannot be used is no growth, and the file system is still not as large as its device.
+    #[test]
+    fn a_file_system_at_its_limit_is_not_used_up() {
+        let limited = Reach { limit: Some(GrowthLimit::Inodes), ..reach(1 << 40) };
+        let at_it = Headroom::new(1 << 40, 2 << 40, &limited);
+        assert_eq!((at_it.growth, at_it.limit, at_it.is_used_up()), (None, Some(GrowthLimit::Inodes), false));
+        let below = Headroom::new(1 << 30, 2 << 40, &limited);
+        assert_eq!(below.growth.map(|growth| growth.to), Some(1 << 40));
     }
 
     /// Without CAP_SYS_RESOURCE a mounted xfs can grow and a mounted ext cannot.

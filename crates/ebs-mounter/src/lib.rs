@@ -57,6 +57,8 @@ mod stats;
 #[cfg(target_os = "linux")]
 mod tool;
 #[cfg(target_os = "linux")]
+mod tool_memory;
+#[cfg(target_os = "linux")]
 mod unmount;
 #[cfg(target_os = "linux")]
 mod xfs_features;
@@ -66,7 +68,7 @@ pub use bounded::Stuck;
 #[cfg(target_os = "linux")]
 pub use check::CheckError;
 #[cfg(target_os = "linux")]
-pub use counted_errors::CountedErrors;
+pub use counted_errors::{CountedErrors, RecordedErrors};
 #[cfg(target_os = "linux")]
 pub use device::{Device, DeviceError, DeviceQuery, Identity, IdentityError, NoSysfs};
 #[cfg(target_os = "linux")]
@@ -80,9 +82,9 @@ pub use format_options::{FormatOptions, SizeWord, SizeWordError};
 pub use format_record::{FormatPermit, FormatRecord, RecordError};
 pub use fs_type::{FsType, UnknownFsType};
 #[cfg(target_os = "linux")]
-pub use grow::{GrowError, Growth};
+pub use grow::{GrowError, Growth, Headroom};
 #[cfg(target_os = "linux")]
-pub use mount::{MountError, Shown};
+pub use mount::{MountError, Shown, Suspicion};
 #[cfg(target_os = "linux")]
 pub use mounter::{Mounter, MounterConfig, MounterError};
 #[cfg(target_os = "linux")]
@@ -98,7 +100,7 @@ pub use partition::{Partition, PartitionError};
 #[cfg(target_os = "linux")]
 pub use path::{Found, NodePath, PathError};
 #[cfg(target_os = "linux")]
-pub use probe::{BlankProof, Contents, ExtSuperblock, PROOF_BOUND, ProbeError, Superblock, XfsSuperblock};
+pub use probe::{BlankProof, Contents, ExtSuperblock, GrowthLimit, PROOF_BOUND, ProbeError, Superblock, XfsSuperblock};
 #[cfg(target_os = "linux")]
 pub use register::{Attacher, RegisteredVolume};
 #[cfg(target_os = "linux")]

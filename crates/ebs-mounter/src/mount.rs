@@ -1,6 +1,7 @@
 //! Mounting a proven device, and binding what is mounted to where it is wanted; each is looked at afterwards.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -11,8 +12,8 @@ use crate::device_number::DeviceNumber;
 use crate::fs_type::FsType;
 use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable, MountTableError, as_in_table};
-use crate::options::{Attribute, MountOptions};
-use crate::os;
+use crate::options::{Attribute, MountOptions, is_security_label};
+use crate::os::{self, Judgement};
 use crate::path::NodePath;
 use crate::probe::{Contents, ProbeError};
 
@@ -28,13 +29,30 @@ pub enum MountError {
     /// Its contents are not what they were.
     #[error("{device} held {expected} a moment ago and holds {found} now: it was not mounted")]
     ContentsChanged { device: String, expected: String, found: String },
-    #[error("the kernel refused to mount {} on {} as {kind} with flags [{flags}]; its log may say why", source_path.display(), target.display())]
+    #[error("the kernel refused to mount {} on {} as {kind}{}; its log may give the reason", source_path.display(), target.display(), if options.is_empty() { String::new() } else { format!(" with the options {options}") })]
     Refused {
         /// What was to be mounted.
         source_path: PathBuf,
         target: PathBuf,
         kind: String,
-        flags: String,
+        /// The options, as people write them.
+        options: String,
+        source: io::Error,
+    },
+    /// The file system does not take an option.
+    #[error("{fs_type} does not take the mount option {option} on this node{}", reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})")))]
+    Option {
+        option: String,
+        fs_type: FsType,
+        /// The kernel's words, where it has some.
+        reason: Option<String>,
+    },
+    /// The kernel does not take the options together with this disk, and cannot name the one that is wrong.
+    #[error("{fs_type} does not take one of the mount options {options} on this node, whose kernel cannot name it")]
+    OneOfOptions {
+        /// The options, as people write them.
+        options: String,
+        fs_type: FsType,
         source: io::Error,
     },
     /// The mount table cannot be read to see what happened.
@@ -43,6 +61,27 @@ pub enum MountError {
     /// Something else is mounted than what we mounted; ours was taken away again where it was seen.
     #[error("{} shows {found} after the mount, not {expected}", target.display())]
     NotAsWanted { target: PathBuf, found: String, expected: String },
+}
+
+/// How sure a refusal of the kernel is that the file system is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suspicion {
+    /// The kernel has found damage (EUCLEAN, EBADMSG).
+    Damage,
+    /// Damage, or a disk that errs, or something that this kernel does not support (EIO, EINVAL).
+    PerhapsDamage,
+}
+
+impl MountError {
+    /// What the refusal of a file system suggests about its health; `None`: nothing.
+    pub fn suspicion(&self) -> Option<Suspicion> {
+        let (Self::Refused { source, .. } | Self::OneOfOptions { source, .. }) = self else { return None };
+        match source.raw_os_error()? {
+            libc::EUCLEAN | libc::EBADMSG => Some(Suspicion::Damage),
+            libc::EIO | libc::EINVAL => Some(Suspicion::PerhapsDamage),
+            _ => None,
+        }
+    }
 }
 
 /// What a bind mount must show.
@@ -54,9 +93,18 @@ pub enum Shown {
     Device(DeviceNumber),
 }
 
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Filesystem(number) => write!(f, "the file system of device {number}"),
+            Self::Device(number) => write!(f, "device {number}"),
+        }
+    }
+}
+
 impl Mounter {
     /// Mounts the file system of a device. Serial number and superblock are read once more, through the held descriptor,
-    /// right before.
+    /// right before. xfs gets the option `nouuid`, so that a volume and its clone can be mounted on one node.
     ///
     /// # Errors
     /// [`MountError`]; nothing stays mounted.
@@ -75,17 +123,13 @@ impl Mounter {
                 return Err(MountError::ContentsChanged { device, expected, found: other.to_string() });
             }
         }
-        let options = self.effective(options);
-        let (source, at, flags) = (device.path().to_owned(), target.as_path().to_owned(), options.clone());
-        let mounted =
-            bounded::changing("mounting", target.as_path(), move || mount_as(&source, &at, fs_type, &flags)).await;
-        mounted.map_err(|error| MountError::Refused {
-            source_path: device.path().to_owned(),
-            target: target.as_path().to_owned(),
-            kind: fs_type.to_string(),
-            flags: format!("{:?} {}", options.attributes(), options.data()),
-            source: error,
-        })?;
+        let asked = self.effective(options);
+        let options = if fs_type == FsType::Xfs { asked.clone().with_word("nouuid") } else { asked.clone() };
+        let (source, at, given) = (device.path().to_owned(), target.as_path().to_owned(), options.clone());
+        let mounting = move || mount_as(&source, &at, fs_type, &given);
+        if let Err(source) = bounded::changing("mounting", target.as_path(), mounting).await {
+            return Err(explain(device.path(), target.as_path(), fs_type, asked, source).await);
+        }
         let wanted = options.of_one_mount();
         self.verify(target, Shown::Filesystem(device.number()), &wanted).await
     }
@@ -114,7 +158,7 @@ impl Mounter {
             source_path: source.to_owned(),
             target: target.as_path().to_owned(),
             kind: "a bind mount".to_owned(),
-            flags: format!("{attributes:?}"),
+            options: Attribute::words(attributes),
             source: error,
         })?;
         self.verify(target, shown, attributes).await
@@ -137,7 +181,7 @@ impl Mounter {
         if let Err(error) = unmounted {
             tracing::warn!(%target, %error, "a mount with the wrong attributes could not be removed");
         }
-        let expected = format!("{shown:?} with {attributes:?}");
+        let expected = format!("{shown} with {}", Attribute::words(attributes));
         Err(MountError::NotAsWanted { target: target.as_path().to_owned(), found: found?, expected })
     }
 
@@ -222,6 +266,35 @@ fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOption
             os::mount(source, target, FsType::Ext4.as_str(), options)
         }
         outcome => outcome,
+    }
+}
+
+/// The error for a refused mount: an option that the file system does not take, or what the kernel answered.
+async fn explain(
+    device: &Path,
+    target: &Path,
+    fs_type: FsType,
+    options: MountOptions,
+    source: io::Error,
+) -> MountError {
+    // One parser reads the options of all ext file systems.
+    let parser = if fs_type.is_ext() { FsType::Ext4 } else { fs_type };
+    let words: Vec<String> = options.words().iter().filter(|word| !is_security_label(word)).cloned().collect();
+    let all = words.join(",");
+    let has_words = !words.is_empty();
+    let judge = move || os::judge_options(parser.as_str(), words.iter().map(String::as_str));
+    match bounded::changing("judging the options", target, judge).await {
+        Judgement::Refused { option, reason } => MountError::Option { option, fs_type, reason },
+        Judgement::Unknown if has_words && source.kind() == io::ErrorKind::InvalidInput => {
+            MountError::OneOfOptions { options: all, fs_type, source }
+        }
+        Judgement::Unknown | Judgement::Taken => MountError::Refused {
+            source_path: device.to_owned(),
+            target: target.to_owned(),
+            kind: fs_type.to_string(),
+            options: options.to_string(),
+            source,
+        },
     }
 }
 

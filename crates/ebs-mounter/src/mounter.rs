@@ -15,6 +15,7 @@ use crate::format_record::collect_stale;
 use crate::os;
 use crate::register::Register;
 use crate::tool::Tools;
+use crate::tool_memory::{end_tools_alone, write_e2fsck_conf};
 use crate::xfs_features::Feature;
 
 /// Where this node keeps things and how long it waits.
@@ -29,6 +30,8 @@ pub struct MounterConfig {
     pub xen: bool,
     /// How long a device that EC2 reports attached may take to appear here.
     pub late_device: Duration,
+    /// How long the kernel may take to show the size of a disk that EC2 reports.
+    pub late_size: Duration,
     /// The directory of devices: `/dev` outside of tests.
     pub dev: PathBuf,
     /// Where sysfs is: `/sys` outside of tests.
@@ -45,6 +48,7 @@ impl MounterConfig {
             simulated_devices: None,
             xen: false,
             late_device: Duration::from_secs(10),
+            late_size: Duration::from_secs(20),
             dev: PathBuf::from("/dev"),
             sys: PathBuf::from("/sys"),
             boot_id: PathBuf::from("/proc/sys/kernel/random/boot_id"),
@@ -103,6 +107,7 @@ impl Mounter {
             tracing::warn!(%directory, "loop devices over files below this directory are taken for EBS volumes");
         }
         write_mke2fs_conf(&config.state_dir).map_err(&refused)?;
+        provide_memory(&config);
         let register = Register::open(&config).map_err(refused)?;
         if let Err(error) = os::clear_workshop(&config.workshop()) {
             tracing::warn!(%error, "what an interrupted bind has left could not be taken away");
@@ -117,6 +122,22 @@ impl Mounter {
             xfs_features: Arc::default(),
             said_not_shared: Arc::default(),
         })
+    }
+}
+
+/// Lets tools need little memory and end alone when they run short of it. The driver works without either.
+fn provide_memory(config: &MounterConfig) {
+    if let Err(error) = write_e2fsck_conf(&config.state_dir) {
+        tracing::warn!(%error, "e2fsck.conf cannot be written to the state directory: checks of file systems may need more memory");
+    }
+    match end_tools_alone(&config.sys.join("fs/cgroup")) {
+        Ok(true) => {
+            tracing::info!("a tool that runs short of memory ends alone: the container's memory.oom.group is 0 now")
+        }
+        Ok(false) => {}
+        Err(error) => {
+            tracing::warn!(%error, "a tool that runs short of memory ends the driver too: the container's memory.oom.group cannot be set to 0");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Mount flags as people write them for mount(8), parsed into what mount(2) takes.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// What mount(2) takes as a bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +37,34 @@ impl Attribute {
             "nosymfollow" => Self::NoSymFollow,
             _ => return None,
         })
+    }
+
+    /// The word that people write for it in mount flags.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "ro",
+            Self::NoSuid => "nosuid",
+            Self::NoDev => "nodev",
+            Self::NoExec => "noexec",
+            Self::NoAtime => "noatime",
+            Self::NoDirAtime => "nodiratime",
+            Self::RelAtime => "relatime",
+            Self::StrictAtime => "strictatime",
+            Self::NoSymFollow => "nosymfollow",
+            Self::Synchronous => "sync",
+            Self::DirSync => "dirsync",
+            Self::LazyTime => "lazytime",
+            Self::MandatoryLocks => "mand",
+            Self::InodeVersion => "iversion",
+            Self::Silent => "silent",
+        }
+    }
+
+    /// Attributes as people write them, `ro` or `rw` first.
+    pub fn words(attributes: &BTreeSet<Self>) -> String {
+        let access = if attributes.contains(&Self::ReadOnly) { "ro" } else { "rw" };
+        let others = attributes.iter().filter(|attribute| **attribute != Self::ReadOnly).map(|other| other.word());
+        std::iter::once(access).chain(others).collect::<Vec<_>>().join(",")
     }
 
     /// The attributes among the words of a mount table's entry that tell two mounts of one file system apart.
@@ -124,7 +153,7 @@ impl MountOptions {
 
     /// Adds a word for the file system unless it is there.
     #[must_use]
-    pub fn with_word(mut self, word: &str) -> Self {
+    pub(crate) fn with_word(mut self, word: &str) -> Self {
         if !self.data.iter().any(|have| have == word) {
             self.data.push(word.to_owned());
         }
@@ -134,8 +163,7 @@ impl MountOptions {
     /// Drops the words that only a kernel with a security module takes, as mount(8) does where none is active.
     #[must_use]
     pub fn without_security_labels(mut self) -> Self {
-        const LABELS: [&str; 4] = ["context=", "fscontext=", "defcontext=", "rootcontext="];
-        self.data.retain(|word| word != "seclabel" && !LABELS.iter().any(|label| word.starts_with(label)));
+        self.data.retain(|word| !is_security_label(word));
         self
     }
 
@@ -195,6 +223,20 @@ impl MountOptions {
         self.clear(&[Attribute::RelAtime, Attribute::StrictAtime, Attribute::NoAtime]);
         self.set(&[attribute]);
     }
+}
+
+impl fmt::Display for MountOptions {
+    /// All options in the words that people write, separated by commas.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let attributes = self.attributes.iter().map(|attribute| attribute.word());
+        f.write_str(&attributes.chain(self.data.iter().map(String::as_str)).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// True for a word that sets a security label, which a security module reads and the file system never sees.
+pub(crate) fn is_security_label(word: &str) -> bool {
+    const LABELS: [&str; 4] = ["context=", "fscontext=", "defcontext=", "rootcontext="];
+    word == "seclabel" || LABELS.iter().any(|label| word.starts_with(label))
 }
 
 /// Words that mount(8) keeps to itself.
@@ -286,6 +328,17 @@ mod tests {
         }
         assert!(matches!(MountOptions::parse([r#"context="a"#]), Err(OptionsError::OpenQuote(_))));
         assert!(matches!(MountOptions::parse(["a\0b"]), Err(OptionsError::Character(_))));
+    }
+
+    #[test]
+    fn options_are_shown_in_the_words_that_people_write() {
+        let words = ["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "strictatime", "nosymfollow", "sync"];
+        for word in words.iter().chain(&["dirsync", "lazytime", "mand", "iversion", "silent", "relatime", "discard"]) {
+            assert_eq!(parse(&[word]).to_string(), *word);
+        }
+        assert_eq!(parse(&["discard,noatime", "errors=panic"]).to_string(), "noatime,discard,errors=panic");
+        assert_eq!(Attribute::words(parse(&["noatime", "ro"]).attributes()), "ro,noatime");
+        assert_eq!(Attribute::words(&BTreeSet::new()), "rw");
     }
 
     proptest! {

@@ -8,10 +8,13 @@ mod blank;
 mod blkid;
 mod checksum;
 mod ext;
+mod ext_geometry;
 mod header;
+mod journal;
 #[cfg(test)]
 mod odds;
 mod places;
+mod reach;
 mod read;
 mod signatures;
 mod xfs;
@@ -29,6 +32,9 @@ use crate::tool::ToolError;
 
 pub use blank::BlankProof;
 pub use ext::ExtSuperblock;
+pub(crate) use journal::has_recorded_error;
+pub use reach::GrowthLimit;
+pub(crate) use reach::Reach;
 pub(crate) use read::Area;
 use signatures::Sign;
 pub use xfs::XfsSuperblock;
@@ -71,12 +77,11 @@ impl Superblock {
         }
     }
 
-    /// The least by which the device must be larger for growth to be worth a tool: what is smaller, the tools leave
-    /// unused.
-    pub fn growth_step(&self) -> u64 {
+    /// How large the file system can become on a device of so many bytes.
+    pub(crate) fn reach(&self, device: u64) -> Reach {
         match self {
-            Self::Ext(ext) => ext.growth_step(),
-            Self::Xfs(xfs) => xfs.growth_step(),
+            Self::Ext(ext) => ext.reach(device),
+            Self::Xfs(xfs) => xfs.reach(device),
         }
     }
 }

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 
+use crate::tool_memory::prefer_as_victim;
+
 /// Where programs may be; nowhere else is looked.
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 /// How much of what a program wrote is kept: its end, where the reason stands.
@@ -61,6 +63,13 @@ pub enum ToolError {
     /// A reader took longer than its bound and was killed.
     #[error("{program} did not end within {} s and was killed: the disk may hang", bound.as_secs())]
     TooSlow { program: &'static str, bound: Duration },
+    /// Signal 9 ended it. The driver kills no program that changes a disk, so the kernel did, or a person.
+    #[error("{program} was killed by signal 9, which the kernel sends when memory runs short: {output}")]
+    Killed {
+        program: &'static str,
+        /// The end of what it wrote.
+        output: String,
+    },
     /// It ended with an exit code that means failure.
     #[error("{program} failed ({ending}): {output}")]
     Failed {
@@ -117,8 +126,16 @@ impl Finished {
         }
     }
 
+    /// True when signal 9 ended it, as it does when memory runs short.
+    pub(crate) fn was_killed(&self) -> bool {
+        self.status.signal() == Some(libc::SIGKILL)
+    }
+
     /// This ending as an error.
     pub(crate) fn into_error(self) -> ToolError {
+        if self.was_killed() {
+            return ToolError::Killed { program: self.program, output: self.output };
+        }
         ToolError::Failed { program: self.program, ending: self.ending(), output: self.output }
     }
 
@@ -222,6 +239,9 @@ impl Tools {
             .stderr(Stdio::from(output.try_clone().map_err(failed)?))
             .spawn()
             .map_err(failed)?;
+        if let Some(process) = child.id() {
+            prefer_as_victim(process);
+        }
         Ok((child, output))
     }
 }
@@ -312,6 +332,55 @@ mod tests {
         let call = Call::new(Program::Blkid, ["/nonexistent-directory"]);
         let error = with_blkid("/usr/bin/ls").change(call).await.unwrap().successful().unwrap_err().to_string();
         assert!(error.starts_with("blkid failed (exit code 2): ") && error.contains("nonexistent"), "{error}");
+    }
+
+    /// A program that the kernel killed says so, and that memory may be short.
+    #[tokio::test]
+    async fn a_killed_program_tells_that_memory_may_be_short() {
+        let call = Call::new(Program::Blkid, ["-c", "echo half; kill -9 $$"]);
+        let error = with_blkid("/bin/sh").change(call).await.unwrap().successful().unwrap_err();
+        assert!(matches!(&error, ToolError::Killed { program: "blkid", output } if output == "half"), "{error:?}");
+        assert!(error.to_string().contains("signal 9") && error.to_string().contains("memory"), "{error}");
+    }
+
+    /// A child waits at a fifo for the end of the test; the closure looks at it by its id.
+    async fn with_waiting_child(look: impl FnOnce(u32)) {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        let running = with_blkid("/usr/bin/cat").begin(&Call::new(Program::Blkid, [fifo.as_os_str()])).unwrap();
+        let process = running.child.id().unwrap();
+        look(process);
+        tokio::task::spawn_blocking(move || std::fs::write(fifo, "")).await.unwrap().unwrap();
+        running.end().await.unwrap().successful().unwrap();
+    }
+
+    /// When memory runs short, the kernel kills a child before the driver.
+    #[tokio::test]
+    async fn the_kernel_kills_a_child_before_the_driver() {
+        with_waiting_child(|process| {
+            let score = |of: &str| std::fs::read_to_string(format!("/proc/{of}/oom_score_adj")).unwrap();
+            assert_eq!(score(&process.to_string()).trim(), "1000");
+            assert_ne!(score("self").trim(), "1000");
+        })
+        .await;
+    }
+
+    /// A signal to the driver's process group reaches no child.
+    ///
+    /// Rule: D-43
+    #[tokio::test]
+    async fn a_signal_to_the_drivers_group_reaches_no_child() {
+        with_waiting_child(|process| {
+            let group = |of: &str| {
+                let text = std::fs::read_to_string(format!("/proc/{of}/stat")).unwrap();
+                let after_name = text.rsplit_once(')').unwrap().1.to_owned();
+                after_name.split_whitespace().nth(2).unwrap().parse::<u32>().unwrap()
+            };
+            assert_eq!(group(&process.to_string()), process);
+            assert_ne!(group("self"), process);
+        })
+        .await;
     }
 
     #[tokio::test]

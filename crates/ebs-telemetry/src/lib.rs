@@ -15,8 +15,8 @@ pub use http::{BadHttpEndpoint, HttpEndpoint, Listen, Pages, Tls, TlsError, TlsF
 pub use logging::{BadModuleLevel, LogConfig, LogFormat, LoggingError, ModuleLevels, init, log_panics};
 pub use metrics::{
     CallEnd, DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks, HealthFailure, Metrics, MetricsConfig,
-    PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume, UnhealthyVolumes,
-    count_panics,
+    NotGrownVolume, PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume,
+    UnhealthyVolumes, count_panics,
 };
 pub use readiness::Readiness;
 pub use traces::{BadAuthorities, BadTraceEndpoint, TraceCounts, TraceExport, Traces, TracesError};

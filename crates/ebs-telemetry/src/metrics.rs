@@ -20,7 +20,7 @@ pub use ec2_calls::CallEnd;
 pub use health::HealthFailure;
 pub use operations::{RunningOperation, RunningOperations};
 pub use panics::count_panics;
-pub use unhealthy::{UnhealthyVolume, UnhealthyVolumes};
+pub use unhealthy::{NotGrownVolume, UnhealthyVolume, UnhealthyVolumes};
 
 pub(crate) use exposition::Format;
 
@@ -169,7 +169,7 @@ impl Metrics {
         families.extend(self.ec2_calls.families());
         families.extend(self.health_checks.iter().flat_map(HealthChecks::families));
         families.extend(self.detaches.iter().flat_map(DetachCollector::families));
-        families.extend(self.volumes.iter().map(|source| unhealthy::family(source.as_ref())));
+        families.extend(self.volumes.iter().flat_map(|source| unhealthy::families(source.as_ref())));
         families.extend(self.operations.iter().flat_map(|source| operations::families(source.as_ref())));
         families
     }

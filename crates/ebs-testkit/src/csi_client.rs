@@ -14,8 +14,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::time::MissedTickBehavior;
 use tonic::transport::{Channel, Endpoint, Uri};
-use tonic::{Request, Status};
+use tonic::{IntoRequest, Request, Status};
 
+use crate::kubelet;
 use crate::process::Process;
 
 /// How long one call may take, on a machine that is busy with other things.
@@ -217,6 +218,21 @@ impl CsiClient {
     pub async fn delete_snapshot(&self, snapshot_id: &str) -> Result<(), Status> {
         let request = csi::DeleteSnapshotRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() };
         self.controller().delete_snapshot(request).await.map(drop)
+    }
+
+    /// NodeStageVolume, checked with [`kubelet::check_stage`]. Tests call it in place of the raw client's method.
+    ///
+    /// # Errors
+    /// The driver's status.
+    ///
+    /// # Panics
+    /// When the kubelet would forget a mount after the answer.
+    pub async fn stage(&self, request: impl IntoRequest<csi::NodeStageVolumeRequest>) -> Result<(), Status> {
+        let request = request.into_request();
+        let staging = PathBuf::from(&request.get_ref().staging_target_path);
+        let answer = self.node().node_stage_volume(request).await.map(drop);
+        kubelet::check_stage(&staging, &answer).expect("an answer after which the kubelet knows of every mount");
+        answer
     }
 
     /// The node's own name, from NodeGetInfo.

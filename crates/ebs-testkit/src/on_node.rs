@@ -111,8 +111,11 @@ impl VolumeOnNode {
     ///
     /// # Errors
     /// The driver's status.
+    ///
+    /// # Panics
+    /// When the kubelet would forget a mount after the answer.
     pub async fn stage(&self) -> Result<(), Status> {
-        self.client.node().node_stage_volume(self.stage_request()).await.map(drop)
+        self.client.stage(self.stage_request()).await
     }
 
     /// NodeUnstageVolume.

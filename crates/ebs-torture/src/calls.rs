@@ -4,7 +4,8 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use tonic::Status;
+use ebs_testkit::kubelet::is_final;
+use tonic::{Code, Status};
 
 use crate::planted::Keeper;
 
@@ -39,13 +40,13 @@ impl Answer {
             Err(status) => status,
         };
         let text = status.message().to_owned();
-        // The numbers of gRPC.
-        match i32::from(status.code()) {
-            9 => Self::Refused(Refusal::Rule, text),
-            13 => Self::Refused(Refusal::Failed, text),
-            3 | 5 | 6 | 7 | 11 | 12 | 15 | 16 => Self::Refused(Refusal::Request, text),
-            // Canceled, DeadlineExceeded, ResourceExhausted, Aborted, Unavailable; and Unknown, of a service that was killed.
-            _ => Self::Unknown(format!("{:?}: {text}", status.code())),
+        match status.code() {
+            // What a client gets whose service is killed in the middle of a call.
+            code @ Code::Unknown => Self::Unknown(format!("{code:?}: {text}")),
+            code if !is_final(code) => Self::Unknown(format!("{code:?}: {text}")),
+            Code::FailedPrecondition => Self::Refused(Refusal::Rule, text),
+            Code::Internal => Self::Refused(Refusal::Failed, text),
+            _ => Self::Refused(Refusal::Request, text),
         }
     }
 }

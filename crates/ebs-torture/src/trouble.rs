@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ebs_mounter::MountEntry;
-use ebs_testkit::ext_image::ExtImage;
+use ebs_testkit::ext_damage::{self, Damage};
 use ebs_testkit::frozen;
 use ebs_testkit::mount_copy::{Copied, MountCopy};
 use ebs_testkit::replaced_tool::ReplacedTool;
@@ -15,8 +15,10 @@ use crate::shared::Shared;
 use crate::truth::is_free;
 use crate::volume::Volume;
 
-/// The error number that jbd2 records for a disk that fails.
-const EIO: u32 = 5;
+/// What the kernel refuses to mount, and `e2fsck -p` repairs.
+const DAMAGES: [Damage; 3] = [Damage::GroupChecksum, Damage::JournalChecksum, Damage::RootChecksum];
+/// The state of a superblock after errors.
+const STATE_ERRORS: u16 = 2;
 /// How a tool fails that cannot grow a file system: with an error, by a signal, or unnoticed.
 const FAILURES: [&str; 3] = ["echo planted by the torture >&2; exit 1", "kill -9 $$", "exit 0"];
 /// How often a stage is repeated whose outcome is open, and after how long.
@@ -131,19 +133,27 @@ impl Volume {
     /// The journal's superblock or a group descriptor of an unmounted file system is damaged in a way that `e2fsck -p` repairs.
     pub(crate) fn damage(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let (cuts, device) = (self.cuts(shared), self.device()?.to_owned());
-        let of_descriptor = self.rng.below(2) == 0;
-        let damage = || {
-            let Some(image) = ExtImage::read(&device)?.filter(ExtImage::is_clean) else { return Ok(None) };
-            if of_descriptor && image.has_checksums() {
-                return image.damage_descriptor(&device).map(|()| Some("the checksum of a group descriptor is wrong"));
+        let is_ext4 = self.fs_type == "ext4";
+        let kind = self.rng.below(if is_ext4 { DAMAGES.len() as u64 + 2 } else { 1 });
+        let damage = usize::try_from(kind).ok().and_then(|kind| DAMAGES.get(kind.checked_sub(2)?));
+        let inflict = || -> anyhow::Result<Option<String>> {
+            if !ext_damage::is_clean(&device)? {
+                return Ok(None);
             }
-            image.record_journal_error(&device, EIO).map(|()| Some("the journal has recorded an error"))
+            match damage {
+                Some(damage) => damage.inflict(&device)?,
+                None => ext_damage::record_journal_error(&device)?,
+            }
+            Ok(Some(damage.map_or_else(
+                || "the journal has recorded an error".to_owned(),
+                |damage| format!("metadata are wrong: {damage:?}"),
+            )))
         };
-        match damage() {
+        match inflict() {
             Ok(Some(what)) => {
                 self.trouble.is_damaged = true;
                 shared.count("file systems damaged");
-                self.tell(shared, what);
+                self.tell(shared, &what);
                 Ok(())
             }
             Ok(None) => Ok(()),
@@ -240,8 +250,8 @@ impl Volume {
             );
         }
         self.trouble.is_read_only = is_read_only;
-        let has_errors = self.is_ext()
-            && ExtImage::read(self.device()?).is_ok_and(|image| image.is_some_and(|image| image.has_errors()));
+        let has_errors =
+            self.is_ext() && ext_damage::state(self.device()?).is_ok_and(|state| state & STATE_ERRORS != 0);
         if has_errors && self.has_power(shared, cuts) {
             self.broken(shared, "stage hands out a file system with errors that e2fsck has not repaired");
         }

@@ -61,6 +61,17 @@ pub enum Cause {
     },
 }
 
+impl Cause {
+    pub(crate) fn meaning(&self) -> Meaning {
+        match self {
+            Self::Storage(error) => of_storage(error),
+            Self::Proxy(error) => of_proxy(error),
+            Self::Refused(refused) => of_refused(refused),
+            Self::Abandoned { .. } => Meaning::InProgress,
+        }
+    }
+}
+
 /// A rule that forbids what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -94,9 +105,9 @@ pub enum Refused {
         /// In words.
         contents: String,
     },
-    /// Over csi-proxy, which does not tell what is on a disk without a file system of Windows.
+    /// Over the csi-proxy of another project, which cannot read a disk.
     #[error(
-        "disk {disk} shows no file system of Windows, and csi-proxy cannot tell whether it is blank: the driver does not format it"
+        "Windows recognises no file system on disk {disk}, and this node's csi-proxy cannot tell whether it is blank: the driver does not format it"
     )]
     NotProvenBlank {
         /// The disk.
@@ -146,12 +157,7 @@ impl IntoStatus for NodeError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::Request(error) => error.meaning(),
-            Self::Work { cause, .. } => match &**cause {
-                Cause::Storage(error) => of_storage(error),
-                Cause::Proxy(error) => of_proxy(error),
-                Cause::Refused(refused) => of_refused(refused),
-                Cause::Abandoned { .. } => Meaning::InProgress,
-            },
+            Self::Work { cause, .. } => cause.meaning(),
         }
     }
 
@@ -174,14 +180,22 @@ fn of_storage(error: &StorageError) -> Meaning {
         | StorageError::Spanned { .. }
         | StorageError::SystemStorage { .. }
         | StorageError::AlreadyFormatted(_)
+        | StorageError::NotBlank { .. }
         | StorageError::NotMounted { .. }
         | StorageError::Missing { .. }
         | StorageError::MountedElsewhere { .. } => Meaning::FailedPrecondition,
         // Disks and volumes come and go while they are looked at.
-        StorageError::DiskNotFound(_) | StorageError::VolumeNotFound(_) | StorageError::NoPartition(_) => {
+        StorageError::DiskNotFound(_)
+        | StorageError::VolumeNotFound(_)
+        | StorageError::NoPartition(_)
+        | StorageError::DiskOffline(_)
+        | StorageError::DiskReplaced { .. }
+        | StorageError::DiskBusy(_) => Meaning::Unavailable,
+        StorageError::Host(error) | StorageError::NotOnline { cause: error, .. }
+            if error.is_method(result::STORAGE_BUSY) =>
+        {
             Meaning::Unavailable
         }
-        StorageError::Host(error) if error.is_method(result::STORAGE_BUSY) => Meaning::Unavailable,
         _ => Meaning::Internal,
     }
 }
@@ -189,8 +203,8 @@ fn of_storage(error: &StorageError) -> Meaning {
 /// It has no codes; but what became of a call that was not answered is not known.
 fn of_proxy(error: &ProxyError) -> Meaning {
     match error {
-        ProxyError::Unreachable { .. } | ProxyError::Late { .. } => Meaning::Unavailable,
-        ProxyError::Refused { .. } | ProxyError::Odd { .. } => Meaning::Internal,
+        ProxyError::Unreachable { .. } | ProxyError::Late { .. } | ProxyError::Busy { .. } => Meaning::Unavailable,
+        ProxyError::Refused { .. } | ProxyError::Unsupported { .. } | ProxyError::Odd { .. } => Meaning::Internal,
     }
 }
 
@@ -218,6 +232,8 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
         Cause::Proxy(ProxyError::Unreachable { .. } | ProxyError::Late { .. }) => {
             "see whether the service csiproxy runs on the node, then call again"
         }
+        Cause::Proxy(ProxyError::Busy { .. }) => "call again",
+        Cause::Proxy(ProxyError::Unsupported { .. }) => "upgrade csi-proxy on the node, then call again",
         Cause::Storage(_) | Cause::Proxy(_) => return None,
         Cause::Refused(refused) => match refused {
             Refused::DiskChanged { .. } | Refused::VolumeNotShown { .. } | Refused::NotGrown { .. } => "call again",
@@ -227,8 +243,8 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
                  claim, or wipe the whole disk on purpose"
             }
             Refused::NotProvenBlank { .. } => {
-                "run the driver as a process of the host (--windows-host-process), where it reads the disk; or start it with \
-                 --format-over-csi-proxy, if no volume with other data can ever be given to a Windows node"
+                "install this project's csi-proxy on the node, or run the driver as a process of the host (--windows-host-process): both read the \
+                 disk; or start the driver with --format-over-csi-proxy, if no volume with other data can ever be given to a Windows node"
             }
             Refused::BlankRestore { .. } => {
                 "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"

@@ -1,5 +1,7 @@
 //! NodeExpandVolume (`windows.md` 2.3): grows the file system that a path shows to its disk.
 
+use std::time::Duration;
+
 use ebs_types::{Bytes, Waiters};
 use winstorage::service::TOLERANCE;
 
@@ -8,10 +10,13 @@ use crate::error::{Cause, Refused};
 use crate::request::Expand;
 use crate::stage;
 
+/// While another service of Windows holds a volume, its growth is tried again for so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Bytes of the volume afterwards: the disk's, or, where Windows left a growth undone for being small, the file system's.
 pub(crate) fn run(disks: &Disks, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let (volume, disk) = disks.published(&plan.at.path.to_string(), &plan.at.volume)?;
-    let grown = stage::grow(disks, disk, &volume, waiters)?;
+    let grown = stage::grow(disks, disk, &volume, PATIENCE, waiters)?;
     let size = disks.storage.disk_size(disk)?;
     if size < plan.required {
         return Err(Refused::NotGrown { found: Bytes(size), required: Bytes(plan.required) }.into());

@@ -41,7 +41,7 @@ pub use error::{Cause, NodeError, Refused};
 pub use over_proxy::{OverProxy, Unproven};
 pub use proxy_error::ProxyError;
 pub use request::RequestError;
-pub use storage::{NodeStorage, Role};
+pub use storage::{NodeStorage, Role, Seen};
 
 use disks::Disks;
 
@@ -76,8 +76,7 @@ struct Inner {
 }
 
 impl WindowsNode {
-    /// A service over this machine's storage: a [`winstorage::Storage`], whose policy should say
-    /// [`winstorage::Policy::letters_are_nobodys`], or a proxy's.
+    /// A service over this machine's storage: a [`winstorage::Storage`], or a proxy's.
     pub fn new(options: NodeOptions, storage: Arc<dyn NodeStorage>, operations: Operations) -> Self {
         let xen = ebs_types::is_xen(&options.machine.metadata().instance_type);
         let disks = Arc::new(Disks { storage, xen });

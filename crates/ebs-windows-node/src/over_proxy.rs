@@ -1,13 +1,16 @@
 //! The storage of a node behind its csi-proxy, any that speaks version 1 of the interface, the Go one included (`windows.md` 2.3).
 //!
-//! The interface tells less than Windows does. What a link leads to is not told: a target is right when it shows the volume that the
-//! staging path shows. What is on a disk without a file system of Windows is not told either: such a disk is not proven blank, and is formatted
-//! only where the driver was started with leave to ([`Unproven`]). Directories are never removed with what is in them.
+//! The interface has fewer answers than Windows. It does not have a link's target: a target path is right when it shows the volume that the
+//! staging path shows. Nor does it have the contents of a disk on which Windows recognises no file system. This project's csi-proxy reads such a
+//! disk, in a call of its own; the driver asks for that proof each time instead of asking whose proxy it is, because another project's proxy
+//! may take the pipes over at any moment. Where the call does not exist the disk is not proven blank, and is formatted only if the operator has
+//! allowed that ([`Unproven`]). Directories are never removed with their contents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use csi_proxy_proto::contents::v1::{self as contents, disk_contents_client::DiskContentsClient};
 use csi_proxy_proto::disk::v1::{self as disk, disk_client::DiskClient};
 use csi_proxy_proto::filesystem::v1::{self as filesystem, filesystem_client::FilesystemClient};
 use csi_proxy_proto::volume::v1::{self as volume, volume_client::VolumeClient};
@@ -22,9 +25,9 @@ use winstorage::service::{Contents, Found, VolumeStats};
 use winstorage::types::{DiskIds, DiskLocation, DiskNumber, VolumeGuid, WinPath};
 use winstorage::{StorageError, WayError};
 
-use crate::error::{Cause, Refused};
+use crate::error::Cause;
 use crate::proxy_error::ProxyError;
-use crate::storage::{NodeStorage, Role};
+use crate::storage::{NodeStorage, Role, Seen};
 
 /// The one version of each group that is served by all proxies since 1.0.
 const VERSION: &str = "v1";
@@ -35,8 +38,8 @@ const SLOWLY: Duration = Duration::from_secs(15 * 60);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// What becomes of a disk of which csi-proxy tells no file system. It may be blank, and it may hold what Windows cannot read: a file system of
-/// Linux, or data without one.
+/// What becomes of a disk on which Windows recognises no file system, where csi-proxy is another project's and cannot read it. It may be blank,
+/// and it may hold a file system of Linux, a damaged NTFS, a locked BitLocker volume, or data without a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
     /// It is refused (`decisions.md` D-5).
@@ -49,6 +52,7 @@ pub enum Unproven {
 pub struct OverProxy {
     runtime: Handle,
     disks: DiskClient<Channel>,
+    contents: DiskContentsClient<Channel>,
     volumes: VolumeClient<Channel>,
     files: FilesystemClient<Channel>,
     /// Space is asked of this process's own view of a path: the proxy does not tell it.
@@ -64,9 +68,11 @@ impl OverProxy {
     pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn SpaceHost>, unproven: Unproven) -> Result<Self, ConnectError> {
         let versions: [Version; 1] = [VERSION.parse().expect("a version by construction")];
         let channel = async |group| Ok(connect(dial, group, &versions).await?.channel);
+        let disks = channel(Group::Disk).await?;
         Ok(Self {
             runtime: Handle::current(),
-            disks: DiskClient::new(channel(Group::Disk).await?),
+            contents: DiskContentsClient::new(disks.clone()),
+            disks: DiskClient::new(disks),
             volumes: VolumeClient::new(channel(Group::Volume).await?),
             files: FilesystemClient::new(channel(Group::Filesystem).await?),
             own,
@@ -112,12 +118,36 @@ impl OverProxy {
         all.disk_locations.into_iter().map(|(number, at)| (DiskNumber(number), place(at))).collect()
     }
 
-    /// Contents that would be written over, where that is allowed.
-    fn unproven(&self, disk: DiskNumber, contents: Contents) -> Result<Contents, Cause> {
-        match self.unproven {
-            Unproven::Format => Ok(contents),
-            Unproven::Refuse => Err(Refused::NotProvenBlank { disk }.into()),
+    /// What the proxy has read on the disk; `None` where it has no such call.
+    fn read_contents(&self, disk: DiskNumber, seed: &str) -> Result<Option<Contents>, ProxyError> {
+        let call = "GetDiskContents";
+        let request = contents::GetDiskContentsRequest { disk_number: disk.0, seed: seed.to_owned() };
+        match self.wait(call, QUICKLY, self.contents.clone().get_disk_contents(request)) {
+            Ok(found) => contents_of(call, found).map(Some),
+            Err(ProxyError::Unsupported { .. }) => Ok(None),
+            Err(error) => Err(error),
         }
+    }
+
+    /// What Windows recognises on the disk, by the calls that every proxy has.
+    fn recognised(&self, disk: DiskNumber) -> Result<Seen, Cause> {
+        let unread = |contents| Seen::Unread { contents, may_format: self.unproven == Unproven::Format };
+        let all = self.volumes_on(disk)?;
+        let mut formatted = Vec::new();
+        for volume in &all {
+            if self.is_formatted(volume)? {
+                formatted.push(volume.clone());
+            }
+        }
+        let count = formatted.len();
+        Ok(match (<[VolumeGuid; 1]>::try_from(formatted), all.as_slice()) {
+            (Ok([only]), _) => Seen::Read(Contents::FileSystem(only)),
+            (Err(_), []) => unread(Contents::Blank),
+            (Err(_), [only]) => unread(Contents::BlankVolume(only.clone())),
+            (Err(_), several) => {
+                Seen::Read(Contents::Foreign(format!("{} volumes, {count} of them with a file system", several.len())))
+            }
+        })
     }
 
     fn exists(&self, path: &str) -> Result<bool, ProxyError> {
@@ -155,12 +185,36 @@ impl OverProxy {
 }
 
 fn failed(call: &'static str, status: Status) -> ProxyError {
-    // Its own refusals are all of one code (`windows.md` P-8); whatever has a cause below it is the connection's.
+    // Whatever has a cause below it is the connection's.
     let is_connection = std::error::Error::source(&status).is_some();
     if is_connection {
         return ProxyError::Unreachable { call, status: Box::new(status) };
     }
-    ProxyError::Refused { call, message: status.message().to_owned() }
+    // What Windows and the proxy's rules refuse has one code (`windows.md` P-8). The others are the server's own.
+    let is = |other: Status| status.code() == other.code();
+    let message = status.message().to_owned();
+    if is(Status::unimplemented("")) {
+        ProxyError::Unsupported { call, message }
+    } else if is(Status::resource_exhausted("")) || is(Status::deadline_exceeded("")) {
+        ProxyError::Busy { call, message }
+    } else {
+        ProxyError::Refused { call, message }
+    }
+}
+
+/// What an answer means; one that is not understood is an error, and so never a blank disk.
+fn contents_of(call: &'static str, found: contents::GetDiskContentsResponse) -> Result<Contents, ProxyError> {
+    Ok(match found.contents() {
+        contents::Contents::Blank => Contents::Blank,
+        contents::Contents::OfflinePartition => Contents::Offline,
+        contents::Contents::ComingVolume => Contents::Coming,
+        contents::Contents::BlankVolume => Contents::BlankVolume(guid(call, &found.volume_id)?),
+        contents::Contents::FileSystem => Contents::FileSystem(guid(call, &found.volume_id)?),
+        contents::Contents::Foreign => Contents::Foreign(found.description),
+        contents::Contents::Unspecified => {
+            return Err(ProxyError::Odd { call, what: format!("contents {} of a disk", found.contents) });
+        }
+    })
 }
 
 fn guid(call: &'static str, text: &str) -> Result<VolumeGuid, ProxyError> {
@@ -194,7 +248,7 @@ impl NodeStorage for OverProxy {
                     if let Err(error) = self.rescan() {
                         tracing::warn!(%error, "the rescan for a disk failed");
                     }
-                    self.runtime.block_on(async { sleep(time).await });
+                    self.pause(time);
                 }
             }
         }
@@ -227,27 +281,15 @@ impl NodeStorage for OverProxy {
         shown.ok_or_else(|| StorageError::NotMounted { path: path.to_owned() }.into())
     }
 
-    fn disk_contents(&self, disk: DiskNumber, _seed: &str) -> Result<Contents, Cause> {
-        let all = self.volumes_on(disk)?;
-        if let [only] = &all[..] {
-            let volume = only.clone();
-            return match self.is_formatted(only)? {
-                true => Ok(Contents::FileSystem(volume)),
-                false => self.unproven(disk, Contents::BlankVolume(volume)),
-            };
+    fn disk_contents(&self, disk: DiskNumber, seed: &str) -> Result<Seen, Cause> {
+        match self.read_contents(disk, seed)? {
+            Some(contents) => Ok(Seen::Read(contents)),
+            None => self.recognised(disk),
         }
-        let mut formatted = Vec::new();
-        for volume in &all {
-            if self.is_formatted(volume)? {
-                formatted.push(volume.clone());
-            }
-        }
-        let count = formatted.len();
-        match <[VolumeGuid; 1]>::try_from(formatted) {
-            Ok([only]) => Ok(Contents::FileSystem(only)),
-            Err(_) if all.is_empty() => self.unproven(disk, Contents::Blank),
-            Err(_) => Ok(Contents::Foreign(format!("{} volumes, {count} of them with a file system", all.len()))),
-        }
+    }
+
+    fn pause(&self, time: Duration) {
+        self.runtime.block_on(async { sleep(time).await });
     }
 
     fn partition_disk(&self, disk: DiskNumber) -> Result<(), Cause> {
@@ -257,10 +299,6 @@ impl NodeStorage for OverProxy {
     }
 
     fn format_volume(&self, volume: &str) -> Result<(), Cause> {
-        tracing::warn!(
-            volume,
-            "csi-proxy tells of partitions and file systems alone: whether there is other data on the disk is not known"
-        );
         let request = volume::FormatVolumeRequest { volume_id: volume.to_owned() };
         self.wait("FormatVolume", SLOWLY, self.volumes.clone().format_volume(request))?;
         Ok(())
@@ -311,7 +349,7 @@ impl NodeStorage for OverProxy {
                 Ok(_done) => return Ok(self.volume_stats(volume)?.total),
                 Err(error @ ProxyError::Refused { .. }) if waited < patience => {
                     tracing::info!(volume, %error, "the resize is tried again");
-                    self.runtime.block_on(async { sleep(pause).await });
+                    self.pause(pause);
                     waited += pause;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
@@ -361,7 +399,16 @@ impl NodeStorage for OverProxy {
     }
 
     fn space(&self, path: &str) -> Result<Space, Cause> {
-        let path = WinPath::normalise(path).ok_or_else(|| StorageError::Missing { path: path.to_owned() })?;
-        Ok(self.own.space(&path).map_err(StorageError::from)?)
+        let own = WinPath::normalise(path).ok_or_else(|| StorageError::Missing { path: path.to_owned() })?;
+        let error = match self.own.space(&own) {
+            Ok(space) => return Ok(space),
+            Err(error) => error,
+        };
+        // A container may not see the volume through the link.
+        let Some(volume) = self.shown(path)? else { return Err(StorageError::from(error).into()) };
+        tracing::debug!(path, %error, "this process cannot ask the volume for its space; csi-proxy can");
+        let VolumeStats { total, used } = self.volume_stats(&volume.to_string())?;
+        let free = total.saturating_sub(used);
+        Ok(Space { available: free, total, free })
     }
 }

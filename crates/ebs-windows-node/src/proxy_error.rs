@@ -15,6 +15,22 @@ pub enum ProxyError {
         /// All that it said: it has no codes.
         message: String,
     },
+    /// The proxy does not have the call.
+    #[error("csi-proxy does not have the call {call}: {message}")]
+    Unsupported {
+        /// The method.
+        call: &'static str,
+        /// All that it answered.
+        message: String,
+    },
+    /// The proxy was busy and did nothing.
+    #[error("csi-proxy was too busy for {call}: {message}")]
+    Busy {
+        /// The method.
+        call: &'static str,
+        /// With what.
+        message: String,
+    },
     /// It could not be reached, or the connection broke: what became of the call is not known.
     #[error("csi-proxy did not answer {call}")]
     Unreachable {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use ebs_driver::status::Meaning;
 use ebs_types::{Bytes, Waiters};
 use winstorage::service::{Contents, Found, TOLERANCE};
 use winstorage::types::{DiskNumber, VolumeGuid};
@@ -10,12 +11,19 @@ use winstorage::types::{DiskNumber, VolumeGuid};
 use crate::disks::{Disks, Owner, free};
 use crate::error::{Cause, Refused};
 use crate::request::{Stage, device};
-use crate::storage::Role;
+use crate::storage::{Role, Seen};
 
 /// From a raw disk to a file system: a partition, its volume, its format, with looks between them; more would be no progress.
 const LOOKS: usize = 5;
-/// While another service of Windows holds a volume, its growth is tried again for so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long Windows may take to show what is on a disk that has gone online. PowerShell's storage modules wait 3 to 30 s there
+/// (dsccommunity/StorageDsc#183).
+const SETTLING: Duration = Duration::from_secs(10);
+/// How long a disk that nothing can read must look the same before it is formatted.
+const UNCHANGED: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// While another service of Windows holds a volume, its growth at stage is tried again for so long: the mount does not depend on it.
+const GROWTH_AT_STAGE: Duration = Duration::from_secs(10);
 
 /// Stages a volume.
 pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
@@ -34,13 +42,22 @@ pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), 
     let was_online = storage.disk_state(disk)?;
     if !was_online {
         still_wanted(waiters, "bringing the disk online")?;
-        // Before anything else: a disk that is offline can be neither partitioned nor read for what it is.
-        storage.set_disk_state(disk, true)?;
     }
+    // Before anything else: a disk that is offline can be neither partitioned nor read for what it is. One that is online may be read-only, which
+    // the same call ends.
+    storage.set_disk_state(disk, true)?;
     match mounted(disks, plan, disk, waiters) {
-        Ok(volume) => grow(disks, disk, &volume, waiters).map(drop),
+        Ok(volume) => {
+            // The volume is mounted at the size that it has. NodeExpandVolume reports a growth that fails.
+            if let Err(error) = grow(disks, disk, &volume, GROWTH_AT_STAGE, waiters) {
+                let error = ebs_driver::status::chain(&error);
+                tracing::warn!(volume = %plan.volume, %disk, error, "the file system was not grown to its disk");
+            }
+            Ok(())
+        }
         Err(error) => {
-            if !was_online {
+            // What Windows shows late goes on arriving while the disk is online.
+            if !was_online && error.meaning() != Meaning::Unavailable {
                 put_back(disks, plan, disk);
             }
             Err(error)
@@ -91,7 +108,7 @@ fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> 
 fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
     let storage = &disks.storage;
     for _ in 0..LOOKS {
-        match storage.disk_contents(disk, plan.volume.as_str())? {
+        match settled(disks, plan, disk)? {
             Contents::FileSystem(volume) => return Ok(volume),
             Contents::Blank => {
                 may_write(disks, plan, disk, waiters)?;
@@ -113,6 +130,36 @@ fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Wai
         }
     }
     Err(Refused::VolumeNotShown { disk }.into())
+}
+
+/// What the disk holds, once Windows shows all of it. Partitions, volumes and file systems appear some time after a disk has gone online or was
+/// partitioned; until then a disk with data may look like one that holds something unknown, or, where nothing reads it, like a blank one.
+fn settled(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<Contents, Cause> {
+    let storage = &disks.storage;
+    let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
+    let mut unread: Option<(Contents, Duration)> = None;
+    loop {
+        let is_late = waited >= SETTLING;
+        match storage.disk_contents(disk, plan.volume.as_str())? {
+            Seen::Read(Contents::Coming | Contents::Foreign(_)) if !is_late => {}
+            Seen::Read(contents) => return Ok(contents),
+            Seen::Unread { may_format: false, .. } if !is_late => {}
+            Seen::Unread { may_format: false, .. } => return Err(Refused::NotProvenBlank { disk }.into()),
+            Seen::Unread { contents, may_format: true } => {
+                let since = unread.filter(|(before, _)| *before == contents).map_or(waited, |(_, since)| since);
+                if waited - since >= UNCHANGED {
+                    return Ok(contents);
+                }
+                if is_late {
+                    return Err(Refused::VolumeNotShown { disk }.into());
+                }
+                unread = Some((contents, since));
+            }
+        }
+        storage.pause(pause);
+        waited += pause;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
 }
 
 /// A blank disk may be written to when nothing was to be on it, and it is the volume's still.
@@ -140,10 +187,13 @@ fn put_back(disks: &Disks, plan: &Stage, disk: DiskNumber) {
 
 /// Grows the file system to its disk where more than Windows' own tables is left over. Bytes of the volume afterwards, as far as they can
 /// be used, or `None` where there was nothing to grow.
+///
+/// While another service of Windows holds the volume, it is tried again for `patience`.
 pub(crate) fn grow(
     disks: &Disks,
     disk: DiskNumber,
     volume: &VolumeGuid,
+    patience: Duration,
     waiters: &Waiters,
 ) -> Result<Option<u64>, Cause> {
     let storage = &disks.storage;
@@ -156,7 +206,7 @@ pub(crate) fn grow(
         return Ok(None);
     }
     still_wanted(waiters, "growing")?;
-    let grown = storage.resize_volume(&text, 0, PATIENCE)?;
+    let grown = storage.resize_volume(&text, 0, patience)?;
     tracing::info!(%disk, from = used, to = grown, "file system grown");
     Ok(Some(grown))
 }

@@ -19,6 +19,20 @@ pub enum Role {
     Target,
 }
 
+/// What a look at a disk has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// The disk was read, or Windows itself recognises what is on it.
+    Read(Contents),
+    /// Windows recognises nothing, and the proxy cannot read the disk: it may hold anything.
+    Unread {
+        /// What it would be if it were blank.
+        contents: Contents,
+        /// The operator has allowed formatting without a proof.
+        may_format: bool,
+    },
+}
+
 macro_rules! operations {
     ($($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
         /// The operations, each as [`Storage`] has it. All of them **block**: call them from a thread that may wait.
@@ -28,6 +42,13 @@ macro_rules! operations {
             /// # Errors
             /// The path may not be named, or the machine failed.
             fn look(&self, path: &str, role: Role) -> Result<Found, Cause>;
+            /// What is on a disk that is online. Equal seeds read equal places.
+            ///
+            /// # Errors
+            /// The disk is not there, or the machine failed.
+            fn disk_contents(&self, disk: DiskNumber, seed: &str) -> Result<Seen, Cause>;
+            /// Holds the calling thread for `time`.
+            fn pause(&self, time: Duration);
             $(
                 $(#[$attribute])*
                 ///
@@ -40,6 +61,14 @@ macro_rules! operations {
         impl NodeStorage for Storage {
             fn look(&self, path: &str, _role: Role) -> Result<Found, Cause> {
                 Ok(Self::look(self, path)?)
+            }
+
+            fn disk_contents(&self, disk: DiskNumber, seed: &str) -> Result<Seen, Cause> {
+                Ok(Seen::Read(Self::disk_contents(self, disk, seed)?))
+            }
+
+            fn pause(&self, time: Duration) {
+                Self::pause(self, time);
             }
 
             $(fn $name(&self, $($argument: $type),*) -> Result<$answer, Cause> {
@@ -60,8 +89,6 @@ operations! {
     disk_number_of_volume(volume: &str) -> DiskNumber;
     /// The volume that a path shows.
     volume_of_path(path: &str) -> winstorage::types::VolumeGuid;
-    /// What is on a disk that is online.
-    disk_contents(disk: DiskNumber, seed: &str) -> Contents;
     /// Gives an empty disk a partition, and brings that online.
     partition_disk(disk: DiskNumber) -> ();
     /// Makes an NTFS on a volume without a file system.

@@ -135,8 +135,8 @@ fn service(host: &FakeHost, instance_type: &str) -> WindowsNode {
         limits: LimitFlags::default(),
     };
     let directories = vec![WinPath::normalise(KUBELET).unwrap()];
-    let policy = Policy { letters_are_nobodys: true, ..Policy::new(directories) };
-    WindowsNode::new(options, Arc::new(Storage::new(Arc::new(host.clone()), policy)), Operations::new())
+    let storage = Storage::new(Arc::new(host.clone()), Policy::new(directories));
+    WindowsNode::new(options, Arc::new(storage), Operations::new())
 }
 
 fn capability(fs_type: &str) -> Option<VolumeCapability> {

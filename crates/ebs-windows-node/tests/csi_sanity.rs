@@ -48,8 +48,7 @@ async fn machine(ec2: &SimEc2, dir: &Path) -> anyhow::Result<(FakeHost, SimInsta
     let host = FakeHost::new();
     host.add_directory(&dir.join("sanity/target").display().to_string());
     let directory = WinPath::normalise(&dir.display().to_string()).context("the directory as Windows spells it")?;
-    let policy = Policy { letters_are_nobodys: true, ..Policy::new(vec![directory]) };
-    Ok((host, ec2.instances().await.swap_remove(0), policy))
+    Ok((host, ec2.instances().await.swap_remove(0), Policy::new(vec![directory])))
 }
 
 fn service(instance: &SimInstance, storage: Arc<dyn NodeStorage>) -> anyhow::Result<WindowsNode> {
@@ -93,7 +92,7 @@ async fn csi_sanity_finds_no_fault_with_a_windows_node_over_csi_proxy() -> anyho
     let ec2 = ec2().await?;
     let (host, instance, policy) = machine(&ec2, dir.path()).await?;
     let mut tasks = JoinSet::new();
-    let storage = over_proxy(&host, policy, &mut tasks, Unproven::Format).await?;
+    let storage = over_proxy(&host, policy, &mut tasks, Unproven::Refuse).await?;
     let node = service(&instance, Arc::new(storage))?;
     let node = Attached::new(node, host, ec2.clone(), instance.id, 0);
     ran_all(&[holds(Part::Whole, &ec2, &node, dir.path()).await?])

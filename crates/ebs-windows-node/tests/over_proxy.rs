@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
@@ -16,10 +17,12 @@ use ebs_windows_node::{NodeOptions, Unproven, WindowsNode};
 use tokio::task::JoinSet;
 use tonic::{Code, Request, Status};
 use winstorage::Policy;
-use winstorage::fake::{Effect, FakeHost};
+use winstorage::fake::{Effect, FakeHost, Late};
 use winstorage::host::{Answer, EntryKind};
 use winstorage::types::WinPath;
 
+#[path = "over_proxy/foreign.rs"]
+mod foreign;
 #[path = "csi_sanity/proxied.rs"]
 mod proxied;
 
@@ -37,22 +40,39 @@ struct World {
     _proxy: JoinSet<()>,
 }
 
-impl World {
-    /// Its driver has leave to format what is not proven blank.
-    async fn new() -> anyhow::Result<Self> {
-        Self::with(Unproven::Format).await
-    }
+/// Whose csi-proxy a node has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proxy {
+    Ours,
+    Foreign,
+}
 
-    async fn with(unproven: Unproven) -> anyhow::Result<Self> {
-        let host = FakeHost::new();
-        host.add_directory(r"C:\var\lib\kubelet\pods\6a");
-        host.add_directory(r"C:\var\lib\kubelet\plugins\staging");
-        host.add_disk(1, SERIAL, 10 * GIB, false);
-        Self::over(host, unproven).await
+/// An offline, blank disk 1, and the kubelet's directories.
+fn machine() -> FakeHost {
+    let host = FakeHost::new();
+    host.add_directory(r"C:\var\lib\kubelet\pods\6a");
+    host.add_directory(r"C:\var\lib\kubelet\plugins\staging");
+    host.add_disk(1, SERIAL, 10 * GIB, false);
+    host
+}
+
+/// The same machine, with a clock that runs.
+fn machine_with_a_clock() -> anyhow::Result<FakeHost> {
+    let host = FakeHost::from_json("{}").map_err(anyhow::Error::msg)?;
+    host.add_directory(r"C:\var\lib\kubelet\pods\6a");
+    host.add_directory(r"C:\var\lib\kubelet\plugins\staging");
+    host.add_disk(1, SERIAL, 10 * GIB, false);
+    Ok(host)
+}
+
+impl World {
+    /// Over this project's proxy; the driver has no leave to format what is not proven blank.
+    async fn new() -> anyhow::Result<Self> {
+        Self::over(machine(), Proxy::Ours, Unproven::Refuse).await
     }
 
     /// A driver that has just started, over this machine.
-    async fn over(host: FakeHost, unproven: Unproven) -> anyhow::Result<Self> {
+    async fn over(host: FakeHost, whose: Proxy, unproven: Unproven) -> anyhow::Result<Self> {
         let metadata = NodeMetadata {
             node: NodeId::parse("i-0123456789abcdef0")?,
             instance_type: "m5.large".to_owned(),
@@ -69,7 +89,10 @@ impl World {
         };
         let policy = Policy::new(vec![WinPath::normalise(KUBELET).expect("a path")]);
         let mut proxy = JoinSet::new();
-        let storage = proxied::over_proxy(&host, policy, &mut proxy, unproven).await?;
+        let storage = match whose {
+            Proxy::Ours => proxied::over_proxy(&host, policy, &mut proxy, unproven).await?,
+            Proxy::Foreign => foreign::over_foreign_proxy(&host, policy, &mut proxy, unproven).await?,
+        };
         Ok(Self { node: WindowsNode::new(options, Arc::new(storage), Operations::new()), host, _proxy: proxy })
     }
 
@@ -159,7 +182,7 @@ async fn over_csi_proxy_each_call_may_come_twice() -> anyhow::Result<()> {
 /// Rule: D-5; windows.md N-3; node.md N-5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_csi_proxy_no_disk_is_formatted_that_is_not_proven_blank() -> anyhow::Result<()> {
-    let world = World::with(Unproven::Refuse).await?;
+    let world = World::over(machine(), Proxy::Foreign, Unproven::Refuse).await?;
     for _ in 0..2 {
         let refused = world.stage().await.expect_err("nothing proves it blank");
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
@@ -167,12 +190,66 @@ async fn over_csi_proxy_no_disk_is_formatted_that_is_not_proven_blank() -> anyho
         assert!(world.host.volumes_of(1).is_empty(), "it was given a partition");
         assert!(!world.host.is_online(1));
     }
-    let formatted = World::new().await?;
+    let formatted = World::over(machine(), Proxy::Foreign, Unproven::Format).await?;
     formatted.stage().await?;
+    assert_eq!(formatted.formats(), 1);
     formatted.unstage().await?;
-    let careful = World::over(formatted.host.clone(), Unproven::Refuse).await?;
+    let careful = World::over(formatted.host.clone(), Proxy::Foreign, Unproven::Refuse).await?;
     careful.stage().await?;
     assert_eq!(careful.formats(), 1, "what was formatted is mounted as it is");
+    Ok(())
+}
+
+/// This project's csi-proxy reads the disk, so the driver formats a blank one without --format-over-csi-proxy, and one that holds something not
+/// even with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_our_csi_proxy_only_a_blank_disk_is_formatted() -> anyhow::Result<()> {
+    let blank = World::over(machine(), Proxy::Ours, Unproven::Refuse).await?;
+    blank.stage().await?;
+    assert_eq!(blank.formats(), 1);
+
+    let host = machine();
+    host.write_disk(1, 0x438, b"\x53\xef");
+    let holds_data = World::over(host, Proxy::Ours, Unproven::Format).await?;
+    let refused = holds_data.stage().await.expect_err("it holds an ext4");
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert!(refused.message().contains("offset 1080"), "{refused}");
+    for step in ["initialize_gpt", "create_data_partition", "format_ntfs"] {
+        assert_eq!(holds_data.host.calls(step), 0, "{step}");
+    }
+    Ok(())
+}
+
+/// Over another project's csi-proxy a file system that Windows shows late looks like none: it is waited for, and never formatted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_file_system_is_not_formatted_over_a_foreign_proxy() -> anyhow::Result<()> {
+    for unproven in [Unproven::Format, Unproven::Refuse] {
+        let host = machine_with_a_clock()?;
+        let first = World::over(host.clone(), Proxy::Foreign, Unproven::Format).await?;
+        first.stage().await?;
+        first.unstage().await?;
+        host.show_late(1, Late::FileSystems, Duration::from_secs(1));
+        let world = World::over(host, Proxy::Foreign, unproven).await?;
+        world.stage().await?;
+        assert_eq!(world.formats(), 1, "{unproven:?}");
+    }
+    Ok(())
+}
+
+/// What a container cannot see of a volume, its csi-proxy tells.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn figures_come_from_the_proxy_where_the_container_has_none() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    world.stage().await?;
+    world.publish().await?;
+    let stats = async || {
+        let (volume_id, volume_path) = (VOLUME.to_owned(), TARGET.to_owned());
+        let request = csi::NodeGetVolumeStatsRequest { volume_id, volume_path, ..Default::default() };
+        anyhow::Ok(world.node.node_get_volume_stats(Request::new(request)).await?.into_inner().usage.remove(0))
+    };
+    let own = stats().await?;
+    world.host.inject("space", 0, Effect::Fail(Answer::Win32(3)));
+    assert_eq!(stats().await?, own);
     Ok(())
 }
 

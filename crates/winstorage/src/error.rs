@@ -1,9 +1,10 @@
 //! What an operation ends with when it does not succeed. Some texts are read by machines: they stand in windows.md, and tests hold
 //! them.
 
-use crate::host::{Answer, HostError};
+use crate::host::{Answer, HostError, OfflineReason};
 use crate::locate::SearchError;
 use crate::path::PathError;
+use crate::service::DiskBusy;
 use crate::types::{DiskNumber, NameError, ServiceName, VolumeGuid, VolumeIdError};
 
 /// Why an operation was not done.
@@ -70,6 +71,41 @@ pub enum StorageError {
         object: String,
         /// Why it is Windows' own.
         reason: &'static str,
+    },
+    /// What was to be written over was not proven blank.
+    #[error("{operation} refused: {object} is not blank: {contents}")]
+    NotBlank {
+        /// What was asked for.
+        operation: &'static str,
+        /// A disk or a volume.
+        object: String,
+        /// What was found there.
+        contents: String,
+    },
+    /// A disk that is offline is neither read for its contents nor partitioned.
+    #[error("disk {0} is offline: bring it online, then call again")]
+    DiskOffline(DiskNumber),
+    /// The number was given to another disk while the disk was looked at.
+    #[error("{operation} refused: disk {disk} was replaced by another disk during the call; call again")]
+    DiskReplaced {
+        /// What was asked for.
+        operation: &'static str,
+        /// The number.
+        disk: DiskNumber,
+    },
+    /// Another operation changes the disk.
+    #[error("{0}: nothing was done, call again later")]
+    DiskBusy(DiskBusy),
+    /// Windows keeps the disk offline.
+    #[error("bring disk {disk} online{}", .reason.map_or_else(String::new, |reason| format!(": Windows keeps it offline because {reason}")))]
+    NotOnline {
+        /// The disk.
+        disk: DiskNumber,
+        /// Windows' reason, as it was before the attempt.
+        reason: Option<OfflineReason>,
+        /// What the attempt failed with.
+        #[source]
+        cause: HostError,
     },
     /// There is a file system already.
     #[error("FormatVolume refused: volume {0} is formatted already, and formatting destroys what it holds")]
@@ -286,7 +322,7 @@ impl StorageError {
     #[must_use]
     pub fn answer(&self) -> Option<&Answer> {
         match self {
-            Self::Host(error) => Some(&error.answer),
+            Self::Host(error) | Self::NotOnline { cause: error, .. } => Some(&error.answer),
             Self::Closest { cause, .. } | Self::ShareLink { cause, .. } => cause.answer(),
             Self::Service { cause, .. } => cause.as_ref().map(|error| &error.answer),
             _ => None,

@@ -20,7 +20,8 @@ fn the_table_has_the_methods_of_the_protocol_files_and_no_others() {
         .collect();
     let mut found = BTreeSet::new();
     for (group, version) in served() {
-        for method in methods(group, version) {
+        // This project's own addition has a service of its own.
+        for method in methods(group, version).into_iter().filter(|method| method.service.is_none()) {
             assert!(
                 found.insert(format!("{group}/{version}/{}", method.name)),
                 "{group}/{version}/{} twice",

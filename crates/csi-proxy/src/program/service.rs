@@ -12,8 +12,10 @@ use windows_service::service::{
 use windows_service::service_control_handler::{self, ServiceControlHandlerResult, ServiceStatusHandle};
 use windows_service::service_dispatcher;
 
+use super::end::{End, live};
 use super::{MakeHost, Started, command, complain};
 use crate::flags::Command;
+use crate::windows::EventLog;
 
 /// As it is installed.
 const NAME: &str = "csiproxy";
@@ -35,15 +37,33 @@ pub(super) fn run_as_service<M: MakeHost>() -> ExitCode {
 
 extern "system" fn service_main<M: MakeHost>(_: u32, _: *mut *mut u16) {
     // A panic must not leave Windows' frames.
-    let _ignored = std::panic::catch_unwind(serve::<M>);
+    if std::panic::catch_unwind(serve::<M>).is_err() {
+        fail("a panic outside of the service's work");
+    }
+}
+
+/// Ends the process without reporting STOPPED: the service control manager takes that for a crash. The event log gets the reason, for there may
+/// be no log file yet.
+fn fail(reason: &str) -> ! {
+    tracing::error!(reason, "the service has failed");
+    report(&format!("csi-proxy has failed: {reason}"));
+    std::process::exit(1)
+}
+
+fn report(text: &str) {
+    match EventLog::open() {
+        Ok(events) => events.error(text),
+        Err(error) => tracing::warn!(%error, "the event log cannot be written"),
+    }
 }
 
 fn serve<M: MakeHost>() {
-    let stop = CancellationToken::new();
+    let (stop, asked) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
     let handler = {
-        let stop = stop.clone();
+        let (stop, asked) = (stop.clone(), Arc::clone(&asked));
         move |control| match control {
-            ServiceControl::Stop | ServiceControl::Shutdown => {
+            ServiceControl::Stop | ServiceControl::Shutdown | ServiceControl::Preshutdown => {
+                asked.store(true, Ordering::Release);
                 stop.cancel();
                 ServiceControlHandlerResult::NoError
             }
@@ -51,18 +71,23 @@ fn serve<M: MakeHost>() {
             _ => ServiceControlHandlerResult::NotImplemented,
         }
     };
-    let Ok(handle) = service_control_handler::register(NAME, handler) else { return };
+    let handle = service_control_handler::register(NAME, handler)
+        .unwrap_or_else(|error| fail(&format!("register with the service control manager: {error}")));
     let told = Told { handle };
     told.tell(ServiceState::StartPending, 1);
-    let exit = match run::<M>(&told, stop) {
-        Ok(()) => ServiceExitCode::Win32(0),
-        Err(_) => ServiceExitCode::ServiceSpecific(1),
-    };
-    told.stopped(exit);
+    match live(|| asked.load(Ordering::Acquire), || run::<M>(&told, stop)) {
+        End::Stopped(left) => {
+            if let Some(left) = left {
+                report(&format!("csi-proxy was stopped: {left}"));
+            }
+            told.stopped();
+        }
+        End::Failed(reason) => fail(&reason),
+    }
 }
 
 fn run<M: MakeHost>(told: &Told, stop: CancellationToken) -> Result<(), String> {
-    let Command::Run(settings) = command::<M>()? else { return Ok(()) };
+    let Command::Run(settings) = command::<M>()? else { return Err("the command line runs no service".to_owned()) };
     let started = Started::new::<M>(*settings)?;
     let ended = Arc::new(Ended::default());
     std::thread::scope(|scope| {
@@ -133,16 +158,17 @@ struct Told {
 impl Told {
     fn tell(&self, state: ServiceState, checkpoint: u32) {
         let accepted = if state == ServiceState::Running {
-            ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN | ServiceControlAccept::PARAM_CHANGE
+            // Before the shutdown: in it Windows waits some seconds for all services together, and a format would be cut off.
+            ServiceControlAccept::STOP | ServiceControlAccept::PRESHUTDOWN | ServiceControlAccept::PARAM_CHANGE
         } else {
             ServiceControlAccept::empty()
         };
         let hint = if state == ServiceState::Running { Duration::ZERO } else { HINT };
-        self.set(status(state, accepted, ServiceExitCode::Win32(0)), checkpoint, hint);
+        self.set(status(state, accepted), checkpoint, hint);
     }
 
-    fn stopped(&self, exit: ServiceExitCode) {
-        self.set(status(ServiceState::Stopped, ServiceControlAccept::empty(), exit), 0, Duration::ZERO);
+    fn stopped(&self) {
+        self.set(status(ServiceState::Stopped, ServiceControlAccept::empty()), 0, Duration::ZERO);
     }
 
     fn set(&self, status: ServiceStatus, checkpoint: u32, wait_hint: Duration) {
@@ -151,12 +177,12 @@ impl Told {
     }
 }
 
-fn status(state: ServiceState, accepted: ServiceControlAccept, exit_code: ServiceExitCode) -> ServiceStatus {
+fn status(state: ServiceState, accepted: ServiceControlAccept) -> ServiceStatus {
     ServiceStatus {
         service_type: ServiceType::OWN_PROCESS,
         current_state: state,
         controls_accepted: accepted,
-        exit_code,
+        exit_code: ServiceExitCode::Win32(0),
         checkpoint: 0,
         wait_hint: Duration::ZERO,
         process_id: None,

@@ -31,6 +31,11 @@ pub(super) fn client_of(pipe: RawHandle) -> Peer {
     }
 }
 
+/// The user that this process runs as.
+pub(crate) fn own_user() -> Option<String> {
+    open(std::process::id()).as_ref().and_then(user)
+}
+
 fn process_id(pipe: RawHandle) -> Option<u32> {
     let mut pid = 0;
     // SAFETY: the handle is a connected pipe that its owner keeps open during the call; the number's place is ours.

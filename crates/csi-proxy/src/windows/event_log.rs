@@ -5,15 +5,18 @@ use std::ptr::{null, null_mut};
 
 use windows_sys::Win32::Foundation::HANDLE;
 use windows_sys::Win32::System::EventLog::{
-    DeregisterEventSource, EVENTLOG_INFORMATION_TYPE, RegisterEventSourceW, ReportEventW,
+    DeregisterEventSource, EVENTLOG_ERROR_TYPE, EVENTLOG_INFORMATION_TYPE, REPORT_EVENT_TYPE, RegisterEventSourceW,
+    ReportEventW,
 };
 
 use super::wide;
 use crate::audit::AuditSink;
 
 const SOURCE: &str = "csiproxy";
-/// The number of the one kind of event.
+/// The number of the one kind of event that is a record.
 const CALL: u32 = 1;
+/// The number of the reason for which the service has ended.
+const FAILURE: u32 = 2;
 /// The longest text that an event takes, in UTF-16 units.
 const LONGEST: usize = 31_000;
 
@@ -37,6 +40,17 @@ impl EventLog {
 
 impl AuditSink for EventLog {
     fn record(&self, line: &str) {
+        self.write(EVENTLOG_INFORMATION_TYPE, CALL, line);
+    }
+}
+
+impl EventLog {
+    /// Writes an error.
+    pub(crate) fn error(&self, text: &str) {
+        self.write(EVENTLOG_ERROR_TYPE, FAILURE, text);
+    }
+
+    fn write(&self, kind: REPORT_EVENT_TYPE, number: u32, line: &str) {
         let mut text = wide(line);
         if text.len() > LONGEST {
             text.truncate(LONGEST - 1);
@@ -45,7 +59,7 @@ impl AuditSink for EventLog {
         let texts = [text.as_ptr()];
         // SAFETY: the handle is open; one text is announced and given, it ends in zero and outlives the call; no data, no user.
         unsafe {
-            ReportEventW(self.0, EVENTLOG_INFORMATION_TYPE, 0, CALL, null_mut(), 1, 0, texts.as_ptr(), null());
+            ReportEventW(self.0, kind, 0, number, null_mut(), 1, 0, texts.as_ptr(), null());
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::client::client_of;
+use super::client::{client_of, own_user};
 use super::security::Security;
 use crate::peer::Peer;
 use crate::proxy::Transport;
@@ -67,11 +67,24 @@ impl Transport for Pipes {
         let (sender, accepted) = channel(1);
         let mut accepting = JoinSet::new();
         for nth in 0..WAITING {
-            let instance = maker.instance(nth == 0)?;
+            let instance = maker.instance(nth == 0).map_err(|error| explained(nth, error))?;
             accepting.spawn(Arc::clone(&maker).accept(instance, sender.clone(), self.stop.clone()));
         }
         Ok(Clients { accepted, _accepting: accepting })
     }
+}
+
+/// What a refusal means: the descriptor of the first instance decides who may make the others.
+fn explained(nth: usize, error: io::Error) -> io::Error {
+    if nth == 0 || error.kind() != io::ErrorKind::PermissionDenied {
+        return error;
+    }
+    let user = own_user().unwrap_or_else(|| "this process's user".to_owned());
+    let missing = format!(
+        "{error}: the security descriptor does not let {user} add instances of the pipe (FILE_CREATE_PIPE_INSTANCE, 0x4); add \
+         (A;;GA;;;{user}) to --pipe-security-descriptor"
+    );
+    io::Error::new(error.kind(), missing)
 }
 
 struct Maker {

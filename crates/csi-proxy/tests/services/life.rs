@@ -187,3 +187,103 @@ async fn when_threads_and_queue_are_full_a_call_is_refused_at_once() {
     let ends = |code: &str| running.records.all().iter().filter(|record| record["code"] == code).count();
     assert_eq!((ends("OK"), ends("ResourceExhausted")), (RUN + WAIT, MORE));
 }
+
+/// SetDiskState(1, offline), as bytes.
+const OFFLINE: [u8; 2] = [0x08, 1];
+const SET_STATE: &str = "/v1.Disk/SetDiskState";
+
+/// A disk whose change hangs in Windows takes one thread, however often the change is asked for again: other calls are answered.
+#[tokio::test]
+async fn hung_disk_leaves_the_threads_to_other_calls() {
+    let (host, gate) = (machine(), Gate::default());
+    host.inject("set_online", 0, Effect::Hold(gate.clone()));
+    let mut running = serve(host, "disk/v1").await;
+    let hung = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+    let mut calls = JoinSet::new();
+    calls.spawn(async move { wire::call(&hung, SET_STATE, OFFLINE.into()).await });
+    let reached = gate.clone();
+    assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
+    let mut again = JoinSet::new();
+    for _ in 0..3 {
+        let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+        for _ in 0..16 {
+            let channel = channel.clone();
+            again.spawn(
+                async move { wire::call_within(&channel, SET_STATE, OFFLINE.into(), Duration::from_secs(1)).await },
+            );
+        }
+    }
+    while let Some(refused) = again.join_next().await {
+        refused.unwrap().unwrap_err();
+    }
+    let other = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+    let listed = wire::call(&other, "/v1.Disk/ListDiskIDs", Vec::new());
+    // Shorter than the gate holds, and longer than a busy machine takes.
+    let listed = tokio::time::timeout(Duration::from_secs(45), listed).await;
+    listed.expect("the hung disk has taken all threads").unwrap();
+    gate.open();
+    calls.join_next().await.unwrap().unwrap().unwrap();
+    running.stop.cancel();
+    running.ended().await.unwrap();
+}
+
+/// One call waits for a disk that is being changed, and has its turn; a further one is refused with the call that holds the disk.
+#[tokio::test]
+async fn second_waiter_for_a_disk_is_refused_with_its_holder() {
+    let (host, gate) = (machine(), Gate::default());
+    host.inject("set_online", 0, Effect::Hold(gate.clone()));
+    let mut running = serve(host, "disk/v1").await;
+    let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+    let mut calls = JoinSet::new();
+    let ask = |calls: &mut JoinSet<_>| {
+        let channel = channel.clone();
+        calls.spawn(async move { wire::call(&channel, SET_STATE, OFFLINE.into()).await });
+    };
+    ask(&mut calls);
+    let reached = gate.clone();
+    assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
+    ask(&mut calls);
+    ask(&mut calls);
+    let refused =
+        tokio::time::timeout(Duration::from_secs(45), calls.join_next()).await.expect("one is refused at once");
+    let refused = refused.unwrap().unwrap().unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
+    assert!(refused.message().contains("disk 1 is being changed by SetDiskState(offline)"), "{refused}");
+    gate.open();
+    for _ in 0..2 {
+        calls.join_next().await.unwrap().unwrap().expect("it had its turn");
+    }
+    running.stop.cancel();
+    running.ended().await.unwrap();
+}
+
+/// A call whose deadline passes while it waits for a disk is not done, and its record names what held the disk.
+#[tokio::test]
+async fn deadline_ends_the_wait_for_a_disk() {
+    let (host, gate) = (machine(), Gate::default());
+    host.inject("set_online", 0, Effect::Hold(gate.clone()));
+    let mut running = serve(host.clone(), "disk/v1").await;
+    let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+    let mut calls = JoinSet::new();
+    let hung = channel.clone();
+    calls.spawn(async move { wire::call(&hung, SET_STATE, OFFLINE.into()).await });
+    let reached = gate.clone();
+    assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the change never began");
+    wire::call_within(&channel, SET_STATE, OFFLINE.into(), Duration::from_millis(50)).await.unwrap_err();
+    let ended = async {
+        loop {
+            let late = running.records.all().into_iter().find(|record| record["code"] == "DeadlineExceeded");
+            if let Some(late) = late {
+                break late;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let late = tokio::time::timeout(Duration::from_secs(45), ended).await.expect("its wait ends");
+    assert!(late["error"].as_str().unwrap().contains("SetDiskState(offline)"), "{late}");
+    gate.open();
+    calls.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(host.calls("set_online"), 1);
+    running.stop.cancel();
+    running.ended().await.unwrap();
+}

@@ -1,5 +1,7 @@
 //! Requests from names and values of fields, by the descriptors of the protocol files.
 
+use std::time::Duration;
+
 use bytes::{Buf, BufMut};
 use csi_proxy_proto::{Group, Version};
 use protox::prost::Message;
@@ -39,9 +41,25 @@ pub(crate) fn text(of: MessageDescriptor, bytes: &[u8]) -> String {
 
 /// Calls a method with a message as bytes.
 pub(crate) async fn call(channel: &tonic::transport::Channel, path: &str, message: Vec<u8>) -> Result<Vec<u8>, Status> {
+    send(channel, path, Request::new(message)).await
+}
+
+/// The same with a deadline, which the server is told.
+pub(crate) async fn call_within(
+    channel: &tonic::transport::Channel,
+    path: &str,
+    message: Vec<u8>,
+    deadline: Duration,
+) -> Result<Vec<u8>, Status> {
+    let mut request = Request::new(message);
+    request.set_timeout(deadline);
+    send(channel, path, request).await
+}
+
+async fn send(channel: &tonic::transport::Channel, path: &str, request: Request<Vec<u8>>) -> Result<Vec<u8>, Status> {
     let mut client = tonic::client::Grpc::new(channel.clone());
     client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
-    client.unary(Request::new(message), path.parse().unwrap(), Bare).await.map(Response::into_inner)
+    client.unary(request, path.parse().unwrap(), Bare).await.map(Response::into_inner)
 }
 
 #[derive(Clone, Copy)]

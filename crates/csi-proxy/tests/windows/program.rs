@@ -60,8 +60,11 @@ impl Files {
     /// With a machine on which this goes wrong.
     pub(crate) fn new(fault: &str) -> Self {
         let files = Self(tempfile::tempdir().unwrap());
-        let machine = r#"{"tree": {"C:\\work": "directory"}, "disks": [
-            {"number": 1, "serial": "vol0123456789abcdef0_00000001.", "size": 10737418240, "online": true},
+        let machine = r#"{"tree": {"C:\\work": "directory", "C:\\var\\lib\\kubelet\\a": "directory", "C:\\var\\lib\\kubelet\\mount": "directory"},
+            "bios_serial": "ec2", "shares": [{"root": "\\\\host\\share"}],
+            "services": [{"name": "spooler", "state": "Running", "start_mode": "Auto"}],
+            "disks": [
+            {"number": 1, "serial": "vol0123456789abcdef0_00000001.", "page83": "naa.5000", "size": 10737418240, "online": true},
             {"number": 3, "style": "gpt", "online": true, "size": 10737418240, "partitions": [{"number": 1, "kind": "data",
              "size": 10000000000, "volume": {"id": "\\\\?\\Volume{33333333-3333-3333-3333-333333333333}\\"}}]}],
             "faults": [FAULT]}"#;

@@ -4,8 +4,11 @@
 mod attempts;
 mod bad_replies;
 mod classes;
+mod clock;
 mod corpus;
+mod credentials;
 mod ec2_replies;
+mod endpoints;
 mod failures;
 mod hyperpod;
 mod in_process;

@@ -7,8 +7,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 static MODEL: LazyLock<Value> = LazyLock::new(|| {
-    let python = std::env::var_os("EBS_TEST_BOTO3_PYTHON").map(PathBuf::from);
-    let python = python.expect("EBS_TEST_BOTO3_PYTHON is not set: `make test` installs boto3 and sets it");
+    let python = boto3_python();
     let lib = python.parent().and_then(|bin| bin.parent()).expect("a program in a directory of programs").join("lib");
     let versions = std::fs::read_dir(&lib).unwrap_or_else(|e| panic!("{}: {e}", lib.display()));
     let file = "site-packages/botocore/data/ec2/2016-11-15/service-2.json.gz";
@@ -16,6 +15,12 @@ static MODEL: LazyLock<Value> = LazyLock::new(|| {
     let packed = std::fs::File::open(file.expect("boto3's environment has a model of EC2")).unwrap();
     serde_json::from_reader(flate2::read::GzDecoder::new(std::io::BufReader::new(packed))).unwrap()
 });
+
+/// The Python that has boto3.
+pub(crate) fn boto3_python() -> PathBuf {
+    let python = std::env::var_os("EBS_TEST_BOTO3_PYTHON").map(PathBuf::from);
+    python.expect("EBS_TEST_BOTO3_PYTHON is not set: `make test` installs boto3 and sets it")
+}
 
 fn shape(name: &Value) -> &'static Value {
     &MODEL["shapes"][name.as_str().expect("the name of a shape")]

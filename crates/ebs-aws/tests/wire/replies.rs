@@ -60,6 +60,33 @@ fn volume() -> Volume {
     }
 }
 
+/// A tag with a character that XML has no place for, which EC2 can only write as a reference, spoils neither its volume nor the rest of
+/// the page. What is no such reference still makes the reply unreadable.
+#[tokio::test]
+async fn a_control_character_in_a_tag_spoils_no_reply() {
+    let page = |value: &str| {
+        let other = VOLUME.replace("vol-1", "vol-2").replace("<value>pvc-1", &format!("<value>{value}"));
+        Reply::ok(format!(
+            "<DescribeVolumesResponse><volumeSet><item>{VOLUME}</item><item>{other}</item></volumeSet></DescribeVolumesResponse>"
+        ))
+    };
+    for (value, read) in [
+        ("a&#1;b", "a\u{fffd}b"),
+        ("&#x1F;&#x0;&#xFFFE;", "\u{fffd}\u{fffd}\u{fffd}"),
+        ("&#xD800;&amp;&#10;&#65;", "\u{fffd}&\nA"),
+    ] {
+        let wire = Wire::answering([page(value)]).await;
+        let page = wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap();
+        assert_eq!(page.items[0].tags, volume().tags, "{value}");
+        assert_eq!(page.items[1].tags["CSIVolumeName"], read, "{value}");
+    }
+    for value in ["&#;", "&#x;", "&nothing;", "&#1", "a\u{1}b"] {
+        let wire = Wire::answering([page(value)]).await;
+        let error = wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await;
+        assert_eq!(error.unwrap_err().class, ErrorClass::Ambiguous, "{value:?}");
+    }
+}
+
 /// When the replies of these tests were sent, in their words and in ours.
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 

@@ -14,11 +14,18 @@ use crate::server::{Seen, settings};
 /// Set in the processes that these tests start.
 const CHILD: &str = "EBS_AWS_TEST_CHILD";
 
-/// Not a test of its own: what the others start. Says where each service was called, or why there is no client.
-#[expect(clippy::print_stdout, reason = "a child talks to its parent so")]
+/// Not a test of its own: what the others start. Says where each service was called, or why there is no client: a few lines for
+/// each of the regions that it is given.
 #[tokio::test(start_paused = true)]
 async fn as_a_child_it_says_where_it_calls() {
-    let Ok(region) = std::env::var(CHILD) else { return };
+    let Ok(regions) = std::env::var(CHILD) else { return };
+    for region in regions.split(',') {
+        say_where_it_calls(region.to_owned()).await;
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a child talks to its parent so")]
+async fn say_where_it_calls(region: String) {
     let hosts = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&hosts);
     let transport = Transport::answering(move |request: http::Request<Bytes>| {
@@ -62,26 +69,39 @@ async fn as_a_child_it_says_where_it_calls() {
     println!("\nCALLS {}", hosts.join(" "));
 }
 
-/// The lines of a child with this environment, by their first word.
-fn child(region: &str, environment: &[(&str, &str)]) -> BTreeMap<String, String> {
+/// What a child with this environment prints for these regions.
+fn printed_by_child(regions: &str, environment: &[(&str, &str)]) -> String {
     #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "settings::as_a_child_it_says_where_it_calls", "--nocapture", "--test-threads=1"])
         .env_clear()
-        .env(CHILD, region)
+        .env(CHILD, regions)
         .env("AWS_CONFIG_FILE", "/nonexistent")
         .env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
         .envs(environment.iter().copied())
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The lines of a child with this environment, by their first word.
+fn child(region: &str, environment: &[(&str, &str)]) -> BTreeMap<String, String> {
     let words = ["CALLS", "REFUSED", "NODE", "ARN"];
-    text.lines()
+    printed_by_child(region, environment)
+        .lines()
         .filter_map(|line| line.split_once(' '))
         .filter(|(word, _)| words.contains(word))
         .map(|(word, rest)| (word.to_owned(), rest.to_owned()))
         .collect()
+}
+
+/// Where EC2, STS and SageMaker are called in each of these regions, by a child with this environment.
+pub(crate) fn where_a_child_calls(regions: &[&str], environment: &[(&str, &str)]) -> BTreeMap<String, Vec<String>> {
+    let printed = printed_by_child(&regions.join(","), environment);
+    let calls = printed.lines().filter_map(|line| line.strip_prefix("CALLS "));
+    let urls = calls.map(|urls| urls.split(' ').map(str::to_owned).collect());
+    regions.iter().map(|region| (*region).to_owned()).zip(urls).collect()
 }
 
 /// Where EC2, STS and SageMaker are called.

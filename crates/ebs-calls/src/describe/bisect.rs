@@ -77,6 +77,7 @@ fn concerns_all_keys(class: ErrorClass) -> bool {
             | ErrorClass::NotSent
             | ErrorClass::Unauthenticated
             | ErrorClass::Unauthorized
+            | ErrorClass::AccountState
             | ErrorClass::BadToken
     )
 }

@@ -135,9 +135,11 @@ impl<E: Ec2> AttachmentService<E> {
             ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId => {
                 Err(no_such_object(pair, error))
             }
-            ErrorClass::Throttled | ErrorClass::NotSent | ErrorClass::Unauthenticated | ErrorClass::Unauthorized => {
-                Err(refused(op, error))
-            }
+            ErrorClass::Throttled
+            | ErrorClass::NotSent
+            | ErrorClass::Unauthenticated
+            | ErrorClass::Unauthorized
+            | ErrorClass::AccountState => Err(refused(op, error)),
             ErrorClass::VolumeInUse | ErrorClass::IncorrectState | ErrorClass::IncorrectInstanceState => {
                 self.await_unblocked(op, pair, error, first).await
             }
@@ -171,7 +173,7 @@ impl<E: Ec2> AttachmentService<E> {
                 NodeAttachment::Detaching(_) => true,
                 NodeAttachment::Absent => match elsewhere(&volume, &pair.node) {
                     Some(other) if began.elapsed() >= patience(other) => {
-                        return Verdict::Failed(is_elsewhere(op, other, None));
+                        return Verdict::Failed(is_elsewhere(op, other));
                     }
                     Some(_) => true,
                     None => volume.state == VolumeState::Creating,
@@ -204,8 +206,10 @@ impl<E: Ec2> AttachmentService<E> {
             NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) => return Ok(AfterRefusal::Existing(existing)),
             NodeAttachment::Detaching(_) | NodeAttachment::Absent => {}
         }
-        match found.as_ref().and_then(|volume| elsewhere(volume, &pair.node)) {
-            Some(other) if error.class == ErrorClass::ZoneMismatch => Err(is_elsewhere(op, other, Some(error))),
+        match found {
+            Some(volume) if error.class == ErrorClass::ZoneMismatch => {
+                Err(is_in_another_zone(op, pair, &volume, error))
+            }
             _ => Err(refused(op, error)),
         }
     }
@@ -225,14 +229,24 @@ fn patience(other: &Attachment) -> Duration {
     }
 }
 
-fn is_elsewhere(op: &Op<'_>, other: &Attachment, error: Option<Ec2Error>) -> CloudError {
+fn is_elsewhere(op: &Op<'_>, other: &Attachment) -> CloudError {
     let state = match &other.state {
         AttachmentState::Detaching => "is still being detached from",
         AttachmentState::Busy => "is busy, and so not yet detached, on",
         _ => "is attached to",
     };
     let holder = holder(other);
-    let message = format!("{op}: the volume {state} {holder}; detach it there first");
+    CloudErrorKind::FailedPrecondition.error(format!("{op}: the volume {state} {holder}; detach it there first"))
+}
+
+/// To detach it would not help. Where it is attached matters all the same: its pod may run there.
+fn is_in_another_zone(op: &Op<'_>, pair: &Pair, volume: &Volume, error: Ec2Error) -> CloudError {
+    let zone = volume.zone.as_ref().map_or_else(|| "another zone".to_owned(), ToString::to_string);
+    let attached = elsewhere(volume, &pair.node).map(|other| format!(", attached to {}", holder(other)));
+    let attached = attached.unwrap_or_default();
+    let message = format!(
+        "{op}: volume and instance are in different zones: the volume is in {zone}{attached}; run the pod on a node of that zone"
+    );
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 

@@ -155,7 +155,7 @@ pub(super) struct NodeFlags {
     /// On Windows: the driver is a process of the host, and works without csi-proxy
     #[arg(long)]
     pub(super) windows_host_process: bool,
-    /// On Windows over csi-proxy: format disks of which it tells no file system, though it cannot tell whether they are blank
+    /// On Windows over another project's csi-proxy: format disks on which it recognises no file system, though it cannot tell whether they are blank
     #[arg(long)]
     pub(super) format_over_csi_proxy: bool,
 }

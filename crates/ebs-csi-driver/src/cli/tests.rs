@@ -119,6 +119,25 @@ fn a_flag_of_another_mode_is_a_usage_error() {
     }
 }
 
+/// The refusal of a flag of another mode names the modes that have it, and gives no advice about `--`.
+#[test]
+fn a_misplaced_flag_names_the_modes_that_have_it() {
+    for (line, modes) in [
+        ("node --extra-tags=a=b", "all, controller"),
+        ("node --aws-sdk-debug-log", "all, controller, metadataLabeler"),
+        ("controller --legacy-xfs=true", "all, node"),
+        ("pre-stop-hook --volume-attach-limit 9", "all, node"),
+        ("metadataLabeler --batching", "all, controller"),
+    ] {
+        let flag = line.split([' ', '=']).nth(1).unwrap();
+        let message = read(line).expect_err(line).to_string();
+        assert!(message.contains(&format!("{flag} is a flag of the modes {modes}")), "{line}: {message}");
+        assert!(!message.contains("-- "), "{line}: {message}");
+    }
+    let message = read("node --no-such-flag").expect_err("unknown").to_string();
+    assert!(message.contains("--no-such-flag") && !message.contains("is a flag of"), "{message}");
+}
+
 /// Rule: see `crates/ebs-csi-driver/src/cli/tests/every_flag.rs::each_mode_has_the_flags_of_the_reference_with_their_defaults`
 #[test]
 fn defaults_are_the_references_but_for_batching() {

@@ -7,13 +7,16 @@ use anyhow::Context;
 use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_metadata::NodeMetadata;
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_telemetry::{Disks, UnhealthyVolume, UnhealthyVolumes};
+use ebs_telemetry::{Disks, NotGrownVolume, UnhealthyVolume, UnhealthyVolumes};
 use tokio::task::JoinSet;
 
 use super::Here;
 use crate::cli::NodeSettings;
 use crate::disks::NodeDisks;
 use crate::environment::environment;
+
+/// In the kernel's sets of capabilities.
+const CAP_SYS_ADMIN: u64 = 1 << 21;
 
 /// This machine: there is no other.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +58,11 @@ pub(crate) async fn build(
     background: &mut JoinSet<()>,
     _system: System,
 ) -> anyhow::Result<NodeService> {
+    if !may_mount() {
+        tracing::warn!(
+            "the process lacks CAP_SYS_ADMIN: no volume can be staged or published on this node; run it as root in a privileged container"
+        );
+    }
     let Here { driver, machine, operations } = here;
     let metadata = machine.metadata();
     let config = mounter_config(settings, &metadata)?;
@@ -65,6 +73,14 @@ pub(crate) async fn build(
     shown.volumes.of(&node);
     background.spawn(node.clone().watch_health());
     Ok(node)
+}
+
+/// True also where the kernel does not tell.
+fn may_mount() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    effective.is_none_or(|set| set & CAP_SYS_ADMIN != 0)
 }
 
 fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Result<MounterConfig> {
@@ -101,5 +117,14 @@ impl UnhealthyVolumes for NodeVolumes {
             reason,
         };
         unhealthy.into_iter().map(shown).collect()
+    }
+
+    fn not_grown(&self) -> Vec<NotGrownVolume> {
+        let not_grown = self.0.get().map(NodeService::volumes_not_grown).unwrap_or_default();
+        let shown = |ebs_driver::node::NotGrownVolume { volume, missing }| NotGrownVolume {
+            volume_id: volume.to_string(),
+            missing,
+        };
+        not_grown.into_iter().map(shown).collect()
     }
 }

@@ -92,5 +92,5 @@ fn policy(settings: &NodeSettings) -> anyhow::Result<Policy> {
     let directories = std::iter::once(KUBELET.to_owned()).chain(others).map(|text| {
         WinPath::normalise(&text).with_context(|| format!("{text} is no directory that volumes can be mounted in"))
     });
-    Ok(Policy { letters_are_nobodys: true, ..Policy::new(directories.collect::<anyhow::Result<_>>()?) })
+    Ok(Policy::new(directories.collect::<anyhow::Result<_>>()?))
 }

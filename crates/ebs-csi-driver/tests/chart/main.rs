@@ -4,6 +4,7 @@
 mod admission;
 mod cases;
 mod from_the_reference;
+mod host_process;
 mod kustomize;
 mod objects;
 mod on_a_cluster;

@@ -14,7 +14,7 @@ use csi_proto::csi;
 use csi_proto::modify::ModifyVolumePropertiesRequest;
 use csi_proto::modify::modify_client::ModifyClient;
 use ebs_testkit::collector::Collector;
-use ebs_testkit::csi_client::{Access, GIB, new_volume};
+use ebs_testkit::csi_client::{Access, CsiClient, GIB, new_volume};
 use ebs_testkit::world::{World, WorldBuilder, with_mounts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -246,8 +246,8 @@ async fn all_rpcs(world: &World, said: &mut Said) -> anyhow::Result<()> {
     let request = csi::ControllerPublishVolumeRequest { secrets: secrets(), ..on_node.attach_request() };
     let published = said.answer("ControllerPublish", controller.controller_publish_volume(request).await);
     on_node.publish_context = published.context("attached")?.into_inner().publish_context;
-    said.answer("NodeStage", stage(&node, &on_node, "ext2").await);
-    said.answer("NodeStage", stage(&node, &on_node, "ext4").await).context("staged")?;
+    said.answer("NodeStage", stage(world.client(), &on_node, "ext2").await);
+    said.answer("NodeStage", stage(world.client(), &on_node, "ext4").await).context("staged")?;
     let request = csi::NodePublishVolumeRequest { secrets: secrets(), ..on_node.publish_request() };
     said.answer("NodePublish", node.clone().node_publish_volume(request).await).context("published")?;
     let request = csi::ControllerExpandVolumeRequest {
@@ -279,13 +279,11 @@ async fn all_rpcs(world: &World, said: &mut Said) -> anyhow::Result<()> {
     Ok(())
 }
 
-type NodeClient = csi::node_client::NodeClient<tonic::transport::Channel>;
-
 async fn stage(
-    node: &NodeClient,
+    client: &CsiClient,
     volume: &ebs_testkit::on_node::VolumeOnNode,
     fs_type: &str,
-) -> Result<tonic::Response<csi::NodeStageVolumeResponse>, tonic::Status> {
+) -> Result<(), tonic::Status> {
     let capability = Access::Mount(fs_type.to_owned()).capability();
     let request = csi::NodeStageVolumeRequest {
         secrets: secrets(),
@@ -297,7 +295,7 @@ async fn stage(
         "ext2" => csi::NodeStageVolumeRequest { staging_target_path: "nowhere".to_owned(), ..request },
         _ => request,
     };
-    node.clone().node_stage_volume(request).await
+    client.stage(request).await
 }
 
 async fn snapshots_and_changes(world: &World, volume: &str, said: &mut Said) -> anyhow::Result<()> {
@@ -541,7 +539,7 @@ async fn nothing_secret_is_written_when_credentials_or_the_way_to_ec2_fail() -> 
         world.until_logged(failed, |log| log.contains(failed)).await?;
         let mut said = Said::default();
         let volume = csi::CreateVolumeRequest { secrets: secrets(), ..new_volume("pvc-1", 1, &Access::Block) };
-        let request = ebs_testkit::csi_client::CsiClient::within(volume, Duration::from_secs(20));
+        let request = CsiClient::within(volume, Duration::from_secs(20));
         said.answer("CreateVolume", world.client().controller().create_volume(request).await);
         said.add_all_of(&world, &collector).await?;
         world.stop_driver().await?;

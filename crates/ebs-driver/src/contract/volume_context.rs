@@ -87,7 +87,8 @@ impl VolumeContext {
     /// # Errors
     /// [`ContextError::Partition`].
     pub fn partition(context: &Context) -> Result<Option<Partition>, ContextError> {
-        let partition = context.get(PARTITION).map(|text| Partition::parse(text)).transpose()?;
+        let named = context.get(PARTITION).filter(|text| !text.is_empty());
+        let partition = named.map(|text| Partition::parse(text)).transpose()?;
         Ok(partition.flatten())
     }
 }

@@ -61,16 +61,38 @@ pub(super) async fn clear_dead(
     if !also.is_empty() {
         return Err(Refused::DeadFileSystem { at: staging.clone(), error, also }.into());
     }
-    tracing::warn!(volume = %device.volume(), path = %staging, error, "the staged file system is dead and nobody uses it: it is mounted anew");
+    tracing::warn!(volume = %device.volume(), path = %staging, error, "the staged file system is dead and nobody uses it: it is mounted again");
+    unmount_unused(node, device, staging, waiters).await
+}
+
+/// Unmounts all mounts of the device from the staging path, which must be used nowhere else, and makes sure that the kernel has let
+/// its file system go.
+pub(super) async fn unmount_unused(
+    node: &Inner,
+    device: &Device,
+    staging: &NodePath,
+    waiters: &Waiters,
+) -> Result<(), Cause> {
     for _ in 0..MAX_DEPTH {
         let (table, at) = owner::topmost(staging).await?;
         let Some(entry) = table.topmost(&at).filter(|entry| entry.device == device.number()) else {
-            return other_use::refuse_held(node, device.number(), true).await;
+            return let_go(node, device, staging).await;
         };
         check_still_wanted(waiters)?;
         node.mounter.unmount_top(staging, entry, false).await?;
     }
     Err(UnmountError::Endless { path: staging.as_path().to_owned(), mounts: MAX_DEPTH }.into())
+}
+
+/// Refuses while anybody holds the disk. Other mount namespaces may have copies of the mount that they do not use: these the kernel
+/// takes away with the staging directory. A process that has a file open on such a copy keeps the file system alive.
+async fn let_go(node: &Inner, device: &Device, staging: &NodePath) -> Result<(), Cause> {
+    let Err(held) = other_use::refuse_held(node, device.number(), true).await else { return Ok(()) };
+    if staging.remove().await.is_ok() && other_use::refuse_held(node, device.number(), true).await.is_ok() {
+        return Ok(());
+    }
+    // Asked while the copies were there: they tell who it is.
+    Err(held)
 }
 
 fn check_still_wanted(waiters: &Waiters) -> Result<(), Cause> {

@@ -23,7 +23,7 @@ pub(super) enum Mounted {
 pub(super) fn staged(
     entry: Option<&MountEntry>,
     device: DeviceNumber,
-    fs_type: FsType,
+    fs_type: Option<FsType>,
     options: &MountOptions,
 ) -> Result<Mounted, Refused> {
     let Some(entry) = entry else { return Ok(Mounted::No) };
@@ -32,11 +32,12 @@ pub(super) fn staged(
     }
     let has = attributes(entry);
     let wants = distinguishing(options);
-    let fs_fits = fs_type.accepts_name(&entry.fs_type);
+    let fs_fits = fs_type.is_none_or(|asked| asked.accepts_name(&entry.fs_type));
     if !fs_fits || has != wants {
+        let named = |fs_type: &str, attributes| format!("{fs_type} {}", Attribute::words(attributes)).trim().to_owned();
         return Err(Refused::MountedDifferently {
-            found: format!("{} {}", entry.fs_type, words(&has)),
-            wanted: format!("{fs_type} {}", words(&wants)),
+            found: named(&entry.fs_type, &has),
+            wanted: named(fs_type.map_or("", FsType::as_str), &wants),
         });
     }
     compare_words(entry, options).map(|()| Mounted::AsWanted)
@@ -136,7 +137,10 @@ fn compare_attributes(entry: &MountEntry, wants: &BTreeSet<Attribute>, same_root
         return Ok(Mounted::AsWanted);
     }
     let root = |same: bool| if same { String::new() } else { format!(" of {}", entry.root.display()) };
-    Err(Refused::MountedDifferently { found: format!("{}{}", words(&has), root(same_root)), wanted: words(wants) })
+    Err(Refused::MountedDifferently {
+        found: format!("{}{}", Attribute::words(&has), root(same_root)),
+        wanted: Attribute::words(wants),
+    })
 }
 
 /// What may lie at a path where a volume is to be mounted and nothing is mounted.
@@ -164,6 +168,10 @@ pub(super) enum Plan {
 pub(super) struct Evidence<'a> {
     /// What it holds.
     pub(super) contents: &'a Contents,
+    /// The partitions that the kernel knows on it.
+    pub(super) partitions: &'a [u8],
+    /// The file system that the request asks for; `None`: whatever is there.
+    pub(super) asked: Option<FsType>,
     /// What a format of it would be recorded as.
     pub(super) record: &'a FormatRecord,
     /// The record that a former format has left behind.
@@ -179,7 +187,6 @@ pub(super) struct Evidence<'a> {
 /// Mount what is complete and of the right family, format what is proven blank or was interrupted while we formatted
 /// it, refuse the rest (`decisions.md` D-5, D-30 to D-32).
 pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, Refused> {
-    let asked = evidence.record.fs_type;
     let may_write = || match evidence.restored_from {
         _ if evidence.read_only => Err(Refused::BlankReadOnly),
         Some(source) if !evidence.may_format_restored => Err(Refused::BlankRestore { origin: source.clone() }),
@@ -188,16 +195,18 @@ pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, Refused> {
     match evidence.contents {
         Contents::Filesystem(superblock) if superblock.is_complete() => {
             let found = superblock.fs_type();
-            if asked.accepts(found) {
-                Ok(Plan::Mount(superblock.clone()))
-            } else {
-                Err(Refused::OtherFileSystem { found, asked })
+            match evidence.asked.filter(|asked| !asked.accepts(found)) {
+                Some(asked) => Err(Refused::OtherFileSystem { found, asked }),
+                None => Ok(Plan::Mount(superblock.clone())),
             }
         }
         Contents::Blank(proof) => may_write().map(|()| Plan::Format(FormatPermit::of_blank(proof))),
         other => {
             let left_behind = evidence.left_behind.and_then(|left| evidence.record.permit_redo(left, other));
-            let permit = left_behind.ok_or_else(|| Refused::NotBlank { contents: other.to_string() })?;
+            let permit = left_behind.ok_or_else(|| Refused::NotBlank {
+                contents: other.to_string(),
+                partitions: evidence.partitions.to_vec(),
+            })?;
             may_write().map(|()| Plan::Format(permit))
         }
     }
@@ -217,10 +226,6 @@ fn distinguishing(options: &MountOptions) -> BTreeSet<Attribute> {
     let mut wanted = options.of_one_mount();
     wanted.retain(|attribute| !matches!(attribute, Attribute::RelAtime | Attribute::StrictAtime));
     wanted
-}
-
-fn words(attributes: &BTreeSet<Attribute>) -> String {
-    format!("{attributes:?}")
 }
 
 #[cfg(test)]

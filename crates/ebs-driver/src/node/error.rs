@@ -1,8 +1,8 @@
 //! What the node RPCs can end with, and what each means to the caller.
 
 use ebs_mounter::{
-    CheckError, DeviceError, FormatError, FsType, GrowError, Growth, IdentityError, Implausible, MountError,
-    MountTableError, NodePath, ProbeError, RecordError, UnmountError,
+    CheckError, DeviceError, FormatError, FsType, GrowError, Growth, GrowthLimit, IdentityError, Implausible,
+    MountError, MountTableError, NodePath, ProbeError, RecordError, ToolError, UnmountError,
 };
 use ebs_types::{Bytes, Gib};
 
@@ -114,7 +114,11 @@ pub enum Refused {
     OtherFileSystem { found: FsType, asked: FsType },
     /// Something that is not blank and cannot be mounted.
     #[error("the device is not blank, it holds {contents}: the driver does not format it")]
-    NotBlank { contents: String },
+    NotBlank {
+        contents: String,
+        /// The numbers of the partitions that the kernel knows on it.
+        partitions: Vec<u8>,
+    },
     /// Blank, but it was to hold the data of a snapshot or of another volume.
     #[error("the device is blank, although the volume was made from a {origin}: the driver does not format it")]
     BlankRestore {
@@ -152,6 +156,16 @@ pub enum Refused {
         /// Where the volume is used besides, so that it cannot be mounted anew.
         also: String,
     },
+    /// The kernel turned the file system read-only after errors, or writes to it no more (`decisions.md` D-35).
+    #[error("the file system that is mounted at {at} is read-only after errors, and the request asks to write{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
+    ReadOnlyAfterErrors {
+        at: NodePath,
+        /// Where the volume is used besides, so that it cannot be checked.
+        also: String,
+    },
+    /// Damage that a check may repair, and nothing may be written.
+    #[error("the file system is damaged and the mount is to be read-only, so that the driver repairs nothing: {why}")]
+    DamagedReadOnly { why: String },
     /// A thing at the path that we did not make.
     #[error("the path is taken: it is {found}")]
     InTheWay { found: String },
@@ -168,7 +182,32 @@ pub enum Refused {
     #[error(
         "the file system is mounted and must grow {growth}, for which the driver needs the capability CAP_SYS_RESOURCE"
     )]
-    GrowthNeedsPrivilege { growth: Growth },
+    GrowthNeedsPrivilege {
+        growth: Growth,
+        /// It has clusters (bigalloc), so it does not grow without a mount either.
+        has_clusters: bool,
+    },
+    /// The rest of the disk is out of reach of the file system's format.
+    #[error("the file system has {size} of the {device} bytes of its disk and cannot become larger: {limit}")]
+    AtItsLimit {
+        /// Bytes of the file system.
+        size: u64,
+        /// Bytes of its disk.
+        device: u64,
+        limit: GrowthLimit,
+    },
+    /// The kernel takes no more writes, although the mount was made for them.
+    #[error("the file system cannot grow: {}", match errors {
+        Some(errors) => format!("the kernel turned it read-only after errors ({errors})"),
+        None => "it is read-only, although it was mounted for writing; the kernel does that after errors".to_owned(),
+    })]
+    CannotGrowReadOnly {
+        /// What the kernel has counted.
+        errors: Option<String>,
+    },
+    /// EC2 has made the disk larger, and the kernel does not show it yet.
+    #[error("the kernel shows a disk of {found}, less than the {wanted} that the volume is to have")]
+    NotYetLarge { found: Bytes, wanted: Bytes },
 }
 
 impl IntoStatus for NodeError {
@@ -182,7 +221,7 @@ impl IntoStatus for NodeError {
     fn next_step(&self) -> Option<String> {
         match self {
             Self::Request(_) => None,
-            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => next_step(cause).map(str::to_owned),
+            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => next_step(cause),
         }
     }
 }
@@ -205,18 +244,20 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
             Meaning::Internal
         }
         Cause::Grow(error) => match error {
-            GrowError::Check(CheckError::Uncorrected(_)) | GrowError::NoSuperblock { .. } => {
-                Meaning::FailedPrecondition
-            }
-            GrowError::Check(CheckError::Tool(_))
-            | GrowError::Sizes { .. }
+            // Of NodeExpandVolume alone. The kubelet starts the pod all the same after this code, and after no other: a volume
+            // whose file system cannot grow is used at its size.
+            GrowError::Check(_)
+            | GrowError::NoSuperblock { .. }
+            | GrowError::Clusters
             | GrowError::Tool(_)
-            | GrowError::NotGrown { .. } => Meaning::Internal,
+            | GrowError::NotGrown { .. } => Meaning::FailedPrecondition,
+            GrowError::Sizes { source, .. } => of_io(source),
         },
         Cause::Mount(error) => match error {
             MountError::Device(error) => of_device(error),
             MountError::Probe(error) => of_probe(error),
             MountError::ContentsChanged { .. } => Meaning::FailedPrecondition,
+            MountError::Option { .. } | MountError::OneOfOptions { .. } => Meaning::InvalidArgument,
             MountError::Refused { .. } | MountError::Table(_) | MountError::NotAsWanted { .. } => Meaning::Internal,
         },
         Cause::Unmount(UnmountError::Busy { .. }) => Meaning::FailedPrecondition,
@@ -224,14 +265,18 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
         Cause::Unmount(UnmountError::Table { .. } | UnmountError::Refused { .. } | UnmountError::Endless { .. }) => {
             Meaning::Internal
         }
-        Cause::Io { source, .. } => match source.kind() {
-            std::io::ErrorKind::NotFound => Meaning::NotFound,
-            std::io::ErrorKind::TimedOut => Meaning::Unavailable,
-            std::io::ErrorKind::DirectoryNotEmpty => Meaning::FailedPrecondition,
-            _ => Meaning::Internal,
-        },
+        Cause::Io { source, .. } => of_io(source),
         Cause::Refused(refused) => of_refused(refused),
         Cause::Abandoned { .. } => Meaning::InProgress,
+    }
+}
+
+fn of_io(error: &std::io::Error) -> Meaning {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Meaning::NotFound,
+        std::io::ErrorKind::TimedOut => Meaning::Unavailable,
+        std::io::ErrorKind::DirectoryNotEmpty => Meaning::FailedPrecondition,
+        _ => Meaning::Internal,
     }
 }
 
@@ -268,6 +313,7 @@ fn of_refused(refused: &Refused) -> Meaning {
         Refused::Symlink => Meaning::InvalidArgument,
         Refused::NotPublished { .. } => Meaning::NotFound,
         Refused::FormatLeft { .. } => Meaning::Internal,
+        Refused::NotYetLarge { .. } => Meaning::Unavailable,
         Refused::OtherMount { .. }
         | Refused::TooSmall { .. }
         | Refused::OtherFileSystem { .. }
@@ -279,9 +325,13 @@ fn of_refused(refused: &Refused) -> Meaning {
         | Refused::InUse { .. }
         | Refused::Held { .. }
         | Refused::DeadFileSystem { .. }
+        | Refused::ReadOnlyAfterErrors { .. }
+        | Refused::DamagedReadOnly { .. }
         | Refused::InTheWay { .. }
         | Refused::NotStaged { .. }
-        | Refused::GrowthNeedsPrivilege { .. } => Meaning::FailedPrecondition,
+        | Refused::GrowthNeedsPrivilege { .. }
+        | Refused::AtItsLimit { .. }
+        | Refused::CannotGrowReadOnly { .. } => Meaning::FailedPrecondition,
     }
 }
 
@@ -291,7 +341,23 @@ const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot of the vo
                          (blkdiscard --zeroout on the node, never wipefs alone)";
 
 /// What to do next, where we know it (`decisions.md` D-44).
-fn next_step(cause: &Cause) -> Option<&'static str> {
+fn next_step(cause: &Cause) -> Option<String> {
+    match cause {
+        Cause::Refused(Refused::NotBlank { partitions, .. }) => Some(after_not_blank(partitions)),
+        Cause::Refused(refused) => after_refusal(refused).map(str::to_owned),
+        other => after_failure(other).map(str::to_owned),
+    }
+}
+
+fn after_not_blank(partitions: &[u8]) -> String {
+    let Some(first) = partitions.first() else { return NOT_BLANK.to_owned() };
+    let all = partitions.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    format!(
+        "to use a partition of it, set the volume attribute partition: \"{first}\" (partitions: {all}); otherwise {NOT_BLANK}"
+    )
+}
+
+fn after_failure(cause: &Cause) -> Option<&'static str> {
     Some(match cause {
         Cause::Device(DeviceError::Missing { .. }) => {
             "check that EC2 lists the volume as attached to this instance, then call again"
@@ -299,33 +365,67 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
         Cause::Device(DeviceError::Foreign { .. }) => "detach the volume and attach it again, or restart udev",
         Cause::Probe(ProbeError::Disagreement { .. }) | Cause::Format(FormatError::NoLongerBlank { .. }) => NOT_BLANK,
         Cause::Unmount(UnmountError::Busy { .. }) => "end the processes that use it, then call again",
+        Cause::Mount(MountError::Option { .. } | MountError::OneOfOptions { .. }) => {
+            "remove it from the mountOptions of the StorageClass and of the PersistentVolume"
+        }
         Cause::Abandoned { .. } => "call again with the same request",
-        Cause::Refused(refused) => match refused {
-            Refused::OtherMount { .. } => "unmount it, then call again",
-            Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
-            Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
-            Refused::OtherFileSystem { .. } => "the volume may hold data: ask for the file system that is there",
-            Refused::NotBlank { .. } => NOT_BLANK,
-            Refused::BlankRestore { .. } => {
-                "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
-            }
-            Refused::BlankReadOnly => "stage it once without ro",
-            Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
-            Refused::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
-            Refused::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
-            Refused::Held { .. } => {
-                "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
-            }
-            Refused::DeadFileSystem { .. } => {
-                "look at the kernel's log, end the pods that use the volume on this node, and call again: when nobody uses it any more, it is mounted anew"
-            }
-            Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
-            Refused::NotStaged { .. } => "stage the volume there first",
-            Refused::GrowthNeedsPrivilege { .. } => {
-                "give the driver CAP_SYS_RESOURCE, or unstage and stage the volume: it then grows before it is mounted"
-            }
-            Refused::FormatLeft { .. } | Refused::NotPublished { .. } => return None,
-        },
-        _ => return None,
+        other => return was_killed(other).then_some(MORE_MEMORY),
+    })
+}
+
+/// What helps when the kernel has killed a tool.
+const MORE_MEMORY: &str =
+    "look at the kernel's log; if memory was short, raise the memory limit of the node's container, then call again";
+
+/// True when signal 9 ended a tool.
+fn was_killed(cause: &Cause) -> bool {
+    let tool = match cause {
+        Cause::Check(CheckError::Tool(tool))
+        | Cause::Format(FormatError::Mkfs(tool))
+        | Cause::Grow(GrowError::Tool(tool) | GrowError::Check(CheckError::Tool(tool))) => tool,
+        _ => return false,
+    };
+    matches!(tool, ToolError::Killed { .. })
+}
+
+fn after_refusal(refused: &Refused) -> Option<&'static str> {
+    Some(match refused {
+        Refused::OtherMount { .. } => "unmount it, then call again",
+        Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
+        Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
+        Refused::OtherFileSystem { .. } => "the volume may hold data: ask for the file system that is there",
+        Refused::NotBlank { .. } => NOT_BLANK,
+        Refused::BlankRestore { .. } => {
+            "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
+        }
+        Refused::BlankReadOnly | Refused::DamagedReadOnly { .. } => "stage it once without ro",
+        Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
+        Refused::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
+        Refused::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
+        Refused::Held { .. } => {
+            "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
+        }
+        Refused::DeadFileSystem { .. } => {
+            "look at the kernel's log, end the pods that use the volume on this node, and call again: when nobody uses it any more, it is mounted anew"
+        }
+        Refused::ReadOnlyAfterErrors { .. } => {
+            "look at the kernel's log and end the pods that use the volume on this node: the next stage then checks the file system and mounts it again"
+        }
+        Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
+        Refused::NotStaged { .. } => "stage the volume there first",
+        Refused::GrowthNeedsPrivilege { has_clusters: false, .. } => {
+            "give the driver CAP_SYS_RESOURCE; without it the file system grows before its next mount, when the pods that use it on this node have ended"
+        }
+        Refused::GrowthNeedsPrivilege { has_clusters: true, .. } => {
+            "give the driver CAP_SYS_RESOURCE: a file system with clusters (bigalloc) grows only while it is mounted"
+        }
+        Refused::AtItsLimit { .. } => "use it at this size, or copy the data to a new volume",
+        Refused::CannotGrowReadOnly { .. } => {
+            "look at the kernel's log, and end the pods that use the volume on this node: the next stage checks it"
+        }
+        Refused::NotYetLarge { .. } => {
+            "call again; if it stays so, compare the volume's size in EC2 with `lsblk --bytes` on the node"
+        }
+        Refused::FormatLeft { .. } | Refused::NotPublished { .. } => return None,
     })
 }

@@ -1,12 +1,16 @@
-//! NodeExpandVolume (`node.md` 13): grows the file system that is mounted at a path to its device.
+//! NodeExpandVolume (`node.md` 13): grows the file system that is mounted at a path to its device. OK means that the kernel
+//! shows the size that was asked for, and that the file system has grown to it.
 
-use ebs_mounter::{Found, FsType};
+use std::path::PathBuf;
+
+use ebs_mounter::{Device, DeviceNumber, Found, FsType, MountEntry, MountTable};
 use ebs_types::{Bytes, Waiters};
 
 use super::Inner;
 use super::error::{Cause, Refused};
-use super::other_use;
+use super::growth;
 use super::owner::{self, Owner};
+use super::repair;
 use super::request::Expand;
 
 /// The size of the device in bytes afterwards.
@@ -14,39 +18,91 @@ pub(super) async fn run(node: &Inner, plan: &Expand, waiters: &Waiters) -> Resul
     match plan.path.look().await.map_err(Cause::io("looking at the volume path"))? {
         Found::BlockDevice => return raw(node, plan).await,
         Found::Directory { .. } => {}
-        found => return Err(Refused::NotPublished { found: found.to_string() }.into()),
+        found => return Err(not_published(found.to_string())),
     }
-    let (table, at) = owner::topmost(&plan.path).await?;
-    let not_published = |found: &str| Cause::Refused(Refused::NotPublished { found: found.to_owned() });
-    let entry = table.topmost(&at).ok_or_else(|| not_published("a directory where nothing is mounted"))?;
-    match owner::owner(&node.mounter, entry, &plan.volume).await? {
-        Owner::Volume | Owner::Silent => {}
-        Owner::Vanished => return Err(not_published("a mount whose device has vanished")),
-        Owner::Other(found) => return Err(not_published(&found)),
+    let device = node.mounter.open_mounted(&plan.volume, mounted(node, plan).await?.entry.device).await?;
+    let size = awaited_size(node, plan, &device).await?;
+    // Looked at again: the wait may have been long.
+    let mount = mounted(node, plan).await?;
+    if mount.entry.device != device.number() {
+        return Err(not_published("another mount than a moment ago".to_owned()));
     }
-    let fs_type = FsType::parse(&entry.fs_type).map_err(|_| not_published(&entry.fs_type))?;
-    let device = node.mounter.open_mounted(&plan.volume, entry.device).await?;
-    let size = device.size().await.map_err(Cause::io("asking for the size of the device"))?;
-    if entry.is_file_system_read_only() {
-        tracing::info!(volume = %plan.volume, "mounted read-only: the file system is left as it is");
-        return Ok(size);
-    }
-    let Some(growth) = node.mounter.growth_of_mounted(&device, &at, fs_type).await? else { return Ok(size) };
-    if !node.mounter.can_grow_mounted(fs_type) {
-        return Err(Refused::GrowthNeedsPrivilege { growth }.into());
-    }
-    other_use::refuse_raw_binds(node, device.number(), &at).await?;
-    if !waiters.any() {
-        return Err(Cause::Abandoned { before: "growing" });
-    }
-    node.mounter.grow_mounted(&device, &at, fs_type, growth).await?;
-    tracing::info!(volume = %plan.volume, %growth, "file system grown");
+    let place = match mount.writable(device.number()) {
+        Writable::At(place) => place,
+        Writable::NotAskedFor => {
+            tracing::info!(volume = %plan.volume, "mounted read-only: the file system is left as it is");
+            return Ok(size);
+        }
+        Writable::NoMore => {
+            let look = node.mounter.recorded_errors(&mount.entry).await;
+            let errors = look.map_err(Cause::io("reading the errors that the kernel has recorded"))?;
+            return Err(Refused::CannotGrowReadOnly { errors: errors.map(|errors| errors.to_string()) }.into());
+        }
+    };
+    growth::in_place(node, &device, &place, mount.fs_type, waiters).await?;
     Ok(size)
+}
+
+fn not_published(found: String) -> Cause {
+    Cause::Refused(Refused::NotPublished { found })
+}
+
+/// The mount of the volume at the path of the request.
+struct Mount {
+    table: MountTable,
+    entry: MountEntry,
+    fs_type: FsType,
+}
+
+/// Where a file system can be grown.
+enum Writable {
+    /// At this path.
+    At(PathBuf),
+    /// All its mounts were asked for as read-only.
+    NotAskedFor,
+    /// The kernel refuses writes that its mounts were made for.
+    NoMore,
+}
+
+impl Mount {
+    /// A mount that can be written, first the one of the request. The path may be that of a pod that only reads: its own
+    /// mount takes no growth, and another one of the file system does.
+    fn writable(&self, device: DeviceNumber) -> Writable {
+        let is_whole = |entry: &&MountEntry| entry.root == self.entry.root || entry.root.as_os_str() == "/";
+        let others = self.table.of_device(device).filter(is_whole);
+        let mut asked_for = [&self.entry].into_iter().chain(others).filter(|entry| !entry.is_read_only());
+        match asked_for.next() {
+            _ if repair::is_emergency(&self.entry) => Writable::NoMore,
+            None => Writable::NotAskedFor,
+            Some(_) if self.entry.is_file_system_read_only() => Writable::NoMore,
+            Some(entry) => Writable::At(entry.target.clone()),
+        }
+    }
+}
+
+async fn mounted(node: &Inner, plan: &Expand) -> Result<Mount, Cause> {
+    let (table, at) = owner::topmost(&plan.path).await?;
+    let nothing = || not_published("a directory where nothing is mounted".to_owned());
+    let entry = table.topmost(&at).ok_or_else(nothing)?.clone();
+    match owner::owner(&node.mounter, &entry, &plan.volume).await? {
+        Owner::Volume | Owner::Silent => {}
+        Owner::Vanished => return Err(not_published("a mount whose device has vanished".to_owned())),
+        Owner::Other(found) => return Err(not_published(found)),
+    }
+    let fs_type = FsType::parse(&entry.fs_type).map_err(|_| not_published(entry.fs_type.clone()))?;
+    Ok(Mount { table, entry, fs_type })
+}
+
+/// The size of the device, when the kernel shows what was asked for. A partition does not follow its disk.
+async fn awaited_size(node: &Inner, plan: &Expand, device: &Device) -> Result<Bytes, Cause> {
+    let least = plan.required.filter(|_| !device.is_partition()).unwrap_or_default();
+    let size = node.mounter.size_of_at_least(device, least).await;
+    let size = size.map_err(Cause::io("asking for the size of the device"))?;
+    if size < least { Err(Refused::NotYetLarge { found: size, wanted: least }.into()) } else { Ok(size) }
 }
 
 /// A raw device follows its volume: there is nothing to grow, and its size is told when it is this volume's.
 async fn raw(node: &Inner, plan: &Expand) -> Result<Bytes, Cause> {
-    let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
     let path = plan.path.as_path();
     let number = node.mounter.block_device_at(path).await.map_err(Cause::io("looking at the volume path"))?;
     let number = number.ok_or_else(|| not_published("no block device any more".to_owned()))?;
@@ -56,5 +112,10 @@ async fn raw(node: &Inner, plan: &Expand) -> Result<Bytes, Cause> {
         Owner::Other(found) => return Err(not_published(found)),
     }
     let size = node.mounter.block_device_size(path).await;
-    Ok(Bytes(size.map_err(Cause::io("asking for the size of the device"))?))
+    let size = Bytes(size.map_err(Cause::io("asking for the size of the device"))?);
+    if plan.required.is_none_or(|least| size >= least) {
+        return Ok(size);
+    }
+    let device = node.mounter.open_mounted(&plan.volume, number).await?;
+    awaited_size(node, plan, &device).await
 }

@@ -8,7 +8,9 @@ use ebs_types::VolumeId;
 use super::Inner;
 use super::corrupted;
 use super::error::{Cause, NodeError, Refused};
+use super::growth;
 use super::owner::{self, Owner};
+use super::repair;
 use super::request::{Handle, Health};
 use crate::rpc::Rpc;
 
@@ -70,19 +72,36 @@ pub(super) async fn at(node: &Inner, volume: &Handle, path: &NodePath) -> Result
     let not_published = || Refused::NotPublished { found: format!("{found}, where nothing is mounted") };
     let entry = table.topmost(&at).ok_or_else(not_published)?;
     let owner = owner::of_handle(&node.mounter, entry, volume).await?;
-    examine(node, entry, &owner, &found).await
+    if let Some(ailment) = examine(node, entry, &owner, &found).await? {
+        return Ok(Some(ailment));
+    }
+    let id = match volume {
+        Handle::Volume(volume) => volume.clone(),
+        Handle::NodeLocal(_) => match owner::named_by(&node.mounter, entry).await {
+            Ok(volume) => volume,
+            Err(_) => return Ok(None),
+        },
+    };
+    Ok(not_grown(node, &id, entry).await)
 }
 
-/// What the mount says, and else what the kernel has counted: errors of the metadata, which only a check takes away. Some kernels
+/// Told last: its data are there, and all of them can be used.
+async fn not_grown(node: &Inner, volume: &VolumeId, entry: &MountEntry) -> Option<Ailment> {
+    let message = growth::shortfall(node, volume, entry).await?;
+    Some(Ailment::Degraded { reason: "NotGrown", message })
+}
+
+/// What the mount says, and else what the kernel has recorded: errors of the metadata, which only a check takes away. Some kernels
 /// write no more after one and leave the mount table as it was.
 async fn examine(node: &Inner, entry: &MountEntry, owner: &Owner, found: &Found) -> Result<Option<Ailment>, Cause> {
     if let Some(ailment) = diagnose(entry, owner, found) {
         return Ok(Some(ailment));
     }
-    let errors = node.mounter.counted_errors(entry).await.map_err(Cause::io("reading the kernel's count of errors"))?;
+    let errors = node.mounter.recorded_errors(entry).await;
+    let errors = errors.map_err(Cause::io("reading the errors that the kernel has recorded"))?;
     Ok(errors.map(|errors| {
         let message = format!(
-            "the kernel has counted errors of the file system since its last check ({errors}) and may write no more; the volume is checked when it is staged anew"
+            "the kernel has recorded errors of the file system since its last check ({errors}) and may write no more; the volume is checked when it is staged again"
         );
         Ailment::Degraded { reason: "FileSystemErrors", message }
     }))
@@ -99,8 +118,12 @@ async fn anywhere(node: &Inner, volume: &VolumeId) -> Result<Option<Ailment>, Ca
         let Ok(path) = NodePath::parse(&entry.target.to_string_lossy()) else { continue };
         let found = path.look().await.map_err(Cause::io("looking at a mount of the volume"))?;
         is_mounted = true;
-        if let Some(ailment) = examine(node, entry, &Owner::Volume, &found).await? {
-            return Ok(Some(ailment));
+        let ailment = match examine(node, entry, &Owner::Volume, &found).await? {
+            None => not_grown(node, volume, entry).await,
+            found => found,
+        };
+        if ailment.is_some() {
+            return Ok(ailment);
         }
     }
     if !is_mounted {
@@ -125,9 +148,7 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<Ailment>
     if let Some(error) = corrupted::death(entry, found) {
         return inaccessible("InputOutputError", format!("the file system answers {error}"));
     }
-    // The kernel turns the file system read-only, the mount's own flag stays as it was asked for. From 6.15 it has a word for it.
-    let emergency = entry.super_options.iter().any(|word| word == "emergency_ro");
-    if emergency || (entry.is_file_system_read_only() && !entry.is_read_only()) {
+    if repair::turned_read_only(entry) {
         let message = "the kernel turned the file system read-only after errors".to_owned();
         return Some(Ailment::Degraded { reason: "ReadOnlyAfterErrors", message });
     }

@@ -9,25 +9,36 @@ use ebs_types::VolumeId;
 
 use super::error::NodeError;
 use super::request::{self, Handle, RequestError};
+use super::stage_error::StageError;
 use super::{Inner, expand, owner, publish, stage, unmount};
 use crate::operation::{Key, OperationError};
 use crate::rpc::Rpc;
 
 type Ended<T> = Result<T, OperationError<NodeError>>;
 
+/// Its error is a type of its own: while something is mounted at the staging path, no code may be final.
 pub(super) async fn stage(
     node: &Arc<Inner>,
     request: csi::NodeStageVolumeRequest,
-) -> Ended<csi::NodeStageVolumeResponse> {
+) -> Result<csi::NodeStageVolumeResponse, OperationError<StageError>> {
     let options = &node.options;
-    let plan = request::Stage::parse(&request, &options.driver, options.legacy_xfs).map_err(refused)?;
-    // A raw block volume needs no staging.
-    let Some(plan) = plan else { return Ok(csi::NodeStageVolumeResponse {}) };
+    let plan = match request::Stage::parse(&request, &options.driver, options.legacy_xfs) {
+        Ok(Some(plan)) => plan,
+        // A raw block volume needs no staging.
+        Ok(None) => return Ok(csi::NodeStageVolumeResponse {}),
+        Err(error) => {
+            let staging = NodePath::parse(&request.staging_target_path).ok();
+            let error = StageError::after_look(error.into(), staging.as_ref()).await;
+            return Err(OperationError::Failed(Arc::new(error)));
+        }
+    };
     let key = Key::NodeVolume(plan.handle.clone());
     let (shared, wanted) = (Arc::clone(node), plan.clone());
     let work = move |waiters| async move {
-        let ended = Box::pin(stage::run(&shared, &wanted, &waiters)).await;
-        ended.map_err(NodeError::of(Rpc::NodeStageVolume, &wanted.handle, &wanted.staging))?;
+        if let Err(cause) = Box::pin(stage::run(&shared, &wanted, &waiters)).await {
+            let error = NodeError::of(Rpc::NodeStageVolume, &wanted.handle, &wanted.staging)(cause);
+            return Err(StageError::after_look(error, Some(&wanted.staging)).await);
+        }
         register(&shared, &wanted.handle, &wanted.volume, &wanted.staging).await;
         Ok(())
     };
@@ -100,7 +111,7 @@ pub(super) async fn expand(
     let work = move |waiters| async move {
         let grow = async {
             let volume = owner::named(&shared.mounter, &wanted.handle, &wanted.path).await?;
-            let plan = request::Expand { volume, path: wanted.path.clone() };
+            let plan = request::Expand { volume, path: wanted.path.clone(), required: wanted.required };
             expand::run(&shared, &plan, &waiters).await
         };
         Box::pin(grow).await.map_err(NodeError::of(Rpc::NodeExpandVolume, &wanted.handle, &wanted.path))

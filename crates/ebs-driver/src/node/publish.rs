@@ -9,6 +9,7 @@ use super::decide::{self, Mounted};
 use super::error::{Cause, Refused};
 use super::other_use;
 use super::owner;
+use super::repair;
 use super::request::{Publish, PublishWhat};
 use super::stage::large_enough;
 
@@ -44,6 +45,9 @@ async fn file_system(
     let entry = table.topmost(&at);
     if decide::published(entry, &staged, fs_type, &options)? == Mounted::AsWanted {
         return Ok(());
+    }
+    if !options.is_read_only() {
+        repair::refuse_read_only(node, staging, &staged).await?;
     }
     decide::place(&plan.target.look().await.map_err(Cause::io("looking at the target path"))?, false)?;
     other_use::refuse_raw_binds(node, staged.device, &at).await?;

@@ -9,7 +9,7 @@ use csi_proto::csi::volume_capability::AccessType;
 use ebs_mounter::{
     FormatOptions, FormatSpec, FsType, MountOptions, NodePath, OptionsError, Partition, PathError, UnknownFsType,
 };
-use ebs_types::{DriverName, Gib, IdError, VolumeId};
+use ebs_types::{Bytes, DriverName, Gib, IdError, VolumeId};
 
 use crate::capability::{self, Access, Capability, CapabilityError};
 use crate::contract::{ContextError, PublishContext, VolumeContext};
@@ -80,6 +80,9 @@ pub(super) struct Stage {
     pub(super) staging: NodePath,
     pub(super) options: MountOptions,
     pub(super) partition: Option<Partition>,
+    /// The file system that the request asks for; `None`: whatever is on the disk.
+    pub(super) fs_type: Option<FsType>,
+    /// What a blank disk becomes.
     pub(super) format: FormatSpec,
     pub(super) may_format_restored: bool,
     pub(super) attachment: PublishContext,
@@ -102,16 +105,17 @@ impl Stage {
         let fs_type = match capability.access {
             Access::Block => return Ok(None),
             Access::Unset => return Err(RequestError::AccessTypeUnset),
-            Access::Mount { fs_type } => FsType::parse(&fs_type)?,
+            Access::Mount { fs_type } => asked_for(&fs_type)?,
         };
-        let context = VolumeContext::parse(&request.volume_context, fs_type)?;
+        let to_make = fs_type.unwrap_or(FsType::Ext4);
+        let context = VolumeContext::parse(&request.volume_context, to_make)?;
         warn_of_attributes_without_effect(&request.volume_context, driver);
         let attachment = PublishContext::parse(&request.publish_context, driver)?;
         let volume = volume(&handle, &request.publish_context)?;
-        let options = mount_options(wire, fs_type)?;
+        let options = mount_options(wire)?;
         let may_format_restored = context.format_blank_restore;
-        let format = FormatSpec { fs_type, options: FormatOptions { legacy_xfs, ..context.format } };
-        Ok(Some(Self { handle, volume, staging, options, partition, format, may_format_restored, attachment }))
+        let format = FormatSpec { fs_type: to_make, options: FormatOptions { legacy_xfs, ..context.format } };
+        Ok(Some(Self { handle, volume, staging, options, partition, fs_type, format, may_format_restored, attachment }))
     }
 }
 
@@ -162,9 +166,7 @@ impl Publish {
                 (PublishWhat::Block { partition, size }, MountOptions::default(), attachment.device)
             }
             Access::Mount { fs_type } => {
-                let parsed = FsType::parse(&fs_type)?;
-                let options = mount_options(wire, parsed)?;
-                let fs_type = (!fs_type.is_empty()).then_some(parsed);
+                let (fs_type, options) = (asked_for(&fs_type)?, mount_options(wire)?);
                 // Not needed for a bind; on Xen it names the disk that must be mounted at the staging path.
                 let device = PublishContext::device(&request.publish_context).flatten();
                 (PublishWhat::Filesystem { staging, fs_type }, options, device)
@@ -203,6 +205,8 @@ impl Unmount {
 pub(super) struct Expand {
     pub(super) volume: VolumeId,
     pub(super) path: NodePath,
+    /// As in [`ExpandRequest`].
+    pub(super) required: Option<Bytes>,
 }
 
 /// NodeExpandVolume. What a node-local handle names is asked of the path.
@@ -212,6 +216,8 @@ pub(super) struct ExpandRequest {
     pub(super) path: NodePath,
     /// `Some(true)` when the request says it is a raw block volume, `None` when it does not say.
     pub(super) is_block: Option<bool>,
+    /// How large the disk is to be at least; `None` when the request does not say.
+    pub(super) required: Option<Bytes>,
 }
 
 impl ExpandRequest {
@@ -225,7 +231,9 @@ impl ExpandRequest {
             None | Some(Access::Unset) => None,
             Some(access) => Some(access == Access::Block),
         };
-        Ok(Self { handle, path: path_to_find(&request.volume_path)?, is_block })
+        let required = request.capacity_range.and_then(|range| u64::try_from(range.required_bytes).ok());
+        let required = required.filter(|bytes| *bytes > 0).map(Bytes);
+        Ok(Self { handle, path: path_to_find(&request.volume_path)?, is_block, required })
     }
 }
 
@@ -261,14 +269,18 @@ impl Health {
     }
 }
 
-/// The flags of a mount capability. xfs gets `nouuid`, so that a volume and its clone can be mounted on one node.
-fn mount_options(wire: &csi::VolumeCapability, fs_type: FsType) -> Result<MountOptions, RequestError> {
+/// The file system that a mount capability asks for; the empty name asks for none.
+fn asked_for(fs_type: &str) -> Result<Option<FsType>, UnknownFsType> {
+    if fs_type.is_empty() { Ok(None) } else { FsType::parse(fs_type).map(Some) }
+}
+
+/// The flags of a mount capability.
+fn mount_options(wire: &csi::VolumeCapability) -> Result<MountOptions, RequestError> {
     let flags = match &wire.access_type {
         Some(AccessType::Mount(mount)) => mount.mount_flags.as_slice(),
         _ => &[],
     };
-    let options = MountOptions::parse(flags.iter().map(String::as_str))?;
-    Ok(if fs_type == FsType::Xfs { options.with_word("nouuid") } else { options })
+    Ok(MountOptions::parse(flags.iter().map(String::as_str))?)
 }
 
 /// People expect such attributes to work, as they do with other drivers; saying so beats a surprise (`node.md` N-4).

@@ -1,17 +1,17 @@
 //! NodeStageVolume (`node.md` 5 to 8): find the device, see what it holds, format it only when that is proven right,
-//! mount it, grow what is smaller than its device.
+//! mount it, and grow what is smaller than its device as far as that is possible.
 
-use ebs_mounter::{
-    Contents, Device, DeviceQuery, FormatRecord, Found, FsType, Growth, MountTable, Superblock, UnmountError,
-};
+use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, Found, FsType, MountTable, Superblock};
 use ebs_types::{Gib, Waiters};
 
 use super::Inner;
 use super::corrupted;
 use super::decide::{self, Evidence, Mounted, Plan};
 use super::error::{Cause, Refused};
+use super::growth;
 use super::other_use;
 use super::owner;
+use super::repair;
 use super::request::Stage;
 
 /// Stages a volume. Every step may be found done by a former call.
@@ -28,16 +28,16 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     refuse_raw_binds(node, plan, &device).await?;
     let superblock = with_file_system(node, plan, &device, waiters).await?;
     node.mounter.forget_format(&plan.volume).await?;
-    let growth = prepare(node, plan, &device, &superblock, waiters).await?;
+    prepare(node, plan, &device, &superblock, waiters).await?;
     check_still_wanted(waiters, "mounting")?;
     plan.staging.create_directory().await.map_err(Cause::io("creating the staging directory"))?;
     let fs_type = superblock.fs_type();
-    node.mounter.mount(&device, &plan.staging, fs_type, &plan.options).await?;
+    repair::mount(node, plan, &device, fs_type, waiters).await?;
     tracing::debug!(volume = %plan.volume, device = %device.path().display(), path = %plan.staging, fs = %fs_type, "staged");
-    if let Some(growth) = growth {
-        grow_mounted(node, plan, &device, fs_type, growth).await?;
+    if plan.options.is_read_only() {
+        return Ok(());
     }
-    Ok(())
+    growth::after_mount(node, plan, &device, fs_type, waiters).await
 }
 
 /// Stops before a change when nobody waits for it any more (`decisions.md` D-10).
@@ -54,7 +54,8 @@ async fn look_at_place(plan: &Stage) -> Result<Found, Cause> {
     Ok(found)
 }
 
-/// True when the volume is staged as wanted. A growth that a former call did not finish is finished here (`node.md` N-7).
+/// True when the volume is staged as wanted. A growth that a former call did not finish is finished here (`node.md` N-7), as
+/// far as that is possible without taking the mount away: it might not come back.
 async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<bool, Cause> {
     corrupted::clear_vanished(node, &plan.volume, &plan.staging, waiters).await?;
     let (table, at) = owner::topmost(&plan.staging).await?;
@@ -65,8 +66,10 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
         corrupted::clear_dead(node, device, &plan.staging, error, waiters).await?;
         return Ok(false);
     }
-    let asked = plan.format.fs_type;
-    if decide::staged(entry, device.number(), asked, &node.mounter.effective(&plan.options))? == Mounted::No {
+    if decide::staged(entry, device.number(), plan.fs_type, &node.mounter.effective(&plan.options))? == Mounted::No {
+        return Ok(false);
+    }
+    if repair::clear_unchecked(node, plan, device, waiters).await? {
         return Ok(false);
     }
     // Compared just now: its type is one of ours.
@@ -74,31 +77,8 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
     if plan.options.is_read_only() {
         return Ok(true);
     }
-    let Some(growth) = node.mounter.growth_of_mounted(device, &at, fs_type).await? else { return Ok(true) };
-    check_still_wanted(waiters, "growing")?;
-    refuse_raw_binds(node, plan, device).await?;
-    if node.mounter.can_grow_mounted(fs_type) {
-        grow_mounted(node, plan, device, fs_type, growth).await?;
-        return Ok(true);
-    }
-    if is_used_elsewhere(&table, device) {
-        tracing::warn!(volume = %plan.volume, %growth, "staged and in use, so its file system cannot grow now without CAP_SYS_RESOURCE");
-        return Ok(true);
-    }
-    // Nobody uses it yet: it is staged anew, and grows before it is mounted.
-    let Some(entry) = entry else { return Ok(false) };
-    match node.mounter.unmount_top(&plan.staging, entry, false).await {
-        Ok(_) => Ok(false),
-        Err(UnmountError::Busy { .. }) => {
-            tracing::warn!(volume = %plan.volume, %growth, "staged and in use by a process, so its file system cannot grow now");
-            Ok(true)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn is_used_elsewhere(table: &MountTable, device: &Device) -> bool {
-    table.of_device(device.number()).count() > 1
+    growth::after_mount(node, plan, device, fs_type, waiters).await?;
+    Ok(true)
 }
 
 /// A device smaller than what EC2 promised is not the whole volume; a larger one is normal after an expansion.
@@ -123,8 +103,16 @@ async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: 
     let record = record(node, plan, device).await?;
     let left_behind = node.mounter.interrupted_format(device).await?;
     let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
+    let partitions = match contents {
+        Contents::Foreign { .. } => {
+            node.mounter.partitions(device).await.map_err(Cause::io("looking for partitions"))?
+        }
+        Contents::Blank(_) | Contents::Filesystem(_) | Contents::Data { .. } => Vec::new(),
+    };
     let evidence = Evidence {
         contents: &contents,
+        partitions: &partitions,
+        asked: plan.fs_type,
         record: &record,
         left_behind: left_behind.as_ref(),
         restored_from: plan.attachment.restored_from(),
@@ -150,48 +138,24 @@ async fn record(node: &Inner, plan: &Stage, device: &Device) -> Result<FormatRec
     record.map_err(Cause::io("asking what tells this attachment from others"))
 }
 
-/// Checks and, where the kernel would not let a mounted file system grow, grows what is not mounted yet. Returns the
-/// growth that is left for after the mount.
+/// Checks what is not mounted yet and, where the kernel would not let it grow later, grows it.
 async fn prepare(
     node: &Inner,
     plan: &Stage,
     device: &Device,
     superblock: &Superblock,
     waiters: &Waiters,
-) -> Result<Option<Growth>, Cause> {
+) -> Result<(), Cause> {
     let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
     if plan.options.is_read_only() || is_read_only_disk {
-        return Ok(None);
+        return Ok(());
     }
     let table = MountTable::read().await?;
     if table.of_device(device.number()).next().is_some() {
         // Mounted elsewhere already: no tool may touch it from outside.
-        return Ok(node
-            .mounter
-            .growth_of_unmounted(device, superblock)
-            .await?
-            .filter(|_| node.mounter.can_grow_mounted(superblock.fs_type())));
+        return Ok(());
     }
     check_still_wanted(waiters, "checking the file system")?;
     node.mounter.check_if_needed(device, superblock).await?;
-    let Some(growth) = node.mounter.growth_of_unmounted(device, superblock).await? else { return Ok(None) };
-    if node.mounter.can_grow_mounted(superblock.fs_type()) {
-        return Ok(Some(growth));
-    }
-    check_still_wanted(waiters, "growing")?;
-    tracing::info!(volume = %plan.volume, %growth, "the driver may not grow a mounted file system: growing it before the mount");
-    node.mounter.grow_unmounted_ext(device, growth).await?;
-    Ok(None)
-}
-
-async fn grow_mounted(
-    node: &Inner,
-    plan: &Stage,
-    device: &Device,
-    fs_type: FsType,
-    growth: Growth,
-) -> Result<(), Cause> {
-    node.mounter.grow_mounted(device, plan.staging.as_path(), fs_type, growth).await?;
-    tracing::info!(volume = %plan.volume, %growth, "file system grown");
-    Ok(())
+    growth::before_mount(node, plan, device, superblock, waiters).await
 }

@@ -21,8 +21,17 @@ pub struct UnhealthyVolume {
     pub volume: VolumeId,
     /// `Inaccessible` or `Degraded`, as in NodeGetVolumeHealth.
     pub status: &'static str,
-    /// One word: `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`, `ReadOnlyAfterErrors`, `FileSystemErrors`.
+    /// One word: `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`, `ReadOnlyAfterErrors`, `FileSystemErrors`,
+    /// `NotGrown`.
     pub reason: &'static str,
+}
+
+/// A volume whose file system is smaller than its disk, and either could not grow or has not for some time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotGrownVolume {
+    pub volume: VolumeId,
+    /// Bytes of the disk that the file system does not use.
+    pub missing: u64,
 }
 
 impl NodeService {
@@ -39,7 +48,9 @@ impl NodeService {
     pub async fn look_at_volumes(&self) {
         let node = &self.inner;
         let mut found = BTreeMap::new();
-        for (volume, registered) in node.mounter.registered() {
+        let here = node.mounter.registered();
+        node.backlog.retain(|volume| here.contains_key(volume));
+        for (volume, registered) in here {
             for path in &registered.paths {
                 if let Some(ailment) = look(node, &volume, path).await {
                     found.insert(volume.clone(), (ailment, path.clone()));
@@ -56,6 +67,13 @@ impl NodeService {
         for volume in before.keys().filter(|volume| !found.contains_key(*volume)) {
             tracing::info!(%volume, "nothing is wrong with the volume on this node any more");
         }
+    }
+
+    /// The volumes whose file systems are smaller than their disks, by id: those whose growth failed, and those that a look
+    /// found more than five minutes ago.
+    pub fn volumes_not_grown(&self) -> Vec<NotGrownVolume> {
+        let all = self.inner.backlog.reported().into_iter();
+        all.map(|(volume, missing)| NotGrownVolume { volume, missing }).collect()
     }
 
     /// The volumes that the last look found not to be healthy, by id.

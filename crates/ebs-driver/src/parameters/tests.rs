@@ -107,6 +107,16 @@ fn booleans_are_understood_in_any_go_spelling_and_garbage_is_refused() {
     }
 }
 
+/// The refusal of a number names the range that means something, and what zero means; not the limits of a machine word.
+#[test]
+fn a_refused_number_names_a_range_that_means_something() {
+    for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
+        let error = volume(&[(key, "abc")]).expect_err("no number").to_string();
+        assert!(error.contains(key) && error.contains("abc") && error.contains("whole number"), "{error}");
+        assert!(!error.contains("-2147483648") && error.contains("0 for none"), "{error}");
+    }
+}
+
 /// Numbers are signed 32-bit; zero or less is unset.
 ///
 /// Rule: controller.md 6.3

@@ -23,7 +23,7 @@ impl Entry<'_> {
 
     /// A signed 32-bit number; zero and below mean unset.
     pub(super) fn positive(&self) -> Result<Option<NonZeroU32>, ParameterError> {
-        let wanted = "a whole number between -2147483648 and 2147483647";
+        let wanted = "a whole number: 1 to 2147483647, or 0 for none";
         let number: i32 = self.value.parse().map_err(|_| self.malformed(wanted))?;
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }

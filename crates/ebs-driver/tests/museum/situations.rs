@@ -4,6 +4,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::PathBuf;
 
 use csi_proto::csi::NodeStageVolumeRequest;
+use ebs_testkit::kubelet;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
@@ -260,8 +261,7 @@ fn a_disk_that_was_swapped_between_proof_and_mkfs_is_not_formatted() {
             };
             let replaced = ReplacedTool::by_script("blkid", &format!("{swap}\nexit 2")).unwrap();
             let before = (node.disk.fingerprint().unwrap(), other.disk.fingerprint().unwrap());
-            let request = tonic::Request::new(node.stage_request("ext4", &[]));
-            let outcome = csi_proto::csi::node_server::Node::node_stage_volume(&service, request).await;
+            let outcome = kubelet::stage(&service, node.stage_request("ext4", &[])).await;
             drop(replaced);
             assert_eq!(before, (node.disk.fingerprint().unwrap(), other.disk.fingerprint().unwrap()), "{outcome:?}");
             refused(outcome, Code::FailedPrecondition, &["not any more"]);

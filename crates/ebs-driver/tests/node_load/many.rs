@@ -8,6 +8,7 @@ use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_driver::operation::Operations;
 use ebs_mounter::{MountTable, Mounter, MounterConfig};
+use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_types::VolumeId;
@@ -70,7 +71,7 @@ fn two_hundred_volumes_staged_at_once_by_sixteen_clients_are_all_formatted_and_n
         let _mounts = Mounts(volumes.iter().map(|(_, staging)| staging.clone()).collect());
         let all = async {
             let stage = |service: NodeService, volume: VolumeId, staging: PathBuf| async move {
-                service.node_stage_volume(Request::new(stage_request(&volume, &staging))).await.map(drop)
+                kubelet::stage(&service, stage_request(&volume, &staging)).await.map(drop)
             };
             assert_eq!(by_clients(&service, &volumes, stage).await, Vec::<String>::new(), "refused");
             let table = MountTable::read().await.unwrap();

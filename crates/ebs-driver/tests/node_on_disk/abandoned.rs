@@ -6,6 +6,7 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_driver::operation::Operations;
+use ebs_testkit::kubelet;
 use tonic::{Request, Status};
 
 use crate::node::{Node, block, mount, with_node};
@@ -41,12 +42,12 @@ fn a_request_whose_client_has_left_formats_mounts_and_unmounts_nothing() {
         let publish = node.publish_request(mount("ext4", &[]));
         let unpublish =
             csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
-        left(node, async |service| service.node_stage_volume(Request::new(stage.clone())).await).await;
+        left(node, async |service| kubelet::stage(&service, stage.clone()).await).await;
         assert!(node.is_untouched());
         // With a file system there is nothing to format, and the mount is what is left to do.
         node.staged("ext4").await;
         node.unstage().await.unwrap();
-        left(node, async |service| service.node_stage_volume(Request::new(stage)).await).await;
+        left(node, async |service| kubelet::stage(&service, stage).await).await;
         assert!(node.mounts_at("staging").await.is_empty());
         node.staged("ext4").await;
         left(node, async |service| service.node_publish_volume(Request::new(publish.clone())).await).await;

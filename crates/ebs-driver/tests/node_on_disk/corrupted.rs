@@ -11,9 +11,10 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_testkit::content;
+use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
-use ebs_testkit::process::run_tool;
+use ebs_testkit::process::{Process, ProcessSpec, run_tool};
 use rustix::fs::{major, minor};
 use tonic::{Code, Request};
 
@@ -39,7 +40,7 @@ fn a_file_system_that_was_shut_down_is_mounted_anew_when_nobody_uses_it() {
             shut_down(&node, "staging");
             let stage = || node.stage(node.stage_request(fs_type, &[]));
             let words = ["cannot be used any more", &node.text("target")];
-            refused(stage().await, Code::FailedPrecondition, &words);
+            refused(stage().await, Code::Unavailable, &words);
             let publish = || node.publish(node.publish_request(mount(fs_type, &[])));
             refused(publish().await, Code::FailedPrecondition, &words[..1]);
             node.unpublish(node.text("target")).await.unwrap();
@@ -73,10 +74,72 @@ fn a_dead_file_system_in_use_stays_and_the_stage_fails() {
         node.staged("xfs").await;
         let open = std::fs::File::create(node.path("staging/file")).unwrap();
         shut_down(&node, "staging");
-        refused(node.stage(node.stage_request("xfs", &[])).await, Code::FailedPrecondition, &["in use"]);
+        refused(node.stage(node.stage_request("xfs", &[])).await, Code::Unavailable, &["in use"]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         drop(open);
         node.staged("xfs").await;
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A process in a mount namespace of its own, which has copies of all mounts of this one. It runs a shell command there first.
+async fn another_namespace(node: &Node, first: &str) -> Process {
+    let script = format!("{first}; touch {}; exec /usr/bin/sleep 600", node.text("entered"));
+    let args = ["--mount", "--propagation", "private", "/bin/sh", "-c", &script];
+    let spec = ProcessSpec {
+        name: "a container with mounts of its own".to_owned(),
+        program: "/usr/bin/unshare".into(),
+        args: args.map(Into::into).into(),
+        env: Default::default(),
+        log: node.path("holder.log"),
+    };
+    let process = Process::spawn(spec).unwrap();
+    let entered = async {
+        while !node.path("entered").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(BOUND, entered).await.expect("a namespace of its own");
+    process
+}
+
+/// A dead file system that a process in another mount namespace uses is not mounted a second time: that would show the same dead
+/// file system.
+///
+/// Rule: D-35, D-37
+#[test]
+fn a_dead_file_system_used_in_another_namespace_is_not_staged() {
+    in_mount_namespace(|| async {
+        let node = Node::new(320 * MIB);
+        node.staged("xfs").await;
+        std::fs::write(node.path("staging/file"), "kept").unwrap();
+        let mut holder = another_namespace(&node, &format!("exec 3< {}", node.text("staging/file"))).await;
+        shut_down(&node, "staging");
+        // The first call unmounts it and finds the holder; the next ones find it dead again.
+        let process = format!("process {}", holder.pid());
+        for words in [["held", &process], ["cannot be used any more", "another mount namespace"]] {
+            let status = node.stage(node.stage_request("xfs", &[])).await.unwrap_err();
+            assert!(words.iter().all(|word| status.message().contains(word)), "{status:?}");
+            assert!(node.mounts_at("staging").await.is_empty());
+        }
+        holder.kill().unwrap();
+        node.staged("xfs").await;
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A copy of a dead mount that nobody uses, in another mount namespace, keeps the volume from no stage.
+///
+/// Rule: D-35, D-37
+#[test]
+fn an_idle_copy_of_a_dead_mount_keeps_no_volume() {
+    in_mount_namespace(|| async {
+        let node = Node::new(320 * MIB);
+        node.staged("xfs").await;
+        let _holder = another_namespace(&node, "true").await;
+        shut_down(&node, "staging");
+        node.staged("xfs").await;
+        std::fs::write(node.path("staging/file"), "x").unwrap();
         node.unstage().await.unwrap();
     });
 }
@@ -123,7 +186,7 @@ fn a_volume_that_came_back_is_staged_and_published_in_place_of_its_dead_mounts()
         // Of this file system alone: to sync all would wait for disks of others, which may hang on purpose.
         rustix::fs::syncfs(std::fs::File::open(node.path("staging")).unwrap()).unwrap();
         let after = CameBack::of(&node);
-        let stage = || after.service.node_stage_volume(Request::new(node.stage_request("ext4", &[])));
+        let stage = || kubelet::stage(&after.service, node.stage_request("ext4", &[]));
         stage().await.unwrap();
         stage().await.unwrap();
         let publish = || after.service.node_publish_volume(Request::new(node.publish_request(mount("ext4", &[]))));
@@ -180,8 +243,8 @@ fn a_mount_whose_disk_cannot_be_identified_stays_and_nothing_is_mounted_beside_i
         let silent = sysfs_with(&node, "sdz", &format!("{}:{}", major(number), minor(number)));
         let listed = node.path("sysfs-after/dev/block").join(format!("{}:{}", major(number), minor(number)));
         symlink(silent.join("devices/sdz"), listed).unwrap();
-        let stage = after.service.node_stage_volume(Request::new(node.stage_request("ext4", &[]))).await;
-        refused(stage, Code::FailedPrecondition, &["another mount"]);
+        let stage = kubelet::stage(&after.service, node.stage_request("ext4", &[])).await;
+        refused(stage, Code::Unavailable, &["another mount"]);
         assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
         node.unpublish(node.text("target")).await.unwrap();
         node.unstage().await.unwrap();

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use crate::node::{MIB, Node, block, context, mount, options, refused, with_node};
 use csi_proto::csi;
-use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_driver::operation::Operations;
 use ebs_mounter::{MountTable, Mounter, MounterConfig};
+use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::replaced_tool::ReplacedTool;
-use tonic::{Code, Request};
+use rustix::mount::{MountFlags, mount_bind, mount_remount};
+use tonic::Code;
 
 const ATTACH_TIME: &str = "ebs.csi.aws.com/attach-time";
 const AT: u64 = 40_960;
@@ -71,6 +72,25 @@ fn raw_data_written_after_a_format_that_failed_is_kept() {
 fn raw_data_written_after_a_format_that_was_interrupted_is_kept() {
     with_node(async |node| {
         interrupt(node).await;
+        write_raw(node).await;
+        assert_eq!(records(node), 0);
+        is_refused_and_kept(node).await;
+    });
+}
+
+/// A raw publish that cannot take the leave to format away binds nothing: the pod's data would not be safe.
+///
+/// Rule: D-32
+#[test]
+fn a_raw_publish_that_cannot_forget_a_format_binds_nothing() {
+    with_node(async |node| {
+        interrupt(node).await;
+        let state = node.path("state");
+        mount_bind(&state, &state).unwrap();
+        mount_remount(&state, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
+        node.publish(node.publish_request(block())).await.unwrap_err();
+        assert!(node.mounts_at("target").await.is_empty());
+        unmount(&state).await;
         write_raw(node).await;
         assert_eq!(records(node), 0);
         is_refused_and_kept(node).await;
@@ -187,7 +207,7 @@ fn unstage_forgets_an_interrupted_format() {
 fn a_record_ends_before_the_first_mount() {
     with_node(async |node| {
         // The format succeeds, the mount does not: whoever mounts the volume now may write to it.
-        refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::Internal, &["nonsense"]);
+        refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::InvalidArgument, &["nonsense"]);
         assert!(!node.is_untouched(), "it was formatted");
         assert_eq!(records(node), 0);
         node.staged("ext4").await;
@@ -245,7 +265,7 @@ fn eight_blank_volumes_staged_at_once_are_all_formatted() {
                 ..csi::NodeStageVolumeRequest::default()
             };
             let service = service.clone();
-            stages.spawn(async move { service.node_stage_volume(Request::new(request)).await });
+            stages.spawn(async move { kubelet::stage(&service, request).await });
         }
         let failed: Vec<_> = stages.join_all().await.into_iter().filter_map(Result::err).collect();
         assert!(failed.is_empty(), "{} of 8 failed: {failed:?}", failed.len());

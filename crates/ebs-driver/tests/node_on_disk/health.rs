@@ -11,6 +11,7 @@ use tonic::{Code, Request};
 use crate::log::Log;
 use crate::node::{MIB, Node, block, refused, with_staged_node};
 use crate::release::sysfs_with;
+use crate::repair::trigger_error;
 
 fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<UnhealthyVolume> {
     vec![UnhealthyVolume { volume: node.volume.clone(), status, reason }]
@@ -63,7 +64,7 @@ fn a_file_system_that_turned_read_only_is_found_by_the_watch() {
 #[test]
 fn a_file_system_with_counted_errors_is_degraded_until_it_is_checked() {
     with_staged_node(async |node| {
-        std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
+        trigger_error(node).await;
         let table = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
         let line = table.lines().find(|line| line.contains(&format!("/dev/{} ", node.disk.name()))).unwrap();
         assert!(line.contains(" rw") && !line.contains("emergency_ro"), "{line}");

@@ -6,11 +6,15 @@ mod abandoned;
 #[cfg(test)]
 mod corrupted;
 #[cfg(test)]
+mod failed_growth;
+#[cfg(test)]
 mod foreign_disks;
 #[cfg(test)]
 mod format;
 #[cfg(test)]
 mod growth;
+#[cfg(test)]
+mod growth_in_use;
 #[cfg(test)]
 mod handover;
 #[cfg(test)]
@@ -32,4 +36,12 @@ mod publish;
 #[cfg(test)]
 mod release;
 #[cfg(test)]
+mod repair;
+#[cfg(test)]
+mod requested;
+#[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod stage_codes;
+#[cfg(test)]
+mod traced_tools;

@@ -15,6 +15,7 @@ use ebs_driver::operation::Operations;
 use ebs_metadata::{BlockDevices, LimitFlags, Machine, NodeMetadata};
 use ebs_mounter::{MountEntry, MountTable, Mounter, MounterConfig};
 use ebs_testkit::content;
+use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_types::{DriverName, NodeId, VolumeId, ZoneName};
@@ -92,8 +93,9 @@ impl Node {
         }
     }
 
+    /// NodeStageVolume. No answer may let the kubelet forget a mount.
     pub(crate) async fn stage(&self, request: csi::NodeStageVolumeRequest) -> Result<(), Status> {
-        self.service.node_stage_volume(Request::new(request)).await.map(drop)
+        kubelet::stage(&self.service, request).await.map(drop)
     }
 
     pub(crate) async fn staged(&self, fs_type: &str) {
@@ -139,9 +141,15 @@ impl Node {
     }
 
     pub(crate) async fn expand(&self, volume_path: String) -> Result<i64, Status> {
+        self.expand_to(volume_path, 0).await
+    }
+
+    /// NodeExpandVolume to at least so many bytes.
+    pub(crate) async fn expand_to(&self, volume_path: String, required_bytes: i64) -> Result<i64, Status> {
         let request = csi::NodeExpandVolumeRequest {
             volume_id: self.volume.to_string(),
             volume_path,
+            capacity_range: Some(csi::CapacityRange { required_bytes, limit_bytes: 0 }),
             ..csi::NodeExpandVolumeRequest::default()
         };
         self.service.node_expand_volume(Request::new(request)).await.map(|reply| reply.into_inner().capacity_bytes)
@@ -217,6 +225,7 @@ fn mounter(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mu
     let mut config = MounterConfig {
         simulated_devices: Some(disk.directory().to_owned()),
         late_device: Duration::ZERO,
+        late_size: Duration::ZERO,
         ..MounterConfig::new(place.path().join("state"))
     };
     change(&mut config);

@@ -71,3 +71,46 @@ fn a_partition_is_published_raw_and_a_missing_one_is_not_found() {
         refused(node.stage(stage_request(node, "2")).await, Code::NotFound, &["no partition 2"]);
     });
 }
+
+/// A disk with a partition table that is asked for as a whole is refused, and the refusal names the attribute and the partitions
+/// that there are.
+///
+/// Rule: D-44; node.md 6.4
+#[test]
+fn the_refusal_of_a_partitioned_disk_names_the_attribute() {
+    with_partition(async |node| {
+        // A table with one Linux partition from the second MiB on.
+        let mut table = vec![0; 512];
+        let (start, sectors) = (2048_u32, u32::try_from((WHOLE - MIB) / 512).unwrap());
+        table[450] = 0x83;
+        table[454..458].copy_from_slice(&start.to_le_bytes());
+        table[458..462].copy_from_slice(&sectors.to_le_bytes());
+        table[510..].copy_from_slice(&[0x55, 0xaa]);
+        node.disk.write_at(&table, 0).unwrap();
+        let whole = || node.stage(node.stage_request("ext4", &[]));
+        let words = ["partition table", r#"set the volume attribute partition: "1""#, "partitions: 1"];
+        refused(whole().await, Code::FailedPrecondition, &words);
+        node.stage(stage_request(node, "1")).await.unwrap();
+        node.unstage().await.unwrap();
+        assert_eq!(node.disk.read_at(512, 0).unwrap(), table);
+    });
+}
+
+/// An empty `partition` attribute means the whole disk.
+///
+/// Rule: node.md 4
+#[test]
+fn an_empty_partition_attribute_means_the_whole_disk() {
+    in_mount_namespace(|| async {
+        let node = Node::new(WHOLE);
+        node.stage(stage_request(&node, "")).await.unwrap();
+        assert_eq!(node.mounts_at("staging").await[0].source, node.disk.path().as_os_str());
+        node.unstage().await.unwrap();
+        let raw = csi::NodePublishVolumeRequest {
+            volume_context: context(&[("partition", "")]),
+            ..node.publish_request(block())
+        };
+        node.publish(raw).await.unwrap();
+        node.unpublish(node.text("target")).await.unwrap();
+    });
+}

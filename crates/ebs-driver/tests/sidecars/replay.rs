@@ -10,7 +10,7 @@ use csi_proto::csi::identity_server::Identity;
 use ebs_cloud::{Cloud, CloudConfig};
 use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
 use ebs_driver::controller::{ControllerOptions, ControllerService};
-use ebs_driver::identity::{AlwaysHealthy, IdentityService, Readiness};
+use ebs_driver::identity::{IdentityService, Readiness};
 use ebs_driver::operation::Operations;
 use ebs_sim::engine::{EngineConfig, Timing};
 use ebs_sim::iam::Shipped;
@@ -61,7 +61,7 @@ struct Stage<'a> {
     death: Option<Death>,
     ec2: SimEc2,
     controller: ControllerService<SimEc2>,
-    identity: IdentityService<AlwaysHealthy>,
+    identity: IdentityService,
     began: Instant,
     /// Calls that have ended.
     ended: watch::Sender<BTreeSet<usize>>,
@@ -350,7 +350,7 @@ fn is_final(code: &str) -> bool {
     !["Cancelled", "DeadlineExceeded", "Unavailable", "Aborted"].contains(&code)
 }
 
-fn identity() -> IdentityService<AlwaysHealthy> {
+fn identity() -> IdentityService {
     let config = DriverConfig::new(&DriverOptions {
         mode: Mode::Controller,
         version: "v0".to_owned(),
@@ -361,7 +361,7 @@ fn identity() -> IdentityService<AlwaysHealthy> {
         cluster_id: String::new(),
         warn_on_invalid_tag: false,
     });
-    IdentityService::new(&config.expect("a valid configuration"), Readiness::new(AlwaysHealthy))
+    IdentityService::new(&config.expect("a valid configuration"), Readiness::serving())
 }
 
 fn capability(capability: csi::ControllerServiceCapability) -> Value {

@@ -14,6 +14,8 @@ struct Server {
     requests: AtomicU32,
     /// What answers are: all is well, errors, or none at all.
     mood: Mutex<Mood>,
+    /// What was written is answered so much later.
+    answer_to_writes_after: Mutex<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,6 +63,12 @@ impl Way {
         *self.server.lease.lock().unwrap() = Some(stored.clone());
         stored
     }
+
+    async fn answered(&self, stored: Lease) -> Lease {
+        let late = *self.server.answer_to_writes_after.lock().unwrap();
+        tokio::time::sleep(late).await;
+        stored
+    }
 }
 
 impl LeaseStore for Way {
@@ -74,7 +82,8 @@ impl LeaseStore for Way {
         if self.server.lease.lock().unwrap().is_some() {
             return Err(refused(409, "AlreadyExists"));
         }
-        Ok(self.stored(lease))
+        let stored = self.stored(lease);
+        Ok(self.answered(stored).await)
     }
 
     async fn replace(&self, lease: &Lease) -> Result<Lease, Failure> {
@@ -86,7 +95,11 @@ impl LeaseStore for Way {
             .unwrap()
             .as_ref()
             .is_some_and(|current| current.metadata.resource_version == lease.metadata.resource_version);
-        if is_current { Ok(self.stored(lease)) } else { Err(refused(409, "Conflict")) }
+        if !is_current {
+            return Err(refused(409, "Conflict"));
+        }
+        let stored = self.stored(lease);
+        Ok(self.answered(stored).await)
     }
 }
 
@@ -181,9 +194,9 @@ async fn a_holder_that_cannot_renew_stops_before_another_begins() {
     let server = Arc::new(Server::default());
     for mood in [Mood::Failing, Mood::Hanging] {
         let mut one = contender(&Way::to(&server), "one");
+        let began = Instant::now();
         one.acquire().await;
         *server.mood.lock().unwrap() = mood;
-        let began = Instant::now();
         let lost = one.hold().await;
         assert!(matches!(lost, LostLease::NotRenewed { .. }), "{lost}");
         assert_eq!(began.elapsed(), Duration::from_secs(10));
@@ -277,12 +290,90 @@ async fn a_lease_that_is_given_back_is_free_at_once() {
 async fn who_lost_the_lease_learns_it_and_takes_nothing_back() {
     let server = Arc::new(Server::default());
     let way = Way::to(&server);
-    let (mut one, mut two) = (contender(&way, "one"), contender(&Way::to(&server), "two"));
+    let mut one = contender(&way, "one");
     one.acquire().await;
-    // It sleeps: no renewal is sent, and no time passes for it.
-    two.acquire().await;
+    // By somebody who does not wait until it has run out, as an administrator may.
+    way.stored(&held_by("two", 15));
     let lost = one.hold().await;
     assert!(matches!(&lost, LostLease::Taken { holder, .. } if holder == "two"), "{lost}");
     one.release().await.unwrap();
     assert_eq!(spec(&server).holder_identity.as_deref(), Some("two"));
+}
+
+/// A lease of this holder, which says for how many seconds it lasts.
+fn held_by(holder: &str, seconds: i32) -> Lease {
+    let spec = LeaseSpec {
+        holder_identity: Some(holder.to_owned()),
+        lease_duration_seconds: Some(seconds),
+        ..LeaseSpec::default()
+    };
+    let metadata = ObjectMeta { resource_version: Some("0".to_owned()), ..ObjectMeta::default() };
+    Lease { metadata, spec: Some(spec) }
+}
+
+/// The API server carries out a write at once and answers late: others count from the write, so the holder counts from its request,
+/// whether it took the lease with it or renewed it.
+#[tokio::test(start_paused = true)]
+async fn a_lease_counts_from_the_request_not_the_answer() {
+    let server = Arc::new(Server::default());
+    *server.lease.lock().unwrap() = Some(held_by("", 15));
+    *server.answer_to_writes_after.lock().unwrap() = Duration::from_secs(9);
+    let mut one = contender(&Way::to(&server), "one");
+    let asked = Instant::now();
+    one.acquire().await;
+    assert!(asked.elapsed() >= Duration::from_secs(9));
+    *server.mood.lock().unwrap() = Mood::Hanging;
+    let lost = one.hold().await;
+    assert!(matches!(lost, LostLease::NotRenewed { .. }), "{lost}");
+    assert_eq!(asked.elapsed(), Duration::from_secs(10), "taken");
+
+    *server.mood.lock().unwrap() = Mood::Well;
+    *server.answer_to_writes_after.lock().unwrap() = Duration::ZERO;
+    *server.lease.lock().unwrap() = Some(held_by("", 15));
+    let mut two = contender(&Way::to(&server), "two");
+    two.acquire().await;
+    *server.answer_to_writes_after.lock().unwrap() = Duration::from_secs(4);
+    let before = server.requests.load(Ordering::Relaxed);
+    let renewal = async {
+        while server.requests.load(Ordering::Relaxed) == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let asked = Instant::now();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        *server.mood.lock().unwrap() = Mood::Hanging;
+        asked
+    };
+    let (lost, asked) = tokio::join!(two.hold(), renewal);
+    assert!(matches!(lost, LostLease::NotRenewed { .. }), "{lost}");
+    let led = asked.elapsed();
+    assert!(led <= Duration::from_secs(10), "led for {led:?} after its last renewal was sent");
+}
+
+/// A lease that was answered late is renewed at once, before the time to give it up.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_answered_late_is_renewed_at_once() {
+    let server = Arc::new(Server::default());
+    *server.answer_to_writes_after.lock().unwrap() = Duration::from_secs(9);
+    let mut one = contender(&Way::to(&server), "one");
+    one.acquire().await;
+    *server.answer_to_writes_after.lock().unwrap() = Duration::ZERO;
+    tokio::select! {
+        lost = one.hold() => panic!("{lost}"),
+        () = tokio::time::sleep(Duration::from_mins(1)) => {}
+    }
+}
+
+/// Another holder's lease lasts as long as the lease itself says, whatever this process would write.
+#[tokio::test(start_paused = true)]
+async fn anothers_lease_lasts_as_long_as_it_says() {
+    for (seconds, atleast, atmost) in [(60, 60, 80), (3, 3, 15)] {
+        let server = Arc::new(Server::default());
+        *server.lease.lock().unwrap() = Some(held_by("the reference", seconds));
+        let mut one = contender(&Way::to(&server), "one");
+        let began = Instant::now();
+        one.acquire().await;
+        let waited = began.elapsed();
+        let bounds = Duration::from_secs(atleast)..Duration::from_secs(atmost);
+        assert!(bounds.contains(&waited), "a lease of {seconds} s was waited for {waited:?}");
+    }
 }

@@ -34,6 +34,11 @@ impl Arrivals {
         }
     }
 
+    /// Looks are repeated at least this often.
+    pub(super) fn looking_each(self, at_least: Duration) -> Self {
+        Self { look_again: self.look_again.min(at_least), ..self }
+    }
+
     /// As [`Arrivals::listen`], and only the kernel's word counts.
     #[cfg(test)]
     pub(super) fn without_doubt() -> Self {

@@ -1,6 +1,6 @@
 //! Where a volume's device may be, in the order in which we look.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -262,14 +262,20 @@ async fn with_partition(config: &Arc<MounterConfig>, query: &DeviceQuery, disk: 
 
 /// The device node of a partition, by what sysfs lists below the disk.
 fn partition_node(config: &MounterConfig, disk: &Device, number: u8) -> io::Result<Option<PathBuf>> {
+    Ok(partition_nodes(config, disk)?.remove(&number))
+}
+
+/// The device nodes of all partitions that the kernel knows on a disk, by their numbers.
+pub(super) fn partition_nodes(config: &MounterConfig, disk: &Device) -> io::Result<BTreeMap<u8, PathBuf>> {
+    let mut nodes = BTreeMap::new();
     for entry in std::fs::read_dir(identity::place(config, disk.disk))? {
         let entry = entry?;
         let listed = identity::attribute(&entry.path().join("partition")).unwrap_or(None);
-        if listed.is_some_and(|text| text == number.to_string()) {
-            return Ok(Some(config.dev.join(entry.file_name())));
+        if let Some(number) = listed.and_then(|text| text.parse().ok()) {
+            nodes.insert(number, config.dev.join(entry.file_name()));
         }
     }
-    Ok(None)
+    Ok(nodes)
 }
 
 /// Checks that a held device is still the volume and that its path still leads to it.

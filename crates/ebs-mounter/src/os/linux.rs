@@ -3,6 +3,8 @@
 mod bind;
 mod block;
 mod events;
+mod fs_context;
+mod xfs;
 
 use std::ffi::CString;
 use std::fs;
@@ -19,6 +21,8 @@ pub(crate) use bind::{clear_workshop, mount_bound};
 pub(crate) use block::serial_in;
 pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial, nvme_statistics_page};
 pub(crate) use events::DeviceEvents;
+pub(crate) use fs_context::{Judgement, judge as judge_options};
+pub(crate) use xfs::xfs_data_bytes;
 
 /// `MS_I_VERSION` of `linux/mount.h`.
 const INODE_VERSION: u32 = 1 << 23;

@@ -3,6 +3,8 @@
 use std::io;
 
 use super::checksum::crc32c;
+use super::ext_geometry::Geometry;
+use super::reach::Reach;
 use super::read::{Area, le16, le32};
 use crate::fs_type::FsType;
 
@@ -20,8 +22,15 @@ const EXT2_RO_COMPAT: u32 = 0x1 | 0x2 | 0x4;
 const RECOVER: u32 = 0x4;
 const HAS_JOURNAL: u32 = 0x4;
 const INCOMPAT_64BIT: u32 = 0x80;
+const RO_COMPAT_BIGALLOC: u32 = 0x200;
 const INCOMPAT_JOURNAL_DEVICE: u32 = 0x8;
 const RO_COMPAT_METADATA_CHECKSUM: u32 = 0x400;
+/// Where the superblock says whether it has a copy of the journal's block list, and where the copy is.
+const JOURNAL_BACKUP_TYPE: usize = 0xfd;
+const BACKUP_OF_BLOCKS: u8 = 1;
+const JOURNAL_BACKUP: usize = 0x10c;
+/// The first two bytes of an extent tree.
+const EXTENT_MAGIC: u16 = 0xf30a;
 /// Bits of the state field.
 const STATE_VALID: u16 = 0x1;
 const STATE_ERRORS: u16 = 0x2;
@@ -33,11 +42,14 @@ pub struct ExtSuperblock {
     log_block_size: u32,
     inodes: u32,
     blocks_per_group: u32,
+    geometry: Geometry,
     state: u16,
     compat: u32,
     incompat: u32,
     ro_compat: u32,
     checksum_is_valid: bool,
+    /// The first block of the journal, where the superblock has a copy of the journal's block list.
+    journal_block: Option<u64>,
 }
 
 impl ExtSuperblock {
@@ -74,17 +86,36 @@ impl ExtSuperblock {
         self.blocks.saturating_mul(self.block_size())
     }
 
-    /// A last block group that is too small for its own tables is left unused by mke2fs and resize2fs: a quarter of
-    /// a group is always enough for them.
-    pub(crate) fn growth_step(&self) -> u64 {
-        (u64::from(self.blocks_per_group) / 4).max(1).saturating_mul(self.block_size())
+    /// True when it is allocated by clusters of several blocks (the feature bigalloc).
+    pub fn has_clusters(&self) -> bool {
+        self.ro_compat & RO_COMPAT_BIGALLOC != 0
+    }
+
+    /// How large it can become on a device of so many bytes.
+    pub(crate) fn reach(&self, device: u64) -> Reach {
+        self.geometry.reach(device)
+    }
+
+    /// Blocks of the file system.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Where the journal's superblock is, in bytes; `None` without a journal, or when the superblock does not tell.
+    pub(super) fn journal_offset(&self) -> Option<u64> {
+        self.journal_block?.checked_mul(self.block_size())
+    }
+
+    /// True when the kernel has recorded errors in the superblock since the file system was last checked.
+    pub fn has_error_state(&self) -> bool {
+        self.state & STATE_ERRORS != 0
     }
 
     /// True when the file system must be checked before it is mounted: the kernel has seen errors in it, or it has no
     /// journal and was not unmounted cleanly.
     pub fn needs_check(&self) -> bool {
         let journal = self.compat & HAS_JOURNAL != 0;
-        self.state & STATE_ERRORS != 0 || (!journal && self.state & STATE_VALID == 0)
+        self.has_error_state() || (!journal && self.state & STATE_VALID == 0)
     }
 }
 
@@ -98,7 +129,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
     if bytes.len() < LENGTH || le16(bytes, 0x38) != MAGIC {
         return None;
     }
-    let incompat = le32(bytes, 0x60);
+    let (compat, incompat) = (le32(bytes, 0x5c), le32(bytes, 0x60));
     let ro_compat = le32(bytes, 0x64);
     let high = if incompat & INCOMPAT_64BIT != 0 { le32(bytes, 0x150) } else { 0 };
     let checksum = ro_compat & RO_COMPAT_METADATA_CHECKSUM == 0 || crc32c(!0, &bytes[..0x3fc]) == le32(bytes, 0x3fc);
@@ -107,12 +138,29 @@ pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
         inodes: le32(bytes, 0x0),
         log_block_size: le32(bytes, 0x18),
         blocks_per_group: le32(bytes, 0x20),
+        geometry: Geometry::parse(bytes),
         state: le16(bytes, 0x3a),
-        compat: le32(bytes, 0x5c),
+        compat,
         incompat,
         ro_compat,
         checksum_is_valid: checksum,
+        journal_block: if compat & HAS_JOURNAL == 0 { None } else { journal_block(bytes) },
     })
+}
+
+/// The first block of the journal, from the copy of its inode's block list: an extent tree, or plain block numbers.
+fn journal_block(superblock: &[u8]) -> Option<u64> {
+    if superblock[JOURNAL_BACKUP_TYPE] != BACKUP_OF_BLOCKS {
+        return None;
+    }
+    let list = &superblock[JOURNAL_BACKUP..];
+    if le16(list, 0) != EXTENT_MAGIC {
+        return Some(u64::from(le32(list, 0))).filter(|block| *block != 0);
+    }
+    let (entries, depth) = (le16(list, 2), le16(list, 6));
+    let first_block_of_file = le32(list, 12);
+    let block = u64::from(le16(list, 18)) << 32 | u64::from(le32(list, 20));
+    (entries > 0 && depth == 0 && first_block_of_file == 0 && block != 0).then_some(block)
 }
 
 #[cfg(test)]
@@ -159,13 +207,28 @@ mod tests {
     }
 
     #[test]
+    fn the_journal_is_found_by_extents_and_by_block_numbers() {
+        let journal = (0x5c, 4, 4);
+        let at = |changes: &[(usize, usize, u64)]| with(changes).journal_offset();
+        let plain = [journal, (0xfd, 1, 1), (0x10c, 4, 700)];
+        assert_eq!(at(&plain), Some(700 * 1024));
+        assert_eq!(at(&[(0x10c, 4, 700), (0xfd, 1, 1)]), None, "no journal");
+        assert_eq!(at(&[journal, (0x10c, 4, 700)]), None, "no copy");
+        assert_eq!(at(&[journal, (0xfd, 1, 1)]), None, "no block");
+        let extent = [journal, (0xfd, 1, 1), (0x10c, 2, 0xf30a), (0x10e, 2, 1), (0x11e, 2, 1), (0x120, 4, 5)];
+        assert_eq!(at(&extent), Some(((1 << 32) + 5) * 1024));
+        for (place, length, number) in [(0x10e, 2, 0), (0x112, 2, 1), (0x118, 4, 9)] {
+            let changed: Vec<_> = extent.into_iter().chain([(place, length, number)]).collect();
+            assert_eq!(at(&changed), None, "{place:#x} is {number}");
+        }
+    }
+
+    #[test]
     fn the_size_of_an_ext_is_its_blocks_and_the_high_half_counts_with_64bit_only() {
         assert_eq!((with(&[]).block_size(), with(&[]).bytes()), (1024, 1_024_000));
         assert_eq!(with(&[(0x18, 4, 2)]).bytes(), 4_096_000);
         assert_eq!(with(&[(0x150, 4, 1)]).bytes(), 1_024_000);
         assert_eq!(with(&[(0x60, 4, 0x80), (0x150, 4, 1)]).bytes(), ((1 << 32) + 1000) * 1024);
-        assert_eq!(with(&[(0x18, 4, 2)]).growth_step(), 2048 * 4096);
-        assert_eq!(with(&[(0x20, 4, 2)]).growth_step(), 1024);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::checksum::crc32c;
+use super::reach::Reach;
 use super::read::{Area, be16, be32, be64, le32};
 
 const MAGIC: &[u8] = b"XFSB";
@@ -10,8 +11,6 @@ const MAGIC: &[u8] = b"XFSB";
 const MAX_SECTOR: usize = 32 * 1024;
 /// Where the checksum of a version 5 superblock stands; it is little-endian among big-endian fields.
 const CHECKSUM: usize = 224;
-/// An allocation group of less than this is left unused by mkfs.xfs and xfs_growfs.
-const MIN_GROUP_BYTES: u64 = 16 << 20;
 
 /// What a superblock says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +18,6 @@ pub struct XfsSuperblock {
     block_size: u32,
     blocks: u64,
     version: u16,
-    log_blocks: u32,
     in_progress: bool,
     checksum_is_valid: bool,
 }
@@ -40,13 +38,9 @@ impl XfsSuperblock {
         self.blocks.saturating_mul(u64::from(self.block_size))
     }
 
-    /// Bytes of the internal log, which statfs(2) does not count.
-    pub(crate) fn log_bytes(&self) -> u64 {
-        u64::from(self.log_blocks) * u64::from(self.block_size)
-    }
-
-    pub(crate) fn growth_step(&self) -> u64 {
-        MIN_GROUP_BYTES
+    /// How large it can become on a device of so many bytes: to its end.
+    pub(crate) fn reach(&self, device: u64) -> Reach {
+        Reach::of_xfs(device)
     }
 }
 
@@ -77,8 +71,6 @@ fn parse(first: &[u8], whole: Option<&[u8]>) -> XfsSuperblock {
         block_size: be32(first, 4),
         blocks: be64(first, 8),
         version,
-        // A log on another device has no start in this one.
-        log_blocks: if be64(first, 48) == 0 { 0 } else { be32(first, 96) },
         in_progress: first[126] != 0,
         checksum_is_valid,
     }
@@ -92,14 +84,8 @@ mod tests {
     /// A whole superblock of version 4, which has no checksum, with some bytes changed.
     fn with(changes: &[(usize, &[u8])]) -> XfsSuperblock {
         let mut bytes = vec![0; 512];
-        let whole: [(usize, &[u8]); 6] = [
-            (0, b"XFSB\0\0\x10\0"),
-            (8, &[0, 0, 0, 0, 0, 2, 0, 0]),
-            (48, &[0, 0, 0, 0, 0, 1, 0, 6]),
-            (96, &[0, 0, 0x40, 0]),
-            (100, &[0xb4, 0xa4]),
-            (102, &[2, 0]),
-        ];
+        let whole: [(usize, &[u8]); 4] =
+            [(0, b"XFSB\0\0\x10\0"), (8, &[0, 0, 0, 0, 0, 2, 0, 0]), (100, &[0xb4, 0xa4]), (102, &[2, 0])];
         for (at, piece) in whole.iter().chain(changes) {
             bytes[*at..at + piece.len()].copy_from_slice(piece);
         }
@@ -134,10 +120,10 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_an_xfs_is_its_blocks_and_a_log_elsewhere_takes_none_of_them() {
-        let xfs = with(&[]);
-        assert_eq!((xfs.bytes(), xfs.log_bytes(), xfs.growth_step()), (0x2_0000 * 4096, 0x4000 * 4096, 16 << 20));
-        assert_eq!(with(&[(48, &[0; 8])]).log_bytes(), 0);
+    fn an_xfs_is_its_blocks_and_reaches_to_the_end_of_its_device() {
+        assert_eq!(with(&[]).bytes(), 0x2_0000 * 4096);
+        let reach = with(&[]).reach(1 << 40);
+        assert_eq!((reach.bytes, reach.least_growth, reach.limit), (1 << 40, 16 << 20, None));
     }
 
     #[test]

@@ -2,11 +2,15 @@
 //! own alone.
 
 #[cfg(test)]
+mod check;
+#[cfg(test)]
 mod device;
 #[cfg(test)]
 mod disk;
 #[cfg(test)]
 mod format;
+#[cfg(test)]
+mod growth;
 #[cfg(test)]
 mod mount;
 #[cfg(test)]

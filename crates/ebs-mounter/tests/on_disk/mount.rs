@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::disk::{Disk, MIB, config, plain, unmount_all, with_disk, with_mounted_disk};
 use ebs_mounter::{
-    Attribute, Contents, Found, FsType, GrowError, MountEntry, MountError, MountOptions, MountTable, Mounter,
-    MounterConfig, MounterError, NodePath, Shown, UnmountError,
+    Attribute, Contents, Found, FsType, MountEntry, MountError, MountOptions, MountTable, Mounter, MounterConfig,
+    MounterError, NodePath, Shown, UnmountError,
 };
 use ebs_testkit::mount_namespace::in_mount_namespace;
 
@@ -277,57 +277,6 @@ fn a_mounter_does_not_start_without_a_sysfs_that_lists_block_devices() {
             let error = mounter_with(disk, Path::new(sys)).expect_err("no mounter").to_string();
             assert!(error.contains(sys) && error.contains("mount"), "{error}");
         }
-    });
-}
-
-#[test]
-fn an_ext_file_system_grows_before_it_is_mounted() {
-    in_mount_namespace(|| async {
-        for fs_type in [FsType::Ext2, FsType::Ext3, FsType::Ext4] {
-            let disk = Disk::new(300 * MIB);
-            let superblock = disk.format(&plain(fs_type)).await;
-            assert_eq!(disk.mounter.growth_of_unmounted(&disk.find().await, &superblock).await.unwrap(), None);
-            disk.device.grow(600 * MIB).unwrap();
-            let device = disk.find().await;
-            let growth = disk.mounter.growth_of_unmounted(&device, &superblock).await.unwrap().expect("growth");
-            assert_eq!((growth.from, growth.to), (300 * MIB, 600 * MIB));
-            disk.mounter.grow_unmounted_ext(&device, growth).await.unwrap();
-            let Contents::Filesystem(grown) = disk.contents().await else { panic!("no file system") };
-            assert_eq!((grown.fs_type(), grown.bytes()), (fs_type, 600 * MIB));
-        }
-    });
-}
-
-#[test]
-fn a_mounted_xfs_grows_while_it_is_written_to() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(600 * MIB);
-        let (device, at) = disk.mounted(FsType::Xfs, "staging", &[]).await;
-        let file = std::fs::File::create(at.as_path().join("file")).unwrap();
-        assert_eq!(disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap(), None);
-        disk.device.grow(900 * MIB).unwrap();
-        let outcome = disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Ext4).await;
-        assert!(matches!(outcome, Err(GrowError::NoSuperblock { .. })), "{outcome:?}");
-        assert!(disk.mounter.can_grow_mounted(FsType::Xfs));
-        let growth = disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap().expect("growth");
-        assert_eq!((growth.from, growth.to), (600 * MIB, 900 * MIB));
-        std::io::Write::write_all(&mut &file, &[7; 65_536]).unwrap();
-        disk.mounter.grow_mounted(&device, at.as_path(), FsType::Xfs, growth).await.unwrap();
-        assert_eq!(disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap(), None);
-        std::io::Write::write_all(&mut &file, &[7; 65_536]).unwrap();
-        drop(file);
-        unmount_all(&disk.mounter, &at).await.unwrap();
-        let Contents::Filesystem(grown) = disk.contents().await else { panic!("no file system") };
-        assert_eq!(grown.bytes(), 900 * MIB);
-    });
-}
-
-#[test]
-fn how_far_a_mounted_ext_is_to_grow_is_not_read_from_it_as_from_an_xfs() {
-    with_mounted_disk(async |disk, device, at| {
-        assert_eq!(disk.mounter.growth_of_mounted(device, at.as_path(), FsType::Ext4).await.unwrap(), None);
-        let outcome = disk.mounter.growth_of_mounted(device, at.as_path(), FsType::Xfs).await;
-        assert!(matches!(outcome, Err(GrowError::NoSuperblock { .. })), "{outcome:?}");
     });
 }
 

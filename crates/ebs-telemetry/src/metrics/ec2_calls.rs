@@ -4,11 +4,20 @@
 //! in-tree cloud provider come with `--deprecated-metrics`. The labels differ among the three (`ebs-cloud.md` E19)
 //! and stay so; the consistent series is `aws_ebs_csi_api_requests_total`.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::exposition::Family;
 use super::store::{Histograms, Numbers};
 use super::table;
+
+/// The label of what is no code of AWS's, and of codes beyond [`MOST_CODES`].
+const OTHER: &str = "other";
+/// A label has at most so many characters. The longest codes of EC2 have about 50.
+const LONGEST_CODE: usize = 64;
+/// So many different codes become labels. A driver meets some dozens; a proxy that answers in AWS's place could make up any number.
+const MOST_CODES: usize = 200;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,15 +32,32 @@ pub enum CallEnd<'a> {
     NoAnswer(&'a str),
 }
 
-impl<'a> CallEnd<'a> {
-    fn outcome(self) -> &'a str {
-        match self {
-            Self::Done => "ok",
-            Self::Throttled => "throttled",
-            Self::Refused(code) => code,
-            Self::NoAnswer(what) => what,
+/// The codes that are labels.
+#[derive(Debug, Default)]
+struct Codes(Mutex<BTreeSet<String>>);
+
+impl Codes {
+    /// The code, or [`OTHER`].
+    fn label<'a>(&self, code: &'a str) -> &'a str {
+        if !is_shaped_like_a_code(code) {
+            return OTHER;
         }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains(code) {
+            if known.len() >= MOST_CODES {
+                return OTHER;
+            }
+            known.insert(code.to_owned());
+        }
+        code
     }
+}
+
+/// `InvalidVolume.NotFound`.
+fn is_shaped_like_a_code(text: &str) -> bool {
+    text.len() <= LONGEST_CODE
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
 /// The series of calls.
@@ -42,6 +68,7 @@ pub(super) struct Ec2Calls {
     errors: Numbers,
     throttles: Numbers,
     held_back: Numbers,
+    codes: Codes,
     with_deprecated: bool,
 }
 
@@ -58,6 +85,7 @@ impl Ec2Calls {
             errors: Numbers::new(&table::EC2_ERRORS),
             throttles: Numbers::new(&table::EC2_THROTTLES),
             held_back: Numbers::new(&table::HELD_BACK),
+            codes: Codes::default(),
             with_deprecated,
         }
     }
@@ -67,13 +95,23 @@ impl Ec2Calls {
     }
 
     pub(super) fn count(&self, action: &str, end: CallEnd<'_>, took: Duration) {
-        self.all.add(&[end.outcome(), action], 1.0);
-        match end {
-            CallEnd::Done => self.seconds.observe(&[action], took.as_secs_f64()),
-            CallEnd::Throttled => self.throttles.add(&[action], 1.0),
-            CallEnd::Refused(code) => self.errors.add(&[code, action], 1.0),
-            CallEnd::NoAnswer(_) => {}
-        }
+        let outcome = match end {
+            CallEnd::Done => {
+                self.seconds.observe(&[action], took.as_secs_f64());
+                "ok"
+            }
+            CallEnd::Throttled => {
+                self.throttles.add(&[action], 1.0);
+                "throttled"
+            }
+            CallEnd::Refused(code) => {
+                let code = self.codes.label(code);
+                self.errors.add(&[code, action], 1.0);
+                code
+            }
+            CallEnd::NoAnswer(what) => what,
+        };
+        self.all.add(&[outcome, action], 1.0);
     }
 
     pub(super) fn families(&self) -> Vec<Family> {

@@ -264,6 +264,12 @@ declare! {
     )
     .by(&["reason", "status", "volume_id"])
     .of(Shown::Node);
+    NOT_GROWN = Row::gauge(
+        "aws_ebs_csi_volume_not_grown_bytes",
+        "Bytes of its disk that a volume's file system does not use, for each volume on this node that could not grow or has not for five minutes",
+    )
+    .by(&["volume_id"])
+    .of(Shown::Node);
     READ_OPERATIONS = of_disk(Row::counter("aws_ebs_csi_read_ops_total", "Reads that the volume completed"));
     WRITE_OPERATIONS = of_disk(Row::counter("aws_ebs_csi_write_ops_total", "Writes that the volume completed"));
     READ_BYTES = of_disk(Row::counter("aws_ebs_csi_read_bytes_total", "Bytes read from the volume"));

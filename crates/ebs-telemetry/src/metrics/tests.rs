@@ -49,6 +49,35 @@ fn ec2_calls_are_counted_by_action_and_outcome() {
     }
 }
 
+/// What is no code of AWS's becomes no label, and no stream of made-up codes makes ever more series: a proxy's page may say anything.
+#[test]
+fn labels_of_refusals_are_bounded() {
+    let metrics = Metrics::default();
+    let long = "X".repeat(65);
+    for text in ["", "not a code", "<html>", "a\"b", "1Code", "Code\n", "Ünknown", &long] {
+        metrics.count_ec2_call("AttachVolume", CallEnd::Refused(text), TOOK);
+    }
+    let page = metrics.page();
+    for line in [
+        r#"aws_ebs_csi_api_requests_total{outcome="other",request="AttachVolume"} 8"#,
+        r#"aws_ebs_csi_api_request_errors_total{code="other",request="AttachVolume"} 8"#,
+    ] {
+        assert!(page.contains(&format!("{line}\n")), "{line} in {page}");
+    }
+    for code in ["InvalidVolume.NotFound", "VolumeInUse", "KMS.DisabledException", "EC2ThrottledException"] {
+        metrics.count_ec2_call("AttachVolume", CallEnd::Refused(code), TOOK);
+        assert!(metrics.page().contains(&format!("{{code=\"{code}\",request=\"AttachVolume\"}} 1\n")), "{code}");
+    }
+    for n in 0..10_000 {
+        metrics.count_ec2_call("AttachVolume", CallEnd::Refused(&format!("Code{n}")), TOOK);
+    }
+    metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
+    let page = metrics.page();
+    let series = page.lines().filter(|line| line.starts_with("aws_ebs_csi_api_request_errors_total")).count();
+    assert!(series <= 300, "{series} series");
+    assert!(page.contains(r#"aws_ebs_csi_api_request_errors_total{code="VolumeInUse",request="AttachVolume"} 2"#));
+}
+
 /// Successful EC2 calls are timed under `aws_ebs_csi_api_request_duration_seconds`, with Prometheus' default bounds.
 ///
 /// Rule: ebs-cloud.md 14 row 1
@@ -255,7 +284,7 @@ async fn full_page() -> String {
         expected_actions: vec!["CreateVolume"],
         checks_health: true,
         detaches: Some(Arc::clone(&waiting) as _),
-        volumes: Some(Arc::new(Volumes(Mutex::new(vec![unhealthy])))),
+        volumes: Some(Arc::new(Volumes(Mutex::new(vec![unhealthy]), vec![not_grown()]))),
         operations: Some(Arc::clone(&waiting) as _),
         disks: Some(waiting),
     });
@@ -411,12 +440,28 @@ fn the_metrics_in_the_documentation_are_those_of_the_code() {
 }
 
 #[derive(Debug)]
-struct Volumes(Mutex<Vec<UnhealthyVolume>>);
+struct Volumes(Mutex<Vec<UnhealthyVolume>>, Vec<NotGrownVolume>);
 
 impl UnhealthyVolumes for Volumes {
     fn unhealthy(&self) -> Vec<UnhealthyVolume> {
         self.0.lock().unwrap().clone()
     }
+
+    fn not_grown(&self) -> Vec<NotGrownVolume> {
+        self.1.clone()
+    }
+}
+
+fn not_grown() -> NotGrownVolume {
+    NotGrownVolume { volume_id: "vol-1".to_owned(), missing: 1 << 30 }
+}
+
+#[test]
+fn a_volume_that_has_not_grown_is_a_gauge_of_the_bytes_it_lacks() {
+    let volumes: Arc<dyn UnhealthyVolumes> = Arc::new(Volumes(Mutex::default(), vec![not_grown()]));
+    let metrics = Metrics::new(MetricsConfig { volumes: Some(volumes), ..MetricsConfig::default() });
+    let line = r#"aws_ebs_csi_volume_not_grown_bytes{volume_id="vol-1"} 1.073741824e+09"#;
+    assert_eq!(lines(&metrics.page(), "aws_ebs_csi_volume_not_grown_bytes{"), [line]);
 }
 
 /// Each volume of the node that is not healthy is a gauge with its status and reason, for as long as it is not.
@@ -425,7 +470,7 @@ impl UnhealthyVolumes for Volumes {
 #[test]
 fn each_volume_that_is_not_healthy_is_a_gauge_for_as_long_as_it_is_not() {
     let volume = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "ReadOnlyAfterErrors" };
-    let volumes = Arc::new(Volumes(Mutex::new(vec![volume])));
+    let volumes = Arc::new(Volumes(Mutex::new(vec![volume]), Vec::new()));
     let metrics = Metrics::new(MetricsConfig { volumes: Some(Arc::clone(&volumes) as _), ..MetricsConfig::default() });
     let name = "aws_ebs_csi_volume_unhealthy{";
     let line = r#"aws_ebs_csi_volume_unhealthy{reason="ReadOnlyAfterErrors",status="Degraded",volume_id="vol-1"} 1"#;

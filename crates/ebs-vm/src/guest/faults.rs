@@ -31,7 +31,7 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
     slow.is_plugged().await?;
     let hung = async {
         let request = CsiClient::within(slow.volume.stage_request(), IMPATIENT);
-        let outcome = node.client().node().node_stage_volume(request).await;
+        let outcome = node.client().stage(request).await;
         (outcome, Instant::now())
     };
     let other = async {

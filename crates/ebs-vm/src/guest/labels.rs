@@ -40,14 +40,14 @@ pub(crate) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> 
     // Both again, the categories in another order: it is the same label.
     bring_up(&disk, "c2,c1").await.context("again")?;
     let other = with_label(&disk, "c3,c4");
-    let staged = node.client().node().node_stage_volume(stage(&disk, &other)).await.map(drop);
+    let staged = node.client().stage(stage(&disk, &other)).await;
     let mut request = publish(&disk, &other);
     request.target_path.push_str("-of-another-pod");
     let published = node.client().node().node_publish_volume(request).await.map(drop);
-    for (step, outcome) in [("stage", staged), ("publish", published)] {
+    for (step, outcome, wanted) in [("stage", staged, "Unavailable"), ("publish", published, "AlreadyExists")] {
         let status = outcome.err().with_context(|| format!("{step} with another label"))?;
         let code = format!("{:?}", status.code());
-        ensure!(code == "AlreadyExists" && status.message().contains("c3,c4"), "{step}: {status:?}");
+        ensure!(code == wanted && status.message().contains("c3,c4"), "{step}: {status:?}");
     }
     disk.take_down().await?;
     bring_up(&disk, "c3,c4").await.context("for the next pod")?;
@@ -78,9 +78,9 @@ fn publish(disk: &Disk<'_>, capability: &csi::VolumeCapability) -> csi::NodePubl
 
 async fn bring_up(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     let capability = with_label(disk, categories);
-    let mut node = disk.node().client().node();
-    node.node_stage_volume(stage(disk, &capability)).await.map_err(refused).context("stage")?;
-    node.node_publish_volume(publish(disk, &capability)).await.map_err(refused).context("publish").map(drop)
+    let client = disk.node().client();
+    client.stage(stage(disk, &capability)).await.map_err(refused).context("stage")?;
+    client.node().node_publish_volume(publish(disk, &capability)).await.map_err(refused).context("publish").map(drop)
 }
 
 /// Everything in the volume has the label, what was there before the mount too.

@@ -1,4 +1,6 @@
-use winstorage::fake::Effect;
+use std::time::Duration;
+
+use winstorage::fake::{Effect, Late};
 use winstorage::host::Answer;
 use winstorage::service::STORAGE_BUSY;
 
@@ -242,4 +244,71 @@ async fn staging_grows_what_is_smaller_than_its_disk() {
     world.stage().await.unwrap();
     assert_eq!(world.host.calls("resize_partition"), 2);
     assert!(world.stats(STAGING).await.unwrap().total > i64::try_from(19 * GIB).unwrap());
+}
+
+/// Partitions, volumes and file systems that Windows shows only after the disk has gone online are waited for: one try, one format in the
+/// volume's life.
+#[tokio::test]
+async fn late_arrivals_are_waited_for() {
+    for late in [Late::Partitions, Late::Volumes, Late::FileSystems] {
+        let world = World::new();
+        world.stage().await.unwrap();
+        world.unstage().await.unwrap();
+        world.host.show_late(1, late, Duration::from_secs(1));
+        world.host.clear_log();
+        world.stage().await.unwrap_or_else(|error| panic!("{late:?}: {error}"));
+        assert!(world.is_staged(), "{late:?}");
+        assert_eq!((world.formats(), world.host.calls("set_online")), (1, 1), "{late:?}");
+    }
+}
+
+/// A volume that Windows shows even later is asked for again, and its disk stays online meanwhile: offline it would never arrive.
+#[tokio::test]
+async fn disk_stays_online_while_its_volume_is_late() {
+    let world = World::new();
+    world.stage().await.unwrap();
+    world.unstage().await.unwrap();
+    world.host.show_late(1, Late::Volumes, Duration::from_secs(15));
+    let refused = world.stage().await.unwrap_err();
+    assert_eq!(code(&refused), "Unavailable");
+    assert!(world.host.is_online(1));
+    world.stage().await.unwrap();
+    assert_eq!(world.formats(), 1);
+}
+
+/// A disk that Windows has made read-only is staged writable: offline by policy, colliding with another disk, or online.
+#[tokio::test]
+async fn read_only_disk_is_staged_writable() {
+    for (is_online, collides) in [(false, false), (false, true), (true, false)] {
+        let world = World::new();
+        if is_online {
+            world.stage().await.unwrap();
+        }
+        world.host.set_read_only(1, collides);
+        world.stage().await.unwrap_or_else(|error| panic!("online {is_online}, collides {collides}: {error}"));
+        assert!(world.is_staged() && !world.host.is_read_only(1), "online {is_online}, collides {collides}");
+        assert_eq!(world.formats(), 1);
+        world.unstage().await.unwrap();
+    }
+}
+
+/// A growth that fails does not keep a healthy volume from its pod; the request to expand it reports the failure.
+#[tokio::test]
+async fn failed_growth_does_not_fail_the_stage() {
+    let world = World::new();
+    world.stage().await.unwrap();
+    world.unstage().await.unwrap();
+    world.host.set_disk_size(1, 20 * GIB);
+    for step in ["largest_size", "resize_partition"] {
+        world.host.inject(step, 0, Effect::Fail(Answer::Method(5)));
+        world.stage().await.unwrap_or_else(|error| panic!("{step}: {error}"));
+        assert!(world.is_staged() && world.host.is_online(1), "{step}");
+        world.unstage().await.unwrap();
+    }
+    world.host.inject("resize_partition", 0, Effect::Fail(Answer::Method(5)));
+    world.stage().await.unwrap();
+    world.publish().await.unwrap();
+    world.host.inject("resize_partition", 0, Effect::Fail(Answer::Method(5)));
+    world.expand(20 * GIB).await.unwrap_err();
+    world.expand(20 * GIB).await.unwrap();
 }

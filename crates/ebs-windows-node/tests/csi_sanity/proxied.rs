@@ -20,7 +20,7 @@ use winstorage::{Policy, Storage};
 type Listener = UnboundedSender<io::Result<(DuplexStream, Peer)>>;
 
 #[derive(Clone, Default)]
-struct Pipes(Arc<Mutex<BTreeMap<String, Listener>>>);
+pub(crate) struct Pipes(Arc<Mutex<BTreeMap<String, Listener>>>);
 
 impl Transport for Pipes {
     type Stream = DuplexStream;
@@ -54,6 +54,12 @@ pub(crate) async fn over_proxy(
     tasks: &mut JoinSet<()>,
     unproven: Unproven,
 ) -> anyhow::Result<OverProxy> {
+    let pipes = serve(host, policy, tasks).await?;
+    OverProxy::connect(&pipes, Arc::new(host.clone()), unproven).await.context("connect to the proxy")
+}
+
+/// Serves a machine over pipes in memory.
+pub(crate) async fn serve(host: &FakeHost, policy: Policy, tasks: &mut JoinSet<()>) -> anyhow::Result<Pipes> {
     let pipes = Pipes::default();
     let parts = Parts {
         storage: Arc::new(Storage::new(Arc::new(host.clone()), policy)),
@@ -64,5 +70,5 @@ pub(crate) async fn over_proxy(
     };
     let proxy = Proxy::open(&pipes, parts, CancellationToken::new()).await?;
     tasks.spawn(async move { drop(proxy.run().await) });
-    OverProxy::connect(&pipes, Arc::new(host.clone()), unproven).await.context("connect to the proxy")
+    Ok(pipes)
 }

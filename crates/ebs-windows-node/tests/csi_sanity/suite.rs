@@ -10,7 +10,7 @@ use csi_proto::csi::node_server::Node;
 use ebs_cloud::{Cloud, CloudConfig};
 use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
 use ebs_driver::controller::{ControllerOptions, ControllerService};
-use ebs_driver::identity::{AlwaysHealthy, IdentityService, Readiness};
+use ebs_driver::identity::{IdentityService, Readiness};
 use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, RpcObserver};
 use ebs_sim::port::SimEc2;
@@ -45,7 +45,7 @@ fn expected_skips() -> anyhow::Result<BTreeMap<String, String>> {
     Ok(skips)
 }
 
-fn identity(socket: &Path) -> anyhow::Result<(DriverConfig, IdentityService<AlwaysHealthy>)> {
+fn identity(socket: &Path) -> anyhow::Result<(DriverConfig, IdentityService)> {
     let config = DriverConfig::new(&DriverOptions {
         mode: Mode::All,
         version: "v0.0.0".to_owned(),
@@ -56,7 +56,7 @@ fn identity(socket: &Path) -> anyhow::Result<(DriverConfig, IdentityService<Alwa
         cluster_id: String::new(),
         warn_on_invalid_tag: false,
     })?;
-    let identity = IdentityService::new(&config, Readiness::new(AlwaysHealthy));
+    let identity = IdentityService::new(&config, Readiness::serving());
     Ok((config, identity))
 }
 

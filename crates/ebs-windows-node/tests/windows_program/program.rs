@@ -43,8 +43,7 @@ impl Driver {
         env: &BTreeMap<String, String>,
     ) -> anyhow::Result<Self> {
         let machine = format!("--host=of:{}", windows_path('Z', &machine.port_file));
-        // The disks of the tests are blank, and csi-proxy cannot tell so.
-        Self::start(windows, dir, FAKE, env, &["--format-over-csi-proxy".to_owned(), machine]).await
+        Self::start(windows, dir, FAKE, env, &[machine]).await
     }
 
     /// The program of this name, over what it finds; once it serves.

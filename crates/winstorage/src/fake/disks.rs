@@ -1,33 +1,43 @@
-//! Disks, partitions, volumes.
+//! Disks and partitions.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::{FakeHost, State};
 use crate::host::{
-    Answer, Disk, DiskHost, DiskRow, HostError, ObjectPath, Partition, PartitionKind, PartitionStyle, VolumeHost,
-    VolumeRow, code,
+    Answer, Disk, DiskHost, DiskRow, HostError, ObjectPath, OfflineReason, Partition, PartitionKind, PartitionStyle,
+    code,
 };
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 /// What GPT and alignment take at both ends of a disk.
 const OVERHEAD: u64 = 2 * MIB;
 /// Microsoft Reserved.
-const RESERVED: u64 = 16 * MIB;
-/// What an empty NTFS uses.
-const EMPTY_NTFS: u64 = 30 * MIB;
-
+pub(super) const RESERVED: u64 = 16 * MIB;
 /// Where a GPT begins, from either end.
 const SECTOR: u64 = 512;
 
 /// Results of `MSFT_Disk`'s methods.
-mod result {
-    pub(super) const NOT_INITIALIZED: u32 = 41000;
-    pub(super) const ALREADY_INITIALIZED: u32 = 41001;
-    pub(super) const OFFLINE: u32 = 41003;
-    pub(super) const NO_SPACE: u32 = 40000;
-    pub(super) const FAILED: u32 = 4;
-    pub(super) const INVALID_PARAMETER: u32 = 5;
+pub(super) mod result {
+    pub(in super::super) const NOT_INITIALIZED: u32 = 41000;
+    pub(in super::super) const ALREADY_INITIALIZED: u32 = 41001;
+    pub(in super::super) const READ_ONLY: u32 = 41002;
+    pub(in super::super) const OFFLINE: u32 = 41003;
+    pub(in super::super) const NO_SPACE: u32 = 40000;
+    pub(in super::super) const FAILED: u32 = 4;
+    pub(in super::super) const INVALID_PARAMETER: u32 = 5;
+}
+
+/// What Windows may show late of a disk that has gone online.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// Its partitions, and with them all else.
+    Partitions,
+    /// The volumes of its partitions.
+    Volumes,
+    /// The file systems of its volumes: they look unformatted.
+    FileSystems,
 }
 
 /// A disk of the machine.
@@ -41,6 +51,14 @@ pub(super) struct FakeDisk {
     pub(super) size: u64,
     pub(super) is_boot: bool,
     pub(super) is_system: bool,
+    /// Set by Windows' SAN policy, or because the disk collides with another one.
+    pub(super) is_read_only: bool,
+    /// Its signature is another disk's: it goes online only once it is not read-only.
+    pub(super) collides: bool,
+    /// What Windows shows only some time after the disk has gone online.
+    pub(super) late: Option<(Late, Duration)>,
+    /// When it has gone online, by the machine's clock.
+    pub(super) online_since: Duration,
     pub(super) partitions: Vec<FakePartition>,
     /// Bytes that are not zero, by where they begin.
     pub(super) content: BTreeMap<u64, Vec<u8>>,
@@ -74,6 +92,8 @@ pub(super) struct Disks {
     pub(super) arriving: BTreeMap<u32, FakeDisk>,
     /// Disks that are attached to no machine.
     pub(super) away: Vec<FakeDisk>,
+    /// The time of the step that is being done.
+    pub(super) now: Duration,
     next_volume: u64,
 }
 
@@ -106,6 +126,26 @@ impl FakeHost {
         let partition = state.disks.disks.get_mut(&number).and_then(|disk| disk.partitions.last_mut());
         if let Some(partition) = partition {
             partition.letter = Some(letter);
+        }
+    }
+
+    /// Makes the disk read-only. One that `collides` with another disk refuses to go online until it is read-only no more.
+    pub fn set_read_only(&self, number: u32, collides: bool) {
+        if let Some(disk) = self.state().disks.disks.get_mut(&number) {
+            (disk.is_read_only, disk.collides) = (true, collides);
+        }
+    }
+
+    /// True where the disk is there and read-only.
+    #[must_use]
+    pub fn is_read_only(&self, number: u32) -> bool {
+        self.state().disks.disks.get(&number).is_some_and(|disk| disk.is_read_only)
+    }
+
+    /// Makes something of the disk show only so long after it has gone online.
+    pub fn show_late(&self, number: u32, what: Late, after: Duration) {
+        if let Some(disk) = self.state().disks.disks.get_mut(&number) {
+            disk.late = Some((what, after));
         }
     }
 
@@ -148,9 +188,18 @@ impl FakeDisk {
             size,
             is_boot: false,
             is_system: false,
+            is_read_only: false,
+            collides: false,
+            late: None,
+            online_since: Duration::ZERO,
             partitions: Vec::new(),
             content: BTreeMap::new(),
         }
+    }
+
+    /// True of what does not show yet at `now`.
+    pub(super) fn hides(&self, what: Late, now: Duration) -> bool {
+        self.late.is_some_and(|(late, after)| late == what && now < self.online_since + after)
     }
 
     fn free(&self) -> u64 {
@@ -173,11 +222,18 @@ impl Disks {
         id
     }
 
-    /// The partitions that hold a volume, with their disks; only of disks that are online.
-    fn holders(&self, id: &VolumeGuid) -> Vec<(u32, &FakePartition)> {
-        let online = self.disks.iter().filter(|(_, disk)| disk.is_online);
+    /// The partitions that hold a volume, with their disks; only of disks that are online and show their volumes.
+    pub(super) fn holders(&self, id: &VolumeGuid) -> Vec<(u32, &FakePartition)> {
+        let shows = |disk: &FakeDisk| ![Late::Partitions, Late::Volumes].iter().any(|late| disk.hides(*late, self.now));
+        let online = self.disks.iter().filter(|(_, disk)| disk.is_online && shows(disk));
         let all = online.flat_map(|(number, disk)| disk.partitions.iter().map(move |partition| (*number, partition)));
         all.filter(|(_, partition)| partition.volume.as_ref() == Some(id) && !partition.is_offline).collect()
+    }
+
+    /// The disk that holds a volume, whether Windows shows it or not.
+    pub(super) fn disk_of(&self, id: &VolumeGuid) -> Option<&FakeDisk> {
+        let holds = |disk: &&FakeDisk| disk.partitions.iter().any(|partition| partition.volume.as_ref() == Some(id));
+        self.disks.values().find(holds)
     }
 
     pub(super) fn is_visible(&self, id: &VolumeGuid) -> bool {
@@ -189,7 +245,11 @@ impl Disks {
         self.disks.get_mut(&disk.number.0).ok_or_else(gone)
     }
 
-    fn partition_mut(&mut self, step: &'static str, of: &Partition) -> Result<(&mut FakePartition, u64), HostError> {
+    pub(super) fn partition_mut(
+        &mut self,
+        step: &'static str,
+        of: &Partition,
+    ) -> Result<(&mut FakePartition, u64), HostError> {
         let gone = || HostError { step, object: of.object.to_string(), answer: Answer::Com(0x8004_1002) };
         let disk = self.disks.get_mut(&of.disk.0).ok_or_else(gone)?;
         let free = disk.free();
@@ -197,7 +257,7 @@ impl Disks {
         Ok((partition.ok_or_else(gone)?, free))
     }
 
-    fn shown(&self, disk: u32, partition: &FakePartition) -> Partition {
+    pub(super) fn shown(&self, disk: u32, partition: &FakePartition) -> Partition {
         let (is_boot, is_system) = self.disks.get(&disk).map_or((false, false), |disk| (disk.is_boot, disk.is_system));
         Partition {
             object: ObjectPath(format!("disk {disk} partition {}", partition.number)),
@@ -217,7 +277,7 @@ fn named(disk: &Disk) -> String {
     format!("disk {}", disk.number)
 }
 
-fn place(partition: &Partition) -> String {
+pub(super) fn place(partition: &Partition) -> String {
     partition.object.to_string()
 }
 
@@ -261,7 +321,10 @@ impl DiskHost for FakeHost {
                 object: ObjectPath(format!("disk {number}")),
                 number,
                 style: disk.style,
+                serial: disk.serial.clone(),
                 is_offline: !disk.is_online,
+                offline_reason: disk.collides.then_some(OfflineReason(4)).filter(|_| !disk.is_online),
+                is_read_only: disk.is_read_only,
                 size: disk.size,
                 is_boot: disk.is_boot,
                 is_system: disk.is_system,
@@ -291,6 +354,9 @@ impl DiskHost for FakeHost {
             if !disk.is_online {
                 return refuse(result::OFFLINE);
             }
+            if disk.is_read_only {
+                return refuse(result::READ_ONLY);
+            }
             if disk.style != PartitionStyle::Raw {
                 return refuse(result::ALREADY_INITIALIZED);
             }
@@ -316,6 +382,7 @@ impl DiskHost for FakeHost {
             let size = disk.free();
             match disk.style {
                 _ if !disk.is_online => return refuse(result::OFFLINE),
+                _ if disk.is_read_only => return refuse(result::READ_ONLY),
                 PartitionStyle::Raw => return refuse(result::NOT_INITIALIZED),
                 PartitionStyle::Mbr => return refuse(result::INVALID_PARAMETER),
                 PartitionStyle::Gpt if size == 0 => return refuse(result::NO_SPACE),
@@ -336,14 +403,27 @@ impl DiskHost for FakeHost {
 
     fn set_online(&self, of: &Disk, online: bool) -> Result<(), HostError> {
         self.step("set_online", &format!("{} {online}", named(of)), |state| {
-            state.disks.disk_mut("set_online", of)?.is_online = online;
+            let now = state.disks.now;
+            let disk = state.disks.disk_mut("set_online", of)?;
+            if online && disk.is_read_only && disk.collides {
+                return Err(HostError::method("set_online", named(of), result::READ_ONLY));
+            }
+            (disk.is_online, disk.online_since) = (online, now);
+            Ok(())
+        })
+    }
+
+    fn set_disk_read_only(&self, of: &Disk, read_only: bool) -> Result<(), HostError> {
+        self.step("set_disk_read_only", &format!("{} {read_only}", named(of)), |state| {
+            state.disks.disk_mut("set_disk_read_only", of)?.is_read_only = read_only;
             Ok(())
         })
     }
 
     fn partitions(&self, disk: DiskNumber, number: Option<PartitionNumber>) -> Result<Vec<Partition>, HostError> {
         self.step("partitions", &format!("disk {disk}"), |state| {
-            let all = state.disks.disks.get(&disk.0).into_iter().flat_map(|disk| &disk.partitions);
+            let shows = |disk: &&FakeDisk| !disk.hides(Late::Partitions, state.disks.now);
+            let all = state.disks.disks.get(&disk.0).filter(shows).into_iter().flat_map(|disk| &disk.partitions);
             let wanted = all.filter(|partition| number.is_none_or(|number| number.get() == partition.number));
             Ok(wanted.map(|partition| state.disks.shown(disk.0, partition)).collect())
         })
@@ -365,6 +445,9 @@ impl DiskHost for FakeHost {
 
     fn resize_partition(&self, of: &Partition, size: u64) -> Result<(), HostError> {
         self.step("resize_partition", &format!("{} {size}", place(of)), |state| {
+            if state.disks.disks.get(&of.disk.0).is_some_and(|disk| disk.is_read_only) {
+                return Err(HostError::method("resize_partition", place(of), result::READ_ONLY));
+            }
             let (partition, free) = state.disks.partition_mut("resize_partition", of)?;
             if size < partition.size || size - partition.size > free {
                 return Err(HostError::method("resize_partition", place(of), result::INVALID_PARAMETER));
@@ -375,72 +458,6 @@ impl DiskHost for FakeHost {
                 volume.size = size;
             }
             Ok(())
-        })
-    }
-}
-
-impl VolumeHost for FakeHost {
-    fn volumes_of_partition(&self, of: &Partition) -> Result<Vec<VolumeGuid>, HostError> {
-        self.step("volumes_of_partition", &place(of), |state| {
-            let partition = state.disks.partition_mut("volumes_of_partition", of)?.0;
-            let shown = partition.volume.clone().filter(|_| !partition.is_offline);
-            Ok(shown.into_iter().filter(|volume| state.disks.is_visible(volume)).collect())
-        })
-    }
-
-    fn partitions_of_volume(&self, volume: &VolumeRow) -> Result<Vec<Partition>, HostError> {
-        self.step("partitions_of_volume", &volume.id.to_string(), |state| {
-            let holders = state.disks.holders(&volume.id).into_iter();
-            Ok(holders.map(|(disk, partition)| state.disks.shown(disk, partition)).collect())
-        })
-    }
-
-    fn volume(&self, id: &VolumeGuid) -> Result<Option<VolumeRow>, HostError> {
-        self.step("volume", &id.to_string(), |state| {
-            let letter = state.disks.holders(id).iter().find_map(|(_, partition)| partition.letter);
-            let volume = state.disks.volume(id).filter(|_| state.disks.is_visible(id));
-            Ok(volume.map(|volume| VolumeRow {
-                object: ObjectPath(volume.id.to_string()),
-                id: volume.id.clone(),
-                is_formatted: volume.is_formatted,
-                size: if volume.is_formatted { volume.size } else { 0 },
-                remaining: if volume.is_formatted { volume.size.saturating_sub(volume.used) } else { 0 },
-                drive_letter: letter,
-            }))
-        })
-    }
-
-    fn format_ntfs(&self, of: &VolumeRow) -> Result<(), HostError> {
-        self.step("format_ntfs", &of.id.to_string(), |state| {
-            if !state.disks.is_visible(&of.id) {
-                return Err(HostError::method("format_ntfs", &of.id, result::FAILED));
-            }
-            let holds = |disk: &&mut FakeDisk| disk.partitions.iter().any(|part| part.volume.as_ref() == Some(&of.id));
-            if let Some(disk) = state.disks.disks.values_mut().find(holds) {
-                disk.content.insert(RESERVED + MIB, b"NTFS".to_vec());
-            }
-            if let Some(volume) = state.disks.volumes.iter_mut().find(|volume| volume.id == of.id) {
-                (volume.is_formatted, volume.used) = (true, EMPTY_NTFS.min(volume.size));
-                volume.formats += 1;
-            }
-            state.files.clear_volume(&of.id);
-            Ok(())
-        })
-    }
-
-    fn flush(&self, of: &VolumeRow) -> Result<(), HostError> {
-        self.step("flush", &of.id.to_string(), |state| {
-            let is_there = state.disks.is_visible(&of.id);
-            is_there.then_some(()).ok_or_else(|| HostError::method("flush", &of.id, result::FAILED))
-        })
-    }
-
-    fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError> {
-        self.step("volume_of_drive", &letter.to_string(), |state| {
-            let all = state.disks.disks.values().flat_map(|disk| &disk.partitions);
-            let mut lettered = all.filter(|partition| partition.letter == Some(letter.to_ascii_uppercase()));
-            let volume = lettered.next().and_then(|partition| partition.volume.clone());
-            volume.ok_or_else(|| HostError::win32("volume_of_drive", letter, code::FILE_NOT_FOUND))
         })
     }
 }

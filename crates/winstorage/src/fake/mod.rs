@@ -11,6 +11,7 @@ mod faults;
 mod files;
 mod network;
 mod system;
+mod volumes;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -18,6 +19,7 @@ use std::time::{Duration, SystemTime};
 use crate::host::HostError;
 
 pub use description::{Description, DiskDescription, Entry, PartitionDescription, VolumeDescription};
+pub use disks::Late;
 pub use faults::{Effect, Gate};
 pub use network::{FakePortal, FakeShare, FakeTarget};
 pub use system::FakeService;
@@ -148,6 +150,10 @@ impl FakeHost {
             return Err(crashed());
         }
         let effect = locked(&self.inner.faults).take(step);
+        let act = |state: &mut State| {
+            state.disks.now = self.time();
+            act(state)
+        };
         match effect {
             None => act(&mut self.state()),
             Some(Effect::Fail(answer)) => Err(HostError { step, object: object.to_owned(), answer }),

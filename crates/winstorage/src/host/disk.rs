@@ -21,14 +21,49 @@ pub struct Disk {
     pub number: DiskNumber,
     /// Which partition table it has.
     pub style: PartitionStyle,
+    /// `SerialNumber`, verbatim; empty where Windows knows none.
+    pub serial: String,
     /// `IsOffline`
     pub is_offline: bool,
+    /// Why it is offline, while it is.
+    pub offline_reason: Option<OfflineReason>,
+    /// `IsReadOnly`: Windows refuses to write to it.
+    pub is_read_only: bool,
     /// Bytes.
     pub size: u64,
     /// Windows has started from it.
     pub is_boot: bool,
     /// It holds the system partition.
     pub is_system: bool,
+}
+
+impl Disk {
+    /// True where both rows describe the same disk: numbers are given to other disks.
+    #[must_use]
+    pub fn is_same_disk(&self, other: &Self) -> bool {
+        (self.number, &self.object, &self.serial, self.size) == (other.number, &other.object, &other.serial, other.size)
+    }
+}
+
+/// `MSFT_Disk.OfflineReason`, a number (Microsoft: `VDS_DISK_OFFLINE_REASON`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfflineReason(pub u32);
+
+impl std::fmt::Display for OfflineReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = match self.0 {
+            1 => "the SAN policy keeps new disks offline",
+            2 => "it is a second path to another disk",
+            3 => "it holds a shadow copy of a disk that is online",
+            4 => "its signature collides with that of another disk",
+            5 => "resources are exhausted",
+            6 => "critical writes to it failed",
+            7 => "it needs a scan of its integrity",
+            8 => "it has lost data that was written",
+            _ => "the reason is unknown",
+        };
+        write!(f, "{text} (OfflineReason {})", self.0)
+    }
 }
 
 /// `MSFT_Disk.PartitionStyle`
@@ -158,6 +193,11 @@ pub trait DiskHost: Send + Sync {
     /// # Errors
     /// The method failed.
     fn set_online(&self, disk: &Disk, online: bool) -> Result<(), HostError>;
+    /// Makes the disk read-only, or writable.
+    ///
+    /// # Errors
+    /// The method failed.
+    fn set_disk_read_only(&self, disk: &Disk, read_only: bool) -> Result<(), HostError>;
     /// All partitions of the disk, or the one with this number, reserved ones included.
     ///
     /// # Errors

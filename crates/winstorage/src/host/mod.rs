@@ -15,7 +15,9 @@ mod file;
 mod network;
 mod system;
 
-pub use disk::{Disk, DiskHost, DiskRow, Partition, PartitionKind, PartitionStyle, VolumeHost, VolumeRow};
+pub use disk::{
+    Disk, DiskHost, DiskRow, OfflineReason, Partition, PartitionKind, PartitionStyle, VolumeHost, VolumeRow,
+};
 pub use error::{Answer, HostError, code, result};
 pub use file::{EntryKind, FsEntry, FsHost, Space, SpaceHost};
 pub use network::{

@@ -14,7 +14,7 @@ mod wide;
 
 use crate::wmi::WmiHost;
 
-pub use com::ComWmi;
+pub use com::{ComWmi, disconnect};
 pub use native::Win32;
 
 /// This machine.

@@ -12,8 +12,6 @@ pub(crate) const PLACES: usize = 3;
 /// How long Windows may take to show a volume of a disk that came online.
 const SETTLE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
-/// The result of `MSFT_Disk.Initialize` on a disk that is offline.
-const NOT_ONLINE: u32 = 41003;
 
 /// A source of chance that is the same in every run.
 pub(crate) struct Chance(pub(crate) u64);
@@ -201,7 +199,7 @@ pub(crate) fn told(result: &Result<(), StorageError>) -> Result<Told, String> {
         Err(StorageError::Missing { .. }) => Ok(Told::Missing),
         Err(StorageError::NotMounted { .. }) => Ok(Told::NotMounted),
         Err(StorageError::MountedElsewhere { .. }) => Ok(Told::Elsewhere),
-        Err(StorageError::Host(error)) if error.is_method(NOT_ONLINE) => Ok(Told::Offline),
+        Err(StorageError::DiskOffline(_)) => Ok(Told::Offline),
         Err(error) => Err(error.text()),
     }
 }

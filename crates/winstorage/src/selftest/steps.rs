@@ -10,11 +10,12 @@ use crate::types::VolumeGuid;
 const NOT_MOUNTED: &str = "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>";
 const MISSING: &str = "because it does not exist";
 
-pub(super) const ALL: [Step; 19] = [
+pub(super) const ALL: [Step; 20] = [
     ("P-15, P-16", "the disk is listed with what it says of itself", is_listed),
     ("S-6", "the disk that Windows lives on is out of reach", windows_is_safe),
     ("N-15", "a disk that is offline is not partitioned", offline_is_not_partitioned),
     ("P-17, N-15", "the disk goes offline and online, also when it is so already", goes_offline_and_online),
+    ("N-15", "a disk that is read-only is writable once it was brought online", becomes_writable),
     ("P-14, P-18", "the disk gets one partition with one volume, however often it is asked for", is_partitioned),
     ("P-21", "the volume is formatted once", is_formatted),
     ("P-31", "a directory that is no mount point, and a missing one, are told in the known words", is_told_unmounted),
@@ -57,6 +58,19 @@ fn goes_offline_and_online(bench: &Bench<'_>) -> Result<(), String> {
     for online in [false, false, true, true] {
         done(bench.storage.set_disk_state(bench.spare.disk, online))?;
         equal(&done(bench.storage.disk_state(bench.spare.disk))?, &online)?;
+    }
+    Ok(())
+}
+
+fn becomes_writable(bench: &Bench<'_>) -> Result<(), String> {
+    for offline_first in [true, false] {
+        if offline_first {
+            done(bench.storage.set_disk_state(bench.spare.disk, false))?;
+        }
+        done(bench.storage.make_read_only(bench.spare.disk))?;
+        equal(&done(bench.storage.is_read_only(bench.spare.disk))?, &true)?;
+        done(bench.storage.set_disk_state(bench.spare.disk, true))?;
+        equal(&done(bench.storage.is_read_only(bench.spare.disk))?, &false)?;
     }
     Ok(())
 }

@@ -3,7 +3,9 @@
 //! A disk that Windows calls raw may hold a file system that Windows does not know, ext4 for one; so *blank* is said only of what was
 //! read and was zero: both ends of the disk, and a page in each of many equal stretches between them.
 
-use crate::host::{Partition, PartitionKind, PartitionStyle};
+use std::fmt;
+
+use crate::host::{Disk, Partition, PartitionKind, PartitionStyle};
 use crate::types::{DiskNumber, VolumeGuid};
 use crate::{Storage, StorageError};
 
@@ -24,12 +26,27 @@ pub enum Contents {
     Foreign(String),
 }
 
+impl fmt::Display for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blank => f.write_str("nothing"),
+            Self::Offline => f.write_str("a partition that is offline"),
+            Self::Coming => f.write_str("a partition whose volume Windows does not show yet"),
+            Self::BlankVolume(volume) => write!(f, "the blank volume {volume}"),
+            Self::FileSystem(volume) => write!(f, "a file system, on volume {volume}"),
+            Self::Foreign(what) => f.write_str(what),
+        }
+    }
+}
+
 /// Of each end of the disk so many bytes are read: past what Windows reserves before a first partition.
 const END: u64 = 36 << 20;
 const CHUNK: usize = 1 << 20;
 const CHUNK_BYTES: u64 = 1 << 20;
 /// A page is read in so many equal stretches of what lies between.
 const STRETCHES: u64 = 1024;
+/// As long as the longest read.
+static ZEROS: [u8; CHUNK] = [0; CHUNK];
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = 4096;
 /// What a GPT takes at either end, also with sectors of 4 KiB.
@@ -39,9 +56,17 @@ impl Storage {
     /// What is on the disk, which is online. `seed` chooses the places that are read: a repeated look at one thing reads the same.
     ///
     /// # Errors
-    /// The disk is not there or Windows' own, or the host failed: a read that fails never counts as blank.
+    /// The disk is not there, offline or Windows' own, or the host failed: a read that fails never counts as blank.
     pub fn disk_contents(&self, number: DiskNumber, seed: &str) -> Result<Contents, StorageError> {
         let disk = self.changeable_disk("use of the disk", number)?;
+        self.contents(&disk, seed)
+    }
+
+    pub(super) fn contents(&self, disk: &Disk, seed: &str) -> Result<Contents, StorageError> {
+        let number = disk.number;
+        if disk.is_offline {
+            return Err(StorageError::DiskOffline(number));
+        }
         let partitions = self.host.partitions(number, None)?;
         let used: Vec<&Partition> = partitions.iter().filter(|one| one.kind != PartitionKind::Reserved).collect();
         let data: Vec<&Partition> = used.iter().copied().filter(|one| one.kind == PartitionKind::Data).collect();
@@ -151,7 +176,7 @@ impl Storage {
             return Err(crate::host::HostError::malformed("ReadFile", format!("disk {disk}"), what).into());
         }
         // Compared as a whole first: nearly all of it is zero, and there is much of it.
-        if bytes[..wanted] == vec![0; wanted] {
+        if ZEROS.starts_with(&bytes[..wanted]) {
             return Ok(None);
         }
         let found = bytes.iter().take(wanted).position(|byte| *byte != 0);

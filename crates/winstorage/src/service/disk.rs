@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tracing::warn;
 
 use super::ACCESS_PATH_IN_USE;
-use crate::host::{DiskRow, Partition, PartitionKind, PartitionStyle};
+use crate::host::{Disk, DiskRow, Partition, PartitionKind, PartitionStyle};
 use crate::locate::{DiskSearch, Look};
 use crate::types::{DiskIds, DiskLocation, DiskNumber};
 use crate::{Storage, StorageError, locate, page83};
@@ -97,22 +97,24 @@ impl Storage {
         }
     }
 
-    /// Gives an empty disk a GPT with one basic-data partition. A disk that has a partition stays as it is.
+    /// Gives a blank disk a GPT with one basic-data partition. A disk that has a partition stays as it is. That the disk is blank is proven
+    /// here, from its bytes, unless `--allow-reformat` is given.
     ///
     /// # Errors
-    /// The disk is not there, is Windows' own, or the host failed; asking again goes on from there.
+    /// The disk is not there, offline, not blank or Windows' own, or the host failed; asking again goes on from there.
     pub fn partition_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
-        let _held = self.busy.hold(number);
+        let _held = self.hold(number, "PartitionDisk")?;
         let disk = self.changeable_disk("PartitionDisk", number)?;
-        if disk.style == PartitionStyle::Raw {
-            self.host.initialize_gpt(&disk)?;
-        }
         if let Some(partition) = self.first_partition(number)? {
             // Only what an interrupted call of this kind has left behind.
             if partition.is_offline && partition.kind == PartitionKind::Data {
                 self.host.online_partition(&partition)?;
             }
             return Ok(());
+        }
+        self.prove_blank_disk("PartitionDisk", &disk)?;
+        if disk.style == PartitionStyle::Raw {
+            self.host.initialize_gpt(&disk)?;
         }
         match self.host.create_data_partition(&disk) {
             Err(error) if error.is_method(ACCESS_PATH_IN_USE) => {}
@@ -139,20 +141,42 @@ impl Storage {
         Ok(self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.size)
     }
 
-    /// Brings the disk online or takes it offline, unless it is so already.
+    /// Brings the disk online and makes it writable, or takes it offline; what is so already is left alone.
+    ///
+    /// Windows makes disks read-only that its SAN policy keeps offline, and disks whose signature collides with another disk's. The latter go
+    /// online only after the attribute was cleared (kubernetes-csi/csi-proxy#287, #437).
     ///
     /// # Errors
     /// The disk is not there, is to go offline and Windows' own, or the host failed.
     pub fn set_disk_state(&self, number: DiskNumber, online: bool) -> Result<(), StorageError> {
-        let _held = self.busy.hold(number);
-        let disk = if online {
-            self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?
-        } else {
-            let disk = self.changeable_disk("SetDiskState(offline)", number)?;
-            self.no_drive_letters("SetDiskState(offline)", number)?;
-            disk
-        };
-        if disk.is_offline == online { Ok(self.host.set_online(&disk, online)?) } else { Ok(()) }
+        let _held = self.hold(number, if online { "SetDiskState(online)" } else { "SetDiskState(offline)" })?;
+        if online {
+            return self.bring_online(number);
+        }
+        let disk = self.changeable_disk("SetDiskState(offline)", number)?;
+        if disk.is_offline { Ok(()) } else { Ok(self.host.set_online(&disk, false)?) }
+    }
+
+    fn bring_online(&self, number: DiskNumber) -> Result<(), StorageError> {
+        let disk = self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?;
+        self.make_writable(&disk)?;
+        if !disk.is_offline {
+            return Ok(());
+        }
+        let reason = disk.offline_reason;
+        let failed = |cause| StorageError::NotOnline { disk: number, reason, cause };
+        self.host.set_online(&disk, true).map_err(failed)?;
+        // Windows may have set the attribute while the disk went online.
+        self.make_writable(&self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?)
+    }
+
+    /// Clears the attribute that keeps Windows from writing.
+    pub(super) fn make_writable(&self, disk: &Disk) -> Result<(), StorageError> {
+        if disk.is_read_only {
+            warn!(disk = %disk.number, "Windows has made the disk read-only; the attribute is cleared");
+            self.host.set_disk_read_only(disk, false)?;
+        }
+        Ok(())
     }
 
     /// True where the disk is online.

@@ -1,15 +1,33 @@
 //! One change of a disk at a time.
+//!
+//! A change may hang within Windows for as long as the disk does, so nothing waits here: a second change of the disk is refused with what
+//! holds it. A caller that can wait without holding a thread asks to be woken ([`Storage::on_release`]); there is one such place for a disk.
 
-use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::types::DiskNumber;
+use crate::{Storage, StorageError};
+
+/// What is called when a disk is released.
+type Wake = Box<dyn FnOnce() + Send>;
 
 /// The disks that are being changed.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Disks {
-    busy: Mutex<BTreeSet<DiskNumber>>,
-    freed: Condvar,
+    busy: Mutex<BTreeMap<DiskNumber, Holder>>,
+    /// Number of the next one that waits.
+    next: AtomicU64,
+}
+
+struct Holder {
+    operation: &'static str,
+    since: Duration,
+    /// With its number.
+    waiter: Option<(u64, Wake)>,
 }
 
 /// Holds a disk until it is dropped.
@@ -18,20 +36,89 @@ pub(super) struct Held<'a> {
     disk: DiskNumber,
 }
 
+/// A change of a disk that keeps others out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskBusy {
+    /// The disk.
+    pub disk: DiskNumber,
+    /// The operation that changes it.
+    pub operation: &'static str,
+    /// How long it has held the disk.
+    pub held: Duration,
+}
+
+impl fmt::Display for DiskBusy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { disk, operation, held } = self;
+        write!(f, "disk {disk} is being changed by {operation}, for {} s so far", held.as_secs())
+    }
+}
+
+/// The place of the one that waits for a disk; dropping it gives the place up.
+pub struct Waiting {
+    disks: Arc<Disks>,
+    disk: DiskNumber,
+    number: u64,
+}
+
 impl Disks {
-    /// Waits until nobody changes `disk`. A change always ends: no operation waits for a second disk while it holds one.
-    pub(super) fn hold(&self, disk: DiskNumber) -> Held<'_> {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        while !busy.insert(disk) {
-            busy = self.freed.wait(busy).unwrap_or_else(PoisonError::into_inner);
+    /// Holds `disk`, at the time `now` of the machine's clock, unless another operation does.
+    fn hold(&self, disk: DiskNumber, operation: &'static str, now: Duration) -> Result<Held<'_>, StorageError> {
+        let mut all = self.all();
+        if let Some(holder) = all.get(&disk) {
+            let held = now.saturating_sub(holder.since);
+            return Err(StorageError::DiskBusy(DiskBusy { disk, operation: holder.operation, held }));
         }
-        Held { disks: self, disk }
+        all.insert(disk, Holder { operation, since: now, waiter: None });
+        Ok(Held { disks: self, disk })
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<DiskNumber, Holder>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.disks.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.disk);
-        self.disks.freed.notify_all();
+        let released = self.disks.all().remove(&self.disk);
+        if let Some((_, wake)) = released.and_then(|holder| holder.waiter) {
+            wake();
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(holder) = self.disks.all().get_mut(&self.disk) {
+            holder.waiter.take_if(|(number, _)| *number == self.number);
+        }
+    }
+}
+
+impl Storage {
+    /// Holds the disk until the value is dropped.
+    ///
+    /// # Errors
+    /// Another operation holds it; nothing waits.
+    pub(super) fn hold(&self, disk: DiskNumber, operation: &'static str) -> Result<Held<'_>, StorageError> {
+        self.busy.hold(disk, operation, self.host.elapsed())
+    }
+
+    /// Calls `wake` once the disk is released; at once where nothing holds it. `None` where another caller waits for it already.
+    ///
+    /// Nothing is promised to the caller that was woken: another operation may hold the disk by the time it asks.
+    #[must_use]
+    pub fn on_release(&self, disk: DiskNumber, wake: impl FnOnce() + Send + 'static) -> Option<Waiting> {
+        let number = self.busy.next.fetch_add(1, Ordering::Relaxed);
+        let mut all = self.busy.all();
+        match all.get_mut(&disk) {
+            None => {
+                drop(all);
+                wake();
+            }
+            Some(Holder { waiter: Some(_), .. }) => return None,
+            Some(holder) => holder.waiter = Some((number, Box::new(wake))),
+        }
+        Some(Waiting { disks: Arc::clone(&self.busy), disk, number })
     }
 }

@@ -50,7 +50,13 @@ impl Storage {
             return Err(missing(&allowed.path));
         };
         match entry.kind()? {
-            EntryKind::SymbolicLink { .. } | EntryKind::Junction { .. } | EntryKind::MountPoint(_) => {
+            EntryKind::MountPoint(_) => Ok(entry.leads_somewhere()?),
+            EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
+                // What lies in a volume is its user's. Following such a link may make this machine log in to another one.
+                if matches!(self.walk(&allowed, MountPoints::Refused), Err(StorageError::Way(_))) {
+                    let reason = "is not followed: the link lies in a volume";
+                    return Err(WayError::Target { path: allowed.path.to_string(), target, reason }.into());
+                }
                 Ok(entry.leads_somewhere()?)
             }
             EntryKind::File | EntryKind::Directory | EntryKind::OtherReparse(_) => Ok(false),

@@ -14,13 +14,6 @@ pub(super) struct Ours {
     pub(super) disk: Disk,
 }
 
-/// Whether a drive letter makes a volume somebody else's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Letters {
-    Refused,
-    Allowed,
-}
-
 impl Storage {
     /// The disk, if it is there and `operation` may change it.
     pub(super) fn changeable_disk(&self, operation: &'static str, number: DiskNumber) -> Result<Disk, StorageError> {
@@ -38,28 +31,31 @@ impl Storage {
         is_unused.then_some(()).ok_or(StorageError::InUse(number))
     }
 
+    /// Makes a disk read-only, as Windows does under some SAN policies.
+    pub(crate) fn make_read_only(&self, number: DiskNumber) -> Result<(), StorageError> {
+        let disk = self.changeable_disk("selftest", number)?;
+        Ok(self.host.set_disk_read_only(&disk, true)?)
+    }
+
+    /// True where Windows refuses to write to the disk.
+    pub(crate) fn is_read_only(&self, number: DiskNumber) -> Result<bool, StorageError> {
+        Ok(self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.is_read_only)
+    }
+
     /// The disk that holds `%SystemRoot%`.
     pub(crate) fn system_disk(&self) -> Result<Option<DiskNumber>, StorageError> {
         Ok(self.host.system_disk()?)
     }
 
-    /// Waits, by the machine's clock.
-    pub(crate) fn pause(&self, time: std::time::Duration) {
+    /// Holds the calling thread for `time`, by the machine's clock.
+    pub fn pause(&self, time: std::time::Duration) {
         self.host.pause(time);
     }
 
     /// The volume, if it is there, its disk is known, and `operation` may change it.
-    pub(super) fn changeable_volume(
-        &self,
-        operation: &'static str,
-        volume: &VolumeGuid,
-        letters: Letters,
-    ) -> Result<Ours, StorageError> {
+    pub(super) fn changeable_volume(&self, operation: &'static str, volume: &VolumeGuid) -> Result<Ours, StorageError> {
         let row = self.host.volume(volume)?.ok_or_else(|| StorageError::VolumeNotFound(volume.clone()))?;
         let refuse = |reason| Err(refused(operation, format!("volume {volume}"), reason));
-        if letters == Letters::Refused && !self.policy.letters_are_nobodys && row.drive_letter.is_some() {
-            return refuse("has a drive letter");
-        }
         let partitions = self.host.partitions_of_volume(&row)?;
         if partitions.iter().any(|partition| partition.is_boot || partition.is_system) {
             return refuse("is one that Windows starts from");
@@ -79,14 +75,13 @@ impl Storage {
         Ok(Ours { row, partitions, disk })
     }
 
-    /// Refuses to take a disk offline that holds a volume with a drive letter.
-    pub(super) fn no_drive_letters(&self, operation: &'static str, disk: DiskNumber) -> Result<(), StorageError> {
-        let partitions = self.host.partitions(disk, None)?;
-        let has_letter = partitions.iter().any(|partition| partition.drive_letter.is_some());
-        if has_letter && !self.policy.letters_are_nobodys {
-            return Err(refused(operation, format!("disk {disk}"), "holds a volume with a drive letter"));
+    /// Refuses a volume with a drive letter. Windows assigns letters by itself, so a letter is no reason where the volume is proven to be
+    /// blank or mounted by a client; it is the last protection where nothing is proven.
+    pub(super) fn no_drive_letter(&self, operation: &'static str, ours: &Ours) -> Result<(), StorageError> {
+        match ours.row.drive_letter {
+            Some(_) => Err(refused(operation, format!("volume {}", ours.row.id), "has a drive letter")),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn system_reason(&self, disk: &Disk) -> Result<Option<&'static str>, StorageError> {

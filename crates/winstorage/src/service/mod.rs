@@ -14,6 +14,7 @@ mod guard;
 mod iscsi;
 mod look;
 mod mount;
+mod proof;
 mod remove;
 mod resize;
 mod services;
@@ -31,6 +32,7 @@ use crate::types::WinPath;
 pub use crate::host::result::{ACCESS_PATH_IN_USE, DEPENDENTS_RUNNING, STORAGE_BUSY};
 pub use crate::types::{DiskIds, DiskLocation};
 pub use contents::Contents;
+pub use exclusive::{DiskBusy, Waiting};
 pub use iscsi::Login;
 pub use look::Found;
 pub use resize::TOLERANCE;
@@ -47,35 +49,28 @@ pub struct Policy {
     pub validation: Validation,
     /// `--require-privacy`: new SMB mappings are encrypted.
     pub require_privacy: bool,
-    /// `--allow-reformat`: FormatVolume destroys a file system that is there, as the reference does.
+    /// `--allow-reformat`: PartitionDisk and FormatVolume destroy what is there, as the reference does. Without it, both write only to what they
+    /// have read and found blank.
     pub allow_reformat: bool,
-    /// A drive letter makes no volume somebody else's. For a program that has proven whose each disk is before it changes it: Windows
-    /// gives letters by itself to volumes that it has not seen before. Disks that Windows starts from stay out of reach.
-    pub letters_are_nobodys: bool,
 }
 
 impl Policy {
     /// The strict one, below these directories.
     #[must_use]
     pub fn new(working_directories: Vec<WinPath>) -> Self {
-        Self {
-            working_directories,
-            validation: Validation::Strict,
-            require_privacy: true,
-            allow_reformat: false,
-            letters_are_nobodys: false,
-        }
+        Self { working_directories, validation: Validation::Strict, require_privacy: true, allow_reformat: false }
     }
 }
 
 /// The storage of one machine.
 ///
-/// Operations that change a disk exclude each other by disk; all others run beside each other.
+/// Operations that change a disk exclude each other by disk: one that comes meanwhile is refused ([`crate::StorageError::DiskBusy`]), for nothing bounds how
+/// long a disk hangs. All others run beside each other.
 pub struct Storage {
     host: Arc<dyn Host>,
     paths: PathRules,
     policy: Policy,
-    busy: exclusive::Disks,
+    busy: Arc<exclusive::Disks>,
 }
 
 impl Storage {
@@ -83,7 +78,7 @@ impl Storage {
     #[must_use]
     pub fn new(host: Arc<dyn Host>, policy: Policy) -> Self {
         let paths = PathRules::new(policy.working_directories.clone(), policy.validation);
-        Self { host, paths, policy, busy: exclusive::Disks::default() }
+        Self { host, paths, policy, busy: Arc::default() }
     }
 
     /// The working directories and how strictly paths are kept in them.

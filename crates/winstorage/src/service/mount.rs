@@ -1,6 +1,8 @@
 //! Volumes at directories.
 
-use super::guard::Letters;
+use tracing::warn;
+
+use super::guard::Ours;
 use super::volume::volume_id;
 use super::walk::{MountPoints, Place, link_on_the_way, missing};
 use crate::host::{EntryKind, FsEntry, code};
@@ -23,9 +25,8 @@ impl Storage {
         }
         let volume = volume_id(volume)?;
         let allowed = self.paths.check_unlike_reference(path)?;
-        // A letter is no obstacle: Windows gives one to a restored volume by itself.
-        let disk = self.changeable_volume("MountVolume", &volume, Letters::Allowed)?.disk.number;
-        let _held = self.busy.hold(disk);
+        let disk = self.changeable_volume("MountVolume", &volume)?.disk.number;
+        let _held = self.hold(disk, "MountVolume")?;
         let entry = self.mount_target("MountVolume", &allowed)?;
         if self.is_mounted(entry.as_ref(), &volume, &allowed)? {
             return Ok(());
@@ -56,14 +57,25 @@ impl Storage {
         if !self.is_mounted(entry.as_ref(), &volume, &allowed)? {
             return Ok(());
         }
-        let ours = self.changeable_volume("UnmountVolume", &volume, Letters::Refused)?;
-        let _held = self.busy.hold(ours.disk.number);
+        let ours = self.changeable_volume("UnmountVolume", &volume)?;
+        let _held = self.hold(ours.disk.number, "UnmountVolume")?;
         // Another client may have been quicker.
         if !self.is_mounted(entry.as_ref(), &volume, &allowed)? {
             return Ok(());
         }
-        self.host.flush(&ours.row)?;
+        self.flush(&ours)?;
         Ok(entry.unmount()?)
+    }
+
+    /// Writes what Windows still holds of the volume. A disk that Windows has made read-only is made writable for that.
+    fn flush(&self, ours: &Ours) -> Result<(), StorageError> {
+        let failed = match self.host.flush(&ours.row) {
+            Err(error) if ours.disk.is_read_only => error,
+            flushed => return Ok(flushed?),
+        };
+        warn!(volume = %ours.row.id, error = %failed, "the flush failed on a read-only disk; it is made writable and flushed again");
+        self.make_writable(&ours.disk)?;
+        Ok(self.host.flush(&ours.row)?)
     }
 
     fn mount_target(&self, operation: &'static str, allowed: &Allowed) -> Result<Box<dyn FsEntry>, StorageError> {

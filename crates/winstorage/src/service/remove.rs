@@ -1,5 +1,7 @@
 //! Removal of paths. A link, junction or mount point is removed as an entry, and what it leads to stays untouched.
 
+use tracing::debug;
+
 use super::walk::{MountPoints, Place, link_on_the_way, missing};
 use crate::host::{EntryKind, FsEntry, HostError, code};
 use crate::types::{Component, WinPath};
@@ -29,7 +31,10 @@ impl Storage {
             (None, true) => Ok(()),
             (None, false) => Err(missing(&allowed.path)),
             (Some(entry), true) => remove_tree(entry, &allowed.path, DEEPEST),
-            (Some(entry), false) => entry.remove().map_err(|error| not_empty(error, &allowed.path)),
+            (Some(entry), false) => {
+                forget_mount(entry.as_ref(), &entry.kind()?, &allowed.path);
+                entry.remove().map_err(|error| not_empty(error, &allowed.path))
+            }
         }
     }
 
@@ -58,13 +63,25 @@ impl Storage {
 }
 
 fn remove_tree(entry: Box<dyn FsEntry>, path: &WinPath, depth: usize) -> Result<(), StorageError> {
-    let is_directory = entry.kind()? == EntryKind::Directory;
-    if is_directory {
+    let kind = entry.kind()?;
+    if kind == EntryKind::Directory {
         empty(entry.as_ref(), path, depth)?;
     }
+    forget_mount(entry.as_ref(), &kind, path);
     match entry.remove() {
         Err(error) if error.is_missing() => Ok(()),
         removed => removed.map_err(|error| not_empty(error, path)),
+    }
+}
+
+/// Takes a mount point from Windows' list of them, which would otherwise name the path of a directory that is gone. That list decides nothing
+/// here, so a refusal is only logged.
+fn forget_mount(entry: &dyn FsEntry, kind: &EntryKind, path: &WinPath) {
+    if !matches!(kind, EntryKind::MountPoint(_)) {
+        return;
+    }
+    if let Err(error) = entry.unmount() {
+        debug!(%path, %error, "Windows did not take the mount point from its list");
     }
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::STORAGE_BUSY;
-use super::guard::Letters;
 use super::volume::volume_id;
 use crate::host::Partition;
 use crate::{Storage, StorageError};
@@ -29,9 +28,9 @@ impl Storage {
         }
         let wanted = u64::try_from(size).map_err(|_| StorageError::NegativeSize { size, volume: volume.to_owned() })?;
         let volume = volume_id(volume)?;
-        let disk = self.changeable_volume("ResizeVolume", &volume, Letters::Refused)?.disk.number;
-        let _held = self.busy.hold(disk);
-        let ours = self.changeable_volume("ResizeVolume", &volume, Letters::Refused)?;
+        let disk = self.changeable_volume("ResizeVolume", &volume)?.disk.number;
+        let _held = self.hold(disk, "ResizeVolume")?;
+        let ours = self.changeable_volume("ResizeVolume", &volume)?;
         let [partition] = &ours.partitions[..] else {
             return Err(StorageError::Spanned { volume, count: ours.partitions.len() });
         };

@@ -8,6 +8,8 @@ mod guard;
 mod mounts;
 mod network;
 mod paths;
+mod proof;
+mod read_only;
 mod services;
 mod traversal;
 mod volumes;

@@ -1,6 +1,5 @@
 //! Volumes.
 
-use super::guard::Letters;
 use crate::host::VolumeRow;
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 use crate::{Empty, Storage, StorageError};
@@ -44,18 +43,22 @@ impl Storage {
         Ok(row.is_formatted)
     }
 
-    /// Makes an empty NTFS on a volume that has no file system.
+    /// Makes an empty NTFS on a blank volume. That it is blank is proven here, from the bytes of its disk, unless `--allow-reformat` is given.
     ///
     /// # Errors
-    /// The id is none, the volume is not there, is Windows' own or formatted already, or the host failed.
+    /// The id is none, the volume is not there, is Windows' own, formatted already or not blank, or the host failed.
     pub fn format_volume(&self, volume: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
-        let disk = self.changeable_volume("FormatVolume", &volume, Letters::Refused)?.disk.number;
-        let _held = self.busy.hold(disk);
+        let disk = self.changeable_volume("FormatVolume", &volume)?.disk.number;
+        let _held = self.hold(disk, "FormatVolume")?;
         // Once more, now that nobody else formats it.
-        let ours = self.changeable_volume("FormatVolume", &volume, Letters::Refused)?;
-        if ours.row.is_formatted && !self.policy.allow_reformat {
+        let ours = self.changeable_volume("FormatVolume", &volume)?;
+        if self.policy.allow_reformat {
+            self.no_drive_letter("FormatVolume", &ours)?;
+        } else if ours.row.is_formatted {
             return Err(StorageError::AlreadyFormatted(volume));
+        } else {
+            self.prove_blank_volume("FormatVolume", &ours)?;
         }
         Ok(self.host.format_ntfs(&ours.row)?)
     }

@@ -2,7 +2,7 @@
 
 use super::vocabulary::{self, Call, Class};
 use super::{Native, On, Row, Value, Wmi, WmiHost};
-use crate::host::{Disk, DiskHost, DiskRow, HostError, Partition, PartitionKind, PartitionStyle};
+use crate::host::{Disk, DiskHost, DiskRow, HostError, OfflineReason, Partition, PartitionKind, PartitionStyle};
 use crate::types::{DiskNumber, PartitionNumber};
 
 /// `MSFT_Disk.PartitionStyle`
@@ -79,6 +79,10 @@ impl<W: Wmi, N: Native> DiskHost for WmiHost<W, N> {
         self.on_disk(disk, if online { Call::ONLINE_DISK } else { Call::OFFLINE_DISK }, &[])
     }
 
+    fn set_disk_read_only(&self, disk: &Disk, read_only: bool) -> Result<(), HostError> {
+        self.on_disk(disk, Call::SET_DISK_ATTRIBUTES, &[("IsReadOnly", Value::Bool(read_only))])
+    }
+
     fn partitions(&self, disk: DiskNumber, number: Option<PartitionNumber>) -> Result<Vec<Partition>, HostError> {
         let object = format!("disk {disk}");
         let wql = vocabulary::partitions(disk.0, number.map(PartitionNumber::get));
@@ -132,7 +136,11 @@ fn read_disk(row: &Row, number: DiskNumber) -> Result<Disk, String> {
             // Only what is known to be empty may be initialised.
             other => return Err(format!("PartitionStyle is {other}, which is not known")),
         },
+        serial: row.text("SerialNumber")?.to_owned(),
         is_offline: row.flag("IsOffline")?,
+        // A disk that is online has none; the number is for people, so one that cannot be read is left out.
+        offline_reason: row.number32("OfflineReason").ok().filter(|reason| *reason != 0).map(OfflineReason),
+        is_read_only: row.flag("IsReadOnly")?,
         size: row.number("Size")?,
         is_boot: row.flag("IsBoot")?,
         is_system: row.flag("IsSystem")?,

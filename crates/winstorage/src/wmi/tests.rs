@@ -28,7 +28,7 @@ fn recordings() -> BTreeMap<String, Vec<Recording>> {
 fn replay(name: &str, operation: impl FnOnce(&Storage) -> String) -> String {
     let calls = recordings().remove(name).unwrap_or_else(|| panic!("no recording of {name}"));
     let native = FakeHost::new();
-    native.add_disk(1, "", 1, true);
+    native.add_disk(1, "", 10_737_418_240, true);
     native.add_directory(r"C:\work\stage");
     let recorded = Recorded::new(name, calls);
     let host = WmiHost::new(recorded.clone(), native.clone());
@@ -77,6 +77,7 @@ const DISKS: &[(&str, Operation, &str)] = &[
     ("GetDiskState", |all| told(all.disk_state(DISK)), "false"),
     ("SetDiskState, offline", |all| told(all.set_disk_state(DISK, false)), "()"),
     ("SetDiskState, online", |all| told(all.set_disk_state(DISK, true)), "()"),
+    ("SetDiskState, online and read-only", |all| told(all.set_disk_state(DISK, true)), "()"),
 ];
 
 const VOLUMES: &[(&str, Operation, &str)] = &[
@@ -140,7 +141,7 @@ fn each_operation_sends_exactly_what_is_recorded() {
 const SAID: [&str; 15] = [
     r"SELECT Number, Location FROM MSFT_Disk",
     r"SELECT Path, SerialNumber FROM MSFT_Disk",
-    r"SELECT ObjectId, PartitionStyle, IsOffline, Size, IsBoot, IsSystem FROM MSFT_Disk WHERE Number = \d+",
+    r"SELECT ObjectId, SerialNumber, [A-Za-z, ]+ FROM MSFT_Disk WHERE Number = \d+",
     r"SELECT ObjectId, [A-Za-z, ]+ FROM MSFT_Partition WHERE DiskNumber = \d+( AND PartitionNumber = \d+)?",
     r"SELECT ObjectId, [A-Za-z, ]+ FROM MSFT_Partition WHERE DriveLetter = '[A-Z]'",
     r"SELECT ObjectId, [A-Za-z, ]+ FROM MSFT_Volume WHERE UniqueId = '\\\\\\\\\?\\\\Volume\{[0-9a-f-]{36}\}\\\\'",
@@ -214,9 +215,8 @@ fn a_methods_result_is_an_error_with_class_method_and_code() {
 #[test]
 fn a_reply_that_is_not_understood_is_an_error() {
     use crate::host::{DiskHost, VolumeHost};
-    let columns = "ObjectId, PartitionStyle, IsOffline, Size, IsBoot, IsSystem";
     let disk = |row: serde_json::Value| {
-        let query = format!("SELECT {columns} FROM MSFT_Disk WHERE Number = 1");
+        let query = vocabulary::disk(1);
         host(serde_json::json!([{"query": query, "namespace": "Storage", "rows": [row]}])).disk(DISK)
     };
     assert!(disk(serde_json::json!({"__PATH": "p", "PartitionStyle": 0, "Size": 1})).unwrap().is_some());

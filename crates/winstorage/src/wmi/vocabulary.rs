@@ -87,6 +87,8 @@ calls! {
     ONLINE_DISK: Disk, "MSFT_Disk.Online";
     /// Takes the disk offline.
     OFFLINE_DISK: Disk, "MSFT_Disk.Offline";
+    /// Makes the disk read-only or writable.
+    SET_DISK_ATTRIBUTES: Disk, "MSFT_Disk.SetAttributes";
     /// Brings the partition online.
     ONLINE_PARTITION: Partition, "MSFT_Partition.Online";
     /// Smallest and largest size.
@@ -196,7 +198,8 @@ impl Association {
 }
 
 /// Columns of one disk.
-const DISK: &str = "ObjectId, PartitionStyle, IsOffline, Size, IsBoot, IsSystem";
+const DISK: &str =
+    "ObjectId, SerialNumber, PartitionStyle, IsOffline, OfflineReason, IsReadOnly, Size, IsBoot, IsSystem";
 const PARTITION: &str =
     "ObjectId, DiskNumber, PartitionNumber, GptType, Size, IsOffline, IsBoot, IsSystem, DriveLetter";
 const VOLUME: &str = "ObjectId, FileSystemType, Size, SizeRemaining, DriveLetter";

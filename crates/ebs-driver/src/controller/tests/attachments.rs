@@ -63,6 +63,18 @@ async fn a_volume_attached_elsewhere_is_a_failed_precondition_that_names_the_ins
     assert_eq!(world.volumes().await[0].attachments.len(), 1);
 }
 
+/// A volume that is attached in its own zone and wanted in another: detaching it would not help, so the message does not advise it.
+#[tokio::test(start_paused = true)]
+async fn a_zone_mismatch_is_not_blamed_on_the_holder() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    world.publish(&volume, world.here.as_str()).await.expect("attached");
+    let error = world.publish(&volume, world.elsewhere.as_str()).await.expect_err("another zone");
+    assert_eq!(error.code, "FailedPrecondition", "{error:?}");
+    assert!(error.message.contains("different zones") && error.message.contains("us-west-2a"), "{error:?}");
+    assert!(!error.message.contains("detach it"), "{error:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_in_another_zone_is_a_failed_precondition() {
     let world = World::start().await;

@@ -128,7 +128,7 @@ fn what_it_does(rpc: Rpc) -> Option<(&'static str, &'static str)> {
     Some(match rpc {
         Rpc::GetPluginInfo => ("the driver's name and version", nothing),
         Rpc::GetPluginCapabilities => ("which services this mode has; online expansion", nothing),
-        Rpc::Probe => ("`ready: false` until EC2 or the machine has answered once, true from then on", nothing),
+        Rpc::Probe => ("`ready: false` until all services are served, true from then on; it does not ask EC2", nothing),
         Rpc::CreateVolume => ("CreateVolume or CopyVolumes, and the wait for `available`", "name"),
         Rpc::DeleteVolume => ("DeleteVolume", "volume"),
         Rpc::ControllerPublishVolume => ("AttachVolume, and the wait for `attached`", "volume and node"),

@@ -227,6 +227,28 @@ async fn wrong_credentials_and_missing_rights_are_named() {
     assert!(world.volumes().await.is_empty());
 }
 
+/// What keeps a request from being sent is told by whoever tried to send it; the policy adds no advice of its own.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_not_sent_has_one_piece_of_advice() {
+    let world = World::start().await;
+    world.ec2.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
+    let error = world.create(in_zone(named("pvc-1"), "us-west-2a")).await.expect_err("not sent");
+    assert_eq!(error.code, "Unavailable", "{error:?}");
+    assert!(error.message.contains("EC2 was not called"), "{error:?}");
+    assert!(!error.message.contains("name resolution"), "{error:?}");
+}
+
+/// A refusal for the state of the account is PermissionDenied and leads to the account, not to IAM.
+#[tokio::test(start_paused = true)]
+async fn the_state_of_the_account_is_not_blamed_on_iam() {
+    let world = World::start().await;
+    world.ec2.fail_next(Action::CreateVolume, ErrorClass::AccountState, false);
+    let error = world.create(in_zone(named("pvc-1"), "us-west-2a")).await.expect_err("refused");
+    assert_eq!(error.code, "PermissionDenied", "{error:?}");
+    assert!(error.message.contains("account") && !error.message.contains("IAM"), "{error:?}");
+    assert!(world.volumes().await.is_empty());
+}
+
 /// DeleteVolume is idempotent, understands old handles, and succeeds for what cannot be an id.
 ///
 /// Rule: controller.md 7; D-3, D-17

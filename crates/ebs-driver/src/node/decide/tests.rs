@@ -17,12 +17,12 @@ fn flags(words: &[&str]) -> MountOptions {
 }
 
 fn stage(entry: &MountEntry, fs_type: FsType, words: &[&str]) -> Result<Mounted, Refused> {
-    staged(Some(entry), DEVICE, fs_type, &flags(words))
+    staged(Some(entry), DEVICE, Some(fs_type), &flags(words))
 }
 
 #[test]
 fn a_second_stage_with_the_same_request_changes_nothing() {
-    assert_eq!(staged(None, DEVICE, FsType::Ext4, &flags(&[])), Ok(Mounted::No));
+    assert_eq!(staged(None, DEVICE, Some(FsType::Ext4), &flags(&[])), Ok(Mounted::No));
     assert_eq!(stage(&entry(DEVICE, "ext4", "rw,relatime"), FsType::Ext4, &[]), Ok(Mounted::AsWanted));
     let read_only = entry(DEVICE, "xfs", "ro,nosuid,relatime");
     assert_eq!(stage(&read_only, FsType::Xfs, &["ro", "nosuid", "discard", "relatime"]), Ok(Mounted::AsWanted));
@@ -39,6 +39,18 @@ fn a_stage_that_differs_from_what_is_mounted_is_refused_as_existing() {
     ] {
         assert!(matches!(stage(&found, fs_type, words), Err(Refused::MountedDifferently { .. })), "{found:?}");
     }
+}
+
+/// A request that names no file system is content with any, and the refusal of other attributes names none.
+#[test]
+fn a_stage_without_a_file_system_takes_any_that_is_mounted() {
+    for fs_type in ["ext2", "ext3", "ext4", "xfs"] {
+        let found = entry(DEVICE, fs_type, "rw");
+        assert_eq!(staged(Some(&found), DEVICE, None, &flags(&[])), Ok(Mounted::AsWanted), "{fs_type}");
+    }
+    let refused = staged(Some(&entry(DEVICE, "xfs", "rw")), DEVICE, None, &flags(&["ro"])).unwrap_err();
+    let (found, wanted) = ("xfs rw".to_owned(), "ro".to_owned());
+    assert_eq!(refused, Refused::MountedDifferently { found, wanted });
 }
 
 #[test]
@@ -80,7 +92,7 @@ fn another_context_journal_mode_or_file_system_than_is_mounted_is_refused_as_exi
     };
     let differs = |has: &str, asked: &[&str]| {
         let (entry, options) = (with(has), flags(asked));
-        let staged = staged(Some(&entry), DEVICE, FsType::Ext4, &options);
+        let staged = staged(Some(&entry), DEVICE, Some(FsType::Ext4), &options);
         let unpublished = published(None, &entry, Some(FsType::Ext4), &options);
         let published = published(Some(&entry), &entry, Some(FsType::Ext4), &options);
         let differ = |outcome: &Result<Mounted, Refused>| matches!(outcome, Err(Refused::MountedDifferently { .. }));
@@ -164,6 +176,8 @@ fn plan_for(contents: &Contents, change: impl FnOnce(&mut Evidence<'_>)) -> Resu
     let record = record();
     let mut evidence = Evidence {
         contents,
+        partitions: &[1, 2],
+        asked: Some(FsType::Ext4),
         record: &record,
         left_behind: None,
         restored_from: None,
@@ -185,7 +199,7 @@ fn what_is_not_blank_is_never_formatted_without_a_matching_record() {
     let data = Contents::Data { offset: 4096 };
     for contents in [&data, &foreign()] {
         let refused = plan_for(contents, |_| {}).unwrap_err();
-        assert_eq!(refused, Refused::NotBlank { contents: contents.to_string() });
+        assert_eq!(refused, Refused::NotBlank { contents: contents.to_string(), partitions: vec![1, 2] });
     }
     let other = FormatRecord { attach_time: Some("2026-11-21T18:00:00Z".to_owned()), ..record() };
     let left = |record: &'static FormatRecord| move |evidence: &mut Evidence<'_>| evidence.left_behind = Some(record);

@@ -152,14 +152,23 @@ fn the_publish_context_tells_source_size_and_attach_time() {
     assert_eq!(blank.unwrap().unwrap().attachment.restored_from(), None);
 }
 
-/// xfs is mounted with nouuid, once.
+/// The file system asked for is read in any case, and the empty name asks for none: then a blank disk becomes ext4.
 ///
-/// Rule: node.md 5.3 item 2
+/// Rule: node.md N-25; D-30
 #[test]
-fn xfs_in_any_case_gets_nouuid_once() {
-    for flags in [&[][..], &["nouuid"], &["nouuid,noatime"]] {
-        let plan = stage(|r| r.volume_capability = Some(mount("XFS", flags))).unwrap().unwrap();
-        assert_eq!((plan.format.fs_type, plan.options.words()), (FsType::Xfs, &["nouuid".to_owned()][..]));
+fn the_file_system_asked_for_is_read_in_any_case() {
+    for (name, asked, made) in [
+        ("XFS", Some(FsType::Xfs), FsType::Xfs),
+        ("ext3", Some(FsType::Ext3), FsType::Ext3),
+        ("ext4", Some(FsType::Ext4), FsType::Ext4),
+        ("", None, FsType::Ext4),
+    ] {
+        let staged = stage(|r| r.volume_capability = Some(mount(name, &["noatime"]))).unwrap().unwrap();
+        assert_eq!((staged.fs_type, staged.format.fs_type), (asked, made), "{name:?}");
+        // No option is added that the request does not have.
+        assert_eq!(staged.options.to_string(), "noatime");
+        let published = publish(|r| r.volume_capability = Some(mount(name, &[]))).unwrap();
+        assert!(matches!(published.what, PublishWhat::Filesystem { fs_type, .. } if fs_type == asked), "{name:?}");
     }
 }
 

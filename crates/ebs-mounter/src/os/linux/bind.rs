@@ -179,6 +179,82 @@ mod tests {
         assert_eq!(attr, MountAttr { set: 0x13, clear: ATIME_MASK, ..MountAttr::default() });
     }
 
+    /// Each attribute of one mount has the bit of `linux/mount.h`; the ways to keep access times are one value.
+    #[test]
+    fn each_attribute_has_its_bit_and_the_others_have_none() {
+        use Attribute as A;
+        let bits = |attribute| {
+            let attr = mount_attr(&BTreeSet::from([attribute]));
+            (attr.set, attr.clear)
+        };
+        for (attribute, set, clear) in [
+            (A::ReadOnly, 0x1, 0),
+            (A::NoSuid, 0x2, 0),
+            (A::NoDev, 0x4, 0),
+            (A::NoExec, 0x8, 0),
+            (A::RelAtime, 0, ATIME_MASK),
+            (A::NoAtime, 0x10, ATIME_MASK),
+            (A::StrictAtime, 0x20, ATIME_MASK),
+            (A::NoDirAtime, 0x80, 0),
+            (A::NoSymFollow, 0x20_0000, 0),
+            (A::Synchronous, 0, 0),
+            (A::DirSync, 0, 0),
+            (A::LazyTime, 0, 0),
+            (A::MandatoryLocks, 0, 0),
+            (A::InodeVersion, 0, 0),
+            (A::Silent, 0, 0),
+        ] {
+            assert_eq!(bits(attribute), (set, clear), "{attribute:?}");
+        }
+    }
+
+    /// The kernel shows each attribute of a bind by its word, whichever way the bind is made.
+    ///
+    /// Rule: node.md N-19
+    #[test]
+    fn the_kernel_shows_each_attribute_of_a_bind() {
+        with_places(|source, target, workshop| {
+            let words = ["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "nosymfollow"];
+            for word in words {
+                let attributes = crate::options::MountOptions::parse([word]).unwrap().of_one_mount();
+                atomically(source, target, &attributes).unwrap();
+                let shown = words_at(target);
+                rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
+                by_way_of(workshop, source, target, &attributes).unwrap();
+                let shown_by_way = words_at(target);
+                rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
+                for shown in [shown, shown_by_way] {
+                    assert!(shown.split(',').any(|have| have == word), "{word} is not in {shown}");
+                }
+            }
+        });
+    }
+
+    /// On kernels before 5.12 too a bind has every attribute of its source, also those that take rights away.
+    ///
+    /// Rule: node.md N-19
+    #[test]
+    fn on_old_kernels_a_bind_has_every_attribute_of_its_source() {
+        with_places(|source, target, workshop| {
+            let all = [
+                ("ro", MountFlags::RDONLY),
+                ("nosuid", MountFlags::NOSUID),
+                ("nodev", MountFlags::NODEV),
+                ("noexec", MountFlags::NOEXEC),
+                ("noatime", MountFlags::NOATIME),
+                ("nodiratime", MountFlags::NODIRATIME),
+                ("relatime", MountFlags::RELATIME),
+            ];
+            for (word, flag) in all {
+                rustix::mount::mount_remount(source, MountFlags::BIND | flag, "").unwrap();
+                by_way_of(workshop, source, target, &BTreeSet::new()).unwrap();
+                let shown = words_at(target);
+                assert!(shown.split(',').any(|have| have == word), "{word} is not in {shown}");
+                rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
+            }
+        });
+    }
+
     fn words_at(path: &Path) -> String {
         let table = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
         let fields = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();

@@ -122,24 +122,3 @@ fn what_stands_at_a_path_is_told_without_following_it() {
     assert_eq!(found("mount"), Found::MountPoint(volume));
     assert!(storage.look(r"C:\elsewhere").is_err());
 }
-
-/// Drive letters, which Windows gives by itself, are no obstacle for a program that has proven whose the disk is; Windows' own disk is.
-///
-/// Rule: windows.md S-6
-#[test]
-fn a_drive_letter_is_nobodys_for_a_program_that_has_proven_whose_the_disk_is() {
-    let (host, storage) = machine();
-    let volume = formatted(&storage);
-    storage.mkdir(&at("stage")).unwrap();
-    storage.mount_volume(&volume.to_string(), &at("stage")).unwrap();
-    host.set_drive_letter(1, 'E');
-    let strict = storage.unmount_volume(&volume.to_string(), &at("stage")).unwrap_err();
-    assert!(matches!(strict, StorageError::SystemStorage { .. }), "{strict}");
-    let policy = Policy { letters_are_nobodys: true, ..policy() };
-    let storage = Storage::new(Arc::new(host.clone()), policy);
-    storage.unmount_volume(&volume.to_string(), &at("stage")).unwrap();
-    storage.set_disk_state(DiskNumber(1), false).unwrap();
-    assert!(!host.is_online(1));
-    let own = storage.set_disk_state(DiskNumber(0), false).unwrap_err();
-    assert!(matches!(own, StorageError::SystemStorage { .. }), "{own}");
-}

@@ -162,7 +162,8 @@ fn sizes_locations_and_arrivals_are_told() {
     assert_eq!(storage.disk_size(DiskNumber(2)).unwrap(), GIB);
 }
 
-/// Changes of one disk follow each other; those of another disk do not wait.
+/// A change of a disk that another operation changes is refused with its name and does not hold a thread; one caller is woken when the disk is
+/// released; changes of another disk go on.
 ///
 /// Rule: windows.md P-63
 #[test]
@@ -175,12 +176,29 @@ fn changes_of_one_disk_follow_each_other() {
     std::thread::scope(|scope| {
         let first = scope.spawn(|| storage.partition_disk(DiskNumber(1)));
         assert!(gate.wait_reached());
-        let second = scope.spawn(|| storage.partition_disk(DiskNumber(1)));
+        let refused = storage.set_disk_state(DiskNumber(1), false).unwrap_err();
+        assert!(refused.text().contains("disk 1 is being changed by PartitionDisk"), "{refused}");
+        assert_eq!(host.calls("set_online"), 0);
+        let (woken, wakes) = std::sync::mpsc::channel();
+        let wake = |name: &'static str| {
+            let woken = woken.clone();
+            storage.on_release(DiskNumber(1), move || woken.send(name).unwrap())
+        };
+        // One that has given up makes room for the next; there is room for one.
+        drop(wake("gone").unwrap());
+        let waiting = wake("first").unwrap();
+        assert!(wake("second").is_none());
         storage.partition_disk(DiskNumber(2)).unwrap();
         assert_eq!(host.calls("create_data_partition"), 1, "only disk 2's");
+        assert!(wakes.try_recv().is_err());
         gate.open();
         first.join().unwrap().unwrap();
-        second.join().unwrap().unwrap();
+        assert_eq!(wakes.iter().next(), Some("first"));
+        drop(waiting);
+        // Where nothing holds the disk it is released already.
+        assert!(wake("at once").is_some());
+        assert_eq!(wakes.try_iter().collect::<Vec<_>>(), ["at once"]);
+        storage.partition_disk(DiskNumber(1)).unwrap();
     });
     assert_eq!(host.calls("initialize_gpt"), 2, "once for each disk");
     assert_eq!(host.calls("create_data_partition"), 2);

@@ -93,3 +93,33 @@ fn unmounting_what_is_not_mounted_is_a_success() {
     assert!(matches!(elsewhere, StorageError::MountedElsewhere { .. }), "{elsewhere}");
     assert_eq!(host.calls("unmount"), 0);
 }
+
+/// A disk that Windows has made read-only meanwhile refuses the flush: it is made writable, flushed, and only then unmounted.
+#[test]
+fn volume_on_a_read_only_disk_is_unmounted() {
+    let (host, storage) = machine();
+    let volume = formatted(&storage);
+    let (id, target) = (volume.to_string(), at("stage"));
+    host.add_directory(&target);
+    storage.mount_volume(&id, &target).unwrap();
+    host.set_read_only(1, false);
+    storage.unmount_volume(&id, &target).unwrap();
+    assert_eq!(host.kind_at(&target), Some(EntryKind::Directory));
+}
+
+/// A mount point that is removed as a directory is taken from Windows' list of mount points first, also where its volume has vanished; if
+/// Windows refuses that, the directory goes all the same.
+#[test]
+fn removed_mount_point_leaves_the_list_of_windows() {
+    for refused in [false, true] {
+        let (host, storage) = machine();
+        let volume = formatted(&storage);
+        host.add_mount_point(&at("stage"), &volume);
+        host.remove_disk(1);
+        if refused {
+            host.inject("unmount", 0, Effect::Fail(Answer::Win32(2)));
+        }
+        storage.rmdir(&at("stage"), false).unwrap();
+        assert_eq!((host.calls("unmount"), host.kind_at(&at("stage"))), (1, None), "refused {refused}");
+    }
+}

@@ -114,3 +114,16 @@ fn a_mount_target_swapped_for_a_link_mounts_nothing_outside() {
         }
     }
 }
+
+/// A link that a pod has put into its volume is not followed to find out what it leads to: it may name another machine, which would then see
+/// this one log in.
+#[test]
+fn link_inside_a_volume_is_not_followed_by_is_symlink() {
+    let (host, storage) = machine();
+    let volume = formatted(&storage);
+    host.add_mount_point(&at("stage"), &volume);
+    host.add_link(&at(r"stage\evil"), r"\\attacker\share");
+    let refused = storage.is_symlink(&at(r"stage\evil"));
+    assert_eq!(host.calls("leads_somewhere"), 0, "{refused:?}");
+    assert!(matches!(refused, Err(StorageError::Way(WayError::Target { .. }))), "{refused:?}");
+}

@@ -1,0 +1,51 @@
+"""Prints where AWS has EC2, SageMaker and STS, by the rule sets that AWS publishes in botocore: one JSON object for each region.
+
+Every region of every partition is asked for, and for each partition a region that does not exist yet: AWS adds regions more often
+than anybody builds this driver anew.
+"""
+
+import json
+import re
+
+from botocore.endpoint_provider import EndpointProvider
+from botocore.exceptions import EndpointProviderError
+from botocore.loaders import create_loader
+
+LOADER = create_loader()
+PARTITIONS = LOADER.load_data("partitions")
+SERVICES = {"ec2": {}, "sagemaker": {}, "sts": {"UseGlobalEndpoint": False}}
+
+
+def regions(partition):
+    """The regions that the partition's pattern takes (`aws-global` and the like are no regions), and a new one."""
+    pattern = re.compile(partition["regionRegex"])
+    known = sorted(region for region in partition["regions"] if pattern.match(region))
+    new = known[0].rsplit("-", 1)[0] + "-99"
+    assert pattern.match(new) and new not in known, new
+    return known + [new]
+
+
+def endpoint(provider, parameters):
+    try:
+        return provider.resolve_endpoint(**parameters).url
+    except EndpointProviderError as error:
+        return f"none: {error}"
+
+
+def main():
+    providers = {
+        service: EndpointProvider(LOADER.load_service_model(service, "endpoint-rule-set-1"), PARTITIONS)
+        for service in SERVICES
+    }
+    for partition in PARTITIONS["partitions"]:
+        for region in regions(partition):
+            for fips in (False, True):
+                for dual_stack in (False, True):
+                    row = {"partition": partition["id"], "region": region, "fips": fips, "dual_stack": dual_stack}
+                    for service, provider in providers.items():
+                        parameters = {"Region": region, "UseFIPS": fips, "UseDualStack": dual_stack, **SERVICES[service]}
+                        row[service] = endpoint(provider, parameters)
+                    print(json.dumps(row))
+
+
+main()

@@ -1,0 +1,33 @@
+//! What a disk holds: this project's addition, on the pipe of disk/v1.
+
+use csi_proxy_proto::contents::v1::{Contents as Kind, GetDiskContentsResponse, SERVICE};
+use winstorage::service::Contents;
+use winstorage::types::DiskNumber;
+
+use super::{Method, Table, rows};
+
+/// Its method, with the service that it belongs to.
+pub(super) fn methods() -> impl Iterator<Item = Method> {
+    let mut table = Table::new();
+    rows!(table, contents: v1 => {
+        GetDiskContents reads: GetDiskContentsRequest, |request| Ok((DiskNumber(request.disk_number), request.seed)),
+            |around, (disk, seed)| Ok(around.storage.disk_contents(disk, &seed)?), give;
+    });
+    table.into_iter().map(|(_, method)| Method { service: Some(SERVICE), ..method })
+}
+
+fn give(contents: Contents) -> GetDiskContentsResponse {
+    let answer = |kind: Kind| GetDiskContentsResponse { contents: kind.into(), ..Default::default() };
+    match contents {
+        Contents::Blank => answer(Kind::Blank),
+        Contents::Offline => answer(Kind::OfflinePartition),
+        Contents::Coming => answer(Kind::ComingVolume),
+        Contents::BlankVolume(volume) => {
+            GetDiskContentsResponse { volume_id: volume.to_string(), ..answer(Kind::BlankVolume) }
+        }
+        Contents::FileSystem(volume) => {
+            GetDiskContentsResponse { volume_id: volume.to_string(), ..answer(Kind::FileSystem) }
+        }
+        Contents::Foreign(description) => GetDiskContentsResponse { description, ..answer(Kind::Foreign) },
+    }
+}

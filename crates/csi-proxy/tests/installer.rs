@@ -1,0 +1,104 @@
+//! The installer of csi-proxy, as text: no test here can run PowerShell on Windows. Each check fails when the line that it is about is gone,
+//! or comes in another order.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+const SCRIPT: &str = include_str!("../../../deploy/windows/install-csi-proxy.ps1");
+
+/// The code without comments, one statement after the other.
+fn code() -> String {
+    let lines = SCRIPT.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What stands between the braces that open after `head`.
+fn block<'a>(code: &'a str, head: &str) -> &'a str {
+    let start = code.find(head).unwrap_or_else(|| panic!("there is no {head:?}")) + head.len();
+    let open = start + code[start..].find('{').unwrap();
+    let mut depth = 0;
+    for (at, letter) in code[open..].char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &code[open + 1..open + at];
+        }
+    }
+    panic!("{head:?} does not end")
+}
+
+/// All of them stand in the text, one after the other.
+fn in_order(text: &str, parts: &[&str]) {
+    let mut rest = text;
+    for part in parts {
+        let at = rest.find(part).unwrap_or_else(|| panic!("{part:?} does not follow in {text}"));
+        rest = &rest[at + part.len()..];
+    }
+}
+
+/// What follows the first `head`.
+fn after<'a>(code: &'a str, head: &str) -> &'a str {
+    code.split_once(head).unwrap_or_else(|| panic!("there is no {head:?}")).1
+}
+
+/// The service is started again also after failures that it reports itself, which needs a flag besides the action.
+#[test]
+fn installer_has_the_service_restarted_after_its_own_failures() {
+    in_order(
+        &code(),
+        &["sc.exe failure $name reset= 0 actions= restart/10000", "sc.exe failureflag $name 1", "Start-Proxy"],
+    );
+}
+
+/// The program's file is in use until the process has ended, which is after the service has reported that it stopped.
+#[test]
+fn installer_waits_for_the_process_before_it_replaces_the_file() {
+    let code = code();
+    let stop = block(&code, "function Stop-Proxy");
+    in_order(stop, &[".ProcessId", ".Stop()", "WaitForStatus('Stopped'", "Wait-Process -Id $id", "throw"]);
+    let install = after(&code, "$old = ");
+    in_order(install, &["Stop-Proxy", "Copy-Program $installed $old", "Copy-Program $Program $installed"]);
+    in_order(block(&code, "function Copy-Program"), &["try", "Copy-Item", "throw", "Start-Sleep"]);
+}
+
+/// An upgrade that fails in any step ends with the previous program, its command line, and the service running.
+#[test]
+fn installer_puts_the_previous_program_back_after_a_failure() {
+    let code = code();
+    let install = after(&code, "$old = ");
+    in_order(block(install, "try"), &["Copy-Program $Program", "ImagePath -Value $command", "Start-Proxy"]);
+    let restored =
+        ["Stop-Proxy", "Copy-Program $old $installed", "ImagePath -Value $previous", "Start-Proxy", "throw $reason"];
+    in_order(block(install, "catch"), &restored);
+}
+
+/// `-Uninstall` does not hide that the file could not be removed.
+#[test]
+fn uninstall_fails_when_the_program_stays() {
+    let code = code();
+    let uninstall = block(&code, "if ($Uninstall)");
+    in_order(uninstall, &["Stop-Proxy", "sc.exe delete", "Remove-Item -Force $installed", "is removed"]);
+    assert!(!uninstall.contains("SilentlyContinue"), "{uninstall}");
+}
+
+/// A backslash at the end of a quoted argument would escape the closing quote, and the next flag would be part of the path.
+#[test]
+fn installer_trims_the_backslash_before_a_closing_quote() {
+    in_order(&code(), &["$KubeletPath.TrimEnd('\\')", "-kubelet-path=`\"$kubelet`\""]);
+}
+
+/// The directory of the logs, which LocalSystem renames, takes no rights from the one above it.
+#[test]
+fn installer_keeps_users_out_of_the_directory_of_the_logs() {
+    in_order(&code(), &["icacls.exe $logs /inheritance:r", "S-1-5-18", "S-1-5-32-544", "Start-Proxy"]);
+}
+
+/// At a shutdown Windows waits longer for the service than the service takes to finish its calls.
+#[test]
+fn installer_sets_the_time_that_a_shutdown_waits() {
+    let value = after(SCRIPT, "-Name PreshutdownTimeout -Type DWord -Value ");
+    let milliseconds: u128 = value.split_whitespace().next().unwrap().parse().unwrap();
+    assert!(milliseconds > csi_proxy::DRAIN_LIMIT.as_millis() + 2_000, "{milliseconds}");
+}

@@ -1,0 +1,211 @@
+//! A machine whose clock is wrong: EC2 refuses what is signed more than five minutes away from its own time, and each of its replies
+//! carries that time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use aws_smithy_types::date_time::{DateTime, Format};
+use bytes::Bytes;
+use ebs_aws::{AwsEc2, Transport};
+use ebs_ec2::{ClusterNodes, ErrorClass, PageRequest, Volumes, Zones};
+use ebs_types::{HyperPodNode, VolumeId};
+
+use crate::in_process::client;
+use crate::server::managed_volumes;
+
+/// Set in the process that one of these tests starts.
+const CHILD: &str = "EBS_AWS_TEST_CLOCK_CHILD";
+/// How far apart the clocks may be.
+const MAX_SKEW: Duration = Duration::from_mins(5);
+
+/// AWS at a time of its own. Knows a signature by its time alone.
+#[derive(Debug, Clone, Default)]
+struct Aws {
+    /// Seconds by which it is ahead of this machine.
+    ahead: Arc<AtomicI64>,
+    asked: Arc<AtomicUsize>,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Aws {
+    fn ahead_by(seconds: i64) -> Self {
+        let aws = Self::default();
+        aws.ahead.store(seconds, Ordering::SeqCst);
+        aws
+    }
+
+    fn now(&self) -> SystemTime {
+        let ahead = self.ahead.load(Ordering::SeqCst);
+        let by = Duration::from_secs(ahead.unsigned_abs());
+        if ahead < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
+    }
+
+    fn answer(&self, request: &http::Request<Bytes>) -> http::Response<Bytes> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let now = self.now();
+        let signed = signed_at(request);
+        let apart = now.duration_since(signed).unwrap_or_else(|early| early.duration());
+        let body = std::str::from_utf8(request.body()).unwrap();
+        let (status, reply) = if apart > MAX_SKEW {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            (401, refusal(body))
+        } else {
+            (if body.contains("DryRun=true") { 412 } else { 200 }, reply(body).to_owned())
+        };
+        let date = DateTime::from(now).fmt(Format::HttpDate).unwrap();
+        http::Response::builder().status(status).header("date", date).body(Bytes::from(reply)).unwrap()
+    }
+
+    fn transport(&self) -> Transport {
+        let aws = self.clone();
+        Transport::answering(move |request: http::Request<Bytes>| {
+            let answer = aws.answer(&request);
+            async move { Ok(answer) }
+        })
+    }
+
+    /// How many requests came since the last time, and how many of them were refused.
+    fn take_counts(&self) -> (usize, usize) {
+        (self.asked.swap(0, Ordering::SeqCst), self.refused.swap(0, Ordering::SeqCst))
+    }
+}
+
+/// `20260102T030405Z`.
+fn signed_at(request: &http::Request<Bytes>) -> SystemTime {
+    let stamp = request.headers()["x-amz-date"].to_str().unwrap();
+    let part = |range: std::ops::Range<usize>| &stamp[range];
+    let text =
+        format!("{}-{}-{}T{}:{}:{}Z", part(0..4), part(4..6), part(6..8), part(9..11), part(11..13), part(13..15));
+    SystemTime::try_from(DateTime::from_str(&text, Format::DateTime).unwrap()).unwrap()
+}
+
+/// Each service refuses in its own words.
+fn refusal(body: &str) -> String {
+    if body.contains("GetCallerIdentity") {
+        let code = "<Code>SignatureDoesNotMatch</Code><Message>Signature expired</Message>";
+        format!("<ErrorResponse><Error><Type>Sender</Type>{code}</Error><RequestId>r</RequestId></ErrorResponse>")
+    } else if body.starts_with('{') {
+        r#"{"__type":"InvalidSignatureException","message":"Signature expired"}"#.to_owned()
+    } else {
+        let code = "<Code>AuthFailure</Code><Message>not able to validate</Message>";
+        format!("<Response><Errors><Error>{code}</Error></Errors><RequestID>r</RequestID></Response>")
+    }
+}
+
+fn reply(body: &str) -> &'static str {
+    if body.contains("GetCallerIdentity") {
+        "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>123456789012</Account></GetCallerIdentityResult>\
+         </GetCallerIdentityResponse>"
+    } else if body.starts_with('{') {
+        r#"{"NodeId":"i-0abc","VolumeId":"vol-1","DeviceName":"/dev/xvdba"}"#
+    } else if body.contains("DryRun=true") {
+        "<Response><Errors><Error><Code>DryRunOperation</Code><Message>would have</Message></Error></Errors>\
+         <RequestID>r</RequestID></Response>"
+    } else if body.contains("DeleteVolume") {
+        "<DeleteVolumeResponse><return>true</return></DeleteVolumeResponse>"
+    } else {
+        "<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>"
+    }
+}
+
+fn vol() -> VolumeId {
+    VolumeId::parse("vol-1").unwrap()
+}
+
+async fn describe(ec2: &AwsEc2) -> ebs_ec2::Result<()> {
+    ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.map(drop)
+}
+
+/// A call that is sent once is signed by the time that an earlier reply taught, whichever way the clock is wrong.
+#[tokio::test(start_paused = true)]
+async fn a_mutation_is_signed_by_the_time_of_an_earlier_reply() {
+    for ahead in [600, -600, 86_400] {
+        let aws = Aws::ahead_by(ahead);
+        let ec2 = client(aws.transport()).await;
+        let error = ec2.check_access().await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Unauthenticated, "{ahead}: {error}");
+        ec2.delete_volume(&vol()).await.unwrap();
+        ec2.check_access().await.unwrap();
+        assert_eq!(aws.take_counts(), (3, 1), "{ahead}");
+    }
+}
+
+/// A describe that is refused for its time is repeated once; later ones are right from the start.
+#[tokio::test(start_paused = true)]
+async fn a_describe_teaches_every_later_call_the_time() {
+    let aws = Aws::ahead_by(600);
+    let ec2 = client(aws.transport()).await;
+    for _ in 0..3 {
+        describe(&ec2).await.unwrap();
+    }
+    ec2.delete_volume(&vol()).await.unwrap();
+    // The clones of a client are one client.
+    ec2.clone().delete_volume(&vol()).await.unwrap();
+    assert_eq!(aws.take_counts(), (6, 1));
+}
+
+/// A clock that becomes wrong in another way is followed at once. One that is set right costs one refusal: it cannot be told from wrong
+/// keys, because the clocks agree.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_changes_is_followed() {
+    let aws = Aws::ahead_by(600);
+    let ec2 = client(aws.transport()).await;
+    describe(&ec2).await.unwrap();
+    aws.ahead.store(-1200, Ordering::SeqCst);
+    describe(&ec2).await.unwrap();
+    ec2.delete_volume(&vol()).await.unwrap();
+    aws.ahead.store(0, Ordering::SeqCst);
+    assert_eq!(describe(&ec2).await.unwrap_err().class, ErrorClass::Unauthenticated);
+    ec2.delete_volume(&vol()).await.unwrap();
+    describe(&ec2).await.unwrap();
+    assert_eq!(aws.take_counts().1, 3, "once for each change");
+}
+
+/// SageMaker and STS learn their own time: neither has a call that is sent again only because of it.
+#[tokio::test(start_paused = true)]
+async fn sagemaker_and_sts_keep_what_they_learnt() {
+    let aws = Aws::ahead_by(600);
+    let ec2 = client(aws.transport()).await;
+    let node = HyperPodNode::parse("hyperpod-abc-i-0abc").unwrap();
+    let error = ec2.attach_cluster_node_volume(&node, &vol()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Unauthenticated, "{error}");
+    assert_eq!(aws.take_counts(), (3, 2), "STS was asked again at once, SageMaker never is");
+    ec2.attach_cluster_node_volume(&node, &vol()).await.unwrap();
+    assert_eq!(aws.take_counts(), (1, 0));
+}
+
+/// Not a test of its own: what the next one starts.
+#[tokio::test(start_paused = true)]
+async fn as_a_child_it_leaves_the_clock_alone() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let aws = Aws::ahead_by(600);
+    let ec2 = client(aws.transport()).await;
+    describe(&ec2).await.unwrap_err();
+    ec2.delete_volume(&vol()).await.unwrap_err();
+    assert_eq!(aws.take_counts(), (2, 2));
+}
+
+/// `AWS_DISABLE_CLOCK_SKEW_CORRECTION` counts, from the environment and from the profile.
+#[test]
+fn clock_skew_is_not_corrected_where_that_is_disabled() {
+    let profile = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(profile.path(), "[default]\ndisable_clock_skew_correction = true\n").unwrap();
+    let profile = profile.path().to_str().unwrap();
+    for disabled in [("AWS_DISABLE_CLOCK_SKEW_CORRECTION", "true"), ("AWS_CONFIG_FILE", profile)] {
+        #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "clock::as_a_child_it_leaves_the_clock_alone", "--nocapture", "--test-threads=1"])
+            .env_clear()
+            .env(CHILD, "1")
+            .env("AWS_CONFIG_FILE", "/nonexistent")
+            .envs([disabled])
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{disabled:?}: {printed}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the child ran its test");
+    }
+}

@@ -1,0 +1,188 @@
+//! Where credentials come from, and what it means when they do not come: a source that is away is an outage, a source that refuses is
+//! a mistake in the set-up. Each case runs in a process of its own, because a process has one environment.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ebs_aws::{AwsEc2, Settings, Transport};
+use ebs_ec2::Volumes;
+use ebs_types::VolumeId;
+use tempfile::TempDir;
+
+use crate::server::{Seen, config};
+
+/// Set in the processes that these tests start: what the source of credentials does with a request.
+const CHILD: &str = "EBS_AWS_TEST_CREDENTIALS_CHILD";
+
+/// The answer of a source: `broken` for a connection that breaks, `silent` for none at all, else status and body.
+async fn answer_as(behaviour: &str) -> std::io::Result<http::Response<Bytes>> {
+    match behaviour {
+        "broken" => Err(std::io::ErrorKind::ConnectionRefused.into()),
+        "silent" => std::future::pending().await,
+        _ => {
+            let (status, body) = behaviour.split_once(' ').unwrap();
+            let response = http::Response::builder().status(status.parse::<u16>().unwrap());
+            Ok(response.body(Bytes::copy_from_slice(body.as_bytes())).unwrap())
+        }
+    }
+}
+
+/// Not a test of its own: what the others start. Prints what one call of EC2 ends with.
+#[expect(clippy::print_stdout, reason = "a child talks to its parent so")]
+#[tokio::test(start_paused = true)]
+async fn as_a_child_it_prints_what_a_call_ends_with() {
+    let Ok(behaviour) = std::env::var(CHILD) else { return };
+    let transport = Transport::answering(move |request: http::Request<Bytes>| {
+        let behaviour = behaviour.clone();
+        async move {
+            match request.uri().host() {
+                Some("ec2.invalid") => Ok(http::Response::new(Bytes::from(
+                    "<DeleteVolumeResponse><return>true</return></DeleteVolumeResponse>",
+                ))),
+                _ => answer_as(&behaviour).await,
+            }
+        }
+    });
+    let settings = Settings { transport: Some(transport), ..Settings::default() };
+    let ec2 = AwsEc2::connect_with(&config("http://ec2.invalid"), settings, Arc::new(Seen::default())).await.unwrap();
+    match ec2.delete_volume(&VolumeId::parse("vol-1").unwrap()).await {
+        Ok(()) => println!("\nENDED Succeeded"),
+        Err(error) => println!("\nENDED {:?} {error}", error.class),
+    }
+}
+
+/// A place where credentials come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    WebIdentity,
+    PodIdentity,
+    AssumedRole,
+    Instance,
+}
+
+impl Source {
+    const ALL: [Self; 4] = [Self::WebIdentity, Self::PodIdentity, Self::AssumedRole, Self::Instance];
+
+    /// Its environment, with files in this directory.
+    fn environment(self, dir: &TempDir) -> Vec<(&'static str, String)> {
+        let token = dir.path().join("token");
+        std::fs::write(&token, "made-up-token").unwrap();
+        let profile = dir.path().join("config");
+        let token = token.to_str().unwrap().to_owned();
+        match self {
+            Self::WebIdentity => vec![
+                ("AWS_WEB_IDENTITY_TOKEN_FILE", token),
+                ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/made-up".to_owned()),
+                ("AWS_REGION", "us-west-2".to_owned()),
+            ],
+            Self::PodIdentity => vec![
+                ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials".to_owned()),
+                ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token),
+            ],
+            Self::AssumedRole => {
+                let text = "[default]\nrole_arn = arn:aws:iam::123456789012:role/made-up\nsource_profile = base\n\
+                            [profile base]\naws_access_key_id = AKIAMADEUP\naws_secret_access_key = made-up\n";
+                std::fs::write(&profile, text).unwrap();
+                vec![("AWS_CONFIG_FILE", profile.to_str().unwrap().to_owned())]
+            }
+            Self::Instance => Vec::new(),
+        }
+    }
+}
+
+/// What a call ends with in a child with this environment.
+fn ended(behaviour: &str, environment: &[(&'static str, String)]) -> String {
+    #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "credentials::as_a_child_it_prints_what_a_call_ends_with", "--nocapture", "--test-threads=1"])
+        .env_clear()
+        .env(CHILD, behaviour)
+        .env("AWS_CONFIG_FILE", "/nonexistent")
+        .env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+        .envs(environment.iter().map(|(name, value)| (*name, value.as_str())))
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let ended = printed.lines().find_map(|line| line.strip_prefix("ENDED "));
+    ended.unwrap_or_else(|| panic!("{printed}")).to_owned()
+}
+
+fn ended_with(source: Source, behaviour: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    ended(behaviour, &source.environment(&dir))
+}
+
+/// An error of STS.
+fn sts(status: u16, code: &str) -> String {
+    format!(
+        "{status} <ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>made up</Message></Error>\
+         <RequestId>r</RequestId></ErrorResponse>"
+    )
+}
+
+/// A source of credentials that cannot be reached, that gives no answer or that fails itself is an outage: nothing was sent.
+#[test]
+fn a_source_of_credentials_that_is_away_is_an_outage() {
+    for source in Source::ALL {
+        for behaviour in ["broken", "silent", "500 ", "503 it broke"] {
+            let ended = ended_with(source, behaviour);
+            assert!(ended.starts_with("NotSent "), "{source:?}, {behaviour}: {ended}");
+            assert!(ended.contains("credentials") && ended.contains("nothing was sent"), "{source:?}: {ended}");
+        }
+    }
+    for source in [Source::WebIdentity, Source::AssumedRole] {
+        for (status, code) in [(503, "ServiceUnavailable"), (400, "Throttling"), (400, "IDPCommunicationError")] {
+            let ended = ended_with(source, &sts(status, code));
+            assert!(ended.starts_with("NotSent "), "{source:?}, {code}: {ended}");
+        }
+        let ended = ended_with(source, "200 <html>a proxy's page</html>");
+        assert!(ended.starts_with("NotSent "), "{source:?}: {ended}");
+    }
+    for source in [Source::PodIdentity, Source::Instance] {
+        let ended = ended_with(source, "429 slow down");
+        assert!(ended.starts_with("NotSent "), "{source:?}: {ended}");
+    }
+}
+
+/// A source that refuses, and one that is not set up, are no outage.
+#[test]
+fn credentials_that_are_refused_or_missing_are_not_an_outage() {
+    for source in [Source::WebIdentity, Source::AssumedRole] {
+        for (status, code) in [
+            (403, "AccessDenied"),
+            (400, "ExpiredTokenException"),
+            (400, "InvalidIdentityToken"),
+            (403, "RegionDisabledException"),
+        ] {
+            let ended = ended_with(source, &sts(status, code));
+            assert!(ended.starts_with("Unauthenticated "), "{source:?}, {code}: {ended}");
+        }
+    }
+    for behaviour in ["400 x", "403 x", "404 x"] {
+        let ended = ended_with(Source::PodIdentity, behaviour);
+        assert!(ended.starts_with("Unauthenticated "), "{behaviour}: {ended}");
+    }
+    let no_role = ended_with(Source::Instance, "404 x");
+    assert!(no_role.starts_with("Unauthenticated "), "{no_role}");
+    let dir = tempfile::tempdir().unwrap();
+    let nowhere = ended("broken", &[("AWS_EC2_METADATA_DISABLED", "true".to_owned())]);
+    assert!(nowhere.starts_with("Unauthenticated ") && nowhere.contains("no AWS credentials"), "{nowhere}");
+    let mut environment = Source::WebIdentity.environment(&dir);
+    environment[0].1 = dir.path().join("absent").to_str().unwrap().to_owned();
+    let no_token = ended("broken", &environment);
+    assert!(no_token.starts_with("Unauthenticated "), "{no_token}");
+}
+
+/// A profile that needs IAM Identity Center, which the driver does not speak, is refused by that name.
+#[test]
+fn a_profile_that_needs_sso_is_refused_by_that_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let profile = dir.path().join("config");
+    let text = "[default]\nsso_account_id = 123456789012\nsso_role_name = made-up\nsso_region = us-west-2\n\
+                sso_start_url = https://made-up.example/start\n";
+    std::fs::write(&profile, text).unwrap();
+    let ended = ended("broken", &[("AWS_CONFIG_FILE", profile.to_str().unwrap().to_owned())]);
+    assert!(ended.starts_with("Unauthenticated ") && ended.contains("SSO"), "{ended}");
+    assert!(ended.contains("nothing was sent"), "{ended}");
+}

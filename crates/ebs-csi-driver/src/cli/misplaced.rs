@@ -1,0 +1,32 @@
+//! A flag that the mode does not have.
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// The error in words that help: the modes that have the flag. No advice to put the flag behind `--`, which no mode takes.
+pub(super) fn explain(mut error: clap::Error, command: &mut Command) -> clap::Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let flag = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) => flag.clone(),
+        _ => return error,
+    };
+    let modes = having(command, &flag);
+    if modes.is_empty() {
+        error.remove(ContextKind::Suggested);
+        return error;
+    }
+    let modes = modes.join(", ");
+    command.error(
+        ErrorKind::UnknownArgument,
+        format!("{flag} is a flag of the modes {modes}, not of this one; MODE --help lists the flags of a mode"),
+    )
+}
+
+/// The modes that have a flag of this name.
+fn having(command: &Command, flag: &str) -> Vec<String> {
+    let Some(name) = flag.strip_prefix("--") else { return Vec::new() };
+    let has = |mode: &&Command| mode.get_arguments().any(|argument| argument.get_long() == Some(name));
+    command.get_subcommands().filter(has).map(|mode| mode.get_name().to_owned()).collect()
+}

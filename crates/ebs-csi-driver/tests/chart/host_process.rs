@@ -1,0 +1,82 @@
+//! Pods of host processes: since containerd 1.7 their mounts appear at the paths that they ask for, over what the host has there
+//! (Kubernetes' KEP-1981, "Container Mounts").
+
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+use serde_json::Value;
+
+use crate::{Outcome, all_pass, corpus};
+
+/// A path as Windows compares it: without a scheme, repeated separators and their direction, in one case.
+fn components(path: &str) -> Vec<String> {
+    let parts = path.split(['\\', '/']).filter(|part| !part.is_empty());
+    parts.map(str::to_ascii_lowercase).collect()
+}
+
+/// The absolute paths that a text names.
+fn named_paths(text: &str) -> Vec<Vec<String>> {
+    let is_drive = |(at, _): &(usize, &str)| {
+        let before = text[..*at].chars().next_back();
+        before.is_some_and(|drive| drive.is_ascii_alphabetic()) && text[*at + 1..].starts_with(['\\', '/'])
+    };
+    let drives = text.match_indices(':').filter(is_drive);
+    let ends = |from: usize| text[from..].find([' ', ',']).map_or(text.len(), |length| from + length);
+    drives.map(|(at, _)| components(&text[at - 1..ends(at)])).collect()
+}
+
+/// Each mount that covers a path which the container names, by the name of its volume; those of a host's directory at its own path are none.
+fn covering(pod: &Value, container: &Value) -> Vec<String> {
+    let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let host_paths: BTreeMap<String, Vec<String>> = all(&pod["volumes"])
+        .iter()
+        .filter_map(|volume| {
+            Some((volume["name"].as_str()?.to_owned(), components(volume["hostPath"]["path"].as_str()?)))
+        })
+        .collect();
+    let texts = [all(&container["args"]), all(&container["command"])].concat();
+    let values = all(&container["env"]).into_iter().map(|variable| variable["value"].clone());
+    let named: Vec<Vec<String>> =
+        texts.into_iter().chain(values).filter_map(|text| Some(named_paths(text.as_str()?))).flatten().collect();
+    let mounts = all(&container["volumeMounts"]).into_iter();
+    let covers = |mount: &Value| {
+        let (name, place) =
+            (mount["name"].as_str().unwrap_or_default(), mount["mountPath"].as_str().unwrap_or_default());
+        let place = components(place);
+        named.iter().any(|path| path.starts_with(&place)) && host_paths.get(name) != Some(&place)
+    };
+    mounts.filter(covers).map(|mount| mount["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn shows_its_host(outcome: &Outcome) -> anyhow::Result<usize> {
+    let mut containers = 0;
+    for object in outcome.objects()?.all() {
+        let pod = &object["spec"]["template"]["spec"];
+        if pod["securityContext"]["windowsOptions"]["hostProcess"] != true {
+            continue;
+        }
+        for container in pod["containers"].as_array().into_iter().flatten() {
+            let covered = covering(pod, container);
+            ensure!(covered.is_empty(), "{}: the mounts {covered:?} cover what it names", container["name"]);
+            containers += 1;
+        }
+    }
+    Ok(containers)
+}
+
+/// A host process sees the host's own directories: no mount of its pod covers a path that is in its arguments or environment, such as the
+/// driver's socket.
+#[tokio::test]
+async fn host_process_sees_the_paths_that_it_names() -> anyhow::Result<()> {
+    let rendered = corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none());
+    let mut containers = 0;
+    let mut results = Vec::new();
+    for outcome in rendered {
+        let seen = shows_its_host(outcome);
+        containers += seen.as_ref().copied().unwrap_or_default();
+        results.push((outcome.case.title.clone(), seen.map(drop)));
+    }
+    all_pass(results.into_iter())?;
+    ensure!(containers >= 3, "only {containers} containers of host processes were rendered");
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! File systems that are smaller than their disks, as far as this process knows of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ebs_types::VolumeId;
+use tokio::time::Instant;
+
+/// A file system that is smaller than its disk is reported after so long without a failure: until then somebody may be
+/// about to grow it.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// A growth before the mount that took longer than this and failed is not tried again at once: each attempt keeps the
+/// volume from its pods.
+const LONG: Duration = Duration::from_secs(60);
+/// And for so long.
+const PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+/// What is reported when nothing was tried.
+const NOT_TRIED: &str = "nothing has grown it yet; NodeExpandVolume does, and the next stage";
+
+/// A growth that failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// Bytes of the disk that the file system does not use.
+    pub(super) missing: u64,
+    pub(super) message: String,
+    /// An earlier message about the volume says more.
+    pub(super) explains_less: bool,
+}
+
+/// A volume whose file system is smaller than its disk.
+#[derive(Debug)]
+struct Behind {
+    missing: u64,
+    since: Instant,
+    failure: Option<String>,
+}
+
+impl Behind {
+    fn new(missing: u64) -> Self {
+        Self { missing, since: Instant::now(), failure: None }
+    }
+
+    fn why(&self) -> Option<&str> {
+        let is_late = || self.since.elapsed() >= PATIENCE;
+        self.failure.as_deref().or_else(|| is_late().then_some(NOT_TRIED))
+    }
+}
+
+/// The last growth before a mount that failed.
+#[derive(Debug)]
+struct Attempt {
+    /// Bytes before, and those that were wanted.
+    sizes: (u64, u64),
+    ended: Instant,
+    took: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Volumes {
+    behind: BTreeMap<VolumeId, Behind>,
+    attempts: BTreeMap<VolumeId, Attempt>,
+}
+
+/// All of them. The lock is held for a look into memory only.
+#[derive(Debug, Default)]
+pub(super) struct Backlog(Mutex<Volumes>);
+
+impl Backlog {
+    fn volumes(&self) -> MutexGuard<'_, Volumes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that a growth failed.
+    pub(super) fn failed(&self, volume: &VolumeId, failure: Failure) {
+        let mut volumes = self.volumes();
+        let behind = volumes.behind.entry(volume.clone()).or_insert_with(|| Behind::new(failure.missing));
+        behind.missing = failure.missing;
+        if !failure.explains_less || behind.failure.is_none() {
+            behind.failure = Some(failure.message);
+        }
+    }
+
+    /// Records that a file system was seen to be smaller than its disk; returns why, when it is time to report it.
+    pub(super) fn seen(&self, volume: &VolumeId, missing: u64) -> Option<String> {
+        let mut volumes = self.volumes();
+        let behind = volumes.behind.entry(volume.clone()).or_insert_with(|| Behind::new(missing));
+        behind.missing = missing;
+        behind.why().map(str::to_owned)
+    }
+
+    /// Records that a file system is as large as its disk.
+    pub(super) fn grown(&self, volume: &VolumeId) {
+        let mut volumes = self.volumes();
+        volumes.behind.remove(volume);
+        volumes.attempts.remove(volume);
+    }
+
+    /// Forgets the volumes that are not on this node any more; that an attempt took long is kept.
+    pub(super) fn retain(&self, is_here: impl Fn(&VolumeId) -> bool) {
+        self.volumes().behind.retain(|volume, _| is_here(volume));
+    }
+
+    /// The volumes to report, with the bytes of their disks that they do not use.
+    pub(super) fn reported(&self) -> Vec<(VolumeId, u64)> {
+        let volumes = self.volumes();
+        let reported = volumes.behind.iter().filter(|(_, behind)| behind.why().is_some());
+        reported.map(|(volume, behind)| (volume.clone(), behind.missing)).collect()
+    }
+
+    /// Records that a growth before the mount, from so many bytes to so many, began at `start` and failed.
+    pub(super) fn attempted(&self, volume: &VolumeId, sizes: (u64, u64), start: Instant) {
+        let ended = Instant::now();
+        let attempt = Attempt { sizes, ended, took: ended - start };
+        let mut volumes = self.volumes();
+        volumes.attempts.retain(|_, attempt| attempt.ended.elapsed() < PAUSE);
+        volumes.attempts.insert(volume.clone(), attempt);
+    }
+
+    /// True when a growth from so many bytes to so many may be tried before the mount.
+    pub(super) fn is_due(&self, volume: &VolumeId, sizes: (u64, u64)) -> bool {
+        self.volumes()
+            .attempts
+            .get(volume)
+            .is_none_or(|attempt| attempt.sizes != sizes || attempt.took < LONG || attempt.ended.elapsed() >= PAUSE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(number: u32) -> VolumeId {
+        VolumeId::parse(&format!("vol-{number:017x}")).unwrap()
+    }
+
+    fn failure(message: &str, explains_less: bool) -> Failure {
+        Failure { missing: 7, message: message.to_owned(), explains_less }
+    }
+
+    /// Between the growth of a disk and that of its file system lies the orchestrator's call.
+    #[tokio::test(start_paused = true)]
+    async fn a_file_system_is_reported_at_once_after_a_failure_and_late_without_one() {
+        let backlog = Backlog::default();
+        assert_eq!(backlog.seen(&volume(1), 5), None);
+        assert_eq!(backlog.reported(), []);
+        tokio::time::advance(PATIENCE - Duration::from_secs(1)).await;
+        assert_eq!(backlog.seen(&volume(1), 6), None);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(backlog.seen(&volume(1), 6).as_deref(), Some(NOT_TRIED));
+        backlog.failed(&volume(2), failure("broken", false));
+        assert_eq!(backlog.seen(&volume(2), 7).as_deref(), Some("broken"));
+        assert_eq!(backlog.reported(), [(volume(1), 6), (volume(2), 7)]);
+        backlog.grown(&volume(1));
+        assert_eq!(backlog.reported(), [(volume(2), 7)]);
+        backlog.retain(|at| *at == volume(1));
+        assert_eq!(backlog.reported(), []);
+    }
+
+    #[test]
+    fn a_message_that_explains_less_replaces_none() {
+        let backlog = Backlog::default();
+        let message = || backlog.seen(&volume(1), 7).unwrap();
+        backlog.failed(&volume(1), failure("a right is missing", true));
+        assert_eq!(message(), "a right is missing");
+        backlog.failed(&volume(1), failure("the tool is broken", false));
+        backlog.failed(&volume(1), failure("a right is missing", true));
+        assert_eq!(message(), "the tool is broken");
+        backlog.failed(&volume(1), failure("the disk is broken", false));
+        assert_eq!(message(), "the disk is broken");
+    }
+
+    /// A check of a large file system takes hours, and it is in the way of the volume each time.
+    #[tokio::test(start_paused = true)]
+    async fn a_growth_that_took_long_and_failed_is_not_repeated_for_a_day() {
+        let (backlog, sizes) = (Backlog::default(), (1, 2));
+        assert!(backlog.is_due(&volume(1), sizes));
+        let start = Instant::now();
+        tokio::time::advance(LONG - Duration::from_secs(1)).await;
+        backlog.attempted(&volume(1), sizes, start);
+        assert!(backlog.is_due(&volume(1), sizes), "it took less than a minute");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        backlog.attempted(&volume(1), sizes, start);
+        assert!(!backlog.is_due(&volume(1), sizes));
+        assert!(backlog.is_due(&volume(1), (1, 3)), "the disk has grown again");
+        assert!(backlog.is_due(&volume(2), sizes), "another volume");
+        // That the volume leaves the node changes nothing.
+        backlog.retain(|_| false);
+        assert!(!backlog.is_due(&volume(1), sizes));
+        tokio::time::advance(PAUSE).await;
+        assert!(backlog.is_due(&volume(1), sizes));
+        backlog.attempted(&volume(2), sizes, start);
+        assert_eq!(backlog.volumes().attempts.len(), 1, "what is too old is forgotten");
+        backlog.grown(&volume(2));
+        assert!(backlog.is_due(&volume(2), sizes));
+    }
+}

@@ -1,0 +1,168 @@
+//! Growth of file systems to their disks (`decisions.md` D-36).
+//!
+//! Growth never decides whether a volume can be used. A stage mounts the file system at the size that it has; a growth
+//! that fails is a warning in the log, an entry in the volume's health and a metric, and NodeExpandVolume returns its error.
+
+use std::path::Path;
+
+use ebs_mounter::{CheckError, Contents, Device, FsType, GrowError, Growth, Headroom, MountEntry, Superblock};
+use ebs_types::{VolumeId, Waiters};
+use tokio::time::Instant;
+
+use super::Inner;
+use super::backlog::Failure;
+use super::error::{Cause, Refused};
+use super::other_use;
+use super::request::Stage;
+use crate::status::chain;
+
+/// Grows an ext file system that is mounted nowhere, where the kernel would not let this process grow it later. What fails
+/// here is recorded, and the file system is mounted as it is.
+///
+/// # Errors
+/// The file system has damage that e2fsck does not repair by itself, or nobody waits for the stage any more.
+pub(super) async fn before_mount(
+    node: &Inner,
+    plan: &Stage,
+    device: &Device,
+    superblock: &Superblock,
+    waiters: &Waiters,
+) -> Result<(), Cause> {
+    let Superblock::Ext(ext) = superblock else { return Ok(()) };
+    if node.mounter.can_grow_mounted(superblock.fs_type()) {
+        return Ok(());
+    }
+    // A size that cannot be read is found again, and reported, after the mount.
+    let Ok(headroom) = node.mounter.headroom_of_unmounted(device, superblock).await else { return Ok(()) };
+    let Some(growth) = headroom.growth.filter(|growth| may_try(node, &plan.volume, growth)) else { return Ok(()) };
+    if !waiters.any() {
+        return Err(Cause::Abandoned { before: "growing" });
+    }
+    let start = Instant::now();
+    match node.mounter.grow_unmounted_ext(device, ext, growth).await {
+        Ok(()) => {
+            tracing::info!(volume = %plan.volume, %growth, "file system grown before its mount");
+            Ok(())
+        }
+        // Damage that was found must not be mounted, whatever the check was for.
+        Err(GrowError::Check(damage @ CheckError::Uncorrected(_))) => Err(damage.into()),
+        Err(error) => {
+            node.backlog.attempted(&plan.volume, (growth.from, growth.to), start);
+            failed(node, &plan.volume, Some(&headroom), &error.into());
+            check_again(node, device).await
+        }
+    }
+}
+
+/// False for a growth before the mount that has kept this volume waiting for long already, and failed.
+fn may_try(node: &Inner, volume: &VolumeId, growth: &Growth) -> bool {
+    let is_due = node.backlog.is_due(volume, (growth.from, growth.to));
+    if !is_due {
+        tracing::warn!(%volume, %growth, "the last attempt to grow the file system before its mount took long and failed: it is not repeated now");
+    }
+    is_due
+}
+
+/// A growth that broke off has marked the superblock: then the file system is checked before it is mounted.
+async fn check_again(node: &Inner, device: &Device) -> Result<(), Cause> {
+    if let Contents::Filesystem(superblock) = node.mounter.probe(device).await? {
+        node.mounter.check_if_needed(device, &superblock).await?;
+    }
+    Ok(())
+}
+
+/// Grows the staged file system. What fails is recorded and is no error of the stage.
+///
+/// # Errors
+/// Nobody waits for the stage any more.
+pub(super) async fn after_mount(
+    node: &Inner,
+    plan: &Stage,
+    device: &Device,
+    fs_type: FsType,
+    waiters: &Waiters,
+) -> Result<(), Cause> {
+    match in_place(node, device, plan.staging.as_path(), fs_type, waiters).await {
+        Err(abandoned @ Cause::Abandoned { .. }) => Err(abandoned),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Grows a mounted file system, and records it when it is smaller than its disk afterwards. `at` must be a mount that can be
+/// written.
+///
+/// # Errors
+/// Why it is not as large as its disk.
+pub(super) async fn in_place(
+    node: &Inner,
+    device: &Device,
+    at: &Path,
+    fs_type: FsType,
+    waiters: &Waiters,
+) -> Result<(), Cause> {
+    let outcome = grow_mounted(node, device, at, fs_type, waiters).await;
+    match &outcome {
+        Ok(()) => node.backlog.grown(device.volume()),
+        Err(Cause::Abandoned { .. }) => {}
+        Err(cause) => {
+            // Measured now: the growth may have gone a part of the way.
+            let headroom = node.mounter.headroom_of_mounted(device, at, fs_type).await.ok();
+            failed(node, device.volume(), headroom.as_ref(), cause);
+        }
+    }
+    outcome
+}
+
+async fn grow_mounted(
+    node: &Inner,
+    device: &Device,
+    at: &Path,
+    fs_type: FsType,
+    waiters: &Waiters,
+) -> Result<(), Cause> {
+    let headroom = node.mounter.headroom_of_mounted(device, at, fs_type).await?;
+    if let Some(growth) = headroom.growth {
+        if !node.mounter.can_grow_mounted(fs_type) {
+            return Err(Refused::GrowthNeedsPrivilege { growth, has_clusters: headroom.has_clusters }.into());
+        }
+        other_use::refuse_raw_binds(node, device.number(), at).await?;
+        if !waiters.any() {
+            return Err(Cause::Abandoned { before: "growing" });
+        }
+        node.mounter.grow_mounted(device, at, fs_type, growth).await?;
+        tracing::info!(volume = %device.volume(), %growth, "file system grown");
+    }
+    match headroom.limit {
+        Some(limit) => {
+            let size = headroom.growth.map_or(headroom.size, |growth| growth.to);
+            Err(Refused::AtItsLimit { size, device: headroom.device, limit }.into())
+        }
+        None => Ok(()),
+    }
+}
+
+fn failed(node: &Inner, volume: &VolumeId, headroom: Option<&Headroom>, cause: &Cause) {
+    let (size, device) = headroom.map_or((0, 0), |headroom| (headroom.size, headroom.device));
+    let message = chain(cause);
+    tracing::warn!(%volume, size, device, error = message, "the file system could not grow to its disk: the volume is used at its size");
+    // That a right is missing explains less than what was tried before the mount.
+    let explains_less = matches!(cause, Cause::Refused(Refused::GrowthNeedsPrivilege { .. }));
+    node.backlog.failed(volume, Failure { missing: device.saturating_sub(size), message, explains_less });
+}
+
+/// What is to be reported of a mount whose file system is smaller than its disk. A disk that cannot be looked at is reported
+/// by others.
+pub(super) async fn shortfall(node: &Inner, volume: &VolumeId, entry: &MountEntry) -> Option<String> {
+    if entry.device.major == 0 || entry.is_read_only() || entry.is_file_system_read_only() {
+        return None;
+    }
+    let fs_type = FsType::parse(&entry.fs_type).ok()?;
+    let device = node.mounter.open_mounted(volume, entry.device).await.ok()?;
+    let headroom = node.mounter.headroom_of_mounted(&device, &entry.target, fs_type).await.ok()?;
+    if headroom.is_used_up() {
+        node.backlog.grown(volume);
+        return None;
+    }
+    let why = node.backlog.seen(volume, headroom.device.saturating_sub(headroom.size))?;
+    Some(format!("the file system has {} of the {} bytes of its disk: {why}", headroom.size, headroom.device))
+}

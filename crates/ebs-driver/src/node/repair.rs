@@ -1,0 +1,217 @@
+//! Repairs at stage (`decisions.md` D-35, D-36): what the kernel refuses for damage, what it found while it mounted, and what it
+//! recorded or turned read-only while nobody used the volume. e2fsck decides about nothing that a person must decide about.
+
+use ebs_mounter::{Device, FsType, MountEntry, MountTable, NodePath, Suspicion, UnmountError};
+use ebs_types::Waiters;
+
+use super::Inner;
+use super::corrupted;
+use super::error::{Cause, Refused};
+use super::other_use;
+use super::owner;
+use super::request::Stage;
+
+/// What a try to mount has led to.
+enum Tried {
+    Mounted,
+    /// Nothing is mounted, and a check may help.
+    Suspect {
+        why: String,
+        suspicion: Suspicion,
+    },
+    /// It is mounted, and the mount has found errors that need a check.
+    WithErrors,
+}
+
+/// Mounts the file system of a device at the staging path. Where the kernel refuses it for damage, or finds errors while it
+/// mounts, an ext file system that is mounted nowhere else is checked, and mounted again.
+///
+/// Cancellation: as the caller's; between its steps nobody need wait.
+pub(super) async fn mount(
+    node: &Inner,
+    plan: &Stage,
+    device: &Device,
+    fs_type: FsType,
+    waiters: &Waiters,
+) -> Result<(), Cause> {
+    match attempt(node, plan, device, fs_type).await? {
+        Tried::Mounted => return Ok(()),
+        Tried::Suspect { why, .. } => warn(plan, &why),
+        Tried::WithErrors => {
+            warn(plan, "its superblock shows errors that the mount has found");
+            unmount(node, plan, device).await?;
+        }
+    }
+    check_still_wanted(waiters, "checking the file system")?;
+    node.mounter.check(device).await?;
+    match attempt(node, plan, device, fs_type).await? {
+        Tried::Mounted => return Ok(()),
+        Tried::Suspect { why, suspicion: Suspicion::Damage } => warn(plan, &why),
+        // It was checked just now: nothing more can be done, and the health shows the errors.
+        Tried::WithErrors => return Ok(()),
+        Tried::Suspect { suspicion: Suspicion::PerhapsDamage, .. } => {
+            return mount_once(node, plan, device, fs_type).await;
+        }
+    }
+    // The superblock calls it clean, so e2fsck has not looked at all of it.
+    check_still_wanted(waiters, "checking the whole file system")?;
+    node.mounter.check_in_full(device).await?;
+    mount_once(node, plan, device, fs_type).await
+}
+
+fn warn(plan: &Stage, why: &str) {
+    tracing::warn!(volume = %plan.volume, path = %plan.staging, why, "the file system is checked, and mounted again");
+}
+
+/// Mounts, and takes what comes.
+async fn mount_once(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -> Result<(), Cause> {
+    node.mounter.mount(device, &plan.staging, fs_type, &plan.options).await?;
+    refuse_shared_failure(node, plan, device).await
+}
+
+async fn attempt(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -> Result<Tried, Cause> {
+    let error = match node.mounter.mount(device, &plan.staging, fs_type, &plan.options).await {
+        Ok(()) => {
+            refuse_shared_failure(node, plan, device).await?;
+            let has_errors = fs_type.is_ext() && !plan.options.is_read_only() && shows_errors(node, device).await?;
+            return Ok(if has_errors && is_only_mount(device).await? { Tried::WithErrors } else { Tried::Mounted });
+        }
+        Err(error) => error,
+    };
+    let suspicion = error.suspicion().filter(|_| fs_type.is_ext());
+    let Some(suspicion) = suspicion else { return Err(error.into()) };
+    let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
+    let why = crate::status::chain(&error);
+    if plan.options.is_read_only() || is_read_only_disk {
+        return Err(match suspicion {
+            Suspicion::Damage => Refused::DamagedReadOnly { why }.into(),
+            Suspicion::PerhapsDamage => error.into(),
+        });
+    }
+    // No tool may touch from outside what is mounted elsewhere.
+    if MountTable::read().await?.of_device(device.number()).next().is_some() {
+        return Err(error.into());
+    }
+    Ok(Tried::Suspect { why, suspicion })
+}
+
+async fn shows_errors(node: &Inner, device: &Device) -> Result<bool, Cause> {
+    node.mounter.has_error_state(device).await.map_err(Cause::io("reading the superblock of the mounted file system"))
+}
+
+async fn is_only_mount(device: &Device) -> Result<bool, Cause> {
+    Ok(MountTable::read().await?.of_device(device.number()).count() == 1)
+}
+
+/// Refuses a mount that shows a file system which died or turned read-only before: another mount namespace uses it still, and every
+/// further mount shows the same. The mount is taken away again.
+async fn refuse_shared_failure(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
+    let found = plan.staging.look().await.map_err(Cause::io("looking at the staging path"))?;
+    let (table, at) = owner::topmost(&plan.staging).await?;
+    let Some(entry) = table.topmost(&at) else { return Ok(()) };
+    let (at, also) = (plan.staging.clone(), "in use in another mount namespace".to_owned());
+    let refused = match corrupted::death(entry, &found) {
+        Some(error) => Refused::DeadFileSystem { at, error, also },
+        None if !plan.options.is_read_only() && turned_read_only(entry) => Refused::ReadOnlyAfterErrors { at, also },
+        None => return Ok(()),
+    };
+    unmount(node, plan, device).await?;
+    Err(refused.into())
+}
+
+/// Unmounts what this call has mounted.
+async fn unmount(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
+    let (table, at) = owner::topmost(&plan.staging).await?;
+    match table.topmost(&at).filter(|entry| entry.device == device.number()) {
+        Some(entry) => Ok(node.mounter.unmount_top(&plan.staging, entry, false).await.map(drop)?),
+        None => Ok(()),
+    }
+}
+
+/// True when the kernel turned a file system read-only that was not mounted so: the file system says `ro`, the mount `rw`. From
+/// Linux 6.15 on it has a word of its own for it.
+pub(super) fn turned_read_only(entry: &MountEntry) -> bool {
+    is_emergency(entry) || (entry.is_file_system_read_only() && !entry.is_read_only())
+}
+
+/// True when the kernel reports that errors turned the file system read-only. It has had a word for this since Linux 6.15.
+pub(super) fn is_emergency(entry: &MountEntry) -> bool {
+    entry.super_options.iter().any(|word| word == "emergency_ro")
+}
+
+/// Unmounts a staged file system that needs a check, when nobody uses it: one that turned read-only after errors, and one of
+/// which the kernel has recorded errors. True: nothing is mounted any more, and the stage goes on from the beginning.
+///
+/// While it is used, one that can still be written stays; a stage for writing is refused when it cannot.
+pub(super) async fn clear_unchecked(
+    node: &Inner,
+    plan: &Stage,
+    device: &Device,
+    waiters: &Waiters,
+) -> Result<bool, Cause> {
+    let (table, at) = owner::topmost(&plan.staging).await?;
+    let Some(entry) = table.topmost(&at).filter(|entry| entry.device == device.number()) else { return Ok(false) };
+    let is_ext = FsType::parse(&entry.fs_type).is_ok_and(FsType::is_ext);
+    if plan.options.is_read_only() || !is_ext {
+        return Ok(false);
+    }
+    let turned = turned_read_only(entry);
+    if !turned && !shows_errors(node, device).await? {
+        return Ok(false);
+    }
+    let also = other_use::elsewhere(node, device.number(), &at).await?;
+    if !also.is_empty() {
+        refuse_unwritable(node, &plan.staging, turned, also).await?;
+        tracing::warn!(volume = %plan.volume, path = %plan.staging, "the file system needs a check and is in use: it is checked by a stage when nobody uses it");
+        return Ok(false);
+    }
+    tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "the staged file system needs a check and nobody uses it: it is checked, and mounted again");
+    match corrupted::unmount_unused(node, device, &plan.staging, waiters).await {
+        Ok(()) => Ok(true),
+        Err(Cause::Unmount(UnmountError::Busy { .. })) => {
+            refuse_unwritable(node, &plan.staging, turned, "in use by a process".to_owned()).await.map(|()| false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses to publish a file system for writing that cannot be written any more.
+pub(super) async fn refuse_read_only(node: &Inner, staging: &NodePath, staged: &MountEntry) -> Result<(), Cause> {
+    let turned = turned_read_only(staged);
+    let has_errors = match turned {
+        true => true,
+        false => {
+            let recorded = node.mounter.recorded_errors(staged).await;
+            recorded.map_err(Cause::io("reading the recorded errors of the file system"))?.is_some()
+        }
+    };
+    if has_errors { refuse_unwritable(node, staging, turned, String::new()).await } else { Ok(()) }
+}
+
+/// Some kernels (6.12 to 6.14, and older ones with the same change) end all writes after an error and show it nowhere: only a try
+/// tells.
+async fn refuse_unwritable(node: &Inner, at: &NodePath, turned: bool, also: String) -> Result<(), Cause> {
+    let can_write = !turned && node.mounter.can_write(at).await.map_err(Cause::io("trying to write"))?;
+    if can_write { Ok(()) } else { Err(Refused::ReadOnlyAfterErrors { at: at.clone(), also }.into()) }
+}
+
+fn check_still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
+    if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_turned_read_only_when_its_mount_did_not_ask_for_it() {
+        let entry = |options: &str, super_options: &str| {
+            let line = format!("36 35 259:2 / /staging {options} - ext4 /dev/nvme2n1 {super_options}\n");
+            MountTable::parse(line.as_bytes()).entries()[0].clone()
+        };
+        assert!(turned_read_only(&entry("rw,relatime", "ro")));
+        assert!(turned_read_only(&entry("rw", "rw,emergency_ro")));
+        assert!(!turned_read_only(&entry("rw", "rw")));
+        assert!(!turned_read_only(&entry("ro", "ro")));
+    }
+}

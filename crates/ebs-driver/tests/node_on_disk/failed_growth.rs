@@ -1,0 +1,250 @@
+//! File systems that cannot grow to their disks. Their volumes are used at the size that they have; the growth is reported.
+
+use std::path::Path;
+
+use csi_proto::csi;
+use ebs_driver::node::NotGrownVolume;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::process::run_tool;
+use rustix::thread::CapabilitySet;
+use tonic::Code;
+
+use crate::log::Log;
+use crate::node::{MIB, Node, context, mount, refused};
+use crate::traced_tools::TracedTools;
+
+const SIZE: u64 = 320 * MIB;
+const TIB: u64 = 1 << 40;
+const BOUND: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Takes CAP_SYS_RESOURCE from this thread and from those that it starts.
+pub(crate) fn give_up_growth_of_mounted_ext() {
+    let mut sets = rustix::thread::capabilities(None).unwrap();
+    sets.effective.remove(CapabilitySet::SYS_RESOURCE);
+    rustix::thread::set_capabilities(None, sets).unwrap();
+}
+
+fn total(path: &Path) -> u64 {
+    let found = rustix::fs::statvfs(path).unwrap();
+    found.f_blocks * found.f_frsize
+}
+
+/// The reasons of the entries in the volume's health.
+async fn health(node: &Node) -> Vec<String> {
+    node.health(node.text("staging")).await.unwrap().into_iter().map(|entry| entry.reason).collect()
+}
+
+/// A volume whose file system holds `kept` and is smaller than its disk, and that is not staged.
+async fn grown_while_unstaged(fs_type: &str, parameters: &[(&str, &str)]) -> Node {
+    let node = Node::new(SIZE);
+    node.stage(stage_request(&node, fs_type, parameters)).await.unwrap();
+    std::fs::write(node.path("staging/file"), "kept").unwrap();
+    node.unstage().await.unwrap();
+    node.disk.grow(2 * SIZE).unwrap();
+    node
+}
+
+fn stage_request(node: &Node, fs_type: &str, parameters: &[(&str, &str)]) -> csi::NodeStageVolumeRequest {
+    csi::NodeStageVolumeRequest { volume_context: context(parameters), ..node.stage_request(fs_type, &[]) }
+}
+
+/// The pod gets its data at the old size; the log, the volume's health and NodeExpandVolume report the growth.
+#[test]
+fn a_volume_is_staged_though_its_growth_fails() {
+    in_mount_namespace(|| async {
+        give_up_growth_of_mounted_ext();
+        for (fs_type, tool, expanded) in
+            [("xfs", "xfs_growfs", "broken on purpose"), ("ext4", "resize2fs", "CAP_SYS_RESOURCE")]
+        {
+            for script in ["echo broken on purpose >&2; exit 1", "kill -9 $$", "exit 0"] {
+                let node = grown_while_unstaged(fs_type, &[]).await;
+                let (log, tools) = (Log::listen(), TracedTools::new(&node, &[(tool, script)]));
+                for _ in 0..2 {
+                    node.staged(fs_type).await;
+                    assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept", "{fs_type}");
+                }
+                assert!(!tools.started().is_empty(), "{fs_type}: no growth was tried");
+                let sizes = [SIZE.to_string(), (2 * SIZE).to_string()];
+                let warned = log.lines_with(&["WARN", "grow", node.volume.as_str(), &sizes[0], &sizes[1]]);
+                assert!(!warned.is_empty(), "{fs_type}: no warning");
+                assert_eq!(health(&node).await, ["NotGrown"], "{fs_type}");
+                let status = node.expand(node.text("staging")).await.unwrap_err();
+                // The kubelet starts the pod all the same after this code, and after no other.
+                assert_eq!(status.code(), Code::FailedPrecondition, "{}", status.message());
+                if script.starts_with("echo") {
+                    assert!(status.message().contains(expanded), "{}", status.message());
+                }
+                drop((tools, log));
+                node.unstage().await.unwrap();
+                node.staged(fs_type).await;
+                assert!(total(&node.path("staging")) > SIZE + SIZE / 2, "{fs_type} has not grown");
+                assert_eq!(health(&node).await, [] as [&str; 0], "{fs_type}");
+                node.unstage().await.unwrap();
+            }
+        }
+    });
+}
+
+/// resize2fs refuses a file system with clusters that is not mounted, and the driver overrides no refusal of a tool.
+#[test]
+fn an_ext4_with_clusters_is_staged_at_its_size() {
+    in_mount_namespace(|| async {
+        give_up_growth_of_mounted_ext();
+        let parameters = [("ext4bigalloc", "true"), ("ext4clustersize", "16384")];
+        let node = grown_while_unstaged("ext4", &parameters).await;
+        let tools = TracedTools::that_fail(&node);
+        node.stage(stage_request(&node, "ext4", &parameters)).await.unwrap();
+        assert_eq!(tools.started(), [] as [&str; 0]);
+        assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
+        assert_eq!(health(&node).await, ["NotGrown"]);
+        let said = refused(
+            node.expand(node.text("staging")).await,
+            Code::FailedPrecondition,
+            &["CAP_SYS_RESOURCE", "bigalloc"],
+        );
+        assert!(!said.contains("unstage"), "nothing but the capability helps: {said}");
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A file system without 64-bit block numbers has at most 2^32 - 1 blocks. No tool is started for what it cannot do.
+#[test]
+fn a_file_system_at_the_limit_of_its_numbers_is_staged() {
+    in_mount_namespace(|| async {
+        // With blocks of 2 KiB the limit is 8 TiB; with 4 KiB it is 16 TiB, more than a file of ext4 may have. With clusters
+        // there are few groups to make.
+        let node = Node::new(9 * TIB);
+        let device = node.disk.path().to_str().unwrap().to_owned();
+        let options =
+            ["-q", "-t", "ext4", "-b", "2048", "-C", "1048576", "-O", "bigalloc,^64bit", "-E", "nodiscard", "-F"];
+        let args: Vec<&str> = options.into_iter().chain([device.as_str(), "4294967295"]).collect();
+        run_tool("/usr/sbin/mke2fs", &args, BOUND).unwrap();
+        let tools = TracedTools::that_fail(&node);
+        node.staged("ext4").await;
+        assert_eq!(tools.started(), [] as [&str; 0]);
+        std::fs::write(node.path("staging/file"), "usable").unwrap();
+        assert_eq!(health(&node).await, ["NotGrown"]);
+        let words = ["64bit", "8796091973632"];
+        refused(node.expand(node.text("staging")).await, Code::FailedPrecondition, &words);
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A mount that works is never taken away for a growth: it might not come back.
+#[test]
+fn a_staged_volume_is_not_unmounted_to_grow() {
+    in_mount_namespace(|| async {
+        give_up_growth_of_mounted_ext();
+        let node = Node::new(SIZE);
+        node.staged("ext4").await;
+        node.disk.grow(2 * SIZE).unwrap();
+        let (before, tools) = (node.mounts_at("staging").await, TracedTools::that_fail(&node));
+        node.staged("ext4").await;
+        assert_eq!(node.mounts_at("staging").await, before);
+        assert_eq!(tools.started(), [] as [&str; 0]);
+        drop(tools);
+        // Without a mount to lose it grows.
+        node.unstage().await.unwrap();
+        node.staged("ext4").await;
+        assert!(total(&node.path("staging")) > SIZE + SIZE / 2);
+        node.unstage().await.unwrap();
+    });
+}
+
+/// resize2fs marks the file system before it moves anything. What a growth that broke off has left is checked before the
+/// mount, and what the check cannot repair is not mounted.
+#[test]
+fn what_a_broken_off_growth_has_left_is_checked() {
+    in_mount_namespace(|| async {
+        give_up_growth_of_mounted_ext();
+        // "Errors detected", in a superblock that has no checksum.
+        let breaks_off = "printf '\\002' | dd of=\"$1\" bs=1 seek=1082 conv=notrunc status=none; exit 1";
+        for (found, is_mounted) in [("exit 1", true), ("exit 4", false)] {
+            let node = grown_while_unstaged("ext3", &[]).await;
+            let check = format!("[ \"$1\" = -f ] && exit 0\n{found}");
+            let tools = TracedTools::new(&node, &[("e2fsck", &check), ("resize2fs", breaks_off)]);
+            let outcome = node.stage(node.stage_request("ext3", &[])).await;
+            assert_eq!(tools.started(), ["e2fsck -f -p DEVICE", "resize2fs DEVICE", "e2fsck -p DEVICE"]);
+            assert_eq!(!node.mounts_at("staging").await.is_empty(), is_mounted);
+            if is_mounted {
+                outcome.unwrap();
+                node.unstage().await.unwrap();
+            } else {
+                refused(outcome, Code::FailedPrecondition, &["e2fsck by hand"]);
+            }
+        }
+    });
+}
+
+/// A check that must come before a growth and finds damage decides; one that does not do its work does not.
+#[test]
+fn a_check_before_a_growth_decides_only_by_what_it_finds() {
+    in_mount_namespace(|| async {
+        give_up_growth_of_mounted_ext();
+        for (ending, is_mounted) in [("exit 8", true), ("exit 4", false)] {
+            let node = grown_while_unstaged("ext4", &[]).await;
+            let tools = TracedTools::new(&node, &[("e2fsck", ending), ("resize2fs", "exit 0")]);
+            let outcome = node.stage(node.stage_request("ext4", &[])).await;
+            assert_eq!(tools.started(), ["e2fsck -f -p DEVICE"]);
+            assert_eq!(!node.mounts_at("staging").await.is_empty(), is_mounted);
+            if is_mounted {
+                outcome.unwrap();
+                assert_eq!(health(&node).await, ["NotGrown"]);
+                node.unstage().await.unwrap();
+            } else {
+                refused(outcome, Code::FailedPrecondition, &["e2fsck by hand"]);
+            }
+        }
+    });
+}
+
+/// A volume in use whose growth failed is reported by the watch, and reported as well again when it has grown.
+#[test]
+fn a_failed_growth_is_found_by_the_watch() {
+    in_mount_namespace(|| async {
+        let node = grown_while_unstaged("xfs", &[]).await;
+        let tools = TracedTools::that_fail(&node);
+        node.staged("xfs").await;
+        node.publish(node.publish_request(mount("xfs", &[]))).await.unwrap();
+        let missing =
+            |volumes: Vec<NotGrownVolume>| volumes.into_iter().map(|volume| volume.missing).collect::<Vec<_>>();
+        assert_eq!(missing(node.service.volumes_not_grown()), [SIZE]);
+        node.service.look_at_volumes().await;
+        let found = node.service.unhealthy_volumes();
+        assert_eq!(
+            found.iter().map(|found| (found.status, found.reason)).collect::<Vec<_>>(),
+            [("Degraded", "NotGrown")]
+        );
+        drop(tools);
+        node.expand(node.text("target")).await.unwrap();
+        assert_eq!(node.service.volumes_not_grown(), []);
+        node.service.look_at_volumes().await;
+        assert_eq!(node.service.unhealthy_volumes(), []);
+        node.unpublish(node.text("target")).await.unwrap();
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A driver that starts again finds what an earlier one could not grow, and does not report it before it had time to grow.
+#[test]
+fn a_file_system_that_has_not_grown_is_found_by_the_next_driver() {
+    in_mount_namespace(|| async {
+        let node = grown_while_unstaged("xfs", &[]).await;
+        let tools = TracedTools::that_fail(&node);
+        node.staged("xfs").await;
+        drop(tools);
+        let next = node.again(|_| {});
+        next.look_at_volumes().await;
+        assert_eq!((next.unhealthy_volumes(), next.volumes_not_grown()), (vec![], vec![]));
+        tokio::time::pause();
+        tokio::time::advance(std::time::Duration::from_secs(301)).await;
+        tokio::time::resume();
+        next.look_at_volumes().await;
+        assert_eq!(next.unhealthy_volumes()[0].reason, "NotGrown");
+        assert_eq!(next.volumes_not_grown()[0].missing, SIZE);
+        // What is not here any more is not reported.
+        node.unstage().await.unwrap();
+        node.service.look_at_volumes().await;
+        assert_eq!((node.service.unhealthy_volumes(), node.service.volumes_not_grown()), (vec![], vec![]));
+    });
+}

@@ -1,0 +1,201 @@
+//! NodeExpandVolume: it waits until the kernel shows the new size, and answers OK only for what has grown.
+
+use std::time::Duration;
+
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
+use rustix::mount::{MountFlags, mount_remount};
+use tonic::Code;
+
+use crate::failed_growth::give_up_growth_of_mounted_ext;
+use crate::growth::may_grow_mounted_ext;
+use crate::node::{MIB, Node, block, context, mount, refused, with_staged_node};
+use crate::traced_tools::TracedTools;
+
+const SIZE: u64 = 320 * MIB;
+const GIB: u64 = 1 << 30;
+
+fn wire(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap()
+}
+
+async fn published(fs_type: &str, flags: &[&str], bytes: u64) -> Node {
+    let node = Node::new(bytes);
+    node.stage(node.stage_request(fs_type, flags)).await.unwrap();
+    node.publish(node.publish_request(mount(fs_type, flags))).await.unwrap();
+    node
+}
+
+/// EC2 reports a new size some seconds before the kernel of the instance shows it.
+#[test]
+fn an_expansion_that_the_kernel_does_not_show_is_unavailable() {
+    in_mount_namespace(|| async {
+        let node = published("xfs", &[], SIZE).await;
+        let raw = Node::new(64 * MIB);
+        raw.publish(raw.publish_request(block())).await.unwrap();
+        for (node, size) in [(&node, SIZE), (&raw, 64 * MIB)] {
+            let words = [size.to_string(), (2 * size).to_string()];
+            let words = [words[0].as_str(), words[1].as_str()];
+            refused(node.expand_to(node.text("target"), wire(2 * size)).await, Code::Unavailable, &words);
+            assert_eq!(node.expand_to(node.text("target"), wire(size)).await.unwrap(), wire(size));
+            node.disk.grow(2 * size).unwrap();
+            assert_eq!(node.expand_to(node.text("target"), wire(2 * size)).await.unwrap(), wire(2 * size));
+        }
+    });
+}
+
+/// A partition does not follow its disk, so its size is no sign of the disk's growth.
+#[test]
+fn the_growth_of_a_partition_is_not_waited_for() {
+    in_mount_namespace(|| async {
+        let node = Node::partitioned(64 * MIB);
+        let mut request = node.stage_request("ext4", &[]);
+        request.volume_context = context(&[("partition", "1")]);
+        node.stage(request).await.unwrap();
+        let size = node.expand_to(node.text("staging"), wire(64 * MIB)).await.unwrap();
+        assert_eq!(size, wire(63 * MIB));
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A group of blocks of a file system with clusters of 1 MiB is 32 GiB, and 7 GiB more are 7 GiB more.
+#[test]
+fn a_growth_of_less_than_a_large_group_is_a_growth() {
+    in_mount_namespace(|| async {
+        let node = Node::new(10 * GIB);
+        let parameters = [("ext4bigalloc", "true"), ("ext4clustersize", "1048576")];
+        let mut request = node.stage_request("ext4", &[]);
+        request.volume_context = context(&parameters);
+        node.stage(request).await.unwrap();
+        node.disk.grow(17 * GIB).unwrap();
+        let outcome = node.expand(node.text("staging")).await;
+        let found = rustix::fs::statvfs(node.path("staging")).unwrap();
+        match outcome {
+            Ok(_) => assert!(found.f_blocks * found.f_frsize > 16 * GIB, "OK, and it has not grown"),
+            Err(status) => assert!(status.message().contains("CAP_SYS_RESOURCE"), "{status:?}"),
+        }
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A file system that the kernel turned read-only after errors grows no more, and the answer is not OK.
+#[test]
+fn a_file_system_that_turned_read_only_does_not_grow() {
+    in_mount_namespace(|| async {
+        let node = published("ext4", &["errors=remount-ro"], SIZE).await;
+        let mut reader = node.publish_request(mount("ext4", &[]));
+        (reader.target_path, reader.readonly) = (node.text("reader"), true);
+        node.publish(reader).await.unwrap();
+        std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
+        node.disk.grow(2 * SIZE).unwrap();
+        let tools = TracedTools::that_fail(&node);
+        // Also at the path of a pod that only reads, whose own mount is read-only by request.
+        for at in ["target", "staging", "reader"] {
+            let words = ["read-only after errors", "1 error"];
+            refused(node.expand(node.text(at)).await, Code::FailedPrecondition, &words);
+        }
+        assert_eq!(tools.started(), [] as [&str; 0]);
+    });
+}
+
+/// Rule: see `crates/ebs-driver/tests/node_on_disk/stage.rs::a_read_only_stage_is_not_grown`
+#[test]
+fn an_expansion_of_a_read_only_mount_changes_nothing() {
+    in_mount_namespace(|| async {
+        for fs_type in ["xfs", "ext4"] {
+            let node = Node::new(SIZE);
+            node.staged(fs_type).await;
+            node.unstage().await.unwrap();
+            node.disk.grow(2 * SIZE).unwrap();
+            node.stage(node.stage_request(fs_type, &["ro"])).await.unwrap();
+            node.publish(node.publish_request(mount(fs_type, &["ro"]))).await.unwrap();
+            let tools = TracedTools::that_fail(&node);
+            for at in ["target", "staging"] {
+                assert_eq!(node.expand(node.text(at)).await.unwrap(), wire(2 * SIZE), "{fs_type}");
+            }
+            assert_eq!(tools.started(), [] as [&str; 0], "{fs_type}");
+            drop(tools);
+            node.unpublish(node.text("target")).await.unwrap();
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A volume that a pod may only read grows all the same when its file system can be written.
+#[test]
+fn an_expansion_at_the_path_of_a_reader_grows_the_file_system() {
+    in_mount_namespace(|| async {
+        let node = Node::new(SIZE);
+        node.staged("xfs").await;
+        let mut reader = node.publish_request(mount("xfs", &[]));
+        reader.readonly = true;
+        node.publish(reader).await.unwrap();
+        node.disk.grow(2 * SIZE).unwrap();
+        node.expand(node.text("target")).await.unwrap();
+        assert!(node.stats(node.text("target")).await.unwrap()[0].total > wire(SIZE + SIZE / 2));
+    });
+}
+
+/// A superblock that somebody has remounted read-only under a mount that asks for writing is reported too: the driver cannot
+/// tell why, and it has not grown.
+#[test]
+fn a_file_system_that_was_remounted_read_only_does_not_grow() {
+    with_staged_node(async |node| {
+        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+        mount_remount(node.path("staging"), MountFlags::RDONLY, "").unwrap();
+        node.disk.grow(2 * SIZE).unwrap();
+        refused(node.expand(node.text("target")).await, Code::FailedPrecondition, &["read-only"]);
+        unmount(node.path("target")).await;
+    });
+}
+
+/// The driver grows a mounted ext4 only with the capability that the kernel asks for, and names it.
+///
+/// Rule: D-36
+#[test]
+fn an_ext4_in_use_does_not_grow_without_the_capability() {
+    in_mount_namespace(|| async {
+        give_up_growth_of_mounted_ext();
+        let node = published("ext4", &[], SIZE).await;
+        node.disk.grow(2 * SIZE).unwrap();
+        let said = refused(node.expand(node.text("target")).await, Code::FailedPrecondition, &["CAP_SYS_RESOURCE"]);
+        assert!(said.contains("before its next mount"), "{said}");
+        // Another stage of the volume in use must not fail for it.
+        node.staged("ext4").await;
+        node.unpublish(node.text("target")).await.unwrap();
+        node.unstage().await.unwrap();
+        node.staged("ext4").await;
+        assert!(node.stats(node.text("staging")).await.unwrap()[0].total > wire(SIZE + SIZE / 2));
+    });
+}
+
+/// Where this process has no such capability to give, the test says so and proves nothing: `make vm-test` does.
+///
+/// Rule: D-36
+#[test]
+fn an_ext4_in_use_grows_with_the_capability() {
+    if !may_grow_mounted_ext() {
+        eprintln!("skipped: this process lacks CAP_SYS_RESOURCE; make vm-test has it");
+        return;
+    }
+    in_mount_namespace(|| async {
+        let node = published("ext4", &[], SIZE).await;
+        node.disk.grow(2 * SIZE).unwrap();
+        assert_eq!(node.expand(node.text("target")).await.unwrap(), wire(2 * SIZE));
+        assert!(node.stats(node.text("target")).await.unwrap()[0].total > wire(SIZE + SIZE / 2));
+    });
+}
+
+/// The wait ends with the growth of the disk, not with its bound.
+#[test]
+fn an_expansion_waits_until_the_kernel_shows_the_size() {
+    in_mount_namespace(|| async {
+        let node = Node::with(SIZE, |config| config.late_size = Duration::from_secs(600));
+        node.staged("xfs").await;
+        let (size, ()) = tokio::join!(node.expand_to(node.text("staging"), wire(2 * SIZE)), async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            node.disk.grow(2 * SIZE).unwrap();
+        });
+        assert_eq!(size.unwrap(), wire(2 * SIZE));
+        assert!(node.stats(node.text("staging")).await.unwrap()[0].total > wire(SIZE + SIZE / 2));
+    });
+}

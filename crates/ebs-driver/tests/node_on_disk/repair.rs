@@ -1,0 +1,244 @@
+//! Damaged file systems: what a stage repairs, what it refuses, and what a pod never gets.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::node::{MIB, Node, mount, refused};
+use csi_proto::csi::VolumeHealthErrorType;
+use ebs_testkit::content;
+use ebs_testkit::ext_damage::{Damage, debugfs, forget_journal_blocks, record_journal_error, set_error_state, state};
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::replaced_tool::ReplacedTool;
+use rustix::mount::MountFlags;
+use tonic::{Code, Status};
+
+const CLEAN: u16 = 1;
+const BOUND: Duration = Duration::from_secs(60);
+
+/// A node with an ext4 that was staged, written and unstaged, and the hash of the file `kept`.
+async fn used_node() -> (Node, String) {
+    let node = Node::new(64 * MIB);
+    node.staged("ext4").await;
+    let kept = content::write_file(&node.path("staging/kept"), 23, MIB).unwrap();
+    node.unstage().await.unwrap();
+    (node, kept)
+}
+
+/// The real e2fsck, which writes down the arguments of each call.
+struct TracedE2fsck {
+    calls: PathBuf,
+    _replaced: ReplacedTool,
+}
+
+impl TracedE2fsck {
+    fn of(node: &Node) -> Self {
+        let (real, calls) = (node.path("e2fsck"), node.path("e2fsck-calls"));
+        std::fs::copy("/usr/sbin/e2fsck", &real).unwrap();
+        let script = format!("echo \"$@\" >> {}\nexec {} \"$@\"", calls.display(), real.display());
+        Self { calls, _replaced: ReplacedTool::by_script("e2fsck", &script).unwrap() }
+    }
+
+    fn calls(&self) -> usize {
+        std::fs::read_to_string(&self.calls).unwrap_or_default().lines().count()
+    }
+}
+
+/// Makes the kernel record an error of the mounted file system, as if it had found damage, and waits until it has.
+pub(crate) async fn trigger_error(node: &Node) {
+    let attribute = |name: &str| PathBuf::from(format!("/sys/fs/ext4/{}/{name}", node.disk.name()));
+    std::fs::write(attribute("trigger_fs_error"), "test").unwrap();
+    let recorded = async {
+        while std::fs::read_to_string(attribute("errors_count")).unwrap().trim() == "0" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(BOUND, recorded).await.expect("a recorded error");
+}
+
+async fn publish_at(node: &Node, target: &str, readonly: bool) -> Result<(), Status> {
+    let mut request = node.publish_request(mount("ext4", &[]));
+    request.target_path = node.text(target);
+    request.readonly = readonly;
+    node.publish(request).await
+}
+
+/// Damage that the kernel refuses to mount and that e2fsck repairs by itself is repaired by the stage, and no data are lost.
+///
+/// Rule: D-36
+#[test]
+fn damage_that_the_kernel_refuses_is_repaired_at_stage() {
+    in_mount_namespace(|| async {
+        for damage in [Damage::GroupChecksum, Damage::JournalChecksum, Damage::RootChecksum] {
+            let (node, kept) = used_node().await;
+            damage.inflict(&node.disk).unwrap();
+            assert_eq!(state(&node.disk).unwrap(), CLEAN, "the superblock does not show the damage");
+            let stage = node.stage(node.stage_request("ext4", &[])).await;
+            stage.unwrap_or_else(|status| panic!("{damage:?}: {}", status.message()));
+            assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept, "{damage:?}");
+            std::fs::write(node.path("staging/new"), "x").unwrap();
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// Damage that no automatic repair may decide about is refused and left as it is.
+///
+/// Rule: D-36; node.md N-12
+#[test]
+fn damage_beyond_automatic_repair_is_refused_and_kept() {
+    in_mount_namespace(|| async {
+        for is_recorded in [true, false] {
+            let (node, _) = used_node().await;
+            Damage::RootIsAFile.inflict(&node.disk).unwrap();
+            if is_recorded {
+                set_error_state(&node.disk).unwrap();
+            }
+            let stage = node.stage(node.stage_request("ext4", &[])).await;
+            refused(stage, Code::FailedPrecondition, &["cannot be repaired automatically", node.volume.as_str()]);
+            assert!(node.mounts_at("staging").await.is_empty());
+            // A check that answers every question with "yes" makes another root directory.
+            let root = debugfs(&node.disk, "stat <2>").unwrap();
+            assert!(root.contains("Type: regular"), "{root}");
+        }
+    });
+}
+
+/// A stage for reading repairs nothing, and its refusal tells how to repair.
+///
+/// Rule: D-36
+#[test]
+fn a_stage_for_reading_repairs_nothing() {
+    in_mount_namespace(|| async {
+        let (node, _) = used_node().await;
+        Damage::RootChecksum.inflict(&node.disk).unwrap();
+        let e2fsck = TracedE2fsck::of(&node);
+        let stage = node.stage(node.stage_request("ext4", &["ro"])).await;
+        refused(stage, Code::FailedPrecondition, &["damaged", "without ro"]);
+        assert_eq!(e2fsck.calls(), 0);
+        node.staged("ext4").await;
+    });
+}
+
+/// An error that only the journal has recorded is checked before a pod gets the volume, wherever the journal is.
+///
+/// Rule: D-36
+#[test]
+fn an_error_that_only_the_journal_recorded_is_checked() {
+    in_mount_namespace(|| async {
+        for knows_journal_blocks in [true, false] {
+            let (node, kept) = used_node().await;
+            if !knows_journal_blocks {
+                forget_journal_blocks(&node.disk).unwrap();
+            }
+            record_journal_error(&node.disk).unwrap();
+            assert_eq!(state(&node.disk).unwrap(), CLEAN, "the superblock does not show the error");
+            let e2fsck = TracedE2fsck::of(&node);
+            node.staged("ext4").await;
+            assert_eq!((e2fsck.calls(), state(&node.disk).unwrap()), (1, CLEAN), "{knows_journal_blocks}");
+            assert_eq!(node.health(node.text("staging")).await.unwrap(), []);
+            assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
+            // The error is gone: another stage checks nothing.
+            node.staged("ext4").await;
+            node.unstage().await.unwrap();
+            node.staged("ext4").await;
+            assert_eq!(e2fsck.calls(), 1);
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// An error that is recorded in the superblock alone shows in the health, and a repeated stage of a volume that is not used
+/// checks it.
+///
+/// Rule: D-35, D-36
+#[test]
+fn an_error_in_the_superblock_state_shows_in_the_health() {
+    in_mount_namespace(|| async {
+        let (node, kept) = used_node().await;
+        record_journal_error(&node.disk).unwrap();
+        // As the reference driver stages it: without a look at the journal.
+        std::fs::create_dir(node.path("staging")).unwrap();
+        rustix::mount::mount(node.disk.path(), node.path("staging"), "ext4", MountFlags::empty(), None).unwrap();
+        let health = node.health(node.text("staging")).await.unwrap();
+        let found: Vec<_> = health.iter().map(|entry| (entry.status(), entry.reason.as_str())).collect();
+        assert_eq!(found, [(VolumeHealthErrorType::Degraded, "FileSystemErrors")]);
+        node.staged("ext4").await;
+        assert_eq!(node.health(node.text("staging")).await.unwrap(), []);
+        assert_eq!((node.mounts_at("staging").await.len(), state(&node.disk).unwrap()), (1, CLEAN));
+        assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
+    });
+}
+
+/// Errors after which a file system can still be written take it away from nobody; when nobody uses it, a repeated stage
+/// checks it.
+///
+/// Rule: D-35, D-36
+#[test]
+fn errors_that_leave_a_file_system_writable_keep_no_pod_out() {
+    in_mount_namespace(|| async {
+        let (node, kept) = used_node().await;
+        node.staged("ext4").await;
+        publish_at(&node, "target", false).await.unwrap();
+        trigger_error(&node).await;
+        let before = node.mounts_at("staging").await;
+        node.staged("ext4").await;
+        assert_eq!(node.mounts_at("staging").await, before);
+        publish_at(&node, "other", false).await.unwrap();
+        std::fs::write(node.path("other/new"), "x").unwrap();
+        for target in ["target", "other"] {
+            node.unpublish(node.text(target)).await.unwrap();
+        }
+        node.staged("ext4").await;
+        assert_eq!(node.health(node.text("staging")).await.unwrap(), []);
+        assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
+    });
+}
+
+/// A pod that is to write gets no file system that turned read-only after errors. While another pod uses it, stage and publish
+/// refuse; when nobody uses it any more, the next stage checks it and mounts it again.
+///
+/// Rule: D-35
+#[test]
+fn a_pod_that_writes_gets_no_read_only_file_system() {
+    in_mount_namespace(|| async {
+        let (node, kept) = used_node().await;
+        let stage = || node.stage(node.stage_request("ext4", &["errors=remount-ro"]));
+        stage().await.unwrap();
+        publish_at(&node, "target", false).await.unwrap();
+        trigger_error(&node).await;
+        let next_step = "end the pods that use the volume on this node";
+        refused(publish_at(&node, "other", false).await, Code::FailedPrecondition, &["read-only", next_step]);
+        assert!(!node.path("other").exists());
+        // A pod that reads may have it, and the pod that has it keeps it.
+        publish_at(&node, "other", true).await.unwrap();
+        node.unpublish(node.text("other")).await.unwrap();
+        publish_at(&node, "target", false).await.unwrap();
+        let in_use = stage().await.unwrap_err();
+        assert!(["read-only", &node.text("target")].iter().all(|word| in_use.message().contains(word)), "{in_use:?}");
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+        node.unpublish(node.text("target")).await.unwrap();
+        // Only a stage repairs it.
+        refused(publish_at(&node, "target", false).await, Code::FailedPrecondition, &["read-only"]);
+        stage().await.unwrap();
+        publish_at(&node, "target", false).await.unwrap();
+        std::fs::write(node.path("target/new"), "x").unwrap();
+        assert_eq!(content::hash_file(&node.path("target/kept")).unwrap(), kept);
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+    });
+}
+
+/// A stage that asks for a read-only mount leaves one that turned read-only as it is.
+///
+/// Rule: D-35
+#[test]
+fn a_read_only_stage_is_content_with_a_read_only_file_system() {
+    in_mount_namespace(|| async {
+        let (node, _) = used_node().await;
+        let stage = || node.stage(node.stage_request("ext4", &["ro"]));
+        stage().await.unwrap();
+        let before = node.mounts_at("staging").await;
+        trigger_error(&node).await;
+        stage().await.unwrap();
+        assert_eq!(node.mounts_at("staging").await, before);
+    });
+}

@@ -1,0 +1,79 @@
+//! What a request asks for against what is on the disk: file systems and mount options.
+
+use crate::node::{MIB, Node, mount, refused};
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use tonic::Code;
+
+/// A request that names no file system gets the one that is on the disk; a request that names one still gets no other.
+///
+/// Rule: D-30
+#[test]
+fn no_file_system_asked_for_mounts_what_is_there() {
+    in_mount_namespace(|| async {
+        for (fs_type, other, bytes) in [("xfs", "ext4", 320 * MIB), ("ext3", "xfs", 64 * MIB)] {
+            let node = Node::new(bytes);
+            node.staged(fs_type).await;
+            std::fs::write(node.path("staging/file"), "kept").unwrap();
+            // It is staged already.
+            node.staged("").await;
+            node.unstage().await.unwrap();
+            node.staged("").await;
+            node.staged("").await;
+            let staged = node.mounts_at("staging").await;
+            assert_eq!((staged.len(), staged[0].fs_type.as_str()), (1, fs_type));
+            let has_nouuid = staged[0].super_options.iter().any(|word| word == "nouuid");
+            assert_eq!(has_nouuid, fs_type == "xfs");
+            node.publish(node.publish_request(mount("", &[]))).await.unwrap();
+            assert_eq!(std::fs::read_to_string(node.path("target/file")).unwrap(), "kept");
+            let words = [fs_type, other];
+            refused(node.stage(node.stage_request(other, &[])).await, Code::AlreadyExists, &words);
+            refused(node.publish(node.publish_request(mount(other, &[]))).await, Code::AlreadyExists, &words);
+            node.unpublish(node.text("target")).await.unwrap();
+            node.unstage().await.unwrap();
+            refused(node.stage(node.stage_request(other, &[])).await, Code::FailedPrecondition, &words);
+        }
+    });
+}
+
+/// A mount option that the file system does not take is InvalidArgument. The message names this option and the file system, and
+/// no option that is right or that the request does not have.
+///
+/// Rule: node.md 7.6; D-44
+#[test]
+fn a_mount_option_that_is_not_taken_is_named_alone() {
+    in_mount_namespace(|| async {
+        for (fs_type, flags, wrong) in [
+            ("ext4", &["tls"][..], "tls"),
+            ("ext4", &["noatime", "discard", "dir_mode=0777"], "dir_mode=0777"),
+            ("ext4", &["discard,errors=maybe"], "errors=maybe"),
+            ("ext3", &["noatime", "nolock"], "nolock"),
+            ("xfs", &["noatime", "nodiratime", "logbufs=8", "nobarrier", "largeio"], "nobarrier"),
+        ] {
+            let node = Node::new(if fs_type == "xfs" { 320 * MIB } else { 64 * MIB });
+            let said =
+                refused(node.stage(node.stage_request(fs_type, flags)).await, Code::InvalidArgument, &[wrong, fs_type]);
+            let right: Vec<&str> =
+                flags.iter().flat_map(|flag| flag.split(',')).filter(|flag| *flag != wrong).collect();
+            for word in right.iter().chain(&["nouuid", "{", "["]) {
+                assert!(!said.contains(word), "{word} is in: {said}");
+            }
+            assert!(node.mounts_at("staging").await.is_empty());
+            node.stage(node.stage_request(fs_type, &right)).await.unwrap();
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A request for other attributes than the mount has is refused in the words that the user writes.
+///
+/// Rule: node.md N-5; D-44
+#[test]
+fn other_attributes_are_refused_in_the_words_of_the_user() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
+        let said =
+            refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::AlreadyExists, &["noatime", " ro"]);
+        assert!(!said.contains('{') && !said.contains("NoAtime"), "{said}");
+    });
+}

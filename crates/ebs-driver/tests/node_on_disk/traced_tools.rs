@@ -1,0 +1,43 @@
+//! Tools that write down how they were started.
+
+use std::fs;
+use std::path::PathBuf;
+
+use ebs_testkit::replaced_tool::ReplacedTool;
+
+use crate::node::Node;
+
+/// The programs that may change a disk.
+pub(crate) const THAT_CHANGE: [&str; 5] = ["e2fsck", "mke2fs", "mkfs.xfs", "resize2fs", "xfs_growfs"];
+
+/// Scripts in place of tools, until dropped. Each notes its name and arguments before it does anything.
+pub(crate) struct TracedTools {
+    trace: PathBuf,
+    device: String,
+    _replaced: Vec<ReplacedTool>,
+}
+
+impl TracedTools {
+    /// Each tool is given with the script that it runs.
+    pub(crate) fn new(node: &Node, tools: &[(&str, &str)]) -> Self {
+        let trace = node.path("tools-started");
+        fs::write(&trace, "").unwrap();
+        let replace = |(tool, script): &(&str, &str)| {
+            let note = format!("echo \"{tool} $*\" >> {}", trace.display());
+            ReplacedTool::by_script(tool, &format!("{note}\n{script}")).unwrap()
+        };
+        let _replaced = tools.iter().map(replace).collect();
+        Self { trace, device: node.disk.path().display().to_string(), _replaced }
+    }
+
+    /// Every program that may change a disk fails.
+    pub(crate) fn that_fail(node: &Node) -> Self {
+        Self::new(node, &THAT_CHANGE.map(|tool| (tool, "echo broken on purpose >&2; exit 9")))
+    }
+
+    /// The tools started so far with their arguments; the volume's device is `DEVICE`.
+    pub(crate) fn started(&self) -> Vec<String> {
+        let text = fs::read_to_string(&self.trace).unwrap();
+        text.lines().map(|line| line.replace(&self.device, "DEVICE")).collect()
+    }
+}

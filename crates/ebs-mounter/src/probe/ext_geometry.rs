@@ -1,0 +1,245 @@
+//! How large an ext file system can become: what the kernel and resize2fs make of a device.
+
+use super::reach::{GrowthLimit, Reach};
+use super::read::{le16, le32};
+
+const INCOMPAT_64BIT: u32 = 0x80;
+const RO_COMPAT_BIGALLOC: u32 = 0x200;
+/// Bytes of a group descriptor without the feature 64bit.
+const SMALL_DESCRIPTOR: u64 = 32;
+/// Bytes of an inode in the first revision of the format.
+const FIRST_INODE: u64 = 128;
+/// Blocks for files that resize2fs wants in the last group, beside the group's own tables.
+const LEAST_FREE: u64 = 50;
+/// The tools round a size down to pages, which are at most 64 KiB; so little is no growth.
+const LEAST_GROWTH: u64 = 1 << 20;
+
+/// The numbers of a superblock that decide how large its file system can become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Geometry {
+    block_bytes: u64,
+    cluster_blocks: u64,
+    first_block: u64,
+    group_blocks: u64,
+    group_inodes: u64,
+    inode_bytes: u64,
+    descriptor_bytes: u64,
+    reserved_descriptor_blocks: u64,
+    has_64bit: bool,
+}
+
+impl Geometry {
+    /// From the 1,024 bytes of a superblock. Numbers that cannot be are replaced by the nearest that can.
+    pub(super) fn parse(bytes: &[u8]) -> Self {
+        let log_block = le32(bytes, 0x18).min(6);
+        let has_64bit = le32(bytes, 0x60) & INCOMPAT_64BIT != 0;
+        let has_clusters = le32(bytes, 0x64) & RO_COMPAT_BIGALLOC != 0;
+        let log_ratio = if has_clusters { le32(bytes, 0x1c).saturating_sub(log_block).min(24) } else { 0 };
+        let revision = le32(bytes, 0x4c);
+        Self {
+            block_bytes: 1024 << log_block,
+            cluster_blocks: 1 << log_ratio,
+            first_block: u64::from(le32(bytes, 0x14)),
+            group_blocks: u64::from(le32(bytes, 0x20)).max(1),
+            group_inodes: u64::from(le32(bytes, 0x28)).max(1),
+            inode_bytes: if revision == 0 { FIRST_INODE } else { u64::from(le16(bytes, 0x58)).max(FIRST_INODE) },
+            descriptor_bytes: if has_64bit {
+                u64::from(le16(bytes, 0xfe)).max(SMALL_DESCRIPTOR)
+            } else {
+                SMALL_DESCRIPTOR
+            },
+            reserved_descriptor_blocks: u64::from(le16(bytes, 0xce)),
+            has_64bit,
+        }
+    }
+
+    /// How large the file system can become on a device of so many bytes.
+    pub(super) fn reach(&self, device: u64) -> Reach {
+        let on_device = device / self.block_bytes;
+        let (most, limit) = self.most_blocks();
+        let capped = on_device.min(most);
+        let blocks = self.without_a_small_last_group(capped - capped % self.cluster_blocks);
+        let is_short = on_device - blocks > self.group_blocks;
+        Reach {
+            bytes: blocks.saturating_mul(self.block_bytes),
+            least_growth: LEAST_GROWTH,
+            group_bytes: self.group_blocks.saturating_mul(self.block_bytes),
+            blocks: (most < on_device).then_some(blocks),
+            limit: (most < on_device && is_short).then_some(limit),
+        }
+    }
+
+    /// The most blocks that a file system of this geometry can have, and what the limit is.
+    fn most_blocks(&self) -> (u64, GrowthLimit) {
+        let groups = |count: u64| self.first_block.saturating_add(count.saturating_mul(self.group_blocks));
+        let numbers = if self.has_64bit { u64::MAX } else { u64::from(u32::MAX) };
+        // The kernel compares in the same way (`ext4_resize_fs`); resize2fs gives up one group at most for it.
+        let inodes = groups(u64::from(u32::MAX) / self.group_inodes);
+        let descriptor_blocks = self.group_blocks.saturating_sub(self.first_block);
+        let descriptors = groups(descriptor_blocks.saturating_mul(self.block_bytes / self.descriptor_bytes));
+        let limits = [
+            (numbers, GrowthLimit::BlockNumbers),
+            (inodes, GrowthLimit::Inodes),
+            (descriptors, GrowthLimit::Descriptors),
+        ];
+        limits.into_iter().min_by_key(|(most, _)| *most).unwrap_or((numbers, GrowthLimit::BlockNumbers))
+    }
+
+    /// A last group that has no room for its own tables is left out. resize2fs wants 50 blocks beside them, the kernel one
+    /// cluster. Whether the last group has a copy of the superblock and the descriptors depends on its number: it is taken to
+    /// have one.
+    fn without_a_small_last_group(&self, blocks: u64) -> u64 {
+        let in_groups = blocks.saturating_sub(self.first_block);
+        let rest = in_groups % self.group_blocks;
+        if rest != 0 && rest < self.least_last_group(in_groups) { blocks - rest } else { blocks }
+    }
+
+    /// Blocks that a last group must have, in a file system whose groups have so many blocks together.
+    fn least_last_group(&self, in_groups: u64) -> u64 {
+        let groups = in_groups.div_ceil(self.group_blocks);
+        let bitmaps = 2;
+        let inode_table = self.group_inodes.saturating_mul(self.inode_bytes).div_ceil(self.block_bytes);
+        let descriptors = groups.saturating_mul(self.descriptor_bytes).div_ceil(self.block_bytes);
+        let copies = 1 + descriptors + self.reserved_descriptor_blocks;
+        bitmaps + inode_table + copies + LEAST_FREE.max(self.cluster_blocks + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+    const TIB: u64 = 1 << 40;
+
+    /// What mke2fs makes of a disk of some GiB: blocks of 4 KiB in groups of 128 MiB.
+    fn usual() -> Geometry {
+        Geometry {
+            block_bytes: 4 * KIB,
+            cluster_blocks: 1,
+            first_block: 0,
+            group_blocks: 32_768,
+            group_inodes: 8192,
+            inode_bytes: 256,
+            descriptor_bytes: 64,
+            reserved_descriptor_blocks: 1024,
+            has_64bit: true,
+        }
+    }
+
+    fn without_64bit() -> Geometry {
+        Geometry { has_64bit: false, descriptor_bytes: 32, ..usual() }
+    }
+
+    #[test]
+    fn a_file_system_reaches_to_the_end_of_a_device_of_whole_groups() {
+        for device in [GIB, 10 * GIB, 16 * TIB, 63 * TIB] {
+            let reach = usual().reach(device);
+            assert_eq!((reach.bytes, reach.blocks, reach.limit), (device, None, None), "{device}");
+        }
+        // The end of a block that is not whole is no block.
+        assert_eq!(usual().reach(GIB + 4095).bytes, GIB);
+    }
+
+    /// 512 blocks of inodes, two bitmaps, a superblock, 1,024 reserved blocks, one of descriptors and 50 for files.
+    #[test]
+    fn a_last_group_without_room_for_its_tables_is_left_out() {
+        let least = 512 + 2 + 1 + 1024 + 1 + 50;
+        assert_eq!(usual().reach(GIB + (least - 1) * 4 * KIB).bytes, GIB);
+        assert_eq!(usual().reach(GIB + least * 4 * KIB).bytes, GIB + least * 4 * KIB);
+        // Where the first block is not 0, groups begin there.
+        let shifted = Geometry { first_block: 1, block_bytes: KIB, group_blocks: 8192, ..usual() };
+        assert_eq!(shifted.reach(GIB).bytes, GIB);
+        assert_eq!(shifted.reach(GIB + KIB).bytes, GIB + KIB);
+        assert_eq!(shifted.reach(GIB + 2 * KIB).bytes, GIB + KIB);
+    }
+
+    /// With clusters of 1 MiB a group is 32 GiB, and the last is left out for a few MiB only.
+    #[test]
+    fn a_large_group_is_used_in_part() {
+        let clusters =
+            Geometry { cluster_blocks: 256, group_blocks: 32_768 * 256, reserved_descriptor_blocks: 0, ..usual() };
+        assert_eq!(clusters.reach(17 * GIB).bytes, 17 * GIB);
+        let tables = 512 + 2 + 1 + 1 + 257;
+        assert_eq!(clusters.reach(32 * GIB + (tables - 1) * 4 * KIB).bytes, 32 * GIB);
+        // A cluster is used as a whole.
+        assert_eq!(clusters.reach(32 * GIB + 20 * MIB + 4 * KIB).bytes, 32 * GIB + 20 * MIB);
+    }
+
+    #[test]
+    fn without_64bit_a_file_system_ends_at_32_bits() {
+        let most = u64::from(u32::MAX);
+        let reach = without_64bit().reach(17 * TIB);
+        assert_eq!((reach.bytes, reach.blocks), (most * 4 * KIB, Some(most)));
+        assert_eq!(reach.limit, Some(GrowthLimit::BlockNumbers));
+        assert_eq!(usual().reach(17 * TIB).limit, None);
+        // One block less than 16 TiB is as good as all of it.
+        let whole = without_64bit().reach(16 * TIB);
+        assert_eq!((whole.bytes, whole.blocks, whole.limit), (most * 4 * KIB, Some(most), None));
+        let below = without_64bit().reach(16 * TIB - 4 * KIB);
+        assert_eq!((below.bytes, below.blocks, below.limit), (most * 4 * KIB, None, None));
+    }
+
+    /// The largest volume of EC2 is one group of 8,192 inodes larger than 2^32 - 1 inodes allow.
+    #[test]
+    fn the_number_of_inodes_ends_a_file_system_of_64_tib() {
+        let reach = usual().reach(64 * TIB);
+        assert_eq!((reach.bytes, reach.blocks), (64 * TIB - 128 * MIB, Some(524_287 * 32_768)));
+        assert_eq!(reach.limit, None, "one group short of the device is all that is possible");
+        let many = Geometry { group_inodes: 32_768, ..usual() };
+        let reach = many.reach(17 * TIB);
+        assert_eq!((reach.bytes, reach.limit), (16 * TIB - 128 * MIB, Some(GrowthLimit::Inodes)));
+        assert_eq!(many.reach(16 * TIB).limit, None);
+    }
+
+    /// Blocks of 1 KiB: 8,191 blocks of 16 descriptors describe less than 1 TiB.
+    #[test]
+    fn the_descriptors_end_a_file_system_of_small_blocks() {
+        let small = Geometry { first_block: 1, block_bytes: KIB, group_blocks: 8192, group_inodes: 2048, ..usual() };
+        let reach = small.reach(2 * TIB);
+        assert_eq!((reach.bytes, reach.limit), ((1 + 8191 * 16 * 8192) * KIB, Some(GrowthLimit::Descriptors)));
+    }
+
+    #[test]
+    fn no_numbers_reach_beyond_the_device() {
+        for byte in [0, 1, 0x7f, 0xff] {
+            for device in [0, 1, GIB, u64::MAX] {
+                assert!(Geometry::parse(&[byte; 1024]).reach(device).bytes <= device, "{byte:#x} {device}");
+            }
+        }
+    }
+
+    /// The numbers stand where the format has them.
+    #[test]
+    fn a_geometry_is_read_from_a_superblock() {
+        let mut bytes = [0; 1024];
+        let mut put = |at: usize, number: u32| bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        put(0x14, 1);
+        put(0x18, 2);
+        put(0x1c, 10);
+        put(0x20, 32_768 * 256);
+        put(0x28, 8192);
+        put(0x4c, 1);
+        put(0x58, 256);
+        put(0x60, 0x80);
+        put(0x64, 0x200);
+        put(0xce, 17);
+        put(0xfe, 64);
+        let wanted = Geometry {
+            first_block: 1,
+            cluster_blocks: 256,
+            group_blocks: 32_768 * 256,
+            reserved_descriptor_blocks: 17,
+            ..usual()
+        };
+        assert_eq!(Geometry::parse(&bytes), wanted);
+        // Without the features and in the first revision the same bytes mean something else.
+        for at in [0x4c, 0x60, 0x64] {
+            bytes[at..at + 4].copy_from_slice(&[0; 4]);
+        }
+        let plain = Geometry { cluster_blocks: 1, inode_bytes: 128, descriptor_bytes: 32, has_64bit: false, ..wanted };
+        assert_eq!(Geometry::parse(&bytes), plain);
+    }
+}

@@ -1,0 +1,60 @@
+//! What the journal of an ext file system has recorded of errors.
+//!
+//! When the kernel aborts a journal, it writes an error number into the journal's own superblock. The superblock of the file
+//! system gets its mark only later, if it still can be written; at the next mount at the latest. e2fsck reads the number too.
+
+use std::io;
+
+use super::ext::ExtSuperblock;
+use super::read::{Area, be32};
+
+/// The part of the journal's superblock that is read, in bytes.
+const LENGTH: usize = 0x24;
+const MAGIC: u32 = 0xc03b_3998;
+/// The types of a block that holds the superblock of a journal.
+const SUPERBLOCKS: [u32; 2] = [3, 4];
+
+/// True when the journal has recorded an error. False also when the superblock does not tell where the journal is: then the mount
+/// shows it.
+pub(crate) fn has_recorded_error(area: &Area<'_>, superblock: &ExtSuperblock) -> io::Result<bool> {
+    let Some(at) = superblock.journal_offset() else { return Ok(false) };
+    let Some(bytes) = area.read_within(at, LENGTH)? else { return Ok(false) };
+    let is_journal = be32(&bytes, 0) == MAGIC && SUPERBLOCKS.contains(&be32(&bytes, 4));
+    Ok(is_journal && be32(&bytes, 0x20) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Written;
+    use super::*;
+
+    const BLOCK: u64 = 700;
+
+    /// Whether an error is seen in a journal whose superblock has these big-endian numbers: the place and the number.
+    fn error_in(numbers: &[(usize, u32)]) -> bool {
+        let mut superblock = vec![0; 1024];
+        superblock[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
+        superblock[0x5c] = 4;
+        superblock[0xfd] = 1;
+        superblock[0x10c..0x110].copy_from_slice(&u32::try_from(BLOCK).unwrap().to_le_bytes());
+        let superblock = super::super::ext::parse(&superblock).unwrap();
+        let mut journal = vec![0; 1024];
+        for (at, number) in numbers {
+            journal[*at..at + 4].copy_from_slice(&number.to_be_bytes());
+        }
+        let device = Written(vec![(BLOCK * 1024, journal)]);
+        assert!(!has_recorded_error(&Area::new(&device, BLOCK * 1024), &superblock).unwrap(), "the device ends before");
+        has_recorded_error(&Area::new(&device, 1 << 20), &superblock).unwrap()
+    }
+
+    #[test]
+    fn an_error_is_seen_in_a_journal_and_in_nothing_else() {
+        let eio = (0x20, (-5_i32).cast_unsigned());
+        for version in SUPERBLOCKS {
+            assert!(error_in(&[(0, MAGIC), (4, version), eio]));
+            assert!(!error_in(&[(0, MAGIC), (4, version)]));
+        }
+        assert!(!error_in(&[(0, MAGIC), (4, 1), eio]), "a descriptor block");
+        assert!(!error_in(&[(0, MAGIC + 1), (4, 4), eio]));
+    }
+}

@@ -1,0 +1,72 @@
+//! A csi-proxy of another project: it has the released calls and nothing else, and proves nothing before it writes.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+
+use anyhow::Context;
+use csi_proxy_proto::{Dial, Group, connect, pipe_name};
+use ebs_windows_node::{OverProxy, Unproven};
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::transport::{Channel, Server};
+use tower::Service;
+use winstorage::Policy;
+use winstorage::fake::FakeHost;
+
+use crate::proxied;
+
+/// Pipes in memory, by name.
+#[derive(Clone)]
+struct Foreign(Arc<BTreeMap<String, UnboundedSender<io::Result<DuplexStream>>>>);
+
+impl Dial for Foreign {
+    type Stream = DuplexStream;
+
+    async fn dial(&self, pipe: &str) -> io::Result<DuplexStream> {
+        let missing = || io::Error::from_raw_os_error(2);
+        let (near, far) = tokio::io::duplex(1 << 16);
+        self.0.get(pipe).ok_or_else(missing)?.send(Ok(far)).map_err(|_| missing())?;
+        Ok(near)
+    }
+}
+
+/// Hands released calls on, and answers as a server does that lacks the others.
+async fn hand_on(mut to: Channel, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
+    if !request.uri().path().starts_with("/v1.") {
+        return Ok(Status::unimplemented("unknown service").into_http());
+    }
+    let answered = async {
+        std::future::poll_fn(|cx| to.poll_ready(cx)).await?;
+        to.call(request).await
+    };
+    Ok(answered.await.unwrap_or_else(|error| Status::unavailable(error.to_string()).into_http()))
+}
+
+/// The storage of a node whose csi-proxy is another project's.
+pub(crate) async fn over_foreign_proxy(
+    host: &FakeHost,
+    policy: Policy,
+    tasks: &mut JoinSet<()>,
+    unproven: Unproven,
+) -> anyhow::Result<OverProxy> {
+    let careless = Policy { allow_reformat: true, ..policy };
+    let behind = proxied::serve(host, careless, tasks).await?;
+    let mut pipes = BTreeMap::new();
+    for group in [Group::Disk, Group::Volume, Group::Filesystem] {
+        let version = "v1".parse()?;
+        let channel = connect(&behind, group, &[version]).await?.channel;
+        let (sender, connections) = unbounded_channel();
+        pipes.insert(pipe_name(group, version), sender);
+        let service = tower::service_fn(move |request| hand_on(channel.clone(), request));
+        let served = Server::builder().serve_with_incoming(service, UnboundedReceiverStream::new(connections));
+        tasks.spawn(async move { drop(served.await) });
+    }
+    let pipes = Foreign(Arc::new(pipes));
+    OverProxy::connect(&pipes, Arc::new(host.clone()), unproven).await.context("connect to the proxy")
+}
