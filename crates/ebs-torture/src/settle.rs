@@ -1,5 +1,5 @@
-//! The end of all faults: each volume is staged again without a hand and shows all its data, or is refused for a reason of a
-//! closed list ([`Exception`]), each of which is put to the proof: what a hand does then helps.
+//! The end of all faults: the driver alone stages each volume again, with all its data, or refuses it for a reason of a closed list
+//! ([`Exception`]). Each reason is proven: what the documentation advises a person to do then helps.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::calls::{Answer, Refusal};
 use crate::planted::{Planted, records};
-use crate::shared::{Exception, Shared};
+use crate::shared::{Exception, STAGED, Shared};
 use crate::truth::is_free;
 use crate::volume::Volume;
 
@@ -57,7 +57,7 @@ pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Resu
             return Ok(());
         }
     } else {
-        shared.count("volumes staged without a hand");
+        shared.count(STAGED);
     }
     use_it(volume, shared).await?;
     end(volume, shared).await

@@ -131,7 +131,10 @@ impl Volume {
         let request = self.publish_request(shared, raw);
         let what = if raw { "publish raw" } else { "publish" };
         let staging = self.node(shared).staging(&self.id);
-        let was_read_only = !raw && self.is_read_only_at(shared, &staging).await?;
+        let target = self.node(shared).target(&self.id);
+        // A pod that has the file system already gets nothing new by a repeated call.
+        let is_new = !raw && self.node(shared).mounts_at(&target).await?.is_empty();
+        let was_read_only = is_new && self.is_read_only_at(shared, &staging).await?;
         let mut answer =
             self.call(shared, leave, what, async move |mut client| client.node_publish_volume(request).await).await;
         if raw && answer != Answer::Done {
@@ -156,7 +159,6 @@ impl Volume {
                 self.tell(shared, "planted: the record of the interrupted format is back");
             }
         } else {
-            let target = self.node(shared).target(&self.id);
             if !self.node(shared).is_file_system_at(&target).await? && self.has_power(shared, cuts) {
                 self.broken(shared, "publish says that it is done, and nothing is mounted at the target");
             }
@@ -164,7 +166,7 @@ impl Volume {
             if is_read_only && self.has_power(shared, cuts) {
                 self.broken(shared, "a file system that the kernel turned read-only was published for writing");
             }
-            self.trouble.is_read_only &= is_read_only;
+            self.trouble.is_read_only &= is_read_only || !is_new;
             self.look_at_files(shared, target, cuts).await;
         }
         Ok(answer)
