@@ -96,7 +96,8 @@ async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_an
         ensure!(page.contains(&counted), "{code}: {page}");
         let readyz = pages.get("/readyz").await?;
         ensure!(readyz.starts_with("HTTP/1.1 503") && readyz.contains(shown), "{code}: {readyz}");
-        ensure!(!readyz.contains(code) && !readyz.contains("request id"), "{code}: {readyz}");
+        let body = readyz.split("\r\n\r\n").nth(1).context("a body")?;
+        ensure!(!body.contains(code) && !body.contains("request id"), "{code}: {readyz}");
         let logged = "the health check of EC2 failed";
         world.until_logged(logged, |log| log.lines().any(|line| line.contains(logged) && line.contains(code))).await?;
         ensure!(world.client().probe().await?, "{code}: a restart would not help");

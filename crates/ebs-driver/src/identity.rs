@@ -69,7 +69,7 @@ impl Identity for IdentityService {
     }
 
     async fn probe(&self, _request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
-        Ok(Response::new(ProbeResponse { ready: Some(self.readiness.is_ready()) }))
+        Ok(Response::new(ProbeResponse { ready: Some(self.readiness.ask().await) }))
     }
 }
 

@@ -334,7 +334,7 @@ mod tests {
         assert!(error.starts_with("blkid failed (exit code 2): ") && error.contains("nonexistent"), "{error}");
     }
 
-    /// A program that the kernel killed says so, and that memory may be short.
+    /// The error of a killed program tells that memory may be short.
     #[tokio::test]
     async fn a_killed_program_tells_that_memory_may_be_short() {
         let call = Call::new(Program::Blkid, ["-c", "echo half; kill -9 $$"]);

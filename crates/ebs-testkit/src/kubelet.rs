@@ -9,28 +9,27 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response, Status};
 
 use crate::leftovers::mount_points;
 
-/// True when the kubelet takes this code as the end of a NodeStageVolume that has left nothing behind. The list is that of
-/// `isFinalError` in `pkg/volume/csi/csi_client.go` of Kubernetes, the same from 1.18 to 1.35.
+/// The numbers of the gRPC codes after which the kubelet takes into account that a NodeStageVolume may have mounted something:
+/// Canceled, DeadlineExceeded, ResourceExhausted, Aborted and Unavailable. The list is that of `isFinalError` in
+/// `pkg/volume/csi/csi_client.go` of Kubernetes.
+const NOT_FINAL: [i32; 5] = [1, 4, 8, 10, 14];
+/// The number of OK.
+const OK: i32 = 0;
+
+/// True when the kubelet takes this code as the end of a NodeStageVolume that has left nothing behind.
 #[must_use]
-pub fn is_final(code: Code) -> bool {
-    !matches!(
-        code,
-        Code::Ok
-            | Code::Cancelled
-            | Code::DeadlineExceeded
-            | Code::Unavailable
-            | Code::ResourceExhausted
-            | Code::Aborted
-    )
+pub fn is_final(code: impl Into<i32>) -> bool {
+    let number = code.into();
+    number != OK && !NOT_FINAL.contains(&number)
 }
 
 /// True when the kubelet forgets a mount after this answer of NodeStageVolume.
 #[must_use]
-pub fn forgets_mount(is_mounted: bool, code: Code) -> bool {
+pub fn forgets_mount(is_mounted: bool, code: impl Into<i32>) -> bool {
     is_mounted && is_final(code)
 }
 
@@ -86,16 +85,35 @@ mod tests {
     use super::*;
     use crate::mount_namespace::in_mount_namespace;
 
-    /// Every code that is not in the kubelet's own list is final, success apart.
     #[test]
     fn a_code_is_final_unless_the_kubelet_lists_it() {
-        let passing = [1, 4, 8, 10, 14].map(Code::from);
-        for code in (1..=16).map(Code::from) {
-            assert_eq!(is_final(code), !passing.contains(&code), "{code:?}");
-            assert!(!forgets_mount(false, code), "{code:?}");
-            assert_eq!(forgets_mount(true, code), is_final(code), "{code:?}");
+        let passing = [
+            Status::cancelled(""),
+            Status::deadline_exceeded(""),
+            Status::resource_exhausted(""),
+            Status::aborted(""),
+            Status::unavailable(""),
+        ];
+        for code in passing.map(|status| status.code()) {
+            assert!(!is_final(code) && !forgets_mount(true, code), "{code:?}");
         }
-        assert!(!is_final(Code::Ok));
+        let last = [
+            Status::unknown(""),
+            Status::invalid_argument(""),
+            Status::not_found(""),
+            Status::already_exists(""),
+            Status::permission_denied(""),
+            Status::failed_precondition(""),
+            Status::out_of_range(""),
+            Status::unimplemented(""),
+            Status::internal(""),
+            Status::data_loss(""),
+            Status::unauthenticated(""),
+        ];
+        for code in last.map(|status| status.code()) {
+            assert!(is_final(code) && forgets_mount(true, code) && !forgets_mount(false, code), "{code:?}");
+        }
+        assert!(!is_final(OK) && !forgets_mount(true, OK));
     }
 
     #[test]

@@ -293,14 +293,13 @@ async fn start_times(socket: &Path, driver: &mut Process, began: Instant) -> any
     }
     let connected = began.elapsed().as_secs_f64();
     let client = CsiClient::lazy(socket);
-    let mut ready = client.probe().await.map_err(refused)?;
+    client.identity().get_plugin_info(csi::GetPluginInfoRequest {}).await.map_err(refused)?;
     let answered = began.elapsed().as_secs_f64();
-    while !ready {
+    while !client.probe().await.map_err(refused)? {
         tick.tick().await;
         if Instant::now() > deadline {
             bail!("not ready; the log ends:\n{}", driver.log_tail(20));
         }
-        ready = client.probe().await.map_err(refused)?;
     }
     Ok([connected, answered, began.elapsed().as_secs_f64()])
 }

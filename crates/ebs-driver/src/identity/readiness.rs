@@ -1,6 +1,13 @@
 //! Whether the driver can serve (`decisions.md` D-18).
 
+use std::time::Duration;
+
 use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// A start that ends within this time is waited for: a probe that comes a moment too early would otherwise find the driver not ready, and
+/// a sidecar would look again only a second later. Sidecars wait one second for the answer.
+const PATIENCE: Duration = Duration::from_millis(800);
 
 /// False while the driver is put together, true from then on. Clones are one.
 ///
@@ -26,9 +33,10 @@ impl Readiness {
         readiness
     }
 
-    /// True once all services are served.
-    pub fn is_ready(&self) -> bool {
-        *self.0.borrow()
+    /// True once all services are served. Waits for a start that is about to end, for less than a second.
+    pub async fn ask(&self) -> bool {
+        let mut serves = self.0.clone();
+        matches!(timeout(PATIENCE, serves.wait_for(|serves| *serves)).await, Ok(Ok(_)))
     }
 }
 

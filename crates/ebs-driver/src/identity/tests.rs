@@ -1,3 +1,7 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::*;
 use crate::config::DriverOptions;
 
@@ -22,7 +26,7 @@ async fn probe(service: &IdentityService) -> Option<bool> {
 /// Probe is not ready until all services are served, and ready from then on.
 ///
 /// Rule: D-18; controller.md C29, 3; ebs-cloud.md 11
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn probe_is_ready_once_the_driver_can_serve() {
     for mode in [Mode::Controller, Mode::Node, Mode::All] {
         let (readiness, starting) = Readiness::starting();
@@ -31,6 +35,22 @@ async fn probe_is_ready_once_the_driver_can_serve() {
         starting.end();
         assert_eq!(probe(&service).await, Some(true), "{mode}");
     }
+}
+
+/// A probe that comes a moment too early waits for the start to end, for less time than a sidecar waits for the probe.
+#[tokio::test(start_paused = true)]
+async fn a_probe_waits_for_a_start_that_is_about_to_end() {
+    let (readiness, starting) = Readiness::starting();
+    let service = IdentityService::new(&config(Mode::Controller), readiness);
+    let began = Instant::now();
+    assert_eq!(probe(&service).await, Some(false));
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    let soon = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        starting.end();
+    };
+    let (ready, ()) = tokio::join!(probe(&service), soon);
+    assert_eq!(ready, Some(true));
 }
 
 /// A driver that stops before it could serve was never ready.

@@ -61,7 +61,7 @@ pub(super) async fn clear_dead(
     if !also.is_empty() {
         return Err(Refused::DeadFileSystem { at: staging.clone(), error, also }.into());
     }
-    tracing::warn!(volume = %device.volume(), path = %staging, error, "the staged file system is dead and nobody uses it: it is mounted again");
+    tracing::warn!(volume = %device.volume(), path = %staging, error, "the staged file system is dead and nothing uses it: mounting it again");
     unmount_unused(node, device, staging, waiters).await
 }
 

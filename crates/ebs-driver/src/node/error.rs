@@ -406,7 +406,7 @@ fn after_refusal(refused: &Refused) -> Option<&'static str> {
             "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
         }
         Refused::DeadFileSystem { .. } => {
-            "look at the kernel's log, end the pods that use the volume on this node, and call again: when nobody uses it any more, it is mounted anew"
+            "look at the kernel's log, end the pods that use the volume on this node, and call again: when no pod uses it any more, the next stage mounts it again"
         }
         Refused::ReadOnlyAfterErrors { .. } => {
             "look at the kernel's log and end the pods that use the volume on this node: the next stage then checks the file system and mounts it again"

@@ -16,12 +16,12 @@ use super::request::Expand;
 /// The size of the device in bytes afterwards.
 pub(super) async fn run(node: &Inner, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     match plan.path.look().await.map_err(Cause::io("looking at the volume path"))? {
-        Found::BlockDevice => return raw(node, plan).await,
+        Found::BlockDevice => return raw(node, plan, waiters).await,
         Found::Directory { .. } => {}
         found => return Err(not_published(found.to_string())),
     }
     let device = node.mounter.open_mounted(&plan.volume, mounted(node, plan).await?.entry.device).await?;
-    let size = awaited_size(node, plan, &device).await?;
+    let size = awaited_size(node, plan, &device, waiters).await?;
     // Looked at again: the wait may have been long.
     let mount = mounted(node, plan).await?;
     if mount.entry.device != device.number() {
@@ -93,16 +93,20 @@ async fn mounted(node: &Inner, plan: &Expand) -> Result<Mount, Cause> {
     Ok(Mount { table, entry, fs_type })
 }
 
-/// The size of the device, when the kernel shows what was asked for. A partition does not follow its disk.
-async fn awaited_size(node: &Inner, plan: &Expand, device: &Device) -> Result<Bytes, Cause> {
+/// The size of the device, when the kernel shows what was asked for. A partition does not follow its disk. The wait ends
+/// early for another operation on the volume, when nobody waits for this one.
+async fn awaited_size(node: &Inner, plan: &Expand, device: &Device, waiters: &Waiters) -> Result<Bytes, Cause> {
     let least = plan.required.filter(|_| !device.is_partition()).unwrap_or_default();
-    let size = node.mounter.size_of_at_least(device, least).await;
+    let size = tokio::select! {
+        size = node.mounter.size_of_at_least(device, least) => size,
+        () = waiters.superseded() => return Err(Cause::Abandoned { before: "growing" }),
+    };
     let size = size.map_err(Cause::io("asking for the size of the device"))?;
     if size < least { Err(Refused::NotYetLarge { found: size, wanted: least }.into()) } else { Ok(size) }
 }
 
 /// A raw device follows its volume: there is nothing to grow, and its size is told when it is this volume's.
-async fn raw(node: &Inner, plan: &Expand) -> Result<Bytes, Cause> {
+async fn raw(node: &Inner, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let path = plan.path.as_path();
     let number = node.mounter.block_device_at(path).await.map_err(Cause::io("looking at the volume path"))?;
     let number = number.ok_or_else(|| not_published("no block device any more".to_owned()))?;
@@ -117,5 +121,5 @@ async fn raw(node: &Inner, plan: &Expand) -> Result<Bytes, Cause> {
         return Ok(size);
     }
     let device = node.mounter.open_mounted(&plan.volume, number).await?;
-    awaited_size(node, plan, &device).await
+    awaited_size(node, plan, &device, waiters).await
 }

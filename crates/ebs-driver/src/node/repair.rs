@@ -1,7 +1,7 @@
 //! Repairs at stage (`decisions.md` D-35, D-36): what the kernel refuses for damage, what it found while it mounted, and what it
-//! recorded or turned read-only while nobody used the volume. e2fsck decides about nothing that a person must decide about.
+//! recorded or turned read-only while no pod used the volume. e2fsck decides about nothing that a person must decide about.
 
-use ebs_mounter::{Device, FsType, MountEntry, MountTable, NodePath, Suspicion, UnmountError};
+use ebs_mounter::{Device, FsType, MountEntry, MountError, MountTable, NodePath, Suspicion, UnmountError};
 use ebs_types::Waiters;
 
 use super::Inner;
@@ -10,13 +10,14 @@ use super::error::{Cause, Refused};
 use super::other_use;
 use super::owner;
 use super::request::Stage;
+use crate::status::chain;
 
 /// What a try to mount has led to.
 enum Tried {
     Mounted,
     /// Nothing is mounted, and a check may help.
-    Suspect {
-        why: String,
+    Refused {
+        error: MountError,
         suspicion: Suspicion,
     },
     /// It is mounted, and the mount has found errors that need a check.
@@ -26,7 +27,10 @@ enum Tried {
 /// Mounts the file system of a device at the staging path. Where the kernel refuses it for damage, or finds errors while it
 /// mounts, an ext file system that is mounted nowhere else is checked, and mounted again.
 ///
-/// Cancellation: as the caller's; between its steps nobody need wait.
+/// Cancellation: a check that has started runs to its end; the caller's operation outlives its request.
+///
+/// # Errors
+/// Those of the mount and of the check; nothing is mounted then, unless what was mounted cannot be unmounted.
 pub(super) async fn mount(
     node: &Inner,
     plan: &Stage,
@@ -36,55 +40,48 @@ pub(super) async fn mount(
 ) -> Result<(), Cause> {
     match attempt(node, plan, device, fs_type).await? {
         Tried::Mounted => return Ok(()),
-        Tried::Suspect { why, .. } => warn(plan, &why),
+        Tried::Refused { error, .. } => warn(plan, &chain(&error)),
         Tried::WithErrors => {
-            warn(plan, "its superblock shows errors that the mount has found");
+            warn(plan, "the mount has found errors");
             unmount(node, plan, device).await?;
         }
     }
     check_still_wanted(waiters, "checking the file system")?;
     node.mounter.check(device).await?;
     match attempt(node, plan, device, fs_type).await? {
-        Tried::Mounted => return Ok(()),
-        Tried::Suspect { why, suspicion: Suspicion::Damage } => warn(plan, &why),
-        // It was checked just now: nothing more can be done, and the health shows the errors.
-        Tried::WithErrors => return Ok(()),
-        Tried::Suspect { suspicion: Suspicion::PerhapsDamage, .. } => {
-            return mount_once(node, plan, device, fs_type).await;
-        }
+        // It was checked just now. What it shows all the same shows in the health, too.
+        Tried::Mounted | Tried::WithErrors => return Ok(()),
+        Tried::Refused { error, suspicion: Suspicion::PerhapsDamage } => return Err(error.into()),
+        Tried::Refused { error, suspicion: Suspicion::Damage } => warn(plan, &chain(&error)),
     }
     // The superblock calls it clean, so e2fsck has not looked at all of it.
     check_still_wanted(waiters, "checking the whole file system")?;
     node.mounter.check_in_full(device).await?;
-    mount_once(node, plan, device, fs_type).await
+    match attempt(node, plan, device, fs_type).await? {
+        Tried::Mounted | Tried::WithErrors => Ok(()),
+        Tried::Refused { error, .. } => Err(error.into()),
+    }
 }
 
 fn warn(plan: &Stage, why: &str) {
-    tracing::warn!(volume = %plan.volume, path = %plan.staging, why, "the file system is checked, and mounted again");
-}
-
-/// Mounts, and takes what comes.
-async fn mount_once(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -> Result<(), Cause> {
-    node.mounter.mount(device, &plan.staging, fs_type, &plan.options).await?;
-    refuse_shared_failure(node, plan, device).await
+    tracing::warn!(volume = %plan.volume, path = %plan.staging, why, "checking the file system, then mounting it again");
 }
 
 async fn attempt(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -> Result<Tried, Cause> {
+    let is_for_writing = fs_type.is_ext() && !plan.options.is_read_only();
     let error = match node.mounter.mount(device, &plan.staging, fs_type, &plan.options).await {
         Ok(()) => {
             refuse_shared_failure(node, plan, device).await?;
-            let has_errors = fs_type.is_ext() && !plan.options.is_read_only() && shows_errors(node, device).await?;
-            return Ok(if has_errors && is_only_mount(device).await? { Tried::WithErrors } else { Tried::Mounted });
+            let needs_check = is_for_writing && shows_errors(node, device).await && is_only_mount(device).await?;
+            return Ok(if needs_check { Tried::WithErrors } else { Tried::Mounted });
         }
         Err(error) => error,
     };
-    let suspicion = error.suspicion().filter(|_| fs_type.is_ext());
-    let Some(suspicion) = suspicion else { return Err(error.into()) };
+    let Some(suspicion) = error.suspicion().filter(|_| fs_type.is_ext()) else { return Err(error.into()) };
     let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
-    let why = crate::status::chain(&error);
-    if plan.options.is_read_only() || is_read_only_disk {
+    if !is_for_writing || is_read_only_disk {
         return Err(match suspicion {
-            Suspicion::Damage => Refused::DamagedReadOnly { why }.into(),
+            Suspicion::Damage => Refused::DamagedReadOnly { why: chain(&error) }.into(),
             Suspicion::PerhapsDamage => error.into(),
         });
     }
@@ -92,11 +89,15 @@ async fn attempt(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -
     if MountTable::read().await?.of_device(device.number()).next().is_some() {
         return Err(error.into());
     }
-    Ok(Tried::Suspect { why, suspicion })
+    Ok(Tried::Refused { error, suspicion })
 }
 
-async fn shows_errors(node: &Inner, device: &Device) -> Result<bool, Cause> {
-    node.mounter.has_error_state(device).await.map_err(Cause::io("reading the superblock of the mounted file system"))
+/// True when the superblock has recorded errors. One that cannot be read shows none: a mount is not taken away for that.
+async fn shows_errors(node: &Inner, device: &Device) -> bool {
+    node.mounter.has_error_state(device).await.unwrap_or_else(|error| {
+        tracing::warn!(volume = %device.volume(), device = %device.path().display(), %error, "the superblock of the mounted file system cannot be read");
+        false
+    })
 }
 
 async fn is_only_mount(device: &Device) -> Result<bool, Cause> {
@@ -139,7 +140,7 @@ pub(super) fn is_emergency(entry: &MountEntry) -> bool {
     entry.super_options.iter().any(|word| word == "emergency_ro")
 }
 
-/// Unmounts a staged file system that needs a check, when nobody uses it: one that turned read-only after errors, and one of
+/// Unmounts a staged file system that needs a check, when nothing uses it: one that turned read-only after errors, and one of
 /// which the kernel has recorded errors. True: nothing is mounted any more, and the stage goes on from the beginning.
 ///
 /// While it is used, one that can still be written stays; a stage for writing is refused when it cannot.
@@ -156,16 +157,16 @@ pub(super) async fn clear_unchecked(
         return Ok(false);
     }
     let turned = turned_read_only(entry);
-    if !turned && !shows_errors(node, device).await? {
+    if !turned && !shows_errors(node, device).await {
         return Ok(false);
     }
     let also = other_use::elsewhere(node, device.number(), &at).await?;
     if !also.is_empty() {
         refuse_unwritable(node, &plan.staging, turned, also).await?;
-        tracing::warn!(volume = %plan.volume, path = %plan.staging, "the file system needs a check and is in use: it is checked by a stage when nobody uses it");
+        tracing::warn!(volume = %plan.volume, path = %plan.staging, "the file system needs a check and is in use: a stage checks it when no pod uses it");
         return Ok(false);
     }
-    tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "the staged file system needs a check and nobody uses it: it is checked, and mounted again");
+    tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "the staged file system needs a check and nothing uses it: checking it, then mounting it again");
     match corrupted::unmount_unused(node, device, &plan.staging, waiters).await {
         Ok(()) => Ok(true),
         Err(Cause::Unmount(UnmountError::Busy { .. })) => {
@@ -178,13 +179,8 @@ pub(super) async fn clear_unchecked(
 /// Refuses to publish a file system for writing that cannot be written any more.
 pub(super) async fn refuse_read_only(node: &Inner, staging: &NodePath, staged: &MountEntry) -> Result<(), Cause> {
     let turned = turned_read_only(staged);
-    let has_errors = match turned {
-        true => true,
-        false => {
-            let recorded = node.mounter.recorded_errors(staged).await;
-            recorded.map_err(Cause::io("reading the recorded errors of the file system"))?.is_some()
-        }
-    };
+    // Where the record cannot be read, a try tells.
+    let has_errors = turned || node.mounter.recorded_errors(staged).await.map_or(true, |errors| errors.is_some());
     if has_errors { refuse_unwritable(node, staging, turned, String::new()).await } else { Ok(()) }
 }
 

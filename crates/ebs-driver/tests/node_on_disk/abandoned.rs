@@ -10,6 +10,7 @@ use ebs_testkit::kubelet;
 use tonic::{Request, Status};
 
 use crate::node::{Node, block, mount, with_node};
+use crate::traced_tools::TracedTools;
 
 const BOUND: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(10);
@@ -69,5 +70,43 @@ fn a_raw_publish_whose_client_has_left_shows_nothing() {
         let publish = node.publish_request(block());
         left(node, async |service| service.node_publish_volume(Request::new(publish)).await).await;
         assert!(!node.path("target").exists());
+    });
+}
+
+/// A file system that must be checked is not checked for a client that has left.
+#[test]
+fn a_stage_whose_client_has_left_checks_nothing() {
+    with_node(async |node| {
+        node.staged("ext2").await;
+        node.unstage().await.unwrap();
+        // "Errors detected"; the superblock of ext2 has no checksum.
+        node.disk.write_at(&[2, 0], 1024 + 0x3a).unwrap();
+        let tools = TracedTools::that_fail(node);
+        let request = node.stage_request("ext2", &[]);
+        left(node, async |service| kubelet::stage(&service, request).await).await;
+        assert_eq!(tools.started(), [] as [&str; 0]);
+        drop(tools);
+        node.staged("ext2").await;
+        node.unstage().await.unwrap();
+    });
+}
+
+/// An expansion that waits for its disk, and that nobody waits for, makes room for the end of the volume.
+#[test]
+fn an_unstage_does_not_wait_for_an_abandoned_expansion() {
+    with_node(async |node| {
+        node.staged("ext4").await;
+        let service = node.again(|config| config.late_size = Duration::from_secs(3600));
+        let request = csi::NodeExpandVolumeRequest {
+            volume_id: node.volume.to_string(),
+            volume_path: node.text("staging"),
+            capacity_range: Some(csi::CapacityRange { required_bytes: 1 << 40, limit_bytes: 0 }),
+            ..csi::NodeExpandVolumeRequest::default()
+        };
+        let expand = service.node_expand_volume(Request::new(request));
+        assert!(tokio::time::timeout(GLANCE, expand).await.is_err(), "it waits for the disk");
+        let unstage = service.node_unstage_volume(Request::new(node.unstage_request()));
+        tokio::time::timeout(BOUND, unstage).await.expect("an answer").unwrap();
+        assert!(node.mounts_at("staging").await.is_empty());
     });
 }

@@ -32,6 +32,8 @@ mod node_local;
 #[cfg(test)]
 mod partition;
 #[cfg(test)]
+mod prepare;
+#[cfg(test)]
 mod publish;
 #[cfg(test)]
 mod release;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::log::Log;
 use crate::node::{MIB, Node, mount, refused};
 use csi_proto::csi::VolumeHealthErrorType;
 use ebs_testkit::content;
@@ -132,9 +133,13 @@ fn an_error_that_only_the_journal_recorded_is_checked() {
             }
             record_journal_error(&node.disk).unwrap();
             assert_eq!(state(&node.disk).unwrap(), CLEAN, "the superblock does not show the error");
-            let e2fsck = TracedE2fsck::of(&node);
+            let (e2fsck, log) = (TracedE2fsck::of(&node), Log::listen());
             node.staged("ext4").await;
             assert_eq!((e2fsck.calls(), state(&node.disk).unwrap()), (1, CLEAN), "{knows_journal_blocks}");
+            // Where the driver finds the journal, the kernel does not mount it first.
+            let mounted_before = log.lines_with(&["WARN", "the mount has found errors"]).len();
+            assert_eq!(mounted_before, usize::from(!knows_journal_blocks));
+            drop(log);
             assert_eq!(node.health(node.text("staging")).await.unwrap(), []);
             assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
             // The error is gone: another stage checks nothing.

@@ -26,7 +26,7 @@ fn no_file_system_asked_for_mounts_what_is_there() {
             node.publish(node.publish_request(mount("", &[]))).await.unwrap();
             assert_eq!(std::fs::read_to_string(node.path("target/file")).unwrap(), "kept");
             let words = [fs_type, other];
-            refused(node.stage(node.stage_request(other, &[])).await, Code::AlreadyExists, &words);
+            refused(node.stage(node.stage_request(other, &[])).await, Code::Unavailable, &words);
             refused(node.publish(node.publish_request(mount(other, &[]))).await, Code::AlreadyExists, &words);
             node.unpublish(node.text("target")).await.unwrap();
             node.unstage().await.unwrap();
@@ -73,7 +73,7 @@ fn other_attributes_are_refused_in_the_words_of_the_user() {
         let node = Node::new(64 * MIB);
         node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
         let said =
-            refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::AlreadyExists, &["noatime", " ro"]);
+            refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::Unavailable, &["noatime", " ro"]);
         assert!(!said.contains('{') && !said.contains("NoAtime"), "{said}");
     });
 }

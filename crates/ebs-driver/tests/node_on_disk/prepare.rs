@@ -1,0 +1,132 @@
+//! What a stage does to a file system before it mounts it, and above all when it leaves it alone.
+
+use std::time::Duration;
+
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
+use ebs_testkit::process::run_tool;
+use tonic::Code;
+
+use crate::node::{MIB, Node, refused, with_node};
+use crate::traced_tools::TracedTools;
+
+const SIZE: u64 = 320 * MIB;
+const BOUND: Duration = Duration::from_secs(30);
+/// The state of an ext file system, "errors detected"; ext2 and ext3 have no checksum over it.
+const STATE: u64 = 1024 + 0x3a;
+
+/// A volume that is not staged, with a file system that must be checked and is smaller than its disk.
+async fn in_need_of_a_check(fs_type: &str) -> Node {
+    let node = Node::new(SIZE);
+    node.staged(fs_type).await;
+    node.unstage().await.unwrap();
+    node.disk.write_at(&[2, 0], STATE).unwrap();
+    node.disk.grow(2 * SIZE).unwrap();
+    node
+}
+
+/// A read-only volume that is staged again is not checked, not grown and not mounted anew.
+///
+/// Rule: see `crates/ebs-driver/tests/node_on_disk/stage.rs::a_read_only_stage_is_not_grown`
+#[test]
+fn a_second_read_only_stage_changes_nothing() {
+    in_mount_namespace(|| async {
+        for fs_type in ["xfs", "ext4"] {
+            let node = Node::new(SIZE);
+            node.staged(fs_type).await;
+            node.unstage().await.unwrap();
+            node.disk.grow(2 * SIZE).unwrap();
+            let tools = TracedTools::that_fail(&node);
+            let stage = || node.stage(node.stage_request(fs_type, &["ro"]));
+            stage().await.unwrap();
+            let before = node.mounts_at("staging").await;
+            stage().await.unwrap();
+            assert_eq!(node.mounts_at("staging").await, before, "{fs_type}");
+            assert_eq!(tools.started(), [] as [&str; 0], "{fs_type}");
+            // What was asked for is nothing to report.
+            node.service.look_at_volumes().await;
+            assert_eq!((node.service.unhealthy_volumes(), node.service.volumes_not_grown()), (vec![], vec![]));
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// No tool is started for a disk that refuses writes.
+#[test]
+fn a_read_only_disk_is_neither_checked_nor_grown() {
+    in_mount_namespace(|| async {
+        let node = in_need_of_a_check("ext2").await;
+        let set =
+            |word: &str| run_tool("/usr/sbin/blockdev", &[word, node.disk.path().to_str().unwrap()], BOUND).unwrap();
+        set("--setro");
+        let tools = TracedTools::that_fail(&node);
+        let outcome = node.stage(node.stage_request("ext2", &[])).await;
+        let started = tools.started();
+        set("--setrw");
+        refused(outcome, Code::Internal, &["refused to mount"]);
+        assert_eq!(started, [] as [&str; 0]);
+    });
+}
+
+/// What is mounted at another path already is mounted here as well, and no tool touches it from outside.
+#[test]
+fn a_file_system_that_is_mounted_elsewhere_is_not_checked() {
+    in_mount_namespace(|| async {
+        let node = in_need_of_a_check("ext3").await;
+        std::fs::create_dir(node.path("elsewhere")).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount(node.disk.path(), node.path("elsewhere"), "ext3", flags, None).unwrap();
+        let tools = TracedTools::that_fail(&node);
+        node.staged("ext3").await;
+        let started = tools.started();
+        assert!(!started.iter().any(|call| call.starts_with("e2fsck")), "{started:?}");
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+        unmount(node.path("staging")).await;
+        unmount(node.path("elsewhere")).await;
+    });
+}
+
+/// An interrupted mkfs may be done again; a file system that was made and used may not, also when its next check fails.
+///
+/// Rule: D-32
+#[test]
+fn the_leave_to_format_again_ends_before_the_check() {
+    with_node(async |node| {
+        let record = node.path("state").join(format!("format-{}", node.volume));
+        let noted = format!("cp {} {}", record.display(), node.path("kept").display());
+        // Between mkfs and the mount the record is there.
+        let own = node.path("mke2fs");
+        std::fs::copy("/usr/sbin/mke2fs", &own).unwrap();
+        let tools = TracedTools::new(node, &[("mke2fs", &format!("{noted}; exec {} \"$@\"", own.display()))]);
+        node.staged("ext2").await;
+        drop(tools);
+        node.unstage().await.unwrap();
+        assert!(!record.exists());
+        std::fs::copy(node.path("kept"), &record).unwrap();
+        node.disk.write_at(&[2, 0], STATE).unwrap();
+        let tools = TracedTools::new(node, &[("e2fsck", "exit 4")]);
+        refused(node.stage(node.stage_request("ext2", &[])).await, Code::FailedPrecondition, &["e2fsck by hand"]);
+        drop(tools);
+        assert!(!record.exists(), "a file system that somebody has used may be formatted");
+    });
+}
+
+/// mkfs is not believed: what the device holds afterwards is looked at before anything is mounted.
+#[test]
+fn an_mkfs_that_makes_nothing_is_not_believed() {
+    with_node(async |node| {
+        let tools = TracedTools::new(node, &[("mke2fs", "exit 0")]);
+        let words = ["mkfs reported success", "nothing"];
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &words);
+        drop(tools);
+        // Nor when it makes something else.
+        let own = node.path("mke2fs");
+        std::fs::copy("/usr/sbin/mke2fs", &own).unwrap();
+        let other = format!("exec {} -q -F -t ext2 {}", own.display(), node.disk.path().display());
+        let tools = TracedTools::new(node, &[("mkfs.xfs", &other)]);
+        let outcome = node.stage(node.stage_request("xfs", &[])).await;
+        drop(tools);
+        let status = outcome.unwrap_err();
+        assert_eq!(status.code(), Code::Internal, "{status:?}");
+        assert!(node.mounts_at("staging").await.is_empty());
+    });
+}
