@@ -19,6 +19,7 @@ use ebs_types::VolumeId;
 use rustix::mount::{MountFlags, UnmountFlags};
 use tokio::time::Instant;
 
+use crate::frozen::thaw_device;
 use crate::process::{Process, ProcessSpec, run_tool, tool};
 
 mod fuse;
@@ -61,7 +62,7 @@ impl CutDisks {
     /// # Errors
     /// When it does not start.
     pub async fn start(program: &Path, place: &Path) -> anyhow::Result<Self> {
-        clear_lost_devices();
+        clear_lost_devices(&place.join("thawed"));
         let (mount, socket, log) = (place.join("disks"), place.join("disks.sock"), place.join("disks.log"));
         fs::create_dir(&mount).context("the directory of the disks")?;
         let mut args: Vec<std::ffi::OsString> = vec!["disks".into()];
@@ -164,6 +165,23 @@ impl CutDisks {
         self.ask(&format!("flush {}", Self::file(volume))).map(drop)
     }
 
+    /// Takes the disk out of its machine, as EC2 does when it detaches a volume: the disk keeps what was written to it. What
+    /// the machine still has in memory reaches it no more.
+    ///
+    /// # Errors
+    /// When the server is gone or the disk has no power.
+    pub fn pull(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
+        self.ask(&format!("pull {}", Self::file(volume))).map(drop)
+    }
+
+    /// Lets a pulled disk answer again.
+    ///
+    /// # Errors
+    /// When the server is gone.
+    pub fn plug(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
+        self.ask(&format!("plug {}", Self::file(volume))).map(drop)
+    }
+
     /// Zeros everywhere.
     ///
     /// # Errors
@@ -241,8 +259,8 @@ fn cut_of(answer: &str) -> Option<Cut> {
 }
 
 /// Detaches the loop devices over files whose mount is gone and whose process is too: it was killed right after it had attached
-/// them. The id of a volume tells the process.
-fn clear_lost_devices() {
+/// them, or it had frozen their file systems. The id of a volume tells the process.
+fn clear_lost_devices(place: &Path) {
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let file = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
         let Some(process) = owner_of_lost(file.trim_end()) else { continue };
@@ -250,6 +268,9 @@ fn clear_lost_devices() {
             continue;
         }
         let device = Path::new("/dev").join(entry.file_name());
+        if let Err(error) = thaw_device(&device, place) {
+            tracing::debug!(device = %device.display(), %error, "not thawed");
+        }
         match run_tool(LOSETUP, &["--detach", &device.to_string_lossy()], TOOL_BOUND) {
             Ok(_) => tracing::info!(device = %device.display(), "detached a disk of a run that was killed"),
             Err(error) => tracing::warn!(device = %device.display(), %error, "a disk of a run that was killed stays"),

@@ -1,10 +1,13 @@
-//! Damage to ext file systems on a [`LoopDevice`], for tests of repairs. Nothing may have the file system mounted.
+//! Damage to ext file systems on a block device, for tests of repairs. Nothing may have the file system mounted.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use crate::loop_device::LoopDevice;
 use crate::process::run_tool;
 
 const DEBUGFS: &str = "/usr/sbin/debugfs";
@@ -33,7 +36,8 @@ impl Damage {
     ///
     /// # Errors
     /// Those of the device and of debugfs.
-    pub fn inflict(self, disk: &LoopDevice) -> anyhow::Result<()> {
+    pub fn inflict(self, disk: impl AsRef<Path>) -> anyhow::Result<()> {
+        let disk = disk.as_ref();
         match self {
             Self::GroupChecksum => flip_bit(disk, (first_data_block(disk)? + 1) * block_size(disk)? + 0x1e),
             Self::JournalChecksum => flip_bit(disk, journal(disk)? + 0xfc),
@@ -47,16 +51,25 @@ impl Damage {
 ///
 /// # Errors
 /// Those of the device.
-pub fn state(disk: &LoopDevice) -> anyhow::Result<u16> {
-    let bytes = disk.read_at(2, SUPERBLOCK + 0x3a)?;
+pub fn state(disk: impl AsRef<Path>) -> anyhow::Result<u16> {
+    let bytes = read(disk.as_ref(), 2, SUPERBLOCK + 0x3a)?;
     Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
+}
+
+/// True when the superblock calls the file system clean, and the journal holds nothing to replay.
+///
+/// # Errors
+/// Those of the device.
+pub fn is_clean(disk: impl AsRef<Path>) -> anyhow::Result<bool> {
+    let must_recover = read(disk.as_ref(), 1, SUPERBLOCK + 0x60)?[0] & 0x4 != 0;
+    Ok(state(disk)? == 1 && !must_recover)
 }
 
 /// Sets the state field of the superblock to "errors seen".
 ///
 /// # Errors
 /// Those of debugfs.
-pub fn set_error_state(disk: &LoopDevice) -> anyhow::Result<()> {
+pub fn set_error_state(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     debugfs(disk, "set_super_value state 3").map(drop)
 }
 
@@ -65,22 +78,22 @@ pub fn set_error_state(disk: &LoopDevice) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Those of the device and of debugfs.
-pub fn record_journal_error(disk: &LoopDevice) -> anyhow::Result<()> {
+pub fn record_journal_error(disk: impl AsRef<Path>) -> anyhow::Result<()> {
+    let disk = disk.as_ref();
     let at = journal(disk)?;
-    let mut bytes = disk.read_at(1024, at)?;
+    let mut bytes = read(disk, 1024, at)?;
     bytes[0x20..0x24].copy_from_slice(&(-5_i32).to_be_bytes());
     bytes[0xfc..0x100].fill(0);
     let checksum = crc32c(&bytes).to_be_bytes();
     bytes[0xfc..0x100].copy_from_slice(&checksum);
-    disk.write_at(&bytes, at)?;
-    Ok(())
+    Ok(write(disk, &bytes, at)?)
 }
 
 /// Removes the copy of the journal's block list from the superblock; the journal's inode still has it.
 ///
 /// # Errors
 /// Those of debugfs.
-pub fn forget_journal_blocks(disk: &LoopDevice) -> anyhow::Result<()> {
+pub fn forget_journal_blocks(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     debugfs(disk, "set_super_value jnl_backup_type 0").map(drop)
 }
 
@@ -88,38 +101,50 @@ pub fn forget_journal_blocks(disk: &LoopDevice) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When debugfs cannot be run or does not know the request.
-pub fn debugfs(disk: &LoopDevice, request: &str) -> anyhow::Result<String> {
-    let path = disk.path().to_str().context("a device name that is text")?;
+pub fn debugfs(disk: impl AsRef<Path>, request: &str) -> anyhow::Result<String> {
+    let path = disk.as_ref().to_str().context("a device name that is text")?;
     let output = run_tool(DEBUGFS, &["-w", "-R", request, path], BOUND)?;
     ensure!(!output.contains("Unknown request") && !output.contains("invalid"), "debugfs {request}: {output}");
     Ok(output)
 }
 
-fn flip_bit(disk: &LoopDevice, at: u64) -> anyhow::Result<()> {
-    let byte = disk.read_at(1, at)?[0] ^ 1;
-    Ok(disk.write_at(&[byte], at)?)
+fn read(disk: &Path, length: usize, at: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    File::open(disk)?.read_exact_at(&mut bytes, at)?;
+    Ok(bytes)
 }
 
-fn block_size(disk: &LoopDevice) -> anyhow::Result<u64> {
-    let bytes = disk.read_at(4, SUPERBLOCK + 0x18)?;
+fn write(disk: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
+    let device = File::options().write(true).open(disk)?;
+    device.write_all_at(bytes, at)?;
+    device.sync_all()
+}
+
+fn flip_bit(disk: &Path, at: u64) -> anyhow::Result<()> {
+    let byte = read(disk, 1, at)?[0] ^ 1;
+    Ok(write(disk, &[byte], at)?)
+}
+
+fn block_size(disk: &Path) -> anyhow::Result<u64> {
+    let bytes = read(disk, 4, SUPERBLOCK + 0x18)?;
     Ok(1024 << bytes[0])
 }
 
-fn first_data_block(disk: &LoopDevice) -> anyhow::Result<u64> {
-    Ok(u64::from(disk.read_at(1, SUPERBLOCK + 0x14)?[0]))
+fn first_data_block(disk: &Path) -> anyhow::Result<u64> {
+    Ok(u64::from(read(disk, 1, SUPERBLOCK + 0x14)?[0]))
 }
 
 /// Where the journal's superblock is, in bytes.
-fn journal(disk: &LoopDevice) -> anyhow::Result<u64> {
+fn journal(disk: &Path) -> anyhow::Result<u64> {
     let output = debugfs(disk, "blocks <8>")?;
     let block = output.split_whitespace().find_map(|word| word.parse::<u64>().ok());
     let at = block.with_context(|| format!("no block of the journal in {output:?}"))? * block_size(disk)?;
-    ensure!(disk.read_at(4, at)? == JOURNAL_MAGIC, "no journal at byte {at}");
+    ensure!(read(disk, 4, at)? == JOURNAL_MAGIC, "no journal at byte {at}");
     Ok(at)
 }
 
 /// Where the root directory's inode is, in bytes.
-fn root_inode(disk: &LoopDevice) -> anyhow::Result<u64> {
+fn root_inode(disk: &Path) -> anyhow::Result<u64> {
     let output = debugfs(disk, "imap <2>")?;
     let after = |word: &str| {
         let text = output.split_once(word)?.1.split([',', '\n', ' ']).next()?;

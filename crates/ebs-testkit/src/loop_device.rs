@@ -236,6 +236,12 @@ impl LoopDevice {
     }
 }
 
+impl AsRef<Path> for LoopDevice {
+    fn as_ref(&self) -> &Path {
+        self.path()
+    }
+}
+
 /// The number of a loop device that has vanished. The kernel gives it to the next one who asks for a loop device.
 #[derive(Debug)]
 pub struct VanishedDevice {

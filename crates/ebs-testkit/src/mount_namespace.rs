@@ -53,7 +53,7 @@ pub async fn unmount(at: impl AsRef<Path>) {
 }
 
 /// Moves this thread, and it alone, into a new namespace from which nothing propagates.
-fn enter() {
+pub(crate) fn enter() {
     refuse_unless_root("a private mount namespace").expect("this test cannot run");
     // A thread that shares its working directory and root with others may not change its mount namespace.
     unshare(CloneFlags::CLONE_FS).expect("leave the file-system attributes shared with the other threads");

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use tonic::Status;
+use ebs_testkit::kubelet::is_final;
+use tonic::{Code, Status};
 
 use crate::planted::Keeper;
 
@@ -17,7 +18,7 @@ pub(crate) enum Refusal {
     Rule,
     /// A step of it failed (Internal).
     Failed,
-    /// The request cannot be granted (InvalidArgument, NotFound, AlreadyExists, OutOfRange).
+    /// The request cannot be granted (InvalidArgument, NotFound, AlreadyExists, OutOfRange and the like).
     Request,
 }
 
@@ -26,7 +27,7 @@ pub(crate) enum Refusal {
 pub(crate) enum Answer {
     /// It was done.
     Done,
-    /// It was refused, or failed by itself.
+    /// It was refused, or failed by itself. The kubelet takes the code as final: of a stage, that nothing is mounted.
     Refused(Refusal, String),
     /// Nobody knows.
     Unknown(String),
@@ -39,12 +40,13 @@ impl Answer {
             Err(status) => status,
         };
         let text = status.message().to_owned();
-        // The numbers of gRPC.
-        match i32::from(status.code()) {
-            9 => Self::Refused(Refusal::Rule, text),
-            13 => Self::Refused(Refusal::Failed, text),
-            3 | 5 | 6 | 11 => Self::Refused(Refusal::Request, text),
-            _ => Self::Unknown(format!("{:?}: {text}", status.code())),
+        match status.code() {
+            // What a client gets whose service is killed in the middle of a call.
+            code @ Code::Unknown => Self::Unknown(format!("{code:?}: {text}")),
+            code if !is_final(code) => Self::Unknown(format!("{code:?}: {text}")),
+            Code::FailedPrecondition => Self::Refused(Refusal::Rule, text),
+            Code::Internal => Self::Refused(Refusal::Failed, text),
+            _ => Self::Refused(Refusal::Request, text),
         }
     }
 }

@@ -10,6 +10,7 @@ use ebs_testkit::cut_disk::CutDisks;
 use ebs_testkit::leftovers::Leftovers;
 use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::replaced_tool::ReplacedTool;
 use ebs_testkit::run_dir::OwnDir;
 use ebs_types::SplitMix64;
 use futures_util::future::{Either, join_all, select};
@@ -66,6 +67,8 @@ pub(crate) struct Cycle {
     pub(crate) shared: Shared,
     pub(crate) volumes: Vec<Volume>,
     rng: SplitMix64,
+    /// Of a planted bug.
+    _tool: Option<ReplacedTool>,
     // The last field: the directory goes when nothing uses it any more.
     place: OwnDir,
 }
@@ -128,7 +131,9 @@ impl Cycle {
         for (index, place) in shared.places.iter().enumerate() {
             volumes.push(Volume::new(index, place.id.clone(), &shared, SplitMix64::new(rng.draw())).await?);
         }
-        Ok(Self { shared, volumes, rng, place })
+        let is_ignored = options.planted == Some(Planted::JournalErrorIgnored);
+        let tool = is_ignored.then(|| ReplacedTool::by_script("e2fsck", "exit 0")).transpose()?;
+        Ok(Self { shared, volumes, rng, _tool: tool, place })
     }
 
     async fn all(&mut self) -> anyhow::Result<()> {
@@ -209,6 +214,10 @@ impl Cycle {
 
     async fn boot(&mut self, node: usize) -> anyhow::Result<()> {
         let shared = &self.shared;
+        for volume in self.volumes.iter_mut().filter(|volume| volume.at == node) {
+            volume.trouble.end();
+            volume.thaw(shared)?;
+        }
         shared.nodes[node].forget_mounts().await?;
         for volume in self.volumes.iter_mut().filter(|volume| volume.at == node) {
             volume.detach(shared).await?;
@@ -249,13 +258,18 @@ impl Cycle {
         for node in &self.shared.nodes {
             node.stop()?;
         }
+        let mut thawed = Ok(());
         // First the disks: what waits for them ends, and nothing can hang in what follows.
         self.shared.disks.borrow_mut().abort();
+        for volume in &mut self.volumes {
+            volume.trouble.end();
+            thawed = thawed.and(volume.thaw(&self.shared));
+        }
         let swept = Leftovers::below(&self.place.path().join("node-0"))
             .and_then(|left| left.release())
             .and_then(|()| Leftovers::release_below(&self.place.path().join("node-1")));
         self.volumes.clear();
         let ended = self.shared.disks.borrow_mut().end();
-        swept.map(drop).and(ended)
+        thawed.and(swept.map(drop)).and(ended)
     }
 }

@@ -100,6 +100,9 @@ impl Fault {
                 }
             }
         }
+        while !shared.may_cut() {
+            tokio::time::sleep(LOOK).await;
+        }
         self.blow(shared, seed)
     }
 

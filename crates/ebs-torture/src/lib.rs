@@ -5,11 +5,12 @@
 //! unstage, enlarge and expand, detach, attach here or at the other node; arguments that mkfs refuses; data that somebody
 //! writes to the disk after a refusal. In many rounds something strikes ([`faults`]): `kill -9` of a service, with and
 //! without the tools that it runs, of mkfs, e2fsck or resize2fs alone; a power cut of a node, or of one disk, after which a
-//! disk is as of its last flush plus a part of what was written since (`ebs_testkit::cut_disk`).
+//! disk is as of its last flush plus a part of what was written since (`ebs_testkit::cut_disk`). Pods, backups, agents and the
+//! disk itself leave volumes in states that the driver must cope with ([`trouble`]).
 //!
-//! What was acknowledged is remembered ([`truth`]) and looked for: it is there for ever, nothing that held data is
-//! formatted, an unstaged disk is free. Then the faults end: every volume must be staged again without a hand, or be refused
-//! for one of the reasons of a closed list ([`Exception`]), and nothing may be left behind ([`settle`]).
+//! The torture remembers what was acknowledged ([`truth`]) and looks for it: it is there for ever, nothing that held data is
+//! formatted, an unstaged disk is free and has all that was written to it. Then the faults end: the driver alone must stage every
+//! volume again, or refuse it for one of the reasons of a closed list ([`Exception`]), and nothing may be left behind ([`settle`]).
 //!
 //! Time is real here, so a seed decides the steps and the moments of the faults, not who wins a race.
 //! That the torture finds bugs is shown by planting some ([`Planted`]).
@@ -23,6 +24,7 @@ mod service;
 mod settle;
 mod shared;
 mod step;
+mod trouble;
 mod truth;
 mod volume;
 mod writes;
@@ -30,4 +32,4 @@ mod writes;
 pub use cycle::{Failure, Options, Outcome, run};
 pub use planted::Planted;
 pub use service::{ServiceOptions, serve};
-pub use shared::{Counts, Exception};
+pub use shared::{Counts, Exception, STAGED};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use ebs_testkit::run_dir::RunDir;
-use ebs_torture::{Counts, Exception, Options, Planted, ServiceOptions, run, serve};
+use ebs_torture::{Counts, Options, Planted, ServiceOptions, run, serve};
 use tokio::time::Instant;
 
 /// The node torture, for longer than `make test` has time for. Needs root.
@@ -142,19 +142,26 @@ fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         }
     });
     let (counts, failed, cycles) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    tell(format!(
-        "{cycles} cycles from seed {from} in {} s: {} failed {failed:?}",
-        began.elapsed().as_secs(),
-        failed.len()
-    ));
-    tell(format!("what happened:\n{counts}"));
-    let exceptions: Vec<String> =
-        Exception::ALL.map(|exception| format!("  {:>8} {}", counts.of(exception.as_str()), exception.as_str())).into();
-    tell(format!(
-        "volumes that were not staged without a hand after the last fault, by the reasons there are:\n{}",
-        exceptions.join("\n")
-    ));
+    tell(summary(cycles, from, began.elapsed(), &counts));
+    let seeds: Vec<String> = failed.iter().map(u64::to_string).collect();
+    tell(match &*seeds {
+        [] => "every rule held in every cycle".to_owned(),
+        seeds => format!("{} cycles failed; to run one again: --seed {}", seeds.len(), seeds.join(", ")),
+    });
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn summary(cycles: u64, from: u64, took: Duration, counts: &Counts) -> String {
+    let outcomes = counts.outcomes();
+    let volumes: u64 = outcomes.iter().map(|(_, count)| count).sum();
+    let outcomes: Vec<String> = outcomes.iter().map(|(outcome, count)| format!("  {count:>8} {outcome}")).collect();
+    let rate = f64::from(u32::try_from(cycles).unwrap_or(u32::MAX)) / took.as_secs_f64().max(f64::MIN_POSITIVE);
+    format!(
+        "{cycles} cycles from seed {from} in {} s, {rate:.2} a second; what happened in them:\n{counts}\
+         after the last fault, of {volumes} volumes that were looked at:\n{}",
+        took.as_secs(),
+        outcomes.join("\n")
+    )
 }
 
 fn new_seeds() -> u64 {

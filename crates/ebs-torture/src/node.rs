@@ -42,6 +42,8 @@ pub(crate) struct Node {
     pub(crate) cuts: Cell<u64>,
     /// Without power.
     pub(crate) is_down: Cell<bool>,
+    /// How often its service was killed.
+    pub(crate) kills: Cell<u64>,
     /// How often a tool was killed under its service.
     pub(crate) tool_kills: Cell<u64>,
 }
@@ -64,6 +66,7 @@ impl Node {
             orphans: RefCell::default(),
             cuts: Cell::new(0),
             is_down: Cell::new(false),
+            kills: Cell::new(0),
             tool_kills: Cell::new(0),
         };
         node.name_this_boot()?;
@@ -169,6 +172,7 @@ impl Node {
     pub(crate) fn kill(&self, with_tools: bool) -> anyhow::Result<usize> {
         // Held before their parent is gone: afterwards nothing says whose they were.
         let tools = self.tools();
+        self.kills.set(self.kills.get() + 1);
         self.client.replace(None);
         if let Some(mut service) = self.service.take() {
             service.kill()?;
@@ -189,6 +193,18 @@ impl Node {
         self.tool_kills.set(self.tool_kills.get() + 1);
         send_kill(&tool);
         true
+    }
+
+    /// True while a tool runs whose service was killed.
+    pub(crate) fn has_orphans(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut orphans = self.orphans.borrow_mut();
+        // The descriptor of a process that has ended can be read.
+        orphans.retain(|orphan| {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut [PollFd::new(orphan, PollFlags::IN)], Some(&now)).is_ok_and(|ended| ended == 0)
+        });
+        !orphans.is_empty()
     }
 
     pub(crate) fn runs_a_tool(&self) -> bool {

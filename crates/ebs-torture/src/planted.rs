@@ -24,11 +24,23 @@ pub enum Planted {
     UnstageIgnoresUses,
     /// mkfs gets its force flag although no mkfs of this volume was ever interrupted.
     ForceWithoutRecord,
+    /// A stage whose file system cannot grow is answered with an error, and the volume stays mounted.
+    GrowthDecidesAccess,
+    /// A file system that a backup has frozen is still frozen when the volume is staged again.
+    FrozenStaysFrozen,
+    /// An idle copy of a mount in another mount namespace holds the disk as one in use does.
+    CopyHoldsVolume,
+    /// Unstage does not flush what a pod has written to a raw device.
+    FlushLeftOut,
+    /// e2fsck repairs nothing, and reports that there was nothing to repair.
+    JournalErrorIgnored,
+    /// A file system that the kernel turned read-only is published to a pod that asked to write.
+    ReadOnlyPublished,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 13] = [
         Self::RecordOutlivesRefusal,
         Self::RecordOutlivesRawPublish,
         Self::MountStaysBehind,
@@ -36,6 +48,12 @@ impl Planted {
         Self::IdentityNotReadAgain,
         Self::UnstageIgnoresUses,
         Self::ForceWithoutRecord,
+        Self::GrowthDecidesAccess,
+        Self::FrozenStaysFrozen,
+        Self::CopyHoldsVolume,
+        Self::FlushLeftOut,
+        Self::JournalErrorIgnored,
+        Self::ReadOnlyPublished,
     ];
 
     /// The name on the command line.

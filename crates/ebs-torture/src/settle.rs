@@ -1,5 +1,5 @@
-//! The end of all faults: each volume is staged again without a hand and shows all its data, or is refused for a reason of a
-//! closed list ([`Exception`]), each of which is put to the proof: what a hand does then helps.
+//! The end of all faults: the driver alone stages each volume again, with all its data, or refuses it for a reason of a closed list
+//! ([`Exception`]). Each reason is proven: what the documentation advises a person to do then helps.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::calls::{Answer, Refusal};
 use crate::planted::{Planted, records};
-use crate::shared::{Exception, Shared};
+use crate::shared::{Exception, STAGED, Shared};
 use crate::truth::is_free;
 use crate::volume::Volume;
 
@@ -29,14 +29,17 @@ fn bound(shared: &Shared) -> Duration {
 
 /// All of it for one volume.
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
+    // What a disk needs that lost its power, or on which others have left something: another attachment. A kubelet unstages a raw volume, too.
+    let must_be_unstaged = shared.places[volume.index].is_dead.get()
+        || volume.trouble.must_be_unstaged()
+        || !volume.truth.unflushed.is_empty();
     for raw in [true, false] {
-        if raw || shared.places[volume.index].is_dead.get() {
+        if raw || must_be_unstaged {
             until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, raw, None).await).await?;
         }
     }
-    if shared.places[volume.index].is_dead.get() {
-        // What a disk that lost its power needs: away with it, and another attachment.
-        until_done(volume, shared, "unstage", async |v, s| v.unstage(s, None).await).await?;
+    if must_be_unstaged {
+        let_go(volume, shared).await?;
     }
     if shared.is_broken() || !is_quiet(volume, shared).await? {
         return Ok(());
@@ -54,10 +57,28 @@ pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Resu
             return Ok(());
         }
     } else {
-        shared.count("volumes staged without a hand");
+        shared.count(STAGED);
     }
     use_it(volume, shared).await?;
     end(volume, shared).await
+}
+
+/// Unstages it, whatever others have left on it. A pod that comes first to a file system that the kernel turned read-only does not
+/// get it; and while a process has a file open in another mount namespace, the volume stays.
+async fn let_go(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
+    if volume.trouble.is_read_only && volume.is_staged(shared).await? {
+        volume.publish(shared, false, None).await?;
+        until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, false, None).await).await?;
+    }
+    if volume.trouble.is_in_use() {
+        if volume.unstage(shared, None).await? != Answer::Done {
+            shared.count("volumes not unstaged while a file was open in another mount namespace");
+        }
+        if let Some(copy) = &mut volume.trouble.copy {
+            copy.close();
+        }
+    }
+    until_done(volume, shared, "unstage", async |v, s| v.unstage(s, None).await).await
 }
 
 /// Waits until no orphan works on the disk any more.

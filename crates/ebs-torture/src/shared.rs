@@ -33,13 +33,18 @@ impl Exception {
     /// In words.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::HoldsData => "refused for data of others",
-            Self::FormatCut => "wiped after a power cut during the first mkfs",
-            Self::FormatForgotten => "wiped after a first mkfs that was broken off and whose record was forgotten",
-            Self::GrowthBrokenOff => "checked by hand after a broken-off offline growth",
+            Self::HoldsData => "refused for data of others, which is unchanged",
+            Self::FormatCut => "wiped by hand after a power cut during the first mkfs",
+            Self::FormatForgotten => {
+                "wiped by hand after a first mkfs that was interrupted, and whose record was forgotten"
+            }
+            Self::GrowthBrokenOff => "checked by hand after an offline growth that was interrupted",
         }
     }
 }
+
+/// How volumes ended that needed no exception.
+pub const STAGED: &str = "staged by the driver alone";
 
 /// What happened, in numbers.
 #[derive(Debug, Clone, Default)]
@@ -59,15 +64,23 @@ impl Counts {
         }
     }
 
+    /// How the volumes ended after the last fault: each outcome that there is, and its number.
+    pub fn outcomes(&self) -> Vec<(&'static str, u64)> {
+        let all = std::iter::once(STAGED).chain(Exception::ALL.map(Exception::as_str));
+        all.map(|outcome| (outcome, self.of(outcome))).collect()
+    }
+
     /// The number of one kind.
     pub fn of(&self, what: &str) -> u64 {
         self.of.get(what).copied().unwrap_or(0)
     }
 }
 
+/// What happened on the way; [`Counts::outcomes`] tells how it ended.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (what, count) in &self.of {
+        let outcomes = Exception::ALL.map(Exception::as_str);
+        for (what, count) in self.of.iter().filter(|(what, _)| **what != STAGED && !outcomes.contains(*what)) {
             writeln!(f, "  {count:>8} {what}")?;
         }
         Ok(())
@@ -95,6 +108,8 @@ pub(crate) struct Shared {
     pub(crate) counts: RefCell<Counts>,
     /// The volume whose disk is to lose its power in the middle of a write.
     pub(crate) armed: Cell<Option<usize>>,
+    /// What goes on that no power cut may strike.
+    uncut: Cell<u32>,
     trace: RefCell<Vec<(String, usize)>>,
     broken: RefCell<Option<String>>,
 }
@@ -103,7 +118,8 @@ impl Shared {
     pub(crate) fn new(nodes: Vec<Node>, disks: CutDisks, places: Vec<Place>, planted: Option<Planted>) -> Self {
         let disks = RefCell::new(disks);
         let (counts, trace, broken) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Self { nodes, disks, places, planted, counts, armed: Cell::new(None), trace, broken }
+        let (armed, uncut) = (Cell::new(None), Cell::new(0));
+        Self { nodes, disks, places, planted, counts, armed, uncut, trace, broken }
     }
 
     pub(crate) fn tell(&self, line: impl Into<String>) {
@@ -157,6 +173,19 @@ impl Shared {
         counts.add("disks that lost their power", 1);
         counts.add("disks that lost data with it", u64::from(cut.lost + cut.torn > 0));
         Ok(())
+    }
+
+    /// Does something that no power cut strikes.
+    pub(crate) async fn without_cuts<T>(&self, work: impl Future<Output = T>) -> T {
+        self.uncut.set(self.uncut.get() + 1);
+        let done = work.await;
+        self.uncut.set(self.uncut.get() - 1);
+        done
+    }
+
+    /// Whether the power may go just now.
+    pub(crate) fn may_cut(&self) -> bool {
+        self.uncut.get() == 0
     }
 
     /// Lets a disk lose its power with the change after so many others.

@@ -12,9 +12,11 @@ pub(crate) enum Step {
         raw: bool,
     },
     WriteFile,
-    /// Nobody is told that it is safe.
+    /// It is safe only once the volume is unstaged.
     WriteWithoutSync,
-    WriteRaw,
+    WriteRaw {
+        synced: bool,
+    },
     WriteForeign,
     Unpublish {
         raw: bool,
@@ -23,6 +25,18 @@ pub(crate) enum Step {
     /// EC2 makes the disk larger.
     Enlarge,
     Expand,
+    /// The disk grows, and the tools fail that would grow the file system.
+    StageWithoutGrowth,
+    /// A backup freezes the file system, and never thaws it.
+    Freeze,
+    /// Another mount namespace copies the volume's mounts.
+    CopyMounts {
+        is_open: bool,
+    },
+    /// Metadata of the unmounted file system are wrong.
+    Damage,
+    /// The kernel finds an error in the mounted file system.
+    KernelError,
 }
 
 impl Step {
@@ -36,13 +50,20 @@ impl Step {
             (6 + more(is_raw), Self::Publish { raw: true }),
             (18, Self::WriteFile),
             (8, Self::WriteWithoutSync),
-            (9 + more(is_raw), Self::WriteRaw),
+            (6 + more(is_raw), Self::WriteRaw { synced: true }),
+            (4 + more(is_raw), Self::WriteRaw { synced: false }),
             (11, Self::WriteForeign),
             (7, Self::Unpublish { raw: false }),
             (9, Self::Unpublish { raw: true }),
             (12, Self::Unstage),
             (6, Self::Enlarge),
             (6, Self::Expand),
+            (3, Self::StageWithoutGrowth),
+            (8, Self::Freeze),
+            (3, Self::CopyMounts { is_open: false }),
+            (1, Self::CopyMounts { is_open: true }),
+            (18, Self::Damage),
+            (2, Self::KernelError),
         ];
         let mut left = rng.below(all.iter().map(|(weight, _)| weight).sum());
         for (weight, step) in all {

@@ -37,6 +37,10 @@ pub(crate) struct Truth {
     pub(crate) files: Vec<Kept>,
     /// Acknowledged bytes on the device, of a raw user or of somebody else.
     pub(crate) raw: Vec<Raw>,
+    /// Files that were written and not synced: safe once the volume is unstaged.
+    pub(crate) unsynced: Vec<Kept>,
+    /// Bytes that a raw user wrote to the device and did not sync: safe once the volume is unstaged.
+    pub(crate) unflushed: Vec<Raw>,
     /// Bytes may have come to the device that were not acknowledged: that it is refused for them is right.
     pub(crate) maybe_raw: bool,
     /// The volume was staged once: it has a file system.
@@ -62,11 +66,23 @@ impl Truth {
         self.unclear = false;
     }
 
+    /// The volume is unstaged, and its disk had power all the time: everything that was written to it is safe. Returns what of the
+    /// device is safe only since then.
+    pub(crate) fn let_go(&mut self) -> Vec<Raw> {
+        self.files.append(&mut self.unsynced);
+        let flushed = std::mem::take(&mut self.unflushed);
+        self.raw.extend_from_slice(&flushed);
+        flushed
+    }
+
     /// The disk has lost its power: a record of before counts for nothing, and what was being written is old or new.
     pub(crate) fn power_lost(&mut self) {
         self.half_by_cut |= !self.has_file_system && (self.unclear || self.half);
         self.unclear = false;
         self.refused = false;
+        self.unsynced.clear();
+        self.maybe_raw |= !self.unflushed.is_empty();
+        self.unflushed.clear();
     }
 
     /// A disk of zeros.

@@ -4,24 +4,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use csi_proto::csi;
 use csi_proto::csi::node_client::NodeClient;
-use ebs_testkit::csi_client::Access;
 use ebs_testkit::cut_disk::Attached;
 use ebs_types::{SplitMix64, VolumeId};
 use tonic::transport::Channel;
 
-use crate::calls::{Answer, Refusal, call};
+use crate::calls::{Answer, call};
 use crate::faults::up_to;
 use crate::node::Node;
-use crate::planted::{Keeper, Planted, record_of};
+use crate::planted::{Keeper, record_of};
 use crate::shared::Shared;
 use crate::step::Step;
-use crate::truth::{Truth, is_free, missing_below, missing_on};
+use crate::trouble::Trouble;
+use crate::truth::{Truth, missing_below, missing_on};
 
+mod bring_up;
 mod requests;
-
-use requests::text;
+mod take_down;
 
 pub(crate) const MIB: u64 = 1 << 20;
 const MOST_BYTES: u64 = 512 * MIB;
@@ -41,6 +40,9 @@ pub(crate) struct Volume {
     pub(crate) attachments: u32,
     pub(crate) truth: Truth,
     pub(crate) keeper: Keeper,
+    pub(crate) trouble: Trouble,
+    /// The tools that grow file systems fail just now.
+    pub(crate) growth_fails: bool,
     is_raw: bool,
     pub(crate) rng: SplitMix64,
 }
@@ -67,6 +69,8 @@ impl Volume {
             attachments: 0,
             truth: Truth::default(),
             keeper: Keeper::default(),
+            trouble: Trouble::default(),
+            growth_fails: false,
             is_raw,
             rng,
         };
@@ -127,12 +131,13 @@ impl Volume {
 
     /// One step by the rng, with the client leaving in the middle of some.
     pub(crate) async fn step(&mut self, shared: &Shared) -> anyhow::Result<()> {
-        let mut step = Step::any(&mut self.rng, self.is_raw, self.truth.has_file_system);
-        for _ in 0..6 {
-            if self.makes_sense(shared, step).await? {
+        let mut step = Step::Stage { spoilt: false };
+        for _ in 0..7 {
+            let next = Step::any(&mut self.rng, self.is_raw, self.truth.has_file_system);
+            if self.makes_sense(shared, next).await? {
+                step = next;
                 break;
             }
-            step = Step::any(&mut self.rng, self.is_raw, self.truth.has_file_system);
         }
         shared.count("steps");
         let leave = |rng: &mut SplitMix64, millis| (rng.below(100) < 8).then(|| up_to(rng, millis));
@@ -155,27 +160,58 @@ impl Volume {
             }
             Step::WriteFile => self.write_file(shared, true).await,
             Step::WriteWithoutSync => self.write_file(shared, false).await,
-            Step::WriteRaw => self.write_raw(shared).await,
+            Step::WriteRaw { synced } => self.write_raw(shared, synced).await,
             Step::WriteForeign => self.write_foreign(shared).await,
             Step::Enlarge => self.enlarge(shared).await,
             Step::Expand => {
                 let leave = leave(&mut self.rng, 20);
                 self.expand(shared, leave).await.map(drop)
             }
+            Step::StageWithoutGrowth => self.stage_without_growth(shared).await,
+            Step::Freeze => self.freeze(shared).await,
+            Step::CopyMounts { is_open } => self.copy_mounts(shared, is_open),
+            Step::Damage => self.damage(shared),
+            Step::KernelError => self.kernel_finds_error(shared).await,
         }
     }
 
     /// False for steps that nobody can take now.
     async fn makes_sense(&self, shared: &Shared, step: Step) -> anyhow::Result<bool> {
         let node = self.node(shared);
+        let (is_frozen, is_read_only) = (self.trouble.is_frozen, self.trouble.is_read_only);
         match step {
+            // Whoever writes to a frozen file system waits for its thaw, and for that nobody is left.
+            Step::WriteFile | Step::WriteWithoutSync | Step::Expand | Step::Enlarge | Step::StageWithoutGrowth
+                if is_frozen =>
+            {
+                Ok(false)
+            }
+            Step::WriteFile | Step::WriteWithoutSync | Step::StageWithoutGrowth if is_read_only => Ok(false),
             Step::WriteFile | Step::WriteWithoutSync | Step::Expand | Step::Unpublish { raw: false } => {
                 node.is_file_system_at(&node.target(&self.id)).await
             }
-            Step::WriteRaw | Step::Unpublish { raw: true } => self.is_raw_published(shared).await,
+            Step::WriteRaw { .. } | Step::Unpublish { raw: true } => self.is_raw_published(shared).await,
             Step::WriteForeign => Ok(self.truth.refused && self.may_write_raw()?),
             Step::Publish { raw: false } => node.is_file_system_at(&node.staging(&self.id)).await,
             Step::Publish { raw: true } => Ok(!self.truth.has_file_system),
+            Step::StageWithoutGrowth => Ok(self.truth.has_file_system && !shared.places[self.index].is_dead.get()),
+            Step::Freeze => {
+                let may_freeze =
+                    shared.armed.get() != Some(self.index) && !is_frozen && !is_read_only && !self.trouble.must_grow;
+                Ok(may_freeze
+                    && self.has_power(shared, self.cuts(shared))
+                    && node.is_file_system_at(&node.target(&self.id)).await?)
+            }
+            Step::CopyMounts { .. } => {
+                Ok(self.trouble.copy.is_none() && node.is_file_system_at(&node.staging(&self.id)).await?)
+            }
+            Step::Damage => self.may_be_damaged(shared).await,
+            Step::KernelError => {
+                let may_fail = self.is_ext() && !is_frozen && !is_read_only;
+                Ok(may_fail
+                    && self.has_power(shared, self.cuts(shared))
+                    && node.is_file_system_at(&node.staging(&self.id)).await?)
+            }
             _ => Ok(true),
         }
     }
@@ -201,209 +237,6 @@ impl Volume {
         answer
     }
 
-    pub(crate) async fn stage(
-        &mut self,
-        shared: &Shared,
-        spoilt: bool,
-        leave: Option<Duration>,
-    ) -> anyhow::Result<Answer> {
-        let (cuts, kills) = (self.cuts(shared), self.node(shared).tool_kills.get());
-        if shared.planted == Some(Planted::ForceWithoutRecord) && !self.truth.raw.is_empty() {
-            self.forge_record(shared)?;
-        }
-        let request = self.stage_request(shared, spoilt);
-        let what = if spoilt { "stage with a bad argument" } else { "stage" };
-        let answer =
-            self.call(shared, leave, what, async move |mut client| client.node_stage_volume(request).await).await;
-        let staging = self.node(shared).staging(&self.id);
-        match &answer {
-            Answer::Done => {
-                if !self.truth.raw.is_empty() {
-                    self.broken(shared, "a volume with raw data on it was staged: it was formatted over");
-                }
-                if !self.node(shared).is_file_system_at(&staging).await? && self.has_power(shared, cuts) {
-                    self.broken(shared, "stage says that it is done, and nothing is mounted");
-                }
-                shared.count("stages done");
-                self.truth.has_file_system = true;
-                (self.truth.unclear, self.truth.half, self.truth.half_by_cut) = (false, false, false);
-                (self.truth.refused, self.truth.half_grown, self.truth.maybe_raw) = (false, false, false);
-                self.look_at_files(shared, staging, cuts).await;
-            }
-            Answer::Refused(refusal, _) => {
-                self.truth.refused = true;
-                let tools_were_killed = kills != self.node(shared).tool_kills.get();
-                if *refusal == Refusal::Failed && spoilt && !tools_were_killed {
-                    // An mkfs that refuses its arguments has ended by itself with an error: its record is gone.
-                    self.truth.record_forgotten();
-                } else if *refusal == Refusal::Failed && !self.truth.has_file_system {
-                    // It may be an mkfs that was killed, or one whose disk has failed it.
-                    self.truth.unclear = true;
-                    self.truth.half |= !tools_were_killed;
-                }
-                self.truth.half_grown |= self.truth.has_file_system && *refusal == Refusal::Failed;
-                if shared.planted == Some(Planted::RecordOutlivesRefusal) && self.keeper.put_back() {
-                    self.tell(shared, "planted: the record of the refused format is back");
-                }
-            }
-            Answer::Unknown(_) => {
-                self.truth.refused = false;
-                self.truth.unclear |= !self.truth.has_file_system;
-                self.truth.half_grown |= self.truth.has_file_system;
-            }
-        }
-        self.look_at_raw(shared, cuts).await?;
-        Ok(answer)
-    }
-
-    pub(crate) async fn publish(
-        &mut self,
-        shared: &Shared,
-        raw: bool,
-        leave: Option<Duration>,
-    ) -> anyhow::Result<Answer> {
-        let cuts = self.cuts(shared);
-        let request = self.publish_request(shared, raw);
-        let what = if raw { "publish raw" } else { "publish" };
-        let answer =
-            self.call(shared, leave, what, async move |mut client| client.node_publish_volume(request).await).await;
-        if raw && answer != Answer::Done {
-            // It may have got as far as forgetting the record.
-            self.truth.half |= self.truth.unclear;
-        }
-        if answer != Answer::Done {
-            return Ok(answer);
-        }
-        if raw {
-            self.truth.record_forgotten();
-            let is_published = self.is_raw_published(shared).await?;
-            if !is_published && self.has_power(shared, cuts) {
-                self.broken(shared, "publish says that it is done, and no device is at the target");
-            }
-            if shared.planted == Some(Planted::RecordOutlivesRawPublish) && self.keeper.put_back() {
-                self.tell(shared, "planted: the record of the interrupted format is back");
-            }
-        } else {
-            let target = self.node(shared).target(&self.id);
-            if !self.node(shared).is_file_system_at(&target).await? && self.has_power(shared, cuts) {
-                self.broken(shared, "publish says that it is done, and nothing is mounted at the target");
-            }
-            self.look_at_files(shared, target, cuts).await;
-        }
-        Ok(answer)
-    }
-
-    pub(crate) async fn is_raw_published(&self, shared: &Shared) -> anyhow::Result<bool> {
-        let node = self.node(shared);
-        Ok(!node.mounts_at(&node.raw_target(&self.id)).await?.is_empty())
-    }
-
-    pub(crate) async fn unpublish(
-        &mut self,
-        shared: &Shared,
-        raw: bool,
-        leave: Option<Duration>,
-    ) -> anyhow::Result<Answer> {
-        let node = self.node(shared);
-        let target = if raw { node.raw_target(&self.id) } else { node.target(&self.id) };
-        let request = csi::NodeUnpublishVolumeRequest { volume_id: self.id.to_string(), target_path: text(&target) };
-        let what = if raw { "unpublish raw" } else { "unpublish" };
-        let answer =
-            self.call(shared, leave, what, async move |mut client| client.node_unpublish_volume(request).await).await;
-        if answer == Answer::Done && (target.exists() || !node.mounts_at(&target).await?.is_empty()) {
-            self.broken(shared, "unpublish says that it is done, and the target is still there");
-        }
-        Ok(answer)
-    }
-
-    /// A kubelet unstages only what it has unpublished: where a publish or an unpublish was broken off between the mount and its
-    /// place, it repeats the unpublish first. What that came to, if it is not done.
-    async fn repeat_unpublish(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Option<Answer>> {
-        for raw in [false, true] {
-            let node = self.node(shared);
-            let target = if raw { node.raw_target(&self.id) } else { node.target(&self.id) };
-            if target.exists() && node.mounts_at(&target).await?.is_empty() {
-                let answer = self.unpublish(shared, raw, leave).await?;
-                if answer != Answer::Done {
-                    return Ok(Some(answer));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// After a success the disk is detached at once, as EC2 would, and attached anew, here or to another node.
-    pub(crate) async fn unstage(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Answer> {
-        if let Some(unanswered) = self.repeat_unpublish(shared, leave).await? {
-            return Ok(unanswered);
-        }
-        let (cuts, node) = (self.cuts(shared), self.node(shared));
-        let (staging, target) = (node.staging(&self.id), node.target(&self.id));
-        let was_published = node.is_file_system_at(&target).await? || self.is_raw_published(shared).await?;
-        let request =
-            csi::NodeUnstageVolumeRequest { volume_id: self.id.to_string(), staging_target_path: text(&staging) };
-        let mut answer = self
-            .call(shared, leave, "unstage", async move |mut client| client.node_unstage_volume(request).await)
-            .await;
-        if shared.planted == Some(Planted::UnstageIgnoresUses)
-            && matches!(&answer, Answer::Refused(Refusal::Rule, why) if why.contains("still in use"))
-        {
-            self.tell(shared, "planted: unstage says that it is done");
-            answer = Answer::Done;
-        }
-        if answer != Answer::Done {
-            // It may have got as far as forgetting the record.
-            self.truth.half |= self.truth.unclear;
-            return Ok(answer);
-        }
-        if self.node(shared).is_down.get() {
-            // The power went after the answer; the node comes back with the disk.
-            self.truth.record_forgotten();
-            return Ok(answer);
-        }
-        if was_published && self.has_power(shared, cuts) {
-            self.broken(shared, "a volume that is still published was unstaged");
-            return Ok(answer);
-        }
-        if !is_free(self.device()?).context("look at the disk")? {
-            self.broken(shared, "unstage says that it is done, and somebody holds the disk");
-            return Ok(answer);
-        }
-        self.truth.record_forgotten();
-        self.truth.refused = false;
-        if shared.planted == Some(Planted::MountStaysBehind) && self.truth.has_file_system {
-            let stays = self.node(shared).directory().join(format!("stays-{}", self.index));
-            std::fs::create_dir_all(&stays)?;
-            rustix::mount::mount("none", &stays, "tmpfs", rustix::mount::MountFlags::empty(), None)?;
-        }
-        self.keeper.forget();
-        self.move_on(shared).await?;
-        Ok(answer)
-    }
-
-    /// Detaches the disk and attaches it to some node.
-    async fn move_on(&mut self, shared: &Shared) -> anyhow::Result<()> {
-        self.detach(shared).await?;
-        let place = &shared.places[self.index];
-        // It may have lost it in the middle of the last write.
-        let has_power = shared.disks.borrow_mut().has_power(&self.id)?;
-        if place.is_dead.replace(false) || !has_power {
-            shared.disks.borrow_mut().power_on(&self.id)?;
-            self.truth.power_lost();
-            self.tell(shared, "the disk has power again");
-        } else {
-            shared.disks.borrow_mut().flush(&self.id)?;
-        }
-        let nodes = shared.nodes.len() as u64;
-        let to = usize::try_from(self.rng.below(nodes)).unwrap_or(0);
-        if to != self.at {
-            shared.count("moves to another node");
-        }
-        self.attach(shared, to).await?;
-        let cuts = self.cuts(shared);
-        self.look_at_raw(shared, cuts).await
-    }
-
     pub(crate) async fn look_at_files(&self, shared: &Shared, mount: PathBuf, cuts: u64) {
         let missing = missing_below(&self.truth.files, mount.clone()).await;
         if !missing.is_empty() && self.has_power(shared, cuts) {
@@ -424,42 +257,5 @@ impl Volume {
             self.broken(shared, &format!("data on the raw device is lost at {missing:?}"));
         }
         Ok(())
-    }
-
-    /// EC2 makes the disk larger, under whatever goes on.
-    async fn enlarge(&mut self, shared: &Shared) -> anyhow::Result<()> {
-        let by = if self.fs_type == "xfs" { 40 * MIB } else { 8 * MIB + self.rng.below(24) * MIB };
-        if self.bytes + by > MOST_BYTES || !self.truth.raw.is_empty() {
-            return Ok(());
-        }
-        self.bytes += by;
-        shared.disks.borrow_mut().resize(&self.id, self.bytes)?;
-        if let Some(disk) = &self.disk {
-            disk.look_again().await?;
-        }
-        // A record is of a disk of this size.
-        self.truth.half |= self.truth.unclear;
-        shared.count("disks made larger");
-        self.tell(shared, &format!("the disk has {} MiB", self.bytes / MIB));
-        Ok(())
-    }
-
-    pub(crate) async fn expand(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Answer> {
-        let cuts = self.cuts(shared);
-        let (staging, target) = (self.node(shared).staging(&self.id), self.node(shared).target(&self.id));
-        let request = csi::NodeExpandVolumeRequest {
-            volume_id: self.id.to_string(),
-            volume_path: text(&target),
-            staging_target_path: text(&staging),
-            volume_capability: Some(Access::Mount(self.fs_type.to_owned()).capability()),
-            ..Default::default()
-        };
-        let answer =
-            self.call(shared, leave, "expand", async move |mut client| client.node_expand_volume(request).await).await;
-        if answer == Answer::Done {
-            shared.count("growths under a mount done");
-            self.look_at_files(shared, target, cuts).await;
-        }
-        Ok(answer)
     }
 }

@@ -33,7 +33,7 @@ impl Volume {
                 return Ok(hash);
             }
             std::fs::write(&path, vec![0x5a; usize::try_from(length).unwrap_or(1)])?;
-            Ok(String::new())
+            content::hash_file(&path)
         };
         match tokio::task::spawn_blocking(write).await? {
             Ok(hash) if synced => {
@@ -41,7 +41,10 @@ impl Volume {
                 shared.count("files acknowledged");
                 self.truth.files.push(Kept { name, hash });
             }
-            Ok(_) => self.tell(shared, &format!("wrote {name}, not synced")),
+            Ok(hash) => {
+                self.tell(shared, &format!("wrote {name}, not synced"));
+                self.truth.unsynced.push(Kept { name, hash });
+            }
             Err(error) if self.has_power(shared, cuts) => {
                 self.broken(shared, &format!("a pod cannot write {name}: {error}"));
             }
@@ -50,13 +53,14 @@ impl Volume {
         Ok(())
     }
 
-    /// A pod writes to the raw device.
-    pub(crate) async fn write_raw(&mut self, shared: &Shared) -> anyhow::Result<()> {
+    /// A pod writes to the raw device. Not synced, that stays in memory when the pod has closed the device: a descriptor of this
+    /// process is open all the time, as an agent's may be, and only the last close writes it out.
+    pub(crate) async fn write_raw(&mut self, shared: &Shared, synced: bool) -> anyhow::Result<()> {
         if !self.is_raw_published(shared).await? {
             return Ok(());
         }
         let target = self.node(shared).raw_target(&self.id);
-        self.put(shared, target, "a pod").await
+        self.put(shared, target, "a pod", synced).await
     }
 
     /// Somebody writes to the disk, after the driver has refused to use it.
@@ -65,20 +69,21 @@ impl Volume {
             return Ok(());
         }
         let device = self.device()?.to_owned();
-        self.put(shared, device, "somebody").await
+        self.put(shared, device, "somebody", true).await
     }
 
     /// Not under a file system, whole or half made, nor beside an mkfs: who does that has destroyed it himself. Nor while a
     /// broken-off mkfs has a record, which is leave to do it again.
     pub(crate) fn may_write_raw(&self) -> anyhow::Result<bool> {
         let device = self.device()?;
-        let quiet = !self.truth.has_file_system && !self.truth.unclear && self.truth.raw.len() < 8;
+        let quiet =
+            !self.truth.has_file_system && !self.truth.unclear && self.truth.raw.len() + self.truth.unflushed.len() < 8;
         // A disk without power cannot be read.
         Ok(quiet && is_free(device)? && !has_magic(device).unwrap_or(true))
     }
 
     /// Bytes where a proof of blankness finds them for certain: in the first or the last MiB, or over two whole stretches.
-    async fn put(&mut self, shared: &Shared, path: PathBuf, who: &str) -> anyhow::Result<()> {
+    async fn put(&mut self, shared: &Shared, path: PathBuf, who: &str, synced: bool) -> anyhow::Result<()> {
         if !self.may_write_raw()? {
             return Ok(());
         }
@@ -90,7 +95,7 @@ impl Volume {
             _ => (READ_WHOLE + self.rng.below((bytes - 3 * READ_WHOLE - 2 * stretch) / 4096) * 4096, 2 * stretch),
         };
         let overlaps = |raw: &Raw| offset < raw.offset + raw.length as u64 && raw.offset < offset + length;
-        if self.truth.raw.iter().any(overlaps) {
+        if self.truth.raw.iter().chain(&self.truth.unflushed).any(overlaps) {
             return Ok(());
         }
         let raw = Raw { offset, length: usize::try_from(length)?, seed: self.rng.draw() };
@@ -98,13 +103,18 @@ impl Volume {
         let write = move || {
             let device = std::fs::File::options().write(true).open(path)?;
             device.write_all_at(&bytes, offset)?;
-            device.sync_all()
+            if synced { device.sync_all() } else { Ok(()) }
         };
         match tokio::task::spawn_blocking(write).await? {
-            Ok(()) => {
+            Ok(()) if synced => {
                 self.tell(shared, &format!("{who} wrote {length} bytes at {offset} of the device"));
                 shared.count("raw writes acknowledged");
                 self.truth.raw.push(raw);
+            }
+            Ok(()) => {
+                self.tell(shared, &format!("{who} wrote {length} bytes at {offset} of the device, not synced"));
+                shared.count("raw writes without a sync");
+                self.truth.unflushed.push(raw);
             }
             Err(error) if self.has_power(shared, cuts) => return Err(error).context("write to the device"),
             Err(_) => self.truth.maybe_raw = true,

@@ -16,7 +16,7 @@ use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::process::{Process, ProcessSpec, tool};
 use ebs_testkit::run_dir::OwnDir;
-use ebs_torture::{Counts, Exception, Failure, Options, Planted, run};
+use ebs_torture::{Counts, Exception, Failure, Options, Planted, STAGED, run};
 use ebs_types::SplitMix64;
 use rustix::mount::{MountFlags, UnmountFlags};
 use tokio::time::Instant;
@@ -90,7 +90,7 @@ fn nodes_that_are_killed_and_lose_their_power_lose_nothing_format_nothing_and_le
         {
             assert!(counts.of(what) > 0, "no {what} in {cycles} cycles:\n{counts}");
         }
-        assert!(counts.of("volumes staged without a hand") > counts.of(Exception::FormatCut.as_str()), "{counts}");
+        assert!(counts.of(STAGED) > counts.of(Exception::FormatCut.as_str()), "{counts}");
     }
 }
 
@@ -112,6 +112,12 @@ fn rules_against(bug: Planted) -> &'static [&'static str] {
         Planted::MountStaysBehind => &["mounts were left behind"],
         Planted::RecordNotKept => &["needs a hand"],
         Planted::UnstageIgnoresUses => &["still published", "holds the disk"],
+        Planted::GrowthDecidesAccess => &["a code that is final", "a growth that fails"],
+        Planted::FrozenStaysFrozen => &["a frozen file system"],
+        Planted::CopyHoldsVolume => &["an idle copy"],
+        Planted::FlushLeftOut => &["data on the raw device is lost"],
+        Planted::JournalErrorIgnored => &["with errors", "what e2fsck -p repairs"],
+        Planted::ReadOnlyPublished => &["was published for writing"],
         // The wrong disk is formatted, mounted or looked at.
         Planted::IdentityNotReadAgain => &[""],
     }

@@ -144,6 +144,8 @@ fn command(disks: &Disks, line: &str) -> anyhow::Result<String> {
         ["has-power", _] => return Ok(u8::from(store.has_power()).to_string()),
         ["power", _] => store.power_on(),
         ["flush", _] => store.flush()?,
+        ["pull", _] => store.pull()?,
+        ["plug", _] => store.plug(),
         ["wipe", _] => store.wipe(),
         ["flushes", _] => {
             let (flushes, unflushed) = store.flushes();

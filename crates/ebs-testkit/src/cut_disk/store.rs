@@ -25,6 +25,8 @@ struct Pages(HashMap<u64, Arc<Page>>);
 pub(super) struct Store {
     bytes: u64,
     has_power: bool,
+    /// Taken out of its machine: it keeps everything and answers nothing.
+    is_pulled: bool,
     /// What a read shows.
     now: Pages,
     /// What was there at the last flush.
@@ -98,7 +100,8 @@ impl Store {
     /// A disk of zeros, with power.
     pub(super) fn new(bytes: u64) -> Self {
         let (now, flushed) = (Pages::default(), Pages::default());
-        Self { bytes, has_power: true, now, flushed, unflushed: BTreeSet::new(), flushes: 0, armed: None }
+        let unflushed = BTreeSet::new();
+        Self { bytes, has_power: true, is_pulled: false, now, flushed, unflushed, flushes: 0, armed: None }
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -116,7 +119,11 @@ impl Store {
     }
 
     fn powered(&self) -> io::Result<()> {
-        if self.has_power { Ok(()) } else { Err(io::Error::other("without power")) }
+        match (self.has_power, self.is_pulled) {
+            (true, false) => Ok(()),
+            (true, true) => Err(io::Error::other("pulled")),
+            (false, _) => Err(io::Error::other("without power")),
+        }
     }
 
     /// Reads as much as there is of `length` bytes.
@@ -287,6 +294,18 @@ impl Store {
         self.armed = None;
     }
 
+    /// The disk is taken out of its machine: it keeps all that was written to it, and takes nothing more.
+    pub(super) fn pull(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.is_pulled = true;
+        Ok(())
+    }
+
+    /// The disk is put into a machine.
+    pub(super) fn plug(&mut self) {
+        self.is_pulled = false;
+    }
+
     /// Zeros everywhere, as after `blkdiscard --zeroout`.
     pub(super) fn wipe(&mut self) {
         self.now = Pages::default();
@@ -354,6 +373,19 @@ mod tests {
         store.arm(1, 0);
         assert_eq!(store.disarm(), None);
         store.write(0, &[1; 512]).unwrap();
+    }
+
+    #[test]
+    fn a_pulled_disk_keeps_what_was_written_and_takes_nothing_more() {
+        let mut store = written();
+        store.pull().unwrap();
+        store.write(0, &[3; PAGE]).unwrap_err();
+        assert!(store.read(0, 512).is_err() && store.flush().is_err());
+        assert!(store.has_power(), "no power cut has happened");
+        store.plug();
+        assert_eq!(store.cut(1), Cut::default(), "everything that was written is safe");
+        store.power_on();
+        assert_eq!(store.read(0, 4096).unwrap(), [2; PAGE]);
     }
 
     #[test]

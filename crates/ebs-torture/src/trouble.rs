@@ -1,0 +1,284 @@
+//! What a pod, a backup or an agent leaves behind on a volume, and what is wrong on its disk: the driver must get along with it.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use ebs_mounter::MountEntry;
+use ebs_testkit::ext_damage::{self, Damage};
+use ebs_testkit::frozen;
+use ebs_testkit::mount_copy::{Copied, MountCopy};
+use ebs_testkit::replaced_tool::ReplacedTool;
+
+use crate::calls::Answer;
+use crate::planted::Planted;
+use crate::shared::Shared;
+use crate::truth::is_free;
+use crate::volume::Volume;
+
+/// What the kernel refuses to mount, and `e2fsck -p` repairs.
+const DAMAGES: [Damage; 3] = [Damage::GroupChecksum, Damage::JournalChecksum, Damage::RootChecksum];
+/// The state of a superblock after errors.
+const STATE_ERRORS: u16 = 2;
+/// How a tool fails that cannot grow a file system: with an error, by a signal, or unnoticed.
+const FAILURES: [&str; 3] = ["echo planted by the torture >&2; exit 1", "kill -9 $$", "exit 0"];
+/// How often a stage is repeated whose outcome is open, and after how long.
+const REPEATS: u32 = 10;
+const REPEAT: Duration = Duration::from_millis(40);
+
+/// Traces of others on a volume. They end when the volume is unstaged, or its node loses power.
+#[derive(Debug, Default)]
+pub(crate) struct Trouble {
+    /// A backup has frozen the file system, and its pod was deleted before it could thaw it.
+    pub(crate) is_frozen: bool,
+    /// It was frozen at some time: it may still be.
+    pub(crate) was_frozen: bool,
+    /// Another mount namespace has a copy of the volume's mounts.
+    pub(crate) copy: Option<MountCopy>,
+    /// The kernel has found errors and writes no more.
+    pub(crate) is_read_only: bool,
+    /// Metadata on the disk are wrong, and `e2fsck -p` repairs them.
+    pub(crate) is_damaged: bool,
+    /// The disk has grown and the file system may not have.
+    pub(crate) must_grow: bool,
+}
+
+impl Trouble {
+    /// True when a process holds a file of the volume open in another mount namespace: rightly a reason not to unstage it.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.copy.as_ref().is_some_and(MountCopy::is_open)
+    }
+
+    /// What must not keep the volume on its node, in words.
+    pub(crate) fn idle(&self) -> Option<&'static str> {
+        match (self.is_in_use(), self.is_frozen, self.copy.is_some()) {
+            (true, ..) => None,
+            (_, true, _) => Some("a frozen file system that nothing uses"),
+            (_, _, true) => Some("an idle copy of its mount in another mount namespace"),
+            _ => None,
+        }
+    }
+
+    /// True when the volume must be unstaged before it can be used again.
+    pub(crate) fn must_be_unstaged(&self) -> bool {
+        self.is_frozen || self.copy.is_some() || self.is_read_only
+    }
+
+    /// The volume is unstaged, or its node has lost its power.
+    pub(crate) fn end(&mut self) {
+        self.copy = None;
+        (self.is_frozen, self.is_read_only) = (false, false);
+    }
+}
+
+/// True when the kernel refuses writes although the mount was asked for with write access.
+pub(crate) fn turned_read_only(entry: &MountEntry) -> bool {
+    let emergency = entry.super_options.iter().any(|word| word == "emergency_ro");
+    emergency || (entry.is_file_system_read_only() && !entry.is_read_only())
+}
+
+impl Volume {
+    pub(crate) fn is_ext(&self) -> bool {
+        self.fs_type.starts_with("ext")
+    }
+
+    /// A backup freezes the file system that a pod has mounted.
+    pub(crate) async fn freeze(&mut self, shared: &Shared) -> anyhow::Result<()> {
+        let (cuts, target) = (self.cuts(shared), self.node(shared).target(&self.id));
+        self.trouble.was_frozen = true;
+        // The kernel never thaws an xfs that lost its disk halfway.
+        let frozen = shared.without_cuts(frozen::freeze(&target)).await;
+        match frozen {
+            Ok(()) => {
+                self.trouble.is_frozen = true;
+                shared.count("file systems frozen");
+                self.tell(shared, "a backup froze the file system");
+                Ok(())
+            }
+            Err(error) if self.has_power(shared, cuts) => Err(error).context("freeze a file system"),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Thaws what was frozen, as a power cut or the end of a cycle does; the disk may answer nothing by then.
+    pub(crate) fn thaw(&mut self, shared: &Shared) -> anyhow::Result<()> {
+        if !std::mem::take(&mut self.trouble.was_frozen) {
+            return Ok(());
+        }
+        let Some(disk) = &self.disk else { return Ok(()) };
+        let place = shared.nodes[self.at].directory().with_file_name(format!("thawed-{}", self.index));
+        frozen::thaw_device(disk.path(), &place).map(drop).context("thaw the file system of a disk without power")
+    }
+
+    /// An agent that mounts the host's root starts, and has copies of the volume's mounts from now on.
+    pub(crate) fn copy_mounts(&mut self, shared: &Shared, is_open: bool) -> anyhow::Result<()> {
+        let node = self.node(shared);
+        let staging = node.staging(&self.id);
+        let is_held = is_open || shared.planted == Some(Planted::CopyHoldsVolume);
+        let what = Copied {
+            // All nodes and the disks' files are beside each other.
+            below: node.directory().parent().context("a node's directory has a parent")?.to_owned(),
+            kept: vec![staging.clone(), node.target(&self.id)],
+            open: is_held.then_some(staging),
+        };
+        let copy = MountCopy::new(what);
+        // A disk that has just lost its power opens nothing.
+        let Ok(copy) = copy else { return Ok(()) };
+        self.trouble.copy = Some(copy);
+        let use_of_it = if is_open { "and has a file open there" } else { "and does not use it" };
+        self.tell(shared, &format!("a container copied the mount {use_of_it}"));
+        shared.count("mounts copied to another mount namespace");
+        Ok(())
+    }
+
+    /// The journal's superblock or a group descriptor of an unmounted file system is damaged in a way that `e2fsck -p` repairs.
+    pub(crate) fn damage(&mut self, shared: &Shared) -> anyhow::Result<()> {
+        let (cuts, device) = (self.cuts(shared), self.device()?.to_owned());
+        let is_ext4 = self.fs_type == "ext4";
+        let kind = self.rng.below(if is_ext4 { DAMAGES.len() as u64 + 2 } else { 1 });
+        let damage = usize::try_from(kind).ok().and_then(|kind| DAMAGES.get(kind.checked_sub(2)?));
+        let inflict = || -> anyhow::Result<Option<String>> {
+            if !ext_damage::is_clean(&device)? {
+                return Ok(None);
+            }
+            match damage {
+                Some(damage) => damage.inflict(&device)?,
+                None => ext_damage::record_journal_error(&device)?,
+            }
+            Ok(Some(damage.map_or_else(
+                || "the journal has recorded an error".to_owned(),
+                |damage| format!("metadata are wrong: {damage:?}"),
+            )))
+        };
+        match inflict() {
+            Ok(Some(what)) => {
+                self.trouble.is_damaged = true;
+                shared.count("file systems damaged");
+                self.tell(shared, &what);
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(error) if self.has_power(shared, cuts) => Err(error).context("damage a file system"),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// True when a file system can be damaged: it is the driver's own, whole, and nothing works on it.
+    pub(crate) async fn may_be_damaged(&self, shared: &Shared) -> anyhow::Result<bool> {
+        let place = &shared.places[self.index];
+        let is_settled = self.truth.has_file_system && !self.truth.unclear && !self.truth.half_grown;
+        let is_reachable = !place.is_dead.get() && self.is_ext();
+        Ok(is_settled && is_reachable && !self.is_staged(shared).await? && is_free(self.device()?)?)
+    }
+
+    /// The kernel finds an error in the mounted file system, and writes no more.
+    pub(crate) async fn kernel_finds_error(&mut self, shared: &Shared) -> anyhow::Result<()> {
+        let (cuts, staging) = (self.cuts(shared), self.node(shared).staging(&self.id));
+        let name = self.device()?.file_name().unwrap_or_default().to_owned();
+        let trigger = std::path::Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error");
+        let found = tokio::task::spawn_blocking(move || {
+            stop_at_errors(&staging)?;
+            std::fs::write(trigger, "torture")
+        });
+        match found.await? {
+            Ok(()) => {
+                self.trouble.is_read_only = true;
+                self.truth.unsynced.clear();
+                shared.count("file systems that the kernel turned read-only");
+                self.tell(shared, "the kernel found an error and turned the file system read-only");
+                Ok(())
+            }
+            Err(error) if self.has_power(shared, cuts) => Err(error).context("let the kernel find an error"),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The disk grows, and the tools that would grow the file system fail: it is staged all the same, at the size that it has.
+    pub(crate) async fn stage_without_growth(&mut self, shared: &Shared) -> anyhow::Result<()> {
+        self.enlarge(shared).await?;
+        // These may keep it, too.
+        let was_explained = self.truth.half_grown || self.trouble.copy.is_some();
+        let script = FAILURES[usize::try_from(self.rng.below(FAILURES.len() as u64))?];
+        let _failing = [ReplacedTool::by_script("resize2fs", script)?, ReplacedTool::by_script("xfs_growfs", script)?];
+        let (cuts, kills, tool_kills) = (self.cuts(shared), self.kills(shared), self.node(shared).tool_kills.get());
+        self.tell(shared, &format!("tools that grow file systems fail ({script})"));
+        shared.count("growths that failed");
+        self.growth_fails = true;
+        let mut answer = self.stage(shared, false, None).await?;
+        for _ in 0..REPEATS {
+            if !matches!(answer, Answer::Unknown(_)) {
+                break;
+            }
+            // A call whose client has left may still be at work.
+            tokio::time::sleep(REPEAT).await;
+            answer = self.stage(shared, false, None).await?;
+        }
+        self.growth_fails = false;
+        let is_explained = was_explained
+            || self.kills(shared) != kills
+            || self.node(shared).tool_kills.get() != tool_kills
+            || self.node(shared).client().is_none()
+            || !self.has_power(shared, cuts);
+        if !is_explained && answer != Answer::Done {
+            self.broken(shared, &format!("a growth that fails keeps the volume from its pod: {answer:?}"));
+        }
+        Ok(())
+    }
+
+    /// What the driver reports as staged can be used: it is neither frozen nor read-only, and has no errors that a check would
+    /// have repaired.
+    pub(crate) async fn look_at_staged(&mut self, shared: &Shared, cuts: u64, was_used: bool) -> anyhow::Result<()> {
+        let staging = self.node(shared).staging(&self.id);
+        if shared.planted == Some(Planted::FrozenStaysFrozen) && self.trouble.was_frozen && !self.trouble.is_frozen {
+            self.tell(shared, "planted: the file system is still frozen");
+            let _no_power = frozen::freeze(&staging).await;
+        }
+        if self.trouble.was_frozen
+            && !self.trouble.is_frozen
+            && frozen::thaw(&staging).await.unwrap_or(false)
+            && self.has_power(shared, cuts)
+        {
+            self.broken(shared, "stage hands out a frozen file system");
+        }
+        if was_used {
+            return Ok(());
+        }
+        let is_read_only = self.is_read_only_at(shared, &staging).await?;
+        if is_read_only && self.has_power(shared, cuts) {
+            self.broken(
+                shared,
+                "stage hands out a file system that the kernel turned read-only, and nothing else uses it",
+            );
+        }
+        self.trouble.is_read_only = is_read_only;
+        let has_errors =
+            self.is_ext() && ext_damage::state(self.device()?).is_ok_and(|state| state & STATE_ERRORS != 0);
+        if has_errors && self.has_power(shared, cuts) {
+            self.broken(shared, "stage hands out a file system with errors that e2fsck has not repaired");
+        }
+        Ok(())
+    }
+
+    /// True when the kernel turned what is mounted at a path read-only.
+    pub(crate) async fn is_read_only_at(&self, shared: &Shared, path: &std::path::Path) -> anyhow::Result<bool> {
+        Ok(self.node(shared).mounts_at(path).await?.last().is_some_and(turned_read_only))
+    }
+
+    /// Whether something is mounted at the staging path.
+    pub(crate) async fn is_staged(&self, shared: &Shared) -> anyhow::Result<bool> {
+        let node = self.node(shared);
+        Ok(!node.mounts_at(&node.staging(&self.id)).await?.is_empty())
+    }
+
+    /// How often the service of the volume's node was killed.
+    pub(crate) fn kills(&self, shared: &Shared) -> u64 {
+        self.node(shared).kills.get()
+    }
+}
+
+/// Lets the mounted ext file system stop at its first error, and no mount of it change.
+fn stop_at_errors(at: &std::path::Path) -> std::io::Result<()> {
+    use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_string, fspick};
+    let picked = fspick(rustix::fs::CWD, at, FsPickFlags::FSPICK_CLOEXEC)?;
+    fsconfig_set_string(&picked, "errors", "remount-ro")?;
+    Ok(fsconfig_reconfigure(&picked)?)
+}

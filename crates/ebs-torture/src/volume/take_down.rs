@@ -1,0 +1,157 @@
+//! What an orchestrator does when no pod needs the volume any more: unpublish and unstage. EC2 detaches it then.
+
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use anyhow::Context;
+use csi_proto::csi;
+
+use super::Volume;
+use super::requests::text;
+use crate::calls::{Answer, Refusal};
+use crate::planted::Planted;
+use crate::shared::Shared;
+use crate::truth::{Raw, is_free};
+
+impl Volume {
+    pub(crate) async fn unpublish(
+        &mut self,
+        shared: &Shared,
+        raw: bool,
+        leave: Option<Duration>,
+    ) -> anyhow::Result<Answer> {
+        let node = self.node(shared);
+        let target = if raw { node.raw_target(&self.id) } else { node.target(&self.id) };
+        let request = csi::NodeUnpublishVolumeRequest { volume_id: self.id.to_string(), target_path: text(&target) };
+        let what = if raw { "unpublish raw" } else { "unpublish" };
+        let answer =
+            self.call(shared, leave, what, async move |mut client| client.node_unpublish_volume(request).await).await;
+        if answer == Answer::Done && (target.exists() || !node.mounts_at(&target).await?.is_empty()) {
+            self.broken(shared, "unpublish says that it is done, and the target is still there");
+        }
+        Ok(answer)
+    }
+
+    /// A kubelet unstages only what it has unpublished: where a publish or an unpublish was broken off between the mount and its
+    /// place, it repeats the unpublish first. What that came to, if it is not done.
+    async fn repeat_unpublish(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Option<Answer>> {
+        for raw in [false, true] {
+            let node = self.node(shared);
+            let target = if raw { node.raw_target(&self.id) } else { node.target(&self.id) };
+            if target.exists() && node.mounts_at(&target).await?.is_empty() {
+                let answer = self.unpublish(shared, raw, leave).await?;
+                if answer != Answer::Done {
+                    return Ok(Some(answer));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// After a success the disk is detached at once, as EC2 would, and attached anew, here or to another node.
+    pub(crate) async fn unstage(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Answer> {
+        if let Some(unanswered) = self.repeat_unpublish(shared, leave).await? {
+            return Ok(unanswered);
+        }
+        let (cuts, node) = (self.cuts(shared), self.node(shared));
+        let (staging, target) = (node.staging(&self.id), node.target(&self.id));
+        let was_published = node.is_file_system_at(&target).await? || self.is_raw_published(shared).await?;
+        let request =
+            csi::NodeUnstageVolumeRequest { volume_id: self.id.to_string(), staging_target_path: text(&staging) };
+        let mut answer = self
+            .call(shared, leave, "unstage", async move |mut client| client.node_unstage_volume(request).await)
+            .await;
+        if shared.planted == Some(Planted::UnstageIgnoresUses)
+            && matches!(&answer, Answer::Refused(Refusal::Rule, why) if why.contains("still in use"))
+        {
+            self.tell(shared, "planted: unstage says that it is done");
+            answer = Answer::Done;
+        }
+        if answer != Answer::Done {
+            // It may have got as far as forgetting the record.
+            self.truth.half |= self.truth.unclear;
+            self.look_at_refusal(shared, &answer, was_published);
+            return Ok(answer);
+        }
+        if self.node(shared).is_down.get() {
+            // The power went after the answer; the node comes back with the disk.
+            self.truth.record_forgotten();
+            return Ok(answer);
+        }
+        if was_published && self.has_power(shared, cuts) {
+            self.broken(shared, "a volume that is still published was unstaged");
+            return Ok(answer);
+        }
+        if !is_free(self.device()?).context("look at the disk")? {
+            self.broken(shared, "unstage says that it is done, and somebody holds the disk");
+            return Ok(answer);
+        }
+        self.truth.record_forgotten();
+        if self.has_power(shared, cuts) {
+            let flushed = self.truth.let_go();
+            if shared.planted == Some(Planted::FlushLeftOut) {
+                self.lose(shared, &flushed)?;
+            }
+        }
+        self.trouble.end();
+        self.truth.refused = false;
+        if shared.planted == Some(Planted::MountStaysBehind) && self.truth.has_file_system {
+            let stays = self.node(shared).directory().join(format!("stays-{}", self.index));
+            std::fs::create_dir_all(&stays)?;
+            rustix::mount::mount("none", &stays, "tmpfs", rustix::mount::MountFlags::empty(), None)?;
+        }
+        self.keeper.forget();
+        self.move_on(shared).await?;
+        Ok(answer)
+    }
+
+    /// Traces of others that use the volume no more must not keep it on the node.
+    fn look_at_refusal(&self, shared: &Shared, answer: &Answer, was_published: bool) {
+        let is_held = matches!(answer, Answer::Refused(Refusal::Rule, why) if why.contains("held"));
+        if let Some(idle) = self.trouble.idle()
+            && is_held
+            && !was_published
+            && !self.node(shared).has_orphans()
+        {
+            self.broken(shared, &format!("unstage is refused because of {idle}: {answer:?}"));
+        }
+    }
+
+    /// Of a planted bug: what a pod wrote without a flush has not reached the disk when unstage answers.
+    fn lose(&self, shared: &Shared, unflushed: &[Raw]) -> anyhow::Result<()> {
+        let backing = shared.disks.borrow().backing(&self.id, self.at);
+        for raw in unflushed {
+            self.tell(shared, "planted: unstage has flushed nothing");
+            let disk = std::fs::File::options().write(true).open(&backing).context("the disk's file")?;
+            disk.write_all_at(&vec![0; raw.length], raw.offset).context("undo a write")?;
+        }
+        Ok(())
+    }
+
+    /// Detaches the disk and attaches it to some node. As EC2 does, without a word to the machine: what that has not written to the
+    /// disk by now is lost.
+    async fn move_on(&mut self, shared: &Shared) -> anyhow::Result<()> {
+        let place = &shared.places[self.index];
+        // It may have lost it in the middle of the last write.
+        let has_power = shared.disks.borrow_mut().has_power(&self.id)? && !place.is_dead.get();
+        if has_power {
+            shared.disks.borrow_mut().pull(&self.id)?;
+        }
+        self.detach(shared).await?;
+        shared.disks.borrow_mut().plug(&self.id)?;
+        let has_power = has_power && shared.disks.borrow_mut().has_power(&self.id)?;
+        if place.is_dead.replace(false) || !has_power {
+            shared.disks.borrow_mut().power_on(&self.id)?;
+            self.truth.power_lost();
+            self.tell(shared, "the disk has power again");
+        }
+        let nodes = shared.nodes.len() as u64;
+        let to = usize::try_from(self.rng.below(nodes)).unwrap_or(0);
+        if to != self.at {
+            shared.count("moves to another node");
+        }
+        self.attach(shared, to).await?;
+        let cuts = self.cuts(shared);
+        self.look_at_raw(shared, cuts).await
+    }
+}
