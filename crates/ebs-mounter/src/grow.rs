@@ -61,6 +61,12 @@ impl Headroom {
         Self { has_clusters, ..Self::new(superblock.bytes(), device, &superblock.reach(device)) }
     }
 
+    /// Bytes of the device that the file system does not use.
+    #[must_use]
+    pub fn unused(&self) -> u64 {
+        self.device.saturating_sub(self.size)
+    }
+
     /// True when the file system is as large as its device, but for what the tools leave unused.
     #[must_use]
     pub fn is_used_up(&self) -> bool {
@@ -267,6 +273,7 @@ mod tests {
         assert_eq!((at_it.growth, at_it.limit, at_it.is_used_up()), (None, Some(GrowthLimit::Inodes), false));
         let below = Headroom::new(1 << 30, 2 << 40, &limited);
         assert_eq!(below.growth.map(|growth| growth.to), Some(1 << 40));
+        assert_eq!((at_it.unused(), Headroom::new(2, 1, &limited).unused()), (1 << 40, 0));
     }
 
     /// Without CAP_SYS_RESOURCE a mounted xfs can grow and a mounted ext cannot.

@@ -49,7 +49,7 @@ pub(super) async fn before_mount(
         Err(error) => {
             node.backlog.attempted(&plan.volume, (growth.from, growth.to), start);
             failed(node, &plan.volume, Some(&headroom), &error.into());
-            check_again(node, device).await
+            check_again(node, device, waiters).await
         }
     }
 }
@@ -64,8 +64,11 @@ fn may_try(node: &Inner, volume: &VolumeId, growth: &Growth) -> bool {
 }
 
 /// A growth that broke off has marked the superblock: then the file system is checked before it is mounted.
-async fn check_again(node: &Inner, device: &Device) -> Result<(), Cause> {
+async fn check_again(node: &Inner, device: &Device, waiters: &Waiters) -> Result<(), Cause> {
     if let Contents::Filesystem(superblock) = node.mounter.probe(device).await? {
+        if !waiters.any() {
+            return Err(Cause::Abandoned { before: "checking the file system" });
+        }
         node.mounter.check_if_needed(device, &superblock).await?;
     }
     Ok(())
@@ -142,12 +145,13 @@ async fn grow_mounted(
 }
 
 fn failed(node: &Inner, volume: &VolumeId, headroom: Option<&Headroom>, cause: &Cause) {
-    let (size, device) = headroom.map_or((0, 0), |headroom| (headroom.size, headroom.device));
+    let (size, device) = (headroom.map(|headroom| headroom.size), headroom.map(|headroom| headroom.device));
     let message = chain(cause);
     tracing::warn!(%volume, size, device, error = message, "the file system could not grow to its disk: the volume is used at its size");
     // That a right is missing explains less than what was tried before the mount.
     let explains_less = matches!(cause, Cause::Refused(Refused::GrowthNeedsPrivilege { .. }));
-    node.backlog.failed(volume, Failure { missing: device.saturating_sub(size), message, explains_less });
+    let missing = headroom.map_or(0, Headroom::unused);
+    node.backlog.failed(volume, Failure { missing, message, explains_less });
 }
 
 /// What is to be reported of a mount whose file system is smaller than its disk. A disk that cannot be looked at is reported
@@ -163,6 +167,6 @@ pub(super) async fn shortfall(node: &Inner, volume: &VolumeId, entry: &MountEntr
         node.backlog.grown(volume);
         return None;
     }
-    let why = node.backlog.seen(volume, headroom.device.saturating_sub(headroom.size))?;
+    let why = node.backlog.seen(volume, headroom.unused())?;
     Some(format!("the file system has {} of the {} bytes of its disk: {why}", headroom.size, headroom.device))
 }

@@ -1,6 +1,7 @@
 //! File systems that cannot grow to their disks. Their volumes are used at the size that they have; the growth is reported.
 
 use std::path::Path;
+use std::time::Duration;
 
 use csi_proto::csi;
 use ebs_driver::node::NotGrownVolume;
@@ -15,7 +16,7 @@ use crate::traced_tools::TracedTools;
 
 const SIZE: u64 = 320 * MIB;
 const TIB: u64 = 1 << 40;
-const BOUND: std::time::Duration = std::time::Duration::from_secs(300);
+const BOUND: Duration = Duration::from_secs(300);
 
 /// Takes CAP_SYS_RESOURCE from this thread and from those that it starts.
 pub(crate) fn give_up_growth_of_mounted_ext() {
@@ -238,7 +239,7 @@ fn a_file_system_that_has_not_grown_is_found_by_the_next_driver() {
         next.look_at_volumes().await;
         assert_eq!((next.unhealthy_volumes(), next.volumes_not_grown()), (vec![], vec![]));
         tokio::time::pause();
-        tokio::time::advance(std::time::Duration::from_secs(301)).await;
+        tokio::time::advance(Duration::from_secs(301)).await;
         tokio::time::resume();
         next.look_at_volumes().await;
         assert_eq!(next.unhealthy_volumes()[0].reason, "NotGrown");
@@ -247,5 +248,43 @@ fn a_file_system_that_has_not_grown_is_found_by_the_next_driver() {
         node.unstage().await.unwrap();
         node.service.look_at_volumes().await;
         assert_eq!((node.service.unhealthy_volumes(), node.service.volumes_not_grown()), (vec![], vec![]));
+    });
+}
+
+/// The check in front of a growth takes hours on a large volume. When the growth fails after it, the next stage does not wait
+/// for it again.
+#[test]
+fn a_growth_that_took_long_and_failed_is_not_repeated() {
+    in_mount_namespace(|| async {
+        give_up_growth_of_mounted_ext();
+        let node = grown_while_unstaged("ext4", &[]).await;
+        let held = node.path("held");
+        std::fs::write(&held, "").unwrap();
+        let check = format!("while [ -e {} ]; do sleep 0.01; done", held.display());
+        let tools = TracedTools::new(&node, &[("e2fsck", &check), ("resize2fs", "exit 1")]);
+        let slowly = async {
+            let begun = async {
+                while tools.started().is_empty() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(BOUND, begun).await.expect("a check");
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(61)).await;
+            tokio::time::resume();
+            std::fs::remove_file(&held).unwrap();
+        };
+        tokio::join!(node.staged("ext4"), slowly);
+        node.unstage().await.unwrap();
+        let once = ["e2fsck -f -p DEVICE", "resize2fs DEVICE"];
+        assert_eq!(tools.started(), once);
+        node.staged("ext4").await;
+        node.unstage().await.unwrap();
+        assert_eq!(tools.started(), once);
+        // Another size is another growth.
+        node.disk.grow(3 * SIZE).unwrap();
+        node.staged("ext4").await;
+        assert_eq!(tools.started().len(), 4);
+        node.unstage().await.unwrap();
     });
 }
