@@ -417,9 +417,13 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// The driver lacked a right, and says so.
+    /// The driver lacked a right, or EC2 did not take its signature, and the answer is that.
     pub(crate) fn is_denial(&self, refused: &RpcError) -> bool {
-        refused.code == RpcCode::PermissionDenied && self.network.was_denied()
+        match refused.code {
+            RpcCode::PermissionDenied => self.network.was_denied(),
+            RpcCode::Unauthenticated => self.network.had_a_wrong_clock(),
+            _ => false,
+        }
     }
 }
 

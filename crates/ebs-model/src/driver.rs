@@ -68,7 +68,8 @@ pub(crate) enum RpcCode {
     Unavailable,
     PermissionDenied,
     Internal,
-    /// Unknown, Unauthenticated … with its number.
+    Unauthenticated,
+    /// Unknown … with its number.
     Other(i32),
 }
 
@@ -105,6 +106,7 @@ impl From<Status> for RpcError {
             11 => RpcCode::OutOfRange,
             13 => RpcCode::Internal,
             14 => RpcCode::Unavailable,
+            16 => RpcCode::Unauthenticated,
             other => RpcCode::Other(other),
         };
         Self { code, message: status.message().to_owned() }
@@ -133,8 +135,14 @@ impl<E> Clone for Driver<E> {
 
 impl<E: Ec2> Driver<E> {
     /// A process that starts now, when its own clock shows this.
-    pub(crate) fn start(id: usize, ec2: Arc<E>, network: &Arc<Network>, now: SystemTime) -> Self {
-        let process = Arc::new(DriverProcess::new(id));
+    /// `clock_is_wrong`: by more than EC2 takes in a signature.
+    pub(crate) fn start(
+        id: usize,
+        ec2: Arc<E>,
+        network: &Arc<Network>,
+        (now, clock_is_wrong): (SystemTime, bool),
+    ) -> Self {
+        let process = Arc::new(DriverProcess::new(id, clock_is_wrong));
         let driver = DriverName::default();
         let link = Arc::new(Link::new(ec2, Arc::clone(network), Arc::clone(&process)));
         let cloud = Cloud::new(link, CloudConfig { time_of_day: Some(now), ..CloudConfig::new(driver.clone()) });

@@ -1,7 +1,7 @@
 //! A driver's process, seen from outside: its callers, its leases, its death, and the device names that it has given.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,8 +27,18 @@ pub(crate) struct DriverProcess {
     devices: Mutex<BTreeMap<(String, String), String>>,
     /// Volumes for which a ModifyVolume of this driver is on its way.
     modifying: Mutex<BTreeSet<String>>,
+    clock: Clock,
     /// The connection of each sidecar; another one whenever its calls have to end.
     terms: [watch::Sender<ConnectionId>; Sidecar::ALL.len()],
+}
+
+/// The clock that a process signs its calls by.
+#[derive(Debug)]
+struct Clock {
+    /// It is so wrong that EC2 refuses what is signed by it.
+    is_wrong: bool,
+    /// A reply has told the right time.
+    is_corrected: AtomicBool,
 }
 
 /// A time in which a sidecar called again and again, or kept its connection.
@@ -56,7 +66,8 @@ impl Drop for Caller {
 }
 
 impl DriverProcess {
-    pub(crate) fn new(id: usize) -> Self {
+    /// `clock_is_wrong`: by more than EC2 takes, so its calls are refused until a reply has taught it the time.
+    pub(crate) fn new(id: usize, clock_is_wrong: bool) -> Self {
         Self {
             id,
             started: Instant::now(),
@@ -65,6 +76,7 @@ impl DriverProcess {
             services: Mutex::default(),
             devices: Mutex::default(),
             modifying: Mutex::default(),
+            clock: Clock { is_wrong: clock_is_wrong, is_corrected: AtomicBool::new(false) },
             terms: Sidecar::ALL.map(|_| watch::Sender::new(ConnectionId::unique())),
         }
     }
@@ -143,6 +155,16 @@ impl DriverProcess {
     /// It has been answered.
     pub(crate) fn has_modified(&self, volume: &str) {
         lock(&self.modifying).remove(volume);
+    }
+
+    /// EC2 refuses a call that is signed now.
+    pub(crate) fn signs_by_a_wrong_clock(&self) -> bool {
+        self.clock.is_wrong && !self.clock.is_corrected.load(Ordering::SeqCst)
+    }
+
+    /// A reply has told the time.
+    pub(crate) fn learn_the_time(&self) {
+        self.clock.is_corrected.store(true, Ordering::SeqCst);
     }
 
     /// Comes back only in a process that lives.

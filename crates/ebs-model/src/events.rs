@@ -34,6 +34,8 @@ use crate::world::World;
 /// By so much, in milliseconds, may a machine's clock be wrong.
 const CLOCK_ERROR_MS: u64 = 290_000;
 const CLOCK_ERROR: Duration = Duration::from_millis(CLOCK_ERROR_MS);
+/// Of so many machines in a thousand the clock is so wrong that EC2 refuses what they sign, until a reply has told them the time.
+const WRONG_CLOCKS: u64 = 80;
 /// What a policy may forget.
 const RIGHTS: [Action; 18] = [
     Action::AttachVolume,
@@ -127,13 +129,16 @@ impl<E: Ec2> World<E> {
     /// A new process, which nobody calls yet.
     pub(crate) async fn start_driver(&mut self) -> usize {
         let now = self.sim.engine().now() + CLOCK_ERROR;
-        // Its machine's clock may be wrong, though not by so much that EC2 would refuse its requests.
+        // Its machine's clock may be wrong, though mostly not by so much that EC2 would refuse its requests.
         let time_of_day =
             if self.rng.per_mille(500) { now - self.rng.millis(0, 2 * CLOCK_ERROR_MS) } else { now - CLOCK_ERROR };
-        let driver =
-            Driver::start(self.drivers.len(), (self.client)(self.sim.clone()).await, &self.network, time_of_day);
-        self.drivers.push(driver);
-        self.drivers.len() - 1
+        let clock_is_wrong = self.clocks.per_mille(WRONG_CLOCKS);
+        let (id, client) = (self.drivers.len(), (self.client)(self.sim.clone()).await);
+        if clock_is_wrong {
+            self.tell(format!("the clock of driver {id} is wrong"));
+        }
+        self.drivers.push(Driver::start(id, client, &self.network, (time_of_day, clock_is_wrong)));
+        id
     }
 
     /// A new process, which every sidecar calls from now on.

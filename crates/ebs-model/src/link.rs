@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep};
 use crate::driver_process::DriverProcess;
 use crate::fault_plan::{CallOutcome, Delivery, Response};
 use crate::network::{Ec2Event, EventKind, Network, injected_error};
+use crate::planted::Planted;
 
 #[derive(Debug)]
 pub(crate) struct Link<E> {
@@ -90,6 +91,9 @@ impl<E: Ec2> Link<E> {
         }
         let outcome = outcome.unwrap_or_else(|| self.network.outcome(action));
         let sent = Instant::now();
+        if self.is_refused_for_its_clock(action) {
+            return Err(self.network.refusal_for_a_clock(action, self.process.id));
+        }
         let carried = self.carried(action, (sent, did, subject.clone()), send);
         let answer =
             if outcome.is_plain() { carried.await } else { self.with_faults(action, dry, &outcome, carried).await };
@@ -104,6 +108,18 @@ impl<E: Ec2> Link<E> {
             format!("driver {id}: {action} {} {}{after}: {answered}", subject.name, subject.other)
         });
         answer
+    }
+
+    /// EC2's refusal of a call that is signed by a wrong clock tells the time. A question is asked again at once; a change is sent once,
+    /// so its caller gets the refusal, and the next call is right.
+    fn is_refused_for_its_clock(&self, action: Action) -> bool {
+        if !self.process.signs_by_a_wrong_clock() {
+            return false;
+        }
+        if !self.network.is_planted(Planted::ClockForgotten) {
+            self.process.learn_the_time();
+        }
+        action.mutates()
     }
 
     /// The call itself and the record of what it did, as one future that needs no caller.

@@ -102,6 +102,8 @@ struct Facts {
     broken: BTreeSet<String>,
     /// A driver was refused a call for lack of a right.
     denied: bool,
+    /// A driver was refused a call for the time of its signature.
+    wrong_clock: bool,
 }
 
 impl Network {
@@ -144,6 +146,18 @@ impl Network {
     /// A driver was refused a call for lack of a right, some time in this run.
     pub(crate) fn was_denied(&self) -> bool {
         lock(&self.facts).denied
+    }
+
+    /// EC2 does not take a signature of another time than its own.
+    pub(crate) fn refusal_for_a_clock(&self, action: Action, driver: usize) -> Ec2Error {
+        lock(&self.facts).wrong_clock = true;
+        self.tell(|| format!("driver {driver}: {action} is refused: its clock is wrong"));
+        Ec2Error::new(action, ErrorClass::Unauthenticated, "the signature is of another time")
+    }
+
+    /// A driver was refused a call for its clock, some time in this run.
+    pub(crate) fn had_a_wrong_clock(&self) -> bool {
+        lock(&self.facts).wrong_clock
     }
 
     /// EC2 refuses for other reasons before it looks at a client token.

@@ -121,4 +121,6 @@ planted! {
     ClassGuessed,
     /// A class that was applied is answered as infeasible.
     AppliedIsInfeasible,
+    /// What a reply taught of the right time is forgotten before the next call.
+    ClockForgotten,
 }

@@ -56,6 +56,8 @@ impl<E: Ec2> World<E> {
             client,
             network,
             rng: rng.fork(),
+            // Drawn apart, so that a clock changes nothing else of a run.
+            clocks: Rng::new(seed.rotate_left(17)),
             retries: SidecarRetries::draw(&mut setup),
             beliefs: Beliefs::default(),
             nodes: Vec::new(),

@@ -44,6 +44,8 @@ pub(crate) struct World<E> {
     pub(crate) client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     pub(crate) network: Arc<Network>,
     pub(crate) rng: Rng,
+    /// Which machines have a wrong clock.
+    pub(crate) clocks: Rng,
     pub(crate) retries: SidecarRetries,
     pub(crate) beliefs: Beliefs,
     pub(crate) nodes: Vec<Node>,

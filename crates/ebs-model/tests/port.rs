@@ -212,6 +212,7 @@ const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::RatioUnseen, "IOPS by its tags"),
     (Planted::ClassGuessed, "was modified, but its"),
     (Planted::AppliedIsInfeasible, "ControllerModifyVolume of vol-"),
+    (Planted::ClockForgotten, "there was still work on"),
 ];
 
 /// A run that panics, also for a call beyond the policies, is reported with its number.
