@@ -11,6 +11,7 @@ mod node_local;
 mod outposts;
 mod random_requests;
 mod requests;
+mod shared_classes;
 mod short_deadlines;
 mod snapshots;
 mod volumes;
