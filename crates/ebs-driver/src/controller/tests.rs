@@ -4,6 +4,7 @@ mod attachments;
 mod documents;
 mod examples;
 mod impatient;
+mod impossible;
 mod interleavings;
 mod lists;
 mod modifications;
