@@ -264,4 +264,84 @@ mod tests {
         let error = read(vec![term(&[("topology.kubernetes.io/zone", "US West")])], vec![]).expect_err("refused");
         assert!(crate::status::chain(&error).contains("US West"), "{error}");
     }
+
+    const UNKNOWN: [&str; 5] = [
+        "failure-domain.beta.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "kubernetes.io/hostname",
+        "Topology.kubernetes.io/zone",
+        "topology.other.csi.aws.com/zone",
+    ];
+
+    /// A required term with a key that the driver does not understand is refused by that key, with the keys that exist.
+    #[test]
+    fn unknown_key_of_a_required_term_is_refused() {
+        let zone = (DriverName::ZONE_KEY, "us-west-2a");
+        for key in UNKNOWN {
+            for segments in [&[(key, "x")][..], &[zone, (key, "x")], &[zone, (key, "")]] {
+                let error = read(vec![term(&[zone])], vec![term(&[zone]), term(segments)]).expect_err(key);
+                let message = crate::status::chain(&error);
+                for says in
+                    [key, "requisite", DriverName::ZONE_KEY, DriverName::ZONE_ID_KEY, DriverName::OS_KEY, "outpost-id"]
+                {
+                    assert!(message.contains(says), "{says}: {message}");
+                }
+            }
+        }
+    }
+
+    /// A preference is no demand: of a preferred term the part counts that the driver understands.
+    #[test]
+    fn unknown_key_of_a_preferred_term_is_ignored() {
+        for key in UNKNOWN {
+            let both = term(&[(DriverName::ZONE_KEY, "us-west-2a"), (key, "x")]);
+            let got = read(vec![term(&[(key, "x")]), both], vec![]).expect("understood");
+            assert_eq!((got.preferred, got.requisite), (vec![zone("us-west-2a")], vec![]), "{key}");
+        }
+    }
+
+    /// Every key that a node reports, as the provisioner copies it into both lists, is understood.
+    #[test]
+    fn keys_that_nodes_report_are_understood() {
+        use ebs_metadata::{BlockDevices, LimitFlags, NodeMetadata};
+        use ebs_types::NodeId;
+        let driver = DriverName::default();
+        for outpost in [None, Some(OutpostArn::parse(ARN).expect("an ARN"))] {
+            let metadata = NodeMetadata {
+                node: NodeId::parse("i-0123456789abcdef0").expect("an id"),
+                instance_type: "m5.large".to_owned(),
+                region: "us-west-2".to_owned(),
+                zone: ZoneName::parse("us-west-2a").expect("a zone"),
+                outpost: outpost.clone(),
+                network_interfaces: 1,
+                block_devices: BlockDevices::Others(0),
+            };
+            let answer = crate::node_info::answer(&metadata, &driver, &LimitFlags::default(), 0, "windows");
+            let reported = answer.accessible_topology.expect("it has one");
+            let got = read(vec![reported.clone()], vec![reported]).expect("understood");
+            let outpost_arn = outpost.map(|arn| arn.to_string());
+            assert_eq!(got.requisite, [Term { outpost_arn, ..zone("us-west-2a") }]);
+            assert_eq!(got.preferred, got.requisite);
+        }
+    }
+
+    /// Two zones in one term, or a zone without a name, leave no place: both are refused by key.
+    #[test]
+    fn zones_that_contradict_or_are_empty_are_refused() {
+        let driver = DriverName::default();
+        let legacy = driver.legacy_zone_key();
+        let both = term(&[(DriverName::ZONE_KEY, "us-west-2a"), (&legacy, "us-west-2b")]);
+        for (preferred, requisite) in [(vec![both.clone()], vec![]), (vec![], vec![both])] {
+            let message = crate::status::chain(&read(preferred, requisite).expect_err("refused"));
+            for says in [&legacy, "us-west-2a", "us-west-2b"] {
+                assert!(message.contains(says), "{message}");
+            }
+        }
+        for key in [DriverName::ZONE_KEY, &legacy, DriverName::ZONE_ID_KEY] {
+            let message = crate::status::chain(&read(vec![], vec![term(&[(key, "")])]).expect_err("refused"));
+            assert!(message.contains(key), "{message}");
+        }
+        let agreeing = term(&[(DriverName::ZONE_KEY, "us-west-2a"), (&legacy, "us-west-2a")]);
+        assert_eq!(read(vec![], vec![agreeing]).expect("understood").requisite, [zone("us-west-2a")]);
+    }
 }
