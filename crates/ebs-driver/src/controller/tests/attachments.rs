@@ -126,6 +126,49 @@ async fn a_publish_that_cannot_be_changes_nothing() {
     assert_eq!(world.ec2.calls(), []);
 }
 
+/// EBS attaches nothing read-only, and no capability offers it: the flag goes on to the node, which mounts so, and a repeat
+/// without it carries no flag.
+#[tokio::test(start_paused = true)]
+async fn readonly_of_a_publish_goes_on_to_the_node() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let request = |readonly| ControllerPublishVolumeRequest {
+        volume_id: volume.clone(),
+        node_id: world.here.to_string(),
+        volume_capability: Some(mount("ext4")),
+        readonly,
+        ..Default::default()
+    };
+    let read_only = world.publish_as(request(true)).await.expect("attached");
+    assert_eq!(read_only.get("ebs.csi.aws.com/readonly").map(String::as_str), Some("true"));
+    let writable = world.publish_as(request(false)).await.expect("is attached");
+    assert_eq!(writable.get("ebs.csi.aws.com/readonly"), None);
+    assert_eq!(writable.len() + 1, read_only.len());
+}
+
+/// Secrets and a group for the mount, which no capability asks for, change nothing of any request.
+#[tokio::test(start_paused = true)]
+async fn fields_that_no_capability_asks_for_are_accepted() {
+    let world = World::start().await;
+    let secrets = map(&[("key", "value")]);
+    let mount = MountVolume { volume_mount_group: "1000".to_owned(), ..Default::default() };
+    let wanted = capability(AccessType::Mount(mount), Mode::SingleNodeWriter);
+    let request = CreateVolumeRequest {
+        secrets: secrets.clone(),
+        volume_capabilities: vec![wanted.clone()],
+        ..in_zone(named("pvc-1"), "us-west-2a")
+    };
+    let volume = world.create(request).await.expect("created").volume_id;
+    let publish = ControllerPublishVolumeRequest {
+        volume_id: volume,
+        node_id: world.here.to_string(),
+        volume_capability: Some(wanted),
+        secrets,
+        ..Default::default()
+    };
+    world.publish_as(publish).await.expect("attached");
+}
+
 /// A volume for one node is not promised to several; published already, that is AlreadyExists.
 ///
 /// Rule: controller.md C26

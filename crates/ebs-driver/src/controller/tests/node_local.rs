@@ -154,3 +154,15 @@ async fn node_local_volumes_are_validated_and_deleted_without_a_call() {
     }
     assert_eq!(world.ec2.calls(), []);
 }
+
+/// The flag of a read-only publish goes on to the node, and a handle with three slashes is the same device.
+#[tokio::test(start_paused = true)]
+async fn readonly_of_a_node_local_publish_goes_on() {
+    let world = world().await;
+    let volume = attached_by_hand(&world).await;
+    let request =
+        ControllerPublishVolumeRequest { readonly: true, ..request("local-ebs:///dev/xvdbz", world.here.as_str()) };
+    let context = world.publish_as(request).await.expect("it is there");
+    let wanted = [("devicePath", "/dev/xvdbz"), ("volumeID", &volume), ("ebs.csi.aws.com/readonly", "true")];
+    assert_eq!(context, map(&wanted));
+}
