@@ -124,6 +124,21 @@ fn numbers_are_32_bit_and_zero_or_less_is_unset() {
     assert_eq!(volume(&[("iops", "0"), ("throughput", "-5")]).expect("unset"), VolumeParameters::default());
 }
 
+/// A text that is not a number is refused without the limits of the driver's own integers; a number beyond them names the limit.
+#[test]
+fn text_in_place_of_a_number_is_refused_by_an_example() {
+    for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
+        for text in ["abc", "", "3,000", "1.5", " 3000", "3000 IOPS"] {
+            let message = volume(&[(key, text)]).expect_err("not a number").to_string();
+            assert!(message.contains(key) && message.contains("whole number such as"), "{message}");
+            assert!(!message.contains("2147483647") && !message.contains("-2147483648"), "{message}");
+        }
+        let message = volume(&[(key, "2147483648")]).expect_err("too large").to_string();
+        assert!(message.contains("at most 2147483647"), "{message}");
+        assert!(volume(&[(key, "-2147483649")]).is_ok(), "below 0 is unset, however far");
+    }
+}
+
 /// Values for mkfs are letters and digits.
 ///
 /// Rule: controller.md 6.3
