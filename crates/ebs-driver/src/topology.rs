@@ -28,6 +28,17 @@ pub enum TopologyError {
     /// The value of a key of an Outpost.
     #[error("accessibility_requirements name an Outpost that is not valid")]
     Outpost(#[source] IdError),
+    /// A binding term says something that the driver does not understand.
+    #[error(
+        "accessibility_requirements.requisite has a term with the key {key:?}, which this driver does not understand, so that it \
+         cannot be obeyed: use {known}"
+    )]
+    UnknownKey { key: String, known: String },
+    /// The two keys of a zone contradict each other.
+    #[error(
+        "accessibility_requirements have a term with {zone:?} for {key} and {other:?} for {other_key}: correct one of them"
+    )]
+    TwoZones { key: String, zone: String, other_key: String, other: String },
     /// The ARN and another key of the term contradict each other.
     #[error(
         "accessibility_requirements have {value:?} for {key}, but the ARN in outpost-id says {arn:?}: correct one of them"
@@ -45,14 +56,67 @@ impl IntoStatus for TopologyError {
 /// has a zone name needs no id (`controller.md` C6, C7). Terms that say nothing about the place are dropped, and so are
 /// repeats.
 ///
+/// The volume must be accessible from one of the required terms (CSI specification, TopologyRequirement), so a key that the
+/// driver does not understand is an error there. Preferred terms are attempted: of them the part counts that is understood.
+///
 /// # Errors
 /// [`TopologyError`].
 pub fn parse(requirement: Option<&TopologyRequirement>, driver: &DriverName) -> Result<Topology, TopologyError> {
     let Some(requirement) = requirement else { return Ok(Topology::default()) };
+    for term in &requirement.requisite {
+        check_keys(&term.segments, driver)?;
+    }
+    log_unknown_keys(&requirement.preferred, driver);
     Ok(Topology {
         preferred: terms(&requirement.preferred, driver)?,
         requisite: terms(&requirement.requisite, driver)?,
     })
+}
+
+/// The operating systems of the nodes from which the volume must be accessible; `None` where the requirement leaves them open.
+pub fn operating_systems(requirement: Option<&TopologyRequirement>) -> Option<BTreeSet<String>> {
+    let terms = &requirement?.requisite;
+    if terms.is_empty() {
+        return None;
+    }
+    terms.iter().map(|term| term.segments.get(DriverName::OS_KEY).cloned()).collect()
+}
+
+/// The keys that a term may have: those that nodes report, and the id of a zone.
+fn known_keys(driver: &DriverName) -> [String; 8] {
+    [
+        DriverName::ZONE_KEY.to_owned(),
+        driver.legacy_zone_key(),
+        DriverName::ZONE_ID_KEY.to_owned(),
+        DriverName::OS_KEY.to_owned(),
+        driver.partition_key(),
+        driver.region_key(),
+        driver.account_key(),
+        driver.outpost_key(),
+    ]
+}
+
+/// Refuses what a required term says and the driver does not understand: unknown keys, and a zone without a name.
+fn check_keys(segments: &HashMap<String, String>, driver: &DriverName) -> Result<(), TopologyError> {
+    let known = known_keys(driver);
+    if let Some(key) = segments.keys().filter(|key| !known.contains(key)).min() {
+        return Err(TopologyError::UnknownKey { key: key.clone(), known: known.join(", ") });
+    }
+    let zones: Vec<(&String, &String)> = known[..3].iter().filter_map(|key| segments.get_key_value(key)).collect();
+    if let Some((key, _)) = zones.first().filter(|_| zones.iter().all(|(_, zone)| zone.is_empty())) {
+        let cause = ZoneName::parse("").err();
+        return cause.map_or(Ok(()), |cause| Err(TopologyError::Zone { key: (*key).clone(), cause }));
+    }
+    Ok(())
+}
+
+fn log_unknown_keys(terms: &[WireTerm], driver: &DriverName) {
+    let known = known_keys(driver);
+    let unknown: BTreeSet<&String> =
+        terms.iter().flat_map(|term| term.segments.keys()).filter(|key| !known.contains(key)).collect();
+    if !unknown.is_empty() {
+        tracing::warn!(?unknown, "preferred topology has keys that the driver does not understand: they are ignored");
+    }
 }
 
 /// The same requirement with its terms in one order: two requests that differ only in the order of terms are the
@@ -102,7 +166,14 @@ fn terms(wire: &[WireTerm], driver: &DriverName) -> Result<Vec<Term>, TopologyEr
 fn parse_term(segments: &HashMap<String, String>, driver: &DriverName) -> Result<Term, TopologyError> {
     let given = |key: &str| segments.get(key).map(String::as_str).filter(|value| !value.is_empty());
     let outpost_arn = outpost(given, driver)?.map(|arn| arn.to_string());
-    for key in [DriverName::ZONE_KEY, &driver.legacy_zone_key()] {
+    let legacy = driver.legacy_zone_key();
+    if let (Some(zone), Some(other)) = (given(DriverName::ZONE_KEY), given(&legacy))
+        && zone != other
+    {
+        let (key, zone, other) = (DriverName::ZONE_KEY.to_owned(), zone.to_owned(), other.to_owned());
+        return Err(TopologyError::TwoZones { key, zone, other_key: legacy, other });
+    }
+    for key in [DriverName::ZONE_KEY, &legacy] {
         if let Some(zone) = given(key) {
             let zone = ZoneName::parse(zone).map_err(|cause| TopologyError::Zone { key: key.to_owned(), cause })?;
             return Ok(Term { zone: Some(zone), zone_id: None, outpost_arn });
