@@ -86,7 +86,7 @@ async fn what_does_not_exist_cannot_be_published() {
     assert!(world.volumes().await[0].attachments.is_empty());
 }
 
-/// A Publish that cannot be (read-only, wrong capability, missing ids) is refused before EC2 is asked.
+/// A Publish that cannot be (wrong capability, missing ids) is refused before EC2 is asked.
 ///
 /// Rule: controller.md 8, C26
 #[tokio::test(start_paused = true)]
@@ -114,7 +114,6 @@ async fn a_publish_that_cannot_be_changes_nothing() {
             },
             "MULTI_NODE_MULTI_WRITER",
         ),
-        (ControllerPublishVolumeRequest { readonly: true, ..good() }, "read-only"),
         (
             ControllerPublishVolumeRequest { volume_id: "local-ebs://dev/x".to_owned(), ..good() },
             "--enable-node-local-volumes",

@@ -98,7 +98,7 @@ async fn a_device_that_comes_or_goes_is_not_published() {
 }
 
 /// A node-local request that cannot be is refused before EC2 is asked: a handle without device, no node, no capability or one of
-/// another kind, read-only, a HyperPod node.
+/// another kind, a HyperPod node.
 ///
 /// Rule: controller.md 8, C25
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,6 @@ async fn a_node_local_request_that_cannot_be_changes_nothing() {
         (request(HANDLE, ""), "node_id"),
         (with(None), "capability"),
         (with(Some(reader)), "MULTI_NODE_READER_ONLY"),
-        (ControllerPublishVolumeRequest { readonly: true, ..good() }, "read-only"),
         (request(HANDLE, "hyperpod-my-cluster-i-0123456789abcdef0"), "HyperPod"),
     ];
     for (request, says) in rows {
