@@ -91,3 +91,33 @@ true
 {{- $port := regexFind "[0-9]+$" $endpoint -}}
 {{- default "3301" $port -}}
 {{- end -}}
+
+{{- /* A text, number or boolean as the text that Kubernetes wants of it: whole numbers without an exponent. */}}
+{{- define "ebs.text" }}
+{{- if and (kindIs "float64" .) (eq . (float64 (int64 .))) }}{{- printf "%d" (int64 .) }}{{- else }}{{- toString . }}{{- end }}
+{{- end }}
+
+{{- /* The map `of`, the `field` of the `class` in the values' `list`, with texts as values. Kubernetes takes nothing else in parameters, labels and annotations. */}}
+{{- define "ebs.texts" }}
+{{- $at := . }}
+{{- $texts := dict }}
+{{- range $key, $value := .of }}
+{{- if or (kindIs "slice" $value) (kindIs "map" $value) }}
+{{- fail (printf "%s: %s.%s of class %q is a %s, but must be a text, a number or a boolean" $at.list $at.field $key $at.class (ternary "list" "map" (kindIs "slice" $value))) }}
+{{- else if not (kindIs "invalid" $value) }}
+{{- $_ := set $texts $key (include "ebs.text" $value) }}
+{{- end }}
+{{- end }}
+{{- toYaml $texts }}
+{{- end }}
+
+{{- /* Name, labels and annotations of a `class` in the values' `list`. */}}
+{{- define "ebs.classMetadata" }}
+{{- $metadata := pick .class "name" }}
+{{- $name := toString .class.name }}
+{{- $list := .list }}
+{{- range $field, $of := pick .class "annotations" "labels" }}
+{{- if $of }}{{- $_ := set $metadata $field (include "ebs.texts" (dict "list" $list "class" $name "field" $field "of" $of) | fromYaml) }}{{- end }}
+{{- end }}
+{{- toYaml $metadata }}
+{{- end }}

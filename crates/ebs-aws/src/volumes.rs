@@ -48,6 +48,9 @@ impl Volumes for AwsEc2 {
             .with("MultiAttachEnabled", request.multi_attach)
             .number("Iops", request.iops)
             .number("Throughput", request.throughput)
+            // Only what is asked for: a Region that does not know the parameters yet refuses them.
+            .maybe("Encrypted", request.encrypted.then_some(true))
+            .maybe("KmsKeyId", request.kms_key_id.as_ref())
             .tags_of(VOLUME, &request.tags);
         let only = |mut volumes: Vec<Volume>| match (volumes.pop(), volumes.len()) {
             (Some(volume), 0) => Ok(volume),

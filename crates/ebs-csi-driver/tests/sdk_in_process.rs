@@ -230,6 +230,8 @@ async fn snapshots_copies_and_places_are_the_same_through_the_sdk_and_through_th
         volume_type: VolumeType::Gp3,
         iops: None,
         throughput: None,
+        encrypted: false,
+        kms_key_id: None,
         multi_attach: false,
         tags: managed([]),
     };

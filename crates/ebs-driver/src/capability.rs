@@ -1,8 +1,11 @@
 //! Volume capabilities: which access EBS can give (`controller.md` 4).
 
+use std::collections::BTreeSet;
+
 use csi_proto::csi::VolumeCapability;
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::volume_capability::access_mode::Mode;
+use ebs_mounter::{FsType, MountOptions, OptionsError};
 
 use crate::status::{IntoStatus, Meaning};
 
@@ -18,6 +21,22 @@ pub enum Access {
     },
     /// Not said.
     Unset,
+}
+
+/// The file system of Windows nodes.
+const NTFS: &str = "ntfs";
+/// File systems of Linux nodes, for messages.
+const ON_LINUX: &str = "ext4, ext3, ext2 or xfs";
+const WINDOWS: &str = "windows";
+
+impl Access {
+    /// The file system that a Linux node would make; `None` for raw block volumes and for names that it does not know.
+    pub fn linux_file_system(&self) -> Option<FsType> {
+        match self {
+            Self::Mount { fs_type } => FsType::parse(fs_type).ok(),
+            Self::Block | Self::Unset => None,
+        }
+    }
 }
 
 /// A capability that EBS can give.
@@ -48,6 +67,19 @@ pub enum CapabilityError {
              for several nodes with a device each"
     )]
     UnsupportedLocally { mode: String },
+    /// Neither Linux nor Windows nodes mount it.
+    #[error(
+        "volume_capability asks for file system {fs_type:?}, which no node can mount: use {ON_LINUX}, or {NTFS} for Windows nodes"
+    )]
+    FileSystem { fs_type: String },
+    /// The required topology leaves only nodes of an operating system that does not mount it.
+    #[error(
+        "volume_capability asks for file system {fs_type:?}, but accessibility_requirements leave only {os} nodes, which cannot \
+             mount it: use {possible}"
+    )]
+    OtherSystem { fs_type: String, os: &'static str, possible: &'static str },
+    #[error("volume_capability has mount flags that no node can use")]
+    MountFlags(#[source] OptionsError),
 }
 
 impl IntoStatus for CapabilityError {
@@ -128,6 +160,64 @@ pub fn parse_all(wire: &[VolumeCapability]) -> Result<Vec<Capability>, Capabilit
         return Err(CapabilityError::Missing);
     }
     wire.iter().map(Capability::try_from).collect()
+}
+
+/// Refuses a file system or mount flags that no node can use, as far as that needs no node. `systems` are the operating
+/// systems that the required topology leaves; `None`: any.
+///
+/// # Errors
+/// [`CapabilityError::FileSystem`], [`CapabilityError::OtherSystem`], [`CapabilityError::MountFlags`].
+pub fn check_mounts(wire: &[VolumeCapability], systems: Option<&BTreeSet<String>>) -> Result<(), CapabilityError> {
+    let only = |os: &str| systems.is_some_and(|systems| systems.iter().all(|system| system == os));
+    for capability in wire {
+        let Some(AccessType::Mount(mount)) = &capability.access_type else { continue };
+        check_file_system(capability)?;
+        let fs_type = &mount.fs_type;
+        let other = |os, possible| Err(CapabilityError::OtherSystem { fs_type: fs_type.clone(), os, possible });
+        if fs_type.eq_ignore_ascii_case(NTFS) {
+            if only("linux") {
+                return other("Linux", ON_LINUX);
+            }
+            continue;
+        }
+        if !fs_type.is_empty() && only(WINDOWS) {
+            return other("Windows", NTFS);
+        }
+        if !only(WINDOWS) {
+            let flags = mount.mount_flags.iter().map(String::as_str);
+            MountOptions::parse(flags).map_err(CapabilityError::MountFlags)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a file system that no node can mount.
+///
+/// # Errors
+/// [`CapabilityError::FileSystem`].
+pub fn check_file_system(wire: &VolumeCapability) -> Result<(), CapabilityError> {
+    match &wire.access_type {
+        Some(AccessType::Mount(mount))
+            if FsType::parse(&mount.fs_type).is_err() && !mount.fs_type.eq_ignore_ascii_case(NTFS) =>
+        {
+            Err(CapabilityError::FileSystem { fs_type: mount.fs_type.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Logs what an orchestrator asks for although the driver does not offer it, and that has no effect.
+pub fn log_without_effect(wire: &[VolumeCapability]) {
+    for capability in wire {
+        if let Some(AccessType::Mount(mount)) = &capability.access_type
+            && !mount.volume_mount_group.is_empty()
+        {
+            tracing::warn!(
+                volume_mount_group = mount.volume_mount_group,
+                "volume_mount_group has no effect, and the driver does not offer it: let the orchestrator set the group of the files"
+            );
+        }
+    }
 }
 
 #[cfg(test)]

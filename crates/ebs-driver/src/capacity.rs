@@ -2,8 +2,11 @@
 
 use csi_proto::csi::CapacityRange;
 use ebs_cloud::CapacityRequest;
+use ebs_mounter::{FormatOptions, FsType};
 use ebs_types::{Bytes, Gib, SizeError, VolumeType};
 
+use crate::capability::Access;
+use crate::parameters::block_size;
 use crate::status::{IntoStatus, Meaning};
 
 /// The size of a volume for which nobody asked for one.
@@ -32,6 +35,18 @@ pub enum CapacityError {
              limit_bytes, or ask for less"
     )]
     AboveLimit { size: Gib, limit: u64 },
+    /// A volume that its file system cannot fill.
+    #[error(
+        "capacity_range asks for {size}, but {fs_type} with blocks of {block} bytes has at most {most}: use ext4 or xfs, or ask \
+             for less"
+    )]
+    FileSystem {
+        size: Gib,
+        fs_type: FsType,
+        /// Bytes.
+        block: u64,
+        most: Gib,
+    },
 }
 
 impl IntoStatus for CapacityError {
@@ -40,7 +55,9 @@ impl IntoStatus for CapacityError {
             Self::NoSize { cause: SizeError::Negative(_), .. } | Self::Empty | Self::Missing => {
                 Meaning::InvalidArgument
             }
-            Self::NoSize { cause: SizeError::TooLarge(_), .. } | Self::AboveLimit { .. } => Meaning::OutOfRange,
+            Self::NoSize { cause: SizeError::TooLarge(_), .. } | Self::AboveLimit { .. } | Self::FileSystem { .. } => {
+                Meaning::OutOfRange
+            }
         }
     }
 }
@@ -78,6 +95,27 @@ pub fn for_new_volume(
         return Err(CapacityError::AboveLimit { size: least, limit });
     }
     Ok(CapacityRequest { required, fallback: least, limit: limit.map(whole_gib) })
+}
+
+/// Refuses a size that the file system to be made cannot have: ext2 and ext3 number their blocks with 32 bits, and mke2fs
+/// refuses a device with more.
+///
+/// # Errors
+/// [`CapacityError::FileSystem`].
+pub fn check_file_systems(
+    capacity: &CapacityRequest,
+    accesses: &[Access],
+    format: &FormatOptions,
+) -> Result<(), CapacityError> {
+    let size = capacity.required.unwrap_or(capacity.fallback);
+    let block = block_size(format);
+    let most = whole_gib(u64::from(u32::MAX).saturating_mul(block));
+    for fs_type in accesses.iter().filter_map(Access::linux_file_system) {
+        if matches!(fs_type, FsType::Ext2 | FsType::Ext3) && size > most {
+            return Err(CapacityError::FileSystem { size, fs_type, block, most });
+        }
+    }
+    Ok(())
 }
 
 /// The size to which a volume is to grow.

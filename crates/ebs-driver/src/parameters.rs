@@ -3,6 +3,7 @@
 //! A map of strings is read once, completely, and refused at the first thing that is not understood. Keys are
 //! case-insensitive, except the prefix `tagSpecification`; two spellings of one key are refused (`controller.md` C15).
 
+mod applicable;
 mod described;
 mod error;
 mod formatting;
@@ -20,7 +21,7 @@ use std::num::NonZeroU32;
 
 pub use described::Described;
 pub use error::ParameterError;
-pub use formatting::check_format_options;
+pub use formatting::{block_size, check_format_options};
 pub use mutable::MutableParameters;
 pub use snapshot::SnapshotParameters;
 pub use volume::VolumeParameters;

@@ -105,4 +105,4 @@ pub async fn serve(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -28,6 +28,17 @@ pub enum TopologyError {
     /// The value of a key of an Outpost.
     #[error("accessibility_requirements name an Outpost that is not valid")]
     Outpost(#[source] IdError),
+    /// A binding term says something that the driver does not understand.
+    #[error(
+        "accessibility_requirements.requisite has a term with the key {key:?}, which this driver does not understand, so that it \
+         cannot be obeyed: use {known}"
+    )]
+    UnknownKey { key: String, known: String },
+    /// The two keys of a zone contradict each other.
+    #[error(
+        "accessibility_requirements have a term with {zone:?} for {key} and {other:?} for {other_key}: correct one of them"
+    )]
+    TwoZones { key: String, zone: String, other_key: String, other: String },
     /// The ARN and another key of the term contradict each other.
     #[error(
         "accessibility_requirements have {value:?} for {key}, but the ARN in outpost-id says {arn:?}: correct one of them"
@@ -45,14 +56,67 @@ impl IntoStatus for TopologyError {
 /// has a zone name needs no id (`controller.md` C6, C7). Terms that say nothing about the place are dropped, and so are
 /// repeats.
 ///
+/// The volume must be accessible from one of the required terms (CSI specification, TopologyRequirement), so a key that the
+/// driver does not understand is an error there. Preferred terms are attempted: of them the part counts that is understood.
+///
 /// # Errors
 /// [`TopologyError`].
 pub fn parse(requirement: Option<&TopologyRequirement>, driver: &DriverName) -> Result<Topology, TopologyError> {
     let Some(requirement) = requirement else { return Ok(Topology::default()) };
+    for term in &requirement.requisite {
+        check_keys(&term.segments, driver)?;
+    }
+    log_unknown_keys(&requirement.preferred, driver);
     Ok(Topology {
         preferred: terms(&requirement.preferred, driver)?,
         requisite: terms(&requirement.requisite, driver)?,
     })
+}
+
+/// The operating systems of the nodes from which the volume must be accessible; `None` where the requirement leaves them open.
+pub fn operating_systems(requirement: Option<&TopologyRequirement>) -> Option<BTreeSet<String>> {
+    let terms = &requirement?.requisite;
+    if terms.is_empty() {
+        return None;
+    }
+    terms.iter().map(|term| term.segments.get(DriverName::OS_KEY).cloned()).collect()
+}
+
+/// The keys that a term may have: those that nodes report, and the id of a zone.
+fn known_keys(driver: &DriverName) -> [String; 8] {
+    [
+        DriverName::ZONE_KEY.to_owned(),
+        driver.legacy_zone_key(),
+        DriverName::ZONE_ID_KEY.to_owned(),
+        DriverName::OS_KEY.to_owned(),
+        driver.partition_key(),
+        driver.region_key(),
+        driver.account_key(),
+        driver.outpost_key(),
+    ]
+}
+
+/// Refuses what a required term says and the driver does not understand: unknown keys, and a zone without a name.
+fn check_keys(segments: &HashMap<String, String>, driver: &DriverName) -> Result<(), TopologyError> {
+    let known = known_keys(driver);
+    if let Some(key) = segments.keys().filter(|key| !known.contains(key)).min() {
+        return Err(TopologyError::UnknownKey { key: key.clone(), known: known.join(", ") });
+    }
+    let zones: Vec<(&String, &String)> = known[..3].iter().filter_map(|key| segments.get_key_value(key)).collect();
+    if let Some((key, _)) = zones.first().filter(|_| zones.iter().all(|(_, zone)| zone.is_empty())) {
+        let cause = ZoneName::parse("").err();
+        return cause.map_or(Ok(()), |cause| Err(TopologyError::Zone { key: (*key).clone(), cause }));
+    }
+    Ok(())
+}
+
+fn log_unknown_keys(terms: &[WireTerm], driver: &DriverName) {
+    let known = known_keys(driver);
+    let unknown: BTreeSet<&String> =
+        terms.iter().flat_map(|term| term.segments.keys()).filter(|key| !known.contains(key)).collect();
+    if !unknown.is_empty() {
+        tracing::warn!(?unknown, "preferred topology has keys that the driver does not understand: they are ignored");
+    }
 }
 
 /// The same requirement with its terms in one order: two requests that differ only in the order of terms are the
@@ -102,7 +166,14 @@ fn terms(wire: &[WireTerm], driver: &DriverName) -> Result<Vec<Term>, TopologyEr
 fn parse_term(segments: &HashMap<String, String>, driver: &DriverName) -> Result<Term, TopologyError> {
     let given = |key: &str| segments.get(key).map(String::as_str).filter(|value| !value.is_empty());
     let outpost_arn = outpost(given, driver)?.map(|arn| arn.to_string());
-    for key in [DriverName::ZONE_KEY, &driver.legacy_zone_key()] {
+    let legacy = driver.legacy_zone_key();
+    if let (Some(zone), Some(other)) = (given(DriverName::ZONE_KEY), given(&legacy))
+        && zone != other
+    {
+        let (key, zone, other) = (DriverName::ZONE_KEY.to_owned(), zone.to_owned(), other.to_owned());
+        return Err(TopologyError::TwoZones { key, zone, other_key: legacy, other });
+    }
+    for key in [DriverName::ZONE_KEY, &legacy] {
         if let Some(zone) = given(key) {
             let zone = ZoneName::parse(zone).map_err(|cause| TopologyError::Zone { key: key.to_owned(), cause })?;
             return Ok(Term { zone: Some(zone), zone_id: None, outpost_arn });
@@ -263,5 +334,85 @@ mod tests {
     fn bad_zones_are_refused_by_name() {
         let error = read(vec![term(&[("topology.kubernetes.io/zone", "US West")])], vec![]).expect_err("refused");
         assert!(crate::status::chain(&error).contains("US West"), "{error}");
+    }
+
+    const UNKNOWN: [&str; 5] = [
+        "failure-domain.beta.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "kubernetes.io/hostname",
+        "Topology.kubernetes.io/zone",
+        "topology.other.csi.aws.com/zone",
+    ];
+
+    /// A required term with a key that the driver does not understand is refused by that key, with the keys that exist.
+    #[test]
+    fn unknown_key_of_a_required_term_is_refused() {
+        let zone = (DriverName::ZONE_KEY, "us-west-2a");
+        for key in UNKNOWN {
+            for segments in [&[(key, "x")][..], &[zone, (key, "x")], &[zone, (key, "")]] {
+                let error = read(vec![term(&[zone])], vec![term(&[zone]), term(segments)]).expect_err(key);
+                let message = crate::status::chain(&error);
+                for says in
+                    [key, "requisite", DriverName::ZONE_KEY, DriverName::ZONE_ID_KEY, DriverName::OS_KEY, "outpost-id"]
+                {
+                    assert!(message.contains(says), "{says}: {message}");
+                }
+            }
+        }
+    }
+
+    /// A preference is no demand: of a preferred term the part counts that the driver understands.
+    #[test]
+    fn unknown_key_of_a_preferred_term_is_ignored() {
+        for key in UNKNOWN {
+            let both = term(&[(DriverName::ZONE_KEY, "us-west-2a"), (key, "x")]);
+            let got = read(vec![term(&[(key, "x")]), both], vec![]).expect("understood");
+            assert_eq!((got.preferred, got.requisite), (vec![zone("us-west-2a")], vec![]), "{key}");
+        }
+    }
+
+    /// Every key that a node reports, as the provisioner copies it into both lists, is understood.
+    #[test]
+    fn keys_that_nodes_report_are_understood() {
+        use ebs_metadata::{BlockDevices, LimitFlags, NodeMetadata};
+        use ebs_types::NodeId;
+        let driver = DriverName::default();
+        for outpost in [None, Some(OutpostArn::parse(ARN).expect("an ARN"))] {
+            let metadata = NodeMetadata {
+                node: NodeId::parse("i-0123456789abcdef0").expect("an id"),
+                instance_type: "m5.large".to_owned(),
+                region: "us-west-2".to_owned(),
+                zone: ZoneName::parse("us-west-2a").expect("a zone"),
+                outpost: outpost.clone(),
+                network_interfaces: 1,
+                block_devices: BlockDevices::Others(0),
+            };
+            let answer = crate::node_info::answer(&metadata, &driver, &LimitFlags::default(), 0, "windows");
+            let reported = answer.accessible_topology.expect("it has one");
+            let got = read(vec![reported.clone()], vec![reported]).expect("understood");
+            let outpost_arn = outpost.map(|arn| arn.to_string());
+            assert_eq!(got.requisite, [Term { outpost_arn, ..zone("us-west-2a") }]);
+            assert_eq!(got.preferred, got.requisite);
+        }
+    }
+
+    /// Two zones in one term, or a zone without a name, leave no place: both are refused by key.
+    #[test]
+    fn zones_that_contradict_or_are_empty_are_refused() {
+        let driver = DriverName::default();
+        let legacy = driver.legacy_zone_key();
+        let both = term(&[(DriverName::ZONE_KEY, "us-west-2a"), (&legacy, "us-west-2b")]);
+        for (preferred, requisite) in [(vec![both.clone()], vec![]), (vec![], vec![both])] {
+            let message = crate::status::chain(&read(preferred, requisite).expect_err("refused"));
+            for says in [&legacy, "us-west-2a", "us-west-2b"] {
+                assert!(message.contains(says), "{message}");
+            }
+        }
+        for key in [DriverName::ZONE_KEY, &legacy, DriverName::ZONE_ID_KEY] {
+            let message = crate::status::chain(&read(vec![], vec![term(&[(key, "")])]).expect_err("refused"));
+            assert!(message.contains(key), "{message}");
+        }
+        let agreeing = term(&[(DriverName::ZONE_KEY, "us-west-2a"), (&legacy, "us-west-2a")]);
+        assert_eq!(read(vec![], vec![agreeing]).expect("understood").requisite, [zone("us-west-2a")]);
     }
 }

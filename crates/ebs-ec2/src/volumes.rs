@@ -85,6 +85,10 @@ pub struct CopyVolume {
     pub iops: Option<Iops>,
     /// MiB/s; `None`: EC2's default.
     pub throughput: Option<u32>,
+    /// Encrypt the copy of an unencrypted volume. EC2 always encrypts the copy of an encrypted one, with its key.
+    pub encrypted: bool,
+    /// KMS key by ARN, id or alias, for a copy that is encrypted so; `None`: the account's default key.
+    pub kms_key_id: Option<String>,
     /// Several instances may attach it.
     pub multi_attach: bool,
     /// Tags of the new volume.

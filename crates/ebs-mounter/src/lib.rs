@@ -41,7 +41,6 @@ mod mounter;
 mod mountinfo;
 #[cfg(target_os = "linux")]
 mod nvme_statistics;
-#[cfg(target_os = "linux")]
 mod options;
 #[cfg(target_os = "linux")]
 mod os;
@@ -94,7 +93,6 @@ pub use nvme_statistics::{
     Exceeded, LatencyBin, NvmeStatistics, STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError, Transfers,
     VolumeStatistics,
 };
-#[cfg(target_os = "linux")]
 pub use options::{Attribute, MountOptions, OptionsError};
 pub use partition::{Partition, PartitionError};
 #[cfg(target_os = "linux")]

@@ -1,6 +1,7 @@
 //! The data plane: where volumes keep their bytes and how they become devices of this machine. Everything here blocks.
 
 mod backing;
+mod breakable;
 mod broken;
 mod by_id;
 mod copy;

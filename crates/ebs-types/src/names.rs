@@ -94,6 +94,11 @@ impl DriverName {
         format!("{self}/size-gib")
     }
 
+    /// Publish context key: `true` when ControllerPublishVolume was asked for a read-only volume, which the node enforces.
+    pub fn read_only_key(&self) -> String {
+        format!("{self}/readonly")
+    }
+
     /// Publish context key: when EC2 attached the volume, RFC 3339.
     pub fn attach_time_key(&self) -> String {
         format!("{self}/attach-time")

@@ -77,6 +77,22 @@ impl VolumeType {
         }
     }
 
+    /// False when EC2 certainly refuses a number of IOPS for the type (Amazon EBS user guide, "Amazon EBS volume types").
+    pub fn has_iops_to_choose(&self) -> bool {
+        match self {
+            Self::Gp3 | Self::Io1 | Self::Io2 | Self::Other(_) => true,
+            Self::Gp2 | Self::St1 | Self::Sc1 | Self::Standard => false,
+        }
+    }
+
+    /// False when EC2 certainly refuses a throughput for the type (same source).
+    pub fn has_throughput_to_choose(&self) -> bool {
+        match self {
+            Self::Gp3 | Self::Other(_) => true,
+            Self::Gp2 | Self::Io1 | Self::Io2 | Self::St1 | Self::Sc1 | Self::Standard => false,
+        }
+    }
+
     /// The IOPS limits to assume when EC2 does not tell the maximum of the zone. `None`: IOPS cannot be chosen.
     pub fn iops_limits(&self) -> Option<IopsLimits> {
         match self {
@@ -134,6 +150,20 @@ mod tests {
             };
             assert_eq!(t.iops_limits().map(|l| (l.min, l.max, l.per_gib)), expected, "{t}");
         }
+    }
+
+    #[test]
+    fn types_without_a_property_to_choose_are_known() {
+        let choices = |t: &VolumeType| (t.has_iops_to_choose(), t.has_throughput_to_choose());
+        for t in VolumeType::known() {
+            assert_eq!(choices(t).0, t.iops_limits().is_some(), "{t}");
+            assert_eq!(choices(t).1, *t == VolumeType::Gp3, "{t}");
+        }
+        assert_eq!(
+            choices(&VolumeType::Other("gp9".into())),
+            (true, true),
+            "EC2 judges a type that this version lacks"
+        );
     }
 
     /// Each known volume type has its published range of sizes.

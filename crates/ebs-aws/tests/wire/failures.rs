@@ -36,6 +36,8 @@ async fn every_mutation(ec2: &AwsEc2) -> Vec<Ec2Error> {
         volume_type: VolumeType::Gp3,
         iops: None,
         throughput: None,
+        encrypted: false,
+        kms_key_id: None,
         multi_attach: false,
         tags: tags.clone(),
     };

@@ -140,6 +140,8 @@ async fn volume_changes(ec2: &AwsEc2, name: &str) -> Judged {
         volume_type: VolumeType::Gp3,
         iops: None,
         throughput: None,
+        encrypted: false,
+        kms_key_id: None,
         multi_attach: false,
         tags: Tags::new(),
     };

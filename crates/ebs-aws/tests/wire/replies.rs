@@ -146,6 +146,8 @@ async fn a_created_and_a_copied_volume_are_read_like_a_described_one() {
         volume_type: VolumeType::Gp3,
         iops: None,
         throughput: None,
+        encrypted: false,
+        kms_key_id: None,
         multi_attach: false,
         tags: Tags::new(),
     };

@@ -117,7 +117,7 @@ async fn create_volume_sends_every_field_that_is_given() {
     .await;
 }
 
-/// CopyVolumes sends MultiAttachEnabled always and neither zone nor encryption.
+/// CopyVolumes sends MultiAttachEnabled always, encryption and key when they are asked for, and no zone.
 ///
 /// Rule: ebs-cloud.md 3.1, 2.1
 #[tokio::test]
@@ -130,6 +130,8 @@ async fn copy_volumes_sends_its_fields_and_no_zone_or_encryption() {
         ("Iops", "4000"),
         ("Throughput", "250"),
         ("MultiAttachEnabled", "false"),
+        ("Encrypted", "true"),
+        ("KmsKeyId", "alias/mine"),
     ];
     fields.extend(TAGS);
     sends("CopyVolumes", &fields, async |wire| {
@@ -140,6 +142,8 @@ async fn copy_volumes_sends_its_fields_and_no_zone_or_encryption() {
             volume_type: VolumeType::Gp3,
             iops: Some(4000),
             throughput: Some(250),
+            encrypted: true,
+            kms_key_id: Some("alias/mine".into()),
             multi_attach: false,
             tags: tags(),
         };
@@ -166,6 +170,8 @@ async fn copy_volumes_leaves_out_what_is_not_given() {
             volume_type: VolumeType::Io2,
             iops: None,
             throughput: None,
+            encrypted: false,
+            kms_key_id: None,
             multi_attach: true,
             tags: Tags::new(),
         };

@@ -1,7 +1,7 @@
 //! Whether a volume that carries the wanted name is the wanted volume (`decisions.md` D-12).
 
 use ebs_ec2::{Volume, VolumeState};
-use ebs_types::{DriverName, Tags};
+use ebs_types::{DriverName, Tags, may_be_one_kms_key};
 
 use super::plan;
 use crate::{Source, VolumeSpec};
@@ -73,17 +73,13 @@ fn is_of_size(found: &Volume, spec: &VolumeSpec) -> bool {
     enough && allowed
 }
 
-/// EC2 may encrypt by account default what nobody asked to encrypt. An alias says nothing about the key behind it.
+/// EC2 may encrypt by account default what nobody asked to encrypt.
 fn has_encryption(found: &Volume, spec: &VolumeSpec) -> bool {
     match &spec.kms_key_id {
         None => found.encrypted || !spec.encrypted,
         Some(asked) => {
-            let alias = asked.starts_with("alias/") || asked.contains(":alias/");
-            let same = found
-                .kms_key_id
-                .as_ref()
-                .is_some_and(|arn| arn == asked || arn.strip_suffix(asked.as_str()).is_some_and(|a| a.ends_with('/')));
-            found.encrypted && (alias || same)
+            let shown = found.kms_key_id.as_deref().unwrap_or_default();
+            found.encrypted && may_be_one_kms_key(asked, shown)
         }
     }
 }

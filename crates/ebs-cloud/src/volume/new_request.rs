@@ -94,6 +94,8 @@ impl<E: Ec2> VolumeService<E> {
             volume_type: spec.volume_type.clone(),
             iops,
             throughput: spec.throughput.map(NonZeroU32::get),
+            encrypted: !source.encrypted && (spec.encrypted || spec.kms_key_id.is_some()),
+            kms_key_id: spec.kms_key_id.clone().filter(|_| !source.encrypted),
             multi_attach: spec.multi_attach,
             tags: spec.tags.clone(),
         })

@@ -1,7 +1,7 @@
 //! The pure part of creating a volume: what follows from the request alone.
 
 use ebs_ec2::{Place, Volume};
-use ebs_types::{Gib, VolumeType, ZoneName};
+use ebs_types::{Gib, VolumeType, ZoneName, may_be_one_kms_key};
 use sha2::{Digest, Sha256};
 
 use super::iops_limit::Site;
@@ -126,17 +126,17 @@ pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
     Ok(())
 }
 
-/// A clone inherits its source's encryption: refuse what the clone could not be.
+/// The clone of an encrypted volume has its source's key: refuse another one, and a place where the clone cannot be.
 pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), CloudError> {
     let invalid = |message| Err(CloudErrorKind::InvalidArgument.error(message));
-    if (spec.encrypted || spec.kms_key_id.is_some()) && !source.encrypted {
-        return invalid(format!("the clone is to be encrypted, but its source {} is not", source.id));
-    }
     if let Some(key) = &spec.kms_key_id
-        && source.kms_key_id.as_ref() != Some(key)
+        && let Some(found) = source.kms_key_id.as_deref().filter(|_| source.encrypted)
+        && !may_be_one_kms_key(key, found)
     {
-        let found = source.kms_key_id.as_deref().unwrap_or("none");
-        return invalid(format!("the clone is to have the key {key}, its source {} has {found}", source.id));
+        return invalid(format!(
+            "the clone of {} has the key of its source, {found}, and not {key}: remove kmsKeyId, or restore a snapshot with it",
+            source.id
+        ));
     }
     if !allows_clone_of(&spec.topology, source) {
         let zone = source.zone.as_ref().map_or("an unknown zone", ZoneName::as_str);

@@ -562,29 +562,36 @@ async fn a_clone_that_was_made_is_found_also_when_its_source_has_gone_or_grown()
     assert_eq!(fixture.volumes().await.iter().filter(|v| v.source_volume_id.is_some()).count(), 2);
 }
 
-/// A clone that is to be encrypted needs an encrypted source with that key.
+/// The clone of an encrypted volume has its source's key, and another key is refused; the clone of an unencrypted volume is
+/// encrypted on demand.
 ///
 /// Rule: controller.md 6.8, C23
 #[tokio::test(start_paused = true)]
-async fn a_clone_that_is_to_be_encrypted_needs_an_encrypted_source_and_its_key() {
+async fn a_clone_has_the_key_of_its_encrypted_source() {
     let fixture = Fixture::new().await;
     let plain = fixture.volume("plain").await;
     let secret = fixture.create(&VolumeSpec { encrypted: true, ..spec("secret") }).await.unwrap();
-    let key = secret.kms_key_id.clone();
-    let clone = |source: &VolumeId, encrypted, kms_key_id: Option<String>| VolumeSpec {
+    let key = secret.kms_key_id.clone().unwrap();
+    let clone = |name: &str, source: &VolumeId, encrypted, kms_key_id: Option<&str>| VolumeSpec {
         source: Source::Volume(source.clone()),
         encrypted,
-        kms_key_id,
-        ..spec("pvc-1")
+        kms_key_id: kms_key_id.map(str::to_owned),
+        ..spec(name)
     };
-    for refused in
-        [clone(&plain.id, true, None), clone(&plain.id, false, key.clone()), clone(&secret.id, true, Some("x".into()))]
-    {
-        let error = fixture.create(&refused).await.unwrap_err();
-        assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
+    let other = "9999abcd-12ab-34cd-56ef-1234567890ab";
+    let error = fixture.create(&clone("pvc-1", &secret.id, true, Some(other))).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
+    assert!([other, &key].iter().all(|name| error.message.contains(name)), "{error:?}");
+    let id = key.rsplit('/').next().unwrap();
+    for (number, name) in [None, Some(key.as_str()), Some(id), Some("alias/mine")].into_iter().enumerate() {
+        let made = fixture.create(&clone(&format!("pvc-2-{number}"), &secret.id, true, name)).await.unwrap();
+        assert_eq!(made.kms_key_id.as_ref(), Some(&key), "{name:?}");
     }
-    let made = fixture.create(&clone(&secret.id, true, key)).await.unwrap();
+    let made = fixture.create(&clone("pvc-3", &plain.id, true, None)).await.unwrap();
     assert!(made.encrypted);
+    let made = fixture.create(&clone("pvc-4", &plain.id, false, Some(&key))).await.unwrap();
+    assert_eq!(made.kms_key_id.as_ref(), Some(&key));
+    assert!(!fixture.create(&clone("pvc-5", &plain.id, false, None)).await.unwrap().encrypted);
 }
 
 /// A clone source that cannot be looked at is not a missing one.

@@ -62,7 +62,7 @@ impl FormatKey {
     }
 
     /// Its value in a volume context; `None`: not asked for.
-    pub(super) fn value(self, options: &FormatOptions) -> Option<&str> {
+    pub(crate) fn value(self, options: &FormatOptions) -> Option<&str> {
         let flag = |set: bool| set.then_some("true");
         match self {
             Self::BlockSize => options.block_size.as_ref().map(SizeWord::as_str),

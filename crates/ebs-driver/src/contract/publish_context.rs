@@ -14,6 +14,7 @@ type Context = HashMap<String, String>;
 const BLANK: &str = "none";
 const SNAPSHOT: &str = "snapshot";
 const CLONE: &str = "clone";
+const TRUE: &str = "true";
 
 /// Of what a volume was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +114,16 @@ impl PublishContext {
             let (key, value) = (DriverName::LOCAL_VOLUME_KEY.to_owned(), text.cloned().unwrap_or_default());
             ContextError::PublishValue { key, value, wanted: "the id of a volume" }
         })
+    }
+
+    /// Adds to a context that ControllerPublishVolume was asked for a read-only volume.
+    pub fn set_read_only(context: &mut Context, driver: &DriverName) {
+        context.insert(driver.read_only_key(), TRUE.to_owned());
+    }
+
+    /// True when ControllerPublishVolume was asked for a read-only volume: EBS attaches none, so the node enforces it.
+    pub fn is_read_only(context: &Context, driver: &DriverName) -> bool {
+        context.get(&driver.read_only_key()).is_some_and(|value| value == TRUE)
     }
 
     /// The snapshot, volume or other thing that the volume was made of; `None`: it was blank, or nothing is known.

@@ -1,6 +1,5 @@
 //! CreateVolume (`controller.md` 6).
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use csi_proto::csi::volume_content_source::Type as SourceType;
@@ -75,22 +74,29 @@ pub(super) async fn run<E: Ec2>(
 fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Plan, ControllerError> {
     require(&request.name, "name")?;
     let capabilities = capability::parse_all(&request.volume_capabilities)?;
+    capability::log_without_effect(&request.volume_capabilities);
     // The numbers alone first: a bad size is refused whatever else is wrong.
     capacity::for_new_volume(request.capacity_range.as_ref(), &VolumeType::Gp3)?;
     let mut parameters = VolumeParameters::parse(&request.parameters)?;
     let mutable = MutableParameters::parse(&request.mutable_parameters)?;
     mutable.override_in(&mut parameters);
+    let accesses: Vec<Access> = capabilities.iter().map(|c| c.access.clone()).collect();
+    parameters.keep_applicable(&request.name, &mutable, is_restored(request), &accesses);
     let volume_type = parameters.volume_type.clone().unwrap_or(VolumeType::Gp3);
     let iops = iops_request(parameters.iops, parameters.iops_per_gib)?;
     let tags = options.tags.of_volume(&request.name, &parameters, &mutable)?;
-    let accesses: Vec<Access> = capabilities.iter().map(|c| c.access.clone()).collect();
     check_format_options(&parameters.format, &accesses)?;
     let multi_attach = multi_attach(&capabilities, &volume_type)?;
     let source = source(request.volume_content_source.as_ref())?;
-    let encrypted = encrypted(&parameters, &source)?;
-    let initialization_rate = initialization_rate(&parameters, &source)?;
+    let encrypted = encrypted(&parameters);
     let topology: Topology = topology::parse(request.accessibility_requirements.as_ref(), &options.driver)?;
+    let systems = topology::operating_systems(request.accessibility_requirements.as_ref());
+    capability::check_mounts(&request.volume_capabilities, systems.as_ref())?;
     let capacity = capacity::for_new_volume(request.capacity_range.as_ref(), &volume_type)?;
+    if source == Source::Blank {
+        // The file system of a snapshot or another volume is there already.
+        capacity::check_file_systems(&capacity, &accesses, &parameters.format)?;
+    }
     let context = VolumeContext {
         format: parameters.format,
         format_blank_restore: parameters.format_blank_restore,
@@ -108,7 +114,7 @@ fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Pl
         source,
         topology,
         multi_attach,
-        initialization_rate,
+        initialization_rate: parameters.initialization_rate,
         tags,
     };
     Ok(Plan { spec, context, content_source: request.volume_content_source.clone() })
@@ -120,6 +126,11 @@ fn multi_attach(capabilities: &[Capability], volume_type: &VolumeType) -> Result
         return Err(ParameterError::MultiAttachType { volume_type: volume_type.clone() });
     }
     Ok(wanted)
+}
+
+fn is_restored(request: &CreateVolumeRequest) -> bool {
+    let source = request.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref());
+    matches!(source, Some(SourceType::Snapshot(_)))
 }
 
 fn source(wire: Option<&VolumeContentSource>) -> Result<Source, ControllerError> {
@@ -136,26 +147,11 @@ fn source(wire: Option<&VolumeContentSource>) -> Result<Source, ControllerError>
     }
 }
 
-/// A key means encryption, whatever `encrypted` says; a clone has the encryption of its source.
-fn encrypted(parameters: &VolumeParameters, source: &Source) -> Result<bool, ParameterError> {
-    if matches!(source, Source::Volume(_)) && parameters.encrypted == Some(false) {
-        return Err(ParameterError::CloneUnencrypted);
-    }
+/// A key means encryption, whatever `encrypted` says. `false` is no demand: EC2 encrypts by the account's setting, and what is
+/// made from something encrypted, all the same.
+fn encrypted(parameters: &VolumeParameters) -> bool {
     if parameters.encrypted == Some(false) && parameters.kms_key_id.is_some() {
         tracing::warn!("parameter encrypted is false, but kmsKeyId is set: the volume will be encrypted");
     }
-    Ok(parameters.encrypted == Some(true) || parameters.kms_key_id.is_some())
-}
-
-/// Only snapshots are initialised; for clones the rate is left out, as EC2 has no such field.
-fn initialization_rate(parameters: &VolumeParameters, source: &Source) -> Result<Option<NonZeroU32>, ParameterError> {
-    match (parameters.initialization_rate, source) {
-        (Some(_), Source::Blank) => Err(ParameterError::InitializationRateWithoutSnapshot),
-        (Some(_), Source::Volume(_)) => {
-            tracing::warn!("parameter volumeInitializationRate has no effect on a clone");
-            Ok(None)
-        }
-        (rate, Source::Snapshot(_)) => Ok(rate),
-        (None, Source::Blank | Source::Volume(_)) => Ok(None),
-    }
+    parameters.encrypted == Some(true) || parameters.kms_key_id.is_some()
 }

@@ -34,7 +34,7 @@ pub(super) fn node_local_device(
     if device.trim_matches('/').is_empty() {
         return Err(ControllerError::NodeLocalHandle { handle: handle.to_owned() });
     }
-    Ok(Some(DeviceName::new(format!("/{device}"))))
+    Ok(Some(DeviceName::new(format!("/{}", device.trim_start_matches('/')))))
 }
 
 /// The volume of a handle.

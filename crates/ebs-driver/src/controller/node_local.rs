@@ -6,6 +6,7 @@ use ebs_cloud::Ec2;
 use ebs_types::{DeviceName, InstanceId, NodeId, VolumeId};
 
 use super::handle::require;
+use super::publish::log_read_only;
 use super::{ControllerError, ControllerService, handle};
 use crate::capability::{self, CapabilityError};
 use crate::contract::PublishContext;
@@ -19,7 +20,10 @@ pub(super) async fn publish<E: Ec2>(
     let node = node(request)?;
     let found = service.cloud.attachments.volume_at(&node, &device).await;
     let volume = found.map_err(ControllerError::at(Rpc::ControllerPublishVolume))?;
-    let context = publish_context(&device, volume).to_map(&service.options.driver);
+    let mut context = publish_context(&device, volume).to_map(&service.options.driver);
+    if request.readonly {
+        PublishContext::set_read_only(&mut context, &service.options.driver);
+    }
     Ok(ControllerPublishVolumeResponse { publish_context: context })
 }
 
@@ -27,10 +31,10 @@ pub(super) async fn publish<E: Ec2>(
 fn node(request: &ControllerPublishVolumeRequest) -> Result<InstanceId, ControllerError> {
     require(&request.node_id, "node_id")?;
     let capability = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
+    capability::check_file_system(capability)?;
+    capability::log_without_effect(std::slice::from_ref(capability));
     capability::check_node_local(capability)?;
-    if request.readonly {
-        return Err(ControllerError::Readonly { volume: request.volume_id.clone() });
-    }
+    log_read_only(request);
     match handle::node(&request.node_id)? {
         NodeId::Instance(id) => Ok(id),
         NodeId::HyperPod(node) => {

@@ -9,7 +9,7 @@ use ebs_types::{NodeId, VolumeId, Waiters};
 use super::handle::require;
 use super::refusal::refused;
 use super::{ControllerError, ControllerService, handle, node_local};
-use crate::capability::{Capability, CapabilityError};
+use crate::capability::{self, Capability, CapabilityError};
 use crate::contract::{PublishContext, VolumeContext, VolumeOrigin};
 use crate::operation::{Key, OperationError};
 use crate::rpc::Rpc;
@@ -21,6 +21,7 @@ struct Publish {
     node: NodeId,
     capability: Capability,
     only_initialized: bool,
+    read_only: bool,
 }
 
 pub(super) async fn run<E: Ec2>(
@@ -39,21 +40,33 @@ pub(super) async fn run<E: Ec2>(
         move |waiters| async move { attach(&cloud, &plan, &waiters).await }
     };
     let bound = Rpc::ControllerPublishVolume.bound();
+    let read_only = plan.read_only;
     let attached = service.operations.take_over(key, plan, bound, work).await?;
-    Ok(ControllerPublishVolumeResponse { publish_context: publish_context(&attached).to_map(&service.options.driver) })
+    let mut publish_context = publish_context(&attached).to_map(&service.options.driver);
+    if read_only {
+        PublishContext::set_read_only(&mut publish_context, &service.options.driver);
+    }
+    Ok(ControllerPublishVolumeResponse { publish_context })
 }
 
 fn plan(request: &ControllerPublishVolumeRequest) -> Result<Publish, ControllerError> {
     require(&request.volume_id, "volume_id")?;
     require(&request.node_id, "node_id")?;
     let capability = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
+    capability::check_file_system(capability)?;
+    capability::log_without_effect(std::slice::from_ref(capability));
     let capability = Capability::try_from(capability)?;
-    if request.readonly {
-        return Err(ControllerError::Readonly { volume: request.volume_id.clone() });
-    }
+    log_read_only(request);
     let only_initialized = VolumeContext::attach_when_initialized(&request.volume_context);
     let (volume, node) = (handle::volume(&request.volume_id)?, handle::node(&request.node_id)?);
-    Ok(Publish { volume, node, capability, only_initialized })
+    Ok(Publish { volume, node, capability, only_initialized, read_only: request.readonly })
+}
+
+/// An orchestrator may set the flag although the driver does not advertise PUBLISH_READONLY.
+pub(super) fn log_read_only(request: &ControllerPublishVolumeRequest) {
+    if request.readonly {
+        tracing::info!(volume = request.volume_id, "EBS attaches no volume read-only: the node mounts it read-only");
+    }
 }
 
 async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> Result<Attached, ControllerError> {

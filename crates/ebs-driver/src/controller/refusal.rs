@@ -59,10 +59,6 @@ pub enum ControllerError {
         "volume_content_source names neither a snapshot nor a volume: give the id of one, or leave volume_content_source out for a blank volume"
     )]
     EmptySource,
-    #[error(
-        "volume {volume} cannot be attached read-only, because EBS has no such attachment: set readonly in NodePublishVolume instead"
-    )]
-    Readonly { volume: String },
     /// A volume for one node, wanted by several.
     #[error("volume {volume} was not created for several nodes (multi-attach): {why}")]
     NotMultiAttach {
@@ -146,7 +142,6 @@ impl IntoStatus for ControllerError {
             | Self::NodeLocalHandle { .. }
             | Self::NodeLocalOnHyperPod { .. }
             | Self::EmptySource
-            | Self::Readonly { .. }
             | Self::NotMultiAttach { published: false, .. }
             | Self::MaxEntries(_) => Meaning::InvalidArgument,
             Self::NotMultiAttach { published: true, .. } => Meaning::AlreadyExists,

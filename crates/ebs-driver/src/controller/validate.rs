@@ -8,6 +8,7 @@ use super::handle::require;
 use super::{ControllerError, ControllerService, handle};
 use crate::capability::{self, CapabilityError};
 use crate::rpc::Rpc;
+use crate::status::chain;
 
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
@@ -18,6 +19,7 @@ pub(super) async fn run<E: Ec2>(
         return Err(CapabilityError::Missing.into());
     }
     let wanted = &request.volume_capabilities;
+    let mountable = capability::check_mounts(wanted, None);
     let possible = if handle::node_local_device(&request.volume_id, &service.options)?.is_some() {
         // Which volume it is depends on the node, which is not known here.
         wanted.iter().try_for_each(capability::check_node_local)
@@ -26,11 +28,11 @@ pub(super) async fn run<E: Ec2>(
         service.cloud.volumes.get(&volume).await.map_err(ControllerError::at(Rpc::ValidateVolumeCapabilities))?;
         capability::parse_all(wanted).map(drop)
     };
-    Ok(match possible {
+    Ok(match possible.and(mountable) {
         Ok(()) => ValidateVolumeCapabilitiesResponse {
             confirmed: Some(Confirmed { volume_capabilities: request.volume_capabilities, ..Confirmed::default() }),
             message: String::new(),
         },
-        Err(error) => ValidateVolumeCapabilitiesResponse { confirmed: None, message: error.to_string() },
+        Err(error) => ValidateVolumeCapabilitiesResponse { confirmed: None, message: chain(&error) },
     })
 }

@@ -172,7 +172,8 @@ impl Publish {
                 (PublishWhat::Filesystem { staging, fs_type }, options, device)
             }
         };
-        let options = if request.readonly { options.read_only() } else { options };
+        let read_only = request.readonly || PublishContext::is_read_only(&request.publish_context, driver);
+        let options = if read_only { options.read_only() } else { options };
         Ok(Self { handle, volume, target, what, options, device })
     }
 }

@@ -1,5 +1,6 @@
 //! Why a parameter is refused.
 
+use ebs_mounter::FsType;
 use ebs_types::VolumeType;
 
 use crate::status::{IntoStatus, Meaning};
@@ -36,16 +37,19 @@ pub enum ParameterError {
         "parameter ext4clustersize has an effect only with ext4bigalloc: set ext4bigalloc to \"true\", or remove it"
     )]
     ClusterSizeWithoutBigalloc,
-    /// An initialization rate without snapshot.
-    #[error("parameter volumeInitializationRate is for volumes made from a snapshot only: remove it")]
-    InitializationRateWithoutSnapshot,
+    /// A value that mkfs refuses on every node.
+    #[error("parameter {key} is {value:?}, but {fs_type} takes {wanted}: correct it")]
+    FormatValue {
+        key: &'static str,
+        value: String,
+        fs_type: FsType,
+        /// What it takes.
+        wanted: String,
+    },
     #[error(
         "a block volume for several nodes (MULTI_NODE_MULTI_WRITER) must be of type io2, not {volume_type}: set parameter type to io2"
     )]
     MultiAttachType { volume_type: VolumeType },
-    /// Encryption that a clone cannot have.
-    #[error("parameter encrypted is \"false\", but a clone has the encryption of its source: remove it")]
-    CloneUnencrypted,
     /// Parameters of a lock that cannot be one.
     #[error("the lock of the snapshot cannot be: {rule}")]
     Lock {

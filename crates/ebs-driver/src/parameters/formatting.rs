@@ -1,4 +1,6 @@
-//! Which options for mkfs fit which capability (`controller.md` 6.4).
+//! Which options for mkfs fit which capability, and which of their values mkfs takes (`controller.md` 6.4).
+
+use std::ops::RangeInclusive;
 
 use ebs_mounter::{FormatOptions, FsType};
 
@@ -6,19 +8,22 @@ use super::ParameterError;
 use crate::capability::Access;
 use crate::contract::FormatKey;
 
-/// Refuses options that a capability rules out.
+/// Bytes of a block when a class names none.
+const DEFAULT_BLOCK: u64 = 4096;
+
+/// Refuses options that a capability rules out, and values that mkfs takes on no node. A raw block volume has no file system:
+/// the options are for the capabilities that mount it.
 ///
 /// # Errors
 /// [`ParameterError::Formatting`] for the first option that does not fit, then
-/// [`ParameterError::ClusterSizeWithoutBigalloc`].
+/// [`ParameterError::ClusterSizeWithoutBigalloc`], then [`ParameterError::FormatValue`].
 pub fn check_format_options(options: &FormatOptions, accesses: &[Access]) -> Result<(), ParameterError> {
     for key in FormatKey::ALL.into_iter().filter(|key| key.is_set(options)) {
         for access in accesses {
             let with = match access {
-                Access::Block => "a raw block volume".to_owned(),
                 Access::Unset => "a capability that asks neither for a file system nor for a block volume".to_owned(),
                 Access::Mount { fs_type } if !fits(key, fs_type) => format!("file system {fs_type}"),
-                Access::Mount { .. } => continue,
+                Access::Mount { .. } | Access::Block => continue,
             };
             return Err(ParameterError::Formatting { key: key.as_str(), with });
         }
@@ -26,11 +31,88 @@ pub fn check_format_options(options: &FormatOptions, accesses: &[Access]) -> Res
     if options.cluster_size.is_some() && !options.bigalloc {
         return Err(ParameterError::ClusterSizeWithoutBigalloc);
     }
+    for fs_type in accesses.iter().filter_map(Access::linux_file_system) {
+        check_values(options, fs_type)?;
+    }
     Ok(())
 }
 
 /// Whether a node could make a file system so named with the option. A name that Linux nodes do not know fits, but for
-/// ntfs: they refuse the name itself, and say so better.
+/// ntfs: it is refused itself, with those that there are.
 fn fits(key: FormatKey, fs_type: &str) -> bool {
-    FsType::parse(fs_type).map_or(fs_type != "ntfs", |fs_type| key.file_systems().contains(&fs_type))
+    match FsType::parse(fs_type) {
+        Ok(fs_type) => key.file_systems().contains(&fs_type),
+        Err(_) => !fs_type.eq_ignore_ascii_case("ntfs"),
+    }
+}
+
+/// What mkfs takes for one option.
+struct Rule {
+    key: FormatKey,
+    range: RangeInclusive<u64>,
+    is_power_of_2: bool,
+    /// It takes `4k` for 4096.
+    has_units: bool,
+}
+
+/// The rules of mke2fs of e2fsprogs 1.47 and of mkfs.xfs of xfsprogs 6.1 with checksums, which later versions have kept.
+fn rules(fs_type: FsType, block: u64) -> Vec<Rule> {
+    let rule = |key, range, is_power_of_2, has_units| Rule { key, range, is_power_of_2, has_units };
+    if fs_type == FsType::Xfs {
+        return vec![
+            rule(FormatKey::BlockSize, 1024..=65_536, true, true),
+            rule(FormatKey::InodeSize, 512..=(block / 2).clamp(512, 2048), true, false),
+        ];
+    }
+    vec![
+        rule(FormatKey::BlockSize, 1024..=65_536, false, true),
+        rule(FormatKey::InodeSize, 128..=block.clamp(1024, 4096), true, false),
+        rule(FormatKey::BytesPerInode, 1024..=67_108_864, false, true),
+        rule(FormatKey::NumberOfInodes, 0..=u64::from(u32::MAX), false, false),
+        rule(FormatKey::ClusterSize, block.max(2048)..=536_870_912, false, true),
+    ]
+}
+
+fn check_values(options: &FormatOptions, fs_type: FsType) -> Result<(), ParameterError> {
+    for rule in rules(fs_type, block_size(options)) {
+        let Some(value) = rule.key.value(options).filter(|value| !is_taken(value, &rule)) else { continue };
+        let what = if rule.is_power_of_2 { "a power of 2" } else { "a number" };
+        let wanted = format!("{what} from {} to {}", rule.range.start(), rule.range.end());
+        return Err(ParameterError::FormatValue { key: rule.key.as_str(), value: value.to_owned(), fs_type, wanted });
+    }
+    Ok(())
+}
+
+/// Units that only one of the tools knows are left to it.
+fn is_taken(value: &str, rule: &Rule) -> bool {
+    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let Ok(number) = digits.parse::<u64>() else { return false };
+    if digits.len() < value.len() {
+        return rule.has_units && bytes(value).is_none_or(|bytes| fits_rule(bytes, rule));
+    }
+    fits_rule(number, rule)
+}
+
+fn fits_rule(number: u64, rule: &Rule) -> bool {
+    // mke2fs takes an inode size of 0 for its default.
+    let is_default = number == 0 && rule.key == FormatKey::InodeSize && *rule.range.start() == 128;
+    is_default || (rule.range.contains(&number) && (!rule.is_power_of_2 || number.is_power_of_two()))
+}
+
+/// Bytes of a block of the file system that the options make.
+pub fn block_size(options: &FormatOptions) -> u64 {
+    options.block_size.as_ref().and_then(|word| bytes(word.as_str())).unwrap_or(DEFAULT_BLOCK)
+}
+
+/// The number of a word such as `4096` or `4k`; `None` for any other unit.
+fn bytes(word: &str) -> Option<u64> {
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &word[digits.len()..] {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }

@@ -101,6 +101,21 @@ impl MutableParameters {
         })
     }
 
+    /// True when it asks for a number of IOPS.
+    pub(super) fn sets_iops(&self) -> bool {
+        self.iops.flatten().is_some()
+    }
+
+    /// True when it asks for IOPS by the GiB.
+    pub(super) fn sets_iops_per_gib(&self) -> bool {
+        self.iops_per_gib.flatten().is_some()
+    }
+
+    /// True when it asks for a throughput.
+    pub(super) fn sets_throughput(&self) -> bool {
+        self.throughput.flatten().is_some()
+    }
+
     /// IOPS for each GiB, to be recorded in a tag.
     pub fn iops_per_gib(&self) -> Option<NonZeroU32> {
         self.iops_per_gib.flatten()

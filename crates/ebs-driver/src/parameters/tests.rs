@@ -134,6 +134,22 @@ fn numbers_are_32_bit_and_zero_or_less_is_unset() {
     assert_eq!(volume(&[("iops", "0"), ("throughput", "-5")]).expect("unset"), VolumeParameters::default());
 }
 
+/// A text that is not a number is refused without the limits of the driver's own integers; a number beyond them names the limit.
+#[test]
+fn text_in_place_of_a_number_is_refused_by_an_example() {
+    for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
+        for text in ["abc", "", "3,000", "1.5", " 3000", "3000 IOPS"] {
+            let message = volume(&[(key, text)]).expect_err("not a number").to_string();
+            assert!(message.contains(key) && message.contains("whole number such as"), "{message}");
+            assert!(!message.contains("2147483647") && !message.contains("-2147483648"), "{message}");
+        }
+        let message = volume(&[(key, "2147483648")]).expect_err("too large").to_string();
+        assert!(message.contains("at most 2147483647"), "{message}");
+        let message = volume(&[(key, "-2147483649")]).expect_err("too small").to_string();
+        assert!(message.contains("at least -2147483648"), "{message}");
+    }
+}
+
 /// Values for mkfs are letters and digits.
 ///
 /// Rule: controller.md 6.3
@@ -213,9 +229,11 @@ fn formatting_options_fit_their_file_systems() {
             let formatting = volume(&[(key, value)]).expect("understood").format;
             let got = check_format_options(&formatting, &mount(fs_type));
             assert_eq!(got.is_ok(), fits, "{key} on {fs_type:?}: {got:?}");
-            for access in [Access::Block, Access::Unset] {
-                assert!(check_format_options(&formatting, &[access]).is_err());
-            }
+            assert!(check_format_options(&formatting, &[Access::Unset]).is_err());
+            assert!(
+                check_format_options(&formatting, &[Access::Block]).is_ok(),
+                "a raw block volume has no file system"
+            );
         }
     }
     let cluster = volume(&[("ext4ClusterSize", "65536")]).expect("understood").format;
@@ -223,7 +241,7 @@ fn formatting_options_fit_their_file_systems() {
     let both = volume(&[("ext4ClusterSize", "65536"), ("ext4BigAlloc", "true")]).expect("understood").format;
     assert_eq!(check_format_options(&both, &mount("ext4")), Ok(()));
     assert!(check_format_options(&both, &mount("xfs")).is_err());
-    let mixed = [mount("ext4"), [Access::Block]].concat();
+    let mixed = [mount("ext4"), mount("xfs")].concat();
     assert!(check_format_options(&both, &mixed).is_err(), "every capability is checked");
 }
 
@@ -302,11 +320,40 @@ fn a_tag_without_equals_sign_is_refused() {
 }
 
 proptest! {
+    /// Any map is understood or refused without a panic: a refusal names a key of the map, and what is understood has known keys
+    /// only.
     #[test]
-    fn no_map_makes_parsing_panic(entries in proptest::collection::hash_map("[a-zA-Z0-9/._]{0,24}", ".{0,24}", 0..6)) {
-        let _ = VolumeParameters::parse(&entries);
-        let _ = MutableParameters::parse(&entries);
-        let _ = SnapshotParameters::parse(&entries);
+    fn no_map_makes_parsing_panic(
+        chance in proptest::collection::hash_map("[a-zA-Z0-9/._]{0,24}", ".{0,24}", 0..4),
+        known in proptest::collection::hash_map(
+            proptest::sample::select(vec!["type", "IOPS", "throughput", "encrypted", "blockSize", "lockMode", "lockDuration"]),
+            ".{0,8}|true|3000|gp3|governance",
+            0..4,
+        ),
+    ) {
+        let entries: HashMap<String, String> =
+            chance.into_iter().chain(known.into_iter().map(|(key, value)| (key.to_owned(), value))).collect();
+        let keys = |described: &mut dyn Iterator<Item = Described>| -> Vec<String> {
+            described.map(|key| key.key.to_lowercase()).collect()
+        };
+        let rows = [
+            (VolumeParameters::parse(&entries).err(), keys(&mut VolumeParameters::described())),
+            (MutableParameters::parse(&entries).err(), keys(&mut MutableParameters::described())),
+            (SnapshotParameters::parse(&entries).err(), keys(&mut SnapshotParameters::described())),
+        ];
+        for (refusal, known) in rows {
+            match refusal {
+                None => prop_assert!(entries.keys().all(|key| {
+                    known.contains(&key.to_lowercase()) || key.starts_with(TAG_PREFIX) || key.starts_with(TAG_DELETION_PREFIX)
+                }), "{entries:?}"),
+                // The rules of a lock are about its parameters together.
+                Some(ParameterError::Lock { .. }) => {}
+                Some(refusal) => {
+                    let message = refusal.to_string();
+                    prop_assert!(entries.keys().any(|key| message.contains(&format!("{key:?}")) || (!key.is_empty() && message.contains(key.as_str()))), "{message}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Single values.
 
-use std::num::NonZeroU32;
+use std::num::{IntErrorKind, NonZeroU32, ParseIntError};
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
@@ -23,8 +23,13 @@ impl Entry<'_> {
 
     /// A signed 32-bit number; zero and below mean unset.
     pub(super) fn positive(&self) -> Result<Option<NonZeroU32>, ParameterError> {
-        let wanted = "a whole number: 1 to 2147483647, or 0 for none";
-        let number: i32 = self.value.parse().map_err(|_| self.malformed(wanted))?;
+        let number: i32 = self.value.parse().map_err(|error: ParseIntError| {
+            self.malformed(match error.kind() {
+                IntErrorKind::PosOverflow => "a whole number of at most 2147483647",
+                IntErrorKind::NegOverflow => "a whole number of at least -2147483648",
+                _ => "a whole number such as 3000",
+            })
+        })?;
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }
 

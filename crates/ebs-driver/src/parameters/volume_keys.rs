@@ -28,9 +28,8 @@ const COUNT: &str = "whole number; 0 or less: unset";
 const FLAG: &str = "`true` or `false`";
 const SIZE: &str = "letters and digits";
 const FROM_PROVISIONER: &str = "text; added by the provisioner (`--extra-create-metadata`)";
-const FILE_SYSTEM_ONLY: &str = "raw block volumes";
-const EXT_ONLY: &str = "raw block volumes, xfs";
-const EXT4_ONLY: &str = "raw block volumes, every file system but ext4";
+const EXT_ONLY: &str = "xfs";
+const EXT4_ONLY: &str = "every file system but ext4";
 
 /// Every key, in the order of the documentation.
 pub(super) const KEYS: [(Parameter, Described); 23] = [
@@ -45,7 +44,7 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
     ),
     (
         Parameter::Iops,
-        Described::new("iops", COUNT, "IOPS of the volume; more than the type can have are lowered, with a warning in the log")
+        Described::new("iops", COUNT, "IOPS of the volume (gp3, io1, io2); left out of any other type; more than the type can have are lowered, with a warning in the log")
             .or("EC2's")
             .not("`iopsPerGB`"),
     ),
@@ -54,7 +53,8 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
         Described::new(
             "iopsPerGB",
             COUNT,
-            "IOPS for each GiB of the volume, within the type's limits; recorded in the tag `ebs.csi.aws.com/IOPSPerGb`",
+            "IOPS for each GiB of the volume (gp3, io1, io2), within the type's limits; left out of any other type; recorded in the tag \
+             `ebs.csi.aws.com/IOPSPerGb`",
         )
         .not("`iops`"),
     ),
@@ -73,46 +73,47 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
         )
         .or("`false`"),
     ),
-    (Parameter::Throughput, Described::new("throughput", COUNT, "throughput in MiB/s (gp3)").or("EC2's, 125")),
+    (
+        Parameter::Throughput,
+        Described::new("throughput", COUNT, "throughput in MiB/s (gp3); left out of any other type").or("EC2's, 125"),
+    ),
     (
         Parameter::InitializationRate,
         Described::new(
             "volumeInitializationRate",
             COUNT,
-            "MiB/s at which EC2 loads the data of the snapshot (100 to 300); without effect on a clone",
-        )
-        .not("volumes without a source"),
+            "MiB/s at which EC2 loads the data of the snapshot (100 to 300); left out of a volume that is not made from a snapshot",
+        ),
     ),
     (
         Parameter::Encrypted,
         Described::new(
             "encrypted",
             FLAG,
-            "encrypt the volume; of a clone `true` demands that its source is encrypted",
+            "encrypt the volume; `false` asks for nothing: the account's setting, an encrypted source and `kmsKeyId` encrypt all the same",
         )
-        .or("the account's setting")
-        .not("`false`: clones"),
+        .or("the account's setting"),
     ),
     (
         Parameter::KmsKeyId,
         Described::new(
             "kmsKeyId",
-            "ARN of a KMS key",
-            "key of the encryption; encrypts whatever `encrypted` says; of a clone it must be the key of its source",
+            "a KMS key by its ARN or id, or an alias or its ARN",
+            "key of the encryption; encrypts whatever `encrypted` says; the clone of an encrypted volume has the key of its source, and another key is refused",
         )
         .or("the account's default key"),
     ),
     (
         Parameter::Format(FormatKey::BlockSize),
-        Described::new("blockSize", SIZE, "bytes of a block of the file system").not(FILE_SYSTEM_ONLY),
+        Described::new("blockSize", SIZE, "bytes of a block of the file system: 1024 to 65536"),
     ),
     (
         Parameter::Format(FormatKey::InodeSize),
-        Described::new("inodeSize", SIZE, "bytes of an inode").not(FILE_SYSTEM_ONLY),
+        Described::new("inodeSize", SIZE, "bytes of an inode: a power of 2, 128 to 4096 for ext, 512 to 2048 for xfs"),
     ),
     (
         Parameter::Format(FormatKey::BytesPerInode),
-        Described::new("bytesPerInode", SIZE, "one inode for so many bytes").not(EXT_ONLY),
+        Described::new("bytesPerInode", SIZE, "one inode for so many bytes: 1024 to 67108864").not(EXT_ONLY),
     ),
     (
         Parameter::Format(FormatKey::NumberOfInodes),

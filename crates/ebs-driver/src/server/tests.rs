@@ -236,7 +236,13 @@ async fn a_panic_ends_one_request_with_an_unknown_outcome_and_the_server_lives()
 
 /// What a subscriber of this thread wrote.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("not poisoned").clone()).expect("text")
+    }
+}
 
 impl std::io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -260,11 +266,8 @@ fn listen_everywhere() {
     });
 }
 
-/// A failed RPC is one log line with method, subject, code and chain.
-///
-/// Rule: runtime.md 5; D-41
-#[tokio::test]
-async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
+/// What this thread logs until the guard is dropped.
+pub(crate) fn captured_log() -> (Lines, tracing::subscriber::DefaultGuard) {
     listen_everywhere();
     let lines = Lines::default();
     let writer = lines.clone();
@@ -273,7 +276,15 @@ async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
+    (lines, tracing::subscriber::set_default(subscriber))
+}
+
+/// A failed RPC is one log line with method, subject, code and chain.
+///
+/// Rule: runtime.md 5; D-41
+#[tokio::test]
+async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
+    let (lines, _logging) = captured_log();
     let controller = controller().await;
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("csi.sock");
@@ -290,7 +301,7 @@ async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
     };
     let mut client = csi_proto::csi::controller_client::ControllerClient::new(channel);
     assert!(within("the refusal", client.create_volume(request)).await.is_err());
-    let text = String::from_utf8(lines.0.lock().expect("not poisoned").clone()).expect("text");
+    let text = lines.text();
     let failures: Vec<&str> = text.lines().filter(|line| line.contains("request failed")).collect();
     assert_eq!(failures.len(), 1, "{text}");
     let all = ["CreateVolume", "pvc-1", "InvalidArgument", "no volume capability"];

@@ -38,6 +38,8 @@ actions! {
             volume_type: Option<String> = "VolumeType";
             iops: Option<i64> = "Iops";
             throughput: Option<i64> = "Throughput";
+            encrypted: Option<bool> = "Encrypted";
+            kms_key_id: Option<String> = "KmsKeyId";
             multi_attach_enabled: Option<bool> = "MultiAttachEnabled";
             tag_specifications: Vec<TagSpecification> = "TagSpecification" name;
         }

@@ -290,13 +290,27 @@ mod tests {
     }
 
     proptest! {
+        /// Any form is parsed or refused without a panic, and no list has more entries than the form has parameters.
         #[test]
         fn any_form_is_parsed_or_refused_without_panic(form in ".{0,200}") {
             if let Ok(mut p) = Params::parse(&form) {
-                let _ = p.take::<Vec<Filter>>("Filter");
-                let _ = p.take::<Vec<TagToDelete>>("Tag");
-                let _ = p.take::<Vec<String>>("VolumeId");
+                let most = form.split('&').count();
+                let filters = p.take::<Vec<Filter>>("Filter").map_or(0, |list| list.len());
+                let tags = p.take::<Vec<TagToDelete>>("Tag").map_or(0, |list| list.len());
+                let ids = p.take::<Vec<String>>("VolumeId").map_or(0, |list| list.len());
+                prop_assert!(filters + tags + ids <= most);
             }
+        }
+
+        /// What a client sends comes back as it was sent, whatever its characters.
+        #[test]
+        fn a_list_comes_back_as_it_was_sent(ids in proptest::collection::vec(".{1,20}", 0..5)) {
+            let pair = |(at, id): (usize, &String)| {
+                format!("VolumeId.{}={}", at + 1, percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC))
+            };
+            let form: Vec<String> = ids.iter().enumerate().map(pair).collect();
+            let mut parsed = Params::parse(&form.join("&")).expect("a form");
+            prop_assert_eq!(parsed.take::<Vec<String>>("VolumeId"), Ok(ids));
         }
     }
 }

@@ -151,3 +151,66 @@ async fn a_stopped_simulator_takes_its_devices_down_and_the_next_brings_them_bac
     engine.shutdown().await.unwrap();
     assert!(!left());
 }
+
+/// The first page of a device, as its reader sees it.
+fn first_page(device: &str) -> std::io::Result<[u8; 4096]> {
+    use std::io::Read as _;
+    let mut page = [0; 4096];
+    std::fs::File::open(device)?.read_exact(&mut page)?;
+    Ok(page)
+}
+
+/// Waits, bounded, until it is so.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let wait = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// While the fault lasts, reads, writes and flushes of the device fail with EIO and it keeps its size; once healed it has what
+/// was flushed before. Nothing is left when it is detached.
+#[tokio::test]
+async fn device_io_errors_fail_reads_writes_and_flushes() {
+    use std::os::unix::fs::FileExt as _;
+    let machine = Machine::new();
+    let engine = machine.start().await;
+    let volume = create(&engine, None).await;
+    let open = |device: &str| std::fs::OpenOptions::new().write(true).open(device).unwrap();
+    let size = |device: &str| {
+        use std::io::{Seek as _, SeekFrom};
+        std::fs::File::open(device).unwrap().seek(SeekFrom::End(0)).unwrap()
+    };
+    let device = attach(&engine, &volume, "/dev/xvdaa").await;
+    let disk = open(&device);
+    disk.write_all_at(&[1; 4096], 0).unwrap();
+    disk.sync_all().unwrap();
+    drop(disk);
+    detach(&engine, &volume).await;
+    reach(&engine, &volume, "available", "").await;
+
+    engine.faults().add(crate::faults::Rule::new(crate::faults::Effect::DeviceIoError { after_ms: 0 })).unwrap();
+    let device = attach(&engine, &volume, "/dev/xvdaa").await;
+    until("reads fail", || first_page(&device).is_err()).await;
+    let disk = open(&device);
+    let written = disk.write_all_at(&[2; 4096], 0).and_then(|()| disk.sync_all());
+    assert_eq!(written.unwrap_err().raw_os_error(), Some(5));
+    drop(disk);
+    assert_eq!(size(&device), 1 << 30);
+
+    engine.faults().clear();
+    engine.heal_device(&volume).unwrap();
+    until("reads succeed", || first_page(&device).is_ok()).await;
+    assert_eq!(first_page(&device).unwrap(), [1; 4096]);
+    let disk = open(&device);
+    disk.write_all_at(&[3; 4096], 0).unwrap();
+    disk.sync_all().unwrap();
+    drop(disk);
+    detach(&engine, &volume).await;
+    reach(&engine, &volume, "available", "").await;
+    let left = std::fs::read_dir(engine.devices_dir().unwrap()).unwrap().count();
+    assert_eq!(left, 1, "only the volume's own file is left");
+    engine.shutdown().await.unwrap();
+}

@@ -188,11 +188,13 @@ impl<K: Known> Asker<'_, K> {
 
     fn copy_volumes(&self, call: &CopyVolumes) -> Vec<Check> {
         let source = call.source_volume_id.as_str();
-        let encrypted = self.known.facts(source).is_some_and(|facts| facts.encrypted);
+        let of_source = self.known.facts(source).is_some_and(|facts| facts.encrypted);
+        let encrypted = of_source || call.encrypted == Some(true);
         let new = self.new_volume("ec2:CopyVolumes", call.volume_type.as_deref(), encrypted);
         let mut checks = self.tagged(new, "CopyVolumes", &call.tag_specifications, "volume");
         checks.push(self.about("ec2:CopyVolumes", source));
-        checks.extend(self.keys_of_creation(self.key_of(None, encrypted), Some(source)));
+        let key = call.kms_key_id.as_deref().filter(|_| !of_source);
+        checks.extend(self.keys_of_creation(self.key_of(key, encrypted), Some(source)));
         checks
     }
 

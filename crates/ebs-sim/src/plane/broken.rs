@@ -1,4 +1,4 @@
-//! Devices that vanish, and devices whose reads fail.
+//! Devices that vanish, and devices whose I/O fails.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,11 +17,12 @@ impl LoopPlane {
         for connected in self.devices_of(volume)? {
             self.release(&connected)?;
         }
+        self.release_lower(volume)?;
         self.by_id.remove(volume)
     }
 
-    /// Lets reads fail: behind the device's end of data there is nothing, which the kernel answers with an I/O error.
-    /// The data are kept aside. Writes still succeed, and are lost when the volume heals.
+    /// Lets reads, writes and flushes fail. What was flushed before is kept aside. Where the volume has one device only, its
+    /// writes succeed and are lost when the volume heals.
     pub(super) fn break_io(&self, volume: &str) -> io::Result<()> {
         let _devices = self.lock_devices();
         let (image, kept) = (self.volumes.file(volume), self.kept(volume));
@@ -31,8 +32,17 @@ impl LoopPlane {
         for connected in self.devices_of(volume)? {
             File::open(connected.device())?.sync_all()?;
         }
+        let lower = self.lower_of(volume)?;
+        if let Some(lower) = &lower {
+            self.losetup.set_read_only(&lower.device(), true)?;
+            File::open(lower.device())?.sync_all()?;
+        }
         copy(&image, &kept)?;
+        // Behind its end there is nothing to read, which the device above reports as an I/O error.
         OpenOptions::new().write(true).open(&image)?.set_len(0)?;
+        if let Some(lower) = &lower {
+            self.losetup.take_over_size(&lower.device())?;
+        }
         self.forget_cached(volume)
     }
 
@@ -44,6 +54,10 @@ impl LoopPlane {
             return Ok(());
         }
         copy(&kept, &self.volumes.file(volume))?;
+        if let Some(lower) = self.lower_of(volume)? {
+            self.losetup.take_over_size(&lower.device())?;
+            self.losetup.set_read_only(&lower.device(), false)?;
+        }
         self.forget_cached(volume)?;
         std::fs::remove_file(kept)
     }
@@ -62,7 +76,7 @@ impl LoopPlane {
 
     /// What the kernel remembers of a device would hide what is behind it now.
     fn forget_cached(&self, volume: &str) -> io::Result<()> {
-        for connected in self.devices_of(volume)? {
+        for connected in self.lower_of(volume)?.into_iter().chain(self.devices_of(volume)?) {
             let device = File::open(connected.device())?;
             rustix::fs::fadvise(&device, 0, None, Advice::DontNeed)?;
         }

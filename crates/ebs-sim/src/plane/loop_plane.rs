@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
@@ -85,7 +85,7 @@ impl LoopPlane {
             Effect::CopyToSnapshot { volume, snapshot } => {
                 self.at_one_moment(volume, || self.snapshots.make_copy(snapshot, &self.volumes.file(volume), None))
             }
-            Effect::Connect { volume, linked, .. } => match self.connect(volume, *linked) {
+            Effect::Connect { volume, linked, breakable, .. } => match self.connect(volume, *linked, *breakable) {
                 Ok(device) => return Outcome::Done(Some(device)),
                 Err(error) => Err(error),
             },
@@ -108,13 +108,20 @@ impl LoopPlane {
         }
     }
 
-    /// The devices over a volume's file: one, or none.
+    /// The devices of a volume: one, or none. Not the lower one of two.
     pub(super) fn devices_of(&self, volume: &str) -> io::Result<Vec<Connected>> {
-        let file = self.volumes.file(volume);
-        Ok(sysfs::connected_below(self.volumes.dir())?.into_iter().filter(|c| c.file == file).collect())
+        let files = [self.volumes.file(volume), self.upper_file(volume)];
+        Ok(self.connected()?.into_iter().filter(|c| files.contains(&c.file)).collect())
     }
 
-    fn connect(&self, volume: &str, linked: bool) -> io::Result<String> {
+    /// Every device of a volume of ours, and the lower ones.
+    pub(super) fn connected(&self) -> io::Result<Vec<Connected>> {
+        let mut found = sysfs::connected_below(self.volumes.dir())?;
+        found.extend(sysfs::connected_below(&self.breakable_dir())?);
+        Ok(found)
+    }
+
+    fn connect(&self, volume: &str, linked: bool, breakable: bool) -> io::Result<String> {
         let _devices = self.lock_devices();
         let device = match self.devices_of(volume)?.into_iter().next() {
             // It would vanish under its new user, and a second device over one file would corrupt it.
@@ -126,7 +133,7 @@ impl LoopPlane {
                 )));
             }
             Some(connected) => connected.device(),
-            None => self.losetup.connect(&self.volumes.file(volume))?,
+            None => self.connect_new(volume, breakable)?,
         };
         let name = device.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         if linked {
@@ -135,6 +142,19 @@ impl LoopPlane {
             self.by_id.remove(volume)?;
         }
         Ok(device.to_string_lossy().into_owned())
+    }
+
+    fn connect_new(&self, volume: &str, breakable: bool) -> io::Result<PathBuf> {
+        if breakable {
+            match self.connect_breakable(volume) {
+                Ok(device) => return Ok(device),
+                Err(error) => tracing::warn!(
+                    volume, %error,
+                    "the state directory takes no device files: while the I/O of this volume fails, its writes succeed and are lost"
+                ),
+            }
+        }
+        self.losetup.connect(&self.volumes.file(volume))
     }
 
     fn disconnect(&self, volume: &str) -> io::Result<Disconnected> {
@@ -159,6 +179,7 @@ impl LoopPlane {
             }
         }
         self.by_id.remove(volume)?;
+        self.forget_breakable(volume)?;
         Ok(Disconnected::Yes)
     }
 
@@ -176,7 +197,8 @@ impl LoopPlane {
     fn grow(&self, volume: &str, gib: u32) -> io::Result<()> {
         let _devices = self.lock_devices();
         self.volumes.extend(volume, gib)?;
-        for connected in self.devices_of(volume)? {
+        // From below: the upper device has the size of the lower one.
+        for connected in self.lower_of(volume)?.into_iter().chain(self.devices_of(volume)?) {
             self.losetup.take_over_size(&connected.device())?;
         }
         Ok(())
@@ -211,8 +233,7 @@ impl LoopPlane {
     /// Disconnects everything below the directory; what is in use goes with its last user. A child of this process
     /// that is just being started may be such a user for a moment: ask again before believing it.
     pub(crate) fn take_down(&self) -> Result<(), String> {
-        let connected =
-            sysfs::connected_below(self.volumes.dir()).map_err(|e| format!("cannot list loop devices: {e}"))?;
+        let connected = self.connected().map_err(|e| format!("cannot list loop devices: {e}"))?;
         let mut left = Vec::new();
         for device in connected {
             let Some(volume) = super::backing::id_of(&device.file) else { continue };
@@ -220,12 +241,16 @@ impl LoopPlane {
                 Ok(Disconnected::Yes) => {}
                 Ok(Disconnected::WithLastUser) => left.push(format!("{} of {volume}", device.device().display())),
                 Ok(Disconnected::Mounted) => {
-                    let marked = self.release(&device).and_then(|()| self.by_id.remove(volume));
+                    let marked = self.release(&device).and_then(|()| self.release_lower(volume));
+                    let marked = marked.and_then(|()| self.by_id.remove(volume));
                     let note = marked.err().map(|e| format!(" ({e})")).unwrap_or_default();
                     left.push(format!("{} of {volume}{note}", device.device().display()));
                 }
                 Err(error) => left.push(format!("{} of {volume} ({error})", device.device().display())),
             }
+        }
+        if let Err(error) = self.sweep_breakable(|_| false) {
+            left.push(format!("lower devices ({error})"));
         }
         if left.is_empty() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The one module of this crate that starts a child process: `losetup` of util-linux, which sets loop devices up
-//! without a line of `unsafe` here. It is started by absolute path, with a cleared environment.
+//! The one module of this crate that starts child processes: `losetup` and `blockdev` of util-linux, which set loop devices up
+//! without a line of `unsafe` here. They are started by absolute path, with a cleared environment.
 
 use std::ffi::OsStr;
 use std::io;
@@ -53,14 +53,24 @@ impl Losetup {
         self.run([OsStr::new("--set-capacity"), device.as_os_str()]).map(drop)
     }
 
-    fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a OsStr>) -> io::Result<String> {
-        #[expect(clippy::disallowed_methods, reason = "the one module of this crate that starts children")]
-        let mut command = std::process::Command::new(&self.path);
-        let output = command.args(arguments).env_clear().env("LC_ALL", "C").stdin(Stdio::null()).output()?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(io::Error::other(format!("losetup ended with {}: {}", output.status, said.trim())))
+    /// Lets every write to a device fail, or ends that.
+    pub(super) fn set_read_only(&self, device: &Path, read_only: bool) -> io::Result<()> {
+        let flag = OsStr::new(if read_only { "--setro" } else { "--setrw" });
+        run(&self.path.with_file_name("blockdev"), [flag, device.as_os_str()]).map(drop)
     }
+
+    fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a OsStr>) -> io::Result<String> {
+        run(&self.path, arguments)
+    }
+}
+
+fn run<'a>(program: &Path, arguments: impl IntoIterator<Item = &'a OsStr>) -> io::Result<String> {
+    #[expect(clippy::disallowed_methods, reason = "the one module of this crate that starts children")]
+    let mut command = std::process::Command::new(program);
+    let output = command.args(arguments).env_clear().env("LC_ALL", "C").stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("{} ended with {}: {}", program.display(), output.status, said.trim())))
 }

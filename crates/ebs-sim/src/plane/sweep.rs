@@ -2,17 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use super::backing::id_of;
 use super::loop_plane::LoopPlane;
-use super::sysfs::{self, Connected};
+use super::sysfs::Connected;
+
+/// The volume of a device, or of the lower one of two.
+fn volume_of(device: &Connected) -> Option<&str> {
+    device.file.file_stem().and_then(|stem| stem.to_str())
+}
 
 impl LoopPlane {
     /// Removes devices whose file is in our own directory and whose volume is not connected, links to those devices or
     /// of those volumes, and data that nothing refers to. What cannot be removed is logged.
     pub(crate) fn sweep(&self, connected: &BTreeSet<String>, volumes: &BTreeSet<String>, snapshots: &BTreeSet<String>) {
-        let devices = sysfs::connected_below(self.volumes.dir()).unwrap_or_default();
+        let devices = self.connected().unwrap_or_default();
         let stale: Vec<&Connected> =
-            devices.iter().filter(|d| id_of(&d.file).is_none_or(|id| !connected.contains(id))).collect();
+            devices.iter().filter(|d| volume_of(d).is_none_or(|id| !connected.contains(id))).collect();
         let names: BTreeSet<String> = stale.iter().map(|d| d.name.clone()).collect();
         let known = self.volumes.ids().unwrap_or_default();
         let loose: BTreeSet<String> = known.union(volumes).filter(|id| !connected.contains(*id)).cloned().collect();
@@ -24,6 +28,9 @@ impl LoopPlane {
             if let Err(error) = self.release(device) {
                 tracing::warn!(%error, device = device.name, "a device of a former run is left");
             }
+        }
+        if let Err(error) = self.sweep_breakable(|id| connected.contains(id)) {
+            tracing::warn!(%error, "lower devices of a former run are left");
         }
         for (backing, known) in [(&self.volumes, volumes), (&self.snapshots, snapshots)] {
             if let Err(error) = backing.sweep(known) {

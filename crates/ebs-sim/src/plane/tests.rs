@@ -69,7 +69,7 @@ impl Bench {
 }
 
 fn connect(volume: &str) -> Effect {
-    Effect::Connect { volume: volume.to_owned(), instance: "i-1".to_owned(), linked: true }
+    Effect::Connect { volume: volume.to_owned(), instance: "i-1".to_owned(), linked: true, breakable: false }
 }
 
 fn disconnect(volume: &str) -> Effect {

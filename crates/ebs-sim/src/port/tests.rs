@@ -72,6 +72,8 @@ async fn a_volume_lives_its_life_through_the_port() {
         volume_type: VolumeType::Gp3,
         iops: None,
         throughput: None,
+        encrypted: false,
+        kms_key_id: None,
         multi_attach: false,
         tags: Tags::new(),
     };

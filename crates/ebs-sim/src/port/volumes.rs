@@ -45,6 +45,8 @@ impl Volumes for SimEc2 {
             volume_type: Some(request.volume_type.to_string()),
             iops: request.iops.map(i64::from),
             throughput: request.throughput.map(i64::from),
+            encrypted: request.encrypted.then_some(true),
+            kms_key_id: request.kms_key_id.clone(),
             multi_attach_enabled: Some(request.multi_attach),
             tag_specifications: convert::specification("volume", &request.tags),
             dry_run: false,

@@ -221,6 +221,7 @@ impl Volume {
         for attachment in &mut self.attachments {
             let (volume, instance) = (volume.clone(), attachment.instance_id.clone());
             let (linked, force) = (attachment.linked, attachment.forced);
+            let breakable = attachment.io_will_fail();
             let late = attachment.device_due.is_some_and(|due| now < due);
             match (&attachment.phase, &attachment.backing) {
                 (AttachmentPhase::Attaching { due }, Device::None | Device::Connected(_))
@@ -235,20 +236,20 @@ impl Volume {
                     changes.changed = true;
                 }
                 (AttachmentPhase::Attaching { due }, Device::Absent) if *due <= now && !attachment.stuck => {
-                    changes.effects.push(Effect::Connect { volume, instance, linked });
+                    changes.effects.push(Effect::Connect { volume, instance, linked, breakable });
                     attachment.backing = Device::Connecting;
                     changes.changed = true;
                 }
                 // It was late, or had vanished.
                 (AttachmentPhase::Attached, Device::Absent) if !late => {
-                    changes.effects.push(Effect::Connect { volume, instance, linked });
+                    changes.effects.push(Effect::Connect { volume, instance, linked, breakable });
                     attachment.backing = Device::Connecting;
                     changes.changed = true;
                 }
                 (AttachmentPhase::Attaching { .. } | AttachmentPhase::Attached, Device::RetryConnect(at))
                     if *at <= now =>
                 {
-                    changes.effects.push(Effect::Connect { volume, instance, linked });
+                    changes.effects.push(Effect::Connect { volume, instance, linked, breakable });
                     attachment.backing = Device::Connecting;
                     changes.changed = true;
                 }

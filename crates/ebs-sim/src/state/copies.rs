@@ -62,7 +62,7 @@ impl Sim {
         if source.outpost_arn.is_some() {
             return Err(faults::unsupported("Volumes on an Outpost cannot be copied."));
         }
-        let encryption = self.encryption_of_copy(source.kms_key_id.as_deref());
+        let encryption = self.encryption_of_copy(call, source.kms_key_id.as_deref())?;
         Ok(Volume {
             tags: tags_for(&call.tag_specifications, Kind::Volume)?,
             encrypted: encryption.key.is_some(),

@@ -20,15 +20,22 @@ pub(crate) enum Effect {
     CopyVolume { source: String, volume: String, gib: u32 },
     /// Copy a volume's data, as they are now, into a snapshot. The reply waits for it.
     CopyToSnapshot { volume: String, snapshot: String },
-    /// Make a volume appear as a device of this machine; `linked`: with the link that udev would make.
-    Connect { volume: String, instance: String, linked: bool },
+    /// Make a volume appear as a device of this machine; `linked`: with the link that udev would make; `breakable`: its I/O is
+    /// going to fail.
+    Connect {
+        volume: String,
+        instance: String,
+        linked: bool,
+        #[serde(default)]
+        breakable: bool,
+    },
     /// Take the device away, unless somebody uses it; by `force` also then.
     Disconnect { volume: String, instance: String, force: bool },
     /// Make a volume, and its device, larger.
     Grow { volume: String, gib: u32 },
     /// Take the device away under its users.
     Vanish { volume: String },
-    /// Let reads of a volume fail.
+    /// Let reads, writes and flushes of a volume fail.
     BreakIo { volume: String },
     /// End that.
     HealIo { volume: String },

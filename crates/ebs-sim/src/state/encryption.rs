@@ -3,7 +3,7 @@
 //! EC2 looks at a key only after it has accepted the volume: one that cannot be used makes the volume vanish instead
 //! of refusing it (`decisions.md` D-61).
 
-use crate::api::{CreateVolume, Fault};
+use crate::api::{CopyVolumes, CreateVolume, Fault};
 
 use super::Sim;
 use super::account::Account;
@@ -23,14 +23,8 @@ impl Encryption {
 
 impl Sim {
     pub(super) fn encryption(&self, call: &CreateVolume) -> Result<Encryption, Fault> {
-        let key = call.kms_key_id.as_deref().filter(|k| !k.is_empty());
         let by_default = self.policy.account.encrypt_by_default;
-        if key.is_some() && call.encrypted != Some(true) && !by_default {
-            return Err(Fault::new(
-                "InvalidParameterDependency",
-                "The parameter KmsKeyId requires the parameter Encrypted to be set.",
-            ));
-        }
+        let key = self.asked_key(call.kms_key_id.as_deref(), call.encrypted)?;
         let of_snapshot = call.snapshot_id.as_ref().and_then(|id| self.snapshots.get(id)).filter(|s| s.encrypted);
         if call.encrypted != Some(true) && of_snapshot.is_none() && !by_default {
             return Ok(Encryption::NONE);
@@ -42,12 +36,26 @@ impl Sim {
         Ok(encryption)
     }
 
-    /// Encryption of a copy: with its source's key, or as the account has it.
-    pub(super) fn encryption_of_copy(&self, source_key: Option<&str>) -> Encryption {
-        if source_key.is_none() && !self.policy.account.encrypt_by_default {
-            return Encryption::NONE;
+    /// Encryption of a copy: that of an encrypted source, whatever the call says (EC2 API reference, CopyVolumes); else as the
+    /// call asks, or as the account has it. Whether EC2 takes another key for the copy of an encrypted volume is not published.
+    pub(super) fn encryption_of_copy(&self, call: &CopyVolumes, source_key: Option<&str>) -> Result<Encryption, Fault> {
+        let key = self.asked_key(call.kms_key_id.as_deref(), call.encrypted)?;
+        if source_key.is_none() && call.encrypted != Some(true) && !self.policy.account.encrypt_by_default {
+            return Ok(Encryption::NONE);
         }
-        self.with_key(source_key)
+        Ok(self.with_key(source_key.or(key)))
+    }
+
+    /// The key that a call names, which it may only where the volume is encrypted.
+    fn asked_key<'a>(&self, key: Option<&'a str>, encrypted: Option<bool>) -> Result<Option<&'a str>, Fault> {
+        let key = key.filter(|key| !key.is_empty());
+        if key.is_some() && encrypted != Some(true) && !self.policy.account.encrypt_by_default {
+            return Err(Fault::new(
+                "InvalidParameterDependency",
+                "The parameter KmsKeyId requires the parameter Encrypted to be set.",
+            ));
+        }
+        Ok(key)
     }
 
     fn with_key(&self, key: Option<&str>) -> Encryption {

@@ -17,7 +17,7 @@ use super::model::{Attachment, AttachmentPhase, Device, Volume};
 pub(super) enum Disturbance {
     /// It goes away, though EC2 says `attached`.
     Vanish,
-    /// Reading it gives I/O errors, and EC2 calls the volume impaired.
+    /// Its reads, writes and flushes give I/O errors, and EC2 calls the volume impaired.
     IoErrors,
 }
 
@@ -146,6 +146,11 @@ impl Attachment {
         if let Some(Plan::After(after, what)) = self.disturbance {
             self.disturbance = Some(Plan::At(now + after, what));
         }
+    }
+
+    /// True when the I/O of the device is going to fail.
+    pub(super) fn io_will_fail(&self) -> bool {
+        matches!(self.disturbance, Some(Plan::After(_, Disturbance::IoErrors) | Plan::At(_, Disturbance::IoErrors)))
     }
 
     /// When something happens to the device.

@@ -104,8 +104,8 @@ impl Sim {
                     AttachmentPhase::Attaching { .. } => attachment.backing = Device::Absent,
                     AttachmentPhase::Attached => {
                         attachment.backing = Device::Connecting;
-                        let linked = attachment.linked;
-                        effects.push(Effect::Connect { volume: id.clone(), instance, linked });
+                        let (linked, breakable) = (attachment.linked, attachment.io_will_fail());
+                        effects.push(Effect::Connect { volume: id.clone(), instance, linked, breakable });
                     }
                     AttachmentPhase::Detaching { .. } => {
                         attachment.backing = Device::Disconnecting(String::new());

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::volume;
-use crate::{TemplateError, render};
+use crate::{TemplateError, check, render};
 
 /// A template that is too long, too deep, endless or too productive ends with an error that says which.
 ///
@@ -115,18 +115,34 @@ fn piece() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No template text makes the driver panic or hang.
+    /// No template text makes the driver panic or hang, and a text comes to the same every time.
     ///
     /// Rule: controller.md 6.7; D-51
     #[test]
     fn no_input_makes_rendering_panic_or_hang(template in proptest::collection::vec(piece(), 0..40)) {
-        let _ = render(&template.concat(), &volume());
+        let template = template.concat();
+        let once = render(&template, &volume());
+        prop_assert_eq!(&once, &render(&template, &volume()));
+        match check(&template) {
+            Err(error) => prop_assert_eq!(once, Err(error)),
+            Ok(()) => {
+                let is_of_reading =
+                    matches!(once, Err(TemplateError::Parse { .. } | TemplateError::Unsupported { .. }));
+                prop_assert!(!is_of_reading, "{:?}", once);
+            }
+        }
     }
 
     #[test]
     fn no_format_makes_printf_panic(format in "[%#0+\\- .*\\[\\]0-9vTtbcdoOqxXUeEfFgGsp%é]{0,12}", n in any::<i64>(), f in any::<i32>()) {
         let format = format.replace('"', "");
-        let _ = render(&format!("{{{{printf `{format}` {n} {f} .PVCName nil true}}}}"), &volume());
+        let template = format!("{{{{printf `{format}` {n} {f} .PVCName nil true}}}}");
+        let written = render(&template, &volume());
+        prop_assert_eq!(&written, &render(&template, &volume()));
+        if !format.contains('%') {
+            // Arguments that no verb takes are an error.
+            prop_assert!(written.is_err(), "{:?}", written);
+        }
     }
 
     #[test]

@@ -114,6 +114,8 @@ fn copy(source: VolumeId) -> CopyVolume {
         volume_type: VolumeType::Gp3,
         iops: None,
         throughput: None,
+        encrypted: false,
+        kms_key_id: None,
         multi_attach: false,
         tags: Tags::new(),
     }

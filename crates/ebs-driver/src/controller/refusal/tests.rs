@@ -24,7 +24,6 @@ fn wrong_requests_have_codes_that_say_so() {
     let rows = [
         (ControllerError::Missing { field: "name" }, Meaning::InvalidArgument),
         (ControllerError::EmptySource, Meaning::InvalidArgument),
-        (ControllerError::Readonly { volume: id() }, Meaning::InvalidArgument),
         (ControllerError::MaxEntries(-1), Meaning::InvalidArgument),
         (ControllerError::NodeLocal { handle: id() }, Meaning::InvalidArgument),
         (ControllerError::NodeLocalOff { handle: id() }, Meaning::InvalidArgument),

@@ -98,7 +98,7 @@ async fn what_does_not_exist_cannot_be_published() {
     assert!(world.volumes().await[0].attachments.is_empty());
 }
 
-/// A Publish that cannot be (read-only, wrong capability, missing ids) is refused before EC2 is asked.
+/// A Publish that cannot be (wrong capability, missing ids) is refused before EC2 is asked.
 ///
 /// Rule: controller.md 8, C26
 #[tokio::test(start_paused = true)]
@@ -126,7 +126,6 @@ async fn a_publish_that_cannot_be_changes_nothing() {
             },
             "MULTI_NODE_MULTI_WRITER",
         ),
-        (ControllerPublishVolumeRequest { readonly: true, ..good() }, "read-only"),
         (
             ControllerPublishVolumeRequest { volume_id: "local-ebs://dev/x".to_owned(), ..good() },
             "--enable-node-local-volumes",
@@ -136,6 +135,49 @@ async fn a_publish_that_cannot_be_changes_nothing() {
         refused(world.publish_as(request).await, "InvalidArgument", says);
     }
     assert_eq!(world.ec2.calls(), []);
+}
+
+/// EBS attaches nothing read-only, and no capability offers it: the flag goes on to the node, which mounts so, and a repeat
+/// without it carries no flag.
+#[tokio::test(start_paused = true)]
+async fn readonly_of_a_publish_goes_on_to_the_node() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let request = |readonly| ControllerPublishVolumeRequest {
+        volume_id: volume.clone(),
+        node_id: world.here.to_string(),
+        volume_capability: Some(mount("ext4")),
+        readonly,
+        ..Default::default()
+    };
+    let read_only = world.publish_as(request(true)).await.expect("attached");
+    assert_eq!(read_only.get("ebs.csi.aws.com/readonly").map(String::as_str), Some("true"));
+    let writable = world.publish_as(request(false)).await.expect("is attached");
+    assert_eq!(writable.get("ebs.csi.aws.com/readonly"), None);
+    assert_eq!(writable.len() + 1, read_only.len());
+}
+
+/// Secrets and a group for the mount, which no capability asks for, change nothing of any request.
+#[tokio::test(start_paused = true)]
+async fn fields_that_no_capability_asks_for_are_accepted() {
+    let world = World::start().await;
+    let secrets = map(&[("key", "value")]);
+    let mount = MountVolume { volume_mount_group: "1000".to_owned(), ..Default::default() };
+    let wanted = capability(AccessType::Mount(mount), Mode::SingleNodeWriter);
+    let request = CreateVolumeRequest {
+        secrets: secrets.clone(),
+        volume_capabilities: vec![wanted.clone()],
+        ..in_zone(named("pvc-1"), "us-west-2a")
+    };
+    let volume = world.create(request).await.expect("created").volume_id;
+    let publish = ControllerPublishVolumeRequest {
+        volume_id: volume,
+        node_id: world.here.to_string(),
+        volume_capability: Some(wanted),
+        secrets,
+        ..Default::default()
+    };
+    world.publish_as(publish).await.expect("attached");
 }
 
 /// A volume for one node is not promised to several; published already, that is AlreadyExists.

@@ -157,6 +157,73 @@ async fn apply_class(what: &str, class: &Yaml) {
     let made =
         world.create(volume_of(class, "pvc-1", source)).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     assert_eq!(made.capacity_bytes, 100 * GIB, "{what}");
+    let volume = world.volumes().await.into_iter().find(|v| v.id == made.volume_id).expect("it is there");
+    let promised = Promised::by(&class.strings(&["parameters"]).into_iter().collect());
+    assert_eq!(Promised::of(&volume, promised.key.is_some()), promised, "{what}");
+    let zones = zones_of(class);
+    assert!(zones.is_empty() || zones.contains(&volume.zone), "{what}: in {}, not in one of {zones:?}", volume.zone);
+    let zone = made.accessible_topology[0].segments["topology.kubernetes.io/zone"].as_str();
+    assert_eq!(zone, volume.zone, "{what}");
+    for (key, value) in class.strings(&["parameters"]) {
+        if ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes"].contains(&key.as_str()) {
+            assert_eq!(made.volume_context.get(&key.to_lowercase()), Some(&value), "{what}");
+        }
+    }
+}
+
+/// What a class says of a volume of 100 GiB: the rules of `docs/parameters.md`, told once more.
+#[derive(Debug, PartialEq)]
+struct Promised {
+    volume_type: String,
+    iops: Option<u32>,
+    throughput: Option<u32>,
+    encrypted: bool,
+    key: Option<String>,
+    initialization_rate: Option<u32>,
+}
+
+impl Promised {
+    fn by(parameters: &HashMap<String, String>) -> Self {
+        let text = |key: &str| parameters.get(key).cloned();
+        let number = |key: &str| text(key).map(|value| value.parse::<u32>().expect("a number"));
+        let volume_type = text("type").unwrap_or_else(|| "gp3".to_owned());
+        let (least, most, every_throughput, every_iops) = match volume_type.as_str() {
+            "gp3" => (3_000, 80_000, Some(125), Some(3_000)),
+            "io1" => (100, 5_000, None, None),
+            "io2" => (100, 100_000, None, None),
+            // 3 for each GiB.
+            "gp2" => (0, 0, None, Some(300)),
+            other => panic!("no class has shown {other} so far: say what it promises"),
+        };
+        let by_size = number("iopsPerGB").map(|ratio| (ratio * 100).clamp(least, most));
+        let key = text("kmsKeyId");
+        Self {
+            iops: number("iops").or(by_size).or(every_iops),
+            throughput: number("throughput").or(every_throughput),
+            encrypted: key.is_some() || text("encrypted").as_deref() == Some("true"),
+            key,
+            initialization_rate: number("volumeInitializationRate"),
+            volume_type,
+        }
+    }
+
+    /// Without a key in the class the volume has the account's key, which no class promises.
+    fn of(volume: &SimVolume, names_key: bool) -> Self {
+        Self {
+            volume_type: volume.volume_type.clone(),
+            iops: volume.iops,
+            throughput: volume.throughput,
+            encrypted: volume.encrypted,
+            key: volume.kms_key_id.clone().filter(|_| names_key),
+            initialization_rate: volume.volume_initialization_rate,
+        }
+    }
+}
+
+/// The zones that a class allows; none: all.
+fn zones_of(class: &Yaml) -> Vec<String> {
+    let terms = topology_of(class).map(|topology| topology.requisite).unwrap_or_default();
+    terms.into_iter().map(|mut term| term.segments.remove("topology.kubernetes.io/zone").expect("a zone")).collect()
 }
 
 /// A volume that is made with the class, and one that is changed to it, are the same.
@@ -176,6 +243,14 @@ async fn apply_attributes_class(what: &str, class: &Yaml) {
     volumes.iter_mut().for_each(|volume| drop(volume.tags.remove("CSIVolumeName")));
     let shape = |v: &SimVolume| (v.volume_type.clone(), v.iops, v.throughput, v.tags.clone());
     assert_eq!(shape(&volumes[0]), shape(&volumes[1]), "{what}");
+    let text = |key: &str| parameters.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+    let number = |key: &str| text(key).map(|value| value.parse::<u32>().expect("a number"));
+    for volume in &volumes {
+        assert_eq!(volume.volume_type, text("type").unwrap_or("gp3"), "{what}");
+        let by_size = number("iopsPerGB").map(|ratio| ratio * 100);
+        assert!(number("iops").or(by_size).is_none_or(|iops| volume.iops == Some(iops)), "{what}: {volume:?}");
+        assert!(number("throughput").is_none_or(|t| volume.throughput == Some(t)), "{what}: {volume:?}");
+    }
 }
 
 async fn apply_snapshot_class(what: &str, class: &Yaml) {
@@ -191,4 +266,12 @@ async fn apply_snapshot_class(what: &str, class: &Yaml) {
     take(&world, "snapshot-1", &volume, &parameters).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     let taken = take(&world, "snapshot-1", &volume, &parameters).await;
     assert!(taken.as_ref().is_ok_and(|snapshot| snapshot.ready_to_use), "{what}: {taken:?}");
+    let kept = world.ec2.engine().snapshot_of_state().await.snapshots.remove(0);
+    let text = |key: &str| parameters.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+    assert_eq!(kept.outpost_arn.as_deref(), text("outpostArn"), "{what}");
+    let calls = world.ec2.calls();
+    let asked = |action: Action| calls.iter().any(|call| call.action == action);
+    assert_eq!(asked(Action::LockSnapshot), text("lockMode").is_some(), "{what}");
+    let zones = text("fastSnapshotRestoreAvailabilityZones");
+    assert_eq!(asked(Action::EnableFastSnapshotRestores), zones.is_some(), "{what}");
 }

@@ -61,7 +61,7 @@ pub(super) async fn modify(world: &World, volume: &str, class: &[(&str, &str)]) 
     modify_by(By::Csi, world, volume, class).await
 }
 
-async fn grow(world: &World, volume: &str, gib: i64) -> Result<i64, Refused> {
+pub(super) async fn grow(world: &World, volume: &str, gib: i64) -> Result<i64, Refused> {
     let request = ControllerExpandVolumeRequest {
         volume_id: volume.to_owned(),
         capacity_range: Some(CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }),

@@ -98,7 +98,7 @@ async fn a_device_that_comes_or_goes_is_not_published() {
 }
 
 /// A node-local request that cannot be is refused before EC2 is asked: a handle without device, no node, no capability or one of
-/// another kind, read-only, a HyperPod node.
+/// another kind, a HyperPod node.
 ///
 /// Rule: controller.md 8, C25
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,6 @@ async fn a_node_local_request_that_cannot_be_changes_nothing() {
         (request(HANDLE, ""), "node_id"),
         (with(None), "capability"),
         (with(Some(reader)), "MULTI_NODE_READER_ONLY"),
-        (ControllerPublishVolumeRequest { readonly: true, ..good() }, "read-only"),
         (request(HANDLE, "hyperpod-my-cluster-i-0123456789abcdef0"), "HyperPod"),
     ];
     for (request, says) in rows {
@@ -153,4 +152,16 @@ async fn node_local_volumes_are_validated_and_deleted_without_a_call() {
         world.delete(&handle).await.expect("nothing to do");
     }
     assert_eq!(world.ec2.calls(), []);
+}
+
+/// The flag of a read-only publish goes on to the node, and a handle with three slashes is the same device.
+#[tokio::test(start_paused = true)]
+async fn readonly_of_a_node_local_publish_goes_on() {
+    let world = world().await;
+    let volume = attached_by_hand(&world).await;
+    let request =
+        ControllerPublishVolumeRequest { readonly: true, ..request("local-ebs:///dev/xvdbz", world.here.as_str()) };
+    let context = world.publish_as(request).await.expect("it is there");
+    let wanted = [("devicePath", "/dev/xvdbz"), ("volumeID", &volume), ("ebs.csi.aws.com/readonly", "true")];
+    assert_eq!(context, map(&wanted));
 }

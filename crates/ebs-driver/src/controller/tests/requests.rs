@@ -21,7 +21,7 @@ async fn of_several_faults_the_first_is_told() {
     let world = World::start().await;
     let parameters = [
         ("tipe", "gp3"),
-        ("inodeSize", "512"),
+        ("bytesPerInode", "8192"),
         ("ext4ClusterSize", "65536"),
         ("tagSpecification_1", "CSIVolumeName=x"),
     ];
@@ -35,12 +35,12 @@ async fn of_several_faults_the_first_is_told() {
     let faults: [(&str, Mend); 11] = [
         ("no name", |r| r.name = "pvc-1".to_owned()),
         ("no volume capability", |r| r.volume_capabilities = vec![block(Mode::MultiNodeReaderOnly)]),
-        ("MULTI_NODE_READER_ONLY", |r| r.volume_capabilities = vec![block(Mode::SingleNodeWriter)]),
+        ("MULTI_NODE_READER_ONLY", |r| r.volume_capabilities = vec![mount("xfs")]),
         ("required_bytes", |r| r.capacity_range = None),
         ("tipe", |r| drop(r.parameters.remove("tipe"))),
         ("encrypted", |r| r.mutable_parameters.clear()),
         ("reserved", |r| drop(r.parameters.remove("tagSpecification_1"))),
-        ("inodesize", |r| r.volume_capabilities = vec![mount("ext4")]),
+        ("bytesperinode", |r| r.volume_capabilities = vec![mount("ext4")]),
         ("ext4bigalloc", |r| drop(r.parameters.insert("ext4BigAlloc".to_owned(), "true".to_owned()))),
         ("blank volume", |r| r.volume_content_source = None),
         ("Mars", |r| r.accessibility_requirements = None),
@@ -61,7 +61,7 @@ async fn of_several_faults_the_first_is_told() {
 async fn of_several_faults_of_a_publish_the_first_is_told() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
-    let mut request = ControllerPublishVolumeRequest { readonly: true, ..Default::default() };
+    let mut request = ControllerPublishVolumeRequest::default();
     refused(world.publish_as(request.clone()).await, "InvalidArgument", "volume_id");
     request.volume_id = volume;
     refused(world.publish_as(request.clone()).await, "InvalidArgument", "node_id");
@@ -69,9 +69,9 @@ async fn of_several_faults_of_a_publish_the_first_is_told() {
     refused(world.publish_as(request.clone()).await, "InvalidArgument", "capability");
     request.volume_capability = Some(block(Mode::SingleNodeReaderOnly));
     refused(world.publish_as(request.clone()).await, "InvalidArgument", "SINGLE_NODE_READER_ONLY");
+    request.volume_capability = Some(mount("zfs"));
+    refused(world.publish_as(request.clone()).await, "InvalidArgument", "zfs");
     request.volume_capability = Some(block(Mode::SingleNodeWriter));
-    refused(world.publish_as(request.clone()).await, "InvalidArgument", "read-only");
-    request.readonly = false;
     world.publish_as(request).await.expect("attached");
 }
 
@@ -89,7 +89,7 @@ async fn a_key_encrypts_whatever_encrypted_says() {
     assert_eq!((volumes[0].encrypted, volumes[0].kms_key_id.as_deref()), (true, Some(key)));
 }
 
-/// The initialization rate is sent with a snapshot; for a clone, which EC2 gives no rate, it has no effect.
+/// The initialization rate is sent with a snapshot; a clone, which EC2 gives no rate, is made without it.
 ///
 /// Rule: controller.md 6.3; ebs-cloud.md 3.1
 #[tokio::test(start_paused = true)]

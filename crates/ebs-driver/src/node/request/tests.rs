@@ -200,6 +200,17 @@ fn a_publish_without_access_type_is_refused_and_readonly_adds_ro() {
     assert_eq!(plan.options.attributes(), &[Attribute::ReadOnly, Attribute::NoSuid].into());
 }
 
+/// The controller cannot attach read-only: the flag of its request comes with the publish context and counts like the node's own.
+#[test]
+fn readonly_of_the_controllers_publish_counts() {
+    let context = map(&[("devicePath", "/dev/xvdaa"), ("ebs.csi.aws.com/readonly", "true")]);
+    let plan = publish(|r| r.publish_context = context.clone()).unwrap();
+    assert!(plan.options.is_read_only());
+    let raw = capability(Some(AccessType::Block(BlockVolume {})), Mode::SingleNodeWriter);
+    let plan = publish(|r| (r.publish_context, r.volume_capability) = (context.clone(), Some(raw))).unwrap();
+    assert!(plan.options.is_read_only());
+}
+
 #[test]
 fn a_publish_refuses_paths_that_cannot_be_targets() {
     for bad in ["", "target", "/a/../b", "/"] {

@@ -17,7 +17,7 @@ fn a_device_can_come_without_its_link() {
     let volume = "vol-0a0000000000000d1";
     bench.create(volume, 1);
     let (volume_id, instance) = (volume.to_owned(), "i-1".to_owned());
-    let connected = bench.done(&Effect::Connect { volume: volume_id, instance, linked: false });
+    let connected = bench.done(&Effect::Connect { volume: volume_id, instance, linked: false, breakable: false });
     assert_eq!(size(&PathBuf::from(connected.unwrap())), GIB);
     assert!(bench.link(volume).symlink_metadata().is_err());
     bench.disconnect(volume);

@@ -18,7 +18,7 @@ fn an_attachment_is_attached_when_its_time_has_passed_and_its_device_is_connecte
     world.now += Duration::from_secs(10);
     world.sim.advance(world.now);
     let effects = world.sim.take_effects();
-    assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance, linked: true }]);
+    assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance, linked: true, breakable: false }]);
     assert_eq!(world.volume(&volume).attachments[0].state, "attaching", "no device yet");
     world.sim.finish(world.now, &effects[0], &Outcome::Done(Some("/dev/loop3".into())));
     world.settle();

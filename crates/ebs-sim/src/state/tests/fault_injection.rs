@@ -123,7 +123,7 @@ fn a_device_can_come_without_its_link() {
     world.sim.apply_with(world.now, attach(&volume, &instance, "/dev/xvdaa"), &injection).unwrap();
     world.sim.advance(world.now);
     let effects = world.sim.take_effects();
-    assert!(effects.contains(&Effect::Connect { volume, instance, linked: false }), "{effects:?}");
+    assert!(effects.contains(&Effect::Connect { volume, instance, linked: false, breakable: false }), "{effects:?}");
 }
 
 /// A device that vanished leaves EC2 saying attached, and the volume can be detached without it.

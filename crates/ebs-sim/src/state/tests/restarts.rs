@@ -31,7 +31,7 @@ fn an_attached_volume_gets_its_device_back() {
     world.attach(&volume, "/dev/xvdaa");
     assert_eq!(world.sim.connected_volumes(), [volume.clone()].into());
     let effects = world.restart();
-    assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance, linked: true }]);
+    assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance, linked: true, breakable: false }]);
     assert_eq!(world.volume(&volume).attachments[0].state, "attached");
     world.sim.finish(world.now, &effects[0], &Outcome::Done(Some("/dev/loop5".into())));
     assert_eq!(world.volume(&volume).attachments[0].loop_device.as_deref(), Some("/dev/loop5"));

@@ -1,0 +1,176 @@
+//! A volume that no node could use is refused when it is asked for, before EC2 makes, attaches and bills it.
+
+use super::*;
+
+fn mounted(fs_type: &str, flags: &[&str]) -> CreateVolumeRequest {
+    let mount = MountVolume {
+        fs_type: fs_type.to_owned(),
+        mount_flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+        ..Default::default()
+    };
+    let capability = capability(AccessType::Mount(mount), Mode::SingleNodeWriter);
+    CreateVolumeRequest { volume_capabilities: vec![capability], ..named("pvc-1") }
+}
+
+fn for_systems(request: CreateVolumeRequest, systems: &[&str]) -> CreateVolumeRequest {
+    let term = |os: &&str| csi::Topology {
+        segments: map(&[("topology.kubernetes.io/zone", "us-west-2a"), ("kubernetes.io/os", os)]),
+    };
+    let requisite: Vec<_> = systems.iter().map(term).collect();
+    let requirement = csi::TopologyRequirement { preferred: requisite[..1].to_vec(), requisite };
+    CreateVolumeRequest { accessibility_requirements: Some(requirement), ..request }
+}
+
+/// A file system that no node mounts is refused by CreateVolume and ControllerPublishVolume with those that nodes do
+/// mount, and is not confirmed by ValidateVolumeCapabilities.
+#[tokio::test(start_paused = true)]
+async fn file_systems_that_no_node_mounts_are_refused() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-there").await;
+    world.ec2.clear_calls();
+    for fs_type in ["btrfs", "zfs", "vfat", "ext5", "ext4 ", "ReFS", "nfs"] {
+        let request = mounted(fs_type, &[]);
+        let wanted = request.volume_capabilities.clone();
+        for says in [fs_type, "ext4, ext3, ext2 or xfs", "ntfs"] {
+            refused(world.create(request.clone()).await, "InvalidArgument", says);
+        }
+        let publish = ControllerPublishVolumeRequest {
+            volume_id: volume.clone(),
+            node_id: world.here.to_string(),
+            volume_capability: wanted.first().cloned(),
+            ..Default::default()
+        };
+        refused(world.publish_as(publish).await, "InvalidArgument", fs_type);
+        assert_eq!(world.mutations(), []);
+        let request = ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.clone(),
+            volume_capabilities: wanted,
+            ..Default::default()
+        };
+        let answer = world.service.validate_volume_capabilities(Request::new(request)).await.expect("it is there");
+        let answer = answer.into_inner();
+        assert!(answer.confirmed.is_none() && answer.message.contains(fs_type), "{answer:?}");
+    }
+}
+
+/// The file systems of Linux and Windows nodes are made in any case of their names, and without a name.
+#[tokio::test(start_paused = true)]
+async fn file_systems_that_nodes_mount_are_made() {
+    let world = World::start().await;
+    for (number, fs_type) in ["", "ext4", "EXT3", "ext2", "xfs", "XFS", "ntfs", "NTFS"].into_iter().enumerate() {
+        let request = CreateVolumeRequest { name: format!("pvc-{number}"), ..mounted(fs_type, &[]) };
+        world.create(request).await.unwrap_or_else(|error| panic!("{fs_type:?}: {error:?}"));
+    }
+}
+
+/// Where every required term is of one operating system, the file system must be one that it mounts.
+#[tokio::test(start_paused = true)]
+async fn file_systems_of_the_other_system_are_refused() {
+    let world = World::start().await;
+    for (fs_type, systems, os) in
+        [("ntfs", &["linux"][..], "Linux"), ("NTFS", &["linux", "linux"], "Linux"), ("xfs", &["windows"], "Windows")]
+    {
+        for says in [fs_type, os] {
+            refused(world.create(for_systems(mounted(fs_type, &[]), systems)).await, "InvalidArgument", says);
+        }
+    }
+    assert_eq!(world.ec2.calls(), []);
+    let rows = [("ntfs", &["windows", "linux"][..]), ("ext4", &["linux", "windows"]), ("", &["windows"])];
+    for (number, (fs_type, systems)) in rows.into_iter().enumerate() {
+        let request = CreateVolumeRequest { name: format!("pvc-{number}"), ..mounted(fs_type, &[]) };
+        world.create(for_systems(request, systems)).await.unwrap_or_else(|error| panic!("{fs_type:?}: {error:?}"));
+    }
+}
+
+/// Mount flags that no node can read are refused by name; a flag that only a kernel can judge is not.
+#[tokio::test(start_paused = true)]
+async fn mount_flags_that_no_node_reads_are_refused() {
+    let world = World::start().await;
+    for (flag, says) in [
+        ("remount", "remount"),
+        ("bind", "bind"),
+        ("context=\"system_u", "opens a quote"),
+        ("noatime\nnodev", "character"),
+    ] {
+        refused(world.create(mounted("ext4", &["noatime", flag])).await, "InvalidArgument", says);
+    }
+    assert_eq!(world.ec2.calls(), []);
+    world.create(mounted("xfs", &["noatime", "nobarrier,logbufs=8", "_netdev"])).await.expect("created");
+}
+
+/// ext2 and ext3 number their blocks with 32 bits: a larger volume is OutOfRange. An existing file system is not made anew.
+#[tokio::test(start_paused = true)]
+async fn volumes_larger_than_their_file_system_are_refused() {
+    let world = World::start().await;
+    let sized = |fs_type: &str, gib: i64, class: &[(&str, &str)]| CreateVolumeRequest {
+        capacity_range: Some(CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }),
+        ..with_parameters(mounted(fs_type, &[]), class)
+    };
+    for (fs_type, gib, class) in [
+        ("ext3", 16_384, &[][..]),
+        ("ext2", 20_000, &[]),
+        ("ext3", 4_096, &[("blockSize", "1024")]),
+        ("ext3", 8_192, &[("blockSize", "2k")]),
+    ] {
+        for says in [fs_type, "ext4 or xfs"] {
+            refused(world.create(sized(fs_type, gib, class)).await, "OutOfRange", says);
+        }
+    }
+    assert_eq!(world.ec2.calls(), []);
+    let rows = [("ext3", 16_383, "4096"), ("ext3", 4_095, "1024"), ("ext4", 60_000, "4096"), ("xfs", 60_000, "4096")];
+    for (number, (fs_type, gib, block_size)) in rows.into_iter().enumerate() {
+        let request = sized(fs_type, gib, &[("blockSize", block_size)]);
+        world
+            .create(CreateVolumeRequest { name: format!("pvc-{number}"), ..request })
+            .await
+            .unwrap_or_else(|error| panic!("{fs_type} {gib}: {error:?}"));
+    }
+}
+
+/// Values that no mkfs takes are refused with the values that it does take.
+#[tokio::test(start_paused = true)]
+async fn values_that_no_mkfs_takes_are_refused() {
+    let world = World::start().await;
+    for (fs_type, key, value, range) in [
+        ("ext4", "blockSize", "512", "1024 to 65536"),
+        ("ext4", "blockSize", "128k", "1024 to 65536"),
+        ("", "blockSize", "big", "number"),
+        ("xfs", "blockSize", "512", "1024 to 65536"),
+        ("xfs", "blockSize", "3000", "power of 2"),
+        ("ext4", "inodeSize", "64", "128 to 4096"),
+        ("ext3", "inodeSize", "300", "power of 2"),
+        ("xfs", "inodeSize", "256", "512 to 2048"),
+        ("xfs", "inodeSize", "4096", "512 to 2048"),
+        ("ext4", "bytesPerInode", "1000", "1024 to 67108864"),
+        ("ext4", "numberOfInodes", "many", "number"),
+        ("ext4", "numberOfInodes", "4294967296", "4294967295"),
+    ] {
+        for says in [key.to_lowercase().as_str(), value, range] {
+            refused(
+                world.create(with_parameters(mounted(fs_type, &[]), &[(key, value)])).await,
+                "InvalidArgument",
+                says,
+            );
+        }
+    }
+    let clusters = |value| [("ext4BigAlloc", "true"), ("ext4ClusterSize", value)];
+    for (value, range) in [("1024", "4096 to 536870912"), ("1g", "4096 to 536870912"), ("zero", "number")] {
+        refused(world.create(with_parameters(mounted("ext4", &[]), &clusters(value))).await, "InvalidArgument", range);
+    }
+    assert_eq!(world.ec2.calls(), []);
+    for (number, (fs_type, class)) in [
+        ("ext4", &[("blockSize", "1024"), ("inodeSize", "1024"), ("bytesPerInode", "4k")][..]),
+        ("ext4", &clusters("65536")),
+        ("ext3", &[("numberOfInodes", "200192")]),
+        ("xfs", &[("blockSize", "64k"), ("inodeSize", "2048")]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let request = with_parameters(mounted(fs_type, &[]), class);
+        world
+            .create(CreateVolumeRequest { name: format!("pvc-{number}"), ..request })
+            .await
+            .unwrap_or_else(|error| panic!("{class:?}: {error:?}"));
+    }
+}

@@ -1,0 +1,256 @@
+//! One StorageClass serves claims of every kind: empty volumes, restores and clones, file systems and raw block volumes.
+
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
+use ebs_sim::api::Call;
+
+use super::modifications::{grow, modify};
+use super::snapshots::take;
+use super::*;
+
+fn restored(request: CreateVolumeRequest, snapshot_id: &str) -> CreateVolumeRequest {
+    sourced(request, SourceType::Snapshot(SnapshotSource { snapshot_id: snapshot_id.to_owned() }))
+}
+
+fn cloned(request: CreateVolumeRequest, volume_id: &str) -> CreateVolumeRequest {
+    sourced(request, SourceType::Volume(VolumeSource { volume_id: volume_id.to_owned() }))
+}
+
+fn sourced(request: CreateVolumeRequest, source: SourceType) -> CreateVolumeRequest {
+    CreateVolumeRequest { volume_content_source: Some(csi::VolumeContentSource { r#type: Some(source) }), ..request }
+}
+
+fn of_gib(request: CreateVolumeRequest, gib: i64) -> CreateVolumeRequest {
+    CreateVolumeRequest { capacity_range: Some(CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }), ..request }
+}
+
+fn as_block(request: CreateVolumeRequest) -> CreateVolumeRequest {
+    CreateVolumeRequest { volume_capabilities: vec![block(Mode::SingleNodeWriter)], ..request }
+}
+
+/// The volumes that EC2 was asked to create, dry runs apart.
+fn creations(world: &World) -> Vec<ebs_sim::api::CreateVolume> {
+    let creation = |call: ebs_sim::port::PortCall| match call.request {
+        Call::CreateVolume(request) if !request.dry_run => Some(request),
+        _ => None,
+    };
+    world.ec2.calls().into_iter().filter_map(creation).collect()
+}
+
+/// A class with an initialization rate serves claims with and without a snapshot: EC2 gets the rate for the former only.
+#[tokio::test(start_paused = true)]
+async fn initialization_rate_serves_restores_only() {
+    let world = World::start().await;
+    let source = world.volume("pvc-source").await;
+    let snapshot = take(&world, "snapshot-1", &source, &[]).await.expect("taken").snapshot_id;
+    world.ec2.clear_calls();
+    let class =
+        |name: &str| with_parameters(in_zone(named(name), "us-west-2a"), &[("volumeInitializationRate", "200")]);
+    world.create(class("pvc-empty")).await.expect("an empty volume");
+    world.create(cloned(class("pvc-clone"), &source)).await.expect("a clone");
+    world.create(restored(class("pvc-restored"), &snapshot)).await.expect("a restored volume");
+    let rates: Vec<_> = creations(&world).iter().map(|request| request.volume_initialization_rate).collect();
+    assert_eq!(rates, [None, Some(200)]);
+    let nonsense = with_parameters(named("pvc-2"), &[("volumeInitializationRate", "fast")]);
+    refused(world.create(nonsense).await, "InvalidArgument", "volumeInitializationRate");
+}
+
+/// A class names IOPS or throughput for a type that has none to choose: the volume gets what its type has.
+#[tokio::test(start_paused = true)]
+async fn performance_that_a_type_lacks_is_left_out() {
+    let world = World::start().await;
+    let numbers = [("iops", "4000"), ("iopsPerGB", "50"), ("throughput", "250")];
+    for volume_type in ["gp2", "st1", "sc1", "standard"] {
+        for number in numbers {
+            let name = format!("pvc-{volume_type}-{}", number.0);
+            let request = with_parameters(of_gib(named(&name), 200), &[("type", volume_type), number]);
+            world.create(request).await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        }
+    }
+    let io2 = [("type", "io2"), ("iops", "4000"), ("throughput", "250")];
+    world.create(with_parameters(named("pvc-io2"), &io2)).await.expect("created");
+    for request in creations(&world) {
+        assert_eq!(request.throughput, None, "{request:?}");
+        let iops = if request.volume_type.as_deref() == Some("io2") { Some(4000) } else { None };
+        assert_eq!(request.iops, iops, "{request:?}");
+    }
+}
+
+/// A VolumeAttributesClass that changes the type, or says the IOPS in the other way, overrules the StorageClass.
+#[tokio::test(start_paused = true)]
+async fn storage_class_yields_to_an_attributes_class() {
+    let world = World::start().await;
+    let create = async |name: &str, class: &[(&str, &str)], attributes: &[(&str, &str)]| {
+        let request = with_parameters(of_gib(named(name), 200), class);
+        world.create(CreateVolumeRequest { mutable_parameters: map(attributes), ..request }).await
+    };
+    create("pvc-1", &[("type", "io2"), ("iops", "4000")], &[("type", "gp2")]).await.expect("gp2 without IOPS");
+    create("pvc-2", &[("type", "io2"), ("iopsPerGB", "50")], &[("iops", "3000")]).await.expect("3000 IOPS");
+    create("pvc-3", &[("type", "io2"), ("iops", "3000")], &[("iopsPerGB", "50")]).await.expect("50 IOPS per GiB");
+    let asked: Vec<_> = creations(&world).into_iter().map(|r| (r.volume_type.unwrap_or_default(), r.iops)).collect();
+    let io2 = |iops| ("io2".to_owned(), Some(iops));
+    assert_eq!(asked, [("gp2".to_owned(), None), io2(3000), io2(10_000)]);
+    let volume = world.volumes().await.into_iter().find(|v| v.tags["CSIVolumeName"] == "pvc-2").expect("it is there");
+    assert!(!volume.tags.contains_key("ebs.csi.aws.com/IOPSPerGb"), "{:?}", volume.tags);
+}
+
+/// An attributes class is what the claim asks for: what its type cannot have is refused, at creation as at modification.
+#[tokio::test(start_paused = true)]
+async fn attributes_that_a_type_lacks_are_refused() {
+    let world = World::start().await;
+    for attribute in [("iops", "4000"), ("iopsPerGB", "50"), ("throughput", "250")] {
+        let request = with_parameters(named("pvc-1"), &[("type", "gp2")]);
+        let request = CreateVolumeRequest { mutable_parameters: map(&[attribute]), ..request };
+        refused(world.create(request).await, "InvalidArgument", attribute.0.trim_end_matches("PerGB"));
+    }
+}
+
+/// The options of a file system serve the claims that get one; a raw block volume of the same class has none.
+#[tokio::test(start_paused = true)]
+async fn format_options_are_left_out_of_raw_volumes() {
+    let world = World::start().await;
+    let class = [("blockSize", "4096"), ("inodeSize", "512"), ("ext4BigAlloc", "true"), ("ext4ClusterSize", "65536")];
+    let raw = world.create(as_block(with_parameters(named("pvc-raw"), &class))).await.expect("a raw volume");
+    assert_eq!(raw.volume_context, map(&[]));
+    let both = CreateVolumeRequest {
+        volume_capabilities: vec![mount("ext4"), block(Mode::SingleNodeWriter)],
+        ..with_parameters(named("pvc-both"), &class)
+    };
+    assert_eq!(world.create(both).await.expect("created").volume_context.len(), class.len());
+    let nonsense = as_block(with_parameters(named("pvc-2"), &[("blockSize", "-b 1")]));
+    refused(world.create(nonsense).await, "InvalidArgument", "blockSize");
+}
+
+/// What a claim cannot use of its class is one line of the log, with every key and why.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_out_is_one_line_of_the_log() {
+    let world = World::start().await;
+    let (lines, _logging) = crate::server::tests::captured_log();
+    let class = [("type", "gp2"), ("iops", "4000"), ("volumeInitializationRate", "200"), ("blockSize", "4096")];
+    world.create(as_block(with_parameters(named("pvc-1"), &class))).await.expect("created");
+    world.create(with_parameters(named("pvc-2"), &[("blockSize", "4096")])).await.expect("created");
+    let text = lines.text();
+    let found: Vec<&str> = text.lines().filter(|line| line.contains("left out")).collect();
+    let [line] = &found[..] else { panic!("{found:#?}") };
+    for part in ["pvc-1", "iops", "gp2", "volumeInitializationRate", "snapshot", "blocksize", "raw block volume"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
+const KEY_ID: &str = "1234abcd-12ab-34cd-56ef-1234567890ab";
+
+/// EC2 takes a KMS key in five spellings and shows one: the class that made a volume makes its clone, too.
+#[tokio::test(start_paused = true)]
+async fn a_clone_is_made_with_the_class_of_its_source() {
+    let world = World::start().await;
+    world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    let arn = |resource: &str| format!("arn:aws:kms:us-west-2:123456789012:{resource}");
+    let spellings = [
+        KEY_ID.to_owned(),
+        KEY_ID.to_uppercase(),
+        arn(&format!("key/{KEY_ID}")),
+        "mrk-1234abcd12ab34cd56ef1234567890ab".to_owned(),
+        "alias/mine".to_owned(),
+        arn("alias/mine"),
+    ];
+    for (number, key) in spellings.iter().enumerate() {
+        let class = |name: String| {
+            with_parameters(in_zone(named(&name), "us-west-2a"), &[("encrypted", "true"), ("kmsKeyId", key)])
+        };
+        let source = world.create(class(format!("pvc-{number}"))).await.expect("created").volume_id;
+        let again = world.create(class(format!("pvc-{number}"))).await.expect("found");
+        assert_eq!(again.volume_id, source, "{key}");
+        let clone = world.create(cloned(class(format!("clone-{number}")), &source)).await;
+        let clone = clone.unwrap_or_else(|error| panic!("{key}: {error:?}")).volume_id;
+        let again = world.create(cloned(class(format!("clone-{number}")), &source)).await.expect("found");
+        assert_eq!(again.volume_id, clone, "{key}");
+    }
+    assert!(world.volumes().await.iter().all(|volume| volume.encrypted));
+}
+
+/// Another spelling of a volume's key finds the volume again; another key does not.
+#[tokio::test(start_paused = true)]
+async fn another_spelling_of_the_key_is_the_same_volume() {
+    let mut world = World::start().await;
+    world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    let arn = format!("arn:aws:kms:us-west-2:123456789012:key/{KEY_ID}");
+    let class = |key: &str| with_parameters(in_zone(named("pvc-1"), "us-west-2a"), &[("kmsKeyId", key)]);
+    let made = world.create(class(KEY_ID)).await.expect("created");
+    world.replace_driver();
+    for key in [arn.as_str(), "alias/mine", &format!("key/{KEY_ID}")] {
+        assert_eq!(world.create(class(key)).await, Ok(made.clone()), "{key}");
+    }
+    refused(world.create(class("9999abcd-12ab-34cd-56ef-1234567890ab")).await, "AlreadyExists", "KMS key");
+    assert_eq!(world.volumes().await.len(), 1);
+}
+
+/// A clone with a really other key than its encrypted source is refused, with both names.
+#[tokio::test(start_paused = true)]
+async fn a_clone_with_another_key_is_refused() {
+    let world = World::start().await;
+    world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    let encrypted = with_parameters(in_zone(named("pvc-1"), "us-west-2a"), &[("kmsKeyId", KEY_ID)]);
+    let source = world.create(encrypted).await.expect("created").volume_id;
+    let other = "9999abcd-12ab-34cd-56ef-1234567890ab";
+    let request = with_parameters(in_zone(named("pvc-2"), "us-west-2a"), &[("kmsKeyId", other)]);
+    let result = world.create(cloned(request, &source)).await;
+    refused(result.clone(), "InvalidArgument", other);
+    refused(result, "InvalidArgument", KEY_ID);
+}
+
+/// `encrypted: "false"` asks for nothing: the same class makes a volume, its restore and its clone, and what is encrypted stays so.
+#[tokio::test(start_paused = true)]
+async fn encryption_that_is_not_asked_for_refuses_no_clone() {
+    let world = World::start().await;
+    world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    let class = |name: &str| with_parameters(in_zone(named(name), "us-west-2a"), &[("encrypted", "false")]);
+    let open = world.create(class("pvc-1")).await.expect("created").volume_id;
+    let snapshot = take(&world, "snapshot-1", &open, &[]).await.expect("taken").snapshot_id;
+    world.create(restored(class("pvc-2"), &snapshot)).await.expect("restored");
+    world.create(cloned(class("pvc-3"), &open)).await.expect("cloned");
+    assert!(world.volumes().await.iter().all(|volume| !volume.encrypted));
+    let secret = with_parameters(in_zone(named("pvc-4"), "us-west-2a"), &[("encrypted", "true")]);
+    let secret = world.create(secret).await.expect("created").volume_id;
+    let clone = world.create(cloned(class("pvc-5"), &secret)).await.expect("cloned").volume_id;
+    let volumes = world.volumes().await;
+    assert!(volumes.iter().any(|volume| volume.id == clone && volume.encrypted));
+}
+
+/// A clone of an unencrypted volume is encrypted when its class says so, with the class's key or the account's.
+#[tokio::test(start_paused = true)]
+async fn a_clone_of_an_open_volume_is_encrypted_on_demand() {
+    let world = World::start().await;
+    world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    let open = world.volume("pvc-1").await;
+    let arn = format!("arn:aws:kms:us-west-2:123456789012:key/{KEY_ID}");
+    let rows: [(&str, &[(&str, &str)]); 3] = [
+        ("pvc-2", &[("encrypted", "true")]),
+        ("pvc-3", &[("encrypted", "true"), ("kmsKeyId", &arn)]),
+        ("pvc-4", &[("kmsKeyId", "alias/mine")]),
+    ];
+    for (name, class) in rows {
+        let request = || cloned(with_parameters(in_zone(named(name), "us-west-2a"), class), &open);
+        let clone = world.create(request()).await.unwrap_or_else(|error| panic!("{name}: {error:?}")).volume_id;
+        assert_eq!(world.create(request()).await.expect("found").volume_id, clone);
+        let volumes = world.volumes().await;
+        let volume = volumes.iter().find(|volume| volume.id == clone).expect("it is there");
+        assert!(volume.encrypted, "{name}");
+        if name == "pvc-3" {
+            assert_eq!(volume.kms_key_id.as_ref(), Some(&arn));
+        }
+    }
+}
+
+/// The recorded ratio of a volume is no demand on a type without IOPS to choose: it changes its type and grows.
+#[tokio::test(start_paused = true)]
+async fn recorded_ratio_is_left_out_of_a_type_without_iops() {
+    let world = World::start().await;
+    let class = [("type", "io2"), ("iopsPerGB", "50"), ("allowAutoIOPSIncreaseOnModify", "true")];
+    let volume = world.create(with_parameters(of_gib(named("pvc-1"), 10), &class)).await.expect("created").volume_id;
+    modify(&world, &volume, &[("type", "gp2")]).await.expect("gp2");
+    tokio::time::advance(Duration::from_hours(7)).await;
+    assert_eq!(grow(&world, &volume, 20).await, Ok(20));
+    let found = world.volumes().await.into_iter().find(|v| v.id == volume).expect("it is there");
+    assert_eq!((found.volume_type.as_str(), found.size_gib, found.iops), ("gp2", 20, Some(100)));
+    tokio::time::advance(Duration::from_hours(7)).await;
+    refused(modify(&world, &volume, &[("iops", "4000")]).await, "InvalidArgument", "iops");
+}

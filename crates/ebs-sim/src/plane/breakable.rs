@@ -1,0 +1,108 @@
+//! Devices whose I/O can be made to fail.
+//!
+//! The kernel has no switch by which the I/O of a loop device fails while the device stays as it is. But a loop device over
+//! another block device reports that one's refusals as I/O errors. So a volume whose I/O is going to fail gets two loop
+//! devices: the lower one over the volume's file, the upper one, which is the volume's device, over the lower one. To break
+//! the volume, the lower device becomes read-only, so that writes fail, and empty, so that reads fail.
+//!
+//! Both lie in a directory of their own: the device file of the lower device, under the volume's name since that is how a
+//! simulated disk says which volume it is, and a second name of the volume's file, under a name that is no volume's.
+
+use std::io;
+use std::path::PathBuf;
+
+use rustix::fs::{CWD, FileType, Mode};
+
+use super::loop_plane::LoopPlane;
+use super::sysfs::{self, Connected};
+
+const DIRECTORY: &str = "breakable";
+
+impl LoopPlane {
+    pub(super) fn breakable_dir(&self) -> PathBuf {
+        self.volumes.dir().join(DIRECTORY)
+    }
+
+    /// The device file of the lower device: the file of the upper one.
+    pub(super) fn upper_file(&self, volume: &str) -> PathBuf {
+        self.breakable_dir().join(format!("{volume}.img"))
+    }
+
+    /// The file of the lower device.
+    fn lower_file(&self, volume: &str) -> PathBuf {
+        self.breakable_dir().join(format!("{volume}.data"))
+    }
+
+    /// The lower device of a volume; `None`: its I/O cannot be made to fail.
+    pub(super) fn lower_of(&self, volume: &str) -> io::Result<Option<Connected>> {
+        let file = self.lower_file(volume);
+        Ok(sysfs::connected_below(&self.breakable_dir())?.into_iter().find(|connected| connected.file == file))
+    }
+
+    /// Connects a volume so that its I/O can be made to fail; its device.
+    ///
+    /// # Errors
+    /// Where the file system of the state directory is mounted without devices, for instance; nothing is left then.
+    pub(super) fn connect_breakable(&self, volume: &str) -> io::Result<PathBuf> {
+        self.connect_both(volume).inspect_err(|_| {
+            if let Err(error) = self.forget_breakable(volume) {
+                tracing::warn!(volume, %error, "a lower device is left");
+            }
+        })
+    }
+
+    fn connect_both(&self, volume: &str) -> io::Result<PathBuf> {
+        std::fs::create_dir_all(self.breakable_dir())?;
+        let (lower, upper) = (self.lower_file(volume), self.upper_file(volume));
+        for file in [&lower, &upper] {
+            remove(file)?;
+        }
+        std::fs::hard_link(self.volumes.file(volume), &lower)?;
+        let device = self.losetup.connect(&lower)?;
+        let number = rustix::fs::stat(&device)?.st_rdev;
+        rustix::fs::mknodat(CWD, &upper, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, number)?;
+        self.losetup.connect(&upper)
+    }
+
+    /// Lets the lower device of a volume go, at once or with the upper one, and removes what is left of both.
+    pub(super) fn forget_breakable(&self, volume: &str) -> io::Result<()> {
+        self.release_lower(volume)?;
+        for file in [self.lower_file(volume), self.upper_file(volume)] {
+            remove(&file)?;
+        }
+        match std::fs::remove_dir(self.breakable_dir()) {
+            Err(error) if ![io::ErrorKind::NotFound, io::ErrorKind::DirectoryNotEmpty].contains(&error.kind()) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The lower device goes with the upper one.
+    pub(super) fn release_lower(&self, volume: &str) -> io::Result<()> {
+        self.lower_of(volume)?.map_or(Ok(()), |lower| self.release(&lower))
+    }
+
+    /// Removes what a former run left of volumes that are not connected.
+    pub(super) fn sweep_breakable(&self, is_connected: impl Fn(&str) -> bool) -> io::Result<()> {
+        let entries = match std::fs::read_dir(self.breakable_dir()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let path = entry?.path();
+            let volume = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            if !is_connected(volume) {
+                self.forget_breakable(volume)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn remove(file: &PathBuf) -> io::Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,98 @@
+//! The names of KMS keys.
+
+/// False when the two names are certainly those of two KMS keys.
+///
+/// EC2 takes a key by its id (also as `key/<id>`), its ARN, an alias or an alias's ARN (EC2 API reference, CreateVolume,
+/// `KmsKeyId`), and shows its ARN. Only KMS knows which key is behind an alias, so an alias may name any key. Ids are
+/// compared without regard to case: they are hexadecimal.
+pub fn may_be_one_kms_key(one: &str, other: &str) -> bool {
+    match (KeyName::parse(one), KeyName::parse(other)) {
+        (KeyName::Alias, _) | (_, KeyName::Alias) => true,
+        (KeyName::Arn(one), KeyName::Arn(other)) => one.eq_ignore_ascii_case(other),
+        (one, other) => one.id().eq_ignore_ascii_case(other.id()),
+    }
+}
+
+/// A name by what it says of the key.
+#[derive(Debug, Clone, Copy)]
+enum KeyName<'a> {
+    Alias,
+    /// Region, account and id are part of it: the keys of a multi-region key share their id and are different keys.
+    Arn(&'a str),
+    Id(&'a str),
+}
+
+impl<'a> KeyName<'a> {
+    fn parse(name: &'a str) -> Self {
+        let resource = if name.starts_with("arn:") { name.rsplit(':').next().unwrap_or(name) } else { name };
+        if resource.starts_with("alias/") {
+            Self::Alias
+        } else if name.starts_with("arn:") {
+            Self::Arn(name)
+        } else {
+            Self::Id(resource)
+        }
+    }
+
+    fn id(self) -> &'a str {
+        match self {
+            Self::Alias => "",
+            Self::Arn(name) | Self::Id(name) => name.rsplit('/').next().unwrap_or(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ID: &str = "1234abcd-12ab-34cd-56ef-1234567890ab";
+
+    fn arn(region: &str, resource: &str) -> String {
+        format!("arn:aws:kms:{region}:123456789012:{resource}")
+    }
+
+    #[test]
+    fn every_spelling_of_a_key_may_be_that_key() {
+        let shown = arn("us-west-2", &format!("key/{ID}"));
+        let spellings = [
+            ID.to_owned(),
+            ID.to_uppercase(),
+            format!("key/{ID}"),
+            shown.clone(),
+            "alias/mine".to_owned(),
+            arn("us-west-2", "alias/mine"),
+            arn("us-west-2", "alias/aws/ebs"),
+        ];
+        for spelling in spellings {
+            assert!(may_be_one_kms_key(&spelling, &shown) && may_be_one_kms_key(&shown, &spelling), "{spelling}");
+        }
+    }
+
+    #[test]
+    fn another_id_region_or_account_is_another_key() {
+        let shown = arn("us-west-2", "key/mrk-1234abcd12ab34cd56ef1234567890ab");
+        let others = [
+            ID.to_owned(),
+            format!("key/{ID}"),
+            "mrk-1234abcd12ab34cd56ef1234567890ac".to_owned(),
+            "1234abcd12ab34cd56ef1234567890ab".to_owned(),
+            arn("eu-west-1", "key/mrk-1234abcd12ab34cd56ef1234567890ab"),
+            shown.replace("123456789012", "210987654321"),
+            String::new(),
+        ];
+        for other in others {
+            assert!(!may_be_one_kms_key(&other, &shown) && !may_be_one_kms_key(&shown, &other), "{other}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_one_with_itself_whatever_it_says(name in ".{0,40}") {
+            prop_assert!(may_be_one_kms_key(&name, &name));
+            prop_assert!(may_be_one_kms_key(&name, "alias/any"));
+        }
+    }
+}
