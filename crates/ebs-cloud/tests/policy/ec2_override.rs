@@ -21,6 +21,7 @@ pub(crate) struct Ec2Override {
     snapshots: Override<Snapshot>,
     modifications: Override<Modification>,
     statuses: Override<VolumeStatus>,
+    zones: Override<Zone>,
     without_zones: AtomicBool,
 }
 
@@ -32,6 +33,7 @@ impl Ec2Override {
             snapshots: Mutex::default(),
             modifications: Mutex::default(),
             statuses: Mutex::default(),
+            zones: Mutex::default(),
             without_zones: AtomicBool::new(false),
         }
     }
@@ -59,6 +61,16 @@ impl Ec2Override {
     /// From now on the region lists no zones.
     pub(crate) fn hide_zones(&self) {
         self.without_zones.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on it lists them again.
+    pub(crate) fn show_zones(&self) {
+        self.without_zones.store(false, Ordering::SeqCst);
+    }
+
+    /// From now on every list of zones is edited by this.
+    pub(crate) fn override_zones(&self, edit: impl FnMut(&mut Vec<Zone>) + Send + 'static) {
+        *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
     /// For so long from now descriptions of volumes show none attached, as if it were the time before.
@@ -180,7 +192,11 @@ impl Zones for Ec2Override {
         if self.without_zones.load(Ordering::SeqCst) {
             return Ok(Vec::new());
         }
-        self.sim.describe_zones().await
+        let mut zones = self.sim.describe_zones().await?;
+        if let Some(edit) = self.zones.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            edit(&mut zones);
+        }
+        Ok(zones)
     }
 
     async fn check_access(&self) -> Result<()> {

@@ -86,6 +86,16 @@ impl Fixture {
         self.sim.count(action)
     }
 
+    /// Waits until so many calls of the action were made.
+    pub(crate) async fn called(&self, action: Action, times: usize) {
+        let made = async {
+            while self.count(action) < times {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(600), made).await.expect("so many calls are made");
+    }
+
     /// How many calls of an action EC2 took, whatever it answered.
     pub(crate) fn accepted(&self, action: Action) -> usize {
         let accepted = |error| matches!(error, None | Some(ErrorClass::Ambiguous));

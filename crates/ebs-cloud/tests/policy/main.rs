@@ -14,6 +14,7 @@ mod final_errors;
 mod fixture;
 mod hyperpod;
 mod initialization;
+mod iops;
 mod lagging;
 mod lists;
 mod modify;
