@@ -23,3 +23,4 @@ mod snapshot_features;
 mod snapshots;
 mod spare;
 mod volumes;
+mod zones;
