@@ -22,5 +22,6 @@ mod republish;
 mod snapshot_features;
 mod snapshots;
 mod spare;
+mod two_leaders;
 mod volumes;
 mod zones;
