@@ -19,6 +19,7 @@ mod lagging;
 mod lists;
 mod modify;
 mod republish;
+mod reused_names;
 mod snapshot_features;
 mod snapshots;
 mod spare;
