@@ -6,6 +6,7 @@ mod examples;
 mod impatient;
 mod interleavings;
 mod lists;
+mod locks;
 mod modifications;
 mod node_local;
 mod outposts;
