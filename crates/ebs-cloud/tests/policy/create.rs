@@ -2,7 +2,7 @@ use ebs_cloud::{CapacityRequest, CloudError, CloudErrorKind, Ensured, Object, So
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::engine::{BurntToken, EngineConfig, TimingOverride};
 use ebs_sim::iam::Extra;
-use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType};
+use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType, Waiters};
 
 use crate::fixture::{Fixture, in_zone, in_zone_with_id, message_of, request, spec, zone};
 
@@ -784,4 +784,31 @@ async fn a_region_that_lists_no_zone_is_an_error_and_no_end_of_the_process() {
     fixture.ec2.hide_zones();
     let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InsufficientCapacity), "{error:?}");
+}
+
+/// A client that left before its volume was there comes back for it: the request is the same, whatever the zones are like now.
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_nobody_heard_of_is_repeated_as_it_was() {
+    let fixture = Fixture::new().await;
+    let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
+    let other = in_zone(spec("pvc-1"), "us-west-2b").topology.requisite;
+    wanted.topology.preferred.extend(other.clone());
+    wanted.topology.requisite.extend(other);
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
+    fixture.create(&wanted).await.unwrap_err();
+    fixture.timing(TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() }).await;
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let gate = fixture.sim.hold(Action::CreateVolume);
+    let (made, ()) = tokio::join!(fixture.cloud.volumes.create(&wanted, &waiters), async {
+        gate.reached().await;
+        gate.release();
+        drop(waiter);
+    });
+    let made = made.unwrap().into_inner();
+    // By now the first zone counts as one with room.
+    fixture.pass(600).await;
+    assert_eq!(fixture.create(&wanted).await.unwrap().id, made.id);
+    let requests = fixture.creations();
+    assert_eq!((requests.len(), &requests[2]), (3, &requests[1]));
 }

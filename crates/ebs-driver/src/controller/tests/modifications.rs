@@ -329,6 +329,17 @@ async fn a_bad_value_of_one_request_does_not_refuse_another() {
     assert_eq!(tags_of(&world).await.get("a"), None, "a refused class changes no tag");
 }
 
+/// A quota that the class exceeds is no reason to refuse the growth.
+#[tokio::test(start_paused = true)]
+async fn a_quota_that_a_class_exceeds_does_not_refuse_growth() {
+    let world = World::start().await;
+    let volume = a_volume(&world, "pvc-1").await;
+    world.ec2.fail_next(Action::ModifyVolume, ErrorClass::LimitExceeded(Limit::Iops), false);
+    let (grown, changed) = tokio::join!(grow(&world, &volume, 20), modify(&world, &volume, &[("iops", "4000")]));
+    assert_eq!((grown, changed), (Ok(20), Ok(())));
+    assert_eq!(asked(&world), [(Some(20), Some(4000), None), (Some(20), None, None), (None, Some(4000), None)]);
+}
+
 /// A limit of EC2 says when it ends and is not asked again; a quota is ResourceExhausted, a value InvalidArgument.
 ///
 /// Rule: D-25; controller.md 5.2
