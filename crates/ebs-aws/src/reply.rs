@@ -4,6 +4,7 @@
 //! gone; one that never looks into the reply of a deletion would take any page of a proxy for it. So a reply is one
 //! well-formed document of the right name, and each field of it is there once, and can be what it should be, or is an error.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 use std::time::SystemTime;
 
@@ -41,9 +42,50 @@ impl Incomplete {
 
 pub(crate) type Read<T> = Result<T, Incomplete>;
 
+/// The text of a reply. In place of references to characters that XML does not have there is U+FFFD: EC2 takes tags with such
+/// characters, and one tag is no reason to read nothing of a thousand volumes.
+fn text(body: &[u8]) -> Result<Cow<'_, str>, Malformed> {
+    let mut rest = std::str::from_utf8(body).map_err(Malformed::Encoding)?;
+    let mut text = Cow::Borrowed("");
+    while let Some((before, number, after)) = next_reference(rest) {
+        let reference = &rest[before.len()..rest.len() - after.len()];
+        text += before;
+        text += if is_in_xml(number) { reference } else { "\u{FFFD}" };
+        rest = after;
+    }
+    text += rest;
+    Ok(text)
+}
+
+/// What stands before the next reference by a number, the number, and what stands after it. What is no number is left to the parser.
+fn next_reference(text: &str) -> Option<(&str, u32, &str)> {
+    let mut from = 0;
+    loop {
+        let at = from + text[from..].find("&#")?;
+        let digits = &text[at + 2..];
+        let number = digits.split_once(';').and_then(|(number, after)| Some((number_of(number)?, after)));
+        match number {
+            Some((number, after)) => return Some((&text[..at], number, after)),
+            None => from = at + 2,
+        }
+    }
+}
+
+fn number_of(digits: &str) -> Option<u32> {
+    let (digits, radix) = digits.strip_prefix('x').map_or((digits, 10), |hexadecimal| (hexadecimal, 16));
+    let is_number = digits.chars().all(|digit| digit.is_digit(radix));
+    u32::from_str_radix(digits, radix).ok().filter(|_| is_number)
+}
+
+/// Whether XML 1.0 has that character.
+fn is_in_xml(number: u32) -> bool {
+    let is_control = number < 0x20 && !matches!(number, 0x9 | 0xA | 0xD);
+    // What is no character at all is left to the parser.
+    !is_control && !matches!(number, 0xD800..=0xDFFF | 0xFFFE | 0xFFFF)
+}
+
 /// Reads a document from its first to its last byte. One with a document type is none: EC2 never sends it.
-fn document(body: &[u8]) -> Result<Document<'_>, Malformed> {
-    let text = std::str::from_utf8(body).map_err(Malformed::Encoding)?;
+fn document(text: &str) -> Result<Document<'_>, Malformed> {
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(Malformed::Syntax)
 }
@@ -53,7 +95,8 @@ fn document(body: &[u8]) -> Result<Document<'_>, Malformed> {
 /// # Errors
 /// [`Malformed`]: this is no whole reply to that action.
 pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>) -> T) -> Result<T, Malformed> {
-    let document = document(body)?;
+    let text = text(body)?;
+    let document = document(&text)?;
     let root = document.root_element();
     let wanted = format!("{action}Response");
     // The root's name space is the default one: a prefix makes it an element of somebody else.
@@ -76,7 +119,8 @@ pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>
 /// # Errors
 /// [`Malformed`]: this is no document.
 pub(crate) fn code_and_message(body: &[u8]) -> Result<(Option<String>, Option<String>), Malformed> {
-    let document = document(body)?;
+    let text = text(body)?;
+    let document = document(&text)?;
     let error = document.root_element().descendants().find(|node| node.has_tag_name_of("Error"));
     let field = |name: &str| {
         let field = error?.children().find(|node| node.has_tag_name_of(name))?;
