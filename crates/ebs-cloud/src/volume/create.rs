@@ -26,7 +26,7 @@ enum Submitted {
     Found(Volume),
     /// It was accepted in an earlier attempt, and its volume is gone.
     Gone(Volume),
-    /// It is proven that there is no volume of it: submit again.
+    /// No volume came of it: submit again, with what has been learnt.
     Retry,
 }
 
@@ -151,6 +151,10 @@ impl<E: Ec2> VolumeService<E> {
                 self.context.recent.note(name);
                 self.after_unclear_answer(op, spec, error).await
             }
+            _ if self.has_named_a_maximum(request, &error) => {
+                self.memory.forget_request(&spec.name);
+                Ok(Submitted::Retry)
+            }
             _ => {
                 let error = self.request_refused(op, spec, request, error).await;
                 self.refused_unless_made(op, spec, error).await.map(Submitted::Found)
@@ -178,6 +182,12 @@ impl<E: Ec2> VolumeService<E> {
                 Ok(Submitted::Retry)
             }
         }
+    }
+
+    /// EC2 refuses more IOPS than it gives there, and says how many it gives: the next request is for those.
+    fn has_named_a_maximum(&self, request: &CreateRequest, error: &Ec2Error) -> bool {
+        let Some((asked, volume_type, site)) = request.iops() else { return false };
+        self.iops_limits.learn(volume_type, &site, asked, error)
     }
 
     /// Waits until the volume is usable or will never be. EC2's first answer is no proof that it still exists: the

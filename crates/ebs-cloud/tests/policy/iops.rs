@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ebs_cloud::{CapacityRequest, ModifySpec, VolumeSpec};
-use ebs_ec2::{Action, ErrorClass};
+use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::api::Call;
 use ebs_types::{Gib, IopsRequest, Tags, VolumeType};
 use tokio::task::JoinSet;
@@ -123,22 +123,24 @@ async fn growth_uses_the_maximum_that_a_refusal_names() {
 /// Nobody has asked for more IOPS but the volume's tags: what EC2 has against them is no reason to refuse the growth.
 #[tokio::test(start_paused = true)]
 async fn growth_goes_on_without_iops_that_ec2_refuses() {
-    let fixture = Fixture::new().await;
-    let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
-    wanted.tags.extend(tags(&[
-        ("ebs.csi.aws.com/IOPSPerGb", "500"),
-        ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true"),
-    ]));
-    let volume = fixture.create(&wanted).await.unwrap();
-    fixture.sim.fail_next(Action::ModifyVolume, ErrorClass::InvalidParameter, false);
-    assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap(), Gib(20));
-    assert_eq!(modified(&fixture), [Some(10_000), None]);
-    fixture.pass(60).await;
-    // A number that a request names is refused with it.
-    fixture.sim.fail_next(Action::ModifyVolume, ErrorClass::InvalidParameter, false);
-    let spec = ModifySpec { iops: IopsRequest::explicit(9000), ..ModifySpec::size(Gib(30)) };
-    fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
-    assert_eq!(modified(&fixture).len(), 3);
+    for class in [ErrorClass::InvalidParameter, ErrorClass::LimitExceeded(Limit::Iops)] {
+        let fixture = Fixture::new().await;
+        let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
+        wanted.tags.extend(tags(&[
+            ("ebs.csi.aws.com/IOPSPerGb", "500"),
+            ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true"),
+        ]));
+        let volume = fixture.create(&wanted).await.unwrap();
+        fixture.sim.fail_next(Action::ModifyVolume, class, false);
+        assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap(), Gib(20));
+        assert_eq!(modified(&fixture), [Some(10_000), None], "{class:?}");
+        fixture.pass(60).await;
+        // A number that a request names is refused with it.
+        fixture.sim.fail_next(Action::ModifyVolume, class, false);
+        let spec = ModifySpec { iops: IopsRequest::explicit(9000), ..ModifySpec::size(Gib(30)) };
+        fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
+        assert_eq!(modified(&fixture).len(), 3, "{class:?}");
+    }
 }
 
 /// A burst of creations has emptied CreateVolume's bucket: a dry run that waited for its token there would hold up the creation

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, ModificationState, ModifyVolume, Place, Volume, Volumes};
+use ebs_ec2::{
+    Ec2, Ec2Error, ErrorClass, Limit, Modification, ModificationState, ModifyVolume, Place, Volume, Volumes,
+};
 use ebs_types::{Gib, Iops, VolumeId, VolumeType, Waiters};
 
 use super::plan;
@@ -72,13 +74,20 @@ impl<E: Ec2> VolumeService<E> {
         let latest = self.latest_at_rest(op, id).await?;
         let mut volume = self.context.volume_for_sure(op, id).await?;
         volume.tags.extend(self.memory.recent_tags(id));
-        let request = self.request(spec, &volume).await;
-        if plan::is_nothing(&request) {
-            return Ok(volume);
-        }
         let before = latest.as_ref().and_then(|m| m.started);
-        let ec2 = self.context.for_mutation(op);
-        let answer = mutate(op, || ec2.modify_volume(&request)).await?;
+        let mut request = self.request(spec, &volume).await;
+        let answer = loop {
+            if plan::is_nothing(&request) {
+                return Ok(volume);
+            }
+            let ec2 = self.context.for_mutation(op);
+            let answer = mutate(op, || ec2.modify_volume(&request)).await?;
+            let Err(refusal) = &answer else { break answer };
+            match self.with_fewer_iops(spec, &volume, &request, refusal).await {
+                Some(fewer) => request = fewer,
+                None => break answer,
+            }
+        };
         match answer {
             Ok(modification) => {
                 self.context.recent.forget_refusal(id);
@@ -110,6 +119,35 @@ impl<E: Ec2> VolumeService<E> {
         plan::request(spec, volume, requested, iops)
     }
 
+    /// After a refusal of the request: the same with as many IOPS as EC2 has named, or, where nobody but the volume's tags asks
+    /// for more, without. `None`: it is refused for another reason.
+    async fn with_fewer_iops(
+        &self,
+        spec: &ModifySpec,
+        volume: &Volume,
+        refused: &ModifyVolume,
+        refusal: &Ec2Error,
+    ) -> Option<ModifyVolume> {
+        let asked = refused.iops?;
+        let volume_type = refused.volume_type.as_ref().unwrap_or(&volume.volume_type);
+        if let Some(site) = site_of(volume)
+            && self.iops_limits.learn(volume_type, &site, asked, refusal)
+        {
+            let fewer = self.request(spec, volume).await;
+            return (fewer.iops < Some(asked)).then_some(fewer);
+        }
+        let is_about_values = matches!(
+            refusal.class,
+            ErrorClass::InvalidParameter | ErrorClass::Unsupported | ErrorClass::LimitExceeded(Limit::Iops)
+        );
+        let is_extra = plan::requested_iops(spec, volume, &self.context.config.driver).only_raises;
+        if !(is_about_values && is_extra && refused.volume_type.is_none()) {
+            return None;
+        }
+        tracing::warn!(volume = %volume.id, asked, error = %refusal, "EC2 refuses the IOPS by the tags of the volume: they stay as they are");
+        Some(ModifyVolume { iops: None, ..refused.clone() })
+    }
+
     /// The IOPS that the request comes to for the type and size to be; a number that was lowered is logged.
     async fn iops_within_limits(
         &self,
@@ -119,25 +157,28 @@ impl<E: Ec2> VolumeService<E> {
         requested: plan::RequestedIops,
     ) -> Option<Iops> {
         let asked = requested.request.resolve(size, None, false)?;
-        let place = volume.zone.clone().map(Place::Zone).or_else(|| volume.zone_id.clone().map(Place::ZoneId));
-        let limits = match place {
-            Some(place) => {
-                let site = &Site { place, outpost_arn: volume.outpost_arn.clone() };
-                let query = IopsQuery { volume_type, site, iops: requested.request, size };
+        let limits = match site_of(volume) {
+            Some(site) => {
+                let query = IopsQuery { volume_type, site: &site, iops: requested.request, size };
                 self.iops_limits.limits(&query, self.probe_tags(&volume.tags)).await
             }
-            None => volume_type.iops_limits(),
+            None => volume_type.iops_limits().map(|limits| limits.with_max(None)),
         };
         if requested.only_raises && limits.is_none() {
             // The type has no IOPS to choose.
             return None;
         }
-        let iops = requested.request.resolve(size, limits, true);
+        let iops = plan::iops_within(requested.request, size, limits, volume.iops);
         if iops < Some(asked) {
             tracing::warn!(volume = %volume.id, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
         }
         iops
     }
+}
+
+fn site_of(volume: &Volume) -> Option<Site> {
+    let place = volume.zone.clone().map(Place::Zone).or_else(|| volume.zone_id.clone().map(Place::ZoneId))?;
+    Some(Site { place, outpost_arn: volume.outpost_arn.clone() })
 }
 
 fn what(id: &VolumeId, spec: &ModifySpec) -> String {
