@@ -76,6 +76,7 @@ pub(super) fn volume(v: SimVolume) -> Volume {
         multi_attach: Some(v.multi_attach),
         outpost_arn: v.outpost_arn,
         created: Some(v.created),
+        said_at: None,
         tags: v.tags,
         attachments: v.attachments.into_iter().map(attachment).collect(),
     }
