@@ -138,6 +138,14 @@ impl Fixture {
         over(&self.ec2)
     }
 
+    /// Another process over the same EC2, which all sidecars have asked over one connection each for a while.
+    pub(crate) async fn old_leader(&self) -> Arc<Cloud<Ec2Override>> {
+        let cloud = self.twin();
+        connect(&cloud, ConnectionId::unique());
+        self.pass(60).await;
+        cloud
+    }
+
     /// Another process over the same EC2, which has been the only one asked for a while, whose clock is wrong
     /// by so many seconds and whose observer that is.
     pub(crate) async fn process(&self, wrong: i64, observer: Arc<dyn ebs_ec2::Observer>) -> Arc<Cloud<Ec2Override>> {
@@ -274,7 +282,7 @@ pub(crate) fn message_of(error: &CloudError) -> String {
 }
 
 fn connect(cloud: &Cloud<Ec2Override>, connection: ConnectionId) {
-    for sidecar in [Sidecar::Provisioner, Sidecar::Attacher, Sidecar::Snapshotter] {
+    for sidecar in [Sidecar::Provisioner, Sidecar::Attacher, Sidecar::Snapshotter, Sidecar::Resizer] {
         cloud.note_request(sidecar, Some(connection));
     }
 }

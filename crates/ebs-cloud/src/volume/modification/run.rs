@@ -6,9 +6,11 @@ use ebs_ec2::{
     Ec2, Ec2Error, ErrorClass, Limit, Modification, ModificationState, ModifyVolume, Place, Volume, Volumes,
 };
 use ebs_types::{Gib, Iops, VolumeId, VolumeType, Waiters};
+use tokio::time::Instant;
 
 use super::plan;
 use crate::call::mutate;
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::recent_writes::Write;
 use crate::refused::refused_about;
@@ -30,19 +32,25 @@ impl<E: Ec2> VolumeService<E> {
 
     /// Sees to it that the volume has the properties and then the tags asked for, and returns it, tags as they were.
     ///
-    /// Properties come first: EC2 judges them, and what it refuses has then changed nothing.
+    /// Properties come first: EC2 judges them, and what it refuses has then changed nothing. In the first 15 s in which the
+    /// resizer asks this process, calls of the one that it asked before may still be carried out: they are waited for, but not
+    /// with growth.
     ///
     /// # Errors
     /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible. A tag that EC2 refuses for good
     /// is `CloudErrorKind::Internal` where properties were asked for too: "invalid" would say that nothing was done.
     pub async fn modify(&self, id: &VolumeId, spec: &ModifySpec, waiters: &Waiters) -> Result<Volume, CloudError> {
         let op = Op::start(what(id, spec), bounds::EXPAND, waiters);
+        self.context.recent.serve(Sidecar::Resizer, waiters, self.modify_within(&op, id, spec)).await
+    }
+
+    async fn modify_within(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
         let has_properties = spec.asks_for_properties();
         let volume = match has_properties {
-            true => self.change_properties(&op, id, spec).await?,
-            false => self.context.volume_for_sure(&op, id).await?,
+            true => self.change_properties(op, id, spec).await?,
+            false => self.context.volume_for_sure(op, id).await?,
         };
-        match self.change_tags(&op, id, spec).await {
+        match self.change_tags(op, id, spec).await {
             Ok(()) => Ok(volume),
             Err(CloudError { kind: CloudErrorKind::InvalidArgument, message, cause }) if has_properties => {
                 let message = format!("{message}; its properties are as asked for");
@@ -56,6 +64,9 @@ impl<E: Ec2> VolumeService<E> {
     /// the tags as wanted may show the past, and both calls may be repeated.
     async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<(), CloudError> {
         let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
+        if !(gone.is_empty() && spec.tags.is_empty()) {
+            op.sleep_until(self.context.recent.sole_from(Sidecar::Resizer)).await?;
+        }
         if !gone.is_empty() {
             let ec2 = self.context.for_mutation(op);
             let answer = mutate(op, || ec2.delete_tags(id.as_str(), &gone)).await?;
@@ -70,8 +81,19 @@ impl<E: Ec2> VolumeService<E> {
         Ok(())
     }
 
+    /// From when on a describe shows what stands in the way of a change, or has brought it about. An old process may be a new
+    /// leader (`decisions.md` D-27), and another one may have changed the volume just before, or have a call under way. Not so
+    /// with growth: EC2 never shrinks a volume.
+    fn settled_at(&self, id: &VolumeId, spec: &ModifySpec) -> Instant {
+        let (recent, write) = (&self.context.recent, Write::Modification(id.clone()));
+        match spec.size {
+            Some(size) if *spec == ModifySpec::size(size) => recent.settled_at(&write).max(recent.startup_grace_ends()),
+            _ => recent.settled_for_all_at(&write, Sidecar::Resizer),
+        }
+    }
+
     async fn change_properties(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
-        let latest = self.latest_at_rest(op, id).await?;
+        let latest = self.latest_at_rest(op, id, self.settled_at(id, spec)).await?;
         let mut volume = self.context.volume_for_sure(op, id).await?;
         volume.tags.extend(self.memory.recent_tags(id));
         let before = latest.as_ref().and_then(|m| m.started);

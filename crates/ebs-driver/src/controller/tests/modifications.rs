@@ -23,6 +23,12 @@ async fn a_volume(world: &World, name: &str) -> String {
     volume
 }
 
+/// The resizer has asked this driver alone for a while.
+async fn lead(world: &World, volume: &str) {
+    modify(world, volume, &[]).await.expect("nothing to do");
+    sleep(Duration::from_secs(60)).await;
+}
+
 /// When ModifyVolume is sent.
 async fn sent_at(world: &World) -> Instant {
     let gate = world.ec2.hold(Action::ModifyVolume);
@@ -216,6 +222,7 @@ async fn extra_tags_are_stronger_than_a_class() {
 async fn growth_and_a_class_become_one_modification_at_once() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
+    lead(&world, &volume).await;
     let began = Instant::now();
     let class = [("iops", "4000"), ("throughput", "250")];
     let (sent, grown, changed) =
@@ -232,6 +239,7 @@ async fn growth_and_a_class_become_one_modification_at_once() {
 async fn classes_within_the_window_become_one_modification_at_its_end() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
+    lead(&world, &volume).await;
     let began = Instant::now();
     let (sent, first, second, again) = tokio::join!(
         sent_at(&world),
