@@ -49,6 +49,7 @@ impl BucketKey {
             Action::DescribeAvailabilityZones
             | Action::DescribeInstances
             | Action::DescribeInstanceTypes
+            | Action::DescribeLockedSnapshots
             | Action::DescribeSnapshots
             | Action::DescribeVolumes
             | Action::DescribeVolumesModifications

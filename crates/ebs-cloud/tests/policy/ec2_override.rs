@@ -7,7 +7,8 @@ use std::time::Duration;
 use ebs_ec2::{
     AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume,
     DetachRequest, FastRestores, Instance, InstanceTypeInfo, Instances, LockSnapshot, Modification, ModifyVolume, Page,
-    PageRequest, Result, Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
+    PageRequest, Result, Snapshot, SnapshotLock, SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeStatus, Volumes,
+    Zone, Zones,
 };
 use ebs_sim::port::SimEc2;
 use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
@@ -170,6 +171,10 @@ impl Snapshots for Ec2Override {
 
     async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
         self.sim.lock_snapshot(request).await
+    }
+
+    async fn describe_lock(&self, id: &SnapshotId) -> Result<Option<SnapshotLock>> {
+        self.sim.describe_lock(id).await
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {

@@ -8,6 +8,7 @@ use ebs_cloud::{
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::api::{Call, UnlockSnapshot};
 use ebs_sim::engine::{EngineConfig, Timing};
+use ebs_sim::iam::Extra;
 use ebs_types::{ConnectionId, SnapshotId};
 use tokio::time::Instant;
 
@@ -212,6 +213,7 @@ async fn snapshots_there(fixture: &Fixture) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_another_leader_reported_is_not_deleted() {
     let fixture = Fixture::new().await;
+    fixture.sim.declare(Extra::SnapshotLocks);
     fixture.serve_alone().await;
     let volume = fixture.volume("pvc-1").await;
     let (spec, features) = (snapshot_spec("snap-a", &volume.id), governance());

@@ -1,5 +1,6 @@
 //! Snapshots that are locked already when a repeated request asks for their lock.
 
+use ebs_ec2::ErrorClass;
 use ebs_sim::api::{Call, LockSnapshot, Reply, SimSnapshotLock, UnlockSnapshot};
 
 use super::snapshots::take;
@@ -12,6 +13,7 @@ const HOUR: Duration = Duration::from_hours(1);
 /// A world in which a snapshot takes six hours, and a volume in it.
 async fn world() -> (World, String) {
     let world = World::start().await;
+    world.ec2.declare(ebs_sim::iam::Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
     let slow = ebs_sim::engine::TimingOverride { snapshot_ms: Some(6 * 3_600_000), ..Default::default() };
     world.ec2.engine().set_timing(slow).await;
@@ -37,7 +39,7 @@ async fn lock_by_hand(world: &World, snapshot: &str, mode: &str, days: i64) {
     world.ec2.by_test().engine().call(Call::LockSnapshot(call)).await.expect("it can be locked so");
 }
 
-async fn unlock_by_hand(world: &World, snapshot: &str) {
+pub(super) async fn unlock_by_hand(world: &World, snapshot: &str) {
     let call = UnlockSnapshot { snapshot_id: snapshot.to_owned(), ..UnlockSnapshot::default() };
     world.ec2.by_test().engine().call(Call::UnlockSnapshot(call)).await.expect("it can be unlocked");
 }
@@ -126,4 +128,33 @@ async fn a_lock_that_is_weaker_is_made_as_asked_for() {
         let lock = lock(&world).await;
         assert_eq!((lock.state.as_str(), lock.duration_days, calls(&world)), ("compliance", 7, 2), "{mode} {days}");
     }
+}
+
+/// AWS's own policy does not give the right to look: then EC2 is asked to lock the snapshot once more, as before.
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_look_a_snapshot_is_locked_again() {
+    let (mut world, volume) = world().await;
+    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("taken");
+    world.replace_driver();
+    world.ec2.fail_next(Action::DescribeLockedSnapshots, ErrorClass::Unauthorized, false);
+    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("locked once more");
+    assert_eq!(calls(&world), 2);
+    world.replace_driver();
+    world.ec2.fail_next(Action::DescribeLockedSnapshots, ErrorClass::Unauthorized, false);
+    world.ec2.fail_next(Action::LockSnapshot, ErrorClass::NotPermitted, false);
+    refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "allow ec2:DescribeLockedSnapshots");
+}
+
+/// A look that gets no answer says nothing of the lock: nothing is locked and nothing is deleted on its account.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_cannot_be_seen_is_left_alone() {
+    let (world, volume) = world().await;
+    world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, true);
+    refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "lock snapshot");
+    for class in [ErrorClass::Unauthenticated, ErrorClass::SnapshotNotFound, ErrorClass::Other] {
+        world.ec2.fail_next(Action::DescribeLockedSnapshots, class, false);
+        refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "look at the lock");
+    }
+    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("it was locked");
+    assert_eq!((calls(&world), world.ec2.count(Action::DeleteSnapshot)), (1, 0));
 }
