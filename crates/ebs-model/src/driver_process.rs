@@ -1,7 +1,7 @@
 //! A driver's process, seen from outside: its callers, its leases, its death, and the device names that it has given.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,6 +27,10 @@ pub(crate) struct DriverProcess {
     devices: Mutex<BTreeMap<(String, String), String>>,
     /// Volumes for which a ModifyVolume of this driver is on its way.
     modifying: Mutex<BTreeSet<String>>,
+    /// Its last dry run was not answered with a maximum.
+    knows_no_maximum: AtomicBool,
+    /// The connection over which a driver believes that the resizer always asks: a planted bug.
+    one_connection: ConnectionId,
     /// The connection of each sidecar; another one whenever its calls have to end.
     terms: [watch::Sender<ConnectionId>; Sidecar::ALL.len()],
 }
@@ -65,6 +69,8 @@ impl DriverProcess {
             services: Mutex::default(),
             devices: Mutex::default(),
             modifying: Mutex::default(),
+            knows_no_maximum: AtomicBool::new(false),
+            one_connection: ConnectionId::unique(),
             terms: Sidecar::ALL.map(|_| watch::Sender::new(ConnectionId::unique())),
         }
     }
@@ -143,6 +149,19 @@ impl DriverProcess {
     /// It has been answered.
     pub(crate) fn has_modified(&self, volume: &str) {
         lock(&self.modifying).remove(volume);
+    }
+
+    /// Its dry run was answered, maybe with EC2's maximum of IOPS.
+    pub(crate) fn note_dry_run(&self, has_maximum: bool) {
+        self.knows_no_maximum.store(!has_maximum, Ordering::SeqCst);
+    }
+
+    pub(crate) fn knows_no_maximum(&self) -> bool {
+        self.knows_no_maximum.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn one_connection(&self) -> ConnectionId {
+        self.one_connection
     }
 
     /// Comes back only in a process that lives.

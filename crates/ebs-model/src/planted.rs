@@ -121,4 +121,8 @@ planted! {
     ClassGuessed,
     /// A class that was applied is answered as infeasible.
     AppliedIsInfeasible,
+    /// When EC2 does not tell how many IOPS there are, an old limit counts.
+    IopsGuessed,
+    /// The driver does not see that the resizer has asked another driver meanwhile.
+    ResizerTermUnseen,
 }
