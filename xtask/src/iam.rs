@@ -117,6 +117,7 @@ fn least(base: Base, features: &BTreeSet<Feature>) -> anyhow::Result<Document> {
     for (feature, text) in [
         (Feature::CustomerKeys, include_str!("../../deploy/iam/kms.json")),
         (Feature::Hyperpod, include_str!("../../deploy/iam/hyperpod.json")),
+        (Feature::SnapshotLocks, include_str!("../../deploy/iam/snapshot-locks.json")),
     ] {
         if features.contains(&feature) {
             let more: Document = serde_json::from_str(text).context("a statement of deploy/iam")?;
@@ -236,9 +237,12 @@ mod tests {
 
     #[test]
     fn optional_statements_come_with_their_features() {
-        let least = least(Base::ManagedV2, &with_implied(&[Feature::CustomerKeys, Feature::Hyperpod])).unwrap();
+        let optional = [Feature::CustomerKeys, Feature::Hyperpod, Feature::SnapshotLocks];
+        let least = least(Base::ManagedV2, &with_implied(&optional)).unwrap();
         let lines = lines(&least);
-        for wanted in ["kms:CreateGrant", "sagemaker:AttachClusterNodeVolume", "ec2:CreateVolume"] {
+        for wanted in
+            ["kms:CreateGrant", "sagemaker:AttachClusterNodeVolume", "ec2:CreateVolume", "ec2:DescribeLockedSnapshots"]
+        {
             assert!(lines.iter().any(|line| line.ends_with(wanted)), "{lines:?}");
         }
     }

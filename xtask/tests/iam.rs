@@ -173,7 +173,10 @@ async fn use_feature(ec2: &Enforced, feature: &str, volume: &csi::Volume) -> any
             ec2.snapshot("snapshot-fast", volume, &[("fastSnapshotRestoreAvailabilityZones", "us-west-2a")]).await?;
         }
         "snapshot-locks" => {
-            ec2.snapshot("snapshot-locked", volume, &[("lockMode", "governance"), ("lockDuration", "1")]).await?;
+            // The second time there is a snapshot, whose lock is looked at.
+            for days in ["1", "2"] {
+                ec2.snapshot("snapshot-locked", volume, &[("lockMode", "governance"), ("lockDuration", days)]).await?;
+            }
         }
         "clones" => {
             let source = Type::Volume(VolumeSource { volume_id: volume.volume_id.clone() });

@@ -1,7 +1,8 @@
 //! The port's snapshots: one method, one call.
 
 use ebs_ec2::{
-    Action, CreateSnapshot, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots,
+    Action, CreateSnapshot, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotLock,
+    SnapshotQuery, Snapshots,
 };
 use ebs_types::{SnapshotId, ZoneName};
 
@@ -49,6 +50,16 @@ impl Snapshots for AwsEc2 {
             .number("LockDuration", request.duration_days);
         let monitor = self.monitor(Action::LockSnapshot);
         self.ask(monitor, query, convert::snapshot_id, |id| about(&id, &request.snapshot)).await
+    }
+
+    async fn describe_lock(&self, id: &SnapshotId) -> Result<Option<SnapshotLock>> {
+        let query = Query::new(Action::DescribeLockedSnapshots).list("SnapshotId", [id]);
+        let monitor = self.monitor(Action::DescribeLockedSnapshots).repeatable();
+        self.ask(monitor, query, convert::locks, |locks| {
+            among(&locks, |lock| &lock.snapshot, std::slice::from_ref(id))?;
+            Ok(locks.into_iter().next())
+        })
+        .await
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {

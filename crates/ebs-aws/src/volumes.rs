@@ -36,7 +36,8 @@ impl Volumes for AwsEc2 {
             .tags_of(VOLUME, &request.tags)
             .maybe("DryRun", request.dry_run.then_some(true));
         let monitor = self.monitor(Action::CreateVolume).maybe_dry_run(request.dry_run);
-        self.ask(monitor, query, convert::volume, Ok).await
+        let watch = monitor.clone();
+        self.ask(monitor, query, convert::volume, |volume| Ok(Volume { said_at: watch.date(), ..volume })).await
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
@@ -52,12 +53,14 @@ impl Volumes for AwsEc2 {
             .maybe("Encrypted", request.encrypted.then_some(true))
             .maybe("KmsKeyId", request.kms_key_id.as_ref())
             .tags_of(VOLUME, &request.tags);
+        let monitor = self.monitor(Action::CopyVolumes);
+        let watch = monitor.clone();
         let only = |mut volumes: Vec<Volume>| match (volumes.pop(), volumes.len()) {
-            (Some(volume), 0) => Ok(volume),
+            (Some(volume), 0) => Ok(Volume { said_at: watch.date(), ..volume }),
             (None, _) => Err(Incomplete::lacks("volume")),
             (Some(_), more) => Err(Incomplete(format!("{} volumes for one copy", more + 1))),
         };
-        self.ask(self.monitor(Action::CopyVolumes), query, convert::copies, only).await
+        self.ask(monitor, query, convert::copies, only).await
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {

@@ -48,6 +48,11 @@ impl<K: Eq + Hash + Clone, V: Clone, E: Clone> SharedAnswers<K, V, E> {
         answer
     }
 
+    /// An answer that came another way, kept for that time in place of the one that was known.
+    pub fn note(&self, key: K, value: V, lifetime: Duration) {
+        self.known.insert(key, value, lifetime);
+    }
+
     fn asking(&self) -> MutexGuard<'_, HashMap<K, Question<V, E>>> {
         self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }

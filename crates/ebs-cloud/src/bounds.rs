@@ -37,9 +37,9 @@ pub(crate) const UNSEEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the probe for IOPS limits may hold up the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
-/// For how long an operation that gave up while it queued keeps its place for the next one like it: sidecars come back within
-/// this time.
-pub(crate) const KEPT_PLACE: Duration = Duration::from_secs(300);
+/// For how long an operation that gave up while it queued keeps its place for the next one like it: the chart's sidecars pause for
+/// half an hour at most (`--retry-interval-max`).
+pub(crate) const KEPT_PLACE: Duration = Duration::from_mins(35);
 
 /// A describe may take this long even after the end of its operation: an operation that is about to end looks once
 /// more.

@@ -1,7 +1,6 @@
 //! What all services stand on: one EC2, what this process remembers of its writes, and what does not change.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use ebs_calls::{DescribeBatchers, Ec2Handle, Expiring, QueuePlace, RateLimited};
 use ebs_ec2::{Ec2, Observer, Snapshot, Volume};
@@ -37,7 +36,7 @@ impl<E: Ec2> Context<E> {
         let ec2 = Arc::new(RateLimited::new(ec2, observer.clone()));
         let batchers = Arc::new(DescribeBatchers::new(&ec2, config.batching));
         Self {
-            clock: WallClock::from(config.time_of_day.unwrap_or_else(SystemTime::now)),
+            clock: WallClock::showing(config.time_of_day),
             config,
             recent: RecentWrites::new(),
             lookups: Lookups::new(Arc::clone(&batchers)),

@@ -25,6 +25,8 @@ pub enum Sidecar {
     Attacher,
     /// CreateSnapshot and DeleteSnapshot.
     Snapshotter,
+    /// ControllerExpandVolume and ControllerModifyVolume, and what the volume modifier asks in place of the latter.
+    Resizer,
 }
 
 /// A time in which a sidecar can have asked no other process: it has kept its connection, or has asked again and again.
@@ -38,7 +40,7 @@ struct LeaseTerm {
 /// The present term of each sidecar.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTerms {
-    current: Mutex<[Option<LeaseTerm>; 3]>,
+    current: Mutex<[Option<LeaseTerm>; 4]>,
     /// When the term began in which a connection was first used.
     connections: Expiring<(Sidecar, ConnectionId), Instant>,
 }
@@ -75,7 +77,7 @@ impl LeaseTerms {
         self.began(sidecar) + SETTLE
     }
 
-    fn current(&self) -> MutexGuard<'_, [Option<LeaseTerm>; 3]> {
+    fn current(&self) -> MutexGuard<'_, [Option<LeaseTerm>; 4]> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

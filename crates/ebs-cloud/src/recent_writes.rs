@@ -78,10 +78,9 @@ impl RecentWrites {
         self.since + SETTLE
     }
 
-    /// As [`RecentWrites::settled_at`], counting the start of the process as a mutating call: another process may have
-    /// made one just before.
-    pub(crate) fn settled_for_all_at(&self, write: &Write) -> Instant {
-        self.settled_at(write).max(self.startup_grace_ends())
+    /// From when on describes show what has been done of this, whoever was asked for it before.
+    pub(crate) fn settled_for_all_at(&self, write: &Write, sidecar: Sidecar) -> Instant {
+        self.settled_at(write).max(self.sole_from(sidecar))
     }
 
     /// EC2 has answered a creation with that object. The answer to a repeated request says nothing new of the name.
@@ -157,7 +156,7 @@ impl RecentWrites {
     /// From when on a describe that shows nothing of the name proves that there is nothing, whoever was asked for it
     /// before.
     pub(crate) fn absence_proven_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
-        self.settled_at(name).max(self.sole_from(sidecar))
+        self.settled_for_all_at(name, sidecar)
     }
 
     /// A describe sent then has shown nothing of the name.

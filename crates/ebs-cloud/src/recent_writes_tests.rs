@@ -24,11 +24,15 @@ async fn an_absence_is_no_proof_until_fifteen_seconds_after_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_former_process_did_counts_for_the_first_fifteen_seconds() {
+async fn what_another_process_did_counts_for_fifteen_seconds_of_a_term() {
     let recent = RecentWrites::new();
     let write = Write::SnapshotName("a".into());
-    assert_eq!(recent.settled_for_all_at(&write), Instant::now() + SETTLE);
-    assert_eq!(recent.settled_at(&write), Instant::now());
+    pass(100).await;
+    recent.note_request_from(Sidecar::Resizer);
+    assert_eq!(recent.settled_for_all_at(&write, Sidecar::Resizer), Instant::now() + SETTLE);
+    assert!(recent.settled_at(&write) < Instant::now());
+    recent.note(write.clone());
+    assert_eq!(recent.settled_at(&write), Instant::now() + SETTLE);
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
         ErrorClass::MalformedId
         | ErrorClass::InvalidParameter
         | ErrorClass::Unsupported
+        | ErrorClass::VolumeTypeNotInZone
         | ErrorClass::VolumeNotFound
         | ErrorClass::SnapshotNotFound
         | ErrorClass::InstanceNotFound => CloudErrorKind::InvalidArgument,
@@ -92,6 +93,7 @@ fn reason(error: &Ec2Error) -> &'static str {
         ErrorClass::IdempotentMismatch => "the name was used before with other parameters",
         ErrorClass::LimitExceeded(limit) => exceeded(limit),
         ErrorClass::InsufficientCapacity => "the zone has no room for such a volume now",
+        ErrorClass::VolumeTypeNotInZone => "the zone has no volumes of that type: use another type, or another zone",
         ErrorClass::ZoneMismatch => "volume and instance are in different zones",
         ErrorClass::InvalidParameter => "EC2 refuses a parameter",
         ErrorClass::Unsupported => "EC2 does not support this here",

@@ -7,5 +7,6 @@ mod get;
 mod memory;
 mod provide;
 mod service;
+mod strength;
 
 pub use service::SnapshotService;

@@ -189,6 +189,7 @@ impl<E: Ec2> Controller for ControllerService<E> {
         &self,
         request: Request<ControllerExpandVolumeRequest>,
     ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
+        self.note_request(Sidecar::Resizer, &request);
         answer(expand::run(self, receive(request)).await)
     }
 
@@ -210,6 +211,7 @@ impl<E: Ec2> Controller for ControllerService<E> {
         &self,
         request: Request<ControllerModifyVolumeRequest>,
     ) -> Result<Response<ControllerModifyVolumeResponse>, Status> {
+        self.note_request(Sidecar::Resizer, &request);
         answer(modify::run(self, receive(request)).await)
     }
 
@@ -241,6 +243,7 @@ impl<E: Ec2> Modify for ControllerService<E> {
         &self,
         request: Request<ModifyVolumePropertiesRequest>,
     ) -> Result<Response<ModifyVolumePropertiesResponse>, Status> {
+        self.note_request(Sidecar::Resizer, &request);
         answer(modify::run_properties(self, receive(request)).await)
     }
 }

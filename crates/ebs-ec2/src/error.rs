@@ -62,6 +62,8 @@ pub enum ErrorClass {
     LimitExceeded(Limit),
     /// No room in the zone (`InsufficientVolumeCapacity`).
     InsufficientCapacity,
+    /// The zone has no volumes of that type (`VolumeTypeNotAvailableInZone`); another zone may.
+    VolumeTypeNotInZone,
     /// Volume and instance are in different zones (`InvalidVolume.ZoneMismatch`).
     ZoneMismatch,
     /// A parameter that EC2 refuses.

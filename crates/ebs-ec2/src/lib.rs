@@ -27,7 +27,8 @@ pub use instances::{BlockDevice, Instance, InstanceTypeInfo, Instances};
 pub use page::{MAX_FILTER_VALUES, Page, PageRequest};
 pub use places::{Zone, Zones};
 pub use snapshots::{
-    CreateSnapshot, FastRestoreFailure, FastRestores, LockSnapshot, Snapshot, SnapshotQuery, SnapshotState, Snapshots,
+    CreateSnapshot, FastRestoreFailure, FastRestores, LockSnapshot, LockState, Snapshot, SnapshotLock, SnapshotQuery,
+    SnapshotState, Snapshots,
 };
 pub use volume_status::VolumeStatus;
 pub use volumes::{

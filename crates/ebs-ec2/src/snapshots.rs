@@ -90,6 +90,38 @@ pub struct LockSnapshot {
     pub duration_days: Option<u32>,
 }
 
+/// State of a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum LockState {
+    /// In governance mode: whoever has the right can change or lift it.
+    Governance,
+    /// In compliance mode, and still within the cooling-off period: as in governance mode.
+    ComplianceCoolOff,
+    /// In compliance mode: it can only become longer.
+    Compliance,
+    /// It has ended.
+    Expired,
+    /// A state this version does not know; never taken for a lock.
+    Other(String),
+}
+
+/// The lock of a snapshot as EC2 describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotLock {
+    /// Of which snapshot.
+    pub snapshot: SnapshotId,
+    /// Its state.
+    pub state: LockState,
+    /// Hours of the cooling-off period.
+    pub cool_off_hours: Option<u32>,
+    /// How long it lasts from `counts_from` on, in days.
+    pub duration_days: Option<u32>,
+    /// From when on the duration counts: of a pending snapshot, from its completion.
+    pub counts_from: Option<SystemTime>,
+    /// When it ends.
+    pub expires: Option<SystemTime>,
+}
+
 /// DescribeSnapshots, always of the own account except by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotQuery {
@@ -126,6 +158,9 @@ pub trait Snapshots {
 
     /// LockSnapshot.
     fn lock_snapshot(&self, request: &LockSnapshot) -> impl Future<Output = Result<()>> + Send;
+
+    /// DescribeLockedSnapshots of one snapshot; `None` when it was never locked, or was unlocked.
+    fn describe_lock(&self, id: &SnapshotId) -> impl Future<Output = Result<Option<SnapshotLock>>> + Send;
 
     /// DescribeSnapshots, one page.
     fn describe_snapshots(

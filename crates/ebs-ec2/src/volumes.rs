@@ -142,6 +142,9 @@ pub struct Volume {
     pub outpost_arn: Option<String>,
     /// When it was created.
     pub created: Option<SystemTime>,
+    /// AWS's own time of day when it said all this, in whole seconds: the `Date` of the reply to CreateVolume and CopyVolumes;
+    /// `None` elsewhere and where a reply had none.
+    pub said_at: Option<SystemTime>,
     /// Its tags.
     pub tags: Tags,
     /// Its attachments, in any state.

@@ -95,6 +95,7 @@ impl<E: Ec2> World<E> {
             (real.volume_type == kind, "the type is not as asked for"),
             (origin == order.origin, "the source is not the one asked for"),
             (order.key.is_none() || real.encrypted, "it is not encrypted"),
+            (order.iops.is_none() || real.iops == order.iops, "its IOPS are not those asked for"),
             (matches!(real.state.as_str(), "available" | "in-use"), "the volume is not usable yet"),
         ];
         if let Some((_, rule)) = rules.iter().find(|(holds, _)| !holds) {
@@ -106,6 +107,7 @@ impl<E: Ec2> World<E> {
             wanted_gib: size,
             zone: real.zone.clone(),
             shared: order.shared,
+            iops: order.iops,
             tags: order.tags(),
             holds: Default::default(),
             home: None,

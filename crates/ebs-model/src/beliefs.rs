@@ -62,6 +62,8 @@ pub(crate) struct Disk {
     pub(crate) wanted_gib: i64,
     pub(crate) zone: String,
     pub(crate) shared: bool,
+    /// What it was made with, where the request named them.
+    pub(crate) iops: Option<u32>,
     pub(crate) tags: Tags,
     /// By node.
     pub(crate) holds: BTreeMap<usize, Hold>,

@@ -7,7 +7,7 @@ use csi_proto::modify::ModifyVolumePropertiesRequest;
 use ebs_sim::api::SimVolume;
 use tokio::time::Instant;
 
-use crate::content::{GP3, IO2, map};
+use crate::content::{GP3, IO2, LARGE, map};
 use crate::fault_plan::SETTLE;
 use crate::rng::Rng;
 
@@ -37,11 +37,15 @@ pub(crate) struct Class {
 
 impl Class {
     /// A class for a volume of that type; another type only where it may change.
-    pub(crate) fn draw(rng: &mut Rng, serial: u64, kind: &'static str, may_change_type: bool) -> Self {
+    pub(crate) fn draw(rng: &mut Rng, serial: u64, (kind, gib): (&'static str, i64), may_change_type: bool) -> Self {
         let new_kind = (may_change_type && rng.per_mille(200)).then_some(if kind == GP3 { IO2 } else { GP3 });
         let is_gp3 = new_kind.unwrap_or(kind) == GP3;
         let must_say_iops = new_kind == Some(IO2);
-        let numbers: &[u64] = if is_gp3 { &[3000, 3500, 4000] } else { &[300, 1000, 3000] };
+        let numbers: &[u64] = match is_gp3 {
+            true if gib >= LARGE => &[3000, 20_000, 60_000],
+            true => &[3000, 3500, 4000],
+            false => &[300, 1000, 3000],
+        };
         let ratios: &[u64] = if is_gp3 { &[400, 500] } else { &[50, 100] };
         let iops = (must_say_iops || rng.per_mille(400)).then(|| rng.pick(numbers).copied()).flatten();
         let per_gib = (iops.is_none() && rng.per_mille(400)).then(|| rng.pick(ratios).copied()).flatten();
@@ -98,6 +102,14 @@ impl Class {
         self.is_bad || self.throughput.is_some()
     }
 
+    /// True when the volume, which had at least that size when the class was applied, has another number of IOPS than the class
+    /// names. (Growth may raise them by a ratio that another class has left.)
+    pub(crate) fn has_other_iops(&self, real: &SimVolume, gib: i64) -> bool {
+        let of_size = |iops, gib| within_limits(iops, &real.volume_type, gib);
+        let allowed = self.iops.map(|iops| of_size(iops, gib)..=of_size(iops, i64::from(real.size_gib)));
+        allowed.is_some_and(|allowed| !real.iops.is_some_and(|iops| allowed.contains(&u64::from(iops))))
+    }
+
     /// What of it the volume does not have, which had at least that size when it was applied.
     pub(crate) fn missing_in(&self, real: &SimVolume, gib: i64) -> Option<String> {
         let iops = self.iops.or_else(|| Some(self.per_gib? * u64::try_from(gib).ok()?));
@@ -125,8 +137,8 @@ pub(crate) fn tier_tag(serial: u64) -> ebs_types::Tags {
 
 /// So many IOPS as a volume of that type, and of at least that size, has at least when it is asked for that many.
 pub(crate) fn within_limits(iops: u64, kind: &str, gib: i64) -> u64 {
-    let (min, per_gib) = if kind == GP3 { (3000, 500) } else { (100, 1000) };
-    iops.clamp(min, min.max(per_gib * u64::try_from(gib).unwrap_or(0)))
+    let (min, per_gib, max) = if kind == GP3 { (3000, 500, 80_000) } else { (100, 1000, 256_000) };
+    iops.clamp(min, min.max(per_gib * u64::try_from(gib).unwrap_or(0)).min(max))
 }
 
 /// What is believed of the classes of a volume.
@@ -176,10 +188,11 @@ impl Changes {
         self.pending.as_ref().or(self.applied.as_ref().map(|(class, _)| class))
     }
 
-    /// Another class may be asked for: the last one is there or refused, and nothing of it comes late.
+    /// Another class may be asked for: the last one is there, at any driver; or it is refused, and nothing of it comes late.
     pub(crate) fn may_begin_another(&self) -> bool {
-        let is_open = self.pending.is_some() && self.is_open;
-        !is_open && self.modifying == 0 && self.answered.is_none_or(|at| at.elapsed() > SETTLE)
+        let is_there = self.pending.is_none();
+        let is_refused = !self.is_open && self.answered.is_none_or(|at| at.elapsed() > SETTLE);
+        self.modifying == 0 && (is_there || is_refused)
     }
 
     pub(crate) fn ask_for(&mut self, class: &Class) {

@@ -61,7 +61,12 @@ pub(crate) struct VolumeOrder {
     pub(crate) team: String,
     /// Encrypted with this key.
     pub(crate) key: Option<Key>,
+    /// More IOPS than the type has everywhere: the driver makes a dry run to learn how many there are.
+    pub(crate) iops: Option<u32>,
 }
+
+/// So large is a volume with many IOPS, in GiB.
+pub(crate) const LARGE: i64 = 150;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
@@ -94,14 +99,18 @@ impl VolumeOrder {
         if rng.per_mille(200) {
             allowed.extend(zones.iter().filter(|zone| !allowed.contains(zone)).cloned().collect::<Vec<_>>());
         }
+        let shared = rng.per_mille(150);
+        let iops = (!shared && rng.per_mille(150)).then(|| rng.pick(&[20_000, 60_000]).copied()).flatten();
+        let gib = i64::try_from(rng.between(4, 9)).unwrap_or(4);
         Self {
             name: name.to_owned(),
-            gib: i64::try_from(rng.between(4, 9)).unwrap_or(4),
-            shared: rng.per_mille(150),
+            gib: if iops.is_some() { gib + LARGE } else { gib },
+            shared,
             zones: allowed,
             origin: Origin::Blank,
             team: format!("t{}", rng.below(3)),
             key: Key::draw(rng),
+            iops,
         }
     }
 
@@ -111,15 +120,15 @@ impl VolumeOrder {
             // What nobody asked to encrypt EC2 may encrypt all the same.
             0 if self.key.is_none() => Self { key: Some(Key::Sound), ..self.clone() },
             0 | 3 => Self { gib: self.gib + 20, ..self.clone() },
-            1 => Self { shared: !self.shared, gib: self.gib, ..self.clone() },
+            1 => Self { shared: !self.shared, gib: self.gib, iops: None, ..self.clone() },
             _ => Self { zones: vec!["us-west-2c".to_owned()], ..self.clone() },
         }
     }
 
     pub(crate) fn request(&self) -> CreateVolumeRequest {
         let mut parameters = map(&[("type", self.kind()), ("tagSpecification_1", &format!("team={}", self.team))]);
-        if self.shared {
-            parameters.insert("iops".to_owned(), "200".to_owned());
+        if let Some(iops) = self.iops.or(self.shared.then_some(200)) {
+            parameters.insert("iops".to_owned(), iops.to_string());
         }
         if let Some(key) = self.key {
             parameters.extend(map(&[("encrypted", "true"), ("kmsKeyId", key.alias())]));

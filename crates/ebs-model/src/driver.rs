@@ -146,6 +146,9 @@ impl<E: Ec2> Driver<E> {
         let driver = DriverName::default();
         let link = Arc::new(Link::new(ec2, Arc::clone(network), Arc::clone(&process)));
         let cloud = Cloud::new(link, CloudConfig { time_of_day: Some(now), ..CloudConfig::new(driver.clone()) });
+        if network.is_planted(Planted::ResizerTermUnseen) {
+            cloud.note_request(ebs_cloud::Sidecar::Resizer, Some(process.one_connection()));
+        }
         let cluster_id = Some(CLUSTER.to_owned());
         let tags = TagPolicy { driver: driver.clone(), cluster_id, extra: Tags::new(), warn_on_invalid: false };
         let options = ControllerOptions { driver, tags, ..ControllerOptions::default() };
@@ -190,7 +193,10 @@ impl<E: Ec2> Driver<E> {
 
     async fn carry_out(&self, rpc: Rpc) -> Answer {
         let service = &self.service;
-        let connection = self.process.connection(Sidecar::calling(&rpc));
+        let connection = match Sidecar::calling(&rpc) {
+            Sidecar::Resizer if self.network.is_planted(Planted::ResizerTermUnseen) => self.process.one_connection(),
+            sidecar => self.process.connection(sidecar),
+        };
         let reply = match rpc {
             Rpc::CreateVolume(r) => {
                 let volume = service.create_volume(over(connection, r)).await?.into_inner().volume;

@@ -28,6 +28,10 @@ pub(crate) struct DriverProcess {
     /// Volumes for which a ModifyVolume of this driver is on its way.
     modifying: Mutex<BTreeSet<String>>,
     clock: Clock,
+    /// Its last dry run was not answered with a maximum.
+    knows_no_maximum: AtomicBool,
+    /// The connection over which a driver believes that the resizer always asks: a planted bug.
+    one_connection: ConnectionId,
     /// The connection of each sidecar; another one whenever its calls have to end.
     terms: [watch::Sender<ConnectionId>; Sidecar::ALL.len()],
 }
@@ -77,6 +81,8 @@ impl DriverProcess {
             devices: Mutex::default(),
             modifying: Mutex::default(),
             clock: Clock { is_wrong: clock_is_wrong, is_corrected: AtomicBool::new(false) },
+            knows_no_maximum: AtomicBool::new(false),
+            one_connection: ConnectionId::unique(),
             terms: Sidecar::ALL.map(|_| watch::Sender::new(ConnectionId::unique())),
         }
     }
@@ -165,6 +171,19 @@ impl DriverProcess {
     /// A reply has told the time.
     pub(crate) fn learn_the_time(&self) {
         self.clock.is_corrected.store(true, Ordering::SeqCst);
+    }
+
+    /// Its dry run was answered, maybe with EC2's maximum of IOPS.
+    pub(crate) fn note_dry_run(&self, has_maximum: bool) {
+        self.knows_no_maximum.store(!has_maximum, Ordering::SeqCst);
+    }
+
+    pub(crate) fn knows_no_maximum(&self) -> bool {
+        self.knows_no_maximum.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn one_connection(&self) -> ConnectionId {
+        self.one_connection
     }
 
     /// Comes back only in a process that lives.

@@ -37,7 +37,7 @@ const CLOCK_ERROR: Duration = Duration::from_millis(CLOCK_ERROR_MS);
 /// Of so many machines in a thousand the clock is so wrong that EC2 refuses what they sign, until a reply has told them the time.
 const WRONG_CLOCKS: u64 = 80;
 /// What a policy may forget.
-const RIGHTS: [Action; 18] = [
+const RIGHTS: [Action; 19] = [
     Action::AttachVolume,
     Action::CopyVolumes,
     Action::CreateSnapshot,
@@ -49,6 +49,7 @@ const RIGHTS: [Action; 18] = [
     Action::DeleteVolume,
     Action::DescribeAvailabilityZones,
     Action::DescribeInstances,
+    Action::DescribeLockedSnapshots,
     Action::DescribeSnapshots,
     Action::DescribeVolumes,
     Action::DescribeVolumesModifications,
@@ -86,6 +87,19 @@ impl<E: Ec2> World<E> {
         let next = self.next_holder(old, &leases).await;
         let gap = self.rng.millis(0, 20_000);
         self.tell(format!("driver {old} loses the leases of {leases:?} to {next} in {gap:?}"));
+        self.no_driver_until = Instant::now() + gap;
+    }
+
+    /// The resizer's lease goes to another driver, at once or nearly so.
+    pub(crate) async fn hand_over_the_resizer(&mut self) {
+        let old = self.holders[Sidecar::Resizer.place()];
+        if Instant::now() < self.no_driver_until || self.drivers[old].process.is_dead() {
+            return;
+        }
+        self.drivers[old].process.lose_lease(Sidecar::Resizer);
+        let next = self.next_holder(old, &[Sidecar::Resizer]).await;
+        let gap = self.rng.millis(0, 2_000);
+        self.tell(format!("driver {old} loses the lease of the resizer to {next} in {gap:?}"));
         self.no_driver_until = Instant::now() + gap;
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct FaultPlan {
     broken: u64,
     /// A call that changes something does not know yet what was made a moment ago.
     behind: u64,
+    /// A dry run is throttled.
+    no_dry_run: u64,
     /// EC2 looks for room, rights and sources before it looks at the client token: then what a token has made does not
     /// keep it from refusing.
     pub(crate) token_last: bool,
@@ -85,6 +87,7 @@ impl FaultPlan {
         let max_lag = Duration::from_secs([0, 0, 3, 10, 15][rng.below(5)]);
         let latest = (SETTLE - max_lag).min(Duration::from_secs(rng.between(0, 12)));
         let token_last = rng.per_mille(500);
+        let no_dry_run = if severity > 0 && rng.per_mille(500) { 500 } else { 0 };
         Self {
             lost_request,
             lost_reply,
@@ -97,6 +100,7 @@ impl FaultPlan {
             no_key,
             broken,
             behind,
+            no_dry_run,
             token_last,
             latest,
             max_lag,
@@ -124,6 +128,7 @@ impl FaultPlan {
             no_key: none,
             broken: none,
             behind: none,
+            no_dry_run: none,
             token_last,
             latest,
             max_lag,
@@ -175,6 +180,11 @@ impl FaultPlan {
             return CallOutcome { delivery: Delivery::Never, response: Response::NoKey, ..outcome };
         }
         outcome
+    }
+
+    /// Whether a dry run is throttled.
+    pub(crate) fn throttles_a_dry_run(&self, rng: &mut Rng) -> bool {
+        rng.per_mille(self.no_dry_run)
     }
 
     /// Whether a call does not know yet what has been there for so long.

@@ -198,6 +198,9 @@ impl<E: Ec2> Link<E> {
     fn outcome_of_creation(&self, action: Action, creation: &Creation<'_>) -> CallOutcome {
         let mut outcome = self.network.outcome(action);
         let Creation { token, dry, encrypted, source } = *creation;
+        if dry && self.network.throttles_a_dry_run() {
+            (outcome.response, outcome.delivery) = (Response::Throttled, Delivery::Never);
+        }
         let is_known = self.network.knows_token(token) && !self.network.looks_at_tokens_last();
         let is_idle = (outcome.response == Response::NoRoom && (dry || is_known))
             || (outcome.response == Response::NoKey && !encrypted);

@@ -81,6 +81,12 @@ impl<E: Ec2> World<E> {
                     if let Some(what) = class.missing_in(real, call.gib) {
                         return broken(format!("{id} was modified, but its {what} is not that of {class:?}: {real:?}"));
                     }
+                    let may_be_raised = disk.growing > 0 || disk.changes.auto || class.auto == Some(true);
+                    if !may_be_raised && class.has_other_iops(real, call.gib) {
+                        return broken(format!(
+                            "{id} was modified, but has other IOPS than those of {class:?}: {real:?}"
+                        ));
+                    }
                     disk.changes.apply(class, call.gib);
                     Ok(())
                 }

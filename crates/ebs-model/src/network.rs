@@ -133,6 +133,11 @@ impl Network {
         outcome
     }
 
+    /// EC2 throttles a dry run, this time.
+    pub(crate) fn throttles_a_dry_run(&self) -> bool {
+        lock(&self.fault_plan).throttles_a_dry_run(&mut lock(&self.rng))
+    }
+
     /// For that long drivers have no right to the action.
     pub(crate) fn take_right(&self, action: Action, time: Duration) {
         lock(&self.rights_missing).insert(action, Instant::now() + time);

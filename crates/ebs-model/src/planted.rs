@@ -123,4 +123,8 @@ planted! {
     AppliedIsInfeasible,
     /// What a reply taught of the right time is forgotten before the next call.
     ClockForgotten,
+    /// When EC2 does not tell how many IOPS there are, an old limit counts.
+    IopsGuessed,
+    /// The driver does not see that the resizer has asked another driver meanwhile.
+    ResizerTermUnseen,
 }

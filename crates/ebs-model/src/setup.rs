@@ -204,6 +204,7 @@ impl<E: Ec2> World<E> {
 async fn simulated(config: EngineConfig) -> SimEc2 {
     let sim = SimEc2::start(config).await.expect("an engine in memory starts");
     sim.declare(Extra::Kms);
+    sim.declare(Extra::SnapshotLocks);
     sim
 }
 

@@ -22,7 +22,8 @@ impl<E: Ec2> World<E> {
             4..=9 => self.change_a_wish(),
             10..=39 => self.work_on_a_claim(),
             40..=64 => self.move_a_volume(),
-            65..=75 => self.change_a_volume(),
+            65..=72 => self.change_a_volume(),
+            73..=75 => self.change_at_two_drivers().await?,
             76..=83 => {
                 self.switch_off_fast_restores().await;
                 self.work_on_a_snapshot();
@@ -254,6 +255,26 @@ impl<E: Ec2> World<E> {
         }
     }
 
+    /// A class, and when it is there the resizer's lease goes to another driver, which is asked for another class at once.
+    async fn change_at_two_drivers(&mut self) -> Checked {
+        let Some(disk) = self.some_disk() else { return Ok(()) };
+        self.apply_a_class(&disk);
+        for _ in 0..40 {
+            let is_there = self.beliefs.disk(&disk.id).is_none_or(|disk| disk.changes.pending.is_none());
+            if is_there || self.calls.is_empty() {
+                break;
+            }
+            self.pass(Duration::from_secs(1)).await?;
+        }
+        self.hand_over_the_resizer().await;
+        let left = self.no_driver_until.saturating_duration_since(Instant::now());
+        self.pass(left).await?;
+        if let Some(disk) = self.beliefs.disk(&disk.id).cloned() {
+            self.apply_a_class(&disk);
+        }
+        Ok(())
+    }
+
     /// The class on its way once more, or a new one.
     fn apply_a_class(&mut self, disk: &Disk) {
         let deadline = self.deadline();
@@ -262,7 +283,7 @@ impl<E: Ec2> World<E> {
             _ if changes.may_begin_another() => {
                 let is_creating = self.beliefs.owner(&disk.id).is_none_or(|claim| claim.creating > 0);
                 let serial = self.next_call;
-                Class::draw(&mut self.rng, serial, changes.kind, !disk.shared && !is_creating)
+                Class::draw(&mut self.rng, serial, (changes.kind, disk.gib), !disk.shared && !is_creating)
             }
             Some(pending) => pending.clone(),
             None => return,

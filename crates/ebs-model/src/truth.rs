@@ -82,6 +82,9 @@ impl<E: Ec2> World<E> {
         if let Some((key, value)) = disk.tags.iter().find(|(key, value)| real.tags.get(*key) != Some(*value)) {
             return broken(format!("{name}, {}, has lost its tag {key}={value}: {:?}", disk.id, real.tags));
         }
+        if disk.changes.calls == 0 && disk.iops.is_some_and(|iops| real.iops < Some(iops)) {
+            return broken(format!("{name}, {}, had {:?} IOPS and has {:?}", disk.id, disk.iops, real.iops));
+        }
         if let (None, Some((class, gib))) = (&disk.changes.pending, &disk.changes.applied)
             && let Some(what) = class.missing_in(real, *gib)
         {

@@ -111,6 +111,11 @@ fn report(failure: &Failure) -> String {
 ///
 /// Rule: controller.md 12, 13, 5.2 note 1
 ///
+/// The same holds for the drivers of two leases: what a new leader answers with success is so, whatever the old one has changed a
+/// moment ago and however far describes lag.
+///
+/// A volume has the IOPS that were asked for, also when EC2 does not tell how many there are.
+///
 /// A driver has at most one ModifyVolume of a volume on its way.
 ///
 /// Rule: controller.md C31
@@ -213,6 +218,8 @@ const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::ClassGuessed, "was modified, but its"),
     (Planted::AppliedIsInfeasible, "ControllerModifyVolume of vol-"),
     (Planted::ClockForgotten, "there was still work on"),
+    (Planted::IopsGuessed, "its IOPS are not those asked for"),
+    (Planted::ResizerTermUnseen, "was modified, but "),
 ];
 
 /// A run that panics, also for a call beyond the policies, is reported with its number.

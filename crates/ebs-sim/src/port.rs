@@ -16,7 +16,7 @@ mod volumes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use ebs_ec2::{Action, Ec2Error, ErrorClass};
+use ebs_ec2::{Action, Ec2Error, ErrorClass, Volume};
 use ebs_types::InstanceId;
 
 use crate::api::{Call, Reply, SimInstance};
@@ -134,6 +134,11 @@ impl SimEc2 {
     fn date(&self) -> SystemTime {
         let since = self.engine.now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
+    }
+
+    /// What a creation has answered, said now.
+    fn dated_volume(&self, volume: Volume) -> Volume {
+        Volume { said_at: Some(self.date()), ..volume }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {

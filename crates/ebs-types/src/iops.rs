@@ -18,6 +18,13 @@ pub struct IopsLimits {
     pub per_gib: Iops,
 }
 
+impl IopsLimits {
+    /// The same with this maximum; `None`: no maximum is known.
+    pub fn with_max(self, max: Option<Iops>) -> Self {
+        Self { max: max.unwrap_or(0), ..self }
+    }
+}
+
 /// What the user asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IopsRequest {
@@ -82,7 +89,14 @@ mod tests {
         assert_eq!(IopsRequest::per_gib(10_000).resolve(Gib(4), io1, false), Some(200));
         assert_eq!(IopsRequest::per_gib(10_000).resolve(Gib(4), io2, false), Some(4000));
         assert_eq!(IopsRequest::explicit(16_000).resolve(Gib(4), gp3, false), Some(16_000));
-        assert_eq!(IopsRequest::explicit(99_000).resolve(Gib(4), gp3, false), Some(16_000));
+        assert_eq!(IopsRequest::explicit(99_000).resolve(Gib(4), gp3, false), Some(80_000));
+    }
+
+    #[test]
+    fn a_request_keeps_its_number_while_no_maximum_is_known() {
+        let gp3 = VolumeType::Gp3.iops_limits().map(|limits| limits.with_max(None));
+        assert_eq!(IopsRequest::explicit(99_000).resolve(Gib(1000), gp3, false), Some(99_000));
+        assert_eq!(IopsRequest::explicit(99_000).resolve(Gib(100), gp3, false), Some(50_000), "500 for each GiB");
     }
 
     /// A ratio times a size cannot overflow.

@@ -93,12 +93,13 @@ impl VolumeType {
         }
     }
 
-    /// The IOPS limits to assume when EC2 does not tell the maximum of the zone. `None`: IOPS cannot be chosen.
+    /// The published IOPS limits. `None`: IOPS cannot be chosen. The maximum is for orientation: a zone or an Outpost may give
+    /// less, and EC2 may give more some day.
     pub fn iops_limits(&self) -> Option<IopsLimits> {
         match self {
             Self::Io1 => Some(IopsLimits { min: 100, max: 64_000, per_gib: 50 }),
             Self::Io2 => Some(IopsLimits { min: 100, max: 256_000, per_gib: 1000 }),
-            Self::Gp3 => Some(IopsLimits { min: 3000, max: 16_000, per_gib: 500 }),
+            Self::Gp3 => Some(IopsLimits { min: 3000, max: 80_000, per_gib: 500 }),
             Self::Gp2 | Self::St1 | Self::Sc1 | Self::Standard | Self::Other(_) => None,
         }
     }
@@ -145,7 +146,7 @@ mod tests {
             let expected = match t.as_str() {
                 "io1" => Some((100, 64_000, 50)),
                 "io2" => Some((100, 256_000, 1000)),
-                "gp3" => Some((3000, 16_000, 500)),
+                "gp3" => Some((3000, 80_000, 500)),
                 _ => None,
             };
             assert_eq!(t.iops_limits().map(|l| (l.min, l.max, l.per_gib)), expected, "{t}");

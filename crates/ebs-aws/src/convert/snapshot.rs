@@ -1,6 +1,6 @@
 //! Snapshots.
 
-use ebs_ec2::{FastRestoreFailure, FastRestores, Page, Snapshot, SnapshotState};
+use ebs_ec2::{FastRestoreFailure, FastRestores, LockState, Page, Snapshot, SnapshotLock, SnapshotState};
 use ebs_types::{Gib, SnapshotId, VolumeId, ZoneName};
 
 use super::{about, optional_id, optional_number, page, required, required_id, required_word, tags};
@@ -35,6 +35,29 @@ pub(crate) fn snapshot(s: Element<'_>) -> Read<Snapshot> {
 /// Which snapshot a reply is about.
 pub(crate) fn snapshot_id(reply: Element<'_>) -> Read<SnapshotId> {
     required_id(reply, "snapshotId", "snapshot id", SnapshotId::parse)
+}
+
+/// DescribeLockedSnapshots' reply. Without a list nothing is locked, and the worst that comes of it is a lock.
+pub(crate) fn locks(reply: Element<'_>) -> Read<Vec<SnapshotLock>> {
+    reply.list("snapshotSet")?.into_iter().flatten().map(lock).collect()
+}
+
+fn lock(l: Element<'_>) -> Read<SnapshotLock> {
+    let state = required_word(l, "lockState", "state of the lock")?;
+    Ok(SnapshotLock {
+        snapshot: snapshot_id(l)?,
+        state: match state.as_str() {
+            "governance" => LockState::Governance,
+            "compliance-cooloff" => LockState::ComplianceCoolOff,
+            "compliance" => LockState::Compliance,
+            "expired" => LockState::Expired,
+            _ => LockState::Other(state),
+        },
+        cool_off_hours: optional_number(l, "coolOffPeriod", "cooling-off period")?,
+        duration_days: optional_number(l, "lockDuration", "duration of the lock")?,
+        counts_from: l.time("lockDurationStartTime")?,
+        expires: l.time("lockExpiresOn")?,
+    })
 }
 
 /// What EnableFastSnapshotRestores says of one snapshot; a word on another snapshot is none on this one.

@@ -40,6 +40,7 @@ pub(crate) fn volume(v: Element<'_>) -> Read<Volume> {
             multi_attach: v.value("multiAttachEnabled")?,
             outpost_arn: v.word("outpostArn")?,
             created: v.time("createTime")?,
+            said_at: None,
             tags: tags(v)?,
             attachments: attachments(v, &id)?,
             id: id.clone(),

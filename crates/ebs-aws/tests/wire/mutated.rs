@@ -8,8 +8,8 @@ use bytes::Bytes;
 use ebs_aws::{AwsEc2, Transport};
 use ebs_ec2::{
     AttachRequest, Attachment, AttachmentState, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest,
-    Ec2Error, ErrorClass, Instances, LockSnapshot, ModificationState, ModifyVolume, PageRequest, Place, SnapshotQuery,
-    SnapshotState, Snapshots, VolumeQuery, VolumeState, Volumes, Zones,
+    Ec2Error, ErrorClass, Instances, LockSnapshot, LockState, ModificationState, ModifyVolume, PageRequest, Place,
+    SnapshotQuery, SnapshotState, Snapshots, VolumeQuery, VolumeState, Volumes, Zones,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 use proptest::prelude::*;
@@ -220,6 +220,12 @@ async fn snapshot_extras(ec2: &AwsEc2, name: &str) -> Judged {
         let lock = LockSnapshot { snapshot, mode, cool_off_hours: None, expiration: None, duration_days: Some(1) };
         return ec2.lock_snapshot(&lock).await.map_err(mutates);
     }
+    if name == "describe_locked_snapshots" {
+        let lock = ec2.describe_lock(&snapshot).await.map_err(reads)?.expect("it is locked");
+        assert_eq!(lock.snapshot, snapshot);
+        assert!(matches!(lock.state, LockState::ComplianceCoolOff | LockState::Other(_)), "{lock:?}");
+        return Ok(());
+    }
     let zones = ["us-west-2a", "us-west-2b"].map(|z| ZoneName::parse(z).unwrap());
     let restores = ec2.enable_fast_snapshot_restores(&snapshot, &zones).await.map_err(mutates)?;
     assert!(restores.enabled.len() <= 1 && restores.failures.len() == 1, "{restores:?}");
@@ -269,13 +275,15 @@ async fn judge(ec2: &AwsEc2, name: &str) -> Judged {
         "attach_volume" | "detach_volume" => attachments(ec2, name).await,
         "modify_volume" | "describe_volumes_modifications" => modifications(ec2, name).await,
         "create_snapshot" | "describe_snapshots" => snapshots(ec2, name).await,
-        "lock_snapshot" | "enable_fast_snapshot_restores" => snapshot_extras(ec2, name).await,
+        "lock_snapshot" | "describe_locked_snapshots" | "enable_fast_snapshot_restores" => {
+            snapshot_extras(ec2, name).await
+        }
         "describe_instances" => instances(ec2).await,
         _ => others(ec2, name).await,
     }
 }
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "attach_volume",
     "copy_volumes",
     "create_snapshot",
@@ -287,6 +295,7 @@ const NAMES: [&str; 19] = [
     "describe_availability_zones",
     "describe_instance_types",
     "describe_instances",
+    "describe_locked_snapshots",
     "describe_snapshots",
     "describe_volume_status",
     "describe_volumes",

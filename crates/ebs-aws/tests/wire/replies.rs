@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
     AttachRequest, Attachment, AttachmentState, Attachments, BlockDevice, CopyVolume, CreateSnapshot, CreateVolume,
-    DetachRequest, Ec2Error, ErrorClass, Instances, LockSnapshot, ModificationState, ModifyVolume, PageRequest, Place,
-    SnapshotQuery, SnapshotState, Snapshots, Volume, VolumeState, Volumes, Zones,
+    DetachRequest, Ec2Error, ErrorClass, Instances, LockSnapshot, LockState, ModificationState, ModifyVolume,
+    PageRequest, Place, SnapshotLock, SnapshotQuery, SnapshotState, Snapshots, Volume, VolumeState, Volumes, Zones,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
@@ -46,6 +46,7 @@ fn volume() -> Volume {
         multi_attach: Some(false),
         outpost_arn: None,
         created: Some(moment()),
+        said_at: None,
         tags: Tags::from([("CSIVolumeName".into(), "pvc-1".into()), ("empty".into(), String::new())]),
         attachments: vec![Attachment {
             volume: vol("vol-1"),
@@ -136,8 +137,9 @@ async fn a_volume_is_read_in_all_its_fields() {
 /// Rule: ebs-cloud.md 3.5 last line, 3.5
 #[tokio::test]
 async fn a_created_and_a_copied_volume_are_read_like_a_described_one() {
-    let reply = Reply::ok(format!("<CreateVolumeResponse>{VOLUME}</CreateVolumeResponse>"));
-    assert_eq!(Wire::answering([reply]).await.ec2.create_volume(&create()).await.unwrap(), volume());
+    let reply = dated(format!("<CreateVolumeResponse>{VOLUME}</CreateVolumeResponse>"));
+    let made = Wire::answering([reply]).await.ec2.create_volume(&create()).await.unwrap();
+    assert_eq!(made, Volume { said_at: Some(date()), ..volume() });
 
     let request = CopyVolume {
         client_token: "t".into(),
@@ -152,10 +154,10 @@ async fn a_created_and_a_copied_volume_are_read_like_a_described_one() {
         tags: Tags::new(),
     };
     let reply =
-        |items: &str| Reply::ok(format!("<CopyVolumesResponse><volumeSet>{items}</volumeSet></CopyVolumesResponse>"));
+        |items: &str| dated(format!("<CopyVolumesResponse><volumeSet>{items}</volumeSet></CopyVolumesResponse>"));
     let copied = format!("<item>{VOLUME}<sourceVolumeId>vol-9</sourceVolumeId></item>");
     let made = Wire::answering([reply(&copied)]).await.ec2.copy_volume(&request).await.unwrap();
-    assert_eq!(made, Volume { source_volume: Some(vol("vol-9")), ..volume() });
+    assert_eq!(made, Volume { source_volume: Some(vol("vol-9")), said_at: Some(date()), ..volume() });
     for items in [String::new(), format!("{copied}{copied}")] {
         let error = Wire::answering([reply(&items)]).await.ec2.copy_volume(&request).await.unwrap_err();
         assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
@@ -482,6 +484,37 @@ async fn fast_restores_tell_zones_that_work_and_zones_that_do_not() {
     let other = SnapshotId::parse("snap-1").unwrap();
     let error = wire.ec2.enable_fast_snapshot_restores(&other, &zones).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+}
+
+#[tokio::test]
+async fn a_lock_is_described_with_its_mode_and_its_times() {
+    let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
+    let body = crate::corpus::read("describe_locked_snapshots");
+    let described =
+        async |body: String, id: &SnapshotId| Wire::answering([Reply::ok(body)]).await.ec2.describe_lock(id).await;
+    let lock = described(body.clone(), &snapshot).await.unwrap().unwrap();
+    let wanted = SnapshotLock {
+        snapshot: snapshot.clone(),
+        state: LockState::ComplianceCoolOff,
+        cool_off_hours: Some(4),
+        duration_days: Some(7),
+        counts_from: Some(moment()),
+        expires: Some(moment() + 7 * Duration::from_hours(24)),
+    };
+    assert_eq!(lock, wanted);
+    for (word, state) in [
+        ("governance", LockState::Governance),
+        ("compliance", LockState::Compliance),
+        ("expired", LockState::Expired),
+        ("new", LockState::Other("new".to_owned())),
+    ] {
+        let body = body.replace(">compliance-cooloff<", &format!(">{word}<"));
+        assert_eq!(described(body, &snapshot).await.unwrap().unwrap().state, state);
+    }
+    let (head, rest) = body.split_once("<item>").unwrap();
+    let (_, tail) = rest.split_once("</item>").unwrap();
+    assert_eq!(described(format!("{head}{tail}"), &snapshot).await.unwrap(), None);
+    described(body, &SnapshotId::parse("snap-1").unwrap()).await.unwrap_err();
 }
 
 #[tokio::test]

@@ -415,6 +415,14 @@ async fn volumes_are_described_by_a_filter_with_paging() {
     describe(tag, &with_paging(&filter)).await;
 }
 
+#[tokio::test]
+async fn the_lock_of_a_snapshot_is_described_by_its_id() {
+    sends("DescribeLockedSnapshots", &[("SnapshotId.1", "snap-1")], async |wire| {
+        wire.ec2.describe_lock(&SnapshotId::parse("snap-1").unwrap()).await.unwrap_err();
+    })
+    .await;
+}
+
 /// Snapshots are described in the own account only, except by id.
 ///
 /// Rule: ebs-cloud.md 8; D-13

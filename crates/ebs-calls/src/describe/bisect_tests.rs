@@ -82,7 +82,14 @@ async fn an_error_that_names_nobody_is_given_to_the_key_that_fails_alone() {
 /// Rule: see `whoever_is_not_named_gets_its_answer`
 #[tokio::test]
 async fn an_error_that_concerns_no_key_is_everybodys_after_one_call() {
-    for class in [ErrorClass::Throttled, ErrorClass::Ambiguous, ErrorClass::NotSent, ErrorClass::Unauthorized] {
+    for class in [
+        ErrorClass::Throttled,
+        ErrorClass::Ambiguous,
+        ErrorClass::NotSent,
+        ErrorClass::Unauthenticated,
+        ErrorClass::Unauthorized,
+        ErrorClass::BadToken,
+    ] {
         let (answers, calls) = asked(0..50, |_| Some(error(class, "vol-1"))).await;
         assert_eq!(calls, [50]);
         assert!(answers.values().all(|answer| answer.as_ref().is_err_and(|e| e.class == class)));

@@ -49,6 +49,7 @@ impl BucketKey {
             Action::DescribeAvailabilityZones
             | Action::DescribeInstances
             | Action::DescribeInstanceTypes
+            | Action::DescribeLockedSnapshots
             | Action::DescribeSnapshots
             | Action::DescribeVolumes
             | Action::DescribeVolumesModifications
@@ -80,7 +81,9 @@ mod tests {
         for action in [Action::AttachVolume, Action::DetachVolume, Action::ModifyVolume, Action::CopyVolumes] {
             assert_eq!(of(BucketKey::of(action)), (50.0, 5.0), "{action}");
         }
-        assert_eq!(of(BucketKey::of(Action::CreateTags)), (100.0, 10.0));
+        for action in [Action::CreateTags, Action::DeleteTags] {
+            assert_eq!(of(BucketKey::of(action)), (100.0, 10.0), "{action}");
+        }
         assert_eq!(of(BucketKey::of(Action::DescribeVolumes)), (100.0, 20.0));
         assert_eq!(of(BucketKey::unfiltered(Action::DescribeVolumes)), (50.0, 10.0));
     }

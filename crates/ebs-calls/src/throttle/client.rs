@@ -9,8 +9,8 @@ use std::time::Duration;
 use ebs_ec2::{
     Action, AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot,
     CreateVolume, DetachRequest, Ec2, Ec2Error, ErrorClass, FastRestores, Instance, InstanceTypeInfo, Instances,
-    LockSnapshot, Modification, ModifyVolume, Observer, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots,
-    Volume, VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
+    LockSnapshot, Modification, ModifyVolume, Observer, Page, PageRequest, Result, Snapshot, SnapshotLock,
+    SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
 };
 use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, Waiters, ZoneName};
 use tokio::time::Instant;
@@ -193,6 +193,7 @@ impl<E: Ec2> Snapshots for Ec2Handle<E> {
         enable_fast_snapshot_restores(id: &SnapshotId, zones: &[ZoneName]) -> FastRestores
             => BucketKey::of(Action::EnableFastSnapshotRestores);
         lock_snapshot(request: &LockSnapshot) -> () => BucketKey::of(Action::LockSnapshot);
+        describe_lock(id: &SnapshotId) -> Option<SnapshotLock> => BucketKey::unfiltered(Action::DescribeLockedSnapshots);
         describe_snapshots(query: &SnapshotQuery, page: &PageRequest) -> Page<Snapshot>
             => snapshots_bucket(query, page);
     }

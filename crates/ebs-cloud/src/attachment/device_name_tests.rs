@@ -208,3 +208,15 @@ proptest! {
         })?;
     }
 }
+
+/// EC2 may take long to show what became of an AttachVolume: its name is nobody else's meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_name_of_unknown_outcome_is_held_for_ten_minutes() {
+    let names = DeviceNames::default();
+    let bare = instance(Vec::new());
+    assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
+    tokio::time::advance(Duration::from_secs(599)).await;
+    assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[1]);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(names.reserve(&bare, &volume(3), 1).unwrap().device, NAMES[0]);
+}

@@ -13,7 +13,7 @@
 //!    that lists nothing. The answer to DetachVolume carries the attach time, which tells *which* attachment it was, so
 //!    that a memory of an earlier one (another driver may have attached anew) proves nothing about this one.
 //! 3. *The attach time is such an instant*, by AWS's own clock: the `Date` of the reply that names it tells how long ago it
-//!    was, to a second. Only where a reply has no date does our clock count, and less by [`CLOCK_ERROR`]: EC2 refuses
+//!    was, to a second. Only where a reply has no date does our clock count, and less by [`wall_clock::CLOCK_ERROR`]: EC2 refuses
 //!    requests whose signature is 5 min off, so a clock that works is less wrong than that. SageMaker's answer to a
 //!    detach names no attachment: there the describes after it tell the attach time.
 //! 4. *Having seen `detaching` proves nothing more*: the next describe may show the time before the attachment.
@@ -41,13 +41,10 @@ use ebs_ec2::{Attachment, Ec2Error, ErrorClass};
 use tokio::time::Instant;
 
 use crate::bounds::SETTLE;
+use crate::wall_clock;
 
-/// EC2 refuses requests that are dated further off than this.
-pub(crate) const CLOCK_ERROR: Duration = Duration::from_secs(300);
 /// Attach times that differ by no more are those of one attachment.
 const SAME: Duration = Duration::from_secs(2);
-/// Dates and attach times are cut to whole seconds.
-const CUT: Duration = Duration::from_secs(1);
 
 /// An attachment that is known to have existed at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,11 +151,7 @@ impl Found {
 
 /// How long the attachment had lasted at least when EC2 spoke of it; `now` is our time of day, for replies without a date.
 pub(crate) fn age(said: &Attachment, now: SystemTime) -> Option<Duration> {
-    let began = said.attach_time?;
-    match said.said_at {
-        Some(date) => date.duration_since(began).ok()?.checked_sub(CUT),
-        None => now.duration_since(began).ok()?.checked_sub(CLOCK_ERROR),
-    }
+    wall_clock::age(said.attach_time, said.said_at, now)
 }
 
 /// True when both are known and the same.

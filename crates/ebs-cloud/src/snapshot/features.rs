@@ -1,14 +1,27 @@
-//! What a snapshot can be given once it exists: fast restores and a lock. Both may be asked for again and again, so a
-//! repeated request asks for them anew, also where the first attempt died in between (`controller.md` C19).
+//! What a snapshot can be given once it exists: fast restores and a lock, also where an earlier attempt died in between
+//! (`controller.md` C19). Fast restores may be asked for again and again; a lock is looked at first ([`super::strength`]).
 
+use ebs_calls::DESCRIBE_TIMEOUT;
 use ebs_ec2::{Ec2, FastRestoreFailure, LockSnapshot, Snapshots};
 use ebs_types::{SnapshotId, Waiters, ZoneName};
 
 use super::service::SnapshotService;
-use crate::call::mutate;
+use super::strength::is_as_strong;
+use crate::call::{mutate, read};
 use crate::op::Op;
 use crate::refused::refused_about;
-use crate::{CloudError, CloudErrorKind, Object, bounds};
+use crate::{CloudError, CloudErrorKind, Lock, Object, bounds};
+
+/// What EC2 shows of the lock of a snapshot that was there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SeenLock {
+    /// It is locked as asked for, or more strongly.
+    AsStrong,
+    /// It is not locked, or less strongly.
+    Weaker,
+    /// The driver's policy does not let it look.
+    Denied,
+}
 
 impl<E: Ec2> SnapshotService<E> {
     /// Refuses zones that the region does not have, before anything is made for them. When EC2 does not list its zones
@@ -56,6 +69,38 @@ impl<E: Ec2> SnapshotService<E> {
         let op = Op::start(format!("lock snapshot {id}"), bounds::SNAPSHOT, waiters);
         let ec2 = self.context.for_mutation(&op);
         mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| refused_about(&op, Object::Snapshot(id.clone()), e))
+    }
+
+    /// Sees to it that a snapshot that was there before is locked so, or more strongly. Without the right to look, EC2 is asked
+    /// to lock it once more.
+    pub(super) async fn ensure_lock(&self, id: &SnapshotId, lock: &Lock, waiters: &Waiters) -> Result<(), CloudError> {
+        let seen = self.see_lock(id, lock).await?;
+        if seen == SeenLock::AsStrong {
+            return Ok(());
+        }
+        self.lock(&lock.of(id), waiters).await.map_err(|error| match seen {
+            SeenLock::Denied if error.kind.is_final() => {
+                let advice =
+                    "it may be locked already: allow ec2:DescribeLockedSnapshots, so that the driver can see it";
+                CloudError { message: format!("{error}; {advice}"), ..error }
+            }
+            _ => error,
+        })
+    }
+
+    /// Looks whether it is locked so. An error is never final: a lock that cannot be seen may be there.
+    pub(super) async fn see_lock(&self, id: &SnapshotId, wanted: &Lock) -> Result<SeenLock, CloudError> {
+        let step = format!("look at the lock of snapshot {id}");
+        let ec2 = self.context.ec2.for_awaited_read(DESCRIBE_TIMEOUT);
+        match read(&ec2, &step, || ec2.describe_lock(id)).await {
+            Ok(Some(lock)) if is_as_strong(&lock, wanted) => Ok(SeenLock::AsStrong),
+            Ok(_) => Ok(SeenLock::Weaker),
+            Err(error) if error.kind == CloudErrorKind::Unauthorized => {
+                tracing::warn!(snapshot = %id, %error, "the driver may not look at locks and locks the snapshot once more: allow ec2:DescribeLockedSnapshots");
+                Ok(SeenLock::Denied)
+            }
+            Err(error) => Err(error.unproven()),
+        }
     }
 }
 

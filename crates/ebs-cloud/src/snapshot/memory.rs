@@ -72,16 +72,9 @@ impl SnapshotMemory {
         self.locked.insert(id.clone(), lock.clone(), LIFETIME);
     }
 
-    /// True when this process has locked it so.
+    /// True when this process has locked it so, or seen it locked.
     pub(crate) fn is_locked(&self, id: &SnapshotId, lock: &Lock) -> bool {
         self.locked.get(id).is_some_and(|known| known == *lock)
-    }
-
-    /// True when this process has seen it get all of them.
-    pub(crate) fn has_features(&self, id: &SnapshotId, features: &SnapshotFeatures) -> bool {
-        let zones = &features.fast_restore_zones;
-        features.lock.as_ref().is_none_or(|lock| self.is_locked(id, lock))
-            && (zones.is_empty() || self.has_fast_restores(id, zones))
     }
 
     /// Keeps an error that nobody waited for.

@@ -7,10 +7,11 @@ use ebs_ec2::{Ec2, Snapshot};
 use ebs_types::{SnapshotId, Waiters};
 
 use super::create::snapshot_op;
+use super::features::SeenLock;
 use super::service::SnapshotService;
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::{CloudError, CloudErrorKind, Lock, LockEnd, SnapshotFeatures, SnapshotSpec};
+use crate::{CloudError, CloudErrorKind, Ensured, Lock, LockEnd, SnapshotFeatures, SnapshotSpec};
 
 impl<E: Ec2> SnapshotService<E> {
     /// Sees to it that the snapshot exists and has its features; it may still be `pending`. Success says that this process
@@ -49,14 +50,26 @@ impl<E: Ec2> SnapshotService<E> {
         }
         if let Err(error) = self.check_features(features).await {
             let taken = self.refused_unless_taken(op, spec, error.clone()).await?;
-            if !self.memory.has_features(&taken.id, features) {
+            if !self.has_features(&taken.id, features).await? {
                 return Err(self.roll_back(op, &taken.id, error).await);
             }
         }
-        let snapshot = self.create(spec, op.waiters).await?.into_inner();
-        match self.apply_features(&snapshot.id, features, op.waiters).await {
-            Ok(()) => Ok(snapshot),
-            Err(error) => Err(self.roll_back(op, &snapshot.id, error).await),
+        let taken = self.create(spec, op.waiters).await?;
+        match self.apply_features(&taken, features, op.waiters).await {
+            Ok(()) => Ok(taken.into_inner()),
+            Err(error) => Err(self.roll_back(op, &taken.into_inner().id, error).await),
+        }
+    }
+
+    /// True when it has all of them: this process has seen it get them, or EC2 describes the lock.
+    async fn has_features(&self, id: &SnapshotId, features: &SnapshotFeatures) -> Result<bool, CloudError> {
+        let zones = &features.fast_restore_zones;
+        if !(zones.is_empty() || self.memory.has_fast_restores(id, zones)) {
+            return Ok(false);
+        }
+        match &features.lock {
+            Some(lock) if !self.memory.is_locked(id, lock) => Ok(self.see_lock(id, lock).await? == SeenLock::AsStrong),
+            Some(_) | None => Ok(true),
         }
     }
 
@@ -77,14 +90,18 @@ impl<E: Ec2> SnapshotService<E> {
     /// of it are on, so one whose lock is refused could not be taken back.
     async fn apply_features(
         &self,
-        id: &SnapshotId,
+        taken: &Ensured<Snapshot>,
         features: &SnapshotFeatures,
         waiters: &Waiters,
     ) -> Result<(), CloudError> {
+        let (Ensured::Created(Snapshot { id, .. }) | Ensured::Existing(Snapshot { id, .. })) = taken;
         if let Some(lock) = &features.lock
             && !self.memory.is_locked(id, lock)
         {
-            self.lock(&lock.of(id), waiters).await?;
+            match taken {
+                Ensured::Created(_) => self.lock(&lock.of(id), waiters).await?,
+                Ensured::Existing(_) => self.ensure_lock(id, lock, waiters).await?,
+            }
             self.memory.note_locked(id, lock);
         }
         let zones = &features.fast_restore_zones;

@@ -133,3 +133,15 @@ fn a_key_is_the_same_by_arn_and_by_id_and_an_alias_is_believed() {
     assert!(!is_adopted(&with_key("abc-2"), &encrypted));
     assert!(!is_adopted(&with_key("alias/mine"), &found()));
 }
+
+#[test]
+fn a_volume_of_exactly_the_limit_is_adopted() {
+    let limited = |limit| VolumeSpec {
+        capacity: CapacityRequest { required: Some(Gib(10)), fallback: Gib(10), limit: Some(Gib(limit)) },
+        ..spec()
+    };
+    let of_size = |size| Volume { size: Gib(size), ..found() };
+    for (size, limit, adopted) in [(12, 12, true), (13, 12, false), (10, 10, true), (9, 12, false)] {
+        assert_eq!(is_adopted(&limited(limit), &of_size(size)), adopted, "{size} GiB, at most {limit}");
+    }
+}

@@ -35,7 +35,7 @@ impl<E: Ec2> VolumeService<E> {
             return Err(error);
         }
         tracing::info!(name: "v3", name = %spec.name, %error, "looking for the volume by its name before it is refused for good");
-        match self.find_by_name(op, spec, true).await? {
+        match self.find_by_name(op, spec).await? {
             NameMatch::Compatible(volume) => Ok(*volume),
             NameMatch::Different(message) => {
                 Err(CloudError { kind: CloudErrorKind::AlreadyExists, message, cause: error.cause })
@@ -45,13 +45,8 @@ impl<E: Ec2> VolumeService<E> {
     }
 
     /// Looks until the volume is seen or its absence is proven; broken ones are deleted on the way. A volume that differs
-    /// ends the describe at once, or, when `patient`, only after the time in which ours might still appear beside it.
-    pub(super) async fn find_by_name(
-        &self,
-        op: &Op<'_>,
-        spec: &VolumeSpec,
-        patient: bool,
-    ) -> Result<NameMatch, CloudError> {
+    /// is an answer only when ours cannot appear beside it any more.
+    pub(super) async fn find_by_name(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<NameMatch, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
         loop {
             let proven_from = self.context.recent.absence_proven_from(&name, Sidecar::Provisioner);
@@ -63,7 +58,7 @@ impl<E: Ec2> VolumeService<E> {
                         Verdict::Done(NameMatch::Absent)
                     }
                     NameMatch::Absent => Verdict::Waiting,
-                    NameMatch::Different(_) if patient && !settled => Verdict::Waiting,
+                    NameMatch::Different(_) if !settled => Verdict::Waiting,
                     found => Verdict::Done(found),
                 }
             };

@@ -16,6 +16,7 @@ use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::recent_writes::Write;
 use crate::refused::refused;
+use crate::wall_clock::age;
 use crate::{CloudError, CloudErrorKind, Ensured, Object, VolumeSpec, bounds};
 
 /// Client tokens whose volume is gone are rotated at most this often in one attempt.
@@ -26,14 +27,17 @@ enum Submitted {
     Found(Volume),
     /// It was accepted in an earlier attempt, and its volume is gone.
     Gone(Volume),
-    /// It is proven that there is no volume of it: submit again.
+    /// No volume came of it: submit again, with what has been learnt.
     Retry,
 }
 
 /// How the volume of an accepted request ended up.
 enum Settled {
     Usable(Volume),
-    Gone,
+    /// It was made for this request, and is gone.
+    Vanished,
+    /// It was made long before EC2 was asked for it this time, and has been deleted since: the client token is an old one.
+    Deleted,
     Broken(Volume),
 }
 
@@ -66,7 +70,6 @@ impl<E: Ec2> VolumeService<E> {
                 Submitted::Retry if Instant::now() < op.deadline => continue,
                 Submitted::Retry => return Err(out_of_time(op)),
             };
-            losses += 1;
             found = match self.await_usable(op, &volume).await? {
                 Settled::Usable(volume) => {
                     if op.waiters.any() {
@@ -75,8 +78,16 @@ impl<E: Ec2> VolumeService<E> {
                     }
                     return Ok(if made { Ensured::Created(volume) } else { Ensured::Existing(volume) });
                 }
-                Settled::Gone => self.after_loss(op, spec, &volume, losses).await?,
+                Settled::Deleted if Instant::now() >= op.deadline => return Err(out_of_time(op)),
+                // Found by its name: nothing is known of the present token.
+                Settled::Deleted if !made => None,
+                Settled::Deleted => self.after_deletion(op, spec).await?,
+                Settled::Vanished => {
+                    losses += 1;
+                    self.after_loss(op, spec, &volume, losses).await?
+                }
                 Settled::Broken(broken) if adopt::is_ours(&self.context.config.driver, spec, &broken) => {
+                    losses += 1;
                     self.remove_broken(op, &broken).await?;
                     self.after_loss(op, spec, &broken, losses).await?
                 }
@@ -122,6 +133,21 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
+    /// The present token is that of a volume that was deleted: the next request takes the next token, unless another process has
+    /// made a volume of the name under one of those.
+    async fn after_deletion(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Option<Volume>, CloudError> {
+        let name = Write::VolumeName(spec.name.clone());
+        if !self.context.recent.is_absent(&name, Sidecar::Provisioner) {
+            match self.find_by_name(op, spec).await? {
+                NameMatch::Compatible(volume) => return Ok(Some(*volume)),
+                NameMatch::Different(message) => return Err(CloudErrorKind::AlreadyExists.error(message)),
+                NameMatch::Absent | NameMatch::Broken(_) => {}
+            }
+        }
+        self.memory.rotate_token(&spec.name);
+        Ok(None)
+    }
+
     async fn create_once(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Submitted, CloudError> {
         let token = self.memory.token(&spec.name);
         if let Some(volume) = self.memory.gone(&token) {
@@ -140,16 +166,29 @@ impl<E: Ec2> VolumeService<E> {
         let ec2 = self.context.for_mutation(op);
         let error = match mutate(op, || request.send(&ec2)).await? {
             Ok(volume) => {
-                self.context.recent.note_made(name, Object::Volume(volume.id.clone()));
+                // The repeated answer to an earlier request has made nothing.
+                if !self.is_old(&volume) {
+                    self.context.recent.note_made(name, Object::Volume(volume.id.clone()));
+                }
                 return Ok(Submitted::Accepted(volume));
             }
             Err(e) => e,
         };
         match error.class {
             ErrorClass::Throttled | ErrorClass::NotSent => Err(refused(op, error)),
-            ErrorClass::Ambiguous | ErrorClass::IdempotentMismatch => {
+            ErrorClass::Ambiguous => {
                 self.context.recent.note(name);
                 self.after_unclear_answer(op, spec, error).await
+            }
+            // This call has made nothing, so a proof of absence from before it counts.
+            ErrorClass::IdempotentMismatch if self.context.recent.is_absent(&name, Sidecar::Provisioner) => {
+                self.memory.rotate_token(&spec.name);
+                Ok(Submitted::Retry)
+            }
+            ErrorClass::IdempotentMismatch => self.after_unclear_answer(op, spec, error).await,
+            _ if self.has_named_a_maximum(request, &error) => {
+                self.memory.forget_request(&spec.name);
+                Ok(Submitted::Retry)
             }
             _ => {
                 let error = self.request_refused(op, spec, request, error).await;
@@ -167,8 +206,7 @@ impl<E: Ec2> VolumeService<E> {
     ) -> Result<Submitted, CloudError> {
         tracing::info!(name: "v3", name = %spec.name, %error, "looking for the volume by its name");
         let is_mismatch = error.class == ErrorClass::IdempotentMismatch;
-        let patient = !is_mismatch || Instant::now() < self.context.recent.sole_from(Sidecar::Provisioner);
-        match self.find_by_name(op, spec, patient).await? {
+        match self.find_by_name(op, spec).await? {
             NameMatch::Compatible(volume) => Ok(Submitted::Found(*volume)),
             NameMatch::Different(message) => Err(CloudErrorKind::AlreadyExists.error(message).caused_by(error)),
             NameMatch::Absent | NameMatch::Broken(_) => {
@@ -180,28 +218,43 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
+    /// True for a volume that was there long before EC2 answered with it, by AWS's own clock: every describe would show it, if it
+    /// were there still.
+    fn is_old(&self, volume: &Volume) -> bool {
+        let age = age(volume.created, volume.said_at, self.context.clock.now());
+        age.is_some_and(|age| age >= bounds::SETTLE)
+    }
+
+    /// EC2 refuses more IOPS than it gives there, and says how many it gives: the next request is for those.
+    fn has_named_a_maximum(&self, request: &CreateRequest, error: &Ec2Error) -> bool {
+        let Some((asked, volume_type, site)) = request.iops() else { return false };
+        self.iops_limits.learn(volume_type, &site, asked, error)
+    }
+
     /// Waits until the volume is usable or will never be. EC2's first answer is no proof that it still exists: the
     /// token may be an old one.
     async fn await_usable(&self, op: &Op<'_>, volume: &Volume) -> Result<Settled, CloudError> {
         if self.context.recent.is_recent(&Write::Deletion(volume.id.clone())) {
-            // The answer to an old token: describes may still show what we have deleted.
-            return Ok(Settled::Gone);
+            // Describes may still show what we have deleted.
+            return Ok(Settled::Deleted);
         }
+        let is_old = self.is_old(volume);
+        let gone = || if is_old { Settled::Deleted } else { Settled::Vanished };
         let object = Object::Volume(volume.id.clone());
         self.context.recent.heard_of(&object);
         let first =
             if volume.state == VolumeState::Creating { FirstPoll::After(Transition::Creating) } else { FirstPoll::Now };
         let decide = |seen: Option<Volume>, sent: Instant| {
             let Some(v) = seen else {
-                let is_gone = sent >= self.context.recent.heard_of(&object);
-                return if is_gone { Verdict::Done(Settled::Gone) } else { Verdict::Waiting };
+                let is_gone = is_old || sent >= self.context.recent.heard_of(&object);
+                return if is_gone { Verdict::Done(gone()) } else { Verdict::Waiting };
             };
             if v.exists() {
                 self.context.recent.note_seen(&object);
             }
             match v.state {
                 VolumeState::Available | VolumeState::InUse => Verdict::Done(Settled::Usable(v)),
-                VolumeState::Deleting | VolumeState::Deleted => Verdict::Done(Settled::Gone),
+                VolumeState::Deleting | VolumeState::Deleted => Verdict::Done(gone()),
                 VolumeState::Error => Verdict::Done(Settled::Broken(v)),
                 VolumeState::Creating | VolumeState::Other(_) => Verdict::Waiting,
             }

@@ -13,6 +13,8 @@ use crate::{CloudError, CloudErrorKind, bounds};
 
 /// An end that EC2 estimates to be nearer than this is expected then.
 const MIN_ESTIMATE: Duration = Duration::from_secs(60);
+/// And EC2 is asked again at least this often, however long it estimates.
+const MAX_ESTIMATE: Duration = Duration::from_hours(6);
 /// Without an estimate EC2 is asked this often.
 const POLL_WITHOUT_ESTIMATE: Duration = Duration::from_secs(120);
 /// How often it is seen whether anybody still waits.
@@ -68,6 +70,6 @@ fn progress(status: &VolumeStatus) -> Option<Progress> {
     if !status.initializing()? {
         return Some(Progress::Done);
     }
-    let wait = status.estimate.map_or(POLL_WITHOUT_ESTIMATE, |estimate| estimate.max(MIN_ESTIMATE));
+    let wait = status.estimate.map_or(POLL_WITHOUT_ESTIMATE, |estimate| estimate.clamp(MIN_ESTIMATE, MAX_ESTIMATE));
     Some(Progress::Until(Instant::now() + wait, status.estimate.is_some()))
 }

@@ -1,13 +1,16 @@
-//! How many IOPS a volume type may have in a place: asked of EC2 by a dry run that asks for too many and is told the
-//! maximum (`ebs-cloud.md` 3.3). Only asked when a request names IOPS at all.
+//! How many IOPS a volume type may have in a place. EC2 names the maximum when it refuses more: a dry run that asks for far
+//! too many learns it (`ebs-cloud.md` 3.3), and so does a call that was meant.
+//!
+//! A maximum that EC2 has not named is not known, and then nothing is lowered: EC2 is asked for what the user wants, and judges
+//! it. (The specification falls back to a table; a volume would be slower than its class says, and nobody would hear of it.)
 
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ebs_calls::{RateLimited, SharedAnswers};
-use ebs_ec2::{CreateVolume, Ec2, Ec2Error, Place, Volumes as _};
+use ebs_calls::{BucketKey, RateLimited, SharedAnswers};
+use ebs_ec2::{Action, CreateVolume, Ec2, Ec2Error, ErrorClass, Place, Volumes as _};
 use ebs_types::{DriverName, Gib, Iops, IopsLimits, IopsRequest, Tags, VolumeType};
 use regex_lite::Regex;
 use tokio::time::timeout;
@@ -55,6 +58,15 @@ pub(crate) struct IopsQuery<'a> {
     pub(crate) size: Gib,
 }
 
+/// How a dry run ended.
+enum Probed {
+    /// EC2 has named its maximum; 0: none applies.
+    Maximum(Iops),
+    NoAnswer,
+    /// Other calls need the tokens.
+    NotSent,
+}
+
 /// Asks for limits and remembers the answers; failures briefly.
 #[derive(Debug)]
 pub(crate) struct IopsLimitProbe<E> {
@@ -67,25 +79,40 @@ impl<E: Ec2> IopsLimitProbe<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    /// The limits of the type there; `None` for types whose IOPS cannot be chosen. EC2 is asked only when the query
-    /// is for more than the type can have everywhere. Never fails: without an answer within [`bounds::PROBE`] the
-    /// published limits count. `tags` are those that EC2 permissions may ask for.
+    /// The limits of the type there, without a maximum while EC2 has named none; `None` for types whose IOPS cannot be chosen.
+    /// EC2 is asked only when the query is for more than the type can have everywhere, and waited for no longer than
+    /// [`bounds::PROBE`]. `tags` are those that EC2 permissions may ask for.
     pub(crate) async fn limits(&self, query: &IopsQuery<'_>, tags: Tags) -> Option<IopsLimits> {
-        let published = query.volume_type.iops_limits()?;
-        let without_max = IopsLimits { max: 0, ..published };
-        if query.iops.resolve(query.size, Some(without_max), false) <= Some(safe_everywhere(query.volume_type)) {
-            return Some(published);
+        let unlimited = query.volume_type.iops_limits()?.with_max(None);
+        if query.iops.resolve(query.size, Some(unlimited), false) <= Some(safe_everywhere(query.volume_type)) {
+            return Some(unlimited);
         }
-        let key = (query.volume_type.clone(), query.site.clone());
         let ask = async {
-            let max = self.probe(query, tags).await;
-            Ok((max, if max.is_some() { LIFETIME } else { LIFETIME_OF_FAILURE }))
+            Ok(match self.probe(query, tags).await {
+                Probed::Maximum(max) => (Some(max), LIFETIME),
+                Probed::NoAnswer => (None, LIFETIME_OF_FAILURE),
+                Probed::NotSent => (None, Duration::ZERO),
+            })
         };
-        let Ok(max) = self.known.get(&key, ask).await;
-        Some(IopsLimits { max: max.unwrap_or(published.max), ..published })
+        let Ok(max) = self.known.get(&key(query.volume_type, query.site), ask).await;
+        Some(unlimited.with_max(max))
     }
 
-    async fn probe(&self, query: &IopsQuery<'_>, mut tags: Tags) -> Option<Iops> {
+    /// Takes in EC2's refusal of so many IOPS for a volume of the type there. True when the refusal names a lower maximum, which
+    /// counts from now on.
+    pub(crate) fn learn(&self, volume_type: &VolumeType, site: &Site, asked: Iops, refusal: &Ec2Error) -> bool {
+        let is_about_values = matches!(refusal.class, ErrorClass::InvalidParameter | ErrorClass::Unsupported);
+        let max = parse_maximum(refusal).filter(|max| is_about_values && (1..asked).contains(max));
+        if let Some(max) = max {
+            tracing::info!(%volume_type, %site, asked, max, "EC2 has named the maximum of IOPS in a refusal");
+            self.known.note(key(volume_type, site), Some(max), LIFETIME);
+        }
+        max.is_some()
+    }
+
+    /// Asks with a token that no other call needs: a dry run draws on the bucket of CreateVolume, and neither waits there before
+    /// the creation that it is for, nor takes a token from it.
+    async fn probe(&self, query: &IopsQuery<'_>, mut tags: Tags) -> Probed {
         let IopsQuery { volume_type, site, .. } = query;
         tags.insert(DriverName::VOLUME_NAME_TAG.to_owned(), PROBE_NAME.to_owned());
         let request = CreateVolume {
@@ -104,17 +131,23 @@ impl<E: Ec2> IopsLimitProbe<E> {
             tags,
             dry_run: true,
         };
+        let spare = self.ec2.for_awaited_read(bounds::PROBE).acquired_spare(BucketKey::of(Action::CreateVolume));
+        let Some(ec2) = spare else { return Probed::NotSent };
         // A dry run changes nothing, so this call may be dropped.
-        let answer = timeout(bounds::PROBE, self.ec2.for_awaited_read(bounds::PROBE).create_volume(&request)).await;
-        let max = match &answer {
-            Ok(Err(error)) => parse_maximum(error),
-            Ok(Ok(_)) | Err(_) => None,
-        };
-        if max.is_none() {
-            tracing::info!(%volume_type, %site, ?answer, "EC2 did not tell the IOPS limit, the published one is assumed");
-        }
-        max
+        let answer = timeout(bounds::PROBE, ec2.create_volume(&request)).await;
+        let named = answer.as_ref().ok().and_then(|answer| parse_maximum(answer.as_ref().err()?));
+        named.map_or_else(
+            || {
+                tracing::info!(%volume_type, %site, ?answer, "EC2 did not name its maximum of IOPS: none is assumed");
+                Probed::NoAnswer
+            },
+            Probed::Maximum,
+        )
     }
+}
+
+fn key(volume_type: &VolumeType, site: &Site) -> (VolumeType, Site) {
+    (volume_type.clone(), site.clone())
 }
 
 /// What a volume of the type can have wherever the type exists.

@@ -26,7 +26,7 @@ impl<E: Ec2> VolumeService<E> {
         }
         plan::check(spec)?;
         let request = match &spec.source {
-            Source::Volume(source) => CreateRequest::Copy(self.copy_volume_request(op, spec, source, token).await?),
+            Source::Volume(source) => self.copy_volume_request(op, spec, source, token).await?,
             Source::Blank => CreateRequest::Create(self.create_volume_request(op, spec, None, token).await?),
             Source::Snapshot(id) => CreateRequest::Create(self.create_volume_request(op, spec, Some(id), token).await?),
         };
@@ -72,7 +72,7 @@ impl<E: Ec2> VolumeService<E> {
         spec: &VolumeSpec,
         id: &VolumeId,
         token: String,
-    ) -> Result<CopyVolume, CloudError> {
+    ) -> Result<CreateRequest, CloudError> {
         let source = self.context.volume_for_sure(op, id).await.map_err(|e| match e.kind {
             CloudErrorKind::NotFound(object) => CloudError { cause: e.cause, ..CloudError::source_not_found(object) },
             _ => e,
@@ -80,14 +80,15 @@ impl<E: Ec2> VolumeService<E> {
         plan::check_clone(spec, &source)?;
         let needs = plan::SourceSize { what: format!("volume {id}"), size: source.size };
         let size = plan::size(&spec.capacity, &spec.volume_type, Some(&needs))?;
-        let iops = match source.zone {
-            Some(zone) => {
-                let site = Site { place: Place::Zone(zone), outpost_arn: source.outpost_arn };
-                self.iops(spec, size, &site).await
+        let site = source.zone.map(|zone| Site { place: Place::Zone(zone), outpost_arn: source.outpost_arn });
+        let iops = match &site {
+            Some(site) => self.iops(spec, size, site).await,
+            None => {
+                let limits = spec.volume_type.iops_limits().map(|limits| limits.with_max(None));
+                spec.iops.resolve(size, limits, spec.raise_iops_to_min)
             }
-            None => spec.iops.resolve(size, spec.volume_type.iops_limits(), spec.raise_iops_to_min),
         };
-        Ok(CopyVolume {
+        let request = CopyVolume {
             client_token: token,
             source: id.clone(),
             size,
@@ -98,7 +99,8 @@ impl<E: Ec2> VolumeService<E> {
             kms_key_id: spec.kms_key_id.clone().filter(|_| !source.encrypted),
             multi_attach: spec.multi_attach,
             tags: spec.tags.clone(),
-        })
+        };
+        Ok(CreateRequest::Copy(request, site))
     }
 
     async fn site(&self, spec: &VolumeSpec) -> Result<Site, CloudError> {
@@ -113,7 +115,7 @@ impl<E: Ec2> VolumeService<E> {
         })
     }
 
-    /// The IOPS to ask for, within the limits of the type there; a number that was lowered is logged.
+    /// The IOPS to ask for, within the limits of the type there as far as EC2 has named them; a number that was lowered is logged.
     async fn iops(&self, spec: &VolumeSpec, size: Gib, site: &Site) -> Option<Iops> {
         let asked = spec.iops.resolve(size, None, false)?;
         let query = IopsQuery { volume_type: &spec.volume_type, site, iops: spec.iops, size };

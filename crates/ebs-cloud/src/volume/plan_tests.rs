@@ -42,6 +42,7 @@ pub(crate) fn volume(zone_name: &str, id: &str) -> Volume {
         multi_attach: Some(false),
         outpost_arn: None,
         created: None,
+        said_at: None,
         tags: Tags::new(),
         attachments: Vec::new(),
     }

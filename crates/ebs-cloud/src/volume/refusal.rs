@@ -22,6 +22,10 @@ impl<E: Ec2> VolumeService<E> {
         self.memory.forget_request(&spec.name);
         match (error.class, &spec.source) {
             (ErrorClass::InsufficientCapacity, _) => self.no_room(op, spec, request, error),
+            // A clone has no other zone to go to.
+            (ErrorClass::VolumeTypeNotInZone, Source::Blank | Source::Snapshot(_)) => {
+                self.no_room(op, spec, request, error)
+            }
             (ErrorClass::SnapshotNotFound | ErrorClass::MalformedId, Source::Snapshot(id)) => {
                 let object = Object::Snapshot(id.clone());
                 CloudError::source_not_found(object).caused_by(error)
@@ -63,7 +67,9 @@ impl<E: Ec2> VolumeService<E> {
                 names.join(", ")
             }
         };
-        let message = format!("{op}: no room for such a volume in {tried}");
+        let message = format!(
+            "{op}: no room for such a volume in {tried}, or no volumes of its type; the next attempt tries another zone"
+        );
         CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
     }
 }

@@ -2,21 +2,22 @@
 //! the same (`ebs-cloud.md` E8).
 
 use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Volume};
-use ebs_types::Gib;
+use ebs_types::{Gib, Iops, VolumeType};
 
 use super::iops_limit::Site;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CreateRequest {
     Create(CreateVolume),
-    Copy(CopyVolume),
+    /// And where its source is, as far as EC2 tells.
+    Copy(CopyVolume, Option<Site>),
 }
 
 impl CreateRequest {
     pub(super) fn with_token(self, client_token: String) -> Self {
         match self {
             Self::Create(request) => Self::Create(CreateVolume { client_token, ..request }),
-            Self::Copy(request) => Self::Copy(CopyVolume { client_token, ..request }),
+            Self::Copy(request, site) => Self::Copy(CopyVolume { client_token, ..request }, site),
         }
     }
 
@@ -26,21 +27,29 @@ impl CreateRequest {
             Self::Create(CreateVolume { place, outpost_arn, .. }) => {
                 Some(Site { place: place.clone(), outpost_arn: outpost_arn.clone() })
             }
-            Self::Copy(_) => None,
+            Self::Copy(..) => None,
+        }
+    }
+
+    /// The IOPS that it asks for, and of what type and where, if it names them.
+    pub(super) fn iops(&self) -> Option<(Iops, &VolumeType, Site)> {
+        match self {
+            Self::Create(request) => Some((request.iops?, &request.volume_type, self.site()?)),
+            Self::Copy(request, site) => Some((request.iops?, &request.volume_type, site.clone()?)),
         }
     }
 
     pub(super) fn size(&self) -> Gib {
         match self {
             Self::Create(request) => request.size,
-            Self::Copy(request) => request.size,
+            Self::Copy(request, _) => request.size,
         }
     }
 
     pub(super) async fn send(&self, ec2: &impl Ec2) -> Result<Volume, Ec2Error> {
         match self {
             Self::Create(request) => ec2.create_volume(request).await,
-            Self::Copy(request) => ec2.copy_volume(request).await,
+            Self::Copy(request, _) => ec2.copy_volume(request).await,
         }
     }
 }

@@ -50,8 +50,8 @@ fn greedy(name: &str, zone: &str) -> VolumeSpec {
     VolumeSpec { iops: IopsRequest::explicit(900_000), capacity, ..in_zone(spec(name), zone) }
 }
 
-/// The question for the limit of IOPS that hangs in one zone holds up no other, and its own for 5 s only: then the published
-/// limit counts.
+/// The question for the limit of IOPS that hangs in one zone holds up no other, and its own for 5 s only: then EC2 judges what
+/// is asked for.
 ///
 /// Rule: ebs-cloud.md 3.3, E7; D-24
 #[tokio::test(start_paused = true)]

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use ebs_cloud::{Cloud, CloudConfig, CloudErrorKind, Lock, LockEnd, LockMode, SnapshotFeatures};
 use ebs_ec2::{Action, Observation, Observer};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::iam::Extra;
-use ebs_types::NodeId;
+use ebs_types::{DriverName, NodeId};
 use tokio::time::Instant;
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, message_of, snapshot_spec};
 
 #[derive(Debug, Default)]
 struct CountingObserver {
@@ -170,4 +171,22 @@ async fn volumes_of_cluster_nodes_come_and_go_without_a_wait_for_proof() {
         assert!(fixture.volumes().await[0].attachments.is_empty());
         assert!(began.elapsed() < Duration::from_secs(6), "detach: {:?}", began.elapsed());
     }
+}
+
+/// A machine whose clock was set after the driver had started: what counts is what it shows now.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_day_is_the_machines_time_of_day_now() {
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let cloud = Cloud::new(Arc::clone(&fixture.ec2), CloudConfig::new(DriverName::default()));
+    // Since the start of this process the machine's clock has gone two days less than the time that has passed.
+    fixture.pass(48 * 3600).await;
+    let end = SystemTime::now() + Duration::from_secs(24 * 3600);
+    let lock = Lock { mode: LockMode::Governance, end: LockEnd::At(end) };
+    let features = SnapshotFeatures { lock: Some(lock), ..SnapshotFeatures::default() };
+    let spec = snapshot_spec("snap", &volume.id);
+    let error = cloud.snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap_err();
+    // For EC2, whose clock did not stand still, the time is over.
+    assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
+    assert_eq!(fixture.count(Action::LockSnapshot), 1, "{}", message_of(&error));
 }

@@ -2,7 +2,7 @@ use ebs_cloud::{CapacityRequest, CloudError, CloudErrorKind, Ensured, Object, So
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::engine::{BurntToken, EngineConfig, TimingOverride};
 use ebs_sim::iam::Extra;
-use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType};
+use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType, Waiters};
 
 use crate::fixture::{Fixture, in_zone, in_zone_with_id, message_of, request, spec, zone};
 
@@ -434,25 +434,25 @@ async fn the_limit_of_iops_is_asked_for_only_with_iops_and_once() {
     }
 }
 
-/// Without an answer the published limit counts, and retries of a name send the same computed request.
+/// Without an answer EC2 is asked for what the request names, and retries of a name send the same computed request.
 ///
-/// Rule: ebs-cloud.md 3.3, E7, E8; D-12
+/// Rule: ebs-cloud.md E7, E8; D-12
 #[tokio::test(start_paused = true)]
-async fn a_probe_without_answer_gives_the_published_limit_and_a_retry_sends_the_same() {
+async fn a_probe_without_answer_lowers_nothing_and_a_retry_sends_the_same() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
     let greedy = VolumeSpec {
-        iops: IopsRequest::explicit(900_000),
+        iops: IopsRequest::explicit(70_000),
         capacity: CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None },
         ..in_zone(spec("pvc-1"), "us-west-2a")
     };
     fixture.create(&greedy).await.unwrap_err();
-    // Meanwhile EC2 would tell another limit; the request of this name stays what it was.
+    // Meanwhile EC2 would name its limit; the request of this name stays what it was.
     fixture.pass(600).await;
     fixture.create(&greedy).await.unwrap();
     let requests = fixture.creations();
-    assert_eq!(requests[0].iops, Some(16_000));
+    assert_eq!(requests[0].iops, Some(70_000));
     assert_eq!(requests[0], requests[1]);
 }
 
@@ -791,4 +791,31 @@ async fn a_region_that_lists_no_zone_is_an_error_and_no_end_of_the_process() {
     fixture.ec2.hide_zones();
     let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InsufficientCapacity), "{error:?}");
+}
+
+/// A client that left before its volume was there comes back for it: the request is the same, whatever the zones are like now.
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_nobody_heard_of_is_repeated_as_it_was() {
+    let fixture = Fixture::new().await;
+    let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
+    let other = in_zone(spec("pvc-1"), "us-west-2b").topology.requisite;
+    wanted.topology.preferred.extend(other.clone());
+    wanted.topology.requisite.extend(other);
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
+    fixture.create(&wanted).await.unwrap_err();
+    fixture.timing(TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() }).await;
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let gate = fixture.sim.hold(Action::CreateVolume);
+    let (made, ()) = tokio::join!(fixture.cloud.volumes.create(&wanted, &waiters), async {
+        gate.reached().await;
+        gate.release();
+        drop(waiter);
+    });
+    let made = made.unwrap().into_inner();
+    // By now the first zone counts as one with room.
+    fixture.pass(600).await;
+    assert_eq!(fixture.create(&wanted).await.unwrap().id, made.id);
+    let requests = fixture.creations();
+    assert_eq!((requests.len(), &requests[2]), (3, &requests[1]));
 }

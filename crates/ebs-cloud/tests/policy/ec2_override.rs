@@ -7,7 +7,8 @@ use std::time::Duration;
 use ebs_ec2::{
     AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume,
     DetachRequest, FastRestores, Instance, InstanceTypeInfo, Instances, LockSnapshot, Modification, ModifyVolume, Page,
-    PageRequest, Result, Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
+    PageRequest, Result, Snapshot, SnapshotLock, SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeStatus, Volumes,
+    Zone, Zones,
 };
 use ebs_sim::port::SimEc2;
 use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
@@ -21,6 +22,7 @@ pub(crate) struct Ec2Override {
     snapshots: Override<Snapshot>,
     modifications: Override<Modification>,
     statuses: Override<VolumeStatus>,
+    zones: Override<Zone>,
     without_zones: AtomicBool,
 }
 
@@ -32,6 +34,7 @@ impl Ec2Override {
             snapshots: Mutex::default(),
             modifications: Mutex::default(),
             statuses: Mutex::default(),
+            zones: Mutex::default(),
             without_zones: AtomicBool::new(false),
         }
     }
@@ -59,6 +62,16 @@ impl Ec2Override {
     /// From now on the region lists no zones.
     pub(crate) fn hide_zones(&self) {
         self.without_zones.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on it lists them again.
+    pub(crate) fn show_zones(&self) {
+        self.without_zones.store(false, Ordering::SeqCst);
+    }
+
+    /// From now on every list of zones is edited by this.
+    pub(crate) fn override_zones(&self, edit: impl FnMut(&mut Vec<Zone>) + Send + 'static) {
+        *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
     /// For so long from now descriptions of volumes show none attached, as if it were the time before.
@@ -160,6 +173,10 @@ impl Snapshots for Ec2Override {
         self.sim.lock_snapshot(request).await
     }
 
+    async fn describe_lock(&self, id: &SnapshotId) -> Result<Option<SnapshotLock>> {
+        self.sim.describe_lock(id).await
+    }
+
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
         Ok(overridden(&self.snapshots, self.sim.describe_snapshots(query, page).await?))
     }
@@ -180,7 +197,11 @@ impl Zones for Ec2Override {
         if self.without_zones.load(Ordering::SeqCst) {
             return Ok(Vec::new());
         }
-        self.sim.describe_zones().await
+        let mut zones = self.sim.describe_zones().await?;
+        if let Some(edit) = self.zones.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            edit(&mut zones);
+        }
+        Ok(zones)
     }
 
     async fn check_access(&self) -> Result<()> {

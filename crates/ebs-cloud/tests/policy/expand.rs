@@ -17,6 +17,7 @@ fn modify_ms(modify: u64, optimize: u64) -> TimingOverride {
 #[tokio::test(start_paused = true)]
 async fn an_expanded_volume_has_its_size_once_the_modification_is_past_modifying() {
     let fixture = Fixture::new().await;
+    fixture.serve_alone().await;
     fixture.timing(modify_ms(9_000, 3_600_000)).await;
     let volume = fixture.volume("pvc-1").await;
     let began = Instant::now();

@@ -86,6 +86,16 @@ impl Fixture {
         self.sim.count(action)
     }
 
+    /// Waits until so many calls of the action were made.
+    pub(crate) async fn called(&self, action: Action, times: usize) {
+        let made = async {
+            while self.count(action) < times {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(600), made).await.expect("so many calls are made");
+    }
+
     /// How many calls of an action EC2 took, whatever it answered.
     pub(crate) fn accepted(&self, action: Action) -> usize {
         let accepted = |error| matches!(error, None | Some(ErrorClass::Ambiguous));
@@ -126,6 +136,14 @@ impl Fixture {
     /// Another process over the same EC2.
     pub(crate) fn twin(&self) -> Arc<Cloud<Ec2Override>> {
         over(&self.ec2)
+    }
+
+    /// Another process over the same EC2, which all sidecars have asked over one connection each for a while.
+    pub(crate) async fn old_leader(&self) -> Arc<Cloud<Ec2Override>> {
+        let cloud = self.twin();
+        connect(&cloud, ConnectionId::unique());
+        self.pass(60).await;
+        cloud
     }
 
     /// Another process over the same EC2, which has been the only one asked for a while, whose clock is wrong
@@ -264,7 +282,7 @@ pub(crate) fn message_of(error: &CloudError) -> String {
 }
 
 fn connect(cloud: &Cloud<Ec2Override>, connection: ConnectionId) {
-    for sidecar in [Sidecar::Provisioner, Sidecar::Attacher, Sidecar::Snapshotter] {
+    for sidecar in [Sidecar::Provisioner, Sidecar::Attacher, Sidecar::Snapshotter, Sidecar::Resizer] {
         cloud.note_request(sidecar, Some(connection));
     }
 }

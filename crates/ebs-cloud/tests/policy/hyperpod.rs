@@ -5,6 +5,7 @@ use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::iam::Extra;
 use ebs_types::NodeId;
+use tokio::time::Instant;
 
 use crate::fixture::{Fixture, message_of};
 
@@ -100,4 +101,34 @@ async fn a_cluster_node_without_the_volume_is_detached_and_other_refusals_are_er
     fixture.sim.fail_next(Action::DetachClusterNodeVolume, ErrorClass::InvalidParameter, false);
     let error = fixture.cloud.attachments.detach(&volume.id, &node("blue"), &fixture.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
+}
+
+/// SageMaker does not tell which attachment it ends. Just after the start a describe may show an earlier attachment, whose age
+/// proves nothing about the one that another process has made since.
+#[tokio::test(start_paused = true)]
+async fn a_new_process_learns_no_age_from_describes() {
+    let mut fixture = fixture().await;
+    let times = TimingOverride { detach_ms: Some(10_000), ..TimingOverride::default() };
+    let (volume, node) = (fixture.volume("pvc-1").await.id, node("blue"));
+    let earlier = fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.pass(600).await;
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.twin().attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.timing(times).await;
+    fixture.restart();
+    let (mut looks, began) = (0, Instant::now());
+    fixture.ec2.override_volumes(move |volumes| {
+        looks += 1;
+        for attachments in volumes.iter_mut().map(|v| &mut v.attachments).filter(|_| began.elapsed().as_secs() < 14) {
+            if looks > 1 {
+                attachments.clear();
+            }
+            for attachment in attachments {
+                attachment.attach_time = earlier.attach_time;
+                attachment.state = ebs_ec2::AttachmentState::Detaching;
+            }
+        }
+    });
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    assert!(fixture.volumes().await[0].attachments.is_empty(), "reported detached after {:?}", began.elapsed());
 }

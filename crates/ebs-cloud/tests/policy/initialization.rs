@@ -114,3 +114,21 @@ async fn the_wait_for_initialisation_ends_soon_after_its_last_waiter_has_left() 
     assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
     assert!(began.elapsed() <= Duration::from_secs(6), "{:?}", began.elapsed());
 }
+
+/// An estimate beyond every calendar is no reason to fail: the volume is asked about again in time.
+#[tokio::test(start_paused = true)]
+async fn an_absurd_estimate_is_waited_for_like_a_long_one() {
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.ec2.override_statuses(|statuses| {
+        for status in statuses {
+            status.details = Some(vec![("initialization-state".to_owned(), "initializing".to_owned())]);
+            status.estimate = Some(Duration::from_secs(u64::MAX));
+        }
+    });
+    let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
+    fixture.ec2.override_statuses(|statuses| statuses.iter_mut().for_each(|status| status.details = Some(Vec::new())));
+    fixture.pass(6 * 3600 + 1).await;
+    fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
+}

@@ -142,3 +142,18 @@ async fn an_empty_page_with_a_token_is_followed_and_not_taken_for_the_end() {
     let page = fixture.cloud.snapshots.list(None, 5, None).await.unwrap();
     assert_eq!((page.items.len(), page.next), (2, None), "those of the second page");
 }
+
+/// A listing whose answer is lost is asked for three times.
+#[tokio::test(start_paused = true)]
+async fn a_listing_whose_answer_is_lost_is_asked_for_again_twice() {
+    for (lost, listed) in [(2, true), (3, false)] {
+        let fixture = Fixture::new().await;
+        fixture.volume("pvc-1").await;
+        fixture.sim.clear_calls();
+        for _ in 0..lost {
+            fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Ambiguous, false);
+        }
+        let page = fixture.cloud.volumes.list(0, None).await;
+        assert_eq!((page.is_ok(), fixture.count(Action::DescribeVolumes)), (listed, 3), "{page:?}");
+    }
+}

@@ -121,6 +121,7 @@ async fn tags_alone_modify_nothing_and_nothing_at_all_only_looks() {
 #[tokio::test(start_paused = true)]
 async fn tags_that_a_look_does_not_show_yet_count() {
     let fixture = Fixture::new().await;
+    fixture.serve_alone().await;
     let volume = fixture.volume("pvc-1").await;
     let ratio =
         tags(&[("ebs.csi.aws.com/IOPSPerGb", "500"), ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true")]);
@@ -246,6 +247,7 @@ async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_mini
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_fails_is_told_with_ec2s_reason() {
     let fixture = Fixture::new().await;
+    fixture.serve_alone().await;
     fixture.timing(modify_ms(60_000)).await;
     let volume = fixture.volume("pvc-1").await;
     fixture.ec2.override_modifications(|modifications| {

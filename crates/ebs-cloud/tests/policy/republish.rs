@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use ebs_cloud::{CloudError, CloudErrorKind};
-use ebs_ec2::{Action, AttachRequest, Attachments, ErrorClass, Limit};
+use ebs_ec2::{Action, AttachRequest, Attachments, DetachRequest, ErrorClass, Limit};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{DeviceName, NodeId, VolumeId};
+use ebs_sim::faults::{Effect, Rule};
+use ebs_types::{ConnectionId, DeviceName, NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, message_of};
@@ -458,4 +459,86 @@ async fn a_volume_is_attached_again_only_when_a_detach_without_an_answer_can_no_
     fixture.sim.clear_calls();
     fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
     assert!(lost.elapsed() >= Duration::from_secs(15), "answered after {:?}", lost.elapsed());
+}
+
+/// The DetachVolume that takes a stuck attachment back has got no answer: EC2 may carry it out at any time within 15 s, also
+/// when the attachment has come meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_stuck_attachment_is_not_reported_while_its_end_may_come() {
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await.id;
+    let [node, _] = fixture.nodes().await;
+    let rule = Rule::new(Effect::StuckAttaching).times(1);
+    fixture.sim.faults().add(rule).expect("a rule");
+    fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
+    let error = fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
+    fixture.sim.engine().release_all();
+    let request = DetachRequest { volume: volume.clone(), instance: node.instance().clone() };
+    let late = async {
+        tokio::time::sleep(Duration::from_secs(14)).await;
+        fixture.sim.detach_volume(&request).await.map(drop)
+    };
+    let (attached, late) = tokio::join!(fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters), late);
+    late.expect("there is something to detach");
+    attached.expect("it is attached anew");
+    let attachments = fixture.volumes().await.remove(0).attachments;
+    assert_eq!(attachments.iter().map(|a| a.state.as_str()).collect::<Vec<_>>(), ["attached"]);
+}
+
+/// An attachment that this process has made is known for a day: a new connection of the attacher is no reason to wait.
+#[tokio::test(start_paused = true)]
+async fn an_attachment_made_hours_ago_is_believed_at_once() {
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await.id;
+    let [node, _] = fixture.nodes().await;
+    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.pass(23 * 3600).await;
+    fixture.connect(ConnectionId::unique());
+    let began = Instant::now();
+    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+/// EC2 has taken the first AttachVolume, which holds its name; the second one is refused and must not give it away.
+#[tokio::test(start_paused = true)]
+async fn a_refused_attach_keeps_the_name_of_one_that_ec2_took() {
+    let fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { attach_ms: Some(20_000), ..TimingOverride::default() }).await;
+    let (one, two) = (fixture.volume("a").await.id, fixture.volume("b").await.id);
+    let [node, _] = fixture.nodes().await;
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let gate = fixture.sim.hold(Action::AttachVolume);
+    let (given_up, _successor) = tokio::join!(fixture.cloud.attachments.attach(&one, &node, &waiters), async {
+        gate.reached().await;
+        gate.release();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(waiter);
+        waiters.supersede()
+    });
+    given_up.unwrap_err();
+    let (first, second) = tokio::join!(fixture.cloud.attachments.attach(&one, &node, &fixture.waiters), async {
+        fixture.called(Action::AttachVolume, 2).await;
+        fixture.cloud.attachments.attach(&two, &node, &fixture.waiters).await
+    });
+    assert_ne!(first.unwrap().device, second.unwrap().device);
+    assert_eq!((fixture.count(Action::AttachVolume), fixture.accepted(Action::AttachVolume)), (3, 2));
+}
+
+/// The description of an instance that is kept for a while forgets what has left it.
+#[tokio::test(start_paused = true)]
+async fn the_name_of_a_detached_volume_is_free_at_once() {
+    let fixture = Fixture::new().await;
+    let [node, _] = fixture.nodes().await;
+    let volumes = [fixture.volume("a").await.id, fixture.volume("b").await.id, fixture.volume("c").await.id];
+    let attach = async |n: usize| {
+        fixture.cloud.attachments.attach(&volumes[n], &node, &fixture.waiters).await.expect("there is room").device
+    };
+    let first = attach(0).await;
+    fixture.pass(60).await;
+    // Describes the instance, the first volume with it.
+    attach(1).await;
+    fixture.cloud.attachments.detach(&volumes[0], &node, &fixture.waiters).await.unwrap();
+    assert_eq!((attach(2).await, fixture.count(Action::DescribeInstances)), (first, 2));
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, CloudErrorKind, Ensured, LockSnapshot, Object, SnapshotSpec};
+use ebs_cloud::{
+    CloudError, CloudErrorKind, Ensured, Lock, LockEnd, LockMode, LockSnapshot, Object, SnapshotFeatures, SnapshotSpec,
+};
 use ebs_ec2::{Action, ErrorClass, Limit};
-use ebs_sim::api::Call;
+use ebs_sim::api::{Call, UnlockSnapshot};
 use ebs_sim::engine::{EngineConfig, Timing};
-use ebs_types::SnapshotId;
+use ebs_sim::iam::Extra;
+use ebs_types::{ConnectionId, SnapshotId};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, message_of, snapshot_spec, zone};
@@ -194,4 +197,66 @@ async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     fixture.cloud.snapshots.delete(&id, &fixture.waiters).await.unwrap();
     assert!(fixture.sim.engine().snapshot_of_state().await.snapshots.is_empty());
     assert_eq!(fixture.count(Action::DeleteSnapshot), 2);
+}
+
+/// A lock in governance mode for three days.
+fn governance() -> SnapshotFeatures {
+    let lock = Lock { mode: LockMode::Governance, end: LockEnd::Days(3) };
+    SnapshotFeatures { lock: Some(lock), ..SnapshotFeatures::default() }
+}
+
+async fn snapshots_there(fixture: &Fixture) -> usize {
+    fixture.sim.engine().snapshot_of_state().await.snapshots.len()
+}
+
+/// Another leader has reported the snapshot meanwhile: a refusal of its lock is no reason to delete it.
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_another_leader_reported_is_not_deleted() {
+    let fixture = Fixture::new().await;
+    fixture.sim.declare(Extra::SnapshotLocks);
+    fixture.serve_alone().await;
+    let volume = fixture.volume("pvc-1").await;
+    let (spec, features) = (snapshot_spec("snap-a", &volume.id), governance());
+    fixture.sim.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, false);
+    let error = fixture.cloud.snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap_err();
+    assert_eq!(error.kind, CloudErrorKind::OutcomeUnknown, "{error:?}");
+    fixture.pass(20).await;
+    let reported = fixture.twin().snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap();
+    fixture.pass(20).await;
+    let unlock = UnlockSnapshot { snapshot_id: reported.id.to_string(), ..UnlockSnapshot::default() };
+    fixture.sim.engine().call(Call::UnlockSnapshot(unlock)).await.expect("whoever has the right can lift it");
+    fixture.connect(ConnectionId::unique());
+    fixture.sim.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
+    let error = fixture.cloud.snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap_err();
+    assert_eq!((error.kind.clone(), snapshots_there(&fixture).await), (CloudErrorKind::OutcomeUnknown, 1), "{error:?}");
+}
+
+/// EC2 may not know everywhere yet what it has taken a moment ago.
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_ec2_cannot_find_to_lock_is_not_deleted() {
+    for action in [Action::LockSnapshot, Action::EnableFastSnapshotRestores] {
+        let fixture = Fixture::new().await;
+        fixture.serve_alone().await;
+        let volume = fixture.volume("pvc-1").await;
+        let features = SnapshotFeatures { fast_restore_zones: vec![zone("us-west-2a")], ..governance() };
+        fixture.sim.fail_next(action, ErrorClass::SnapshotNotFound, false);
+        let spec = snapshot_spec("snap-a", &volume.id);
+        let error = fixture.cloud.snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap_err();
+        assert_eq!(error.kind, CloudErrorKind::OutcomeUnknown, "{error:?}");
+        assert_eq!((snapshots_there(&fixture).await, fixture.count(Action::DeleteSnapshot)), (1, 0), "{action}");
+    }
+}
+
+/// A class without `outpostArn` says nothing of the place.
+#[tokio::test(start_paused = true)]
+async fn a_local_snapshot_answers_a_request_that_names_no_outpost() {
+    let fixture = Fixture::new().await;
+    let id = snapshot(&fixture).await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.ec2.override_snapshots(|snapshots| {
+        let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
+        snapshots.iter_mut().for_each(|s| s.outpost_arn = Some(outpost.to_owned()));
+    });
+    let found = fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters).await;
+    assert_eq!(found.unwrap().into_inner().id, id);
 }

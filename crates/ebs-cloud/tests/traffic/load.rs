@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -187,5 +188,44 @@ async fn a_creation_whose_client_comes_back_is_served_before_those_that_came_mea
     assert!(create(driver.clone(), "pvc-early".to_owned(), waiters.clone()).await);
     // 100 of a full bucket at once, 200 more at 5/s, then it; after all the others it would be a minute more.
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    others.abort_all();
+}
+
+/// A sidecar that has been told so often that it is not its turn yet pauses for up to half an hour, and finds its place then.
+#[tokio::test(start_paused = true)]
+async fn a_place_is_kept_over_the_longest_pause_of_a_sidecar() {
+    let world = World::realistic().await;
+    world.sim.faults().add(Rule::new(Effect::Eat { fraction: 0.9 }).on("CreateVolume")).expect("a sound rule");
+    let driver = world.driver();
+    let waiters = Waiters::default();
+    let _waiter = waiters.join();
+    let mut others = JoinSet::new();
+    let made_later = Arc::<AtomicUsize>::default();
+    let mut come = |names: &str, many: u32, made: Arc<AtomicUsize>| {
+        for n in 0..many {
+            let (driver, name, waiters, made) =
+                (driver.clone(), format!("{names}-{n}"), waiters.clone(), Arc::clone(&made));
+            others.spawn(async move {
+                while !create(driver.clone(), name.clone(), waiters.clone()).await {}
+                made.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    };
+    come("before", 900, Arc::default());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let impatient = Waiters::default();
+    let waiter = impatient.join();
+    let (made, ()) = tokio::join!(create(driver.clone(), "pvc-early".to_owned(), impatient.clone()), async {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        drop(waiter);
+    });
+    assert!(!made, "it was not its turn yet");
+    come("later", 200, Arc::clone(&made_later));
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert!(made_later.load(Ordering::SeqCst) < 200, "there is a queue still");
+    let before = made_later.load(Ordering::SeqCst);
+    while !create(driver.clone(), "pvc-early".to_owned(), waiters.clone()).await {}
+    let meanwhile = made_later.load(Ordering::SeqCst) - before;
+    assert!(meanwhile < 20, "{meanwhile} of those that came later were served before it");
     others.abort_all();
 }

@@ -7,6 +7,7 @@ mod impatient;
 mod impossible;
 mod interleavings;
 mod lists;
+mod locks;
 mod modifications;
 mod node_local;
 mod outposts;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ebs_ec2::{
-    Action, CreateSnapshot, Ec2, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotQuery,
-    SnapshotState, Snapshots,
+    Action, CreateSnapshot, Ec2, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotLock,
+    SnapshotQuery, SnapshotState, Snapshots,
 };
 use ebs_types::{DriverName, SnapshotId, ZoneName};
 
@@ -102,6 +102,12 @@ impl<E: Ec2> Snapshots for Link<E> {
         let ec2_call =
             ec2_call.with(self.network.outcome_of_change(Action::LockSnapshot, &[(request.snapshot.as_str(), "")]));
         self.make(ec2_call, Box::pin(async move { ec2.lock_snapshot(&request).await })).await
+    }
+
+    async fn describe_lock(&self, id: &SnapshotId) -> Result<Option<SnapshotLock>> {
+        let (ec2, id) = (self.ec2(), id.clone());
+        let ec2_call = Ec2Call { subject: of(&id), ..Ec2Call::ask(Action::DescribeLockedSnapshots) };
+        self.make(ec2_call, Box::pin(async move { ec2.describe_lock(&id).await })).await
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {

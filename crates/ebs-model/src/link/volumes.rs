@@ -15,6 +15,8 @@ use crate::classes::{NO_THROUGHPUT, tier_tag};
 use crate::network::EventKind;
 use crate::planted::Planted;
 
+/// Of gp3, once.
+const OLD_LIMIT: u32 = 16_000;
 /// By then EC2 has completed every modification.
 const UNTIL_THE_NEXT: Duration = Duration::from_secs(200);
 
@@ -89,8 +91,14 @@ impl<E: Ec2> Link<E> {
             }
             Some(Planted::SourceForgotten) => request.snapshot = None,
             Some(Planted::EncryptionForgotten) => (request.encrypted, request.kms_key_id) = (false, None),
+            Some(Planted::IopsGuessed) if !request.dry_run => request.iops = self.guessed(request.iops),
             _ => {}
         }
+    }
+
+    /// What a policy makes of a number of IOPS that goes by an old limit while it knows no other.
+    fn guessed(&self, iops: Option<u32>) -> Option<u32> {
+        if self.process.knows_no_maximum() { iops.map(|iops| iops.min(OLD_LIMIT)) } else { iops }
     }
 
     /// The planted bug of a policy that makes a volume again by itself.
@@ -177,7 +185,12 @@ impl<E: Ec2> Volumes for Link<E> {
             outcome: Some(outcome),
             ..Ec2Call::change(Action::CreateVolume, name_of(&request.tags), created)
         };
-        self.make(ec2_call, Box::pin(async move { ec2.create_volume(&request).await })).await
+        let dry_run = request.dry_run;
+        let answer = self.make(ec2_call, Box::pin(async move { ec2.create_volume(&request).await })).await;
+        if dry_run {
+            self.process.note_dry_run(answer.as_ref().is_err_and(|e| e.message.contains("maximum is")));
+        }
+        answer
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {

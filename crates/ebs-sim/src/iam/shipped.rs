@@ -30,6 +30,8 @@ pub enum Extra {
     TagEdits,
     /// `hyperpod.json`: nodes of a SageMaker cluster.
     HyperPod,
+    /// `snapshot-locks.json`: the driver sees which snapshots are locked.
+    SnapshotLocks,
 }
 
 impl Shipped {
@@ -54,7 +56,7 @@ impl Shipped {
 }
 
 impl Extra {
-    pub const ALL: [Self; 3] = [Self::Kms, Self::TagEdits, Self::HyperPod];
+    pub const ALL: [Self; 4] = [Self::Kms, Self::TagEdits, Self::HyperPod, Self::SnapshotLocks];
 
     /// The name of its file, without the ending.
     pub fn name(self) -> &'static str {
@@ -62,6 +64,7 @@ impl Extra {
             Self::Kms => "kms",
             Self::TagEdits => "tag-edits",
             Self::HyperPod => "hyperpod",
+            Self::SnapshotLocks => "snapshot-locks",
         }
     }
 
@@ -70,6 +73,7 @@ impl Extra {
             Self::Kms => include_str!("../../../../deploy/iam/kms.json"),
             Self::TagEdits => include_str!("../../../../deploy/iam/tag-edits.json"),
             Self::HyperPod => include_str!("../../../../deploy/iam/hyperpod.json"),
+            Self::SnapshotLocks => include_str!("../../../../deploy/iam/snapshot-locks.json"),
         }
     }
 }
@@ -107,7 +111,7 @@ static DOCUMENTS: LazyLock<Documents> = LazyLock::new(|| Documents {
 
 struct Documents {
     policies: [(Shipped, Policy); 3],
-    extras: [(Extra, Policy); 3],
+    extras: [(Extra, Policy); 4],
 }
 
 fn parse(name: &str, text: &str) -> Policy {

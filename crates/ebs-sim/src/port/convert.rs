@@ -3,14 +3,15 @@
 use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
-    Attachment, AttachmentState, BlockDevice, FastRestoreFailure, FastRestores, Instance, Modification,
-    ModificationState, Page, PageRequest, Snapshot, SnapshotState, Volume, VolumeState, VolumeStatus, Zone,
+    Attachment, AttachmentState, BlockDevice, FastRestoreFailure, FastRestores, Instance, LockState, Modification,
+    ModificationState, Page, PageRequest, Snapshot, SnapshotLock, SnapshotState, Volume, VolumeState, VolumeStatus,
+    Zone,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use crate::api::{
-    Filter, SimAttachment, SimFastRestoreError, SimFastRestores, SimInstance, SimModification, SimSnapshot, SimVolume,
-    SimVolumeStatus, SimZone, Tag, TagSpecification,
+    Filter, SimAttachment, SimFastRestoreError, SimFastRestores, SimInstance, SimModification, SimSnapshot,
+    SimSnapshotLock, SimVolume, SimVolumeStatus, SimZone, Tag, TagSpecification,
 };
 
 const VALID: &str = "the engine makes valid ids and names";
@@ -76,6 +77,7 @@ pub(super) fn volume(v: SimVolume) -> Volume {
         multi_attach: Some(v.multi_attach),
         outpost_arn: v.outpost_arn,
         created: Some(v.created),
+        said_at: None,
         tags: v.tags,
         attachments: v.attachments.into_iter().map(attachment).collect(),
     }
@@ -164,6 +166,23 @@ pub(super) fn snapshot(s: SimSnapshot) -> Snapshot {
         owner: Some(s.owner_id),
         outpost_arn: s.outpost_arn,
         tags: s.tags,
+    }
+}
+
+pub(super) fn lock(l: SimSnapshotLock) -> SnapshotLock {
+    SnapshotLock {
+        snapshot: SnapshotId::parse(&l.snapshot_id).expect(VALID),
+        state: match l.state.as_str() {
+            "governance" => LockState::Governance,
+            "compliance-cooloff" => LockState::ComplianceCoolOff,
+            "compliance" => LockState::Compliance,
+            "expired" => LockState::Expired,
+            other => LockState::Other(other.to_owned()),
+        },
+        cool_off_hours: l.cool_off_hours,
+        duration_days: Some(l.duration_days),
+        counts_from: Some(l.duration_start),
+        expires: Some(l.expires),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Snapshots through the port.
 
 use ebs_ec2::{
-    Action, CreateSnapshot, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots,
+    Action, CreateSnapshot, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotLock,
+    SnapshotQuery, Snapshots,
 };
 use ebs_types::{SnapshotId, ZoneName};
 
@@ -46,6 +47,12 @@ impl Snapshots for SimEc2 {
             dry_run: false,
         };
         call!(self, LockSnapshot, lock).map(drop)
+    }
+
+    async fn describe_lock(&self, id: &SnapshotId) -> Result<Option<SnapshotLock>> {
+        let asked = api::DescribeLockedSnapshots { snapshot_ids: vec![id.to_string()], ..Default::default() };
+        let locks = call!(self, DescribeLockedSnapshots, asked)?;
+        Ok(locks.items.into_iter().next().map(convert::lock))
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {

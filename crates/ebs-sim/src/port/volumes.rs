@@ -34,7 +34,7 @@ impl Volumes for SimEc2 {
             tag_specifications: convert::specification("volume", &request.tags),
             dry_run: request.dry_run,
         };
-        call!(self, CreateVolume, request).map(convert::volume)
+        call!(self, CreateVolume, request).map(|volume| self.dated_volume(convert::volume(volume)))
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
@@ -51,7 +51,7 @@ impl Volumes for SimEc2 {
             tag_specifications: convert::specification("volume", &request.tags),
             dry_run: false,
         };
-        call!(self, CopyVolumes, request).map(|mut volumes| convert::volume(volumes.remove(0)))
+        call!(self, CopyVolumes, request).map(|mut volumes| self.dated_volume(convert::volume(volumes.remove(0))))
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {

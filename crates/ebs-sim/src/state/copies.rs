@@ -49,6 +49,9 @@ impl Sim {
             Some(name) => known_type(name)?,
             None => source.volume_type.clone(),
         };
+        if let Some(zone) = self.account.zone_named(&source.zone) {
+            self.check_type_in(&volume_type, zone)?;
+        }
         let multi_attach = call.multi_attach_enabled.unwrap_or(false);
         let request = ShapeRequest {
             size_gib,

@@ -29,6 +29,11 @@ impl Sim {
         self.volume_mut(&call.volume_id)?;
         let volume = &self.volumes[&call.volume_id];
         let target = target(volume, call, self.policy.account.oddities.has_one_io2_sentence(&volume.zone))?;
+        if target.volume_type != volume.volume_type
+            && let Some(zone) = self.account.zone_named(&volume.zone)
+        {
+            self.check_type_in(&target.volume_type, zone)?;
+        }
         check_rate(volume, now, per_day)?;
         self.check_volume_quotas(&target, 1, Some(&call.volume_id))?;
         self.check_modification_quota(&target)?;

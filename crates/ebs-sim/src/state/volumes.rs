@@ -93,7 +93,7 @@ impl Sim {
     }
 
     /// Not every zone has every type.
-    fn check_type_in(&self, volume_type: &VolumeType, zone: &ZoneConfig) -> Result<(), Fault> {
+    pub(super) fn check_type_in(&self, volume_type: &VolumeType, zone: &ZoneConfig) -> Result<(), Fault> {
         let missing = self.policy.account.missing_volume_types.get(&zone.name);
         let lacks =
             zone.zone_type != "availability-zone" && matches!(volume_type, VolumeType::Io2 | VolumeType::Standard);

@@ -78,6 +78,7 @@ async fn of_snapshot(action: &str, wire: &Wire) -> Result<(), Ec2Error> {
             let zones = [ZoneName::parse("us-west-2a").unwrap()];
             wire.ec2.enable_fast_snapshot_restores(&snapshot, &zones).await.map(drop)
         }
+        "DescribeLockedSnapshots" => wire.ec2.describe_lock(&snapshot).await.map(drop),
         "DescribeSnapshots" => {
             wire.ec2.describe_snapshots(&SnapshotQuery::Owned { volume: None }, &page).await.map(drop)
         }

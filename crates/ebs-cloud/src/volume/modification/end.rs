@@ -10,16 +10,19 @@ use tokio::time::Instant;
 use super::plan;
 use crate::describe::{FirstPoll, Verdict};
 use crate::op::Op;
-use crate::recent_writes::Write;
 use crate::volume::service::VolumeService;
 use crate::{CloudError, CloudErrorKind, bounds};
 
 impl<E: Ec2> VolumeService<E> {
-    /// The latest modification once none runs. One whose state this version does not know is waited for no longer than 15 s: then
+    /// The latest modification once none runs, by a describe that was sent from `settled_at` on. One whose state this version does not know is waited for no longer than 15 s: then
     /// EC2 is the judge, of what it describes and of the next modification. EC2 shows the targets of a running one as if they were reached, so what
     /// it shows of the volume meanwhile proves nothing.
-    pub(super) async fn latest_at_rest(&self, op: &Op<'_>, id: &VolumeId) -> Result<Option<Modification>, CloudError> {
-        let settled_at = self.context.recent.settled_for_all_at(&Write::Modification(id.clone()));
+    pub(super) async fn latest_at_rest(
+        &self,
+        op: &Op<'_>,
+        id: &VolumeId,
+        settled_at: Instant,
+    ) -> Result<Option<Modification>, CloudError> {
         let patient_until = Instant::now() + bounds::SETTLE;
         let decide = |seen: Option<Modification>, sent: Instant| {
             let settled = sent >= settled_at;
@@ -75,9 +78,7 @@ impl<E: Ec2> VolumeService<E> {
     ) -> Result<bool, CloudError> {
         let visible_by = self.context.recent.refusal_settles_at(&request.volume);
         let decide = |seen: Option<Modification>, sent: Instant| match seen {
-            Some(m) if latest_before.is_none() || plan::is_after(&m, latest_before) => {
-                Verdict::Done(plan::leads_to(request, &m))
-            }
+            Some(m) if plan::is_after(&m, latest_before) => Verdict::Done(plan::leads_to(request, &m)),
             _ if sent < visible_by => Verdict::Waiting,
             _ => Verdict::Done(false),
         };

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::SystemTime;
 
 use ebs_ec2::{Modification, ModifyVolume, Volume};
-use ebs_types::{DriverName, Gib, Iops, IopsRequest};
+use ebs_types::{DriverName, Gib, Iops, IopsLimits, IopsRequest};
 
 use crate::ModifySpec;
 
@@ -49,6 +49,18 @@ fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
             false
         }
     }
+}
+
+/// The IOPS that a request comes to within the limits. Never fewer than the volume has `now`, as far as that many are asked
+/// for: if EC2 does not give them to the volume that it is to become, EC2 refuses them, and the user hears of it.
+pub(super) fn iops_within(
+    request: IopsRequest,
+    size: Gib,
+    limits: Option<IopsLimits>,
+    now: Option<Iops>,
+) -> Option<Iops> {
+    let asked = request.resolve(size, None, false)?;
+    request.resolve(size, limits, true).max(now.map(|now| now.min(asked)))
 }
 
 /// The size that the volume will have.

@@ -147,3 +147,17 @@ fn a_volume_and_a_modification_are_held_against_all_that_was_asked_for() {
     assert!(!leads_to(&ask, &Modification { target_iops: Some(3000), ..modification.clone() }));
     assert!(!leads_to(&ask, &Modification { target_throughput: None, ..modification }));
 }
+
+#[test]
+fn iops_are_never_fewer_than_the_volume_has() {
+    let gp3 = VolumeType::Gp3.iops_limits();
+    let limited = |max| gp3.map(|limits| limits.with_max(max));
+    let within = |asked, max, now| iops_within(IopsRequest::explicit(asked), Gib(500), limited(max), now);
+    assert_eq!(within(60_000, None, Some(60_000)), Some(60_000), "no maximum is known");
+    assert_eq!(within(60_000, Some(16_000), Some(60_000)), Some(60_000));
+    assert_eq!(within(60_000, Some(16_000), Some(20_000)), Some(20_000));
+    assert_eq!(within(60_000, Some(16_000), None), Some(16_000));
+    assert_eq!(within(4000, Some(16_000), Some(60_000)), Some(4000), "fewer are asked for");
+    assert_eq!(within(1000, Some(16_000), Some(3000)), Some(3000), "lifted to the minimum");
+    assert_eq!(iops_within(IopsRequest::Default, Gib(500), gp3, Some(4000)), None);
+}

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, ModificationState, ModifyVolume, Place, Volume, Volumes};
+use ebs_ec2::{
+    Ec2, Ec2Error, ErrorClass, Limit, Modification, ModificationState, ModifyVolume, Place, Volume, Volumes,
+};
 use ebs_types::{Gib, Iops, VolumeId, VolumeType, Waiters};
+use tokio::time::Instant;
 
 use super::plan;
 use crate::call::mutate;
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::recent_writes::Write;
 use crate::refused::refused_about;
@@ -28,19 +32,25 @@ impl<E: Ec2> VolumeService<E> {
 
     /// Sees to it that the volume has the properties and then the tags asked for, and returns it, tags as they were.
     ///
-    /// Properties come first: EC2 judges them, and what it refuses has then changed nothing.
+    /// Properties come first: EC2 judges them, and what it refuses has then changed nothing. In the first 15 s in which the
+    /// resizer asks this process, calls of the one that it asked before may still be carried out: they are waited for, but not
+    /// with growth.
     ///
     /// # Errors
     /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible. A tag that EC2 refuses for good
     /// is `CloudErrorKind::Internal` where properties were asked for too: "invalid" would say that nothing was done.
     pub async fn modify(&self, id: &VolumeId, spec: &ModifySpec, waiters: &Waiters) -> Result<Volume, CloudError> {
         let op = Op::start(what(id, spec), bounds::EXPAND, waiters);
+        self.context.recent.serve(Sidecar::Resizer, waiters, self.modify_within(&op, id, spec)).await
+    }
+
+    async fn modify_within(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
         let has_properties = spec.asks_for_properties();
         let volume = match has_properties {
-            true => self.change_properties(&op, id, spec).await?,
-            false => self.context.volume_for_sure(&op, id).await?,
+            true => self.change_properties(op, id, spec).await?,
+            false => self.context.volume_for_sure(op, id).await?,
         };
-        match self.change_tags(&op, id, spec).await {
+        match self.change_tags(op, id, spec).await {
             Ok(()) => Ok(volume),
             Err(CloudError { kind: CloudErrorKind::InvalidArgument, message, cause }) if has_properties => {
                 let message = format!("{message}; its properties are as asked for");
@@ -54,6 +64,9 @@ impl<E: Ec2> VolumeService<E> {
     /// the tags as wanted may show the past, and both calls may be repeated.
     async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<(), CloudError> {
         let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
+        if !(gone.is_empty() && spec.tags.is_empty()) {
+            op.sleep_until(self.context.recent.sole_from(Sidecar::Resizer)).await?;
+        }
         if !gone.is_empty() {
             let ec2 = self.context.for_mutation(op);
             let answer = mutate(op, || ec2.delete_tags(id.as_str(), &gone)).await?;
@@ -68,17 +81,35 @@ impl<E: Ec2> VolumeService<E> {
         Ok(())
     }
 
+    /// From when on a describe shows what stands in the way of a change, or has brought it about. An old process may be a new
+    /// leader (`decisions.md` D-27), and another one may have changed the volume just before, or have a call under way. Not so
+    /// with growth: EC2 never shrinks a volume.
+    fn settled_at(&self, id: &VolumeId, spec: &ModifySpec) -> Instant {
+        let (recent, write) = (&self.context.recent, Write::Modification(id.clone()));
+        match spec.size {
+            Some(size) if *spec == ModifySpec::size(size) => recent.settled_at(&write).max(recent.startup_grace_ends()),
+            _ => recent.settled_for_all_at(&write, Sidecar::Resizer),
+        }
+    }
+
     async fn change_properties(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
-        let latest = self.latest_at_rest(op, id).await?;
+        let latest = self.latest_at_rest(op, id, self.settled_at(id, spec)).await?;
         let mut volume = self.context.volume_for_sure(op, id).await?;
         volume.tags.extend(self.memory.recent_tags(id));
-        let request = self.request(spec, &volume).await;
-        if plan::is_nothing(&request) {
-            return Ok(volume);
-        }
         let before = latest.as_ref().and_then(|m| m.started);
-        let ec2 = self.context.for_mutation(op);
-        let answer = mutate(op, || ec2.modify_volume(&request)).await?;
+        let mut request = self.request(spec, &volume).await;
+        let answer = loop {
+            if plan::is_nothing(&request) {
+                return Ok(volume);
+            }
+            let ec2 = self.context.for_mutation(op);
+            let answer = mutate(op, || ec2.modify_volume(&request)).await?;
+            let Err(refusal) = &answer else { break answer };
+            match self.with_fewer_iops(spec, &volume, &request, refusal).await {
+                Some(fewer) => request = fewer,
+                None => break answer,
+            }
+        };
         match answer {
             Ok(modification) => {
                 self.context.recent.forget_refusal(id);
@@ -110,6 +141,35 @@ impl<E: Ec2> VolumeService<E> {
         plan::request(spec, volume, requested, iops)
     }
 
+    /// After a refusal of the request: the same with as many IOPS as EC2 has named, or, where nobody but the volume's tags asks
+    /// for more, without. `None`: it is refused for another reason.
+    async fn with_fewer_iops(
+        &self,
+        spec: &ModifySpec,
+        volume: &Volume,
+        refused: &ModifyVolume,
+        refusal: &Ec2Error,
+    ) -> Option<ModifyVolume> {
+        let asked = refused.iops?;
+        let volume_type = refused.volume_type.as_ref().unwrap_or(&volume.volume_type);
+        if let Some(site) = site_of(volume)
+            && self.iops_limits.learn(volume_type, &site, asked, refusal)
+        {
+            let fewer = self.request(spec, volume).await;
+            return (fewer.iops < Some(asked)).then_some(fewer);
+        }
+        let is_about_values = matches!(
+            refusal.class,
+            ErrorClass::InvalidParameter | ErrorClass::Unsupported | ErrorClass::LimitExceeded(Limit::Iops)
+        );
+        let is_extra = plan::requested_iops(spec, volume, &self.context.config.driver).only_raises;
+        if !(is_about_values && is_extra && refused.volume_type.is_none()) {
+            return None;
+        }
+        tracing::warn!(volume = %volume.id, asked, error = %refusal, "EC2 refuses the IOPS by the tags of the volume: they stay as they are");
+        Some(ModifyVolume { iops: None, ..refused.clone() })
+    }
+
     /// The IOPS that the request comes to for the type and size to be; a number that was lowered is logged.
     async fn iops_within_limits(
         &self,
@@ -119,25 +179,28 @@ impl<E: Ec2> VolumeService<E> {
         requested: plan::RequestedIops,
     ) -> Option<Iops> {
         let asked = requested.request.resolve(size, None, false)?;
-        let place = volume.zone.clone().map(Place::Zone).or_else(|| volume.zone_id.clone().map(Place::ZoneId));
-        let limits = match place {
-            Some(place) => {
-                let site = &Site { place, outpost_arn: volume.outpost_arn.clone() };
-                let query = IopsQuery { volume_type, site, iops: requested.request, size };
+        let limits = match site_of(volume) {
+            Some(site) => {
+                let query = IopsQuery { volume_type, site: &site, iops: requested.request, size };
                 self.iops_limits.limits(&query, self.probe_tags(&volume.tags)).await
             }
-            None => volume_type.iops_limits(),
+            None => volume_type.iops_limits().map(|limits| limits.with_max(None)),
         };
         if requested.only_raises && limits.is_none() {
             // The type has no IOPS to choose.
             return None;
         }
-        let iops = requested.request.resolve(size, limits, true);
+        let iops = plan::iops_within(requested.request, size, limits, volume.iops);
         if iops < Some(asked) {
             tracing::warn!(volume = %volume.id, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
         }
         iops
     }
+}
+
+fn site_of(volume: &Volume) -> Option<Site> {
+    let place = volume.zone.clone().map(Place::Zone).or_else(|| volume.zone_id.clone().map(Place::ZoneId))?;
+    Some(Site { place, outpost_arn: volume.outpost_arn.clone() })
 }
 
 fn what(id: &VolumeId, spec: &ModifySpec) -> String {

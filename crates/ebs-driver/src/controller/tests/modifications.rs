@@ -23,6 +23,12 @@ async fn a_volume(world: &World, name: &str) -> String {
     volume
 }
 
+/// The resizer has asked this driver alone for a while.
+async fn lead(world: &World, volume: &str) {
+    modify(world, volume, &[]).await.expect("nothing to do");
+    sleep(Duration::from_secs(60)).await;
+}
+
 /// When ModifyVolume is sent.
 async fn sent_at(world: &World) -> Instant {
     let gate = world.ec2.hold(Action::ModifyVolume);
@@ -216,6 +222,7 @@ async fn extra_tags_are_stronger_than_a_class() {
 async fn growth_and_a_class_become_one_modification_at_once() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
+    lead(&world, &volume).await;
     let began = Instant::now();
     let class = [("iops", "4000"), ("throughput", "250")];
     let (sent, grown, changed) =
@@ -232,6 +239,7 @@ async fn growth_and_a_class_become_one_modification_at_once() {
 async fn classes_within_the_window_become_one_modification_at_its_end() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
+    lead(&world, &volume).await;
     let began = Instant::now();
     let (sent, first, second, again) = tokio::join!(
         sent_at(&world),
@@ -327,6 +335,17 @@ async fn a_bad_value_of_one_request_does_not_refuse_another() {
     refused(changed, "InvalidArgument", "modify volume");
     assert_eq!(properties(&world).await, (20, "gp3".to_owned(), Some(3000), Some(125)));
     assert_eq!(tags_of(&world).await.get("a"), None, "a refused class changes no tag");
+}
+
+/// A quota that the class exceeds is no reason to refuse the growth.
+#[tokio::test(start_paused = true)]
+async fn a_quota_that_a_class_exceeds_does_not_refuse_growth() {
+    let world = World::start().await;
+    let volume = a_volume(&world, "pvc-1").await;
+    world.ec2.fail_next(Action::ModifyVolume, ErrorClass::LimitExceeded(Limit::Iops), false);
+    let (grown, changed) = tokio::join!(grow(&world, &volume, 20), modify(&world, &volume, &[("iops", "4000")]));
+    assert_eq!((grown, changed), (Ok(20), Ok(())));
+    assert_eq!(asked(&world), [(Some(20), Some(4000), None), (Some(20), None, None), (None, Some(4000), None)]);
 }
 
 /// A limit of EC2 says when it ends and is not asked again; a quota is ResourceExhausted, a value InvalidArgument.

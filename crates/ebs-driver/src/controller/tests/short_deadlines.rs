@@ -183,6 +183,7 @@ async fn a_snapshot_is_taken_once_with_all_it_is_to_have() {
         ] {
             for dies in [true, false] {
                 let mut world = World::start().await;
+                world.ec2.declare(Extra::SnapshotLocks);
                 realistic(&world).await;
                 let volume = world.volume("pvc-1").await;
                 world.ec2.fail_next(lost, ErrorClass::Ambiguous, done);

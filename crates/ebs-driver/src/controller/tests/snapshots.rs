@@ -1,4 +1,5 @@
 use ebs_ec2::ErrorClass;
+use ebs_sim::iam::Extra;
 
 use super::*;
 
@@ -218,6 +219,7 @@ async fn zones_that_do_not_exist_are_refused_before_a_snapshot_is_taken() {
 #[tokio::test(start_paused = true)]
 async fn a_new_snapshot_that_cannot_be_had_as_asked_for_is_deleted_again_and_both_errors_are_told() {
     let world = World::start().await;
+    world.ec2.declare(Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
     let all = [FAST, LOCK[0], LOCK[1]];
     world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
@@ -236,6 +238,7 @@ async fn a_new_snapshot_that_cannot_be_had_as_asked_for_is_deleted_again_and_bot
 #[tokio::test(start_paused = true)]
 async fn a_locked_snapshot_whose_fast_restores_are_refused_stays_and_a_repeat_goes_on() {
     let world = World::start().await;
+    world.ec2.declare(Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
     let all = [FAST, LOCK[0], LOCK[1]];
     world.ec2.fail_next(Action::EnableFastSnapshotRestores, ErrorClass::Unauthorized, false);
@@ -289,6 +292,7 @@ async fn a_lock_that_cannot_be_is_refused_before_a_snapshot_is_made() {
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_outlives_its_lock_is_answered_all_the_same() {
     let mut world = World::start().await;
+    world.ec2.declare(Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
     // EC2 takes no end that is less than a day away; this driver's clock is a day ahead.
     let tomorrow = SystemTime::now() + Duration::from_hours(24);
@@ -315,6 +319,7 @@ async fn slow(world: &World) {
 #[tokio::test(start_paused = true)]
 async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_only_that() {
     let world = World::start().await;
+    world.ec2.declare(Extra::SnapshotLocks);
     slow(&world).await;
     let volume = world.volume("pvc-1").await;
     world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, false);
@@ -334,6 +339,7 @@ async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_only_that() {
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when_a_repeat_of_it_is_refused() {
     let world = World::start().await;
+    world.ec2.declare(Extra::SnapshotLocks);
     slow(&world).await;
     let volume = world.volume("pvc-1").await;
     world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, false);
@@ -355,6 +361,7 @@ async fn a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_whose_creation_was_unclear_is_not_left_behind_when_its_lock_is_refused() {
     let world = World::start().await;
+    world.ec2.declare(Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
     // Asked again and again, so that it alone can have taken it.
     for name in ["warm-1", "warm-2"] {
@@ -373,10 +380,12 @@ async fn a_snapshot_whose_creation_was_unclear_is_not_left_behind_when_its_lock_
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock_is_not_final() {
     let mut world = World::start().await;
+    world.ec2.declare(Extra::SnapshotLocks);
     slow(&world).await;
     let volume = world.volume("pvc-1").await;
     // Told as pending, by a process whose memory is gone.
     let told = take(&world, "snapshot-1", &volume, &LOCK).await.expect("taken").snapshot_id;
+    super::locks::unlock_by_hand(&world, &told).await;
     world.replace_driver();
     for _ in 0..3 {
         world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
@@ -393,6 +402,7 @@ async fn a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock
 #[tokio::test(start_paused = true)]
 async fn a_completed_snapshot_is_ready_only_when_this_process_has_seen_it_locked_and_restored_fast() {
     let mut world = World::start().await;
+    world.ec2.declare(Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
     let all = [FAST, LOCK[0], LOCK[1]];
     world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, false);

@@ -256,8 +256,8 @@ fn tags_of_a_managed_volume_change_but_those_that_rights_depend_on() {
     assert_eq!(who_allows(&snapshot), [false, false, true]);
 }
 
-/// Customer keys, HyperPod and tag changes under the older policies take a statement of their own each, and each gives
-/// those rights only.
+/// Customer keys, HyperPod, the sight of locks and tag changes under the older policies take a statement of their own each, and
+/// each gives those rights only.
 ///
 /// Rule: ebs-cloud.md 15 rows kms, sagemaker, CreateTags; deployment.md 14 optional statements
 #[test]
@@ -272,6 +272,7 @@ fn each_optional_statement_adds_its_own_actions_and_no_others() {
         ("ec2:CreateTags", arn("snapshot/snap-1"), Extra::TagEdits),
         ("sagemaker:AttachClusterNodeVolume", cluster.to_owned(), Extra::HyperPod),
         ("sagemaker:DetachClusterNodeVolume", cluster.to_owned(), Extra::HyperPod),
+        ("ec2:DescribeLockedSnapshots", "*".to_owned(), Extra::SnapshotLocks),
     ];
     for (action, resource, by) in table {
         let check = Check::new(action, resource);

@@ -1,0 +1,176 @@
+//! How many IOPS EC2 is asked for, when it does not tell the maximum of the zone and when it does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ebs_cloud::{CapacityRequest, ModifySpec, VolumeSpec};
+use ebs_ec2::{Action, ErrorClass, Limit};
+use ebs_sim::api::Call;
+use ebs_types::{Gib, IopsRequest, Tags, VolumeType};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::fixture::{Fixture, in_zone, spec};
+
+/// What a dry run can end with, other than with EC2's maximum.
+const NO_ANSWER: [ErrorClass; 4] =
+    [ErrorClass::Throttled, ErrorClass::NotSent, ErrorClass::Ambiguous, ErrorClass::Unauthorized];
+
+fn gp3(name: &str, gib: u32, iops: u32) -> VolumeSpec {
+    let capacity = CapacityRequest { required: Some(Gib(gib)), fallback: Gib(gib), limit: None };
+    VolumeSpec { iops: IopsRequest::explicit(iops), capacity, ..in_zone(spec(name), "us-west-2a") }
+}
+
+/// The IOPS of each CreateVolume that was no dry run.
+fn asked(fixture: &Fixture) -> Vec<Option<i64>> {
+    fixture.creations().iter().map(|request| request.iops).collect()
+}
+
+/// The IOPS of each ModifyVolume.
+fn modified(fixture: &Fixture) -> Vec<Option<i64>> {
+    let calls = fixture.sim.calls().into_iter();
+    calls.filter_map(|c| if let Call::ModifyVolume(request) = c.request { Some(request.iops) } else { None }).collect()
+}
+
+fn tags(entries: &[(&str, &str)]) -> Tags {
+    entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_volume_gets_its_iops_when_the_dry_run_fails() {
+    for class in NO_ANSWER {
+        let fixture = Fixture::new().await;
+        fixture.sim.fail_next(Action::CreateVolume, class, false);
+        let volume = fixture.create(&gp3("pvc-1", 500, 60_000)).await.unwrap();
+        assert_eq!(volume.iops, Some(60_000), "{class:?}");
+        assert_eq!(fixture.probes().len(), 1, "{class:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_volume_gets_its_iops_when_the_dry_run_hangs() {
+    let fixture = Fixture::new().await;
+    let _hangs = fixture.sim.hold(Action::CreateVolume);
+    let volume = fixture.create(&gp3("pvc-1", 500, 60_000)).await.unwrap();
+    assert_eq!(volume.iops, Some(60_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clone_gets_its_iops_when_the_dry_run_fails() {
+    let fixture = Fixture::new().await;
+    let origin = fixture.create(&gp3("origin", 500, 3000)).await.unwrap();
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
+    let source = ebs_cloud::Source::Volume(origin.id);
+    let clone = fixture.create(&VolumeSpec { source, ..gp3("pvc-1", 500, 60_000) }).await.unwrap();
+    assert_eq!(clone.iops, Some(60_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_volume_keeps_its_iops_when_the_dry_run_fails() {
+    for class in NO_ANSWER {
+        let mut fixture = Fixture::new().await;
+        let volume = fixture.create(&gp3("pvc-1", 500, 60_000)).await.unwrap();
+        fixture.restart();
+        fixture.pass(60).await;
+        fixture.sim.fail_next(Action::CreateVolume, class, false);
+        let spec = ModifySpec {
+            volume_type: Some(VolumeType::Gp3),
+            iops: IopsRequest::explicit(60_000),
+            tags: tags(&[("team", "storage")]),
+            ..ModifySpec::default()
+        };
+        let now = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+        assert_eq!((now.iops, modified(&fixture)), (Some(60_000), vec![]), "{class:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gp3_gets_eighty_thousand_iops_and_two_thousand_mib() {
+    let fixture = Fixture::new().await;
+    let throughput = std::num::NonZeroU32::new(2000);
+    let volume = fixture.create(&VolumeSpec { throughput, ..gp3("pvc-1", 160, 80_000) }).await.unwrap();
+    assert_eq!((volume.iops, volume.throughput), (Some(80_000), Some(2000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_maximum_that_a_refusal_names_is_used_at_once() {
+    let fixture = Fixture::new().await;
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
+    let volume = fixture.create(&gp3("pvc-1", 1000, 90_000)).await.unwrap();
+    assert_eq!((volume.iops, asked(&fixture)), (Some(80_000), vec![Some(90_000), Some(80_000)]));
+    // It is known from now on, like the answer to a dry run.
+    assert_eq!(fixture.create(&gp3("pvc-2", 1000, 90_000)).await.unwrap().iops, Some(80_000));
+    assert_eq!((fixture.probes().len(), asked(&fixture).len()), (1, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn growth_uses_the_maximum_that_a_refusal_names() {
+    let mut fixture = Fixture::new().await;
+    let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
+    wanted.tags.extend(tags(&[
+        ("ebs.csi.aws.com/IOPSPerGb", "500"),
+        ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true"),
+    ]));
+    let volume = fixture.create(&wanted).await.unwrap();
+    fixture.restart();
+    fixture.pass(60).await;
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
+    assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(400), &fixture.waiters).await.unwrap(), Gib(400));
+    assert_eq!(modified(&fixture), [Some(200_000), Some(80_000)]);
+    assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().iops, Some(80_000));
+}
+
+/// Nobody has asked for more IOPS but the volume's tags: what EC2 has against them is no reason to refuse the growth.
+#[tokio::test(start_paused = true)]
+async fn growth_goes_on_without_iops_that_ec2_refuses() {
+    for class in [ErrorClass::InvalidParameter, ErrorClass::LimitExceeded(Limit::Iops)] {
+        let fixture = Fixture::new().await;
+        let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
+        wanted.tags.extend(tags(&[
+            ("ebs.csi.aws.com/IOPSPerGb", "500"),
+            ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true"),
+        ]));
+        let volume = fixture.create(&wanted).await.unwrap();
+        fixture.sim.fail_next(Action::ModifyVolume, class, false);
+        assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap(), Gib(20));
+        assert_eq!(modified(&fixture), [Some(10_000), None], "{class:?}");
+        fixture.pass(60).await;
+        // A number that a request names is refused with it.
+        fixture.sim.fail_next(Action::ModifyVolume, class, false);
+        let spec = ModifySpec { iops: IopsRequest::explicit(9000), ..ModifySpec::size(Gib(30)) };
+        fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
+        assert_eq!(modified(&fixture).len(), 3, "{class:?}");
+    }
+}
+
+/// A burst of creations has emptied CreateVolume's bucket: a dry run that waited for its token there would hold up the creation
+/// that needs it, and take the token from another one.
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_takes_no_token_that_creations_wait_for() {
+    let fixture = Fixture::new().await;
+    let mut running = JoinSet::new();
+    for n in 0..150 {
+        let (cloud, waiters) = (Arc::clone(&fixture.cloud), fixture.waiters.clone());
+        let spec = in_zone(spec(&format!("pvc-{n}")), "us-west-2a");
+        running.spawn(async move { cloud.volumes.create(&spec, &waiters).await.map(drop) });
+    }
+    fixture.called(Action::CreateVolume, 100).await;
+    let began = Instant::now();
+    let volume = fixture.create(&gp3("fast", 500, 60_000)).await.unwrap();
+    assert_eq!((volume.iops, fixture.probes().len()), (Some(60_000), 0));
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+    for made in running.join_all().await {
+        made.expect("a plain volume can be created");
+    }
+}
+
+/// io2 has 64,000 IOPS wherever there is io2: only more than that is a question.
+#[tokio::test(start_paused = true)]
+async fn io2_is_asked_about_above_sixty_four_thousand() {
+    let fixture = Fixture::new().await;
+    for (name, iops, probes) in [("pvc-1", 64_000, 0), ("pvc-2", 64_001, 1)] {
+        let io2 = VolumeSpec { volume_type: VolumeType::Io2, ..gp3(name, 200, iops) };
+        assert_eq!(fixture.create(&io2).await.unwrap().iops, Some(iops));
+        assert_eq!(fixture.probes().len(), probes, "{iops}");
+    }
+}

@@ -1,0 +1,214 @@
+//! Two controllers that modify one volume: the lease of the resizer has just moved.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use ebs_cloud::{CloudErrorKind, ModifySpec};
+use ebs_ec2::{Action, ModifyVolume, PageRequest, Volume, Volumes};
+use ebs_sim::engine::TimingOverride;
+use ebs_types::{Gib, IopsRequest, Tags, VolumeId};
+use tokio::time::Instant;
+
+use crate::fixture::Fixture;
+
+fn iops(iops: u32) -> ModifySpec {
+    ModifySpec { iops: IopsRequest::explicit(iops), ..ModifySpec::default() }
+}
+
+fn tag(value: &str) -> ModifySpec {
+    ModifySpec { tags: Tags::from([("tier".to_owned(), value.to_owned())]), ..ModifySpec::default() }
+}
+
+/// A volume of 10 GiB with 3000 IOPS, whose modifications are done at once.
+async fn volume(fixture: &Fixture) -> Volume {
+    fixture.timing(TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() }).await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.expect("it can grow");
+    fixture.pass(60).await;
+    fixture.cloud.volumes.get(&volume.id).await.expect("it is there")
+}
+
+/// For 14 s from now, describes show this volume as it is now, without the modifications to come.
+async fn freeze(fixture: &Fixture, id: &VolumeId) {
+    let (began, then) = (Instant::now(), fixture.cloud.volumes.get(id).await.expect("it is there"));
+    let is_past = move || began.elapsed() < Duration::from_secs(14);
+    fixture.ec2.override_volumes(move |volumes| {
+        for volume in volumes.iter_mut().filter(|v| v.id == then.id && is_past()) {
+            (volume.iops, volume.throughput, volume.size) = (then.iops, then.throughput, then.size);
+        }
+    });
+    fixture.ec2.override_modifications(move |modifications| {
+        if is_past() {
+            modifications.clear();
+        }
+    });
+}
+
+async fn modify(fixture: &Fixture, id: &VolumeId, spec: &ModifySpec) -> Volume {
+    fixture.cloud.volumes.modify(id, spec, &fixture.waiters).await.expect("it can be modified")
+}
+
+/// What the old leader does, as EC2 sees it.
+async fn old_leader_sets_iops(fixture: &Fixture, id: &VolumeId, iops: u32) {
+    let request =
+        ModifyVolume { volume: id.clone(), size: None, volume_type: None, iops: Some(iops), throughput: None };
+    fixture.sim.modify_volume(&request).await.expect("it can be modified");
+}
+
+/// The volume as EC2 has it, whatever describes show.
+async fn truth(fixture: &Fixture, id: &VolumeId) -> ebs_sim::api::SimVolume {
+    fixture.volumes().await.into_iter().find(|v| v.id == id.as_str()).expect("it is there")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_undoes_what_the_old_one_changed_a_moment_ago() {
+    let fixture = Fixture::new().await;
+    let volume = volume(&fixture).await;
+    freeze(&fixture, &volume.id).await;
+    old_leader_sets_iops(&fixture, &volume.id, 4000).await;
+    let answered = modify(&fixture, &volume.id, &iops(3000)).await;
+    assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3000), Some(3000)));
+}
+
+/// What is left out of a request because it seems to be so already is held against a proof too.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_undoes_a_part_of_what_the_old_one_changed() {
+    let fixture = Fixture::new().await;
+    let volume = volume(&fixture).await;
+    freeze(&fixture, &volume.id).await;
+    old_leader_sets_iops(&fixture, &volume.id, 4000).await;
+    let spec = ModifySpec { throughput: NonZeroU32::new(250), ..iops(3000) };
+    modify(&fixture, &volume.id, &spec).await;
+    let real = truth(&fixture, &volume.id).await;
+    assert_eq!((real.iops, real.throughput), (Some(3000), Some(250)));
+}
+
+/// The old leader's calls may be carried out for a while after it has lost its lease.
+#[tokio::test(start_paused = true)]
+async fn a_late_call_of_the_old_leader_does_not_win() {
+    let fixture = Fixture::new().await;
+    let volume = volume(&fixture).await;
+    let old = fixture.old_leader().await;
+    let late = fixture.sim.hold(Action::ModifyVolume);
+    let late_spec = iops(4000);
+    let called = async {
+        late.reached().await;
+        tokio::time::sleep(Duration::from_secs(14)).await;
+        late.release();
+    };
+    let (_, (), answered) = tokio::join!(old.volumes.modify(&volume.id, &late_spec, &fixture.waiters), called, async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        modify(&fixture, &volume.id, &iops(3500)).await
+    });
+    assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3500), Some(3500)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_tags_of_the_old_leader_do_not_win() {
+    let fixture = Fixture::new().await;
+    let volume = volume(&fixture).await;
+    let old = fixture.old_leader().await;
+    let late = fixture.sim.hold(Action::CreateTags);
+    let (old_tag, called) = (tag("old"), async {
+        late.reached().await;
+        tokio::time::sleep(Duration::from_secs(14)).await;
+        late.release();
+    });
+    let (_, (), ()) = tokio::join!(old.volumes.modify(&volume.id, &old_tag, &fixture.waiters), called, async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        modify(&fixture, &volume.id, &tag("new")).await;
+    });
+    assert_eq!(truth(&fixture, &volume.id).await.tags["tier"], "new");
+}
+
+/// A resizer that keeps its connection asks no other process: nothing is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_leader_of_long_standing_modifies_at_once() {
+    let fixture = Fixture::new().await;
+    fixture.serve_alone().await;
+    let volume = volume(&fixture).await;
+    for spec in [iops(4000), ModifySpec::size(Gib(20)), tag("gold"), iops(4000)] {
+        fixture.pass(60).await;
+        let began = Instant::now();
+        modify(&fixture, &volume.id, &spec).await;
+        assert!(began.elapsed() < Duration::from_secs(5), "{spec:?}: {:?}", began.elapsed());
+    }
+}
+
+/// An earlier modification that led where this one leads may still be what a describe shows.
+#[tokio::test(start_paused = true)]
+async fn an_earlier_modification_to_the_same_end_is_not_the_new_one() {
+    let fixture = Fixture::new().await;
+    fixture.serve_alone().await;
+    let volume = volume(&fixture).await;
+    modify(&fixture, &volume.id, &iops(4000)).await;
+    let earlier = fixture.sim.describe_modifications(&[volume.id.clone()], &PageRequest::default()).await;
+    let earlier = earlier.expect("described").items;
+    fixture.pass(60).await;
+    modify(&fixture, &volume.id, &iops(3000)).await;
+    fixture.pass(60).await;
+    fixture.timing(TimingOverride { modify_ms: Some(12_000), ..TimingOverride::default() }).await;
+    let (began, sim, calls) = (Instant::now(), fixture.sim.clone(), fixture.count(Action::ModifyVolume));
+    fixture.ec2.override_modifications(move |modifications| {
+        if sim.count(Action::ModifyVolume) > calls && began.elapsed() < Duration::from_secs(8) {
+            modifications.clone_from(&earlier);
+        }
+    });
+    modify(&fixture, &volume.id, &iops(4000)).await;
+    assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
+}
+
+/// A modification is waited for by whoever asks next, and never made twice.
+#[tokio::test(start_paused = true)]
+async fn growth_under_way_at_the_old_leader_is_followed() {
+    let fixture = Fixture::new().await;
+    let volume = volume(&fixture).await;
+    fixture.timing(TimingOverride { modify_ms: Some(20_000), ..TimingOverride::default() }).await;
+    let old = fixture.old_leader().await;
+    let before = fixture.accepted(Action::ModifyVolume);
+    freeze(&fixture, &volume.id).await;
+    let began = Instant::now();
+    let size = ModifySpec::size(Gib(20));
+    let (_, new) = tokio::join!(old.volumes.modify(&volume.id, &size, &fixture.waiters), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await
+    });
+    assert_eq!(new.map_err(|error| error.kind), Ok::<_, CloudErrorKind>(Gib(20)));
+    assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(fixture.accepted(Action::ModifyVolume), before + 1);
+}
+
+/// EC2 shows the size to come at once, and the modification maybe later: a new process does not know of it.
+#[tokio::test(start_paused = true)]
+async fn growth_is_not_reported_by_a_new_process_before_it_is_there() {
+    let mut fixture = Fixture::new().await;
+    let volume = volume(&fixture).await;
+    fixture.timing(TimingOverride { modify_ms: Some(20_000), ..TimingOverride::default() }).await;
+    let request = ModifyVolume {
+        volume: volume.id.clone(),
+        size: Some(Gib(20)),
+        volume_type: None,
+        iops: None,
+        throughput: None,
+    };
+    fixture.sim.modify_volume(&request).await.expect("it can be modified");
+    let began = Instant::now();
+    fixture.ec2.override_modifications(move |modifications| {
+        if began.elapsed() < Duration::from_secs(14) {
+            modifications.clear();
+        }
+    });
+    fixture.restart();
+    assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap(), Gib(20));
+    assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+/// Growth is not held up by a lease that has just moved: EC2 never shrinks a volume.
+#[tokio::test(start_paused = true)]
+async fn growth_at_a_new_leader_is_asked_for_at_once() {
+    let fixture = Fixture::new().await;
+    let volume = volume(&fixture).await;
+    let began = Instant::now();
+    fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}

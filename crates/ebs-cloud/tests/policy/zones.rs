@@ -1,0 +1,109 @@
+//! Which zone a volume is made in when some of them cannot have it.
+
+use ebs_cloud::{CloudErrorKind, Source, VolumeSpec};
+use ebs_ec2::{Action, ErrorClass};
+use ebs_sim::engine::{AccountSettings, EngineConfig};
+use ebs_types::{IopsRequest, VolumeType};
+
+use crate::fixture::{Fixture, in_zone, message_of, snapshot_spec, spec, zone};
+
+/// An account whose zone us-west-2c has no volumes of that type.
+async fn without(volume_type: &str) -> Fixture {
+    let missing_volume_types = [("us-west-2c".to_owned(), vec![volume_type.to_owned()])].into();
+    let account = AccountSettings { missing_volume_types, ..AccountSettings::default() };
+    Fixture::with(EngineConfig { account, ..EngineConfig::default() }).await
+}
+
+fn io2(name: &str) -> VolumeSpec {
+    VolumeSpec { volume_type: VolumeType::Io2, iops: IopsRequest::explicit(200), ..spec(name) }
+}
+
+/// The zones of the creations so far.
+fn zones_asked(fixture: &Fixture) -> Vec<String> {
+    fixture.creations().into_iter().filter_map(|request| request.availability_zone).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_without_the_type_is_passed_over_by_the_next_try() {
+    let fixture = without("io2").await;
+    let mut was_refused = false;
+    for n in 0..12 {
+        let wanted = io2(&format!("pvc-{n}"));
+        let mut made = fixture.create(&wanted).await;
+        if let Err(error) = &made {
+            was_refused = true;
+            let told = message_of(error);
+            assert_eq!(error.kind, CloudErrorKind::InsufficientCapacity, "{told}");
+            assert!(told.contains("us-west-2c") && told.contains("VolumeTypeNotAvailableInZone"), "{told}");
+            made = fixture.create(&wanted).await;
+        }
+        assert_ne!(made.unwrap().zone, Some(zone("us-west-2c")), "{n}");
+    }
+    assert!(was_refused, "some of the names begin with that zone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_volume_passes_over_a_zone_without_its_type() {
+    let fixture = without("io2").await;
+    let origin = fixture.volume("origin").await;
+    let taken = fixture.cloud.snapshots.create(&snapshot_spec("snap", &origin.id), &fixture.waiters).await;
+    let source = Source::Snapshot(taken.unwrap().into_inner().id);
+    fixture.pass(20).await;
+    for n in 0..6 {
+        let wanted = VolumeSpec { source: source.clone(), ..io2(&format!("pvc-{n}")) };
+        let made = match fixture.create(&wanted).await {
+            Err(error) => {
+                assert_eq!(error.kind, CloudErrorKind::InsufficientCapacity, "{error:?}");
+                fixture.create(&wanted).await.unwrap()
+            }
+            Ok(made) => made,
+        };
+        assert_ne!(made.zone, Some(zone("us-west-2c")));
+    }
+}
+
+/// A required zone, a clone's zone and the zone of a volume that is there are given: the class has to change.
+#[tokio::test(start_paused = true)]
+async fn a_clone_whose_zone_lacks_the_type_is_an_invalid_argument() {
+    let fixture = without("io2").await;
+    let origin = fixture.create(&in_zone(spec("origin"), "us-west-2c")).await.unwrap();
+    let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..io2("pvc-1") };
+    let error = fixture.create(&clone).await.unwrap_err();
+    assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
+}
+
+/// The fourth refusal begins the round anew, and the round goes on from there.
+#[tokio::test(start_paused = true)]
+async fn a_second_round_of_full_zones_tries_each_of_them_again() {
+    let fixture = Fixture::new().await;
+    for _ in 0..6 {
+        fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
+        fixture.create(&spec("pvc-1")).await.unwrap_err();
+    }
+    let zones = zones_asked(&fixture);
+    assert_eq!(zones[..3], zones[3..], "both rounds in the same order");
+    let mut round = zones[..3].to_vec();
+    round.sort();
+    assert_eq!(round, ["us-west-2a", "us-west-2b", "us-west-2c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_is_not_available_is_not_chosen() {
+    let fixture = Fixture::new().await;
+    fixture.ec2.override_zones(|zones| {
+        zones.iter_mut().filter(|z| z.name.as_str() != "us-west-2b").for_each(|z| z.available = false)
+    });
+    for n in 0..6 {
+        let made = fixture.create(&spec(&format!("pvc-{n}"))).await.unwrap();
+        assert_eq!(made.zone, Some(zone("us-west-2b")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_of_zones_is_asked_for_again() {
+    let fixture = Fixture::new().await;
+    fixture.ec2.hide_zones();
+    fixture.create(&spec("pvc-1")).await.unwrap_err();
+    fixture.ec2.show_zones();
+    fixture.create(&spec("pvc-1")).await.unwrap();
+}
