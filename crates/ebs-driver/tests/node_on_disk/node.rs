@@ -55,6 +55,13 @@ impl Node {
         Self::over(volume, disk, change)
     }
 
+    /// As [`Node::new`], with the disk's backing file below a directory.
+    pub(crate) fn on(directory: &std::path::Path, bytes: u64) -> Self {
+        let volume = unused_volume_id();
+        let disk = LoopDevice::new_in(directory, &volume, bytes).expect("a loop device");
+        Self::over(volume, disk, |_| {})
+    }
+
     /// As [`Node::new`], with a disk that has one partition.
     pub(crate) fn partitioned(bytes: u64) -> Self {
         let volume = unused_volume_id();
