@@ -12,6 +12,8 @@ mod foreign_disks;
 #[cfg(test)]
 mod format;
 #[cfg(test)]
+mod frozen;
+#[cfg(test)]
 mod growth;
 #[cfg(test)]
 mod handover;
