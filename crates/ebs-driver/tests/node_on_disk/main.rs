@@ -37,3 +37,5 @@ mod publish;
 mod release;
 #[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod state_directory;
