@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use ebs_metadata::{BlockDevices, Field, Imds, ImdsOptions, MetadataError};
+use ebs_metadata::{BlockDevices, Field, Imds, ImdsOptions, Machine, MetadataError};
 use ebs_sim::{Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -223,4 +223,23 @@ async fn a_service_that_does_not_answer_is_an_error_within_seconds() {
     let error = Imds::with(options(&endpoint)).unwrap().read().await.unwrap_err();
     assert!(error.to_string().contains(&endpoint), "{error}");
     assert!(started.elapsed().as_secs() < 12);
+}
+
+/// As on a machine with much to do: one field takes longer than a read waits for it.
+#[tokio::test]
+async fn a_service_that_answers_slowly_delays_the_start() {
+    let app = Router::new().fallback(|request: Request| async move {
+        if request.method() == Method::PUT {
+            return StatusCode::FORBIDDEN.into_response();
+        }
+        if request.uri().path() == "/latest/meta-data/outpost-arn" {
+            // Longer than the usual limit, so that the first read has to fail.
+            tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+        }
+        answer(&request, DOCUMENT)
+    });
+    let service = serve(app, Arc::default()).await;
+    let imds = Imds::with(options(&service.endpoint)).unwrap();
+    let machine = Machine::find(vec![Box::new(imds)], None).await.unwrap();
+    assert_eq!(machine.metadata().node.to_string(), "i-1");
 }
