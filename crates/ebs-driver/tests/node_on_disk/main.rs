@@ -6,6 +6,8 @@ mod abandoned;
 #[cfg(test)]
 mod corrupted;
 #[cfg(test)]
+mod exclusion;
+#[cfg(test)]
 mod flushed;
 #[cfg(test)]
 mod foreign_disks;

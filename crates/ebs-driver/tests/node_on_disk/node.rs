@@ -175,6 +175,12 @@ impl Node {
         NodeService::new(options(), mounter(&self.disk, &self.place, |_| {}), operations)
     }
 
+    /// The same, which waits long for a disk that is late.
+    pub(crate) fn again_late(&self, operations: Operations) -> NodeService {
+        let late = |config: &mut MounterConfig| config.late_device = Duration::from_secs(600);
+        NodeService::new(options(), mounter(&self.disk, &self.place, late), operations)
+    }
+
     /// The same, as another machine.
     pub(crate) fn again_with(&self, options: NodeOptions) -> NodeService {
         service(&self.disk, &self.place, options, |_| {})

@@ -109,7 +109,7 @@ fn has_mounted(process: &Process, node: &Node) -> bool {
 
 /// A process with a mount namespace of its own, in which all mounts of this one stay whatever happens here; with one of
 /// this node's files open, if it is named.
-async fn another_namespace(node: &Node, file: Option<&str>) -> Process {
+pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Process {
     let mut args: Vec<String> = ["--mount", "--propagation", "private"].map(str::to_owned).into();
     match file {
         Some(file) => {
@@ -265,6 +265,35 @@ fn a_node_local_handle_does_not_take_a_mount_without_a_disk_away() {
         let outcome = node.service.node_unpublish_volume(Request::new(request)).await;
         refused(outcome, Code::FailedPrecondition, &["tmpfs", "local-ebs://dev/xvdbz"]);
         assert_eq!(node.mounts_at("target").await.len(), 1);
+    });
+}
+
+#[test]
+fn a_raw_device_in_use_that_vanished_is_let_go() {
+    with_node(async |node| {
+        node.publish(node.publish_request(block())).await.unwrap();
+        let _open = std::fs::File::open(node.path("target")).unwrap();
+        let sys = sysfs_with(node, "sdz", "8:400");
+        let after = node.again(|config| config.sys = sys);
+        let request =
+            csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
+        after.node_unpublish_volume(Request::new(request)).await.unwrap();
+        assert!(!node.path("target").exists());
+    });
+}
+
+/// Whether a disk that cannot be examined is free is not known.
+#[test]
+fn a_volume_whose_disk_cannot_be_examined_is_not_unstaged() {
+    with_node(async |node| {
+        let dev = node.path("dev");
+        std::fs::create_dir_all(dev.join("disk/by-id")).unwrap();
+        std::fs::write(dev.join("file"), "no device").unwrap();
+        let name = format!("nvme-Amazon_Elastic_Block_Store_{}", node.volume.serial());
+        std::os::unix::fs::symlink("../../file", dev.join("disk/by-id").join(name)).unwrap();
+        let service = node.again(|config| config.dev = dev);
+        let outcome = service.node_unstage_volume(Request::new(node.unstage_request())).await;
+        refused(outcome, Code::FailedPrecondition, &["cannot be examined"]);
     });
 }
 
