@@ -8,6 +8,8 @@ mod disk;
 #[cfg(test)]
 mod format;
 #[cfg(test)]
+mod moments;
+#[cfg(test)]
 mod mount;
 #[cfg(test)]
 mod statistics;
