@@ -8,9 +8,9 @@ mod linux;
 pub(crate) use linux::serial_in;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    DeviceEvents, block_device_number, block_size, clear_workshop, is_block_read_only, kernel_release,
+    DeviceEvents, bequeath, block_device_number, block_size, clear_workshop, is_block_read_only, kernel_release,
     may_resize_mounted_ext, mount, mount_bound, nvme_serial, nvme_statistics_page, security_labels_are_active, statfs,
-    unmount,
+    statfs_of, thaw, unmount,
 };
 
 #[cfg(not(target_os = "linux"))]

@@ -1,5 +1,6 @@
 //! One volume of a cycle: what an orchestrator, a pod and a stranger do with it, and what is known afterwards.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use csi_proto::csi::node_client::NodeClient;
 use ebs_testkit::csi_client::Access;
 use ebs_testkit::cut_disk::Attached;
 use ebs_types::{SplitMix64, VolumeId};
+use rustix::fs::makedev;
 use tonic::transport::Channel;
 
 use crate::calls::{Answer, Refusal, call};
@@ -224,6 +226,7 @@ impl Volume {
                 if !self.node(shared).is_file_system_at(&staging).await? && self.has_power(shared, cuts) {
                     self.broken(shared, "stage says that it is done, and nothing is mounted");
                 }
+                self.look_whose_disk_is_at(shared, &staging, cuts).await?;
                 shared.count("stages done");
                 self.truth.has_file_system = true;
                 (self.truth.unclear, self.truth.half, self.truth.half_by_cut) = (false, false, false);
@@ -277,6 +280,8 @@ impl Volume {
         if raw {
             self.truth.record_forgotten();
             let is_published = self.is_raw_published(shared).await?;
+            let raw_target = self.node(shared).raw_target(&self.id);
+            self.look_whose_disk_is_at(shared, &raw_target, cuts).await?;
             if !is_published && self.has_power(shared, cuts) {
                 self.broken(shared, "publish says that it is done, and no device is at the target");
             }
@@ -291,6 +296,22 @@ impl Volume {
             self.look_at_files(shared, target, cuts).await;
         }
         Ok(answer)
+    }
+
+    /// What is mounted or bound at a path must be this volume's disk.
+    async fn look_whose_disk_is_at(&self, shared: &Shared, at: &Path, cuts: u64) -> anyhow::Result<()> {
+        let own = self.device()?.metadata().context("the disk's number")?.rdev();
+        let shown = self.node(shared).mounts_at(at).await?.last().cloned();
+        let number = match shown {
+            Some(entry) if entry.device.major != 0 => Some(makedev(entry.device.major, entry.device.minor)),
+            // A device node is bound there.
+            Some(_) => at.metadata().ok().map(|node| node.rdev()),
+            None => None,
+        };
+        if number.is_some_and(|number| number != own) && self.has_power(shared, cuts) {
+            self.broken(shared, &format!("another disk is shown at {}", at.display()));
+        }
+        Ok(())
     }
 
     pub(crate) async fn is_raw_published(&self, shared: &Shared) -> anyhow::Result<bool> {

@@ -2,7 +2,7 @@
 //! first, whoever else has the device open. The kernel does so by itself only when the device is closed for the last time.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,12 +10,14 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::process::run_tool;
+use rustix::fs::{CWD, FileType, Mode, major, minor, mknodat};
 use tonic::{Code, Request};
 
 use crate::node::{MIB, Node, block, context, refused, with_node};
 use crate::release::sysfs_with;
 
 const BOUND: Duration = Duration::from_secs(60);
+const XEN_NAME: &str = "xvdba";
 /// Where in a device the test writes.
 const AT: u64 = 64 * 1024;
 const WRITTEN: [u8; 64 * 4096] = [0x5a; 64 * 4096];
@@ -80,8 +82,8 @@ fn unstage_flushes_a_partition_that_is_open_elsewhere() {
 fn unstage_finds_and_flushes_a_raw_disk_on_xen() {
     with_node(async |node| {
         let service = xen(node);
-        let name = node.disk.path().to_str().unwrap().to_owned();
-        let publish_context = context(&[("devicePath", name.as_str())]);
+        let name = node.path("dev").join(XEN_NAME);
+        let publish_context = context(&[("devicePath", name.to_str().unwrap())]);
         let publish = csi::NodePublishVolumeRequest { publish_context, ..node.publish_request(block()) };
         service.node_publish_volume(Request::new(publish)).await.unwrap();
         let unstage = || service.node_unstage_volume(Request::new(node.unstage_request()));
@@ -97,9 +99,11 @@ fn unstage_finds_and_flushes_a_raw_disk_on_xen() {
 
 /// The node service as on a Xen instance: sysfs lists the disk, which does not say which volume it is.
 fn xen(node: &Node) -> ebs_driver::node::NodeService {
-    let number = std::fs::read_to_string(format!("/sys/block/{}/dev", node.disk.name())).unwrap();
-    let sys = sysfs_with(node, node.disk.name(), number.trim());
-    node.again(|config| (config.sys, config.xen) = (sys, true))
+    let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
+    let (sys, dev) = (sysfs_with(node, XEN_NAME, &format!("{}:{}", major(number), minor(number))), node.path("dev"));
+    std::fs::create_dir(&dev).unwrap();
+    mknodat(CWD, dev.join(XEN_NAME), FileType::BlockDevice, Mode::RUSR | Mode::WUSR, number).unwrap();
+    node.again(|config| (config.sys, config.dev, config.xen) = (sys, dev, true))
 }
 
 /// What could not be written is lost, so waiting longer saves nothing: the loss is reported once, and the volume is not stuck.

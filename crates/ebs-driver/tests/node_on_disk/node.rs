@@ -75,6 +75,11 @@ impl Node {
         Self { service, volume, disk, place }
     }
 
+    /// What was done is in the register on disk, where another service reads it. No call waits for that.
+    async fn written(&self) {
+        assert!(self.service.register_written(Duration::from_secs(60)).await, "the register is not written");
+    }
+
     /// An absolute path for this test.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.place.path().canonicalize().unwrap().join(name)
@@ -100,7 +105,9 @@ impl Node {
     }
 
     pub(crate) async fn stage(&self, request: csi::NodeStageVolumeRequest) -> Result<(), Status> {
-        self.service.node_stage_volume(Request::new(request)).await.map(drop)
+        let staged = self.service.node_stage_volume(Request::new(request)).await.map(drop);
+        self.written().await;
+        staged
     }
 
     pub(crate) async fn staged(&self, fs_type: &str) {
@@ -108,7 +115,9 @@ impl Node {
     }
 
     pub(crate) async fn unstage(&self) -> Result<(), Status> {
-        self.service.node_unstage_volume(Request::new(self.unstage_request())).await.map(drop)
+        let unstaged = self.service.node_unstage_volume(Request::new(self.unstage_request())).await.map(drop);
+        self.written().await;
+        unstaged
     }
 
     pub(crate) fn unstage_request(&self) -> csi::NodeUnstageVolumeRequest {
@@ -128,12 +137,16 @@ impl Node {
     }
 
     pub(crate) async fn publish(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
-        self.service.node_publish_volume(Request::new(request)).await.map(drop)
+        let published = self.service.node_publish_volume(Request::new(request)).await.map(drop);
+        self.written().await;
+        published
     }
 
     pub(crate) async fn unpublish(&self, target_path: String) -> Result<(), Status> {
         let request = csi::NodeUnpublishVolumeRequest { volume_id: self.volume.to_string(), target_path };
-        self.service.node_unpublish_volume(Request::new(request)).await.map(drop)
+        let unpublished = self.service.node_unpublish_volume(Request::new(request)).await.map(drop);
+        self.written().await;
+        unpublished
     }
 
     pub(crate) async fn stats(&self, volume_path: String) -> Result<Vec<csi::VolumeUsage>, Status> {

@@ -240,6 +240,33 @@ async fn a_service_that_answers_slowly_delays_the_start() {
     });
     let service = serve(app, Arc::default()).await;
     let imds = Imds::with(options(&service.endpoint)).unwrap();
+    let first = imds.read().await.unwrap_err();
+    assert!(matches!(&first, MetadataError::NoAnswer { field: Field::Outpost, .. }) && first.may_pass(), "{first:?}");
     let machine = Machine::find(vec![Box::new(imds)], None).await.unwrap();
     assert_eq!(machine.metadata().node.to_string(), "i-1");
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_there_is_not_called_slow() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    for v1_disabled in [false, true] {
+        let options = ImdsOptions { v1_disabled, ..options(&endpoint) };
+        let error = Imds::with(options).unwrap().read().await.unwrap_err();
+        assert!(!error.may_pass(), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_never_gives_the_token_it_wants_is_called_slow() {
+    let app = Router::new().fallback(|request: Request| async move {
+        if request.method() == Method::PUT {
+            std::future::pending::<()>().await;
+        }
+        StatusCode::UNAUTHORIZED.into_response()
+    });
+    let service = serve(app, Arc::default()).await;
+    let error = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap_err();
+    assert!(matches!(&error, MetadataError::NoAnswer { .. }) && error.may_pass(), "{error:?}");
 }
