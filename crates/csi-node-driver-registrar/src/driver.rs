@@ -18,6 +18,8 @@ use crate::stream::{Link, LinkState, link};
 
 /// How long the registrar waits for the driver when it starts (`windows.md` 3.4).
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a driver that does not answer in time is asked for its name at the start.
+const FIRST_ASKS: u32 = 10;
 /// Between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often it says that it still waits.
@@ -104,6 +106,24 @@ impl Driver {
         match state {
             Ok(Link::Heard) => Ok(Self { address: address.clone(), channel, link }),
             Ok(Link::Open | Link::Down) | Err(_) => Err(Attempt::Closed),
+        }
+    }
+
+    /// Asks for the driver's name at the start: a driver that does not answer in time is asked again, since it may have much to
+    /// do just then. Takes ten times `bound` at most.
+    ///
+    /// # Errors
+    /// Any but [`DriverError::NotThere`].
+    pub(crate) async fn first_name(&self, bound: Duration) -> Result<DriverName, DriverError> {
+        let mut asked = 1;
+        loop {
+            match self.name(bound).await {
+                Err(error @ DriverError::NoAnswer { .. }) if asked < FIRST_ASKS => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "the driver is asked again");
+                    asked += 1;
+                }
+                answer => return answer,
+            }
         }
     }
 

@@ -81,7 +81,7 @@ pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(),
 async fn meet(settings: &Settings) -> Result<(Driver, DriverName), DriverError> {
     tracing::info!(address = %settings.driver, "connecting to the driver");
     let driver = Driver::connect(settings.driver.clone()).await?;
-    let name = driver.name(settings.timeout).await?;
+    let name = driver.first_name(settings.timeout).await?;
     tracing::info!(driver = %name, "the driver has said its name");
     Ok((driver, name))
 }

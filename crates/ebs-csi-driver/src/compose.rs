@@ -52,6 +52,8 @@ pub(crate) struct Driver {
     pub(crate) services: Routes,
     /// To be drained at the end.
     pub(crate) operations: Vec<Operations>,
+    /// To be finished after that, where there is a node service.
+    pub(crate) node: Option<node::Service>,
     /// Ends with the driver.
     pub(crate) background: JoinSet<()>,
     /// Ends the driver when it ends, with this error.
@@ -124,14 +126,15 @@ pub(crate) async fn build(settings: &Settings, foundation: Foundation, system: S
         None => pages.readiness.set_ready(),
     }
     let mut fatal = JoinSet::new();
+    let served = node.clone();
     let services = match here {
         Whereabouts::Foreign { name, what } => {
             fatal.spawn(sources.until_instance());
             server::services(controller, Some(IdleNode::new(&name, &what)))
         }
-        Whereabouts::Region(_) | Whereabouts::Instance(_) => server::services(controller, node),
+        Whereabouts::Region(_) | Whereabouts::Instance(_) => server::services(controller, served),
     };
-    Ok(Driver { services, operations: operations.to_vec(), background, fatal })
+    Ok(Driver { services, operations: operations.to_vec(), node, background, fatal })
 }
 
 /// What the metrics read when they are asked for. They are served before any of it is there.

@@ -14,11 +14,11 @@ use ebs_types::DriverName;
 #[cfg(target_os = "linux")]
 pub use linux::System;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Shown, build};
+pub(crate) use linux::{Service, Shown, build, finish};
 #[cfg(windows)]
 pub use windows::System;
 #[cfg(windows)]
-pub(crate) use windows::{Shown, build};
+pub(crate) use windows::{Service, Shown, build, finish};
 
 /// What the node service is put together with on any system, besides its settings.
 pub(crate) struct Here {

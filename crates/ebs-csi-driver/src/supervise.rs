@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::compose::{Driver, Front};
+use crate::node;
 
 /// Serves from the first moment, with all services once `building` has ended; until the first signal, then drains. A second
 /// signal ends the wait at once.
@@ -41,7 +42,7 @@ pub(crate) async fn run(
             return serving.await.context("cannot stop serving");
         }
     };
-    let Driver { services, operations, mut background, mut fatal } = driver;
+    let Driver { services, operations, node, mut background, mut fatal } = driver;
     opening.open(services);
     starting.end();
     tracing::info!(%endpoint, "serving CSI");
@@ -62,6 +63,9 @@ pub(crate) async fn run(
             running(&operations)
         }
     };
+    if let Some(node) = &node {
+        node::finish(node).await;
+    }
     background.shutdown().await;
     left_behind(drained)
 }

@@ -22,10 +22,12 @@ mod stage;
 mod stage_error;
 mod stats;
 mod unmount;
+mod wanted;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
@@ -85,6 +87,12 @@ impl NodeService {
     pub fn new(options: NodeOptions, mounter: Mounter, operations: Operations) -> Self {
         let (unhealthy, backlog) = (Mutex::default(), Backlog::default());
         Self { inner: Arc::new(Inner { options, mounter, operations, unhealthy, backlog }) }
+    }
+
+    /// Waits until the register of volumes is written, for `bound` at most: false when it is not. For the end of the process,
+    /// after its operations.
+    pub async fn register_written(&self, bound: Duration) -> bool {
+        self.inner.mounter.register_written(bound).await
     }
 }
 

@@ -111,7 +111,8 @@ impl NodeSource {
     }
 
     fn failed(&self, error: NodeMetadataError) -> SourceError {
-        SourceError { foreign: error.foreign(), ..SourceError::new(self.kind, error) }
+        let may_pass = matches!(error, NodeMetadataError::NoAnswer { .. });
+        SourceError { foreign: error.foreign(), may_pass, ..SourceError::new(self.kind, error) }
     }
 }
 

@@ -70,6 +70,8 @@ pub enum MetadataError {
         field: Field,
         /// Who was asked.
         endpoint: String,
+        /// It may only have been slow; false where the machine says that nothing is there to ask.
+        may_pass: bool,
         /// What happened.
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
@@ -102,4 +104,20 @@ pub enum MetadataError {
         #[source]
         source: ebs_types::IdError,
     },
+}
+
+impl MetadataError {
+    /// True when the same question may be answered a moment later: the service, or the machine, was slow or had too much to do.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NoAnswer { may_pass, .. } => *may_pass,
+            Self::Status { status, .. } => *status == 429 || *status >= 500,
+            Self::Disabled
+            | Self::HyperPod
+            | Self::BadEndpoint { .. }
+            | Self::BadDocument(_)
+            | Self::Missing { .. }
+            | Self::Invalid { .. } => false,
+        }
+    }
 }

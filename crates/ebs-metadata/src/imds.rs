@@ -1,7 +1,7 @@
 //! Asking the instance metadata service (`runtime.md` 10.1).
 
 use std::error::Error;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use aws_config::imds::Client;
@@ -34,6 +34,8 @@ const TOKEN_TTL: Duration = Duration::from_secs(300);
 const TOKEN_ROUNDS: u32 = 5;
 /// For one field, all its rounds included; a read has four.
 const FIELD_WITHIN: Duration = Duration::from_millis(6_500);
+/// A service that was too slow gets twice the time with the next read, up to so many times as much.
+const MOST_PATIENCE: u32 = 8;
 
 /// How to reach the service, as the environment says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,6 +85,8 @@ pub struct Imds {
     plain: Option<PlainClient>,
     /// The service issues no tokens: ask without from now on.
     without_token: AtomicBool,
+    /// By how much all time limits are longer than usual, after reads that were not answered in time.
+    patience: AtomicU32,
 }
 
 impl Imds {
@@ -110,19 +114,45 @@ impl Imds {
         let plain =
             PlainClient::new(&endpoint).ok_or_else(|| MetadataError::BadEndpoint { given: endpoint.clone() })?;
         Ok(Self {
-            tokens: Mutex::new(client(&endpoint)?),
+            tokens: Mutex::new(client(&endpoint, 1)?),
             plain: (!options.v1_disabled).then_some(plain),
             without_token: AtomicBool::new(false),
+            patience: AtomicU32::new(1),
             region: options.region,
             endpoint,
         })
     }
 
-    /// Asks for everything. Takes 26 s at most; may be dropped at any time.
+    /// Asks for everything. Takes 26 s at most; may be dropped at any time. After a service that was too slow the next read
+    /// takes twice as long at most, up to eight times.
     ///
     /// # Errors
     /// [`MetadataError`] names the field that could not be had.
     pub async fn read(&self) -> Result<NodeMetadata, MetadataError> {
+        let read = self.read_all().await;
+        match &read {
+            Ok(_) => self.set_patience(1).await,
+            Err(error) if error.may_pass() => {
+                self.set_patience((self.patience() * 2).min(MOST_PATIENCE)).await;
+            }
+            Err(_) => {}
+        }
+        read
+    }
+
+    fn patience(&self) -> u32 {
+        self.patience.load(Ordering::Relaxed)
+    }
+
+    async fn set_patience(&self, patience: u32) {
+        if self.patience.swap(patience, Ordering::Relaxed) != patience
+            && let Ok(client) = client(&self.endpoint, patience)
+        {
+            *self.tokens.lock().await = client;
+        }
+    }
+
+    async fn read_all(&self) -> Result<NodeMetadata, MetadataError> {
         let document = self.get("/latest/dynamic/instance-identity/document", Field::Document).await?;
         let identity = identity(&document)?;
         let mapping = self.get("/latest/meta-data/block-device-mapping", Field::BlockDevices).await?;
@@ -161,7 +191,8 @@ impl Imds {
     }
 
     async fn get(&self, path: &str, field: Field) -> Result<String, MetadataError> {
-        let answer = tokio::time::timeout(FIELD_WITHIN, self.get_in_rounds(path, field)).await;
+        let within = FIELD_WITHIN * self.patience();
+        let answer = tokio::time::timeout(within, self.get_in_rounds(path, field)).await;
         answer.unwrap_or_else(|elapsed| Err(self.no_answer(field, elapsed)))
     }
 
@@ -196,6 +227,10 @@ impl Imds {
                 {
                     rounds += 1;
                 }
+                // The same once more and too often: what failed is the token.
+                Err(MetadataError::Status { status: 401, .. }) if verdict == TokenVerdict::NoAnswer => {
+                    return Err(self.no_answer(Field::Token, error));
+                }
                 other => {
                     let does_without = other.is_ok() && verdict != TokenVerdict::Once;
                     self.without_token.store(does_without, Ordering::Relaxed);
@@ -211,7 +246,9 @@ impl Imds {
         match current.get(path).await {
             Ok(text) => Ok(text.into()),
             Err(ImdsError::ErrorResponse(response)) if response.response().status().as_u16() == 401 => {
-                let Ok(fresh) = client(&self.endpoint) else { return Err(ImdsError::ErrorResponse(response)) };
+                let Ok(fresh) = client(&self.endpoint, self.patience()) else {
+                    return Err(ImdsError::ErrorResponse(response));
+                };
                 *self.tokens.lock().await = fresh.clone();
                 fresh.get(path).await.map(String::from)
             }
@@ -220,7 +257,8 @@ impl Imds {
     }
 
     async fn get_plain(&self, plain: &PlainClient, path: &str, field: Field) -> Result<String, MetadataError> {
-        match tokio::time::timeout(ANSWER_WITHIN + CONNECT_WITHIN, plain.get(path)).await {
+        let within = (ANSWER_WITHIN + CONNECT_WITHIN) * self.patience();
+        match tokio::time::timeout(within, plain.get(path)).await {
             Ok(Ok((200, text))) => Ok(text),
             Ok(Ok((status, _))) => Err(MetadataError::Status { field, endpoint: self.endpoint.clone(), status }),
             Ok(Err(error)) => Err(self.no_answer(field, error)),
@@ -229,19 +267,39 @@ impl Imds {
     }
 
     fn no_answer(&self, field: Field, error: impl Into<Box<dyn Error + Send + Sync>>) -> MetadataError {
-        MetadataError::NoAnswer { field, endpoint: self.endpoint.clone(), source: Some(error.into()) }
+        let source = error.into();
+        let may_pass = may_pass(&*source);
+        MetadataError::NoAnswer { field, endpoint: self.endpoint.clone(), may_pass, source: Some(source) }
     }
 }
 
-fn client(endpoint: &str) -> Result<Client, MetadataError> {
+/// False where the machine itself says that nobody is there, or the service has refused.
+fn may_pass(error: &(dyn Error + 'static)) -> bool {
+    use std::io::ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    let nobody = [AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable];
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<std::io::Error>().is_some_and(|error| nobody.contains(&error.kind())) {
+            return false;
+        }
+        if let Some(SdkError::ServiceError(refused)) = error.downcast_ref::<SdkError<TokenError, HttpResponse>>() {
+            let status = refused.raw().status().as_u16();
+            return status == 429 || status >= 500;
+        }
+        cause = error.source();
+    }
+    true
+}
+
+fn client(endpoint: &str, patience: u32) -> Result<Client, MetadataError> {
     let builder = Client::builder()
         .configure(&ProviderConfig::default().with_http_client(without_tls()))
         .endpoint(endpoint)
         .map_err(|_| MetadataError::BadEndpoint { given: endpoint.to_owned() })?
-        .connect_timeout(CONNECT_WITHIN)
-        .read_timeout(ANSWER_WITHIN)
-        .operation_timeout(OPERATION_WITHIN)
-        .operation_attempt_timeout(OPERATION_WITHIN)
+        .connect_timeout(CONNECT_WITHIN * patience)
+        .read_timeout(ANSWER_WITHIN * patience)
+        .operation_timeout(OPERATION_WITHIN * patience)
+        .operation_attempt_timeout(OPERATION_WITHIN * patience)
         .max_attempts(ATTEMPTS)
         .token_ttl(TOKEN_TTL);
     Ok(builder.build())

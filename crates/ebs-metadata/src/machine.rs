@@ -19,6 +19,12 @@ const BETTER_WITHIN: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+/// At the start, so long all sources are asked again while one of them may only have been slow.
+const START_WITHIN: Duration = Duration::from_mins(3);
+/// The pause before that; each later one is twice as long.
+const START_PAUSE: Duration = Duration::from_millis(500);
+/// The longest of these.
+const LONGEST_START_PAUSE: Duration = Duration::from_secs(8);
 
 /// No source knows what machine this is.
 #[derive(Debug, Clone)]
@@ -30,6 +36,11 @@ impl NoMetadata {
     /// What the machine is, if a source is positive that it is no EC2 instance.
     pub fn foreign(&self) -> Option<&str> {
         self.failures.iter().find_map(|failure| failure.foreign.as_deref())
+    }
+
+    /// True when a source may know a moment later, and none is positive that this is no EC2 instance.
+    fn may_pass(&self) -> bool {
+        self.foreign().is_none() && self.failures.iter().any(|failure| failure.may_pass)
     }
 }
 
@@ -86,31 +97,31 @@ impl Better {
 
 impl Machine {
     /// Asks the sources in their order; the first that answers is believed. `AWS_REGION`, where given, replaces its region.
+    /// When none answers and one of them may only have been slow, all are asked again: a machine with much to do starts late,
+    /// not never.
     ///
-    /// Bounded by what the sources take one after the other. Cancellation: nothing is left behind.
+    /// Bounded by three minutes and what the sources take one after the other. Cancellation: nothing is left behind.
     ///
     /// # Errors
     /// [`NoMetadata`] with the reason of each source.
     pub async fn find(sources: Vec<Box<dyn Source>>, region: Option<String>) -> Result<Self, NoMetadata> {
-        let mut failures = Vec::new();
-        for (by, source) in sources.iter().enumerate() {
-            match source.read().await {
-                Ok(metadata) => {
-                    for failure in &failures {
-                        tracing::warn!(
-                            reason = SourceError::chain(failure),
-                            "a metadata source does not know this machine"
-                        );
-                    }
-                    let metadata = Arc::new(in_region(metadata, region.as_deref()));
-                    let known = Mutex::new(Known { metadata, by });
+        let (deadline, mut pause) = (Instant::now() + START_WITHIN, START_PAUSE);
+        loop {
+            let unknown = match ask(&sources).await {
+                Ok((metadata, by)) => {
+                    let known = Known { metadata: Arc::new(in_region(metadata, region.as_deref())), by };
                     let better = tokio::sync::Mutex::new(Better::after_start());
-                    return Ok(Self { sources, region, known, better });
+                    return Ok(Self { sources, region, known: Mutex::new(known), better });
                 }
-                Err(failure) => failures.push(failure),
+                Err(failures) => NoMetadata { failures },
+            };
+            if !unknown.may_pass() || Instant::now() + pause > deadline {
+                return Err(unknown);
             }
+            tracing::warn!(reason = %unknown, "what machine this is is not known yet: the sources are asked again");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_START_PAUSE);
         }
-        Err(NoMetadata { failures })
     }
 
     /// A machine of which everything is told and nothing changes.
@@ -198,6 +209,26 @@ impl Machine {
         better.failed();
         None
     }
+}
+
+/// The first answer, and the place of its source.
+async fn ask(sources: &[Box<dyn Source>]) -> Result<(NodeMetadata, usize), Vec<SourceError>> {
+    let mut failures = Vec::new();
+    for (by, source) in sources.iter().enumerate() {
+        match source.read().await {
+            Ok(metadata) => {
+                for failure in &failures {
+                    tracing::warn!(
+                        reason = SourceError::chain(failure),
+                        "a metadata source does not know this machine"
+                    );
+                }
+                return Ok((metadata, by));
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    Err(failures)
 }
 
 fn in_region(metadata: NodeMetadata, region: Option<&str>) -> NodeMetadata {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::{BlockDevices, Imds, NodeMetadata};
+use crate::{BlockDevices, Imds, MetadataError, NodeMetadata};
 
 /// A place that `--metadata-sources` can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,6 +64,8 @@ pub struct SourceError {
     pub kind: SourceKind,
     /// What the source says the machine is, when it is positive that it is no EC2 instance.
     pub foreign: Option<String>,
+    /// The source may know a moment later: it was slow, or the machine was.
+    pub may_pass: bool,
     /// Why.
     #[source]
     pub cause: Arc<dyn Error + Send + Sync>,
@@ -72,7 +74,7 @@ pub struct SourceError {
 impl SourceError {
     /// The source does not know, and that is all.
     pub fn new(kind: SourceKind, cause: impl Error + Send + Sync + 'static) -> Self {
-        Self { kind, foreign: None, cause: Arc::new(cause) }
+        Self { kind, foreign: None, may_pass: false, cause: Arc::new(cause) }
     }
 }
 
@@ -116,7 +118,13 @@ impl Source for Imds {
     }
 
     fn read(&self) -> Answer<'_> {
-        Box::pin(async { Imds::read(self).await.map_err(|error| SourceError::new(SourceKind::Imds, error)) })
+        Box::pin(async {
+            let failed = |error: MetadataError| {
+                let may_pass = error.may_pass();
+                SourceError { may_pass, ..SourceError::new(SourceKind::Imds, error) }
+            };
+            Imds::read(self).await.map_err(failed)
+        })
     }
 
     /// The service keeps one thing up to date: the network interfaces.

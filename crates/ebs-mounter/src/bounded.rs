@@ -8,18 +8,31 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// How long a look may take before the caller hears that it hangs; how often a change that hangs is logged.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// The places where looks hang that nobody waits for any more, and how many of them. Each keeps a thread, so nobody starts
-/// another one there: the orchestrator asks for statistics every minute, and a hung disk must not eat all threads of
+/// The places of looks that nobody waits for any more and that have not come back. Each keeps a thread, so while one hangs nobody
+/// starts another one there: the orchestrator asks for statistics every minute, and a hung disk must not eat all threads of
 /// the process.
-static HANGING: Mutex<BTreeMap<PathBuf, usize>> = Mutex::new(BTreeMap::new());
+static LEFT: Mutex<BTreeMap<PathBuf, Left>> = Mutex::new(BTreeMap::new());
 
-fn hanging() -> MutexGuard<'static, BTreeMap<PathBuf, usize>> {
-    HANGING.lock().unwrap_or_else(PoisonError::into_inner)
+/// Looks at one place that nobody waits for any more.
+struct Left {
+    /// How many.
+    count: usize,
+    /// When the first of them has taken so long that it hangs. Until then the next caller waits for it: its own caller only
+    /// left early.
+    hangs_from: Instant,
+    /// Closes when all have come back.
+    back: watch::Sender<()>,
+}
+
+fn left() -> MutexGuard<'static, BTreeMap<PathBuf, Left>> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A system call that has not come back.
@@ -47,12 +60,12 @@ impl From<Stuck> for std::io::Error {
     }
 }
 
-/// How far a look has come. Changed under the lock of [`HANGING`] alone.
+/// How far a look has come. Changed under the lock of [`LEFT`] alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Somebody waits for it.
     Awaited,
-    /// Nobody does: its place hangs.
+    /// Nobody does.
     Left,
     CameBack,
 }
@@ -61,25 +74,30 @@ enum State {
 #[derive(Clone)]
 struct Look {
     place: PathBuf,
+    hangs_from: Instant,
     state: Arc<Mutex<State>>,
 }
 
 impl Look {
-    fn turn(&self, turn: impl FnOnce(&mut State, &mut BTreeMap<PathBuf, usize>)) {
-        let mut hanging = hanging();
-        turn(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), &mut hanging);
+    fn turn(&self, turn: impl FnOnce(&mut State, &mut BTreeMap<PathBuf, Left>)) {
+        let mut left = left();
+        turn(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), &mut left);
     }
 }
 
-/// Held by the caller: when it goes before the look has come back, for whatever reason, the place hangs.
+/// Held by the caller: when it goes before the look has come back, for whatever reason, the look is left.
 struct CallerGuard(Look);
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        self.0.turn(|state, hanging| {
+        let hangs_from = self.0.hangs_from;
+        self.0.turn(|state, left| {
             if *state == State::Awaited {
                 *state = State::Left;
-                *hanging.entry(self.0.place.clone()).or_default() += 1;
+                let new = || Left { count: 0, hangs_from, back: watch::Sender::new(()) };
+                let place = left.entry(self.0.place.clone()).or_insert_with(new);
+                place.count += 1;
+                place.hangs_from = place.hangs_from.min(hangs_from);
             }
         });
     }
@@ -90,13 +108,13 @@ struct ThreadGuard(Look);
 
 impl Drop for ThreadGuard {
     fn drop(&mut self) {
-        self.0.turn(|state, hanging| {
+        self.0.turn(|state, left| {
             if *state == State::Left
-                && let Some(count) = hanging.get_mut(&self.0.place)
+                && let Some(place) = left.get_mut(&self.0.place)
             {
-                *count -= 1;
-                if *count == 0 {
-                    hanging.remove(&self.0.place);
+                place.count -= 1;
+                if place.count == 0 {
+                    left.remove(&self.0.place);
                 }
             }
             *state = State::CameBack;
@@ -104,8 +122,21 @@ impl Drop for ThreadGuard {
     }
 }
 
+/// Waits for the looks at a place that were left before they came back; false when one of them hangs.
+async fn is_free(place: &Path) -> bool {
+    loop {
+        let waiting = left().get(place).map(|left| (left.hangs_from, left.back.subscribe()));
+        let Some((hangs_from, mut back)) = waiting else { return true };
+        // Nothing is ever sent: the end of the channel is the answer.
+        if tokio::time::timeout_at(hangs_from, back.changed()).await.is_err() {
+            return false;
+        }
+    }
+}
+
 /// Runs a look at the host. After the bound the caller gets [`Stuck`]; the thread stays with the call until the kernel
-/// lets it go. As long as it does not, the place is refused to others, also when the caller left before the bound.
+/// lets it go. As long as it does not, the place is refused to others. A look whose caller left before the bound is waited
+/// for: it hangs when it has reached its bound, and not before.
 pub(crate) async fn reading<T, E, F>(step: &'static str, object: &Path, look: F) -> Result<T, E>
 where
     T: Send + 'static,
@@ -122,10 +153,11 @@ where
     E: From<Stuck> + Send + 'static,
     F: FnOnce() -> Result<T, E> + Send + 'static,
 {
-    if hanging().contains_key(object) {
+    if !is_free(object).await {
         return Err(Stuck::Before { step, object: object.to_owned() }.into());
     }
-    let shared = Look { place: object.to_owned(), state: Arc::new(Mutex::new(State::Awaited)) };
+    let hangs_from = Instant::now() + bound;
+    let shared = Look { place: object.to_owned(), hangs_from, state: Arc::new(Mutex::new(State::Awaited)) };
     let thread = ThreadGuard(shared.clone());
     let _caller = CallerGuard(shared);
     let running = tokio::task::spawn_blocking(move || {
@@ -217,6 +249,10 @@ mod tests {
         free(place).await;
     }
 
+    fn looks_left_at(place: &Path) -> usize {
+        left().get(place).map_or(0, |left| left.count)
+    }
+
     /// Waits until a look at the place is possible again.
     async fn free(place: &Path) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
@@ -239,9 +275,10 @@ mod tests {
             let _ = held.recv();
             Ok::<(), Stuck>(())
         };
-        // The caller leaves long before the bound, as a client with a deadline of its own does.
-        let left = tokio::time::timeout(Duration::from_millis(20), reading("statfs", place, hangs)).await;
-        assert!(left.is_err());
+        // The caller leaves before the bound, as a client with a deadline of its own does.
+        let look = reading_within(Duration::from_millis(400), "statfs", place, hangs);
+        let left = tokio::time::timeout(Duration::from_millis(20), look).await;
+        assert!(left.map_or(true, |ended| ended.is_err()));
         started.recv().unwrap();
         let (done, seen) = mpsc::channel();
         let second = move || {
@@ -253,6 +290,26 @@ mod tests {
         assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
         release.send(()).unwrap();
         free(place).await;
+    }
+
+    #[tokio::test]
+    async fn a_look_whose_caller_left_early_is_waited_for_and_refuses_nobody() {
+        let place = Path::new("/left/early");
+        let (release, held) = mpsc::channel::<()>();
+        let (begun, started) = mpsc::channel();
+        let slow = move || {
+            let _ = begun.send(());
+            let _ = held.recv();
+            Ok::<(), Stuck>(())
+        };
+        let left = tokio::time::timeout(Duration::from_millis(20), reading("statfs", place, slow)).await;
+        assert!(left.is_err());
+        started.recv().unwrap();
+        let next = reading("statfs", place, || Ok::<_, Stuck>("an answer"));
+        tokio::pin!(next);
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut next).await.is_err(), "it waits");
+        release.send(()).unwrap();
+        assert_eq!(next.await, Ok("an answer"));
     }
 
     /// Of several looks that hang at one place all must come back before it is tried again.
@@ -272,10 +329,10 @@ mod tests {
         let ((first, one), (second, other)) = (look(), look());
         let (one, other) = tokio::join!(one, other);
         assert!(one.is_err() && other.is_err());
-        assert_eq!(hanging().get(place), Some(&2));
+        assert_eq!(looks_left_at(place), 2);
         first.send(()).unwrap();
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-        while hanging().get(place) != Some(&1) {
+        while looks_left_at(place) != 1 {
             assert!(tokio::time::Instant::now() < deadline, "the first has come back");
             tokio::task::yield_now().await;
         }
@@ -295,8 +352,7 @@ mod tests {
             let _ = held.recv();
             panic!("on purpose")
         };
-        let left = tokio::time::timeout(Duration::from_millis(20), reading("statfs", place, panics)).await;
-        assert!(left.is_err());
+        assert!(reading_within(Duration::from_millis(20), "statfs", place, panics).await.is_err());
         assert!(reading("statfs", place, || Ok::<(), Stuck>(())).await.is_err(), "it hangs");
         release.send(()).unwrap();
         free(place).await;

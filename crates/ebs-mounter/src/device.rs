@@ -21,7 +21,7 @@ use crate::mounter::Mounter;
 use crate::os;
 use crate::partition::Partition;
 
-pub(crate) use find::volumes_here;
+pub(crate) use find::{open_node, volumes_here};
 pub(crate) use identity::attribute;
 pub use identity::{Identity, IdentityError};
 pub(crate) use in_use::{Places, UsedDisk, disks_in_use, open_volume};
@@ -44,7 +44,31 @@ pub struct Device {
     path: PathBuf,
     number: DeviceNumber,
     disk: DeviceNumber,
-    file: Arc<File>,
+    file: Held,
+}
+
+/// A descriptor of a disk. Whoever closes the last one that a disk has waits until the kernel has written out what it keeps of
+/// it, and a disk may hang: so it is never closed on an async thread.
+#[derive(Debug, Clone)]
+struct Held(Option<Arc<File>>);
+
+impl Held {
+    fn new(file: File) -> Self {
+        Self(Some(Arc::new(file)))
+    }
+
+    fn file(&self) -> &Arc<File> {
+        self.0.as_ref().expect("only the drop takes it")
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let file = self.0.take();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn_blocking(move || drop(file)));
+        }
+    }
 }
 
 impl Device {
@@ -70,7 +94,7 @@ impl Device {
 
     /// The descriptor that is held since the identity check.
     pub(crate) fn file(&self) -> &Arc<File> {
-        &self.file
+        self.file.file()
     }
 
     /// Its size now, which follows the volume's.
@@ -78,7 +102,7 @@ impl Device {
     /// # Errors
     /// What the kernel says, for instance that the disk is gone.
     pub async fn size(&self) -> io::Result<Bytes> {
-        let file = Arc::clone(&self.file);
+        let file = Arc::clone(self.file());
         bounded::reading("asking for the size", &self.path, move || os::block_size(&file).map(Bytes)).await
     }
 
@@ -87,7 +111,7 @@ impl Device {
     /// # Errors
     /// What the kernel says.
     pub async fn is_read_only(&self) -> io::Result<bool> {
-        let file = Arc::clone(&self.file);
+        let file = Arc::clone(self.file());
         bounded::reading("asking for write access", &self.path, move || os::is_block_read_only(&file)).await
     }
 }

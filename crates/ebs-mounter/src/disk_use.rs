@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::bounded;
 use crate::device::{Device, DeviceError, DeviceQuery};
 use crate::device_number::DeviceNumber;
+use crate::disk_parts::{disk_directory, number_in, numbers_of};
 use crate::mounter::{Mounter, MounterConfig};
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::os;
@@ -67,12 +68,17 @@ impl DiskUses {
 /// What an exclusive open of a disk shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
-    /// Nobody holds it.
+    /// Nobody holds it, and all that was written to it is on it.
     Free,
     /// It is proven not to be there any more.
     Gone,
     /// Somebody holds it; who, as far as this process can see.
     Held(Vec<String>),
+}
+
+/// True when a program that makes file systems has a disk or one of its partitions open, as far as this process sees others.
+pub(crate) fn is_being_made(config: &MounterConfig, number: DeviceNumber) -> bool {
+    numbers_of(config, number).is_ok_and(|numbers| holders::are_being_made(&numbers))
 }
 
 /// True when a raw bind shows a node that is deleted.
@@ -119,6 +125,16 @@ impl Mounter {
         Ok(DiskUses { mounts, raw, table })
     }
 
+    /// True when the kernel has built another device on a disk or one of its partitions: of the device mapper, md or bcache.
+    ///
+    /// # Errors
+    /// When sysfs cannot be read.
+    pub async fn is_built_on(&self, number: DeviceNumber) -> io::Result<bool> {
+        let (config, place) = (Arc::clone(&self.config), self.config.sys.join("dev/block").join(number.to_string()));
+        let look = move || holders::stacked(&config, number).map(|found| !found.is_empty());
+        bounded::reading("looking for devices on", &place, look).await
+    }
+
     /// True when a raw bind shows nothing any more: its node was deleted with its disk, or the disk holds no byte.
     ///
     /// # Errors
@@ -138,10 +154,11 @@ impl Mounter {
     }
 
     /// Opens the disk that a number belongs to exclusively, for a moment: that fails while anybody has one of its file
-    /// systems mounted, in whatever mount namespace, or works on it. Short uses that end by themselves are waited for.
+    /// systems mounted, in whatever mount namespace, or works on it. Short uses that end by themselves are waited for. A disk
+    /// that is free is flushed before the answer, as by [`Mounter::flush`].
     ///
     /// # Errors
-    /// What the kernel says, also that the look hangs.
+    /// What the kernel says, also that the look hangs, and those of [`Mounter::flush`].
     pub async fn hold_of(&self, number: DeviceNumber) -> io::Result<Hold> {
         let place = self.config.sys.join("dev/block").join(number.to_string());
         let deadline = Instant::now() + LET_GO;
@@ -149,12 +166,18 @@ impl Mounter {
             let config = Arc::clone(&self.config);
             let open = move || open_exclusively(&config, number);
             match bounded::reading("opening exclusively", &place, open).await? {
+                Opened::Exclusively(disk) => {
+                    self.flush_held(number, Some(disk)).await?;
+                    return Ok(Hold::Free);
+                }
+                Opened::Nothing => return Ok(Hold::Free),
                 // Not there, and proven to be gone.
-                Hold::Gone if !self.exists(number).await? => return Ok(Hold::Gone),
-                Hold::Gone => return Err(io::Error::other(format!("device {number} is there and cannot be found"))),
-                Hold::Held(_) if Instant::now() < deadline => tokio::time::sleep(LET_GO_LOOK).await,
-                Hold::Held(_) => break,
-                other => return Ok(other),
+                Opened::Missing if !self.exists(number).await? => return Ok(Hold::Gone),
+                Opened::Missing => {
+                    return Err(io::Error::other(format!("device {number} is there and cannot be found")));
+                }
+                Opened::Held if Instant::now() < deadline => tokio::time::sleep(LET_GO_LOOK).await,
+                Opened::Held => break,
             }
         }
         let config = Arc::clone(&self.config);
@@ -163,35 +186,6 @@ impl Mounter {
         let who = bounded::reading("looking for who holds", &PathBuf::from(format!("device {number}")), find).await;
         Ok(Hold::Held(who.unwrap_or_default()))
     }
-}
-
-/// The directory in sysfs of the disk that a number belongs to; `None` when there is none.
-fn disk_directory(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {
-    let directory = match config.sys.join("dev/block").join(number.to_string()).canonicalize() {
-        Ok(directory) => directory,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let is_partition = directory.join("partition").try_exists()?;
-    Ok(if is_partition { directory.parent().map(Path::to_owned) } else { Some(directory) })
-}
-
-/// The numbers of a whole disk and of its partitions, by the number of any of them.
-fn numbers_of(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
-    let Some(disk) = disk_directory(config, number)? else { return Ok(vec![number]) };
-    let mut numbers = vec![number];
-    numbers.extend(number_in(&disk));
-    for entry in std::fs::read_dir(&disk)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() && entry.path().join("partition").try_exists()? {
-            numbers.extend(number_in(&entry.path()));
-        }
-    }
-    Ok(numbers)
-}
-
-fn number_in(directory: &Path) -> Option<DeviceNumber> {
-    DeviceNumber::parse(std::fs::read_to_string(directory.join("dev")).ok()?.trim())
 }
 
 /// The block devices that a mount may be a bind of: by what is seen at its path, and for a node of the kernel's own
@@ -205,16 +199,28 @@ fn leads_to(config: &MounterConfig, entry: &MountEntry) -> [Option<DeviceNumber>
     [at(&entry.target), if entry.fs_type == "devtmpfs" { by_name() } else { None }]
 }
 
-fn open_exclusively(config: &MounterConfig, number: DeviceNumber) -> io::Result<Hold> {
-    let Some(disk) = disk_directory(config, number)? else { return Ok(Hold::Gone) };
+/// What became of an exclusive open.
+enum Opened {
+    Exclusively(File),
+    /// The node is there, and nothing behind it.
+    Nothing,
+    Held,
+    /// sysfs lists no such disk.
+    Missing,
+}
+
+fn open_exclusively(config: &MounterConfig, number: DeviceNumber) -> io::Result<Opened> {
+    let Some(disk) = disk_directory(config, number)? else { return Ok(Opened::Missing) };
     let node = config.dev.join(disk.file_name().unwrap_or_default());
     match File::options().read(true).custom_flags(libc::O_EXCL | libc::O_NONBLOCK | libc::O_CLOEXEC).open(&node) {
-        Ok(opened) if os::block_device_number(&opened.metadata()?) == number_in(&disk) => Ok(Hold::Free),
+        Ok(opened) if os::block_device_number(&opened.metadata()?) == number_in(&disk) => {
+            Ok(Opened::Exclusively(opened))
+        }
         Ok(_) => Err(io::Error::other(format!("{} is not the disk that sysfs lists by that name", node.display()))),
         Err(error) => match error.raw_os_error() {
-            Some(libc::EBUSY) => Ok(Hold::Held(Vec::new())),
+            Some(libc::EBUSY) => Ok(Opened::Held),
             // The kernel's own word that nothing is behind the node.
-            Some(libc::ENXIO | libc::ENODEV) => Ok(Hold::Free),
+            Some(libc::ENXIO | libc::ENODEV) => Ok(Opened::Nothing),
             _ => Err(error),
         },
     }

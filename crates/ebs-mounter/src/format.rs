@@ -7,11 +7,12 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bounded;
 use crate::device::{Device, DeviceError};
+use crate::disk_use;
 use crate::format_options::{FormatOptions, SizeWord};
 use crate::format_record::{FormatPermit, FormatRecord, RecordError, write_synced};
 use crate::fs_type::FsType;
@@ -138,6 +139,8 @@ impl Mounter {
         record: &FormatRecord,
         permit: FormatPermit,
     ) -> Result<(), FormatError> {
+        // First of all: whoever works on the disk may be the mkfs of the record that is there.
+        self.refuse_held(device).await?;
         let running = match self.start_format(device, spec, record, &permit).await {
             Ok(running) => running,
             Err(error) => {
@@ -174,13 +177,13 @@ impl Mounter {
         if !permit.is_redo() {
             self.write_record(record).await?;
         }
+        let conf = self.mke2fs_conf(spec.fs_type).await.map_err(FormatError::Prepare)?;
         self.check_before_format(device, record, permit).await?;
-        refuse_held(device).await?;
+        self.refuse_held(device).await?;
         self.mark_started(record, permit).await?;
-        let conf = self.config.state_dir.join(MKE2FS_CONF_NAME);
         let call = spec.call(device.path(), kernel, known, permit.is_redo()).env("MKE2FS_CONFIG", conf);
         tracing::info!(volume = %device.volume(), device = %device.path().display(), fs = %spec.fs_type, redo = permit.is_redo(), "formatting");
-        Ok(self.tools.begin(&call)?)
+        Ok(self.tools.begin(&call, device.file())?)
     }
 
     async fn check_before_format(
@@ -201,18 +204,35 @@ impl Mounter {
         let device = device.path().display().to_string();
         Err(FormatError::NoLongerBlank { device, contents: contents.to_string() })
     }
-}
 
-/// Opens the device exclusively for a moment, as mkfs will. An mkfs that finds it held would end by itself, and its end would
-/// say nothing of what the holder leaves behind.
-async fn refuse_held(device: &Device) -> Result<(), FormatError> {
-    let path = device.path().to_owned();
-    let open = move || File::options().read(true).custom_flags(libc::O_EXCL | libc::O_NONBLOCK).open(path).map(drop);
-    match bounded::reading("opening exclusively", device.path(), open).await {
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-            Err(FormatError::Held { device: device.path().display().to_string() })
+    /// Our mke2fs.conf, which the start could not write if the state directory was out of order.
+    async fn mke2fs_conf(&self, fs_type: FsType) -> io::Result<PathBuf> {
+        let conf = self.config.state_dir.join(MKE2FS_CONF_NAME);
+        if fs_type.is_ext() {
+            let directory = self.config.state_dir.clone();
+            bounded::changing("writing", &conf, move || write_mke2fs_conf(&directory)).await?;
         }
-        outcome => outcome.map_err(FormatError::Prepare),
+        Ok(conf)
+    }
+
+    /// Opens the device exclusively for a moment, as mkfs will. An mkfs that finds it held would end by itself, and its end would
+    /// say nothing of what the holder leaves behind. The mkfs of a driver that was killed holds it too before it has opened it:
+    /// it inherits our descriptor.
+    async fn refuse_held(&self, device: &Device) -> Result<(), FormatError> {
+        let (path, number, config) = (device.path().to_owned(), device.number(), Arc::clone(&self.config));
+        let is_held = move || {
+            let open = File::options().read(true).custom_flags(libc::O_EXCL | libc::O_NONBLOCK).open(path);
+            match open {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(true),
+                Err(error) => Err(error),
+                Ok(_) => Ok(disk_use::is_being_made(&config, number)),
+            }
+        };
+        match bounded::reading("opening exclusively", device.path(), is_held).await {
+            Ok(true) => Err(FormatError::Held { device: device.path().display().to_string() }),
+            Ok(false) => Ok(()),
+            Err(error) => Err(FormatError::Prepare(error)),
+        }
     }
 }
 

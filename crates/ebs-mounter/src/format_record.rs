@@ -1,9 +1,11 @@
 //! The record of a format in progress (`decisions.md` D-32): what makes an interrupted mkfs safe to run again.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{MutexGuard, PoisonError};
 
 use ebs_types::VolumeId;
 
@@ -172,14 +174,20 @@ impl Mounter {
         })
     }
 
-    /// The record of an mkfs of this device that was interrupted. One that cannot be parsed is none, nor is that of a format
-    /// that never came to its mkfs.
-    ///
-    /// # Errors
-    /// [`RecordError`] when the file cannot be read.
-    pub async fn interrupted_format(&self, device: &Device) -> Result<Option<FormatRecord>, RecordError> {
-        let kept = self.read_record(device.volume()).await?;
-        Ok(kept.and_then(|(record, state)| (state == State::Started).then_some(record)))
+    /// The record of an mkfs of this device that was interrupted. One that cannot be read or parsed is none, nor is that of a
+    /// format that never came to its mkfs: without a record nothing is formatted that is not blank.
+    pub async fn interrupted_format(&self, device: &Device) -> Option<FormatRecord> {
+        if self.void_records().contains(device.volume()) {
+            return None;
+        }
+        match self.read_record(device.volume()).await {
+            Ok(kept) => kept.and_then(|(record, state)| (state == State::Started).then_some(record)),
+            Err(error) => {
+                let reason = error.source.to_string();
+                tracing::warn!(volume = %device.volume(), %error, reason, "whether a format of the volume was interrupted is not known");
+                None
+            }
+        }
     }
 
     async fn read_record(&self, volume: &VolumeId) -> Result<Option<(FormatRecord, State)>, RecordError> {
@@ -199,7 +207,9 @@ impl Mounter {
         let path = self.record_path(&record.volume);
         let (at, text) = (path.clone(), record.to_text(State::Checking));
         let outcome = bounded::changing("writing", &path, move || write_synced(&at, text.as_bytes())).await;
-        outcome.map_err(|source| RecordError { path, step: "written", source })
+        outcome.map_err(|source| RecordError { path, step: "written", source })?;
+        self.void_records().remove(&record.volume);
+        Ok(())
     }
 
     /// Says in the record that mkfs starts now. It must still be the one that the permit came from or that this call has
@@ -222,12 +232,24 @@ impl Mounter {
         outcome.map_err(failed)
     }
 
-    /// Removes the record of a volume, if there is one, and syncs the removal.
+    /// Removes the record of a volume, if there is one, and syncs the removal. Where the state directory cannot even be looked
+    /// at, the record counts no more for this process.
     ///
     /// # Errors
-    /// [`RecordError`].
+    /// [`RecordError`]: there is one and it cannot be removed.
     pub async fn forget_format(&self, volume: &VolumeId) -> Result<(), RecordError> {
         let path = self.record_path(volume);
+        let at = path.clone();
+        // A directory that refuses changes, or hangs with them, is in nobody's way who has nothing to remove.
+        match bounded::reading("looking for", &path, move || exists(&at)).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                tracing::warn!(%volume, path = %path.display(), %error, "the record of a format of the volume, if there is one, cannot be removed");
+                self.void_records().insert(volume.clone());
+                return Ok(());
+            }
+        }
         let at = path.clone();
         let outcome = bounded::changing("removing", &path, move || match fs::remove_file(&at) {
             Ok(()) => sync_directory(&at),
@@ -237,8 +259,20 @@ impl Mounter {
         outcome.await.map_err(|source| RecordError { path, step: "removed", source })
     }
 
+    fn void_records(&self) -> MutexGuard<'_, BTreeSet<VolumeId>> {
+        self.void_records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn record_path(&self, volume: &VolumeId) -> PathBuf {
         self.config.state_dir.join(format!("{PREFIX}{volume}"))
+    }
+}
+
+fn exists(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -246,24 +280,29 @@ impl Mounter {
 /// no more: volumes that were detached by force, or whose node was rebooted, are never unstaged. What cannot be read stays.
 pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
     let boot_id = fs::read_to_string(&config.boot_id)?;
+    let mut records = Vec::new();
+    for entry in fs::read_dir(&config.state_dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(PREFIX)
+            && let Ok(text) = fs::read_to_string(entry.path())
+        {
+            records.push((entry.path(), FormatRecord::parse(&text)));
+        }
+    }
+    // After the records: a disk that came in between has none of them.
     let mut present = Vec::new();
     for disk in fs::read_dir(config.sys.join("block"))? {
         // A disk that goes at this moment has no record to be kept.
         let Ok(text) = fs::read_to_string(disk?.path().join("diskseq")) else { continue };
         present.extend(text.trim().parse::<u64>());
     }
-    for entry in fs::read_dir(&config.state_dir)? {
-        let entry = entry?;
-        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            continue;
-        }
-        let Ok(text) = fs::read_to_string(entry.path()) else { continue };
-        let is_stale = |record: &FormatRecord| {
-            record.boot_id != boot_id.trim() || record.diskseq.is_some_and(|number| !present.contains(&number))
-        };
-        if FormatRecord::parse(&text).is_none_or(|(record, _)| is_stale(&record)) {
-            tracing::info!(record = %entry.path().display(), "the record of a format on a disk that is gone is removed");
-            fs::remove_file(entry.path())?;
+    let is_stale = |record: &FormatRecord| {
+        record.boot_id != boot_id.trim() || record.diskseq.is_some_and(|number| !present.contains(&number))
+    };
+    for (path, record) in records {
+        if record.is_none_or(|(record, _)| is_stale(&record)) {
+            tracing::info!(record = %path.display(), "the record of a format on a disk that is gone is removed");
+            fs::remove_file(path)?;
         }
     }
     Ok(())

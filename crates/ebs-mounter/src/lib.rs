@@ -21,12 +21,18 @@ mod device;
 #[cfg(target_os = "linux")]
 mod device_number;
 #[cfg(target_os = "linux")]
+mod disk_parts;
+#[cfg(target_os = "linux")]
 mod disk_use;
+#[cfg(target_os = "linux")]
+mod flush;
 #[cfg(target_os = "linux")]
 mod format;
 mod format_options;
 #[cfg(target_os = "linux")]
 mod format_record;
+#[cfg(target_os = "linux")]
+mod freeze;
 mod fs_type;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
@@ -52,6 +58,8 @@ mod probe;
 #[cfg(target_os = "linux")]
 mod register;
 #[cfg(target_os = "linux")]
+mod state_directory;
+#[cfg(target_os = "linux")]
 mod stats;
 #[cfg(target_os = "linux")]
 mod tool;
@@ -59,6 +67,8 @@ mod tool;
 mod tool_memory;
 #[cfg(target_os = "linux")]
 mod unmount;
+#[cfg(target_os = "linux")]
+mod unmounted;
 #[cfg(target_os = "linux")]
 mod xfs_features;
 

@@ -230,6 +230,21 @@ impl Mounter {
         bounded::reading("asking for the size", path, move || os::block_size(&std::fs::File::open(at)?)).await
     }
 
+    /// The number and the size in bytes of the block device at a path, both of one descriptor.
+    ///
+    /// # Errors
+    /// What the kernel says; [`io::ErrorKind::NotFound`] when no block device is there.
+    pub async fn sized_block_device(&self, path: &Path) -> io::Result<(DeviceNumber, u64)> {
+        let at = path.to_owned();
+        let look = move || {
+            let opened = std::fs::File::open(at)?;
+            let number = os::block_device_number(&opened.metadata()?);
+            let number = number.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no block device is there"))?;
+            Ok((number, os::block_size(&opened)?))
+        };
+        bounded::reading("asking for the size", path, look).await
+    }
+
     /// A path with the symlinks of its directories followed, as the mount table spells it.
     pub fn spelled_in_table(path: &Path) -> PathBuf {
         as_in_table(path)

@@ -1,21 +1,20 @@
 //! The way into the crate: where things are, and the operations of the other modules on one value.
 
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ebs_types::VolumeId;
 use tokio::sync::OnceCell;
 
 use crate::device::{NoSysfs, listed};
-use crate::format::write_mke2fs_conf;
-use crate::format_record::collect_stale;
-use crate::os;
+use crate::device_number::DeviceNumber;
 use crate::register::Register;
+use crate::state_directory;
 use crate::tool::Tools;
-use crate::tool_memory::{end_tools_alone, write_e2fsck_conf};
+use crate::tool_memory::end_tools_alone;
 use crate::xfs_features::Feature;
 
 /// Where this node keeps things and how long it waits.
@@ -64,9 +63,6 @@ impl MounterConfig {
 /// Why a mounter cannot work at all.
 #[derive(Debug, thiserror::Error)]
 pub enum MounterError {
-    /// The state directory cannot be used.
-    #[error("the state directory {} cannot be used", path.display())]
-    StateDirectory { path: PathBuf, source: io::Error },
     /// Programs that are needed and not installed.
     #[error("missing programs: {}; install e2fsprogs, xfsprogs and util-linux", .0.join(", "))]
     MissingTools(Vec<&'static str>),
@@ -85,18 +81,22 @@ pub struct Mounter {
     pub(crate) xfs_features: Arc<OnceCell<Vec<Feature>>>,
     /// It was said that mounts made here are not seen elsewhere.
     pub(crate) said_not_shared: Arc<AtomicBool>,
+    /// The disks whose last flush has failed.
+    pub(crate) failed_flushes: Arc<Mutex<BTreeSet<DeviceNumber>>>,
+    /// The volumes whose record of a format should be gone, and could not be looked for: it is no leave to format.
+    pub(crate) void_records: Arc<Mutex<BTreeSet<VolumeId>>>,
 }
 
 impl Mounter {
-    /// Checks that the state directory is there, or makes it, that the tools are installed and that sysfs lists block
-    /// devices. Simulated disks are announced in the log.
+    /// Checks that the tools are installed and that sysfs lists block devices, and reads the register in the state
+    /// directory; what is wrong with that is logged. Simulated disks are announced in the log.
+    ///
+    /// Blocks while the state directory is read, for 20 s at most.
     ///
     /// # Errors
     /// [`MounterError`]: what is missing.
     pub fn new(config: MounterConfig) -> Result<Self, MounterError> {
         listed(&config.sys)?;
-        let refused = |source| MounterError::StateDirectory { path: config.state_dir.clone(), source };
-        usable_directory(&config.state_dir).map_err(&refused)?;
         let tools = Tools::find();
         let missing = tools.missing();
         if !missing.is_empty() {
@@ -106,30 +106,24 @@ impl Mounter {
             let directory = directory.display();
             tracing::warn!(%directory, "loop devices over files below this directory are taken for EBS volumes");
         }
-        write_mke2fs_conf(&config.state_dir).map_err(&refused)?;
-        provide_memory(&config);
-        let register = Register::open(&config).map_err(refused)?;
-        if let Err(error) = os::clear_workshop(&config.workshop()) {
-            tracing::warn!(%error, "what an interrupted bind has left could not be taken away");
-        }
-        if let Err(error) = collect_stale(&config) {
-            tracing::warn!(%error, "old records of formats could not be looked through");
-        }
+        end_short_tools_alone(&config);
+        let register = Arc::new(Register::new(&config));
+        let config = Arc::new(config);
+        state_directory::prepare(&config, &register);
         Ok(Self {
-            config: Arc::new(config),
+            config,
             tools: Arc::new(tools),
-            register: Arc::new(register),
+            register,
             xfs_features: Arc::default(),
             said_not_shared: Arc::default(),
+            failed_flushes: Arc::default(),
+            void_records: Arc::default(),
         })
     }
 }
 
-/// Lets tools need little memory and end alone when they run short of it. The driver works without either.
-fn provide_memory(config: &MounterConfig) {
-    if let Err(error) = write_e2fsck_conf(&config.state_dir) {
-        tracing::warn!(%error, "e2fsck.conf cannot be written to the state directory: checks of file systems may need more memory");
-    }
+/// Lets a tool that runs short of memory end alone. The driver works without it.
+fn end_short_tools_alone(config: &MounterConfig) {
     match end_tools_alone(&config.sys.join("fs/cgroup")) {
         Ok(true) => {
             tracing::info!("a tool that runs short of memory ends alone: the container's memory.oom.group is 0 now")
@@ -141,27 +135,14 @@ fn provide_memory(config: &MounterConfig) {
     }
 }
 
-fn usable_directory(path: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
-    // Records are written here before a disk is formatted: better to learn now that this is impossible.
-    tempfile_in(path)
-}
-
-/// Creates and removes a file.
-fn tempfile_in(directory: &Path) -> io::Result<()> {
-    let path = directory.join(format!(".probe-{}", std::process::id()));
-    std::fs::File::create(&path)?;
-    std::fs::remove_file(&path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_state_directory_that_cannot_be_written_is_refused_by_name() {
+    fn a_mounter_starts_without_a_state_directory() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let error = Mounter::new(MounterConfig::new(file.path().join("below"))).unwrap_err();
-        assert!(error.to_string().contains(file.path().to_str().unwrap()), "{error}");
+        let mounter = Mounter::new(MounterConfig::new(file.path().join("below"))).unwrap();
+        assert!(mounter.registered().is_empty() && mounter.own_volumes_at_boot() == 0);
     }
 }

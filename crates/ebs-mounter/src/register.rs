@@ -1,18 +1,22 @@
 //! Which volumes the driver has staged or published on this node, and where: kept in the state directory, so that a driver
 //! that starts anew, also after a reboot, knows its volumes from others.
 //!
-//! Two things need it. The metadata service counts the volumes that were attached when the machine booted, and cannot tell
-//! the driver's own among them (`node.md` N-22). And a device that vanished tells nobody which volume it was (`decisions.md`
-//! D-35). Nothing else is decided by it; what is lost of it in a crash comes back with the next stage.
+//! Three things need it. The metadata service counts the volumes that were attached when the machine booted, and cannot tell
+//! the driver's own among them (`node.md` N-22). A device that vanished tells nobody which volume it was (`decisions.md`
+//! D-35). And on Xen only the name that EC2 reported leads from a volume to its disk.
+//!
+//! It is an aid: the map in memory answers at once, a thread of its own writes what has changed, and what is lost of it, in a
+//! crash or because the directory cannot be written, comes back with the next stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ebs_types::VolumeId;
+use tokio::sync::watch;
 
-use crate::bounded;
 use crate::device::volumes_here;
 use crate::mounter::{Mounter, MounterConfig};
 use crate::mountinfo::unescape;
@@ -32,13 +36,27 @@ pub enum Attacher {
 pub struct RegisteredVolume {
     pub attacher: Attacher,
     pub paths: BTreeSet<NodePath>,
+    /// The device name that EC2 attached it under; kept on Xen alone, until the volume is unstaged.
+    pub device: Option<PathBuf>,
 }
 
 /// The register of this node.
 #[derive(Debug)]
 pub(crate) struct Register {
     directory: PathBuf,
-    volumes: Mutex<BTreeMap<VolumeId, RegisteredVolume>>,
+    /// Never held across a call to the directory.
+    state: Mutex<State>,
+    /// True while a thread writes, or is about to.
+    writing: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    volumes: BTreeMap<VolumeId, RegisteredVolume>,
+    /// Those whose files do not agree with `volumes` yet.
+    unwritten: BTreeSet<VolumeId>,
+    /// Of them, those whose last write has failed: tried again with the next change.
+    failed: BTreeSet<VolumeId>,
     at_boot: u32,
 }
 
@@ -52,9 +70,15 @@ impl Attacher {
 }
 
 impl RegisteredVolume {
+    fn unknown() -> Self {
+        Self { attacher: Attacher::Other, paths: BTreeSet::new(), device: None }
+    }
+
+    /// The device's name comes after the end: earlier versions read no further and understand the rest.
     fn to_text(&self) -> String {
         let paths = self.paths.iter().map(|path| format!("path={}\n", escape(&path.to_string())));
-        format!("attacher={}\n{}end\n", self.attacher.as_str(), paths.collect::<String>())
+        let device = self.device.iter().map(|name| format!("device={}\nend\n", escape(&name.to_string_lossy())));
+        format!("attacher={}\n{}end\n{}", self.attacher.as_str(), paths.collect::<String>(), device.collect::<String>())
     }
 
     /// `None` for a text that was not written to its end or by another version.
@@ -62,66 +86,127 @@ impl RegisteredVolume {
         let mut lines = text.lines();
         let word = lines.next()?.strip_prefix("attacher=")?;
         let attacher = [Attacher::Driver, Attacher::Other].into_iter().find(|attacher| attacher.as_str() == word)?;
-        let mut paths = BTreeSet::new();
-        for line in lines {
-            let Some(path) = line.strip_prefix("path=") else {
-                return (line == "end").then_some(Self { attacher, paths });
-            };
-            let path = String::from_utf8(unescape(path.as_bytes())).ok()?;
-            paths.insert(NodePath::parse(&path).ok()?);
+        let mut volume = Self { attacher, ..Self::unknown() };
+        loop {
+            match lines.next()? {
+                "end" => break,
+                line => drop(volume.paths.insert(NodePath::parse(&unescaped(line.strip_prefix("path=")?)?).ok()?)),
+            }
         }
-        None
+        if let (Some(device), Some("end")) = (lines.next(), lines.next()) {
+            volume.device = Some(unescaped(device.strip_prefix("device=")?)?.into());
+        }
+        Some(volume)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.device.is_none()
     }
 }
 
 impl Register {
-    /// Reads what is there, and settles how many of the driver's volumes the machine had when it booted: once in each run
-    /// of the kernel, by those that are registered and here.
-    pub(crate) fn open(config: &MounterConfig) -> io::Result<Self> {
+    /// An empty register over the state directory, which is not looked at yet.
+    pub(crate) fn new(config: &MounterConfig) -> Self {
         let directory = config.state_dir.join("volumes");
-        std::fs::create_dir_all(&directory)?;
-        let mut volumes = read(&directory)?;
-        let boot = std::fs::read_to_string(&config.boot_id)?;
+        Self { directory, state: Mutex::default(), writing: watch::Sender::new(false) }
+    }
+
+    /// Takes in what is in the state directory, and settles how many of the driver's volumes the machine had when it booted:
+    /// once in each run of the kernel, by those that are registered and here. What was registered meanwhile stays as it is.
+    /// What cannot be read or written is logged and left out.
+    pub(crate) fn load(self: &Arc<Self>, config: &MounterConfig) {
+        let mut loaded = read(&self.directory);
         let settled = config.state_dir.join("volumes-at-boot");
-        let at_boot = match std::fs::read_to_string(&settled).ok().and_then(|text| count_of(&text, boot.trim())) {
-            Some(count) => count,
+        let boot = std::fs::read_to_string(&config.boot_id);
+        let boot =
+            boot.inspect_err(|error| tracing::warn!(%error, "the run of the kernel is not known")).unwrap_or_default();
+        let known = std::fs::read_to_string(&settled).ok().and_then(|text| count_of(&text, boot.trim()));
+        let gone: Vec<VolumeId> = match known {
+            Some(_) => Vec::new(),
             None => {
                 let here = volumes_here(config);
-                let gone: Vec<VolumeId> = volumes.keys().filter(|volume| !here.contains(volume)).cloned().collect();
-                for volume in gone {
-                    volumes.remove(&volume);
-                    remove(&directory.join(volume.as_str()))?;
-                }
-                let ours = volumes.values().filter(|volume| volume.attacher == Attacher::Driver).count();
-                let count = u32::try_from(ours).unwrap_or(u32::MAX);
-                write(&settled, &format!("boot={}\ncount={count}\n", boot.trim()))?;
-                count
+                loaded.keys().filter(|volume| !here.contains(volume)).cloned().collect()
             }
         };
-        Ok(Self { directory, volumes: Mutex::new(volumes), at_boot })
+        loaded.retain(|volume, _| !gone.contains(volume));
+        let at_boot = known.unwrap_or_else(|| {
+            let ours = loaded.values().filter(|volume| volume.attacher == Attacher::Driver).count();
+            u32::try_from(ours).unwrap_or(u32::MAX)
+        });
+        {
+            let mut state = self.state();
+            state.at_boot = at_boot;
+            for (volume, entry) in loaded {
+                state.volumes.entry(volume).or_insert(entry);
+            }
+            state.unwritten.extend(gone);
+        }
+        if known.is_none()
+            && let Err(error) = write(&settled, &format!("boot={}\ncount={at_boot}\n", boot.trim()))
+        {
+            tracing::warn!(path = %settled.display(), %error, "how many volumes the machine booted with cannot be kept: a restart of the driver counts again");
+        }
+        self.write_changes();
     }
 
-    fn volumes(&self) -> MutexGuard<'_, BTreeMap<VolumeId, RegisteredVolume>> {
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes a volume's entry and its file as one.
-    fn change(&self, volume: &VolumeId, change: impl FnOnce(&mut RegisteredVolume)) -> io::Result<()> {
-        let mut volumes = self.volumes();
-        let before = volumes.get(volume).cloned();
-        let mut entry =
-            before.clone().unwrap_or(RegisteredVolume { attacher: Attacher::Other, paths: BTreeSet::new() });
-        change(&mut entry);
-        if before.as_ref() == Some(&entry) {
-            return Ok(());
+    /// Changes a volume's entry, and has its file follow.
+    fn change(self: &Arc<Self>, change: impl FnOnce(&mut BTreeMap<VolumeId, RegisteredVolume>) -> Vec<VolumeId>) {
+        {
+            let mut state = self.state();
+            let mut changed: BTreeSet<VolumeId> = change(&mut state.volumes).into_iter().collect();
+            if changed.is_empty() {
+                return;
+            }
+            changed.append(&mut state.failed);
+            state.unwritten.append(&mut changed);
         }
-        let file = self.directory.join(volume.as_str());
-        if entry.paths.is_empty() {
-            volumes.remove(volume);
-            return remove(&file);
+        self.write_changes();
+    }
+
+    /// Has a thread write what is not written, unless one does. It ends with the last change; a directory that hangs keeps it
+    /// and nothing else.
+    fn write_changes(self: &Arc<Self>) {
+        let is_needed = {
+            let state = self.state();
+            !state.unwritten.is_empty() && !self.writing.send_replace(true)
+        };
+        if !is_needed {
+            return;
         }
-        volumes.insert(volume.clone(), entry.clone());
-        write(&file, &entry.to_text())
+        let register = Arc::clone(self);
+        let writer = std::thread::Builder::new().name("register".to_owned()).spawn(move || register.write_all());
+        if let Err(error) = writer {
+            tracing::warn!(%error, "no thread writes the register of volumes: the next change tries again");
+            self.writing.send_replace(false);
+        }
+    }
+
+    fn write_all(&self) {
+        loop {
+            let (volume, entry) = {
+                let mut state = self.state();
+                let Some(volume) = state.unwritten.pop_first() else {
+                    // Under the lock: whoever changes something next starts another thread.
+                    self.writing.send_replace(false);
+                    return;
+                };
+                let entry = state.volumes.get(&volume).cloned();
+                (volume, entry)
+            };
+            let file = self.directory.join(volume.as_str());
+            let written = match entry {
+                Some(entry) => write(&file, &entry.to_text()),
+                None => remove(&file),
+            };
+            if let Err(error) = written {
+                tracing::warn!(%volume, path = %file.display(), %error, "the register of volumes cannot be written: the next change tries again");
+                self.state().failed.insert(volume);
+            }
+        }
     }
 }
 
@@ -130,19 +215,32 @@ fn escape(path: &str) -> String {
     path.replace('\\', "\\134").replace('\n', "\\012")
 }
 
-/// All entries that can be understood. Others are left alone: a later stage writes them anew.
-fn read(directory: &Path) -> io::Result<BTreeMap<VolumeId, RegisteredVolume>> {
+fn unescaped(text: &str) -> Option<String> {
+    String::from_utf8(unescape(text.as_bytes())).ok()
+}
+
+/// All entries that can be read and understood. Others are left alone: a later stage writes them anew.
+fn read(directory: &Path) -> BTreeMap<VolumeId, RegisteredVolume> {
     let mut volumes = BTreeMap::new();
-    for entry in std::fs::read_dir(directory)? {
-        let entry = entry?;
+    let entries = match std::fs::create_dir_all(directory).and_then(|()| std::fs::read_dir(directory)) {
+        Ok(entries) => entries,
+        Err(error) => {
+            tracing::warn!(path = %directory.display(), %error, "the register of volumes in the state directory cannot be read: the driver starts without it");
+            return volumes;
+        }
+    };
+    for entry in entries.flatten() {
         let Some(volume) = entry.file_name().to_str().and_then(|name| VolumeId::parse(name).ok()) else { continue };
-        let text = std::fs::read(entry.path())?;
-        match RegisteredVolume::parse(&String::from_utf8_lossy(&text)) {
-            Some(registered) => drop(volumes.insert(volume, registered)),
-            None => tracing::warn!(%volume, "the entry of a volume in the state directory cannot be read"),
+        let text = std::fs::read(entry.path()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        match text.as_deref().map(RegisteredVolume::parse) {
+            Ok(Some(registered)) => drop(volumes.insert(volume, registered)),
+            Ok(None) => tracing::warn!(%volume, "the entry of a volume in the state directory cannot be understood"),
+            Err(error) => {
+                tracing::warn!(%volume, %error, "the entry of a volume in the state directory cannot be read")
+            }
         }
     }
-    Ok(volumes)
+    volumes
 }
 
 fn count_of(text: &str, boot: &str) -> Option<u32> {
@@ -168,55 +266,76 @@ fn remove(path: &Path) -> io::Result<()> {
 
 impl Mounter {
     /// How many volumes that the driver had attached were attached when the machine booted. The same as long as the
-    /// machine runs.
+    /// machine runs; 0 as long as the register could not be read.
     pub fn own_volumes_at_boot(&self) -> u32 {
-        self.register.at_boot
+        self.register.state().at_boot
     }
 
-    /// Registers a volume at a path. One that is registered there already costs nothing.
-    ///
-    /// # Errors
-    /// When the state directory cannot be written.
-    pub async fn register(&self, volume: &VolumeId, attacher: Attacher, at: &NodePath) -> io::Result<()> {
-        let (register, volume, at) = (Arc::clone(&self.register), volume.clone(), at.clone());
-        let change = move || {
-            register.change(&volume, |entry| {
-                // Who it was stays known when it is only seen again.
-                if attacher == Attacher::Driver {
-                    entry.attacher = attacher;
+    /// Registers a volume at a path, and on Xen under the device name that EC2 attached it under. Waits for nothing.
+    pub fn register(&self, volume: &VolumeId, attacher: Attacher, at: &NodePath, device: Option<&Path>) {
+        let device = device.filter(|name| self.config.xen && name.is_absolute());
+        self.register.change(|volumes| {
+            let mut changed = Vec::new();
+            // EC2 gives a name to one volume at a time.
+            for (other, entry) in volumes.iter_mut().filter(|(other, _)| *other != volume) {
+                if device.is_some() && entry.device.as_deref() == device {
+                    entry.device = None;
+                    changed.push(other.clone());
                 }
-                entry.paths.insert(at);
-            })
-        };
-        bounded::changing("registering a volume in", &self.config.state_dir, change).await
+            }
+            volumes.retain(|_, entry| !entry.is_empty());
+            let entry = volumes.entry(volume.clone()).or_insert_with(RegisteredVolume::unknown);
+            let before = entry.clone();
+            // Who it was stays known when it is only seen again, and so does its name.
+            if attacher == Attacher::Driver {
+                entry.attacher = attacher;
+            }
+            entry.device = device.map(Path::to_owned).or(entry.device.take());
+            entry.paths.insert(at.clone());
+            if *entry != before {
+                changed.push(volume.clone());
+            }
+            changed
+        });
     }
 
-    /// Takes a path out of the register, whichever volume it is of; the volume with its last one.
-    ///
-    /// # Errors
-    /// As [`Mounter::register`].
-    pub async fn unregister(&self, at: &NodePath) -> io::Result<()> {
-        let (register, at) = (Arc::clone(&self.register), at.clone());
-        let change = move || {
-            let volumes = register.volumes();
-            let of: Vec<VolumeId> = volumes
-                .iter()
-                .filter(|(_, entry)| entry.paths.contains(&at))
-                .map(|(volume, _)| volume.clone())
-                .collect();
-            drop(volumes);
-            of.iter().try_for_each(|volume| {
-                register.change(volume, |entry| {
-                    entry.paths.remove(&at);
-                })
-            })
-        };
-        bounded::changing("taking a volume out of", &self.config.state_dir, change).await
+    /// Takes a path out of the register, whichever volume it is of. Waits for nothing.
+    pub fn unregister(&self, at: &NodePath) {
+        self.register.change(|volumes| {
+            let mut changed = Vec::new();
+            for (volume, entry) in volumes.iter_mut() {
+                if entry.paths.remove(at) {
+                    changed.push(volume.clone());
+                }
+            }
+            volumes.retain(|_, entry| !entry.is_empty());
+            changed
+        });
+    }
+
+    /// Takes a volume out of the register that is nowhere on this node any more. Waits for nothing.
+    pub fn forget_volume(&self, volume: &VolumeId) {
+        self.register.change(|volumes| volumes.remove(volume).map(|_| volume.clone()).into_iter().collect());
+    }
+
+    /// The device name that a volume was attached under when it was last staged or published here; known on Xen alone.
+    pub fn attached_under(&self, volume: &VolumeId) -> Option<PathBuf> {
+        self.register.state().volumes.get(volume)?.device.clone()
     }
 
     /// All registered volumes.
     pub fn registered(&self) -> BTreeMap<VolumeId, RegisteredVolume> {
-        self.register.volumes().clone()
+        self.register.state().volumes.clone()
+    }
+
+    /// Waits until everything that was registered is in the state directory, for `bound` at most: false when it is not.
+    /// What could not be written counts as written.
+    ///
+    /// Cancellation: changes nothing.
+    pub async fn register_written(&self, bound: Duration) -> bool {
+        let mut writing = self.register.writing.subscribe();
+        let idle = writing.wait_for(|writing| !writing);
+        matches!(tokio::time::timeout(bound, idle).await, Ok(Ok(_)))
     }
 }
 
@@ -225,7 +344,8 @@ mod tests {
     use super::*;
 
     fn entry(attacher: Attacher, paths: &[&str]) -> RegisteredVolume {
-        RegisteredVolume { attacher, paths: paths.iter().map(|path| NodePath::parse(path).unwrap()).collect() }
+        let paths = paths.iter().map(|path| NodePath::parse(path).unwrap()).collect();
+        RegisteredVolume { attacher, paths, device: None }
     }
 
     #[test]
@@ -236,5 +356,71 @@ mod tests {
         let half = text.strip_suffix("end\n").unwrap();
         assert_eq!(RegisteredVolume::parse(half), None);
         assert_eq!(RegisteredVolume::parse(""), None);
+    }
+
+    #[test]
+    fn a_device_name_is_read_back_and_half_of_one_is_left_out() {
+        let written = RegisteredVolume { device: Some("/dev/xvdba".into()), ..entry(Attacher::Driver, &["/a"]) };
+        let text = written.to_text();
+        assert_eq!(RegisteredVolume::parse(&text), Some(written.clone()));
+        let without = text.strip_suffix("end\n").unwrap();
+        assert_eq!(RegisteredVolume::parse(without), Some(RegisteredVolume { device: None, ..written }));
+    }
+
+    fn mounter(state: &Path, xen: bool) -> Mounter {
+        Mounter::new(MounterConfig { xen, ..MounterConfig::new(state) }).unwrap()
+    }
+
+    fn volume(id: &str) -> VolumeId {
+        VolumeId::parse(id).unwrap()
+    }
+
+    const BOUND: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_device_name_is_kept_until_unstage_and_belongs_to_one_volume() {
+        let state = tempfile::tempdir().unwrap();
+        let (first, second, at) = (volume("vol-01"), volume("vol-02"), NodePath::parse("/target").unwrap());
+        let name = Path::new("/dev/xvdba");
+        let xen = mounter(state.path(), true);
+        xen.register(&first, Attacher::Driver, &at, Some(name));
+        xen.register(&first, Attacher::Other, &NodePath::parse("/seen").unwrap(), None);
+        xen.unregister(&at);
+        xen.unregister(&NodePath::parse("/seen").unwrap());
+        assert_eq!(xen.attached_under(&first).as_deref(), Some(name), "it is unpublished and not unstaged");
+        assert!(xen.register_written(BOUND).await);
+        assert_eq!(mounter(state.path(), true).registered(), xen.registered(), "a driver that starts anew knows it");
+        xen.register(&second, Attacher::Driver, &at, Some(name));
+        assert_eq!((xen.attached_under(&first), xen.attached_under(&second).as_deref()), (None, Some(name)));
+        xen.forget_volume(&second);
+        assert!(xen.registered().is_empty() && xen.register_written(BOUND).await);
+        assert_eq!(std::fs::read_dir(state.path().join("volumes")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_device_name_is_kept_on_xen_alone() {
+        let state = tempfile::tempdir().unwrap();
+        let (nitro, id) = (mounter(state.path(), false), volume("vol-01"));
+        let at = NodePath::parse("/target").unwrap();
+        nitro.register(&id, Attacher::Driver, &at, Some(Path::new("/dev/xvdba")));
+        assert_eq!(nitro.attached_under(&id), None);
+        nitro.unregister(&at);
+        assert!(nitro.registered().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_entry_that_could_not_be_written_is_written_with_the_next_change() {
+        let state = tempfile::tempdir().unwrap();
+        let mounter = mounter(state.path(), false);
+        let (first, second) = (volume("vol-01"), volume("vol-02"));
+        // A directory in its place refuses to be replaced by a file.
+        let in_the_way = state.path().join("volumes").join(first.as_str());
+        std::fs::create_dir_all(in_the_way.join("x")).unwrap();
+        mounter.register(&first, Attacher::Driver, &NodePath::parse("/a").unwrap(), None);
+        assert!(mounter.register_written(BOUND).await && in_the_way.is_dir());
+        std::fs::remove_dir_all(&in_the_way).unwrap();
+        mounter.register(&second, Attacher::Driver, &NodePath::parse("/b").unwrap(), None);
+        assert!(mounter.register_written(BOUND).await);
+        assert_eq!(self::read(&state.path().join("volumes")), mounter.registered());
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::bounded;
+use crate::device_number::DeviceNumber;
 use crate::os;
 
 /// The numbers of statfs(2).
@@ -48,6 +49,15 @@ impl Counts {
     pub async fn read(path: &Path) -> io::Result<Self> {
         let at = path.to_owned();
         bounded::reading("statfs", path, move || os::statfs(&at)).await
+    }
+
+    /// The file system of this device at a path, and of no other: what is mounted there may change at any time.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] when another file system is there; what statfs(2) says, or that it hangs.
+    pub async fn read_of(path: &Path, device: DeviceNumber) -> io::Result<Self> {
+        let at = path.to_owned();
+        bounded::reading("statfs", path, move || os::statfs_of(&at, device)).await
     }
 
     /// Bytes.
@@ -96,6 +106,17 @@ mod tests {
 
     const COUNTS: Counts =
         Counts { block_size: 4096, blocks: 100, blocks_free: 40, blocks_available: 30, inodes: 10, inodes_free: 4 };
+
+    #[tokio::test]
+    async fn a_path_where_another_file_system_is_has_no_counts() {
+        use std::os::unix::fs::MetadataExt;
+        let place = tempfile::tempdir().unwrap();
+        let here = DeviceNumber::of(place.path().metadata().unwrap().dev());
+        let counts = Counts::read_of(place.path(), here).await.unwrap();
+        assert!(counts.block_size > 0 && counts.blocks > 0, "{counts:?}");
+        let other = DeviceNumber { minor: here.minor + 1, ..here };
+        assert_eq!(Counts::read_of(place.path(), other).await.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 
     #[test]
     fn usage_is_blocks_times_their_size() {

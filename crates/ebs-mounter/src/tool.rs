@@ -12,10 +12,12 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 
+use crate::os;
 use crate::tool_memory::prefer_as_victim;
 
 /// Where programs may be; nowhere else is looked.
@@ -193,7 +195,7 @@ impl Tools {
 
     /// Runs a program that only reads; after `bound` it is killed.
     pub(crate) async fn read(&self, call: Call, bound: Duration) -> Result<Finished, ToolError> {
-        let (mut child, output) = self.start(&call)?;
+        let (mut child, output) = self.start(&call, None)?;
         let program = call.program.name();
         match tokio::time::timeout(bound, child.wait()).await {
             Ok(ended) => finished(program, ended, &output),
@@ -209,16 +211,18 @@ impl Tools {
 
     /// Runs a program that changes a disk to its end, however long that takes. Dropping the future leaves it running.
     pub(crate) async fn change(&self, call: Call) -> Result<Finished, ToolError> {
-        self.begin(&call)?.end().await
+        let (child, output) = self.start(&call, None)?;
+        Running { program: call.program.name(), child, output }.end().await
     }
 
-    /// Starts a program that changes a disk. After an error it has not run.
-    pub(crate) fn begin(&self, call: &Call) -> Result<Running, ToolError> {
-        let (child, output) = self.start(call)?;
+    /// Starts a program that changes the disk that is held. The program inherits the descriptor: from its first moment to its
+    /// last the disk's name leads to no other disk, also when this process is killed. After an error it has not run.
+    pub(crate) fn begin(&self, call: &Call, disk: &Arc<File>) -> Result<Running, ToolError> {
+        let (child, output) = self.start(call, Some(disk))?;
         Ok(Running { program: call.program.name(), child, output })
     }
 
-    fn start(&self, call: &Call) -> Result<(tokio::process::Child, File), ToolError> {
+    fn start(&self, call: &Call, inherited: Option<&Arc<File>>) -> Result<(tokio::process::Child, File), ToolError> {
         let program = call.program.name();
         let path = self.found.get(&call.program).ok_or(ToolError::Missing(program))?;
         let failed = |source: io::Error| ToolError::Run { program, source };
@@ -226,7 +230,11 @@ impl Tools {
         let output = File::from(output);
         tracing::debug!(program, args = ?call.args, "starting");
         #[expect(clippy::disallowed_methods, reason = "this is the one module that starts children")]
-        let child = tokio::process::Command::new(path)
+        let mut command = tokio::process::Command::new(path);
+        if let Some(file) = inherited {
+            os::bequeath(&mut command, Arc::clone(file));
+        }
+        let child = command
             .args(&call.args)
             .env_clear()
             .env("LC_ALL", "C")

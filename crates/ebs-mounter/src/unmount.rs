@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bounded;
+use crate::freeze::thaw_before_last_unmount;
 use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable, MountTableError};
 use crate::os;
@@ -40,6 +41,8 @@ pub struct Unmounted {
     pub mounts: usize,
     /// Of them, mounts whose device had vanished: what was not flushed to it is lost.
     pub vanished: usize,
+    /// The file system was frozen, and was thawed before its last mount went.
+    pub thawed: bool,
 }
 
 impl Mounter {
@@ -47,6 +50,7 @@ impl Mounter {
     /// is it detached lazily (`decisions.md` D-35), and that is said in the log; a device that errs or hangs has not
     /// vanished. `is_gone`: so was the disk behind a raw bind, whose own number belongs to no disk. A mount that is in use is
     /// tried again for a second: a program that this process is just starting has copies of its descriptors until it runs.
+    /// A frozen file system is thawed before its last mount in this mount table goes.
     ///
     /// # Errors
     /// [`UnmountError`]; nothing was unmounted.
@@ -84,12 +88,13 @@ impl Mounter {
             tracing::error!(path = %at.display(), device = %seen.device, source = %seen.source.display(),
                 "the device vanished under its mount: what was not flushed to it is lost");
         }
+        let thawed = !vanished && thaw_before_last_unmount(&table, seen, &at).await;
         let target = at.clone();
         let outcome = bounded::changing("unmounting", &at, move || os::unmount(&target, vanished)).await;
         outcome.map_err(|source| match source.kind() {
             io::ErrorKind::ResourceBusy => UnmountError::Busy { path: at },
             _ => UnmountError::Refused { path: at, source },
         })?;
-        Ok(Unmounted { mounts: 1, vanished: usize::from(vanished) })
+        Ok(Unmounted { mounts: 1, vanished: usize::from(vanished), thawed })
     }
 }

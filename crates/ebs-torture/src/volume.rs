@@ -1,5 +1,6 @@
 //! One volume of a cycle: what an orchestrator, a pod and a stranger do with it, and what is known afterwards.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use anyhow::Context;
 use csi_proto::csi::node_client::NodeClient;
 use ebs_testkit::cut_disk::Attached;
 use ebs_types::{SplitMix64, VolumeId};
+use rustix::fs::makedev;
 use tonic::transport::Channel;
 
 use crate::calls::{Answer, call};
@@ -235,6 +237,22 @@ impl Volume {
         };
         self.tell(shared, &format!("{what}: {answer:?}"));
         answer
+    }
+
+    /// What is mounted or bound at a path must be this volume's disk.
+    async fn look_whose_disk_is_at(&self, shared: &Shared, at: &Path, cuts: u64) -> anyhow::Result<()> {
+        let own = self.device()?.metadata().context("the disk's number")?.rdev();
+        let shown = self.node(shared).mounts_at(at).await?.last().cloned();
+        let number = match shown {
+            Some(entry) if entry.device.major != 0 => Some(makedev(entry.device.major, entry.device.minor)),
+            // A device node is bound there.
+            Some(_) => at.metadata().ok().map(|node| node.rdev()),
+            None => None,
+        };
+        if number.is_some_and(|number| number != own) && self.has_power(shared, cuts) {
+            self.broken(shared, &format!("another disk is shown at {}", at.display()));
+        }
+        Ok(())
     }
 
     pub(crate) async fn look_at_files(&self, shared: &Shared, mount: PathBuf, cuts: u64) {

@@ -46,7 +46,7 @@ fn options(planted: Option<Planted>) -> Options {
 }
 
 /// Runs cycles until they are done, one has failed, or the time is over. The failures, how many cycles were run, and what
-/// happened in them.
+/// happened in them. In a search for a planted bug only a failure that the bug explains counts.
 fn failures(cycles: u64, bound: Duration, planted: Option<Planted>) -> (Vec<Failure>, u64, Counts) {
     let first = planted.map_or(0, first_seed);
     let (next, failed, began) = (AtomicU64::new(first), Mutex::new(Vec::new()), Instant::now());
@@ -62,7 +62,8 @@ fn failures(cycles: u64, bound: Duration, planted: Option<Planted>) -> (Vec<Fail
                     }
                     let outcome = run(seed, &options(planted));
                     counts.lock().expect("no cycle panics").join(&outcome.counts);
-                    failed.lock().expect("no cycle panics").extend(outcome.failure);
+                    let found = outcome.failure.filter(|failure| planted.is_none_or(|bug| is_of(failure, bug)));
+                    failed.lock().expect("no cycle panics").extend(found);
                 }
             });
         }
@@ -118,9 +119,15 @@ fn rules_against(bug: Planted) -> &'static [&'static str] {
         Planted::FlushLeftOut => &["data on the raw device is lost"],
         Planted::JournalErrorIgnored => &["with errors", "what e2fsck -p repairs"],
         Planted::ReadOnlyPublished => &["was published for writing"],
-        // The wrong disk is formatted, mounted or looked at.
-        Planted::IdentityNotReadAgain => &[""],
+        // The wrong disk was mounted, bound or formatted. That the service does not find a disk that came after its start is
+        // no find: it only hinders it.
+        Planted::IdentityNotReadAgain => &["another disk", "formatted over", "data is lost", "raw device is lost"],
     }
+}
+
+/// Whether a failure is what the bug does.
+fn is_of(failure: &Failure, bug: Planted) -> bool {
+    rules_against(bug).iter().any(|rule| failure.rule.contains(rule))
 }
 
 /// Bugs planted for the node torture are found. One needs hundreds of cycles and is left to
@@ -134,9 +141,7 @@ fn each_planted_bug_is_found() {
             (bug == Planted::IdentityNotReadAgain).then(|| DISKS.write().unwrap_or_else(PoisonError::into_inner));
         let (failed, cycles, _) = failures(CYCLES_FOR_A_BUG, BOUND_FOR_A_BUG, Some(bug));
         drop(alone);
-        let rule = failed.first().map(|failure| failure.rule.as_str());
-        let is_found = rule.is_some_and(|rule| rules_against(bug).iter().any(|against| rule.contains(against)));
-        assert!(is_found, "{bug:?} in {cycles} cycles: {failed:?}");
+        assert!(!failed.is_empty(), "{bug:?} is not found in {cycles} cycles");
     }
 }
 

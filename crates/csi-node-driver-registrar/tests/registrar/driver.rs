@@ -57,6 +57,18 @@ async fn a_driver_that_does_not_say_its_name_ends_the_registrar() -> anyhow::Res
     Ok(())
 }
 
+/// A driver that has much to do when it starts is asked again.
+#[tokio::test]
+async fn a_driver_that_answers_late_is_asked_again() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let driver = FakeDriver::at(&sandbox.driver(), Says::Nothing)?;
+    let registrar = sandbox.start("registrar", &["--timeout=3s"])?;
+    said(&registrar, "the driver is asked again").await?;
+    driver.say(Says::Name(NAME));
+    FakeKubelet::watching(&sandbox.registration()).meet().await?.register().await?;
+    Ok(())
+}
+
 /// A driver that dies and comes back is connected to again, for as long as it takes, while the kubelet is served from the same socket.
 ///
 /// Rule: windows.md R-7 (driver connection); sidecars.md X-2

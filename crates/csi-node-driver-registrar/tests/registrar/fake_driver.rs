@@ -87,6 +87,12 @@ impl FakeDriver {
         Ok(driver)
     }
 
+    /// What it says from now on.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn say(&self, says: Says) {
+        *self.shared.says.lock().expect("a lock") = says;
+    }
+
     /// How often it was asked for its name.
     pub(crate) fn asked(&self) -> usize {
         *self.shared.asked.lock().expect("a lock")

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::Context;
 use ebs_driver::node::{NodeOptions, NodeService};
@@ -27,6 +28,20 @@ impl System {
     #[must_use]
     pub const fn this_machine() -> Self {
         Self(())
+    }
+}
+
+/// The node service of this system.
+pub(crate) type Service = NodeService;
+
+/// How long the end of the process waits for the register of volumes, after its operations. What is not written by then comes
+/// back with the next stage.
+const LAST_NOTES: Duration = Duration::from_secs(2);
+
+/// Waits, bounded, for what the node service does beside its operations.
+pub(crate) async fn finish(node: &Service) {
+    if !node.register_written(LAST_NOTES).await {
+        tracing::warn!("the register of volumes is not written: the state directory hangs");
     }
 }
 
@@ -66,7 +81,9 @@ pub(crate) async fn build(
     let Here { driver, machine, operations } = here;
     let metadata = machine.metadata();
     let config = mounter_config(settings, &metadata)?;
-    let mounter = Mounter::new(config).context("the node service cannot start on this machine")?;
+    // It reads the state directory, which may hang.
+    let mounter = tokio::task::spawn_blocking(move || Mounter::new(config)).await.context("looking at this machine")?;
+    let mounter = mounter.context("the node service cannot start on this machine")?;
     shown.disks.of(&mounter, metadata.node.to_string(), settings.mounts_below.clone());
     let options = NodeOptions { driver, machine, limits: settings.limits, legacy_xfs: settings.legacy_xfs };
     let node = NodeService::new(options, mounter, operations);

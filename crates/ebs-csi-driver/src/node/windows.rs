@@ -42,6 +42,12 @@ impl System {
     }
 }
 
+/// The node service of this system.
+pub(crate) type Service = WindowsNode;
+
+/// The node service does nothing beside its operations.
+pub(crate) async fn finish(_node: &Service) {}
+
 /// What the metrics read of a node: disks of Windows tell no figures of EBS, and nothing tells of a file system that is ill.
 #[derive(Default)]
 pub(crate) struct Shown;

@@ -137,6 +137,12 @@ pub enum Refused {
     /// A file system of the disk is mounted.
     #[error("the device is also mounted at {at}: a write to the raw device would destroy its file system")]
     MountedToo { at: String },
+    /// Somebody holds the disk where the mount table does not show it: a file system of it may be mounted.
+    #[error("publish the raw device: it is held by {by}, and a write to it could destroy a file system on it")]
+    HeldBeforeRaw {
+        /// Who, as far as this process can see.
+        by: String,
+    },
     /// The volume is to be let go and is used elsewhere (`decisions.md` D-37). Nothing was unmounted.
     #[error("the volume is still in use: {at}")]
     InUse { at: String },
@@ -322,6 +328,7 @@ fn of_refused(refused: &Refused) -> Meaning {
         | Refused::BlankReadOnly
         | Refused::BoundRaw { .. }
         | Refused::MountedToo { .. }
+        | Refused::HeldBeforeRaw { .. }
         | Refused::InUse { .. }
         | Refused::Held { .. }
         | Refused::DeadFileSystem { .. }
@@ -402,7 +409,7 @@ fn after_refusal(refused: &Refused) -> Option<&'static str> {
         Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
         Refused::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
         Refused::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
-        Refused::Held { .. } => {
+        Refused::Held { .. } | Refused::HeldBeforeRaw { .. } => {
             "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
         }
         Refused::DeadFileSystem { .. } => {

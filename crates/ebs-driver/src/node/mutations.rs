@@ -1,6 +1,7 @@
 //! The node RPCs that change something: each reads its request, and runs its work as an operation that outlives the
 //! request (`decisions.md` D-10).
 
+use std::path::Path;
 use std::sync::Arc;
 
 use csi_proto::csi;
@@ -39,7 +40,7 @@ pub(super) async fn stage(
             let error = NodeError::of(Rpc::NodeStageVolume, &wanted.handle, &wanted.staging)(cause);
             return Err(StageError::after_look(error, Some(&wanted.staging)).await);
         }
-        register(&shared, &wanted.handle, &wanted.volume, &wanted.staging).await;
+        register(&shared, (&wanted.handle, &wanted.volume), &wanted.staging, wanted.attachment.device.as_deref());
         Ok(())
     };
     node.operations.run(key, plan, Rpc::NodeStageVolume.bound(), work).await?;
@@ -56,7 +57,10 @@ pub(super) async fn unstage(
     let work = move |waiters| async move {
         let ended = Box::pin(unmount::unstage(&shared, &wanted, &waiters)).await;
         ended.map_err(NodeError::of(Rpc::NodeUnstageVolume, &wanted.volume, &wanted.path))?;
-        unregister(&shared, &wanted.path).await;
+        shared.mounter.unregister(&wanted.path);
+        if let Handle::Volume(volume) = &wanted.volume {
+            shared.mounter.forget_volume(volume);
+        }
         Ok(())
     };
     node.operations.take_over(key, plan, Rpc::NodeUnstageVolume.bound(), work).await?;
@@ -73,7 +77,7 @@ pub(super) async fn publish(
     let work = move |waiters| async move {
         let ended = Box::pin(publish::run(&shared, &wanted, &waiters)).await;
         ended.map_err(NodeError::of(Rpc::NodePublishVolume, &wanted.handle, &wanted.target))?;
-        register(&shared, &wanted.handle, &wanted.volume, &wanted.target).await;
+        register(&shared, (&wanted.handle, &wanted.volume), &wanted.target, wanted.device.as_deref());
         Ok(())
     };
     node.operations.run(key, plan, Rpc::NodePublishVolume.bound(), work).await?;
@@ -90,7 +94,7 @@ pub(super) async fn unpublish(
     let work = move |waiters| async move {
         let ended = unmount::unpublish(&shared, &wanted, &waiters).await;
         ended.map_err(NodeError::of(Rpc::NodeUnpublishVolume, &wanted.volume, &wanted.path))?;
-        unregister(&shared, &wanted.path).await;
+        shared.mounter.unregister(&wanted.path);
         Ok(())
     };
     node.operations.take_over(key, plan, Rpc::NodeUnpublishVolume.bound(), work).await?;
@@ -120,21 +124,13 @@ pub(super) async fn expand(
     Ok(csi::NodeExpandVolumeResponse { capacity_bytes: size.to_wire() })
 }
 
-/// Notes where a volume is now. The volume is there, whatever becomes of the note.
-async fn register(node: &Inner, handle: &Handle, volume: &VolumeId, at: &NodePath) {
+/// Notes where a volume is now.
+fn register(node: &Inner, (handle, volume): (&Handle, &VolumeId), at: &NodePath, device: Option<&Path>) {
     let attacher = match handle {
         Handle::Volume(_) => Attacher::Driver,
         Handle::NodeLocal(_) => Attacher::Other,
     };
-    if let Err(error) = node.mounter.register(volume, attacher, at).await {
-        tracing::warn!(%volume, path = %at, %error, "the volume could not be registered in the state directory");
-    }
-}
-
-async fn unregister(node: &Inner, at: &NodePath) {
-    if let Err(error) = node.mounter.unregister(at).await {
-        tracing::warn!(path = %at, %error, "the volume could not be taken out of the register in the state directory");
-    }
+    node.mounter.register(volume, attacher, at, device);
 }
 
 /// A refusal before any operation was started.

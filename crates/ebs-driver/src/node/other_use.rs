@@ -7,6 +7,7 @@ use ebs_mounter::{DeviceNumber, DiskUses, Hold};
 use super::Inner;
 use super::decide::describe;
 use super::error::{Cause, Refused};
+use super::request::Unmount;
 
 /// So many uses are named in an error.
 const NAMED: usize = 4;
@@ -29,7 +30,24 @@ pub(super) async fn refuse_before_raw(node: &Inner, disk: DeviceNumber) -> Resul
         return Err(Refused::BoundRaw { at }.into());
     }
     let at = names(uses.mounts.iter().map(|entry| format!("{} ({})", entry.target.display(), describe(entry))));
-    if at.is_empty() { Ok(()) } else { Err(Refused::MountedToo { at }.into()) }
+    if !at.is_empty() {
+        return Err(Refused::MountedToo { at }.into());
+    }
+    // Another pod that has the device may hold it exclusively.
+    if uses.raw.is_empty() { refuse_unseen(node, disk).await } else { Ok(()) }
+}
+
+/// Refuses while the disk is held where the mount table does not show it: mounted in another namespace, or by a tool. A device
+/// that the kernel built on it, as LVM does by itself with a volume group that it finds on it, is the pod's own.
+async fn refuse_unseen(node: &Inner, disk: DeviceNumber) -> Result<(), Cause> {
+    let hold = node.mounter.hold_of(disk).await.map_err(Cause::io("opening the device exclusively"))?;
+    let Hold::Held(who) = hold else { return Ok(()) };
+    let by = named(who);
+    if node.mounter.is_built_on(disk).await.map_err(Cause::io("looking for devices on the device"))? {
+        tracing::warn!(%disk, by, "the disk is shown raw although it is held");
+        return Ok(());
+    }
+    Err(Refused::HeldBeforeRaw { by }.into())
 }
 
 /// Refuses to unstage while anything would be left of the volume when all that lies at the staging path is gone.
@@ -55,19 +73,35 @@ fn left_over<'a>(uses: &'a DiskUses, staging: &'a Path) -> impl Iterator<Item = 
     mounts.chain(raw.map(|bind| format!("bound at {}", bind.at.display())))
 }
 
-/// Refuses to report a volume as unstaged while somebody holds its disk where the mount table does not show it.
+/// Refuses to report a volume as unstaged while somebody holds its disk where the mount table does not show it. A freeze that
+/// keeps the disk without any mount is ended. What was written to the disk and not synced is on it afterwards.
+pub(super) async fn let_go(node: &Inner, disk: DeviceNumber, plan: &Unmount, unmounted: bool) -> Result<(), Cause> {
+    let Err(held) = refuse_held(node, disk, unmounted).await else { return Ok(()) };
+    if !matches!(held, Cause::Refused(Refused::Held { .. })) {
+        return Err(held);
+    }
+    let thawed = node.mounter.thaw_unmounted(disk, &plan.path).await;
+    if !thawed.map_err(Cause::io("looking for a frozen file system"))? {
+        return Err(held);
+    }
+    tracing::warn!(volume = %plan.volume, %disk, "a frozen file system kept the disk and was mounted nowhere: the driver thawed it");
+    refuse_held(node, disk, unmounted).await
+}
+
+/// Refuses while somebody holds the disk where the mount table does not show it; one that is free is flushed.
 pub(super) async fn refuse_held(node: &Inner, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
-    match node.mounter.hold_of(disk).await.map_err(Cause::io("opening the device exclusively"))? {
+    match node.mounter.hold_of(disk).await.map_err(Cause::io("letting go of the device"))? {
         Hold::Free => Ok(()),
         Hold::Gone => {
             tracing::warn!(%disk, "the device went while the volume was unstaged");
             Ok(())
         }
-        Hold::Held(who) => {
-            let by = if who.is_empty() { "nobody that this process can see".to_owned() } else { names(who) };
-            Err(Refused::Held { by, unmounted }.into())
-        }
+        Hold::Held(who) => Err(Refused::Held { by: named(who), unmounted }.into()),
     }
+}
+
+fn named(who: Vec<String>) -> String {
+    if who.is_empty() { "nobody that this process can see".to_owned() } else { names(who) }
 }
 
 fn names(of: impl IntoIterator<Item = String>) -> String {

@@ -3,6 +3,7 @@
 
 use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, Found, FsType, MountTable, Superblock};
 use ebs_types::{Gib, Waiters};
+use tokio::time::Instant;
 
 use super::Inner;
 use super::corrupted;
@@ -13,6 +14,7 @@ use super::other_use;
 use super::owner;
 use super::repair;
 use super::request::Stage;
+use super::wanted;
 
 /// Stages a volume. Every step may be found done by a former call.
 pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
@@ -33,6 +35,7 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     plan.staging.create_directory().await.map_err(Cause::io("creating the staging directory"))?;
     let fs_type = superblock.fs_type();
     repair::mount(node, plan, &device, fs_type, waiters).await?;
+    node.mounter.thaw_new_mount(&device, &plan.staging).await;
     tracing::debug!(volume = %plan.volume, device = %device.path().display(), path = %plan.staging, fs = %fs_type, "staged");
     if plan.options.is_read_only() {
         return Ok(());
@@ -99,9 +102,10 @@ async fn refuse_raw_binds(node: &Inner, plan: &Stage, device: &Device) -> Result
 
 /// The superblock to mount, after a format where one is needed and right.
 async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<Superblock, Cause> {
+    let began = Instant::now();
     let contents = node.mounter.probe(device).await?;
     let record = record(node, plan, device).await?;
-    let left_behind = node.mounter.interrupted_format(device).await?;
+    let left_behind = node.mounter.interrupted_format(device).await;
     let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
     let partitions = match contents {
         Contents::Foreign { .. } => {
@@ -123,7 +127,7 @@ async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: 
         Plan::Mount(superblock) => return Ok(superblock),
         Plan::Format(permit) => permit,
     };
-    check_still_wanted(waiters, "formatting")?;
+    wanted::after_work(waiters, began.elapsed(), "formatting").await?;
     node.mounter.format(device, &plan.format, &record, permit).await?;
     match node.mounter.probe(device).await? {
         Contents::Filesystem(made) if made.is_complete() && record.fs_type.accepts(made.fs_type()) => Ok(made),

@@ -8,7 +8,7 @@ use ebs_types::Bytes;
 use super::Inner;
 use super::error::{Cause, NodeError, Refused};
 use super::owner::{self, Owner};
-use super::request::Look;
+use super::request::{Handle, Look};
 use crate::rpc::Rpc;
 
 /// How full the volume at a path is. A path that is no mount of the volume is not found (`node.md` N-20).
@@ -34,11 +34,18 @@ async fn look(node: &Inner, plan: &Look) -> Result<NodeGetVolumeStatsResponse, C
         Owner::Other(other) => return Err(not_published(other)),
     }
     if found == Found::BlockDevice {
-        let size = node.mounter.block_device_size(&at).await.map_err(Cause::io("asking for the size of the device"))?;
+        let sized = node.mounter.sized_block_device(&at).await;
+        let (number, size) = sized.map_err(Cause::io("asking for the size of the device"))?;
+        // The size is of what was open then, and the mount may have changed since it was looked at.
+        if let Handle::Volume(volume) = &plan.volume
+            && let Owner::Other(other) = owner::of_device(&node.mounter, number, volume).await?
+        {
+            return Err(not_published(other));
+        }
         let usage = VolumeUsage { total: Bytes(size).to_wire(), unit: Unit::Bytes.into(), ..VolumeUsage::default() };
         return Ok(NodeGetVolumeStatsResponse { usage: vec![usage] });
     }
-    let counts = Counts::read(&at).await.map_err(Cause::io("statfs"))?;
+    let counts = Counts::read_of(&at, entry.device).await.map_err(Cause::io("statfs"))?;
     let inodes = counts.inodes()?.map(|usage| wire(usage, Unit::Inodes));
     let usage = std::iter::once(wire(counts.bytes()?, Unit::Bytes)).chain(inodes).collect();
     Ok(NodeGetVolumeStatsResponse { usage })

@@ -2,7 +2,9 @@
 //!
 //! Unstaged means that nothing holds the disk (`decisions.md` D-37), because EC2 detaches it next. Uses that this mount
 //! table shows are refused before anything is changed. What it cannot show, mounts in other namespaces, shows an exclusive
-//! open; that is possible only when our own mount is gone, so such a refusal says that the path is unmounted already.
+//! open; that is possible only when our own mount is gone, so such a refusal says that the path is unmounted already. It comes
+//! after the directory is removed: the kernel then takes away every idle copy of the mount in other namespaces, and what
+//! somebody really uses still holds the disk.
 
 use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, Found, MountEntry, NodePath, UnmountError};
 use ebs_types::{VolumeId, Waiters};
@@ -16,8 +18,8 @@ use super::request::{Handle, Unmount};
 /// More mounts on top of each other than this are somebody's mistake.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// Unmounts the staging path. A directory where nothing is mounted is left as it is. The record of an interrupted
-/// format ends here (`decisions.md` D-32).
+/// Unmounts the staging path and removes it. A directory that holds files where nothing is mounted is left as it is. The record
+/// of an interrupted format ends here (`decisions.md` D-32).
 pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<(), Cause> {
     let found = look(plan).await?;
     let disk = match &plan.volume {
@@ -30,12 +32,11 @@ pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> 
         other_use::refuse_other_uses(node, disk, &staging).await?;
     }
     let unmounted = found != Found::Missing && unmount_all(node, plan, waiters).await? > 0;
-    if let Some(disk) = disk {
-        other_use::refuse_held(node, disk, unmounted).await?;
-    }
-    // Last: with the directory the kernel takes away what is mounted on it in other namespaces.
-    if unmounted {
+    if unmounted || look(plan).await? == (Found::Directory { empty: true }) {
         plan.path.remove().await.map_err(Cause::io("removing the staging directory"))?;
+    }
+    if let Some(disk) = disk {
+        other_use::let_go(node, disk, plan, unmounted).await?;
     }
     match &plan.volume {
         Handle::Volume(volume) => Ok(node.mounter.forget_format(volume).await?),
@@ -70,7 +71,12 @@ async fn disk_to_let_go(node: &Inner, volume: &VolumeId, path: &NodePath) -> Res
             Owner::Other(found) => Err(Refused::OtherMount { found }.into()),
         };
     }
-    let query = DeviceQuery { volume: volume.clone(), hint: None, partition: None };
+    // On Xen the name that EC2 gave the volume is all that leads to its disk.
+    let hint = node.mounter.attached_under(volume);
+    if hint.is_none() && node.mounter.trusts_silent_disks() {
+        tracing::warn!(%volume, "the device name of the volume is not known to this driver any more, so whether its disk is free cannot be looked at");
+    }
+    let query = DeviceQuery { volume: volume.clone(), hint, partition: None };
     match node.mounter.find_now(&query).await {
         Ok(device) => Ok(Some(device.number())),
         // Another disk under the volume's name says that the volume is not here.
@@ -104,6 +110,11 @@ async fn unmount_all(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<
         }
         if !waiters.any() {
             return Err(Cause::Abandoned { before: "unmounting" });
+        }
+        if entry.device.major == 0 && owner != Owner::Vanished {
+            // A raw device: what the pod wrote to it and did not sync.
+            let number = number_of(node, entry).await?;
+            node.mounter.flush(number).await.map_err(Cause::io("flushing the device"))?;
         }
         let done = node.mounter.unmount_top(&plan.path, entry, owner == Owner::Vanished).await?;
         tracing::debug!(volume = %plan.volume, path = %plan.path, vanished = done.vanished, "unmounted");

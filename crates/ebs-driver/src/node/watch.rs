@@ -123,8 +123,6 @@ async fn adopt(node: &Inner) {
         }
         // Of a disk that cannot say what it is, it is not known which volume it would be.
         let Ok(volume) = owner::named_by(&node.mounter, entry).await else { continue };
-        if let Err(error) = node.mounter.register(&volume, Attacher::Other, &path).await {
-            tracing::warn!(%volume, %path, %error, "the volume could not be registered in the state directory");
-        }
+        node.mounter.register(&volume, Attacher::Other, &path, None);
     }
 }

@@ -210,6 +210,32 @@ fn a_device_whose_file_system_is_mounted_is_not_published_raw() {
     });
 }
 
+/// A file system that is mounted in another namespace alone shows in no mount table of ours.
+#[test]
+fn a_device_that_another_namespace_has_mounted_is_not_published_raw() {
+    with_staged_node(async |node| {
+        let mut holder = crate::release::another_namespace(node, None).await;
+        unmount(node.path("staging")).await;
+        let outcome = node.publish(node.publish_request(block())).await;
+        refused(outcome, Code::FailedPrecondition, &["held", &format!("process {}", holder.pid())]);
+        assert!(!node.path("target").exists());
+        holder.kill().unwrap();
+        node.publish(node.publish_request(block())).await.unwrap();
+    });
+}
+
+/// A second pod gets the raw device although the first one holds it exclusively.
+#[test]
+fn a_raw_device_that_a_pod_holds_is_published_again() {
+    with_node(async |node| {
+        node.publish(node.publish_request(block())).await.unwrap();
+        let _held = crate::release::exclusively(node).unwrap();
+        let second =
+            csi::NodePublishVolumeRequest { target_path: node.text("second"), ..node.publish_request(block()) };
+        node.publish(second).await.unwrap();
+    });
+}
+
 /// A raw device smaller than the volume is refused.
 ///
 /// Rule: D-31

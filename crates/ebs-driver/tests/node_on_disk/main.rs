@@ -6,11 +6,17 @@ mod abandoned;
 #[cfg(test)]
 mod corrupted;
 #[cfg(test)]
+mod exclusion;
+#[cfg(test)]
 mod failed_growth;
+#[cfg(test)]
+mod flushed;
 #[cfg(test)]
 mod foreign_disks;
 #[cfg(test)]
 mod format;
+#[cfg(test)]
+mod frozen;
 #[cfg(test)]
 mod growth;
 #[cfg(test)]
@@ -45,5 +51,7 @@ mod requested;
 mod stage;
 #[cfg(test)]
 mod stage_codes;
+#[cfg(test)]
+mod state_directory;
 #[cfg(test)]
 mod traced_tools;

@@ -56,6 +56,13 @@ impl Node {
         Self::over(volume, disk, change)
     }
 
+    /// As [`Node::new`], with the disk's backing file below a directory.
+    pub(crate) fn on(directory: &std::path::Path, bytes: u64) -> Self {
+        let volume = unused_volume_id();
+        let disk = LoopDevice::new_in(directory, &volume, bytes).expect("a loop device");
+        Self::over(volume, disk, |_| {})
+    }
+
     /// As [`Node::new`], with a disk that has one partition.
     pub(crate) fn partitioned(bytes: u64) -> Self {
         let volume = unused_volume_id();
@@ -67,6 +74,11 @@ impl Node {
         let place = tempfile::tempdir().unwrap();
         let service = service(&disk, &place, options(), change);
         Self { service, volume, disk, place }
+    }
+
+    /// What was done is in the register on disk, where another service reads it. No call waits for that.
+    async fn written(&self) {
+        assert!(self.service.register_written(Duration::from_secs(60)).await, "the register is not written");
     }
 
     /// An absolute path for this test.
@@ -95,7 +107,9 @@ impl Node {
 
     /// NodeStageVolume. No answer may let the kubelet forget a mount.
     pub(crate) async fn stage(&self, request: csi::NodeStageVolumeRequest) -> Result<(), Status> {
-        kubelet::stage(&self.service, request).await.map(drop)
+        let staged = kubelet::stage(&self.service, request).await.map(drop);
+        self.written().await;
+        staged
     }
 
     pub(crate) async fn staged(&self, fs_type: &str) {
@@ -103,7 +117,9 @@ impl Node {
     }
 
     pub(crate) async fn unstage(&self) -> Result<(), Status> {
-        self.service.node_unstage_volume(Request::new(self.unstage_request())).await.map(drop)
+        let unstaged = self.service.node_unstage_volume(Request::new(self.unstage_request())).await.map(drop);
+        self.written().await;
+        unstaged
     }
 
     pub(crate) fn unstage_request(&self) -> csi::NodeUnstageVolumeRequest {
@@ -123,12 +139,16 @@ impl Node {
     }
 
     pub(crate) async fn publish(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
-        self.service.node_publish_volume(Request::new(request)).await.map(drop)
+        let published = self.service.node_publish_volume(Request::new(request)).await.map(drop);
+        self.written().await;
+        published
     }
 
     pub(crate) async fn unpublish(&self, target_path: String) -> Result<(), Status> {
         let request = csi::NodeUnpublishVolumeRequest { volume_id: self.volume.to_string(), target_path };
-        self.service.node_unpublish_volume(Request::new(request)).await.map(drop)
+        let unpublished = self.service.node_unpublish_volume(Request::new(request)).await.map(drop);
+        self.written().await;
+        unpublished
     }
 
     pub(crate) async fn stats(&self, volume_path: String) -> Result<Vec<csi::VolumeUsage>, Status> {
@@ -174,6 +194,12 @@ impl Node {
     /// The same, with operations that the test has a hand on.
     pub(crate) fn again_within(&self, operations: Operations) -> NodeService {
         NodeService::new(options(), mounter(&self.disk, &self.place, |_| {}), operations)
+    }
+
+    /// The same, which waits long for a disk that is late.
+    pub(crate) fn again_late(&self, operations: Operations) -> NodeService {
+        let late = |config: &mut MounterConfig| config.late_device = Duration::from_secs(600);
+        NodeService::new(options(), mounter(&self.disk, &self.place, late), operations)
     }
 
     /// The same, as another machine.

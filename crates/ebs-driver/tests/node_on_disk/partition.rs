@@ -52,6 +52,18 @@ fn a_partition_is_formatted_and_mounted_and_the_rest_of_the_disk_stays() {
     });
 }
 
+#[test]
+fn a_disk_whose_partition_is_mounted_is_not_published_raw() {
+    with_partition(async |node| {
+        node.stage(stage_request(node, "1")).await.unwrap();
+        let outcome = node.publish(node.publish_request(block())).await;
+        refused(outcome, Code::FailedPrecondition, &["also mounted at", &node.text("staging")]);
+        node.unstage().await.unwrap();
+        node.publish(node.publish_request(block())).await.unwrap();
+        refused(node.stage(stage_request(node, "1")).await, Code::FailedPrecondition, &["bound as a raw device"]);
+    });
+}
+
 /// A real partition is published raw, and a partition that is not there is NotFound by its number.
 ///
 /// Rule: node.md 6.4, 9

@@ -50,37 +50,90 @@ fn a_volume_that_is_bound_raw_is_not_unstaged() {
 #[test]
 fn a_volume_that_another_mount_namespace_holds_is_not_unstaged_until_it_lets_go() {
     with_staged_node(async |node| {
-        let mut holder = another_namespace(node).await;
+        std::fs::write(node.path("staging/file"), "in use").unwrap();
+        let mut holder = another_namespace(node, Some("staging/file")).await;
         let (process, staging) = (format!("process {}", holder.pid()), node.text("staging"));
         let said = refused(node.unstage().await, Code::FailedPrecondition, &["held", &process, &staging]);
         assert!(said.contains("is unmounted"), "a volume that is half let go is said to be so: {said}");
         // What is let go only in part is never reported as done, however often that is asked.
         refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
-        assert!(node.path("staging").exists(), "with its directory the mounts of others would go");
         holder.kill().unwrap();
         node.unstage().await.unwrap();
     });
 }
 
-/// A process with a mount namespace of its own, in which all mounts of this one stay whatever happens here.
-async fn another_namespace(node: &Node) -> Process {
-    let args = ["--mount", "--propagation", "private", "/usr/bin/sleep", "600"];
+/// A container that sees the host's directories without mount propagation keeps a private copy of every mount that was there
+/// when it started. The copies go with the directory that they are mounted on.
+#[test]
+fn an_idle_copy_of_the_staging_mount_goes_with_its_directory() {
+    with_staged_node(async |node| {
+        let holder = another_namespace(node, None).await;
+        assert!(has_mounted(&holder, node), "the copy is there");
+        node.unstage().await.unwrap();
+        assert!(!has_mounted(&holder, node) && !node.path("staging").exists());
+        exclusively(node).expect("nobody holds the disk");
+    });
+}
+
+/// What an earlier version left: the path is unmounted, the directory is there, and with it the copies of other namespaces.
+#[test]
+fn a_repeated_unstage_removes_the_directory_and_its_copies() {
+    with_staged_node(async |node| {
+        let holder = another_namespace(node, None).await;
+        unmount(node.path("staging")).await;
+        assert!(has_mounted(&holder, node) && exclusively(node).is_err(), "the copy holds the disk");
+        node.unstage().await.unwrap();
+        assert!(!has_mounted(&holder, node) && !node.path("staging").exists());
+    });
+}
+
+#[test]
+fn a_repeated_unstage_leaves_a_directory_that_holds_files() {
+    with_node(async |node| {
+        std::fs::create_dir(node.path("staging")).unwrap();
+        std::fs::write(node.path("staging/file"), "somebody's").unwrap();
+        node.unstage().await.unwrap();
+        assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "somebody's");
+    });
+}
+
+pub(crate) fn exclusively(node: &Node) -> std::io::Result<std::fs::File> {
+    std::fs::File::options().read(true).custom_flags(O_EXCL).open(node.disk.path())
+}
+
+/// Whether a process has the node's disk mounted in its namespace.
+fn has_mounted(process: &Process, node: &Node) -> bool {
+    let table = std::fs::read_to_string(format!("/proc/{}/mountinfo", process.pid())).unwrap();
+    table.contains(node.disk.path().to_str().unwrap())
+}
+
+/// A process with a mount namespace of its own, in which all mounts of this one stay whatever happens here; with one of
+/// this node's files open, if it is named.
+pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Process {
+    let mut args: Vec<String> = ["--mount", "--propagation", "private"].map(str::to_owned).into();
+    match file {
+        Some(file) => {
+            let script = format!("exec 9<'{}'; exec /usr/bin/sleep 600", node.text(file));
+            args.extend(["/bin/sh".to_owned(), "-c".to_owned(), script]);
+        }
+        None => args.extend(["/usr/bin/sleep".to_owned(), "600".to_owned()]),
+    }
     let spec = ProcessSpec {
         name: "a leaked container".to_owned(),
         program: "/usr/bin/unshare".into(),
-        args: args.map(Into::into).into(),
+        args: args.into_iter().map(Into::into).collect(),
         env: Default::default(),
         log: node.path("holder.log"),
     };
     let process = Process::spawn(spec).unwrap();
-    let of = |task: String| std::fs::read_link(Path::new("/proc").join(task).join("ns/mnt"));
-    let here = of("thread-self".to_owned()).unwrap();
-    let entered = async {
-        while of(process.pid().to_string()).unwrap() == here {
+    let own = Path::new("/proc").join(process.pid().to_string());
+    let sleeps = async {
+        // The last thing that it becomes: by then it is in its namespace and has its file.
+        while std::fs::read_to_string(own.join("comm")).unwrap().trim() != "sleep" {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(BOUND, entered).await.expect("a namespace of its own");
+    tokio::time::timeout(BOUND, sleeps).await.expect("a namespace of its own");
     process
 }
 
@@ -212,6 +265,35 @@ fn a_node_local_handle_does_not_take_a_mount_without_a_disk_away() {
         let outcome = node.service.node_unpublish_volume(Request::new(request)).await;
         refused(outcome, Code::FailedPrecondition, &["tmpfs", "local-ebs://dev/xvdbz"]);
         assert_eq!(node.mounts_at("target").await.len(), 1);
+    });
+}
+
+#[test]
+fn a_raw_device_in_use_that_vanished_is_let_go() {
+    with_node(async |node| {
+        node.publish(node.publish_request(block())).await.unwrap();
+        let _open = std::fs::File::open(node.path("target")).unwrap();
+        let sys = sysfs_with(node, "sdz", "8:400");
+        let after = node.again(|config| config.sys = sys);
+        let request =
+            csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
+        after.node_unpublish_volume(Request::new(request)).await.unwrap();
+        assert!(!node.path("target").exists());
+    });
+}
+
+/// Whether a disk that cannot be examined is free is not known.
+#[test]
+fn a_volume_whose_disk_cannot_be_examined_is_not_unstaged() {
+    with_node(async |node| {
+        let dev = node.path("dev");
+        std::fs::create_dir_all(dev.join("disk/by-id")).unwrap();
+        std::fs::write(dev.join("file"), "no device").unwrap();
+        let name = format!("nvme-Amazon_Elastic_Block_Store_{}", node.volume.serial());
+        std::os::unix::fs::symlink("../../file", dev.join("disk/by-id").join(name)).unwrap();
+        let service = node.again(|config| config.dev = dev);
+        let outcome = service.node_unstage_volume(Request::new(node.unstage_request())).await;
+        refused(outcome, Code::FailedPrecondition, &["cannot be examined"]);
     });
 }
 

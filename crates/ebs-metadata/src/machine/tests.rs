@@ -178,3 +178,71 @@ async fn what_was_heard_last_stays_while_the_source_is_silent() {
     teller.tell(Some(machine("i-0abc", 5)));
     assert_eq!(found.refreshed().await.network_interfaces, 5);
 }
+
+/// A source that is slow so many times before it answers.
+#[derive(Debug)]
+struct Slow {
+    fails: AtomicU32,
+    asked: Arc<AtomicU32>,
+}
+
+impl Slow {
+    fn new(fails: u32) -> (Self, Arc<AtomicU32>) {
+        let asked = Arc::new(AtomicU32::new(0));
+        (Self { fails: AtomicU32::new(fails), asked: Arc::clone(&asked) }, asked)
+    }
+}
+
+impl Source for Slow {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Imds
+    }
+
+    fn read(&self) -> Answer<'_> {
+        Box::pin(async {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            if self.fails.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
+                return Ok(machine("i-0abc", 1));
+            }
+            let error = MetadataError::Missing { field: crate::Field::Outpost };
+            Err(SourceError { may_pass: true, ..SourceError::new(SourceKind::Imds, error) })
+        })
+    }
+
+    fn refresh<'a>(&'a self, _known: &'a NodeMetadata) -> Answer<'a> {
+        self.read()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_source_delays_the_start_and_does_not_end_it() {
+    let (slow, asked) = Slow::new(5);
+    let found = Machine::find(vec![Box::new(slow)], None).await.unwrap();
+    assert_eq!((found.source(), asked.load(Ordering::Relaxed)), (Some(SourceKind::Imds), 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_stays_slow_ends_the_start_after_minutes() {
+    let ((slow, asked), began) = (Slow::new(u32::MAX), Instant::now());
+    Machine::find(vec![Box::new(slow)], None).await.unwrap_err();
+    assert!(began.elapsed() <= START_WITHIN && began.elapsed() > START_WITHIN / 2, "{:?}", began.elapsed());
+    assert!(asked.load(Ordering::Relaxed) > 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_knows_is_believed_at_once_beside_a_slow_one() {
+    let ((slow, asked), began) = (Slow::new(u32::MAX), Instant::now());
+    let kubernetes = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
+    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(slow)];
+    sources.extend(boxed(&[&kubernetes]));
+    let found = Machine::find(sources, None).await.unwrap();
+    assert_eq!((found.source(), asked.load(Ordering::Relaxed)), (Some(SourceKind::Kubernetes), 1));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_cannot_know_ends_the_start_at_once() {
+    let (silent, began) = (Teller::new(SourceKind::Imds, None), Instant::now());
+    Machine::find(boxed(&[&silent]), None).await.unwrap_err();
+    assert_eq!((silent.asked(), began.elapsed()), (1, Duration::ZERO));
+}

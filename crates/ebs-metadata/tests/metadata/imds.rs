@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use ebs_metadata::{BlockDevices, Field, Imds, ImdsOptions, MetadataError};
+use ebs_metadata::{BlockDevices, Field, Imds, ImdsOptions, Machine, MetadataError};
 use ebs_sim::{Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -223,4 +223,50 @@ async fn a_service_that_does_not_answer_is_an_error_within_seconds() {
     let error = Imds::with(options(&endpoint)).unwrap().read().await.unwrap_err();
     assert!(error.to_string().contains(&endpoint), "{error}");
     assert!(started.elapsed().as_secs() < 12);
+}
+
+/// As on a machine with much to do: one field takes longer than a read waits for it.
+#[tokio::test]
+async fn a_service_that_answers_slowly_delays_the_start() {
+    let app = Router::new().fallback(|request: Request| async move {
+        if request.method() == Method::PUT {
+            return StatusCode::FORBIDDEN.into_response();
+        }
+        if request.uri().path() == "/latest/meta-data/outpost-arn" {
+            // Longer than the usual limit, so that the first read has to fail.
+            tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+        }
+        answer(&request, DOCUMENT)
+    });
+    let service = serve(app, Arc::default()).await;
+    let imds = Imds::with(options(&service.endpoint)).unwrap();
+    let first = imds.read().await.unwrap_err();
+    assert!(matches!(&first, MetadataError::NoAnswer { field: Field::Outpost, .. }) && first.may_pass(), "{first:?}");
+    let machine = Machine::find(vec![Box::new(imds)], None).await.unwrap();
+    assert_eq!(machine.metadata().node.to_string(), "i-1");
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_there_is_not_called_slow() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    for v1_disabled in [false, true] {
+        let options = ImdsOptions { v1_disabled, ..options(&endpoint) };
+        let error = Imds::with(options).unwrap().read().await.unwrap_err();
+        assert!(!error.may_pass(), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_never_gives_the_token_it_wants_is_called_slow() {
+    let app = Router::new().fallback(|request: Request| async move {
+        if request.method() == Method::PUT {
+            std::future::pending::<()>().await;
+        }
+        StatusCode::UNAUTHORIZED.into_response()
+    });
+    let service = serve(app, Arc::default()).await;
+    let error = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap_err();
+    assert!(matches!(&error, MetadataError::NoAnswer { .. }) && error.may_pass(), "{error:?}");
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::arrivals::Arrivals;
 use super::identity::{self, Identity, IdentityError};
 use super::multipath;
-use super::{Device, DeviceError, DeviceQuery};
+use super::{Device, DeviceError, DeviceQuery, Held};
 use crate::bounded;
 use crate::device_number::DeviceNumber;
 use crate::mounter::MounterConfig;
@@ -169,7 +169,7 @@ struct Opened {
 impl Opened {
     fn whole(self, query: &DeviceQuery) -> Device {
         let Self { path, file, number } = self;
-        Device { volume: query.volume.clone(), path, number, disk: number, file: Arc::new(file) }
+        Device { volume: query.volume.clone(), path, number, disk: number, file: Held::new(file) }
     }
 }
 
@@ -226,7 +226,7 @@ fn open(config: &MounterConfig, leads_to: LeadsTo) -> Result<Option<(Opened, Ide
 }
 
 /// Opens a device node; `None` when it has no device any more.
-pub(super) fn open_node(path: &Path) -> io::Result<Option<File>> {
+pub(crate) fn open_node(path: &Path) -> io::Result<Option<File>> {
     // Not blocking: opening must not wait for a medium.
     match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
         Ok(file) => Ok(Some(file)),
@@ -253,7 +253,7 @@ async fn with_partition(config: &Arc<MounterConfig>, query: &DeviceQuery, disk: 
         Ok(is_of_it.then_some(opened))
     });
     match opened.await {
-        Ok(Some(Opened { path, file, number })) => Ok(Device { path, number, file: Arc::new(file), ..disk.clone() }),
+        Ok(Some(Opened { path, file, number })) => Ok(Device { path, number, file: Held::new(file), ..disk.clone() }),
         Ok(None) => Err(missing()),
         Err(IdentityError::Stuck(stuck)) => Err(stuck.into()),
         Err(source) => Err(DeviceError::Unusable { volume: query.volume.clone(), path: disk.path.clone(), source }),
@@ -330,7 +330,7 @@ pub(super) fn open_number(
     }
     // The descriptor holds the number from here on: what it is now it stays.
     is_it()?;
-    Ok(Device { volume: volume.clone(), path, number, disk, file: Arc::new(file) })
+    Ok(Device { volume: volume.clone(), path, number, disk, file: Held::new(file) })
 }
 
 /// The number of the disk that a number belongs to.

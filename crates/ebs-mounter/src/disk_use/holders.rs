@@ -3,22 +3,29 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::disk_directory;
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+
 use crate::device_number::DeviceNumber;
+use crate::disk_parts::parts_of;
 use crate::mounter::MounterConfig;
 use crate::mountinfo::MountTable;
 use crate::os;
+use crate::tool::Program;
 
 /// So many are named; more help nobody.
 const NAMED: usize = 4;
+/// The programs that make file systems.
+const MAKERS: [Program; 2] = [Program::Mke2fs, Program::MkfsXfs];
 
 /// Who holds a disk, given the numbers of it and of its partitions, in words.
 pub(super) fn of(config: &MounterConfig, numbers: &[DeviceNumber]) -> Vec<String> {
-    let mut found = stacked(config, numbers);
+    let mut found = numbers.first().and_then(|number| stacked(config, *number).ok()).unwrap_or_default();
     found.extend(in_other_namespaces(numbers));
+    found.extend(with_files(numbers));
     if found.is_empty() {
         found.extend(with_descriptors(numbers));
     }
@@ -26,12 +33,15 @@ pub(super) fn of(config: &MounterConfig, numbers: &[DeviceNumber]) -> Vec<String
     found
 }
 
-/// Devices that the kernel built on it: device mapper, md, bcache.
-fn stacked(config: &MounterConfig, numbers: &[DeviceNumber]) -> Vec<String> {
-    let disk = numbers.first().and_then(|number| disk_directory(config, *number).ok().flatten());
-    let entries = disk.and_then(|disk| fs::read_dir(disk.join("holders")).ok());
-    let names = entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.file_name()));
-    names.map(|name| format!("the device {}, which is built on it", name.display())).collect()
+/// Devices that the kernel built on a disk or one of its partitions: device mapper, md, bcache.
+pub(super) fn stacked(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for part in parts_of(config, number)? {
+        for entry in fs::read_dir(part.join("holders")).into_iter().flatten().flatten() {
+            found.push(format!("the device {}, which is built on it", entry.file_name().display()));
+        }
+    }
+    Ok(found)
 }
 
 /// One process for each mount namespace that has a file system of the disk mounted.
@@ -54,22 +64,63 @@ fn in_other_namespaces(numbers: &[DeviceNumber]) -> Vec<String> {
     found
 }
 
+/// Processes that have a file open on a mount of the disk that is gone from their mount namespace: the directory that it was
+/// mounted on was removed.
+fn with_files(numbers: &[DeviceNumber]) -> Vec<String> {
+    let has_file = |process: &PathBuf| {
+        let Ok(text) = fs::read(process.join("mountinfo")) else { return false };
+        let mounts: BTreeSet<u64> = MountTable::parse(&text).entries().iter().map(|entry| entry.id).collect();
+        descriptors(process).into_iter().any(|descriptor| {
+            let is_gone = mount_of(process, &descriptor).is_some_and(|mount| !mounts.contains(&mount));
+            is_gone && device_of(&descriptor).is_some_and(|number| numbers.contains(&number))
+        })
+    };
+    let found = processes().into_iter().filter(has_file).take(NAMED);
+    found.map(|process| format!("{} has a file open on it", name(&process))).collect()
+}
+
+/// The mount that an open file is seen through.
+fn mount_of(process: &Path, descriptor: &Path) -> Option<u64> {
+    let text = fs::read_to_string(process.join("fdinfo").join(descriptor.file_name()?)).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
+}
+
+/// The device of an open file's file system, without a question to a server that may hang.
+fn device_of(descriptor: &Path) -> Option<DeviceNumber> {
+    let found = rustix::fs::statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
+    Some(DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor })
+}
+
 /// Processes that have the block device itself open.
 fn with_descriptors(numbers: &[DeviceNumber]) -> Vec<String> {
-    let has_it_open = |process: &std::path::PathBuf| {
-        let Ok(descriptors) = fs::read_dir(process.join("fd")) else { return false };
-        let mut leads = descriptors.flatten().filter_map(|link| {
-            // Only what is named like a device is asked: a file elsewhere could hang.
-            let to = fs::read_link(link.path()).ok()?;
-            to.starts_with("/dev").then(|| os::block_device_number(&fs::metadata(link.path()).ok()?))?
-        });
-        leads.any(|number| numbers.contains(&number))
-    };
-    let found = processes().into_iter().filter(has_it_open).take(NAMED);
+    let found = processes().into_iter().filter(|process| has_open(process, numbers)).take(NAMED);
     found.map(|process| format!("{} has it open", name(&process))).collect()
 }
 
-fn processes() -> Vec<std::path::PathBuf> {
+fn has_open(process: &Path, numbers: &[DeviceNumber]) -> bool {
+    let mut leads = descriptors(process).into_iter().filter_map(|descriptor| {
+        // Only what is named like a device is asked: a file elsewhere could hang.
+        let to = fs::read_link(&descriptor).ok()?;
+        to.starts_with("/dev").then(|| os::block_device_number(&fs::metadata(descriptor).ok()?))?
+    });
+    leads.any(|number| numbers.contains(&number))
+}
+
+/// True when a program that makes file systems has the disk open.
+pub(super) fn are_being_made(numbers: &[DeviceNumber]) -> bool {
+    let makes = |process: &PathBuf| {
+        let command = fs::read_to_string(process.join("comm")).unwrap_or_default();
+        MAKERS.iter().any(|maker| maker.name() == command.trim())
+    };
+    processes().into_iter().filter(makes).any(|process| has_open(&process, numbers))
+}
+
+fn descriptors(process: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn processes() -> Vec<PathBuf> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let is_process = |entry: &fs::DirEntry| entry.file_name().as_bytes().iter().all(u8::is_ascii_digit);
     entries.filter(is_process).map(|entry| entry.path()).collect()

@@ -2,7 +2,9 @@
 
 mod bind;
 mod block;
+mod child;
 mod events;
+mod freeze;
 mod fs_context;
 mod xfs;
 
@@ -11,16 +13,20 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::thread::CapabilitySet;
 
+use crate::device_number::DeviceNumber;
 use crate::options::{Attribute, MountOptions};
 
 pub(crate) use bind::{clear_workshop, mount_bound};
 #[cfg(test)]
 pub(crate) use block::serial_in;
 pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial, nvme_statistics_page};
+pub(crate) use child::bequeath;
 pub(crate) use events::DeviceEvents;
+pub(crate) use freeze::thaw;
 pub(crate) use fs_context::{Judgement, judge as judge_options};
 pub(crate) use xfs::xfs_data_bytes;
 
@@ -64,7 +70,21 @@ pub(crate) fn unmount(target: &Path, lazy: bool) -> io::Result<()> {
 
 /// The numbers of statfs(2), as the kernel gives them.
 pub(crate) fn statfs(path: &Path) -> io::Result<crate::stats::Counts> {
-    let numbers = rustix::fs::statfs(path)?;
+    counts(rustix::fs::statfs(path)?)
+}
+
+/// The same, of the file system of this device alone: both are asked of one descriptor.
+pub(crate) fn statfs_of(path: &Path, device: DeviceNumber) -> io::Result<crate::stats::Counts> {
+    let opened = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let found = DeviceNumber::of(rustix::fs::fstat(&opened)?.st_dev);
+    if found != device {
+        let what = format!("another file system is mounted there, of device {found}");
+        return Err(io::Error::new(io::ErrorKind::NotFound, what));
+    }
+    counts(rustix::fs::fstatfs(&opened)?)
+}
+
+fn counts(numbers: rustix::fs::StatFs) -> io::Result<crate::stats::Counts> {
     let number = |value: u64| value;
     Ok(crate::stats::Counts {
         block_size: u64::try_from(numbers.f_bsize).map_err(io::Error::other)?,

@@ -16,12 +16,12 @@ use rustix::fs::{CWD, FileType, Mode, inotify, makedev, mknodat};
 use rustix::io::Errno;
 
 /// Directories that stand for /dev and /sys, with disks that lead to real loop devices.
-struct Machine {
+pub(crate) struct Machine {
     root: tempfile::TempDir,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         for directory in ["dev/disk/by-id", "sys/block", "sys/dev/block", "sys/devices/sda", "state"] {
             std::fs::create_dir_all(root.path().join(directory)).unwrap();
@@ -31,12 +31,12 @@ impl Machine {
         Self { root }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.path().canonicalize().unwrap().join(name)
     }
 
     /// An NVMe disk of this name and serial number whose node is the loop device's.
-    async fn add_nvme(&self, name: &str, serial: Option<&str>, disk: &Disk) {
+    pub(crate) async fn add_nvme(&self, name: &str, serial: Option<&str>, disk: &Disk) {
         let place = self.path("sys/devices").join(name);
         std::fs::create_dir_all(place.join("device")).unwrap();
         if let Some(serial) = serial {
@@ -85,22 +85,22 @@ impl Machine {
         }
     }
 
-    fn mounter(&self) -> Mounter {
+    pub(crate) fn mounter(&self) -> Mounter {
         Mounter::new(self.config()).unwrap()
     }
 }
 
 /// Whether a file is opened from now on.
-struct Opens(OwnedFd);
+pub(crate) struct Opens(OwnedFd);
 
 impl Opens {
-    fn of(path: &Path) -> Self {
+    pub(crate) fn of(path: &Path) -> Self {
         let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
         inotify::add_watch(&watch, path, inotify::WatchFlags::OPEN).unwrap();
         Self(watch)
     }
 
-    fn seen(&self) -> bool {
+    pub(crate) fn seen(&self) -> bool {
         match rustix::io::read(&self.0, &mut [0_u8; 4096]) {
             Ok(_) => true,
             Err(Errno::AGAIN) => false,
@@ -109,7 +109,7 @@ impl Opens {
     }
 }
 
-fn query(volume: &VolumeId) -> DeviceQuery {
+pub(crate) fn query(volume: &VolumeId) -> DeviceQuery {
     DeviceQuery { volume: volume.clone(), hint: None, partition: None }
 }
 
@@ -407,7 +407,7 @@ async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
     let record = disk.record(FsType::Ext4).await;
     let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, permit).await;
     assert!(matches!(outcome, Err(FormatError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
-    assert_eq!(mounter.interrupted_format(&device).await.unwrap(), None, "a refusal left a record behind");
+    assert_eq!(mounter.interrupted_format(&device).await, None, "a refusal left a record behind");
     assert!(matches!(other.contents().await, Contents::Blank(_)));
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }

@@ -12,6 +12,8 @@ mod format;
 #[cfg(test)]
 mod growth;
 #[cfg(test)]
+mod moments;
+#[cfg(test)]
 mod mount;
 #[cfg(test)]
 mod statistics;

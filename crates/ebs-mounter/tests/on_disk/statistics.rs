@@ -37,7 +37,7 @@ fn a_volume_is_asked_once_below_the_directory_or_where_it_is_registered() {
         let elsewhere = disk.place.path().join("elsewhere");
         assert!(asked(disk, Some(&elsewhere)).await.failed.is_empty());
         assert_names_it(&asked(disk, Some(csi.as_path())).await, disk);
-        disk.mounter.register(&disk.volume, Attacher::Driver, &target).await.unwrap();
+        disk.mounter.register(&disk.volume, Attacher::Driver, &target, None);
         assert_names_it(&asked(disk, None).await, disk);
         assert_names_it(&asked(disk, Some(csi.as_path())).await, disk);
     });
@@ -55,7 +55,7 @@ fn a_raw_block_volume_is_asked_too() {
         disk.mounter.bind(device.path(), &target, &BTreeSet::new(), shown).await.unwrap();
         let directory = disk.at("raw");
         assert_names_it(&asked(disk, Some(directory.as_path())).await, disk);
-        disk.mounter.register(&disk.volume, Attacher::Driver, &target).await.unwrap();
+        disk.mounter.register(&disk.volume, Attacher::Driver, &target, None);
         assert_names_it(&asked(disk, None).await, disk);
     });
 }

@@ -26,6 +26,8 @@ const WATCH: Duration = Duration::from_secs(10);
 const FRESH: Duration = Duration::from_secs(1);
 /// How long the file system may take to give the files.
 const READ_WITHIN: Duration = Duration::from_secs(3);
+/// The same at the start, which would end without them: a machine with much to do starts late, not never.
+const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
 /// Where a certificate and its key are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +49,8 @@ pub enum TlsError {
     NoCertificate { path: PathBuf },
     #[error("the certificate of {} cannot be served with the key of {}", certificate.display(), key.display())]
     Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
-    #[error("{} did not come from the file system within {} s", path.display(), READ_WITHIN.as_secs())]
-    Stuck { path: PathBuf },
+    #[error("{} did not come from the file system within {} s", path.display(), within.as_secs())]
+    Stuck { path: PathBuf, within: Duration },
     #[error("{} changed while it was read", path.display())]
     Changing { path: PathBuf },
 }
@@ -83,7 +85,7 @@ impl Tls {
     /// # Errors
     /// [`TlsError`]: which file it is, and what is wrong with it.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        let (served, traces) = read(&files).await?;
+        let (served, traces) = read(&files, LOAD_WITHIN).await?;
         Ok(Self { files, state: Mutex::new(State { served, traces, looked: Instant::now(), trouble: None }) })
     }
 
@@ -116,7 +118,7 @@ impl Tls {
         if !in_trouble && self.traces().await.is_some_and(|now| now == traces) {
             return;
         }
-        let read = read(&self.files).await;
+        let read = read(&self.files, READ_WITHIN).await;
         let mut state = self.state();
         match read {
             Ok((served, read)) => {
@@ -154,9 +156,9 @@ impl Tls {
 }
 
 /// Both files as one: a pair that was changed in between is none.
-async fn read(files: &TlsFiles) -> Result<(Arc<ServerConfig>, [Trace; 2]), TlsError> {
-    let (certificate, certificate_trace) = contents(&files.certificate).await?;
-    let (key, key_trace) = contents(&files.key).await?;
+async fn read(files: &TlsFiles, within: Duration) -> Result<(Arc<ServerConfig>, [Trace; 2]), TlsError> {
+    let (certificate, certificate_trace) = contents(&files.certificate, within).await?;
+    let (key, key_trace) = contents(&files.key, within).await?;
     let pem = |path: &Path, source| TlsError::Pem { path: path.to_owned(), source };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&certificate)
         .collect::<Result<_, _>>()
@@ -177,17 +179,17 @@ async fn read(files: &TlsFiles) -> Result<(Arc<ServerConfig>, [Trace; 2]), TlsEr
 }
 
 /// A file, and the state of it that was read.
-async fn contents(path: &Path) -> Result<(Vec<u8>, Trace), TlsError> {
+async fn contents(path: &Path, within: Duration) -> Result<(Vec<u8>, Trace), TlsError> {
     let whole = async {
         let before = trace(path).await?;
         let contents = tokio::fs::read(path).await?;
         Ok((contents, before, trace(path).await?))
     };
-    match tokio::time::timeout(READ_WITHIN, whole).await {
+    match tokio::time::timeout(within, whole).await {
         Ok(Ok((contents, before, after))) if before == after => Ok((contents, after)),
         Ok(Ok(_)) => Err(TlsError::Changing { path: path.to_owned() }),
         Ok(Err(source)) => Err(TlsError::Read { path: path.to_owned(), source }),
-        Err(_elapsed) => Err(TlsError::Stuck { path: path.to_owned() }),
+        Err(_elapsed) => Err(TlsError::Stuck { path: path.to_owned(), within }),
     }
 }
 

@@ -77,6 +77,7 @@ impl Volume {
         if !self.node(shared).is_file_system_at(&staging).await? && self.has_power(shared, cuts) {
             self.broken(shared, "stage says that it is done, and nothing is mounted");
         }
+        self.look_whose_disk_is_at(shared, &staging, cuts).await?;
         shared.count("stages done");
         self.truth.has_file_system = true;
         (self.truth.unclear, self.truth.half, self.truth.half_by_cut) = (false, false, false);
@@ -152,6 +153,8 @@ impl Volume {
         if raw {
             self.truth.record_forgotten();
             let is_published = self.is_raw_published(shared).await?;
+            let raw_target = self.node(shared).raw_target(&self.id);
+            self.look_whose_disk_is_at(shared, &raw_target, cuts).await?;
             if !is_published && self.has_power(shared, cuts) {
                 self.broken(shared, "publish says that it is done, and no device is at the target");
             }

@@ -1,0 +1,124 @@
+//! Which calls for one volume run beside each other (`decisions.md` D-10, D-37): none beside its stage or unstage, and an
+//! unstage or unpublish takes over from what nobody waits for any more.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use ebs_driver::operation::Operations;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::process::run_tool;
+use ebs_testkit::replaced_tool::ReplacedTool;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tokio::time::Instant;
+use tonic::{Code, Request};
+
+use crate::node::{MIB, Node, block, mount, refused, with_node};
+
+const BOUND: Duration = Duration::from_secs(60);
+const O_NONBLOCK: i32 = 0o4000;
+
+/// An mkfs that waits until it is let go, and fails.
+struct WaitingMkfs {
+    _replaced: ReplacedTool,
+    go: PathBuf,
+}
+
+impl WaitingMkfs {
+    fn new(node: &Node) -> Self {
+        let go = node.path("go");
+        mknodat(CWD, &go, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let script = format!("timeout 300 /bin/sh -c 'read line' < {}; exit 1", go.display());
+        Self { _replaced: ReplacedTool::by_script("mke2fs", &script).unwrap(), go }
+    }
+
+    /// Waits until it runs, and gives the way to let it go.
+    async fn waits(&self) -> std::fs::File {
+        let deadline = Instant::now() + BOUND;
+        loop {
+            // Without a reader it cannot be opened.
+            if let Ok(go) = std::fs::File::options().write(true).custom_flags(O_NONBLOCK).open(&self.go) {
+                return go;
+            }
+            assert!(Instant::now() < deadline, "no mkfs runs");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+#[test]
+fn nothing_else_is_done_with_a_volume_while_it_is_staged() {
+    with_node(async |node| {
+        let mkfs = WaitingMkfs::new(node);
+        let stage = node.stage(node.stage_request("ext4", &[]));
+        let others = async {
+            let mut go = mkfs.waits().await;
+            let same = node.stage(node.stage_request("ext4", &["noatime"])).await;
+            refused(same, Code::Aborted, &[node.volume.as_str()]);
+            refused(node.publish(node.publish_request(mount("ext4", &[]))).await, Code::Aborted, &[]);
+            refused(node.publish(node.publish_request(block())).await, Code::Aborted, &[]);
+            refused(node.expand(node.text("staging")).await, Code::Aborted, &[]);
+            refused(node.unstage().await, Code::Aborted, &[]);
+            go.write_all(b"go\n").unwrap();
+        };
+        let (staged, ()) = tokio::join!(stage, others);
+        refused(staged, Code::Internal, &["mke2fs failed"]);
+    });
+}
+
+/// The stage of a client that has left holds the volume until its mkfs ends; then the unstage runs, and nobody has to call again.
+#[test]
+fn an_unstage_takes_over_from_a_stage_that_nobody_waits_for() {
+    with_node(async |node| {
+        let mkfs = WaitingMkfs::new(node);
+        let mut go = tokio::select! {
+            staged = node.stage(node.stage_request("ext4", &[])) => panic!("{staged:?}"),
+            go = mkfs.waits() => go,
+        };
+        let unstage = node.unstage();
+        tokio::pin!(unstage);
+        tokio::select! {
+            biased;
+            outcome = &mut unstage => panic!("it runs beside the stage: {outcome:?}"),
+            () = std::future::ready(()) => {}
+        }
+        go.write_all(b"go\n").unwrap();
+        unstage.await.unwrap();
+    });
+}
+
+/// The publish of a client that has left waits for a disk that is late; when that comes, the unpublish runs.
+#[test]
+fn an_unpublish_takes_over_from_a_publish_that_nobody_waits_for() {
+    in_mount_namespace(|| async {
+        let node = Node::new(MIB);
+        node.disk.vanish().await.unwrap();
+        let operations = Operations::new();
+        let service = node.again_late(operations.clone());
+        let publish = Request::new(node.publish_request(block()));
+        tokio::select! {
+            biased;
+            outcome = service.node_publish_volume(publish) => panic!("{outcome:?}"),
+            () = std::future::ready(()) => {}
+        }
+        assert_eq!(operations.running().len(), 1, "the publish looks for its disk");
+        let request =
+            csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
+        let unpublish = service.node_unpublish_volume(Request::new(request));
+        tokio::pin!(unpublish);
+        tokio::select! {
+            biased;
+            outcome = &mut unpublish => panic!("it runs beside the publish: {outcome:?}"),
+            () = std::future::ready(()) => {}
+        }
+        let backing = node.disk.backing_file().to_str().unwrap();
+        let device = run_tool("/usr/sbin/losetup", &["--find", "--show", backing], BOUND).unwrap();
+        let ended = tokio::time::timeout(BOUND, unpublish).await;
+        run_tool("/usr/sbin/losetup", &["--detach", device.trim()], BOUND).unwrap();
+        ended.expect("the publish ends with its disk").unwrap();
+        assert!(!node.path("target").exists());
+    });
+}

@@ -1,0 +1,126 @@
+//! Nothing is let go with writes that are still in the kernel's memory: Unpublish and Unstage of a raw device write them out
+//! first, whoever else has the device open. The kernel does so by itself only when the device is closed for the last time.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::Duration;
+
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::process::run_tool;
+use rustix::fs::{CWD, FileType, Mode, major, minor, mknodat};
+use tonic::{Code, Request};
+
+use crate::node::{MIB, Node, block, context, refused, with_node};
+use crate::release::sysfs_with;
+
+const BOUND: Duration = Duration::from_secs(60);
+const XEN_NAME: &str = "xvdba";
+/// Where in a device the test writes.
+const AT: u64 = 64 * 1024;
+const WRITTEN: [u8; 64 * 4096] = [0x5a; 64 * 4096];
+
+/// Writes as a pod that ends without a sync does. What it returns keeps the device open, as a leaked loop device would.
+fn written_and_still_open_elsewhere(at: &Path, device: &Path) -> File {
+    let elsewhere = File::open(device).unwrap();
+    File::options().write(true).open(at).unwrap().write_all_at(&WRITTEN, AT).unwrap();
+    elsewhere
+}
+
+/// Whether the volume itself has what was written, past all memory of the device.
+fn has_reached(node: &Node, offset: u64) -> bool {
+    let mut bytes = vec![0; WRITTEN.len()];
+    File::open(node.disk.backing_file()).unwrap().read_exact_at(&mut bytes, offset + AT).unwrap();
+    bytes == WRITTEN
+}
+
+#[test]
+fn unpublish_flushes_a_raw_device_that_is_open_elsewhere() {
+    with_node(async |node| {
+        node.publish(node.publish_request(block())).await.unwrap();
+        let _elsewhere = written_and_still_open_elsewhere(&node.path("target"), node.disk.path());
+        node.unpublish(node.text("target")).await.unwrap();
+        assert!(has_reached(node, 0), "the volume was unpublished and its data is in memory alone");
+    });
+}
+
+#[test]
+fn unpublish_flushes_a_raw_partition_that_is_open_elsewhere() {
+    in_mount_namespace(|| async {
+        let node = Node::partitioned(64 * MIB);
+        let volume_context = context(&[("partition", "1")]);
+        node.publish(csi::NodePublishVolumeRequest { volume_context, ..node.publish_request(block()) }).await.unwrap();
+        let _elsewhere = written_and_still_open_elsewhere(&node.path("target"), &node.disk.partition(1));
+        node.unpublish(node.text("target")).await.unwrap();
+        assert!(has_reached(&node, MIB), "the volume was unpublished and its data is in memory alone");
+    });
+}
+
+#[test]
+fn unstage_flushes_a_disk_that_is_open_elsewhere() {
+    with_node(async |node| {
+        let _elsewhere = written_and_still_open_elsewhere(node.disk.path(), node.disk.path());
+        node.unstage().await.unwrap();
+        assert!(has_reached(node, 0), "the volume was unstaged and its data is in memory alone");
+    });
+}
+
+#[test]
+fn unstage_flushes_a_partition_that_is_open_elsewhere() {
+    in_mount_namespace(|| async {
+        let node = Node::partitioned(64 * MIB);
+        let _elsewhere = written_and_still_open_elsewhere(&node.disk.partition(1), &node.disk.partition(1));
+        node.unstage().await.unwrap();
+        assert!(has_reached(&node, MIB), "the volume was unstaged and its data is in memory alone");
+    });
+}
+
+/// On Xen the disk does not name its volume, so the driver must know from the publish under which name EC2 attached it.
+#[test]
+fn unstage_finds_and_flushes_a_raw_disk_on_xen() {
+    with_node(async |node| {
+        let service = xen(node);
+        let name = node.path("dev").join(XEN_NAME);
+        let publish_context = context(&[("devicePath", name.to_str().unwrap())]);
+        let publish = csi::NodePublishVolumeRequest { publish_context, ..node.publish_request(block()) };
+        service.node_publish_volume(Request::new(publish)).await.unwrap();
+        let unstage = || service.node_unstage_volume(Request::new(node.unstage_request()));
+        refused(unstage().await, Code::FailedPrecondition, &["still in use", &node.text("target")]);
+        let unpublish =
+            csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
+        service.node_unpublish_volume(Request::new(unpublish)).await.unwrap();
+        let _elsewhere = written_and_still_open_elsewhere(node.disk.path(), node.disk.path());
+        unstage().await.unwrap();
+        assert!(has_reached(node, 0), "the volume was unstaged and its data is in memory alone");
+    });
+}
+
+/// The node service as on a Xen instance: sysfs lists the disk, which does not say which volume it is.
+fn xen(node: &Node) -> ebs_driver::node::NodeService {
+    let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
+    let (sys, dev) = (sysfs_with(node, XEN_NAME, &format!("{}:{}", major(number), minor(number))), node.path("dev"));
+    std::fs::create_dir(&dev).unwrap();
+    mknodat(CWD, dev.join(XEN_NAME), FileType::BlockDevice, Mode::RUSR | Mode::WUSR, number).unwrap();
+    node.again(|config| (config.sys, config.dev, config.xen) = (sys, dev, true))
+}
+
+/// What could not be written is lost, so waiting longer saves nothing: the loss is reported once, and the volume is not stuck.
+#[test]
+fn a_flush_that_fails_is_reported_and_the_repeat_lets_go() {
+    in_mount_namespace(|| async {
+        let below = Node::new(64 * MIB);
+        below.staged("ext4").await;
+        let node = Node::on(&below.path("staging"), 8 * MIB);
+        node.publish(node.publish_request(block())).await.unwrap();
+        let _elsewhere = written_and_still_open_elsewhere(&node.path("target"), node.disk.path());
+        run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown", &below.text("staging")], BOUND).unwrap();
+        let target = node.text("target");
+        refused(node.unpublish(target.clone()).await, Code::Internal, &["could not be flushed", &target]);
+        assert_eq!(node.mounts_at("target").await.len(), 1, "a repeat has something to flush");
+        node.unpublish(target).await.unwrap();
+        refused(node.unstage().await, Code::Internal, &["could not be flushed"]);
+        node.unstage().await.unwrap();
+    });
+}

@@ -1,0 +1,138 @@
+//! A file system that somebody froze, as backup hooks do, and did not thaw: the freeze alone keeps it alive, without any
+//! mount, and whoever mounts it next would hang with his first write.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
+use ebs_testkit::process::{run_tool, tool};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount as unmount_now};
+use tonic::Code;
+
+use crate::log::Log;
+use crate::node::{self, MIB, Node, refused, with_staged_node};
+
+const FSFREEZE: &str = "/usr/sbin/fsfreeze";
+const BOUND: Duration = Duration::from_secs(60);
+
+async fn freeze(at: &Path) -> Result<String, Box<dyn std::error::Error>> {
+    Ok(tool(FSFREEZE, &["--freeze", at.to_str().unwrap()], BOUND).await?)
+}
+
+/// Thaws a node's file system at the end of a test, also of one that fails: what waits for it, even the removal of the test's
+/// directory, could not be ended otherwise.
+pub(crate) struct Thawed {
+    device: PathBuf,
+    place: tempfile::TempDir,
+}
+
+impl Thawed {
+    /// Freezes what is mounted at one of the node's paths.
+    pub(crate) async fn after(node: &Node, at: &str) -> Self {
+        let thawed = Self { device: node.disk.path().to_owned(), place: tempfile::tempdir().unwrap() };
+        freeze(&node.path(at)).await.expect("a frozen file system");
+        thawed
+    }
+}
+
+impl Drop for Thawed {
+    fn drop(&mut self) {
+        // A further mount is of the file system that is alive, wherever that is mounted.
+        let place = self.place.path();
+        if mount(&self.device, place, "ext4", MountFlags::empty(), None).is_ok()
+            || mount(&self.device, place, "xfs", MountFlags::empty(), None).is_ok()
+        {
+            let _was_not_frozen = run_tool(FSFREEZE, &["--unfreeze", place.to_str().unwrap()], BOUND);
+            unmount_now(place, UnmountFlags::DETACH).expect("unmounted");
+        }
+    }
+}
+
+/// A write that has to come back. It runs in a process of its own, since one that does not cannot be ended.
+async fn can_be_written(node: &Node, at: &str) {
+    let file = node.text(&format!("{at}/written"));
+    tool("/usr/bin/touch", &[&file], BOUND).await.expect("a write that comes back");
+}
+
+#[test]
+fn a_frozen_file_system_is_thawed_when_it_is_unstaged() {
+    in_mount_namespace(|| async {
+        for fs in ["ext4", "xfs"] {
+            let node = Node::new(320 * MIB);
+            node.staged(fs).await;
+            node.publish(node.publish_request(node::mount(fs, &[]))).await.unwrap();
+            let _thawed = Thawed::after(&node, "target").await;
+            node.unpublish(node.text("target")).await.unwrap();
+            let log = Log::listen();
+            node.unstage().await.unwrap();
+            assert_eq!(log.lines_with(&["WARN", "thawed", &node.text("staging")]).len(), 1);
+            drop(log);
+            node.staged(fs).await;
+            can_be_written(&node, "staging").await;
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A pod's hook freezes the volume while the pod runs: that is not ours to end, whoever else stops to use the volume.
+#[test]
+fn an_unpublish_leaves_a_file_system_frozen_that_is_still_staged() {
+    with_staged_node(async |node| {
+        node.publish(node.publish_request(node::mount("ext4", &[]))).await.unwrap();
+        let thawed = Thawed::after(node, "staging").await;
+        node.unpublish(node.text("target")).await.unwrap();
+        freeze(&node.path("staging")).await.expect_err("it is frozen still");
+        node.staged("ext4").await;
+        freeze(&node.path("staging")).await.expect_err("it is frozen still");
+        drop(thawed);
+        can_be_written(node, "staging").await;
+    });
+}
+
+/// What an earlier version left, or a hook that froze the file system in the moment of the unmount.
+#[test]
+fn a_frozen_file_system_that_is_mounted_nowhere_is_thawed() {
+    in_mount_namespace(|| async {
+        for fs in ["ext4", "xfs"] {
+            let node = Node::new(320 * MIB);
+            node.staged(fs).await;
+            let _thawed = Thawed::after(&node, "staging").await;
+            unmount(node.path("staging")).await;
+            let log = Log::listen();
+            node.unstage().await.unwrap();
+            assert_eq!(log.lines_with(&["WARN", "thawed", node.volume.as_str()]).len(), 1);
+            drop(log);
+            node.staged(fs).await;
+            can_be_written(&node, "staging").await;
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_file_system_that_a_stage_finds_frozen_is_thawed() {
+    with_staged_node(async |node| {
+        let _thawed = Thawed::after(node, "staging").await;
+        unmount(node.path("staging")).await;
+        let log = Log::listen();
+        node.staged("ext4").await;
+        assert_eq!(log.lines_with(&["WARN", "thawed", node.volume.as_str()]).len(), 1);
+        drop(log);
+        can_be_written(node, "staging").await;
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A disk that somebody holds in another way is neither mounted nor written to in the search for a frozen file system.
+#[test]
+fn a_held_disk_without_a_living_file_system_is_not_mounted() {
+    with_staged_node(async |node| {
+        node.unstage().await.unwrap();
+        let before = node.disk.fingerprint().unwrap();
+        let holder = crate::release::exclusively(node).unwrap();
+        refused(node.unstage().await, Code::FailedPrecondition, &["held"]);
+        drop(holder);
+        assert_eq!(node.disk.fingerprint().unwrap(), before);
+        node.unstage().await.unwrap();
+    });
+}

@@ -1,0 +1,155 @@
+//! The driver's own directory is an aid: whatever is wrong with it, volumes are staged, published and let go, and the process
+//! answers. Only a format insists on it, since its record must survive the driver.
+
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use ebs_driver::node::NodeService;
+use ebs_mounter::{Mounter, MounterConfig};
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use rustix::mount::MountFlags;
+use tonic::{Code, Request};
+
+use crate::frozen::Thawed;
+use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
+
+/// By then it hangs: what it waits for never comes.
+const BOUND: Duration = Duration::from_secs(90);
+
+async fn in_time<T>(what: &str, answer: impl Future<Output = T>) -> T {
+    tokio::time::timeout(BOUND, answer).await.unwrap_or_else(|_| panic!("{what} gave no answer"))
+}
+
+/// A tmpfs of this test's own in place of a directory.
+fn tmpfs(at: &Path, flags: MountFlags) {
+    std::fs::create_dir_all(at).unwrap();
+    rustix::mount::mount("none", at, "tmpfs", flags, Some(c"size=64k")).unwrap();
+}
+
+/// Fills a file system to its last byte.
+fn fill(at: &Path) {
+    let full = std::fs::write(at.join("filler"), vec![1; 1 << 20]).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+}
+
+/// Stages, publishes and lets go a volume that has a file system.
+async fn lives(node: &Node, service: &NodeService) {
+    let stage = service.node_stage_volume(Request::new(node.stage_request("ext4", &[])));
+    in_time("stage", stage).await.unwrap();
+    let publish = service.node_publish_volume(Request::new(node.publish_request(mount("ext4", &[]))));
+    in_time("publish", publish).await.unwrap();
+    in_time("the look at the volumes", service.look_at_volumes()).await;
+    let request =
+        csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
+    in_time("unpublish", service.node_unpublish_volume(Request::new(request))).await.unwrap();
+    in_time("unstage", service.node_unstage_volume(Request::new(node.unstage_request()))).await.unwrap();
+}
+
+/// A service with another state directory, after another boot.
+fn over(node: &Node, state: &Path) -> NodeService {
+    std::fs::write(node.path("boot_id"), "another\n").unwrap();
+    node.again(|config| (config.state_dir, config.boot_id) = (state.to_owned(), node.path("boot_id")))
+}
+
+#[test]
+fn a_node_whose_state_directory_hangs_answers_every_call() {
+    in_mount_namespace(|| async {
+        let (store, node) = (Node::new(64 * MIB), Node::new(64 * MIB));
+        store.staged("ext4").await;
+        node.staged("ext4").await;
+        let service = node.again(|config| config.state_dir = store.path("staging/state"));
+        let hung = Thawed::after(&store, "staging").await;
+        let publish = service.node_publish_volume(Request::new(node.publish_request(mount("ext4", &[]))));
+        in_time("publish", publish).await.unwrap();
+        in_time("the look at the volumes", service.look_at_volumes()).await;
+        let capabilities = service.node_get_capabilities(Request::new(csi::NodeGetCapabilitiesRequest {}));
+        in_time("NodeGetCapabilities", capabilities).await.unwrap();
+        in_time("NodeGetInfo", service.node_get_info(Request::new(csi::NodeGetInfoRequest {}))).await.unwrap();
+        lives(&node, &service).await;
+        drop(hung);
+    });
+}
+
+#[test]
+fn a_node_starts_while_its_state_directory_hangs() {
+    in_mount_namespace(|| async {
+        let (store, node) = (Node::new(64 * MIB), Node::new(64 * MIB));
+        store.staged("ext4").await;
+        let config = MounterConfig {
+            simulated_devices: Some(node.disk.directory().to_owned()),
+            ..MounterConfig::new(store.path("staging/state"))
+        };
+        let hung = Thawed::after(&store, "staging").await;
+        let start = tokio::task::spawn_blocking(move || Mounter::new(config).map(drop));
+        let started = tokio::time::timeout(BOUND, start).await;
+        drop(hung);
+        started.expect("the start hangs").unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_node_whose_state_directory_is_full_starts_and_serves() {
+    with_staged_node(async |node| {
+        node.unstage().await.unwrap();
+        let state = node.path("full");
+        tmpfs(&state, MountFlags::empty());
+        fill(&state);
+        let service = over(node, &state);
+        lives(node, &service).await;
+    });
+}
+
+#[test]
+fn a_node_whose_state_directory_is_read_only_starts_and_serves() {
+    with_staged_node(async |node| {
+        node.unstage().await.unwrap();
+        let state = node.path("read-only");
+        tmpfs(&state, MountFlags::RDONLY);
+        let service = over(node, &state);
+        lives(node, &service).await;
+    });
+}
+
+#[test]
+fn a_node_whose_register_is_corrupt_reads_what_is_left() {
+    with_staged_node(async |node| {
+        node.unstage().await.unwrap();
+        let state = node.path("corrupt");
+        let volumes = state.join("volumes");
+        std::fs::create_dir_all(volumes.join("vol-0123456789abcdef0")).unwrap();
+        std::fs::write(volumes.join("vol-0123456789abcdef1"), [0xff; 16]).unwrap();
+        std::fs::create_dir_all(state.join("volumes-at-boot")).unwrap();
+        let service = over(node, &state);
+        lives(node, &service).await;
+        let elsewhere = node.path("no-directory");
+        std::fs::create_dir_all(&elsewhere).unwrap();
+        std::fs::write(elsewhere.join("volumes"), "a file").unwrap();
+        let service = over(node, &elsewhere);
+        lives(node, &service).await;
+    });
+}
+
+/// Without its record an interrupted format could not be told from somebody's data.
+#[test]
+fn nothing_is_formatted_without_a_record_that_lasts() {
+    with_node(async |node| {
+        let state = node.path("full");
+        tmpfs(&state, MountFlags::empty());
+        fill(&state);
+        let read_only = node.path("read-only");
+        tmpfs(&read_only, MountFlags::RDONLY);
+        for state in [state, read_only] {
+            let service = over(node, &state);
+            let outcome = service.node_stage_volume(Request::new(node.stage_request("ext4", &[]))).await;
+            refused(outcome, Code::Internal, &["record", state.to_str().unwrap()]);
+            assert!(node.is_untouched());
+            // A raw device needs no record.
+            let publish = service.node_publish_volume(Request::new(node.publish_request(block())));
+            publish.await.unwrap();
+            node.unpublish(node.text("target")).await.unwrap();
+        }
+    });
+}

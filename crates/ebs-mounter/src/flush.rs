@@ -1,0 +1,89 @@
+//! Writing out what the kernel keeps of a disk in memory, before the disk is let go (`decisions.md` D-37).
+//!
+//! The kernel flushes a block device by itself only when it is closed for the last time: with another process that has it open,
+//! whatever a pod has not synced would be lost with the detachment.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{MutexGuard, PoisonError};
+
+use crate::bounded;
+use crate::device::open_node;
+use crate::device_number::DeviceNumber;
+use crate::disk_parts::{number_in, parts_of};
+use crate::mounter::{Mounter, MounterConfig};
+use crate::os;
+
+/// A device that refuses to be flushed.
+#[derive(Debug, thiserror::Error)]
+#[error("{} could not be flushed: what was written to it and not synced is lost; the repeat of this call lets it go", device.display())]
+struct FlushError {
+    device: PathBuf,
+    source: io::Error,
+}
+
+impl Mounter {
+    /// Writes out what is in memory of a disk and its partitions, by the number of any of them. Waits as long as that takes.
+    ///
+    /// What the kernel could not write it drops, so there is nothing to be gained by refusing forever: a disk that fails
+    /// twice in a row is let go with a line in the log.
+    ///
+    /// Cancellation: the flush goes on.
+    ///
+    /// # Errors
+    /// What the kernel reports, the first time; also that sysfs cannot be read.
+    pub async fn flush(&self, number: DeviceNumber) -> io::Result<()> {
+        self.flush_held(number, None).await
+    }
+
+    /// As [`Mounter::flush`], through the descriptor of the whole disk that is held.
+    pub(crate) async fn flush_held(&self, number: DeviceNumber, held: Option<File>) -> io::Result<()> {
+        let config = self.config.clone();
+        let place = self.config.sys.join("dev/block").join(number.to_string());
+        let flush = move || flush_all(&config, number, held.as_ref());
+        let outcome = bounded::changing("flushing", &place, flush).await;
+        let has_failed_before = match &outcome {
+            Ok(()) => self.failed_flushes().remove(&number),
+            Err(_) => !self.failed_flushes().insert(number),
+        };
+        match outcome {
+            Err(error) if has_failed_before => {
+                self.failed_flushes().remove(&number);
+                tracing::error!(%number, %error, "the disk cannot be flushed and is let go: what was not written to it is lost");
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn failed_flushes(&self) -> MutexGuard<'_, BTreeSet<DeviceNumber>> {
+        self.failed_flushes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Flushes all, whatever becomes of one, and reports the first error.
+fn flush_all(config: &MounterConfig, number: DeviceNumber, held: Option<&File>) -> io::Result<()> {
+    let mut first = Ok(());
+    let parts = parts_of(config, number)?;
+    for (index, part) in parts.iter().enumerate() {
+        let node = config.dev.join(part.file_name().unwrap_or_default());
+        let flushed = match held {
+            // The first is the whole disk.
+            Some(disk) if index == 0 => disk.sync_all(),
+            _ => flush_node(&node, part),
+        };
+        first = first.and(flushed.map_err(|source| io::Error::other(FlushError { device: node, source })));
+    }
+    first
+}
+
+/// Opens a device node and flushes it; one without a device has nothing to flush.
+fn flush_node(node: &Path, part: &Path) -> io::Result<()> {
+    let Some(file) = open_node(node)? else { return Ok(()) };
+    if os::block_device_number(&file.metadata()?) != number_in(part) {
+        return Err(io::Error::other("it is not the device that sysfs lists by that name"));
+    }
+    file.sync_all()
+}

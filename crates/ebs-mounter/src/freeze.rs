@@ -1,0 +1,47 @@
+//! File systems that somebody froze and did not thaw, as a backup hook does whose pod ends in between.
+//!
+//! The kernel keeps a frozen file system alive without any mount, and keeps its disk claimed: the volume could never be
+//! detached, and whoever mounted it next would hang with the first write. Thawing loses nothing: all that was written before the
+//! freeze is on the disk, and the journal keeps what comes after it consistent.
+
+use std::path::Path;
+
+use crate::bounded;
+use crate::device::Device;
+use crate::mounter::Mounter;
+use crate::mountinfo::{MountEntry, MountTable};
+use crate::os;
+use crate::path::NodePath;
+
+impl Mounter {
+    /// Thaws a file system that was frozen before it was mounted at `at`. One that is mounted elsewhere too stays frozen: it is
+    /// in use, and whoever froze it may still thaw it. A failure is logged.
+    pub async fn thaw_new_mount(&self, device: &Device, at: &NodePath) {
+        let is_alone = MountTable::read().await.is_ok_and(|table| table.of_device(device.number()).count() == 1);
+        if is_alone && thaw(at.as_path()).await {
+            tracing::warn!(volume = %device.volume(), path = %at, "the file system was frozen when it was mounted: the driver thawed it");
+        }
+    }
+}
+
+/// Thaws a file system whose last mount in this mount table is about to go: true when it was frozen. A failure is logged.
+pub(crate) async fn thaw_before_last_unmount(table: &MountTable, entry: &MountEntry, at: &Path) -> bool {
+    let is_last = entry.device.major != 0 && table.of_device(entry.device).count() == 1;
+    let thawed = is_last && thaw(at).await;
+    if thawed {
+        tracing::warn!(path = %at.display(), device = %entry.device, "the file system was frozen: the driver thawed it before its last unmount");
+    }
+    thawed
+}
+
+/// True when the file system was frozen and is not any more.
+async fn thaw(at: &Path) -> bool {
+    let directory = at.to_owned();
+    match bounded::changing("thawing", at, move || os::thaw(&directory)).await {
+        Ok(thawed) => thawed,
+        Err(error) => {
+            tracing::warn!(path = %at.display(), %error, "the driver cannot see whether the file system is frozen");
+            false
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The state directory at the start of the driver. It is an aid: whatever is wrong with it, the driver starts, and only what
+//! cannot do without, a format with its record, fails for it later.
+
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use crate::format::write_mke2fs_conf;
+use crate::format_record::collect_stale;
+use crate::mounter::MounterConfig;
+use crate::os;
+use crate::register::Register;
+use crate::tool_memory::write_e2fsck_conf;
+
+/// How long the start waits for the directory; what is read of it later still counts.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// Makes the directory, reads the register in it, and takes away what earlier drivers left. On a thread of its own: the
+/// directory may hang.
+pub(crate) fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
+    let (config, register) = (Arc::clone(config), Arc::clone(register));
+    let is_late = Arc::new(AtomicBool::new(false));
+    let (prepared, ended) = sync_channel::<()>(1);
+    let (late, directory) = (Arc::clone(&is_late), config.state_dir.clone());
+    let work = move || {
+        // Dropped at the end, also by a panic: that is what is waited for.
+        let _prepared = prepared;
+        make(&config);
+        register.load(&config);
+        // What is written there by then may be the work of this driver.
+        if !late.load(Ordering::SeqCst) {
+            clean(&config);
+        }
+    };
+    let started = std::thread::Builder::new().name("state-directory".to_owned()).spawn(work);
+    if let Err(error) = started {
+        tracing::warn!(path = %directory.display(), %error, "no thread looks at the state directory: the driver starts without it");
+    } else if ended.recv_timeout(WITHIN) == Err(RecvTimeoutError::Timeout) {
+        is_late.store(true, Ordering::SeqCst);
+        tracing::warn!(path = %directory.display(), "the state directory has not answered within {} s: the driver starts without it", WITHIN.as_secs());
+    }
+}
+
+/// Makes the directory and looks whether it can be written.
+fn make(config: &MounterConfig) {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&config.state_dir);
+    let usable =
+        made.and_then(|()| try_to_write(&config.state_dir)).and_then(|()| write_mke2fs_conf(&config.state_dir));
+    if let Err(error) = usable {
+        tracing::warn!(path = %config.state_dir.display(), %error, "the state directory cannot be written: no volume is formatted until it can");
+        return;
+    }
+    if let Err(error) = write_e2fsck_conf(&config.state_dir) {
+        tracing::warn!(%error, "e2fsck.conf cannot be written to the state directory: checks of file systems may need more memory");
+    }
+}
+
+/// Creates and removes a file.
+fn try_to_write(directory: &Path) -> io::Result<()> {
+    let path = directory.join(format!(".probe-{}", std::process::id()));
+    std::fs::File::create(&path)?;
+    std::fs::remove_file(&path)
+}
+
+fn clean(config: &MounterConfig) {
+    if let Err(error) = os::clear_workshop(&config.workshop()) {
+        tracing::warn!(%error, "what an interrupted bind has left could not be taken away");
+    }
+    if let Err(error) = collect_stale(config) {
+        tracing::warn!(%error, "old records of formats could not be looked through");
+    }
+}

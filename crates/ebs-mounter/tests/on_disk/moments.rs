@@ -1,0 +1,261 @@
+//! What happens between two steps of the mounter: each moment is caught by a serial number in sysfs that answers only when the test
+//! lets it.
+
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ebs_mounter::{Contents, DeviceError, FormatError, FormatPermit, FsType, MounterConfig, Partition};
+use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::process::run_tool;
+use ebs_testkit::replaced_tool::ReplacedTool;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tokio::time::Instant;
+
+use crate::device::{Machine, Opens, query};
+use crate::disk::{Disk, MIB, plain};
+
+const BOUND: Duration = Duration::from_secs(60);
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + BOUND;
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited for {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A file of sysfs that keeps its reader waiting.
+struct Question(PathBuf);
+
+impl Question {
+    fn at(path: PathBuf) -> Self {
+        let _gone = std::fs::remove_file(&path);
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        Self(path)
+    }
+
+    /// Waits for a reader.
+    async fn asked(&self) -> std::fs::File {
+        let mut asked = None;
+        until("a look at the serial number", || {
+            asked = std::fs::File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&self.0).ok();
+            asked.is_some()
+        })
+        .await;
+        asked.unwrap()
+    }
+
+    async fn answer(&self, text: &str) {
+        self.asked().await.write_all(text.as_bytes()).unwrap();
+    }
+}
+
+fn serial_of(machine: &Machine, name: &str) -> PathBuf {
+    machine.path("sys/devices").join(name).join("device/serial")
+}
+
+/// A number may be given to another disk between the look at it and the open: what is open is asked again.
+#[tokio::test]
+async fn a_number_that_became_another_disks_is_refused_after_it_is_opened() {
+    let (machine, disk) = (Machine::new(), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    let (mounter, number) = (machine.mounter(), disk.find().await.number());
+    let question = Question::at(serial_of(&machine, "nvme1n1"));
+    let opens = Opens::of(&machine.path("dev/nvme1n1"));
+    let ask = async {
+        question.answer(&disk.volume.serial()).await;
+        until("the open", || opens.seen()).await;
+        question.answer(&unused_volume_id().serial()).await;
+    };
+    let (opened, ()) = tokio::join!(mounter.open_mounted(&disk.volume, number), ask);
+    assert!(matches!(opened, Err(DeviceError::Foreign { .. })), "{opened:?}");
+}
+
+/// The node of a partition may lead to a partition of another disk, as one that udev has not taken away yet.
+#[tokio::test]
+async fn a_partition_whose_node_leads_to_another_disk_is_missing() {
+    let (machine, disk, other) = (Machine::new(), Disk::new(2 * MIB), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    machine.add_nvme("nvme2n1", Some(&other.volume.serial()), &other).await;
+    let place = machine.path("sys/devices/nvme1n1/nvme1n1p2");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("partition"), "2\n").unwrap();
+    std::fs::rename(machine.path("dev/nvme2n1"), machine.path("dev/nvme1n1p2")).unwrap();
+    let wanted = ebs_mounter::DeviceQuery { partition: Partition::parse("2").unwrap(), ..query(&disk.volume) };
+    let found = machine.mounter().find(&wanted).await;
+    assert!(matches!(found, Err(DeviceError::NoPartition { .. })), "{found:?}");
+}
+
+/// While the disk is looked at for the last time its record gives no leave yet: a driver that is killed just then has formatted
+/// nothing.
+#[tokio::test]
+async fn a_record_gives_no_leave_before_the_last_look_at_the_disk() {
+    let (machine, disk) = (Machine::new(), Disk::new(64 * MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    let mounter = machine.mounter();
+    let device = mounter.find(&query(&disk.volume)).await.unwrap();
+    let Contents::Blank(proof) = mounter.probe(&device).await.unwrap() else { panic!("not blank") };
+    let record = disk.record(FsType::Ext4).await;
+    let kept = machine.path("state").join(format!("format-{}", disk.volume));
+    let question = Question::at(serial_of(&machine, "nvme1n1"));
+    let look = async {
+        let asked = question.asked().await;
+        let text = std::fs::read_to_string(&kept).expect("a record before the last look");
+        assert!(text.contains("state=checking\n"), "{text}");
+        drop(asked);
+    };
+    let spec = plain(FsType::Ext4);
+    let (outcome, ()) = tokio::join!(mounter.format(&device, &spec, &record, FormatPermit::of_blank(&proof)), look);
+    // The disk has said nothing of itself.
+    outcome.unwrap_err();
+    assert!(!kept.exists());
+}
+
+/// What an mkfs has written and not flushed is on the disk before the format counts as done.
+#[test]
+fn a_format_is_flushed_before_it_counts_as_done() {
+    in_mount_namespace(|| async {
+        const WRITTEN: [u8; 16 * 4096] = [0x77; 16 * 4096];
+        let disk = Disk::new(64 * MIB);
+        let bytes = disk.place.path().join("written");
+        std::fs::write(&bytes, WRITTEN).unwrap();
+        let write = format!("for last; do :; done; exec /bin/dd if={} of=$last bs=64k conv=notrunc", bytes.display());
+        let _replaced = ReplacedTool::by_script("mke2fs", &write).unwrap();
+        let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
+        let (device, record) = (disk.find().await, disk.record(FsType::Ext4).await);
+        let _open_elsewhere = std::fs::File::open(disk.device.path()).unwrap();
+        disk.mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await.unwrap();
+        let mut found = vec![0; WRITTEN.len()];
+        std::fs::File::open(disk.device.backing_file()).unwrap().read_exact_at(&mut found, 0).unwrap();
+        assert!(found == WRITTEN, "the new file system is in memory alone");
+    });
+}
+
+/// An mkfs that says when it has begun, and waits to be killed or let go.
+struct WaitingMkfs {
+    _replaced: ReplacedTool,
+    started: PathBuf,
+    go: PathBuf,
+}
+
+impl WaitingMkfs {
+    fn new(place: &Path, then: &str) -> Self {
+        let (started, go) = (place.join("started"), place.join("go"));
+        mknodat(CWD, &go, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let script = format!(
+            "echo $$ > {0}.new; mv {0}.new {0}; timeout 300 /bin/sh -c 'read line' < {1}; {then}",
+            started.display(),
+            go.display()
+        );
+        Self { _replaced: ReplacedTool::by_script("mke2fs", &script).unwrap(), started, go }
+    }
+
+    async fn process(&self) -> u32 {
+        until("an mkfs", || self.started.exists()).await;
+        std::fs::read_to_string(&self.started).unwrap().trim().parse().unwrap()
+    }
+
+    async fn let_go(&self) {
+        let mut go = None;
+        until("the waiting mkfs", || {
+            go = std::fs::File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&self.go).ok();
+            go.is_some()
+        })
+        .await;
+        go.unwrap().write_all(b"go\n").unwrap();
+    }
+}
+
+/// An mkfs opens its disk by name. With the driver's descriptor it keeps the name from the first moment, also when the driver is
+/// killed: the kernel gives a name to another disk only when nobody has the old one open.
+#[test]
+fn an_mkfs_holds_its_disk_from_its_first_moment() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let mkfs = WaitingMkfs::new(disk.place.path(), "exit 1");
+        let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
+        let (device, record) = (disk.find().await, disk.record(FsType::Ext4).await);
+        let spec = plain(FsType::Ext4);
+        let format = disk.mounter.format(&device, &spec, &record, FormatPermit::of_blank(&proof));
+        let look = async {
+            let process = mkfs.process().await;
+            let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
+            let has_it =
+                descriptors.filter_map(|link| std::fs::read_link(link.path()).ok()).any(|to| to == disk.device.path());
+            mkfs.let_go().await;
+            assert!(has_it, "nothing keeps the disk's name for mkfs");
+        };
+        let (outcome, ()) = tokio::join!(format, look);
+        outcome.unwrap_err();
+    });
+}
+
+/// The mkfs of a driver that was killed goes on, and has perhaps not opened the disk yet: the next driver neither formats beside it
+/// nor takes its record away.
+#[test]
+fn an_mkfs_that_has_not_begun_to_write_is_not_formatted_over() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let mkfs = WaitingMkfs::new(disk.place.path(), "kill -9 $$");
+        let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
+        let (device, record) = (disk.find().await, disk.record(FsType::Ext4).await);
+        let (spec, permit) = (plain(FsType::Ext4), FormatPermit::of_blank(&proof));
+        {
+            let format = disk.mounter.format(&device, &spec, &record, permit.clone());
+            tokio::pin!(format);
+            tokio::select! {
+                outcome = &mut format => panic!("{outcome:?}"),
+                _ = mkfs.process() => {}
+            }
+        }
+        let config = MounterConfig {
+            simulated_devices: Some(disk.device.directory().to_owned()),
+            ..MounterConfig::new(disk.place.path())
+        };
+        let next = ebs_mounter::Mounter::new(config).unwrap();
+        let again = next.find(&disk.query()).await.unwrap();
+        let outcome = tokio::time::timeout(BOUND / 4, next.format(&again, &spec, &record, permit)).await;
+        let kept = next.interrupted_format(&again).await;
+        mkfs.let_go().await;
+        let outcome = outcome.expect("it formats beside the other one");
+        assert!(matches!(outcome, Err(FormatError::Held { .. })), "{outcome:?}");
+        assert_eq!(kept, Some(record), "the record of the mkfs that still runs");
+    });
+}
+
+/// Whoever closes a disk for the last time waits until the kernel has written out what it keeps of it.
+#[test]
+fn a_disk_that_hangs_keeps_nobody_who_lets_go_of_it() {
+    in_mount_namespace(|| async {
+        let below = Disk::new(64 * MIB);
+        let (_, at) = below.mounted(FsType::Ext4, "below", &[]).await;
+        let volume = unused_volume_id();
+        let disk = Disk::over(volume.clone(), LoopDevice::new_in(at.as_path(), &volume, 8 * MIB).unwrap());
+        let device = disk.find().await;
+        std::fs::File::options().write(true).open(disk.device.path()).unwrap().write_all_at(&[1; 65536], 0).unwrap();
+        let frozen = Frozen::at(at.as_path());
+        let dropped = tokio::task::spawn_blocking(move || drop(device));
+        let dropped = tokio::time::timeout(BOUND, dropped).await;
+        drop(frozen);
+        dropped.expect("it waits for the disk").unwrap();
+    });
+}
+
+/// A frozen file system, for as long as the value lives.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn at(path: &Path) -> Self {
+        run_tool("/usr/sbin/fsfreeze", &["--freeze", path.to_str().unwrap()], BOUND).unwrap();
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        run_tool("/usr/sbin/fsfreeze", &["--unfreeze", self.0.to_str().unwrap()], BOUND).expect("thawed");
+    }
+}
