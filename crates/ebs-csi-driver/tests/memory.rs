@@ -1,6 +1,7 @@
 //! A tool that runs short of memory takes neither the driver nor other volumes with it: under a memory limit, as a container has
 //! one. Needs root and a cgroup; where the machine gives none, the test is counted as ignored, with the reason.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,32 +22,32 @@ const LIMIT: u64 = 40 << 20;
 const EXTENTS: u64 = 500_000;
 const BLOCK: u64 = 4096;
 
-/// Without the harness of libtest, which knows no test that finds out only when it runs that it cannot.
-fn main() -> ExitCode {
+/// Without the harness of libtest, which cannot ignore a test that finds out only when it runs that the machine lacks something.
+fn main() -> anyhow::Result<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let is_list = args.iter().any(|arg| arg == "--list");
+    let mut out = std::io::stdout();
+    if args.iter().any(|arg| arg == "--list") {
+        writeln!(out, "{NAME}: test")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
     let is_wanted = filters.is_empty() || filters.iter().any(|filter| NAME.contains(filter.as_str()));
-    if is_list {
-        println!("{NAME}: test");
-        return ExitCode::SUCCESS;
-    }
-    let (word, [passed, failed, ignored]) = match MemoryCgroup::new(LIMIT) {
-        _ if !is_wanted => ("ok", [0, 0, 0]),
+    let [passed, failed, ignored] = match MemoryCgroup::new(LIMIT) {
+        _ if !is_wanted => [0, 0, 0],
         Err(reason) => {
-            println!("test {NAME} ... ignored, this machine gives no cgroup with a memory limit: {reason}");
-            ("ok", [0, 0, 1])
+            writeln!(out, "test {NAME} ... ignored, this machine gives no cgroup with a memory limit: {reason}")?;
+            [0, 0, 1]
         }
         Ok(cgroup) => {
-            let ended = std::panic::catch_unwind(|| with_mounts(move || check_short_of_memory(cgroup)));
-            println!("test {NAME} ... {}", if ended.is_ok() { "ok" } else { "FAILED" });
-            if ended.is_ok() { ("ok", [1, 0, 0]) } else { ("FAILED", [0, 1, 0]) }
+            let passed = std::panic::catch_unwind(|| with_mounts(move || check_short_of_memory(cgroup))).is_ok();
+            writeln!(out, "test {NAME} ... {}", if passed { "ok" } else { "FAILED" })?;
+            [u8::from(passed), u8::from(!passed), 0]
         }
     };
-    println!(
-        "\ntest result: {word}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; 0 filtered out\n"
-    );
-    ExitCode::from(u8::from(failed > 0))
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    let counts = format!("{passed} passed; {failed} failed; {ignored} ignored; 0 measured; 0 filtered out");
+    writeln!(out, "\ntest result: {word}. {counts}\n")?;
+    Ok(ExitCode::from(failed))
 }
 
 /// A file with so many extents, each of one block: every second block of it is taken away again. Nothing is written to it.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ebs_mounter::{Contents, DeviceError, FormatError, FormatPermit, FsType, MounterConfig, Partition};
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_testkit::process::run_tool;
+use ebs_testkit::process::{Process, ProcessSpec, run_tool};
 use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tokio::time::Instant;
@@ -232,30 +232,43 @@ fn a_disk_that_hangs_keeps_nobody_who_lets_go_of_it() {
     in_mount_namespace(|| async {
         let below = Disk::new(64 * MIB);
         let (_, at) = below.mounted(FsType::Ext4, "below", &[]).await;
+        let mut thaw = Thaw::of(at.as_path(), below.place.path());
         let volume = unused_volume_id();
         let disk = Disk::over(volume.clone(), LoopDevice::new_in(at.as_path(), &volume, 8 * MIB).unwrap());
         let device = disk.find().await;
         std::fs::File::options().write(true).open(disk.device.path()).unwrap().write_all_at(&[1; 65536], 0).unwrap();
-        let frozen = Frozen::at(at.as_path());
+        run_tool("/usr/sbin/fsfreeze", &["--freeze", at.as_path().to_str().unwrap()], BOUND).unwrap();
         let dropped = tokio::task::spawn_blocking(move || drop(device));
         let dropped = tokio::time::timeout(BOUND, dropped).await;
-        drop(frozen);
+        thaw.now();
         dropped.expect("it waits for the disk").unwrap();
     });
 }
 
-/// A frozen file system, for as long as the value lives.
-struct Frozen(PathBuf);
-
-impl Frozen {
-    fn at(path: &Path) -> Self {
-        run_tool("/usr/sbin/fsfreeze", &["--freeze", path.to_str().unwrap()], BOUND).unwrap();
-        Self(path.to_owned())
-    }
+/// Thaws a file system. Its process is started before there is anything to hang: one that is started later has a copy of all
+/// that is open until it runs its program, and may be the last to close the disk.
+struct Thaw {
+    process: Process,
+    go: PathBuf,
 }
 
-impl Drop for Frozen {
-    fn drop(&mut self) {
-        run_tool("/usr/sbin/fsfreeze", &["--unfreeze", self.0.to_str().unwrap()], BOUND).expect("thawed");
+impl Thaw {
+    fn of(path: &Path, place: &Path) -> Self {
+        let go = place.join("thaw");
+        mknodat(CWD, &go, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let script = format!("read line < {}; exec /usr/sbin/fsfreeze --unfreeze {}", go.display(), path.display());
+        let spec = ProcessSpec {
+            name: "thaw".to_owned(),
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into()],
+            env: Default::default(),
+            log: place.join("thaw.log"),
+        };
+        Self { process: Process::spawn(spec).unwrap(), go }
+    }
+
+    fn now(&mut self) {
+        std::fs::write(&self.go, "now\n").unwrap();
+        assert!(self.process.wait_blocking(BOUND).unwrap().success());
     }
 }
