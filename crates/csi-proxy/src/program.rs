@@ -170,7 +170,7 @@ impl Started {
         for entry in crate::sddl::that_add_instances(&text, user.as_deref()) {
             tracing::warn!(
                 entry,
-                "Insecure: whoever this entry of the pipes' descriptor names can take clients from csi-proxy"
+                "Insecure: the account in this entry of the pipes' descriptor can take clients from csi-proxy"
             );
         }
         let security = crate::windows::Security::parse(&text)
@@ -269,7 +269,7 @@ fn policy(settings: &Settings) -> Result<Policy, String> {
 }
 
 /// The descriptor of the pipes: the default one has the process's own user in it, so that any administrator can start the program.
-#[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
+#[cfg(windows)]
 fn pipe_security(given: &str, user: Option<&str>) -> String {
     match user {
         Some(user) if given == DEFAULT_PIPE_SECURITY => crate::sddl::for_user(user),

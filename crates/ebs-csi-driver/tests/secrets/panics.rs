@@ -83,14 +83,14 @@ fn nothing_secret_is_written_when_the_program_panics() {
         on_node.attach().await?;
         no_thread_idles(pid).await?;
         std::fs::write(&switch, "")?;
-        let answer = stage(&world.client().node(), &on_node, "ext4").await;
+        let answer = stage(world.client(), &on_node, "ext4").await;
         let told = answer.as_ref().is_err_and(|status| status.message().contains("its outcome is unknown"));
         ensure!(told, "no panic ended it: {answer:?}");
         said.answer("NodeStageVolume", answer);
         std::fs::remove_file(&switch)?;
 
         all_rpcs(&world, &mut said).await?;
-        stage(&world.client().node(), &on_node, "ext4").await.context("staged after all")?;
+        stage(world.client(), &on_node, "ext4").await.context("staged after all")?;
         on_node.unstage().await?;
         on_node.detach().await?;
         world.client().delete_volume(on_node.id()).await?;
