@@ -269,7 +269,7 @@ fn policy(settings: &Settings) -> Result<Policy, String> {
 }
 
 /// The descriptor of the pipes: the default one has the process's own user in it, so that any administrator can start the program.
-#[cfg(windows)]
+#[cfg_attr(not(windows), expect(dead_code, reason = "for Windows"))]
 fn pipe_security(given: &str, user: Option<&str>) -> String {
     match user {
         Some(user) if given == DEFAULT_PIPE_SECURITY => crate::sddl::for_user(user),

@@ -356,7 +356,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
-        let running = with_blkid("/usr/bin/cat").begin(&Call::new(Program::Blkid, [fifo.as_os_str()])).unwrap();
+        let held = Arc::new(File::open(&directory).unwrap());
+        let running = with_blkid("/usr/bin/cat").begin(&Call::new(Program::Blkid, [fifo.as_os_str()]), &held).unwrap();
         let process = running.child.id().unwrap();
         look(process);
         tokio::task::spawn_blocking(move || std::fs::write(fifo, "")).await.unwrap().unwrap();

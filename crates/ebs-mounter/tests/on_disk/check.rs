@@ -37,8 +37,9 @@ fn a_check_before_growth_decides_nothing_for_a_person() {
         Damage::RootIsAFile.inflict(&disk.device).unwrap();
         disk.device.grow(256 * MIB).unwrap();
         let device = disk.find().await;
-        let growth = disk.mounter.growth_of_unmounted(&device, &superblock).await.unwrap().expect("room to grow");
-        let grown = disk.mounter.grow_unmounted_ext(&device, growth).await;
+        let headroom = disk.mounter.headroom_of_unmounted(&device, &superblock).await.unwrap();
+        let ebs_mounter::Superblock::Ext(ext) = &superblock else { panic!("{superblock:?}") };
+        let grown = disk.mounter.grow_unmounted_ext(&device, ext, headroom.growth.expect("room to grow")).await;
         assert!(matches!(grown, Err(GrowError::Check(CheckError::Uncorrected(_)))), "{grown:?}");
         assert!(is_untouched(disk));
     });
