@@ -111,11 +111,6 @@ fn report(failure: &Failure) -> String {
 ///
 /// Rule: controller.md 12, 13, 5.2 note 1
 ///
-/// The same holds for the drivers of two leases: what a new leader answers with success is so, whatever the old one has changed a
-/// moment ago and however far describes lag.
-///
-/// A volume has the IOPS that were asked for, also when EC2 does not tell how many there are.
-///
 /// A driver has at most one ModifyVolume of a volume on its way.
 ///
 /// Rule: controller.md C31
@@ -133,6 +128,11 @@ fn report(failure: &Failure) -> String {
 /// and come back after pauses that double, and deleting everything leaves nothing.
 ///
 /// Rule: D-26; own rule (model)
+///
+/// The same holds for the drivers of two leases: what a new leader answers with success is so, whatever the old one has changed a
+/// moment ago and however far describes lag.
+///
+/// A volume has the IOPS that were asked for, also when EC2 does not tell how many there are.
 #[test]
 fn every_rule_holds_in_ten_thousand_runs() {
     if let Some(seed) = number("EBS_MODEL_SEED") {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ebs_testkit::kubelet::is_final;
-use tonic::{Code, Status};
+use tonic::Status;
 
 use crate::planted::Keeper;
 
@@ -40,12 +40,15 @@ impl Answer {
             Err(status) => status,
         };
         let text = status.message().to_owned();
-        match status.code() {
-            // What a client gets whose service is killed in the middle of a call.
-            code @ Code::Unknown => Self::Unknown(format!("{code:?}: {text}")),
-            code if !is_final(code) => Self::Unknown(format!("{code:?}: {text}")),
-            Code::FailedPrecondition => Self::Refused(Refusal::Rule, text),
-            Code::Internal => Self::Refused(Refusal::Failed, text),
+        let code = status.code();
+        // The numbers of gRPC.
+        match i32::from(code) {
+            // Unknown: what a client gets whose service is killed in the middle of a call.
+            2 => Self::Unknown(format!("{code:?}: {text}")),
+            number if !is_final(number) => Self::Unknown(format!("{code:?}: {text}")),
+            // FailedPrecondition and Internal.
+            9 => Self::Refused(Refusal::Rule, text),
+            13 => Self::Refused(Refusal::Failed, text),
             _ => Self::Refused(Refusal::Request, text),
         }
     }
