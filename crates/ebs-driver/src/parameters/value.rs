@@ -27,7 +27,7 @@ impl Entry<'_> {
             self.malformed(match error.kind() {
                 IntErrorKind::PosOverflow => "a whole number of at most 2147483647",
                 IntErrorKind::NegOverflow => "a whole number of at least -2147483648",
-                _ => "a whole number such as 3000",
+                _ => "a whole number such as 3000, or 0 for none",
             })
         })?;
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
