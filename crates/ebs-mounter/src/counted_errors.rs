@@ -133,7 +133,7 @@ mod tests {
     use rustix::mount::MountFlags;
 
     use super::*;
-    use crate::mounter::MounterConfig;
+    use crate::config::MounterConfig;
 
     #[test]
     fn a_full_file_system_can_be_written_and_a_read_only_one_cannot() {

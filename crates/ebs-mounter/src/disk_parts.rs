@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
-use crate::mounter::MounterConfig;
 
 /// The directory in sysfs of the disk that a number belongs to; `None` when there is none.
 pub(crate) fn disk_directory(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {

@@ -12,10 +12,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::bounded;
+use crate::config::MounterConfig;
 use crate::device::{Device, DeviceError, DeviceQuery};
 use crate::device_number::DeviceNumber;
 use crate::disk_parts::{disk_directory, number_in, numbers_of};
-use crate::mounter::{Mounter, MounterConfig};
+use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::os;
 

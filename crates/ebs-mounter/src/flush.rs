@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{MutexGuard, PoisonError};
 
 use crate::bounded;
+use crate::config::MounterConfig;
 use crate::device::open_node;
 use crate::device_number::DeviceNumber;
 use crate::disk_parts::{number_in, parts_of};
-use crate::mounter::{Mounter, MounterConfig};
+use crate::mounter::Mounter;
 use crate::os;
 
 /// A device that refuses to be flushed.

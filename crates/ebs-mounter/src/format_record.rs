@@ -10,9 +10,10 @@ use std::sync::{MutexGuard, PoisonError};
 use ebs_types::VolumeId;
 
 use crate::bounded;
+use crate::config::MounterConfig;
 use crate::device::Device;
 use crate::fs_type::FsType;
-use crate::mounter::{Mounter, MounterConfig};
+use crate::mounter::Mounter;
 use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
 
@@ -415,7 +416,7 @@ mod tests {
     }
 
     fn mounter(state: &Path) -> Mounter {
-        Mounter::new(crate::mounter::MounterConfig::new(state)).unwrap()
+        Mounter::new(crate::config::MounterConfig::new(state)).unwrap()
     }
 
     /// A record that cannot be read is an error, and none that is missing.

@@ -218,23 +218,26 @@ fn resize(device: &Device, growth: Growth) -> Call {
     Call::new(Program::Resize2fs, [device.path().as_os_str().to_owned()].into_iter().chain(blocks))
 }
 
-/// Whether a tool has done what it was started for. Less than one group may be left; a device that has grown further
-/// meanwhile is another growth.
+/// An error unless the tool has done its work.
 fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: &Headroom) -> Result<(), GrowError> {
-    match left.growth {
-        Some(left)
-            if left.to <= wanted.to && (left.from <= wanted.from || left.to - left.from >= wanted.group_bytes) =>
-        {
-            Err(GrowError::NotGrown {
-                program,
-                device: device.path().display().to_string(),
-                before: wanted.from,
-                now: left.from,
-                wanted: wanted.to,
-            })
-        }
-        Some(_) | None => Ok(()),
+    if is_reached(wanted, left) {
+        return Ok(());
     }
+    Err(GrowError::NotGrown {
+        program,
+        device: device.path().display().to_string(),
+        before: wanted.from,
+        now: left.size,
+        wanted: wanted.to,
+    })
+}
+
+/// True when the file system has the size that the tool was started for. resize2fs may leave less than one group unused.
+/// A device that has grown further since then needs another growth.
+fn is_reached(wanted: Growth, left: &Headroom) -> bool {
+    !left.growth.is_some_and(|left| {
+        left.to <= wanted.to && (left.from <= wanted.from || left.to - left.from >= wanted.group_bytes)
+    })
 }
 
 fn sizes(device: &Device, source: io::Error) -> GrowError {
@@ -276,13 +279,31 @@ mod tests {
         assert_eq!((at_it.unused(), Headroom::new(2, 1, &limited).unused()), (1 << 40, 0));
     }
 
+    #[test]
+    fn a_growth_is_reached_only_when_the_size_changed() {
+        const MIB: u64 = 1 << 20;
+        let wanted = |from, to| Growth { from: from * MIB, to: to * MIB, blocks: None, group_bytes: 128 * MIB };
+        let left = |size, device| Headroom::new(size * MIB, device * MIB, &reach(device * MIB));
+        // Done, done but for a part of a group, and done although the device has grown further.
+        assert!(is_reached(wanted(1024, 2048), &left(2048, 2048)));
+        assert!(is_reached(wanted(1024, 2048), &left(1984, 2048)));
+        assert!(is_reached(wanted(1024, 2048), &left(2048, 4096)));
+        // The tool changed nothing: the device as before, a growth of less than a group, a device that has grown further.
+        assert!(!is_reached(wanted(1024, 2048), &left(1024, 2048)));
+        assert!(!is_reached(wanted(1024, 1088), &left(1024, 1088)));
+        assert!(!is_reached(wanted(1024, 2048), &left(1024, 4096)));
+        // The tool stopped half way.
+        assert!(!is_reached(wanted(1024, 2048), &left(1536, 2048)));
+        assert!(!is_reached(wanted(1024, 2048), &left(1536, 4096)));
+    }
+
     /// Without CAP_SYS_RESOURCE a mounted xfs can grow and a mounted ext cannot.
     ///
     /// Rule: D-36
     #[test]
     fn without_cap_sys_resource_a_mounted_xfs_can_grow_and_a_mounted_ext_cannot() {
         let state = tempfile::tempdir().unwrap();
-        let mounter = Mounter::new(crate::mounter::MounterConfig::new(state.path())).unwrap();
+        let mounter = Mounter::new(crate::config::MounterConfig::new(state.path())).unwrap();
         // Each thread has its own capabilities, and this one ends with the test.
         let without = std::thread::spawn(move || {
             let mut sets = rustix::thread::capabilities(None).unwrap();

@@ -15,6 +15,8 @@ mod bounded;
 #[cfg(target_os = "linux")]
 mod check;
 #[cfg(target_os = "linux")]
+mod config;
+#[cfg(target_os = "linux")]
 mod counted_errors;
 #[cfg(target_os = "linux")]
 mod device;
@@ -77,6 +79,8 @@ pub use bounded::Stuck;
 #[cfg(target_os = "linux")]
 pub use check::CheckError;
 #[cfg(target_os = "linux")]
+pub use config::MounterConfig;
+#[cfg(target_os = "linux")]
 pub use counted_errors::{CountedErrors, RecordedErrors};
 #[cfg(target_os = "linux")]
 pub use device::{Device, DeviceError, DeviceQuery, Identity, IdentityError, NoSysfs};
@@ -95,7 +99,7 @@ pub use grow::{GrowError, Growth, Headroom};
 #[cfg(target_os = "linux")]
 pub use mount::{MountError, Shown, Suspicion};
 #[cfg(target_os = "linux")]
-pub use mounter::{Mounter, MounterConfig, MounterError};
+pub use mounter::{Mounter, MounterError};
 #[cfg(target_os = "linux")]
 pub use mountinfo::{MountEntry, MountTable, MountTableError};
 #[cfg(target_os = "linux")]

@@ -17,8 +17,9 @@ use std::time::Duration;
 use ebs_types::VolumeId;
 use tokio::sync::watch;
 
+use crate::config::MounterConfig;
 use crate::device::volumes_here;
-use crate::mounter::{Mounter, MounterConfig};
+use crate::mounter::Mounter;
 use crate::mountinfo::unescape;
 use crate::path::NodePath;
 

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use crate::config::MounterConfig;
 use crate::format::write_mke2fs_conf;
 use crate::format_record::collect_stale;
-use crate::mounter::MounterConfig;
 use crate::os;
 use crate::register::Register;
 use crate::tool_memory::write_e2fsck_conf;

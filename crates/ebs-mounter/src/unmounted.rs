@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bounded;
+use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 use crate::disk_parts::parts_of;
 use crate::fs_type::FsType;
-use crate::mounter::{Mounter, MounterConfig};
+use crate::mounter::Mounter;
 use crate::mountinfo::MountTable;
 use crate::options::MountOptions;
 use crate::os;

@@ -15,8 +15,8 @@ use super::identity::{self, Identity, IdentityError};
 use super::multipath;
 use super::{Device, DeviceError, DeviceQuery, Held};
 use crate::bounded;
+use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
-use crate::mounter::MounterConfig;
 use crate::os;
 
 /// Searches until the device is there or the configured time has passed. The kernel says when it is worth while to search

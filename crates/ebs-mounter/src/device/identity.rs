@@ -9,8 +9,8 @@ use ebs_types::VolumeId;
 
 use super::{multipath, vanished};
 use crate::bounded::Stuck;
+use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
-use crate::mounter::MounterConfig;
 use crate::os;
 
 /// The answer of a disk.

@@ -11,8 +11,8 @@ use ebs_types::VolumeId;
 
 use super::find::open_node;
 use super::identity::{self, Identity, IdentityError};
+use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
-use crate::mounter::MounterConfig;
 use crate::mountinfo::{MountEntry, MountTable, as_in_table};
 use crate::os;
 

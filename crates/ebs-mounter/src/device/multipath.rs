@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::identity::{Identity, attribute, of_serial};
-use crate::mounter::MounterConfig;
+use crate::config::MounterConfig;
 
 /// What the names of maps that `multipathd` makes begin with, in their uuid.
 const MULTIPATH: &str = "mpath-";

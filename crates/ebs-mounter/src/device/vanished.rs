@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
-use crate::mounter::MounterConfig;
 
 /// A sysfs that cannot say which block devices this machine has.
 #[derive(Debug, thiserror::Error)]

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
+use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 use crate::disk_parts::parts_of;
-use crate::mounter::MounterConfig;
 use crate::mountinfo::MountTable;
 use crate::os;
 use crate::tool::Program;

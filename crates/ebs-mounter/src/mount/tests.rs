@@ -3,7 +3,7 @@ use ebs_testkit::mount_namespace::in_mount_namespace;
 use rustix::mount::MountFlags;
 
 use super::*;
-use crate::mounter::MounterConfig;
+use crate::config::MounterConfig;
 
 /// Runs a test beside a tmpfs of its own.
 fn with_tmpfs(test: impl AsyncFnOnce(&Mounter, &NodePath) + Send + 'static) {

@@ -9,8 +9,9 @@ use tokio::task::JoinSet;
 
 use super::{NvmeStatistics, StatisticsError};
 use crate::bounded;
+use crate::config::MounterConfig;
 use crate::device::{IdentityError, Places, UsedDisk, disks_in_use, open_volume};
-use crate::mounter::{Mounter, MounterConfig};
+use crate::mounter::Mounter;
 use crate::mountinfo::{MountTable, MountTableError};
 use crate::os;
 
