@@ -412,6 +412,37 @@ async fn a_request_that_comes_again_after_the_window_goes_on_at_once() {
     assert!(sent - began < MOMENT, "{:?}", sent - began);
 }
 
+/// A class that was left by its caller is not carried out with the growth that comes back: the user may have chosen another
+/// class meanwhile, through another driver.
+#[tokio::test(start_paused = true)]
+async fn growth_does_not_bring_back_an_abandoned_class() {
+    for has_begun in [false, true] {
+        let world = World::start().await;
+        let volume = a_volume(&world, "pvc-1").await;
+        lead(&world, &volume).await;
+        let patience = if has_begun { WINDOW * 2 } else { MOMENT };
+        let begin = async {
+            if has_begun {
+                let gate = world.ec2.hold(Action::DescribeVolumesModifications);
+                gate.reached().await;
+                sleep(patience).await;
+                gate.release();
+            }
+        };
+        let class = [("iops", "4000"), ("tagSpecification_1", "tier=old")];
+        let (class, growth, ()) = tokio::join!(
+            timeout(patience, modify(&world, &volume, &class)),
+            timeout(patience, grow(&world, &volume, 20)),
+            begin,
+        );
+        assert!(class.is_err() && growth.is_err(), "both callers left");
+        sleep(Duration::from_secs(1800)).await;
+        assert_eq!(grow(&world, &volume, 20).await, Ok(20), "{has_begun}");
+        assert_eq!(properties(&world).await, (20, "gp3".to_owned(), Some(3000), Some(125)), "{has_begun}");
+        assert_eq!(tags_of(&world).await.get("tier"), None, "{has_begun}");
+    }
+}
+
 /// Both services know the same keys at creation and at modification, in any case.
 ///
 /// Rule: controller.md C13
