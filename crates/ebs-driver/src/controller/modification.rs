@@ -4,8 +4,8 @@
 //! The first request opens a window and holds the volume's key from then on. Requests that come within it join, unless they
 //! contradict what is there already. When it closes, the operation carries out all of it, and each request gets its own
 //! result. From then on, other requests than those are Aborted: while one modification runs, no second window opens
-//! (`controller.md` C31). A request that comes again joins its own part, in the window and after; what ended when nobody waited is gone on
-//! with then, without another window.
+//! (`controller.md` C31). A request that comes again joins its own part, in the window and after. When all callers have left, the
+//! operation waits, and goes on without another window with the changes whose callers come back; it drops the others.
 
 mod carry_out;
 mod gathering;
@@ -20,7 +20,7 @@ use super::{ControllerError, ControllerService};
 use crate::operation::{Key, OperationError};
 use crate::rpc::Rpc;
 
-use gathering::{Gathering, is_wanted};
+use gathering::{Caller, Gathering};
 
 /// What one request asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,17 +41,22 @@ pub(super) async fn run<E: Ec2>(
     volume: VolumeId,
     change: Change,
 ) -> Result<Gib, OperationError<ControllerError>> {
-    let gathering = Gathering::begun_by(change.clone(), service.options.modification_window);
+    let caller = Arc::new(Caller::default());
+    let gathering = Gathering::new(change.clone(), &caller, service.options.modification_window);
     let window = gathering.window();
     let cloud = Arc::clone(&service.cloud);
     let (key, bound) = (Key::Volume(volume.clone()), change.rpc.bound());
     let work = move |waiters| async move {
-        let Some(changes) = window.gathered(&waiters).await else { return Err(abandoned(&volume)) };
+        let Some(mut changes) = window.gathered(&waiters).await else { return Err(abandoned(&volume)) };
         loop {
             let results = carry_out::all(&cloud, &volume, &changes, &waiters).await;
-            // What ends unheard is looked up again for the first who comes back, without another window.
-            if waiters.any() || !is_wanted(&waiters).await {
+            if waiters.any() {
                 return Ok(results);
+            }
+            // The first caller that comes back learns the outcome without another window.
+            match window.returned(&waiters).await {
+                Some(returned) => changes = returned,
+                None => return Ok(results),
             }
         }
     };
@@ -60,6 +65,6 @@ pub(super) async fn run<E: Ec2>(
 }
 
 fn abandoned(volume: &VolumeId) -> ControllerError {
-    let message = format!("modify volume {volume}: nobody waits for it any more, nothing was started");
+    let message = format!("modify volume {volume}: no caller waits for it any more, nothing was started");
     ControllerError::at(Rpc::ControllerModifyVolume)(CloudErrorKind::Abandoned.error(message))
 }

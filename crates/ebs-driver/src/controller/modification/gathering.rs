@@ -1,6 +1,6 @@
 //! The window in which requests for changes of one volume are gathered.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ebs_types::Waiters;
@@ -11,16 +11,21 @@ use super::Change;
 use super::merge::merged;
 use crate::operation::Content;
 
-/// What is not done when nobody waits is kept for those who come again: a client that waits for less than a window would
+/// How long a window stays over for the callers that come back: a client with a deadline shorter than a window would
 /// otherwise open one with each attempt. Longer than the pauses of sidecars, which grow to half an hour.
-const FOR_THOSE_WHO_RETURN: Duration = Duration::from_secs(3600);
+const RETURN: Duration = Duration::from_secs(3600);
 
 /// What an operation that gathers is for: one request, and those that have joined it.
 #[derive(Clone)]
 pub(super) struct Gathering {
     change: Change,
+    caller: Weak<Caller>,
     window: Arc<Window>,
 }
+
+/// Held by a request for as long as it waits for its change.
+#[derive(Default)]
+pub(super) struct Caller(());
 
 pub(super) struct Window {
     length: Duration,
@@ -30,15 +35,29 @@ pub(super) struct Window {
 }
 
 struct Gathered {
-    changes: Vec<Change>,
+    changes: Vec<Wanted>,
     is_open: bool,
+}
+
+/// A change, and the requests for it.
+struct Wanted {
+    change: Change,
+    callers: Vec<Weak<Caller>>,
+}
+
+impl Wanted {
+    fn has_caller(&self) -> bool {
+        self.callers.iter().any(|caller| caller.strong_count() > 0)
+    }
 }
 
 impl Gathering {
     /// For a window of that length, which begins when its operation does.
-    pub(super) fn begun_by(change: Change, length: Duration) -> Self {
-        let gathered = Mutex::new(Gathered { changes: vec![change.clone()], is_open: true });
-        Self { change, window: Arc::new(Window { length, gathered, complete: Notify::new() }) }
+    pub(super) fn new(change: Change, caller: &Arc<Caller>, length: Duration) -> Self {
+        let caller = Arc::downgrade(caller);
+        let first = Wanted { change: change.clone(), callers: vec![caller.clone()] };
+        let gathered = Mutex::new(Gathered { changes: vec![first], is_open: true });
+        Self { change, caller, window: Arc::new(Window { length, gathered, complete: Notify::new() }) }
     }
 
     pub(super) fn window(&self) -> Arc<Window> {
@@ -48,50 +67,63 @@ impl Gathering {
 
 impl Content for Gathering {
     fn same(&self, other: &Self) -> bool {
-        self.window.gathered_now().changes.contains(&other.change)
+        self.window.lock().changes.iter().any(|wanted| wanted.change == other.change)
     }
 
     fn takes_in(&self, other: &Self) -> bool {
-        let mut gathered = self.window.gathered_now();
-        if gathered.changes.contains(&other.change) {
+        let mut gathered = self.window.lock();
+        if let Some(wanted) = gathered.changes.iter_mut().find(|wanted| wanted.change == other.change) {
+            wanted.callers.retain(|caller| caller.strong_count() > 0);
+            wanted.callers.push(other.caller.clone());
             return true;
         }
-        if !gathered.is_open || merged(gathered.changes.iter().chain([&other.change])).is_none() {
+        let all = gathered.changes.iter().map(|wanted| &wanted.change);
+        if !gathered.is_open || merged(all.chain([&other.change])).is_none() {
             return false;
         }
-        gathered.changes.push(other.change.clone());
-        if gathered.changes.iter().any(Change::is_growth) && !gathered.changes.iter().all(Change::is_growth) {
+        gathered.changes.push(Wanted { change: other.change.clone(), callers: vec![other.caller.clone()] });
+        let is_growth = |wanted: &Wanted| wanted.change.is_growth();
+        if gathered.changes.iter().any(is_growth) && !gathered.changes.iter().all(is_growth) {
             self.window.complete.notify_one();
         }
         true
     }
 }
 
-/// Comes back when somebody waits. False: another operation is to run instead, or nobody has come back.
-pub(super) async fn is_wanted(waiters: &Waiters) -> bool {
-    tokio::select! {
-        biased;
-        () = waiters.superseded() => false,
-        awaited = timeout(FOR_THOSE_WHO_RETURN, waiters.awaited()) => awaited.is_ok(),
-    }
-}
-
 impl Window {
-    /// All that was asked for, in the order in which it came, when the window is over and somebody waits. From then on
-    /// nothing more is taken in. `None`: it is not wanted any more.
+    /// All changes that were asked for, in the order in which they came, once the window is over. From then on the window
+    /// takes in no more. `None`: another operation is to run instead, or no caller has come back.
     pub(super) async fn gathered(&self, waiters: &Waiters) -> Option<Vec<Change>> {
-        let is_wanted = tokio::select! {
+        tokio::select! {
             biased;
-            () = waiters.superseded() => false,
+            () = waiters.superseded() => return None,
             // Whether it was complete before its time makes no difference.
-            _ = timeout(self.length, self.complete.notified()) => is_wanted(waiters).await,
-        };
-        let mut gathered = self.gathered_now();
+            _ = timeout(self.length, self.complete.notified()) => {}
+        }
+        if !waiters.any() {
+            return self.returned(waiters).await;
+        }
+        let mut gathered = self.lock();
         gathered.is_open = false;
-        is_wanted.then(|| gathered.changes.clone())
+        Some(gathered.changes.iter().map(|wanted| wanted.change.clone()).collect())
     }
 
-    fn gathered_now(&self) -> MutexGuard<'_, Gathered> {
+    /// Waits, when no caller waits, until one comes back; the changes that are asked for then. The others are dropped: their
+    /// callers may have asked another driver meanwhile, and for something else. `None` as for [`Window::gathered`].
+    pub(super) async fn returned(&self, waiters: &Waiters) -> Option<Vec<Change>> {
+        tokio::select! {
+            biased;
+            () = waiters.superseded() => return None,
+            awaited = timeout(RETURN, waiters.awaited()) => awaited.ok()?,
+        }
+        let mut gathered = self.lock();
+        gathered.is_open = false;
+        gathered.changes.retain(Wanted::has_caller);
+        let changes: Vec<Change> = gathered.changes.iter().map(|wanted| wanted.change.clone()).collect();
+        (!changes.is_empty()).then_some(changes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Gathered> {
         self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
