@@ -59,6 +59,13 @@ impl Class {
         Self { serial, kind: new_kind, iops, per_gib, auto, throughput, is_bad, has_extra, by_modifier }
     }
 
+    /// A class that asks for so many IOPS and so much throughput.
+    pub(crate) fn of_numbers(serial: u64, (iops, throughput): (u64, u64)) -> Self {
+        let (iops, throughput) = (Some(iops), Some(throughput));
+        let (kind, per_gib, auto) = (None, None, None);
+        Self { serial, kind, iops, per_gib, auto, throughput, is_bad: false, has_extra: false, by_modifier: false }
+    }
+
     fn parameters(&self) -> HashMap<String, String> {
         let mut parameters = map(&[("tagSpecification_1", &format!("{TIER}={}", self.tier()))]);
         let numbers = [("iops", self.iops), ("iopsPerGB", self.per_gib), ("throughput", self.throughput)];

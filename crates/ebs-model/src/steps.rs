@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
 use crate::calls::Target;
 use crate::classes::Class;
-use crate::content::{Origin, SnapOrder, VolumeOrder};
+use crate::content::{GP3, Origin, SnapOrder, VolumeOrder};
 use crate::retries::Deadline;
 use crate::world::{Checked, World};
 
@@ -255,9 +255,11 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// A class, and when it is there the resizer's lease goes to another driver, which is asked for another class at once.
+    /// A class, and when it is there the resizer's lease goes to another driver, which is asked at once for another class, or
+    /// for what the volume had before the first.
     async fn change_at_two_drivers(&mut self) -> Checked {
         let Some(disk) = self.some_disk() else { return Ok(()) };
+        let before = self.numbers_of(&disk.id).await;
         self.apply_a_class(&disk);
         for _ in 0..40 {
             let is_there = self.beliefs.disk(&disk.id).is_none_or(|disk| disk.changes.pending.is_none());
@@ -269,10 +271,28 @@ impl<E: Ec2> World<E> {
         self.hand_over_the_resizer().await;
         let left = self.no_driver_until.saturating_duration_since(Instant::now());
         self.pass(left).await?;
-        if let Some(disk) = self.beliefs.disk(&disk.id).cloned() {
-            self.apply_a_class(&disk);
+        let Some(disk) = self.beliefs.disk(&disk.id).cloned() else { return Ok(()) };
+        match before {
+            Some(numbers) if disk.changes.may_begin_another() && self.rng.per_mille(500) => {
+                let class = Class::of_numbers(self.next_call, numbers);
+                self.send(Target::Modify { id: disk.id, class }, Deadline::Within(Duration::from_secs(60)));
+            }
+            _ => self.apply_a_class(&disk),
         }
         Ok(())
+    }
+
+    /// IOPS and throughput that a gp3 volume has now.
+    async fn numbers_of(&self, id: &str) -> Option<(u64, u64)> {
+        let volume = self
+            .sim
+            .engine()
+            .snapshot_of_state()
+            .await
+            .volumes
+            .into_iter()
+            .find(|v| v.id == id && v.volume_type == GP3)?;
+        Some((volume.iops?.into(), volume.throughput?.into()))
     }
 
     /// The class on its way once more, or a new one.

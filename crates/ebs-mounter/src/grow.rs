@@ -235,9 +235,8 @@ fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: &Head
 /// True when the file system has the size that the tool was started for. resize2fs may leave less than one group unused.
 /// A device that has grown further since then needs another growth.
 fn is_reached(wanted: Growth, left: &Headroom) -> bool {
-    !left.growth.is_some_and(|left| {
-        left.to <= wanted.to && (left.from <= wanted.from || left.to - left.from >= wanted.group_bytes)
-    })
+    let unused = wanted.to.saturating_sub(left.size);
+    left.growth.is_none() || (left.size > wanted.from && unused < wanted.group_bytes)
 }
 
 fn sizes(device: &Device, source: io::Error) -> GrowError {
