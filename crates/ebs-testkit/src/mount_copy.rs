@@ -58,11 +58,6 @@ impl MountCopy {
         Ok(copy)
     }
 
-    /// True while a file is open there.
-    pub fn is_open(&self) -> bool {
-        self.is_open
-    }
-
     /// Closes the file that is open there, if there is one; the copies stay.
     pub fn close(&mut self) {
         if std::mem::take(&mut self.is_open)

@@ -34,6 +34,8 @@ pub(crate) struct Trouble {
     pub(crate) was_frozen: bool,
     /// Another mount namespace has a copy of the volume's mounts.
     pub(crate) copy: Option<MountCopy>,
+    /// The owner of the copy has a file of it open.
+    pub(crate) copy_is_used: bool,
     /// The kernel has found errors and writes no more.
     pub(crate) is_read_only: bool,
     /// Metadata on the disk are wrong, and `e2fsck -p` repairs them.
@@ -45,7 +47,7 @@ pub(crate) struct Trouble {
 impl Trouble {
     /// True when a process holds a file of the volume open in another mount namespace: rightly a reason not to unstage it.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.copy.as_ref().is_some_and(MountCopy::is_open)
+        self.copy.is_some() && self.copy_is_used
     }
 
     /// What must not keep the volume on its node, in words.
@@ -123,7 +125,7 @@ impl Volume {
         let copy = MountCopy::new(what);
         // A disk that has just lost its power opens nothing.
         let Ok(copy) = copy else { return Ok(()) };
-        self.trouble.copy = Some(copy);
+        (self.trouble.copy, self.trouble.copy_is_used) = (Some(copy), is_open);
         let use_of_it = if is_open { "and has a file open there" } else { "and does not use it" };
         self.tell(shared, &format!("a container copied the mount {use_of_it}"));
         shared.count("mounts copied to another mount namespace");

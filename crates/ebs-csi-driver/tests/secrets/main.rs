@@ -535,7 +535,7 @@ async fn nothing_secret_is_written_when_credentials_or_the_way_to_ec2_fail() -> 
             .start_without_driver()
             .await?;
         world.spawn_driver()?;
-        let failed = "not ready: the health check failed";
+        let failed = "the health check of EC2 failed";
         world.until_logged(failed, |log| log.contains(failed)).await?;
         let mut said = Said::default();
         let volume = csi::CreateVolumeRequest { secrets: secrets(), ..new_volume("pvc-1", 1, &Access::Block) };
