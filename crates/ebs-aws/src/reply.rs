@@ -85,7 +85,7 @@ fn forbidden(digits: &str) -> bool {
         None if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse(),
         _ => return false,
     };
-    let allowed = |number| matches!(number, 0x9 | 0xA | 0xD | 0x20..=0xD7FF | 0xE000..=0xFFFD | 0x1_0000..);
+    let allowed = |number| matches!(number, 0x9 | 0xA | 0xD | 0x20..=0xD7FF | 0xE000..=0xFFFD | 0x1_0000..=0x10_FFFF);
     number.is_ok_and(|number| !allowed(number))
 }
 
