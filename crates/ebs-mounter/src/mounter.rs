@@ -13,7 +13,6 @@ use crate::device_number::DeviceNumber;
 use crate::register::Register;
 use crate::state_directory;
 use crate::tool::Tools;
-use crate::tool_memory::end_tools_alone;
 use crate::xfs_features::Feature;
 
 /// Why a mounter cannot work at all.
@@ -53,7 +52,7 @@ impl Mounter {
     /// [`MounterError`]: what is missing.
     pub fn new(config: MounterConfig) -> Result<Self, MounterError> {
         listed(&config.sys)?;
-        let tools = Tools::find();
+        let tools = Tools::find(config.sys.join("fs/cgroup"));
         let missing = tools.missing();
         if !missing.is_empty() {
             return Err(MounterError::MissingTools(missing));
@@ -62,7 +61,6 @@ impl Mounter {
             let directory = directory.display();
             tracing::warn!(%directory, "loop devices over files below this directory are taken for EBS volumes");
         }
-        end_short_tools_alone(&config);
         let register = Arc::new(Register::new(&config));
         let config = Arc::new(config);
         state_directory::prepare(&config, &register);
@@ -75,19 +73,6 @@ impl Mounter {
             failed_flushes: Arc::default(),
             void_records: Arc::default(),
         })
-    }
-}
-
-/// Lets a tool that runs short of memory end alone. The driver works without it.
-fn end_short_tools_alone(config: &MounterConfig) {
-    match end_tools_alone(&config.sys.join("fs/cgroup")) {
-        Ok(true) => {
-            tracing::info!("a tool that runs short of memory ends alone: the container's memory.oom.group is 0 now")
-        }
-        Ok(false) => {}
-        Err(error) => {
-            tracing::warn!(%error, "a tool that runs short of memory ends the driver too: the container's memory.oom.group cannot be set to 0");
-        }
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::fs::MemfdFlags;
 
 use crate::os;
-use crate::tool_memory::prefer_as_victim;
+use crate::tool_memory::{Container, prefer_as_victim};
 
 /// Where programs may be; nowhere else is looked.
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
@@ -176,16 +176,18 @@ impl Running {
 #[derive(Debug, Clone)]
 pub(crate) struct Tools {
     found: BTreeMap<Program, PathBuf>,
+    container: Container,
 }
 
 impl Tools {
-    /// Looks for every program in the fixed directories.
-    pub(crate) fn find() -> Self {
+    /// Looks for every program in the fixed directories. `cgroups`: where the cgroup file system is.
+    pub(crate) fn find(cgroups: PathBuf) -> Self {
         let find = |program: Program| {
             let places = DIRECTORIES.iter().map(|directory| Path::new(directory).join(program.name()));
             places.into_iter().find(|path| path.is_file()).map(|path| (program, path))
         };
-        Self { found: Program::ALL.into_iter().filter_map(find).collect() }
+        let found = Program::ALL.into_iter().filter_map(find).collect();
+        Self { found, container: Container::new(cgroups) }
     }
 
     /// The programs that are not installed.
@@ -228,6 +230,7 @@ impl Tools {
         let failed = |source: io::Error| ToolError::Run { program, source };
         let output = rustix::fs::memfd_create(program, MemfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
         let output = File::from(output);
+        self.container.end_tools_alone();
         tracing::debug!(program, args = ?call.args, "starting");
         #[expect(clippy::disallowed_methods, reason = "this is the one module that starts children")]
         let mut command = tokio::process::Command::new(path);
@@ -278,7 +281,10 @@ mod tests {
     /// Tools whose `blkid` is another program of this machine.
     fn with_blkid(path: &str) -> Tools {
         assert!(Path::new(path).exists(), "this test needs {path}");
-        Tools { found: BTreeMap::from([(Program::Blkid, PathBuf::from(path))]) }
+        Tools {
+            found: BTreeMap::from([(Program::Blkid, PathBuf::from(path))]),
+            container: Container::new(PathBuf::from("/no-cgroups")),
+        }
     }
 
     /// A child sees a cleared environment with LC_ALL=C and what it was given.
@@ -291,6 +297,22 @@ mod tests {
         let mut lines: Vec<&str> = ended.output.lines().collect();
         lines.sort_unstable();
         assert_eq!(lines, ["LC_ALL=C", "MKE2FS_CONFIG=/x"]);
+    }
+
+    #[tokio::test]
+    async fn each_tool_starts_with_memory_oom_group_cleared() {
+        let cgroup = tempfile::tempdir().unwrap();
+        let group = cgroup.path().join("memory.oom.group");
+        std::fs::write(cgroup.path().join("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
+        let container = Container::new(cgroup.path().to_owned());
+        let tools = Tools { container, ..with_blkid("/usr/bin/env") };
+        // Where the kernel has no cgroup v2, a process has no such file.
+        let has_v2 = std::fs::read_to_string("/proc/self/cgroup").unwrap().lines().any(|line| line.starts_with("0::"));
+        for _ in 0..2 {
+            std::fs::write(&group, "1\n").unwrap();
+            tools.change(Call::new(Program::Blkid, [] as [&str; 0])).await.unwrap().successful().unwrap();
+            assert_eq!(std::fs::read_to_string(&group).unwrap().trim() == "0", has_v2);
+        }
     }
 
     /// Of a child's output only the end is kept.
@@ -394,7 +416,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_is_not_installed_is_named() {
-        let tools = Tools { found: BTreeMap::new() };
+        let tools = Tools { found: BTreeMap::new(), ..with_blkid("/usr/bin/env") };
         let outcome = tools.change(Call::new(Program::MkfsXfs, ["x"])).await;
         assert!(matches!(outcome, Err(ToolError::Missing("mkfs.xfs"))));
         assert_eq!(tools.missing().len(), Program::ALL.len());

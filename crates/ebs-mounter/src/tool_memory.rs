@@ -7,6 +7,8 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The highest score: this process is killed first.
 const FIRST_VICTIM: &str = "1000";
@@ -65,21 +67,47 @@ pub(crate) fn prefer_as_victim(child: u32) {
     }
 }
 
-/// Tells the kernel not to kill all processes of this container when one of them runs short of memory (`memory.oom.group` of its
-/// cgroup). True when that was so; false when there was nothing to change. `cgroups`: where the cgroup file system is mounted.
-///
-/// # Errors
-/// When the setting is on and cannot be changed.
-pub(crate) fn end_tools_alone(cgroups: &Path) -> io::Result<bool> {
-    let Ok(list) = fs::read_to_string("/proc/self/cgroup") else { return Ok(false) };
-    let Some(own) = own_cgroup(cgroups, &list, std::process::id()) else { return Ok(false) };
-    let group = own.join("memory.oom.group");
-    match fs::read_to_string(&group) {
-        Ok(text) if text.trim() == "1" => fs::write(&group, "0").map(|()| true),
-        Ok(_) => Ok(false),
-        // cgroup v1, the root, or Linux before 4.19: the kernel kills one process.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
+/// The container of this process, as far as the kernel treats it as one when memory runs short.
+#[derive(Debug, Clone)]
+pub(crate) struct Container {
+    /// Where the cgroup file system is.
+    cgroups: PathBuf,
+    /// It was logged that the kernel's treatment cannot be changed.
+    has_warned: Arc<AtomicBool>,
+}
+
+impl Container {
+    pub(crate) fn new(cgroups: PathBuf) -> Self {
+        Self { cgroups, has_warned: Arc::default() }
+    }
+
+    /// Tells the kernel to kill only the process that it chooses. Called before each tool: the kubelet may set
+    /// `memory.oom.group` again when it changes the limits of a running container.
+    pub(crate) fn end_tools_alone(&self) {
+        match self.clear_group() {
+            Ok(true) => {
+                tracing::info!("a tool that runs short of memory ends alone: the container's memory.oom.group is 0 now")
+            }
+            Ok(false) => {}
+            Err(error) if !self.has_warned.swap(true, Ordering::Relaxed) => {
+                tracing::warn!(%error, "a tool that runs short of memory ends the driver too: the container's memory.oom.group cannot be set to 0");
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// True when the setting was on; false when there was nothing to change.
+    fn clear_group(&self) -> io::Result<bool> {
+        let Ok(list) = fs::read_to_string("/proc/self/cgroup") else { return Ok(false) };
+        let Some(own) = own_cgroup(&self.cgroups, &list, std::process::id()) else { return Ok(false) };
+        let group = own.join("memory.oom.group");
+        match fs::read_to_string(&group) {
+            Ok(text) if text.trim() == "1" => fs::write(&group, "0").map(|()| true),
+            Ok(_) => Ok(false),
+            // cgroup v1, the root, or Linux before 4.19: the kernel kills one process.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -139,14 +167,18 @@ mod tests {
     #[test]
     fn a_container_that_the_kernel_kills_as_a_whole_is_so_no_more() {
         let root = tempfile::tempdir().unwrap();
+        let container = Container::new(root.path().to_owned());
         let group = root.path().join("memory.oom.group");
-        assert!(!end_tools_alone(root.path()).unwrap(), "another cgroup");
+        assert!(!container.clear_group().unwrap(), "another cgroup");
         fs::write(root.path().join("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
-        assert!(!end_tools_alone(root.path()).unwrap(), "cgroup v1");
-        fs::write(&group, "1\n").unwrap();
+        assert!(!container.clear_group().unwrap(), "cgroup v1");
+        // Where the kernel has no cgroup v2 at all, a process has none of its own.
         let has_v2 = fs::read_to_string("/proc/self/cgroup").unwrap().lines().any(|line| line.starts_with("0::"));
-        assert_eq!(end_tools_alone(root.path()).unwrap(), has_v2);
-        assert_eq!(fs::read_to_string(&group).unwrap().trim() == "0", has_v2);
-        assert!(!end_tools_alone(root.path()).unwrap());
+        for _ in 0..2 {
+            fs::write(&group, "1\n").unwrap();
+            assert_eq!(container.clear_group().unwrap(), has_v2);
+            assert_eq!(fs::read_to_string(&group).unwrap().trim() == "0", has_v2);
+            assert!(!has_v2 || !container.clear_group().unwrap());
+        }
     }
 }

@@ -45,12 +45,18 @@ fn data_survives_unstage_and_stage() {
     });
 }
 
+/// xfs is mounted with nouuid, whether the request has that flag or not.
+///
+/// Rule: node.md 5.3 item 2
 #[test]
 fn xfs_is_mounted_with_nouuid_so_that_a_clone_can_be_beside_it() {
     in_mount_namespace(|| async {
         let node = Node::new(600 * MIB);
-        node.staged("xfs").await;
-        assert!(node.mounts_at("staging").await[0].super_options.iter().any(|word| word == "nouuid"));
+        for flags in [&[][..], &["nouuid"], &["nouuid,noatime"]] {
+            node.stage(node.stage_request("XFS", flags)).await.unwrap();
+            assert!(node.mounts_at("staging").await[0].super_options.iter().any(|word| word == "nouuid"));
+            node.unstage().await.unwrap();
+        }
     });
 }
 
