@@ -76,6 +76,7 @@ async fn let_go(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
         }
         if let Some(copy) = &mut volume.trouble.copy {
             copy.close();
+            volume.trouble.copy_is_used = false;
         }
     }
     until_done(volume, shared, "unstage", async |v, s| v.unstage(s, None).await).await

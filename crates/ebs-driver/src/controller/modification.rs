@@ -49,7 +49,7 @@ pub(super) async fn run<E: Ec2>(
     let work = move |waiters| async move {
         let Some(mut changes) = window.gathered(&waiters).await else { return Err(abandoned(&volume)) };
         loop {
-            let results = carry_out::all(&cloud, &volume, &changes, &waiters).await;
+            let results = Box::pin(carry_out::all(&cloud, &volume, &changes, &waiters)).await;
             if waiters.any() {
                 return Ok(results);
             }
