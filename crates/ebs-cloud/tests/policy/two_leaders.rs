@@ -23,7 +23,7 @@ fn tag(value: &str) -> ModifySpec {
 async fn volume(fixture: &Fixture) -> Volume {
     fixture.timing(TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
-    fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.expect("it can grow");
+    Box::pin(fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters)).await.expect("it can grow");
     fixture.pass(60).await;
     fixture.cloud.volumes.get(&volume.id).await.expect("it is there")
 }
@@ -142,7 +142,7 @@ async fn an_earlier_modification_to_the_same_end_is_not_the_new_one() {
     fixture.serve_alone().await;
     let volume = volume(&fixture).await;
     modify(&fixture, &volume.id, &iops(4000)).await;
-    let earlier = fixture.sim.describe_modifications(&[volume.id.clone()], &PageRequest::default()).await;
+    let earlier = fixture.sim.describe_modifications(std::slice::from_ref(&volume.id), &PageRequest::default()).await;
     let earlier = earlier.expect("described").items;
     fixture.pass(60).await;
     modify(&fixture, &volume.id, &iops(3000)).await;

@@ -20,7 +20,7 @@ const BOUND: Duration = Duration::from_secs(60);
 const XEN_NAME: &str = "xvdba";
 /// Where in a device the test writes.
 const AT: u64 = 64 * 1024;
-const WRITTEN: [u8; 64 * 4096] = [0x5a; 64 * 4096];
+static WRITTEN: [u8; 64 * 4096] = [0x5a; 64 * 4096];
 
 /// Writes as a pod that ends without a sync does. What it returns keeps the device open, as a leaked loop device would.
 fn written_and_still_open_elsewhere(at: &Path, device: &Path) -> File {

@@ -118,7 +118,7 @@ async fn a_record_gives_no_leave_before_the_last_look_at_the_disk() {
 #[test]
 fn a_format_is_flushed_before_it_counts_as_done() {
     in_mount_namespace(|| async {
-        const WRITTEN: [u8; 16 * 4096] = [0x77; 16 * 4096];
+        static WRITTEN: [u8; 16 * 4096] = [0x77; 16 * 4096];
         let disk = Disk::new(64 * MIB);
         let bytes = disk.place.path().join("written");
         std::fs::write(&bytes, WRITTEN).unwrap();
