@@ -15,12 +15,11 @@ use crate::bounded;
 use crate::config::MounterConfig;
 use crate::device::{Device, DeviceError, DeviceQuery};
 use crate::device_number::DeviceNumber;
+use crate::disk_holders;
 use crate::disk_parts::{disk_directory, number_in, numbers_of};
 use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::os;
-
-mod holders;
 
 /// A mount that was taken away may be busy for a moment longer: whoever looked at it just then ends it.
 const LET_GO: Duration = Duration::from_secs(2);
@@ -77,11 +76,6 @@ pub enum Hold {
     Held(Vec<String>),
 }
 
-/// True when a program that makes file systems has a disk or one of its partitions open, as far as this process sees others.
-pub(crate) fn is_being_made(config: &MounterConfig, number: DeviceNumber) -> bool {
-    numbers_of(config, number).is_ok_and(|numbers| holders::are_being_made(&numbers))
-}
-
 /// True when a raw bind shows a node that is deleted.
 pub(crate) fn is_deleted(entry: &MountEntry) -> bool {
     entry.root.as_os_str().as_bytes().ends_with(DELETED)
@@ -132,7 +126,7 @@ impl Mounter {
     /// When sysfs cannot be read.
     pub async fn is_built_on(&self, number: DeviceNumber) -> io::Result<bool> {
         let (config, place) = (Arc::clone(&self.config), self.config.sys.join("dev/block").join(number.to_string()));
-        let look = move || holders::stacked(&config, number).map(|found| !found.is_empty());
+        let look = move || disk_holders::stacked(&config, number).map(|found| !found.is_empty());
         bounded::reading("looking for devices on", &place, look).await
     }
 
@@ -182,7 +176,7 @@ impl Mounter {
             }
         }
         let config = Arc::clone(&self.config);
-        let find = move || Ok::<_, io::Error>(holders::of(&config, &numbers_of(&config, number)?));
+        let find = move || Ok::<_, io::Error>(disk_holders::of(&config, &numbers_of(&config, number)?));
         // Who it is helps; that somebody is there is known already.
         let who = bounded::reading("looking for who holds", &PathBuf::from(format!("device {number}")), find).await;
         Ok(Hold::Held(who.unwrap_or_default()))

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::bounded;
 use crate::device::{Device, DeviceError};
-use crate::disk_use;
+use crate::disk_holders;
 use crate::format_options::{FormatOptions, SizeWord};
 use crate::format_record::{FormatPermit, FormatRecord, RecordError, write_synced};
 use crate::fs_type::FsType;
@@ -225,7 +225,7 @@ impl Mounter {
             match open {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(true),
                 Err(error) => Err(error),
-                Ok(_) => Ok(disk_use::is_being_made(&config, number)),
+                Ok(_) => Ok(disk_holders::is_being_made(&config, number)),
             }
         };
         match bounded::reading("opening exclusively", device.path(), is_held).await {

@@ -23,6 +23,8 @@ mod device;
 #[cfg(target_os = "linux")]
 mod device_number;
 #[cfg(target_os = "linux")]
+mod disk_holders;
+#[cfg(target_os = "linux")]
 mod disk_parts;
 #[cfg(target_os = "linux")]
 mod disk_use;

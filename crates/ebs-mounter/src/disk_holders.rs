@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
-use crate::disk_parts::parts_of;
+use crate::disk_parts::{numbers_of, parts_of};
 use crate::mountinfo::MountTable;
 use crate::os;
 use crate::tool::Program;
@@ -22,7 +22,7 @@ const NAMED: usize = 4;
 const MAKERS: [Program; 2] = [Program::Mke2fs, Program::MkfsXfs];
 
 /// Who holds a disk, given the numbers of it and of its partitions, in words.
-pub(super) fn of(config: &MounterConfig, numbers: &[DeviceNumber]) -> Vec<String> {
+pub(crate) fn of(config: &MounterConfig, numbers: &[DeviceNumber]) -> Vec<String> {
     let mut found = numbers.first().and_then(|number| stacked(config, *number).ok()).unwrap_or_default();
     found.extend(in_other_namespaces(numbers));
     found.extend(with_files(numbers));
@@ -34,7 +34,7 @@ pub(super) fn of(config: &MounterConfig, numbers: &[DeviceNumber]) -> Vec<String
 }
 
 /// Devices that the kernel built on a disk or one of its partitions: device mapper, md, bcache.
-pub(super) fn stacked(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<String>> {
+pub(crate) fn stacked(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for part in parts_of(config, number)? {
         for entry in fs::read_dir(part.join("holders")).into_iter().flatten().flatten() {
@@ -106,13 +106,14 @@ fn has_open(process: &Path, numbers: &[DeviceNumber]) -> bool {
     leads.any(|number| numbers.contains(&number))
 }
 
-/// True when a program that makes file systems has the disk open.
-pub(super) fn are_being_made(numbers: &[DeviceNumber]) -> bool {
+/// True when a program that makes file systems has a disk or one of its partitions open, as far as this process sees others.
+pub(crate) fn is_being_made(config: &MounterConfig, number: DeviceNumber) -> bool {
+    let Ok(numbers) = numbers_of(config, number) else { return false };
     let makes = |process: &PathBuf| {
         let command = fs::read_to_string(process.join("comm")).unwrap_or_default();
         MAKERS.iter().any(|maker| maker.name() == command.trim())
     };
-    processes().into_iter().filter(makes).any(|process| has_open(&process, numbers))
+    processes().into_iter().filter(makes).any(|process| has_open(&process, &numbers))
 }
 
 fn descriptors(process: &Path) -> Vec<PathBuf> {
