@@ -44,6 +44,25 @@ fn a_volume_whose_reads_fail_gets_its_data_back_when_it_heals() {
     bench.disconnect(volume);
 }
 
+/// The kernel keeps the mark on the device's number, for whatever disk gets that number next.
+#[test]
+fn a_broken_volume_leaves_no_read_only_loop_device() {
+    let bench = Bench::new();
+    let volume = "vol-0a0000000000000d5";
+    bench.create(volume, 1);
+    let (volume_id, instance) = (volume.to_owned(), "i-1".to_owned());
+    bench.done(&Effect::Connect { volume: volume_id, instance, linked: true, breakable: true });
+    let lower = bench.plane.lower_of(volume).unwrap().expect("a breakable volume has a lower device");
+    bench.done(&Effect::BreakIo { volume: volume.to_owned() });
+    let is_read_only = || std::fs::read_to_string(format!("/sys/block/{}/ro", lower.name)).unwrap().trim() == "1";
+    assert!(is_read_only(), "writes fail");
+    // No test beside this one gets the number before it is looked at.
+    let held = File::open(lower.device()).unwrap();
+    bench.disconnect(volume);
+    assert!(!is_read_only());
+    drop(held);
+}
+
 #[test]
 fn what_was_kept_of_a_broken_volume_goes_with_it() {
     let bench = Bench::new();
