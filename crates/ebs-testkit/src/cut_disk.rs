@@ -20,6 +20,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use tokio::time::Instant;
 
 use crate::frozen::thaw_device;
+use crate::loop_device::clear_read_only;
 use crate::process::{Process, ProcessSpec, run_tool, tool};
 
 mod fuse;
@@ -314,6 +315,7 @@ impl Attached {
         let output = tool(LOSETUP, &["--find", "--show", "--", &backing.to_string_lossy()], TOOL_BOUND).await?;
         let device = PathBuf::from(output.trim());
         let held = File::open(&device).with_context(|| format!("open {}", device.display()))?;
+        clear_read_only(&device)?;
         // Of a device in use this makes one that goes with its last user: also when that is killed.
         tool(LOSETUP, &["--detach", &device.to_string_lossy()], TOOL_BOUND).await?;
         let attached = Self { device, backing, held };

@@ -77,18 +77,8 @@ impl LoopDevice {
         let output = losetup(&args)?;
         let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
         let disk = Self { directory, backing, device };
-        disk.make_writable()?;
+        clear_read_only(&disk.device)?;
         Ok(disk)
-    }
-
-    /// The kernel remembers of a loop device that it refuses writes, beyond the file behind it: a test that was killed while it
-    /// tried that leaves it to the next.
-    fn make_writable(&self) -> io::Result<()> {
-        let is_read_only = std::fs::read_to_string(format!("/sys/block/{}/ro", self.name()))?.trim() == "1";
-        if is_read_only {
-            run(&BLOCKDEV, &["--setrw".as_ref(), self.device.as_ref()])?;
-        }
-        Ok(())
     }
 
     /// As [`LoopDevice::new`], with a partition 1 from the second MiB on to the end. The kernel knows it, and takes it away
@@ -298,6 +288,19 @@ fn losetup(args: &[&std::ffi::OsStr]) -> io::Result<Output> {
     run(&LOSETUP, args)
 }
 
+/// Makes a loop device writable. The kernel keeps the read-only mark on the device after its file has gone: a test that was
+/// killed leaves it to the next.
+///
+/// # Errors
+/// When the device is gone, or blockdev fails.
+pub(crate) fn clear_read_only(device: &Path) -> io::Result<()> {
+    let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
+    if std::fs::read_to_string(mark)?.trim() == "1" {
+        run(&BLOCKDEV, &["--setrw".as_ref(), device.as_ref()])?;
+    }
+    Ok(())
+}
+
 fn run(places: &[&str], args: &[&std::ffi::OsStr]) -> io::Result<Output> {
     let program = places
         .iter()
@@ -326,7 +329,7 @@ mod tests {
     fn a_disk_that_an_earlier_test_left_read_only_is_writable() {
         let before = LoopDevice::new(&volume("vol-0f1r"), 1 << 20).unwrap();
         run(&BLOCKDEV, &["--setro".as_ref(), before.path().as_ref()]).unwrap();
-        before.make_writable().unwrap();
+        clear_read_only(before.path()).unwrap();
         before.write_at(b"x", 0).unwrap();
     }
 

@@ -36,7 +36,11 @@ impl Losetup {
                 OsStr::new("--direct-io=off"),
                 file.as_os_str(),
             ]) {
-                Ok(device) => return Ok(PathBuf::from(device.trim())),
+                Ok(device) => {
+                    let device = PathBuf::from(device.trim());
+                    self.clear_read_only(&device)?;
+                    return Ok(device);
+                }
                 Err(error) => last = error,
             }
         }
@@ -45,6 +49,7 @@ impl Losetup {
 
     /// Disconnects a device; one that is open elsewhere goes with its last user.
     pub(super) fn disconnect(&self, device: &Path) -> io::Result<()> {
+        self.clear_read_only(device)?;
         self.run([OsStr::new("--detach"), device.as_os_str()]).map(drop)
     }
 
@@ -57,6 +62,15 @@ impl Losetup {
     pub(super) fn set_read_only(&self, device: &Path, read_only: bool) -> io::Result<()> {
         let flag = OsStr::new(if read_only { "--setro" } else { "--setrw" });
         run(&self.path.with_file_name("blockdev"), [flag, device.as_os_str()]).map(drop)
+    }
+
+    /// The kernel keeps the mark on the device, also for the next file that is connected to it.
+    fn clear_read_only(&self, device: &Path) -> io::Result<()> {
+        let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
+        if std::fs::read_to_string(mark).is_ok_and(|mark| mark.trim() == "1") {
+            self.set_read_only(device, false)?;
+        }
+        Ok(())
     }
 
     fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a OsStr>) -> io::Result<String> {
