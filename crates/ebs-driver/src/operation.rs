@@ -34,6 +34,8 @@ use tracing::Instrument;
 pub use key::Key;
 use slot::{Plan, Running, Slots};
 
+use crate::status::IntoStatus;
+
 /// Why an operation gave no result to this caller.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError<E> {
@@ -126,8 +128,8 @@ impl Operations {
     /// Runs `work` under `key`, or joins the equal operation that runs already, and waits for its result for at most
     /// `bound`.
     ///
-    /// `plan` is what makes two requests the same content. `work` is called at most once and its future is polled to its
-    /// end whatever happens to the caller.
+    /// `plan` is what makes two requests the same content. The future of `work` is polled to its end whatever happens to the
+    /// caller. Work that found no caller and stopped just before this one joined runs once more.
     ///
     /// Cancellation: dropping the returned future takes this caller off the operation's waiters and nothing else.
     ///
@@ -135,18 +137,13 @@ impl Operations {
     /// [`OperationError`]; only `Failed` comes from the work itself.
     pub async fn run<P, T, E, F, W>(&self, key: Key, plan: P, bound: Duration, work: W) -> Result<T, OperationError<E>>
     where
-        P: Content,
+        P: Content + Clone,
         T: Clone + Send + Sync + 'static,
-        E: Send + Sync + 'static,
+        E: IntoStatus + Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
-        W: FnOnce(Waiters) -> F + Send + 'static,
+        W: FnOnce(Waiters) -> F + Clone + Send + 'static,
     {
-        match self.enter(&key, plan, false, work) {
-            Entry::Wait(outcome, waiter) => wait(key, outcome, waiter, bound).await,
-            Entry::Busy(held) => Err(OperationError::Busy(held)),
-            Entry::Ending(..) => Err(OperationError::Busy(key)),
-            Entry::Closing => Err(OperationError::ShuttingDown(key)),
-        }
+        self.until_answered((key, bound), (plan, false), work).await
     }
 
     /// Like [`Operations::run`], but when the key is held by another operation that nobody waits for, asks it to end,
@@ -166,15 +163,37 @@ impl Operations {
     where
         P: Content + Clone,
         T: Clone + Send + Sync + 'static,
-        E: Send + Sync + 'static,
+        E: IntoStatus + Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        W: FnOnce(Waiters) -> F + Clone + Send + 'static,
+    {
+        self.until_answered((key, bound), (plan, true), work).await
+    }
+
+    async fn until_answered<P, T, E, F, W>(
+        &self,
+        (key, bound): (Key, Duration),
+        (plan, may_take_over): (P, bool),
+        work: W,
+    ) -> Result<T, OperationError<E>>
+    where
+        P: Content + Clone,
+        T: Clone + Send + Sync + 'static,
+        E: IntoStatus + Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
         W: FnOnce(Waiters) -> F + Clone + Send + 'static,
     {
         let start = Instant::now();
+        let mut was_abandoned = false;
         loop {
             let left = bound.saturating_sub(start.elapsed());
-            match self.enter(&key, plan.clone(), true, work.clone()) {
-                Entry::Wait(outcome, waiter) => return wait(key, outcome, waiter, left).await,
+            match self.enter(&key, plan.clone(), may_take_over, work.clone()) {
+                Entry::Wait(outcome, waiter) => match wait((&key, bound), outcome, waiter, left).await {
+                    Err(OperationError::Failed(error)) if error.is_abandoned() && !was_abandoned => {
+                        was_abandoned = true
+                    }
+                    answer => return answer,
+                },
                 Entry::Busy(held) => return Err(OperationError::Busy(held)),
                 Entry::Closing => return Err(OperationError::ShuttingDown(key)),
                 Entry::Ending(ended, _successor) => {
@@ -281,15 +300,16 @@ impl Drop for Release {
     }
 }
 
-/// Waits for the outcome; the waiter leaves when this future ends or is dropped.
+/// Waits for the outcome for the time that is `left`; the waiter leaves when this future ends or is dropped.
 async fn wait<T: Clone, E>(
-    key: Key,
+    (key, bound): (&Key, Duration),
     outcome: Receiver<T, E>,
     waiter: Waiter,
-    bound: Duration,
+    left: Duration,
 ) -> Result<T, OperationError<E>> {
-    let waited = tokio::time::timeout(bound, outcome).await;
+    let waited = tokio::time::timeout(left, outcome).await;
     drop(waiter);
+    let key = key.clone();
     match waited {
         Err(_elapsed) => Err(OperationError::StillRunning { key, waited: bound }),
         Ok(Err(_closed)) => Err(OperationError::OutcomeUnknown { key, cause: "its task was ended".to_owned() }),

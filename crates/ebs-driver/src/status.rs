@@ -110,6 +110,11 @@ pub trait IntoStatus: Error {
     fn next_step(&self) -> Option<String> {
         None
     }
+
+    /// True when the work only stopped because no caller waited for it.
+    fn is_abandoned(&self) -> bool {
+        false
+    }
 }
 
 impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {

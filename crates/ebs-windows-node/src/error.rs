@@ -167,6 +167,10 @@ impl IntoStatus for NodeError {
             Self::Work { cause, .. } => next_step(cause).map(str::to_owned),
         }
     }
+
+    fn is_abandoned(&self) -> bool {
+        matches!(self, Self::Work { cause, .. } if matches!(**cause, Cause::Abandoned { .. }))
+    }
 }
 
 fn of_storage(error: &StorageError) -> Meaning {

@@ -134,6 +134,10 @@ pub(super) fn refused(error: impl Into<ControllerError>) -> OperationError<Contr
 }
 
 impl IntoStatus for ControllerError {
+    fn is_abandoned(&self) -> bool {
+        matches!(self, Self::Cloud(AtRpc { error, .. }) if error.kind == CloudErrorKind::Abandoned)
+    }
+
     fn meaning(&self) -> Meaning {
         match self {
             Self::Missing { .. }

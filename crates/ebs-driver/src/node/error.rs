@@ -230,6 +230,13 @@ impl IntoStatus for NodeError {
             Self::Work { cause, .. } | Self::Anywhere { cause, .. } => next_step(cause),
         }
     }
+
+    fn is_abandoned(&self) -> bool {
+        matches!(
+            self,
+            Self::Work { cause: Cause::Abandoned { .. }, .. } | Self::Anywhere { cause: Cause::Abandoned { .. }, .. }
+        )
+    }
 }
 
 pub(super) fn meaning(cause: &Cause) -> Meaning {

@@ -76,4 +76,8 @@ impl IntoStatus for StageError {
             }
         }
     }
+
+    fn is_abandoned(&self) -> bool {
+        self.error.is_abandoned()
+    }
 }

@@ -415,3 +415,55 @@ async fn running_operations_tell_their_kind_and_age_until_they_end() {
     requests.join_next().await.expect("a request").expect("its result").expect("a success");
     assert!(operations.ages().is_empty());
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("no caller waits")]
+struct Unheard;
+
+impl IntoStatus for Unheard {
+    fn meaning(&self) -> Meaning {
+        Meaning::InProgress
+    }
+
+    fn is_abandoned(&self) -> bool {
+        true
+    }
+}
+
+/// The work has looked for callers and is about to stop when one joins it.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_joins_abandoned_work_has_it_run_again() {
+    let (operations, stops) = (Operations::new(), Arc::new(Notify::new()));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let call = || {
+        let (runs, stops) = (Arc::clone(&runs), Arc::clone(&stops));
+        let work = move |_| async move {
+            match runs.fetch_add(1, Ordering::SeqCst) {
+                0 => {
+                    stops.notified().await;
+                    Err(Unheard)
+                }
+                _ => Ok(2),
+            }
+        };
+        operations.run(key(), "a", MINUTE, work)
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(1), call()).await.is_err(), "the first caller leaves");
+    let (answer, ()) = tokio::join!(call(), async { stops.notify_one() });
+    assert_eq!((answer.expect("it ran again"), runs.load(Ordering::SeqCst)), (2, 2));
+}
+
+/// Work that stops for want of callers although one waits is wrong, and must not run for ever.
+#[tokio::test(start_paused = true)]
+async fn abandoned_work_runs_again_only_once() {
+    let operations = Operations::new();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let work = move |_| async move {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Err::<u32, _>(Unheard)
+    };
+    let answer = operations.run(key(), "a", MINUTE, work).await;
+    assert!(matches!(answer, Err(OperationError::Failed(_))), "{answer:?}");
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
