@@ -442,6 +442,48 @@ async fn growth_does_not_bring_back_an_abandoned_class() {
     }
 }
 
+/// While the driver waits for an earlier modification, the caller of the class leaves and the caller of growth stays.
+#[tokio::test(start_paused = true)]
+async fn growth_goes_on_without_a_class_that_was_left() {
+    let world = World::start().await;
+    let volume = a_volume(&world, "pvc-1").await;
+    lead(&world, &volume).await;
+    let slow = Rule::new(Effect::DelayReply { ms: 5_000, spread_ms: 0 }).on("DescribeVolumesModifications");
+    world.ec2.faults().add(slow).expect("a rule");
+    let class = [("iops", "4000"), ("tagSpecification_1", "tier=old")];
+    let left = async {
+        let class = timeout(WINDOW, modify(&world, &volume, &class)).await;
+        assert!(class.is_err(), "the caller left");
+    };
+    let (grown, ()) = tokio::join!(grow(&world, &volume, 20), left);
+    assert_eq!(grown, Ok(20));
+    assert_eq!(properties(&world).await, (20, "gp3".to_owned(), Some(3000), Some(125)));
+    assert_eq!(tags_of(&world).await.get("tier"), None);
+}
+
+/// Callers that come back one after the other still get one ModifyVolume: EC2 takes the next one hours later.
+#[tokio::test(start_paused = true)]
+async fn callers_that_return_within_a_window_are_served_together() {
+    let world = World::start().await;
+    let volume = a_volume(&world, "pvc-1").await;
+    lead(&world, &volume).await;
+    let timing = TimingOverride { optimize_ms: Some(3_600_000), ..TimingOverride::default() };
+    world.ec2.engine().set_timing(timing).await;
+    let slow = Rule::new(Effect::DelayReply { ms: 5_000, spread_ms: 0 }).on("DescribeVolumesModifications");
+    world.ec2.faults().add(slow).expect("a rule");
+    let class = [("iops", "4000")];
+    let left =
+        tokio::join!(timeout(WINDOW, grow(&world, &volume, 20)), timeout(WINDOW, modify(&world, &volume, &class)));
+    assert!(left.0.is_err() && left.1.is_err(), "both callers left");
+    sleep(Duration::from_secs(60)).await;
+    let (grown, changed) = tokio::join!(grow(&world, &volume, 20), async {
+        sleep(WINDOW / 4).await;
+        modify(&world, &volume, &class).await
+    });
+    assert_eq!((grown, changed), (Ok(20), Ok(())));
+    assert_eq!(asked(&world), [(Some(20), Some(4000), None)]);
+}
+
 /// Both services know the same keys at creation and at modification, in any case.
 ///
 /// Rule: controller.md C13
