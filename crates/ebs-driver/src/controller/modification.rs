@@ -4,8 +4,8 @@
 //! The first request opens a window and holds the volume's key from then on. Requests that come within it join, unless they
 //! contradict what is there already. When it closes, the operation carries out all of it, and each request gets its own
 //! result. From then on, other requests than those are Aborted: while one modification runs, no second window opens
-//! (`controller.md` C31). A request that comes again joins its own part, in the window and after. When all callers have left, the
-//! operation waits, and goes on without another window with the changes whose callers come back; it drops the others.
+//! (`controller.md` C31). A request that comes again joins its own part, in the window and after. A change whose caller has left
+//! is not begun. When all have left, the operation waits, and goes on with the changes whose callers come back; it drops the others.
 
 mod carry_out;
 mod gathering;
@@ -47,18 +47,18 @@ pub(super) async fn run<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let (key, bound) = (Key::Volume(volume.clone()), change.rpc.bound());
     let work = move |waiters| async move {
-        let Some(mut changes) = window.gathered(&waiters).await else { return Err(abandoned(&volume)) };
-        loop {
-            let results = Box::pin(carry_out::all(&cloud, &volume, &changes, &waiters)).await;
-            if waiters.any() {
+        let mut wanted = window.gathered(&waiters).await;
+        while let Some(changes) = wanted {
+            let (cloud, volume) = (&cloud, &volume);
+            let work = |round| async move { carry_out::all(cloud, volume, &changes, &round).await };
+            let results = Box::pin(window.while_all_wait(&waiters, work)).await;
+            if waiters.any() && !results.are_abandoned() {
                 return Ok(results);
             }
             // The first caller that comes back learns the outcome without another window.
-            match window.returned(&waiters).await {
-                Some(returned) => changes = returned,
-                None => return Ok(results),
-            }
+            wanted = window.returned(&waiters).await;
         }
+        Err(abandoned(&volume))
     };
     let results = service.operations.take_over(key, gathering, bound, work).await?;
     results.of(&change).map_err(OperationError::Failed)

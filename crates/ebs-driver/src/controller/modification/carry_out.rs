@@ -7,6 +7,7 @@ use ebs_types::{Gib, VolumeId, Waiters};
 
 use super::merge::merged;
 use super::{Change, ControllerError};
+use crate::status::IntoStatus;
 
 /// The results of all changes that were carried out together.
 #[derive(Clone)]
@@ -16,6 +17,11 @@ pub(super) struct Results(Arc<[(Change, ChangeResult)]>);
 type ChangeResult = Result<Gib, Arc<ControllerError>>;
 
 impl Results {
+    /// True when the work stopped at one of the changes because a caller had left.
+    pub(super) fn are_abandoned(&self) -> bool {
+        self.0.iter().any(|(_, result)| result.as_ref().is_err_and(|error| error.is_abandoned()))
+    }
+
     /// The result of that change, which is one of them.
     pub(super) fn of(&self, change: &Change) -> ChangeResult {
         let own = self.0.iter().find(|(carried_out, _)| carried_out == change);

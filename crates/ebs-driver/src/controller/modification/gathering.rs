@@ -23,15 +23,39 @@ pub(super) struct Gathering {
     window: Arc<Window>,
 }
 
-/// Held by a request for as long as it waits for its change.
+/// Held by a request for as long as it waits for its change. Its end is reported to the window that has the change.
 #[derive(Default)]
-pub(super) struct Caller(());
+pub(super) struct Caller(Mutex<Option<Arc<Notify>>>);
+
+impl Caller {
+    fn report_to(&self, callers_changed: &Arc<Notify>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(callers_changed));
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        if let Some(callers_changed) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            callers_changed.notify_one();
+        }
+    }
+}
+
+/// Which of the changes have a caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    All,
+    Some,
+    None,
+}
 
 pub(super) struct Window {
     length: Duration,
     gathered: Mutex<Gathered>,
     /// Growth and another change are in: nothing more is expected.
     complete: Notify,
+    /// A caller has come or left.
+    callers_changed: Arc<Notify>,
 }
 
 struct Gathered {
@@ -56,8 +80,14 @@ impl Gathering {
     pub(super) fn new(change: Change, caller: &Arc<Caller>, length: Duration) -> Self {
         let caller = Arc::downgrade(caller);
         let first = Wanted { change: change.clone(), callers: vec![caller.clone()] };
-        let gathered = Mutex::new(Gathered { changes: vec![first], is_open: true });
-        Self { change, caller, window: Arc::new(Window { length, gathered, complete: Notify::new() }) }
+        let window = Window {
+            length,
+            gathered: Mutex::new(Gathered { changes: vec![first], is_open: true }),
+            complete: Notify::new(),
+            callers_changed: Arc::default(),
+        };
+        window.welcome(&caller);
+        Self { change, caller, window: Arc::new(window) }
     }
 
     pub(super) fn window(&self) -> Arc<Window> {
@@ -75,6 +105,7 @@ impl Content for Gathering {
         if let Some(wanted) = gathered.changes.iter_mut().find(|wanted| wanted.change == other.change) {
             wanted.callers.retain(|caller| caller.strong_count() > 0);
             wanted.callers.push(other.caller.clone());
+            self.window.welcome(&other.caller);
             return true;
         }
         let all = gathered.changes.iter().map(|wanted| &wanted.change);
@@ -82,6 +113,7 @@ impl Content for Gathering {
             return false;
         }
         gathered.changes.push(Wanted { change: other.change.clone(), callers: vec![other.caller.clone()] });
+        self.window.welcome(&other.caller);
         let is_growth = |wanted: &Wanted| wanted.change.is_growth();
         if gathered.changes.iter().any(is_growth) && !gathered.changes.iter().all(is_growth) {
             self.window.complete.notify_one();
@@ -91,7 +123,7 @@ impl Content for Gathering {
 }
 
 impl Window {
-    /// All changes that were asked for, in the order in which they came, once the window is over. From then on the window
+    /// All changes whose callers wait, in the order in which they came, once the window is over. From then on the window
     /// takes in no more. `None`: another operation is to run instead, or no caller has come back.
     pub(super) async fn gathered(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         tokio::select! {
@@ -100,27 +132,90 @@ impl Window {
             // Whether it was complete before its time makes no difference.
             _ = timeout(self.length, self.complete.notified()) => {}
         }
-        if !waiters.any() {
-            return self.returned(waiters).await;
+        if waiters.any() {
+            return self.wanted();
         }
-        let mut gathered = self.lock();
-        gathered.is_open = false;
-        Some(gathered.changes.iter().map(|wanted| wanted.change.clone()).collect())
+        self.returned(waiters).await
     }
 
-    /// Waits, when no caller waits, until one comes back; the changes that are asked for then. The others are dropped: their
-    /// callers may have asked another driver meanwhile, and for something else. `None` as for [`Window::gathered`].
+    /// Waits, when no caller waits, until one comes back, and then for the others as long as a window. Returns the changes
+    /// whose callers wait and drops the others: their callers may have asked another driver meanwhile, and for something
+    /// else. `None` as for [`Window::gathered`].
     pub(super) async fn returned(&self, waiters: &Waiters) -> Option<Vec<Change>> {
+        let returned = async {
+            timeout(RETURN, waiters.awaited()).await.ok()?;
+            let all = async {
+                while self.presence() == Presence::Some {
+                    self.callers_changed.notified().await;
+                }
+            };
+            // Those that are there by then are served.
+            let _all_or_not = timeout(self.length, all).await;
+            self.wanted()
+        };
         tokio::select! {
             biased;
-            () = waiters.superseded() => return None,
-            awaited = timeout(RETURN, waiters.awaited()) => awaited.ok()?,
+            () = waiters.superseded() => None,
+            changes = returned => changes,
         }
+    }
+
+    /// Carries `work` out for the changes that [`Window::gathered`] or [`Window::returned`] gave. It sees callers only while
+    /// all of them wait, so that it begins no mutation for a change that its caller left. Once some wait and others do not, it
+    /// is asked to end.
+    pub(super) async fn while_all_wait<F: Future>(
+        &self,
+        waiters: &Waiters,
+        work: impl FnOnce(Waiters) -> F,
+    ) -> F::Output {
+        let round = Waiters::default();
+        let watch = async {
+            loop {
+                let here = match self.presence() {
+                    Presence::All => Some(round.join()),
+                    Presence::None => None,
+                    Presence::Some => break,
+                };
+                self.callers_changed.notified().await;
+                drop(here);
+            }
+        };
+        let mut work = std::pin::pin!(work(round.clone()));
+        tokio::select! {
+            // The callers are seen before the work begins.
+            biased;
+            () = watch => {}
+            () = waiters.superseded() => {}
+            done = &mut work => return done,
+        }
+        let _ends = round.supersede();
+        work.await
+    }
+
+    /// The changes whose callers wait; the others are dropped.
+    fn wanted(&self) -> Option<Vec<Change>> {
         let mut gathered = self.lock();
         gathered.is_open = false;
         gathered.changes.retain(Wanted::has_caller);
         let changes: Vec<Change> = gathered.changes.iter().map(|wanted| wanted.change.clone()).collect();
         (!changes.is_empty()).then_some(changes)
+    }
+
+    fn presence(&self) -> Presence {
+        let gathered = self.lock();
+        match gathered.changes.iter().filter(|wanted| wanted.has_caller()).count() {
+            0 => Presence::None,
+            some if some < gathered.changes.len() => Presence::Some,
+            _ => Presence::All,
+        }
+    }
+
+    /// A caller that comes is heard of, and so is its end.
+    fn welcome(&self, caller: &Weak<Caller>) {
+        if let Some(caller) = caller.upgrade() {
+            caller.report_to(&self.callers_changed);
+        }
+        self.callers_changed.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, Gathered> {
