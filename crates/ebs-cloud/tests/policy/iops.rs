@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ebs_cloud::{CapacityRequest, ModifySpec, VolumeSpec};
+use ebs_cloud::{CapacityRequest, CloudErrorKind, ModifySpec, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::api::Call;
+use ebs_sim::faults::{Effect, Rule};
 use ebs_types::{Gib, IopsRequest, Tags, VolumeType};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -101,6 +102,37 @@ async fn a_maximum_that_a_refusal_names_is_used_at_once() {
     // It is known from now on, like the answer to a dry run.
     assert_eq!(fixture.create(&gp3("pvc-2", 1000, 90_000)).await.unwrap().iops, Some(80_000));
     assert_eq!((fixture.probes().len(), asked(&fixture).len()), (1, 3));
+}
+
+/// EC2 refuses more than that many IOPS, of whatever type and size.
+fn refuse_more_than(fixture: &Fixture, maximum: u32, asked: u32) {
+    let message = format!("Volume iops of {asked} is too high; maximum is {maximum}.");
+    let code = "InvalidParameterValue".to_owned();
+    let refusal = Effect::Error { code, message, status: 400, after_doing: false };
+    fixture.sim.faults().add(Rule::new(refusal).on("CreateVolume").times(50)).expect("a rule");
+}
+
+/// This version knows no limits of such a type: it cannot ask for fewer, and must not ask again and again.
+#[tokio::test(start_paused = true)]
+async fn a_maximum_of_an_unknown_type_is_a_refusal() {
+    let fixture = Fixture::new().await;
+    refuse_more_than(&fixture, 100_000, 900_000);
+    let wanted = VolumeSpec { volume_type: VolumeType::Other("gp9".to_owned()), ..gp3("pvc-1", 500, 900_000) };
+    let error = fixture.create(&wanted).await.unwrap_err();
+    assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
+    assert_eq!(asked(&fixture), [Some(900_000)]);
+}
+
+/// A place may give fewer than the type has elsewhere.
+#[tokio::test(start_paused = true)]
+async fn a_maximum_below_that_of_most_places_is_used() {
+    let fixture = Fixture::new().await;
+    let message = "Volume iops of 12000 is too high; maximum is 8000.".to_owned();
+    let code = "InvalidParameterValue".to_owned();
+    let refusal = Effect::Error { code, message, status: 400, after_doing: false };
+    fixture.sim.faults().add(Rule::new(refusal).on("CreateVolume").times(1)).expect("a rule");
+    let volume = fixture.create(&gp3("pvc-1", 500, 12_000)).await.unwrap();
+    assert_eq!((volume.iops, asked(&fixture)), (Some(8000), vec![Some(12_000), Some(8000)]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,6 +42,34 @@ async fn a_zone_without_the_type_is_passed_over_by_the_next_try() {
     assert!(was_refused, "some of the names begin with that zone");
 }
 
+/// The provisioner's longest pause between two calls is 30 minutes.
+#[tokio::test(start_paused = true)]
+async fn a_zone_without_the_type_is_passed_over_after_a_long_pause() {
+    let fixture = without("io2").await;
+    let mut was_refused = false;
+    for n in 0..6 {
+        let wanted = io2(&format!("pvc-{n}"));
+        if fixture.create(&wanted).await.is_err() {
+            was_refused = true;
+            fixture.pass(1800).await;
+            let made = fixture.create(&wanted).await.unwrap();
+            assert_ne!(made.zone, Some(zone("us-west-2c")), "{n}");
+        }
+    }
+    assert!(was_refused, "some of the names begin with that zone");
+}
+
+/// The message promises no other zone where the request allows one only.
+#[tokio::test(start_paused = true)]
+async fn a_full_zone_alone_is_told_as_the_only_one() {
+    let fixture = Fixture::new().await;
+    for (wanted, has_others) in [(in_zone(spec("pvc-1"), "us-west-2a"), false), (spec("pvc-2"), true)] {
+        fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
+        let told = message_of(&fixture.create(&wanted).await.unwrap_err());
+        assert_eq!(told.contains("another zone"), has_others, "{told}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restored_volume_passes_over_a_zone_without_its_type() {
     let fixture = without("io2").await;

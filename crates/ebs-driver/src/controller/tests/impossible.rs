@@ -75,7 +75,12 @@ async fn file_systems_of_the_other_system_are_refused() {
         }
     }
     assert_eq!(world.ec2.calls(), []);
-    let rows = [("ntfs", &["windows", "linux"][..]), ("ext4", &["linux", "windows"]), ("", &["windows"])];
+    let rows = [
+        ("ntfs", &["windows", "linux"][..]),
+        ("ext4", &["linux", "windows"]),
+        ("", &["windows"]),
+        ("ext4", &["windows"]),
+    ];
     for (number, (fs_type, systems)) in rows.into_iter().enumerate() {
         let request = CreateVolumeRequest { name: format!("pvc-{number}"), ..mounted(fs_type, &[]) };
         world.create(for_systems(request, systems)).await.unwrap_or_else(|error| panic!("{fs_type:?}: {error:?}"));
