@@ -48,6 +48,11 @@ impl<K: Eq + Hash + Clone, V: Clone, E: Clone> SharedAnswers<K, V, E> {
         answer
     }
 
+    /// The answer that is known, without asking.
+    pub fn known(&self, key: &K) -> Option<V> {
+        self.known.get(key)
+    }
+
     /// An answer that came another way, kept for that time in place of the one that was known.
     pub fn note(&self, key: K, value: V, lifetime: Duration) {
         self.known.insert(key, value, lifetime);

@@ -28,6 +28,8 @@ const NTFS: &str = "ntfs";
 /// File systems of Linux nodes, for messages.
 const ON_LINUX: &str = "ext4, ext3, ext2 or xfs";
 const WINDOWS: &str = "windows";
+/// What the Windows node takes for "the default".
+const EXT: [&str; 3] = ["ext2", "ext3", "ext4"];
 
 impl Access {
     /// The file system that a Linux node would make; `None` for raw block volumes and for names that it does not know.
@@ -180,7 +182,8 @@ pub fn check_mounts(wire: &[VolumeCapability], systems: Option<&BTreeSet<String>
             }
             continue;
         }
-        if !fs_type.is_empty() && only(WINDOWS) {
+        // Linux' default is what a class without a file system comes to: on Windows such a volume is NTFS.
+        if only(WINDOWS) && !fs_type.is_empty() && !EXT.iter().any(|ext| fs_type.eq_ignore_ascii_case(ext)) {
             return other("Windows", NTFS);
         }
         if !only(WINDOWS) {

@@ -186,10 +186,7 @@ impl<E: Ec2> VolumeService<E> {
                 Ok(Submitted::Retry)
             }
             ErrorClass::IdempotentMismatch => self.after_unclear_answer(op, spec, error).await,
-            _ if self.has_named_a_maximum(request, &error) => {
-                self.memory.forget_request(&spec.name);
-                Ok(Submitted::Retry)
-            }
+            _ if self.has_fewer_iops(op, spec, request, &error).await => Ok(Submitted::Retry),
             _ => {
                 let error = self.request_refused(op, spec, request, error).await;
                 self.refused_unless_made(op, spec, error).await.map(Submitted::Found)
@@ -225,10 +222,15 @@ impl<E: Ec2> VolumeService<E> {
         age.is_some_and(|age| age >= bounds::SETTLE)
     }
 
-    /// EC2 refuses more IOPS than it gives there, and says how many it gives: the next request is for those.
-    fn has_named_a_maximum(&self, request: &CreateRequest, error: &Ec2Error) -> bool {
-        let Some((asked, volume_type, site)) = request.iops() else { return false };
-        self.iops_limits.learn(volume_type, &site, asked, error)
+    /// True when EC2 refuses more IOPS than it gives there and names how many it gives, and the next request is for fewer.
+    async fn has_fewer_iops(&self, op: &Op<'_>, spec: &VolumeSpec, refused: &CreateRequest, error: &Ec2Error) -> bool {
+        let Some((asked, volume_type, site)) = refused.iops() else { return false };
+        if !self.iops_limits.learn(volume_type, &site, asked, error) {
+            return false;
+        }
+        self.memory.forget_request(&spec.name);
+        let next = self.create_request(op, spec, self.memory.token(&spec.name)).await;
+        next.is_ok_and(|next| next.iops().is_none_or(|(iops, ..)| iops < asked))
     }
 
     /// Waits until the volume is usable or will never be. EC2's first answer is no proof that it still exists: the

@@ -84,6 +84,9 @@ impl<E: Ec2> IopsLimitProbe<E> {
     /// [`bounds::PROBE`]. `tags` are those that EC2 permissions may ask for.
     pub(crate) async fn limits(&self, query: &IopsQuery<'_>, tags: Tags) -> Option<IopsLimits> {
         let unlimited = query.volume_type.iops_limits()?.with_max(None);
+        if let Some(Some(max)) = self.known.known(&key(query.volume_type, query.site)) {
+            return Some(unlimited.with_max(Some(max)));
+        }
         if query.iops.resolve(query.size, Some(unlimited), false) <= Some(safe_everywhere(query.volume_type)) {
             return Some(unlimited);
         }

@@ -15,8 +15,9 @@ use crate::bounds::SETTLE;
 
 /// For how long a retry sends what was sent first.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(3600);
-/// For how long a place without room is passed over.
-const NO_ROOM_LIFETIME: Duration = Duration::from_secs(300);
+/// For how long a place without room is passed over: longer than the provisioner's longest pause between two calls, which is 30
+/// minutes. After a shorter time each call would try the first place again.
+const NO_ROOM_LIFETIME: Duration = Duration::from_secs(35 * 60);
 /// For how long an answer is kept. A volume that is initialised stays so.
 const INITIALIZATION_LIFETIME: Duration = Duration::from_secs(6 * 3600);
 /// For how long it is remembered that the volume of a token is gone and nobody has heard of it.

@@ -67,9 +67,9 @@ impl<E: Ec2> VolumeService<E> {
                 names.join(", ")
             }
         };
-        let message = format!(
-            "{op}: no room for such a volume in {tried}, or no volumes of its type; the next attempt tries another zone"
-        );
+        let is_bound = matches!(spec.source, Source::Volume(_)) || plan::named_sites(&spec.topology).len() == 1;
+        let next = if is_bound { "the request allows no other zone" } else { "the next attempt tries another zone" };
+        let message = format!("{op}: no room for such a volume in {tried}, or no volumes of its type; {next}");
         CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
     }
 }
