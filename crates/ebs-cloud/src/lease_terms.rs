@@ -25,8 +25,10 @@ pub enum Sidecar {
     Attacher,
     /// CreateSnapshot and DeleteSnapshot.
     Snapshotter,
-    /// ControllerExpandVolume and ControllerModifyVolume, and what the volume modifier asks in place of the latter.
+    /// ControllerExpandVolume and ControllerModifyVolume.
     Resizer,
+    /// ModifyVolumeProperties of the volume modifier, which has a lease of its own beside the resizer's.
+    VolumeModifier,
 }
 
 /// A time in which a sidecar can have asked no other process: it has kept its connection, or has asked again and again.
@@ -40,7 +42,7 @@ struct LeaseTerm {
 /// The present term of each sidecar.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTerms {
-    current: Mutex<[Option<LeaseTerm>; 4]>,
+    current: Mutex<[Option<LeaseTerm>; 5]>,
     /// When the term began in which a connection was first used.
     connections: Expiring<(Sidecar, ConnectionId), Instant>,
 }
@@ -77,7 +79,14 @@ impl LeaseTerms {
         self.began(sidecar) + SETTLE
     }
 
-    fn current(&self) -> MutexGuard<'_, [Option<LeaseTerm>; 4]> {
+    /// The same of several sidecars that do the same to a volume, as far as they have asked this process at all.
+    pub(crate) fn all_sole_from(&self, sidecars: &[Sidecar]) -> Instant {
+        let current = self.current();
+        let began = sidecars.iter().filter_map(|sidecar| current[*sidecar as usize]).map(|term| term.began);
+        began.max().unwrap_or_else(Instant::now) + SETTLE
+    }
+
+    fn current(&self) -> MutexGuard<'_, [Option<LeaseTerm>; 5]> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -136,10 +136,20 @@ impl RecentWrites {
     /// Serves a mutating request of the sidecar: it is the one that asks at the beginning, and at the end if somebody
     /// still waits.
     pub(crate) async fn serve<F: Future>(&self, sidecar: Sidecar, waiters: &Waiters, operation: F) -> F::Output {
-        self.note_request_from(sidecar);
+        self.serve_all(&[sidecar], waiters, operation).await
+    }
+
+    /// The same for one request of each of these sidecars.
+    pub(crate) async fn serve_all<F: Future>(
+        &self,
+        sidecars: &[Sidecar],
+        waiters: &Waiters,
+        operation: F,
+    ) -> F::Output {
+        sidecars.iter().for_each(|sidecar| self.note_request_from(*sidecar));
         let outcome = operation.await;
         if waiters.any() {
-            self.note_request_from(sidecar);
+            sidecars.iter().for_each(|sidecar| self.note_request_from(*sidecar));
         }
         outcome
     }
@@ -151,6 +161,12 @@ impl RecentWrites {
     /// From when on everything shows that another process has done for the sidecar, and nothing of it is under way.
     pub(crate) fn sole_from(&self, sidecar: Sidecar) -> Instant {
         self.terms.sole_from(sidecar)
+    }
+
+    /// From when on everything shows that another process has done for a sidecar that modifies volumes, and nothing of it is
+    /// under way.
+    pub(crate) fn modifiers_sole_from(&self) -> Instant {
+        self.terms.all_sole_from(&[Sidecar::Resizer, Sidecar::VolumeModifier])
     }
 
     /// From when on a describe that shows nothing of the name proves that there is nothing, whoever was asked for it

@@ -243,7 +243,7 @@ impl<E: Ec2> Modify for ControllerService<E> {
         &self,
         request: Request<ModifyVolumePropertiesRequest>,
     ) -> Result<Response<ModifyVolumePropertiesResponse>, Status> {
-        self.note_request(Sidecar::Resizer, &request);
+        self.note_request(Sidecar::VolumeModifier, &request);
         answer(modify::run_properties(self, receive(request)).await)
     }
 }

@@ -282,7 +282,9 @@ pub(crate) fn message_of(error: &CloudError) -> String {
 }
 
 fn connect(cloud: &Cloud<Ec2Override>, connection: ConnectionId) {
-    for sidecar in [Sidecar::Provisioner, Sidecar::Attacher, Sidecar::Snapshotter, Sidecar::Resizer] {
+    let all =
+        [Sidecar::Provisioner, Sidecar::Attacher, Sidecar::Snapshotter, Sidecar::Resizer, Sidecar::VolumeModifier];
+    for sidecar in all {
         cloud.note_request(sidecar, Some(connection));
     }
 }

@@ -3,10 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ebs_cloud::{CloudErrorKind, ModifySpec};
+use ebs_cloud::{CloudErrorKind, ModifySpec, Sidecar};
 use ebs_ec2::{Action, ModifyVolume, PageRequest, Volume, Volumes};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{Gib, IopsRequest, Tags, VolumeId};
+use ebs_types::{ConnectionId, Gib, IopsRequest, Tags, VolumeId};
 use tokio::time::Instant;
 
 use crate::fixture::Fixture;
@@ -67,6 +67,23 @@ async fn a_new_leader_undoes_what_the_old_one_changed_a_moment_ago() {
     freeze(&fixture, &volume.id).await;
     old_leader_sets_iops(&fixture, &volume.id, 4000).await;
     let answered = modify(&fixture, &volume.id, &iops(3000)).await;
+    assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3000), Some(3000)));
+}
+
+/// The volume modifier's lease comes to a process that the resizer has asked for long.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_of_the_volume_modifier_undoes_a_change() {
+    let fixture = Fixture::new().await;
+    let volume = volume(&fixture).await;
+    fixture.cloud.note_request(Sidecar::Resizer, Some(ConnectionId::unique()));
+    fixture.pass(60).await;
+    freeze(&fixture, &volume.id).await;
+    old_leader_sets_iops(&fixture, &volume.id, 4000).await;
+    fixture.cloud.note_request(Sidecar::Resizer, None);
+    fixture.cloud.note_request(Sidecar::VolumeModifier, Some(ConnectionId::unique()));
+    let (by, spec) = ([Sidecar::VolumeModifier], iops(3000));
+    let modify = fixture.cloud.volumes.modify_for(&by, &volume.id, &spec, &fixture.waiters);
+    let answered = Box::pin(modify).await.expect("it can be modified");
     assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3000), Some(3000)));
 }
 

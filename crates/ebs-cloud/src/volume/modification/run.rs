@@ -33,15 +33,29 @@ impl<E: Ec2> VolumeService<E> {
     /// Sees to it that the volume has the properties and then the tags asked for, and returns it, tags as they were.
     ///
     /// Properties come first: EC2 judges them, and what it refuses has then changed nothing. In the first 15 s in which the
-    /// resizer asks this process, calls of the one that it asked before may still be carried out: they are waited for, but not
+    /// resizer or the volume modifier asks this process, calls of the one that it asked before may still be carried out: they are waited for, but not
     /// with growth.
     ///
     /// # Errors
     /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible. A tag that EC2 refuses for good
     /// is `CloudErrorKind::Internal` where properties were asked for too: "invalid" would say that nothing was done.
     pub async fn modify(&self, id: &VolumeId, spec: &ModifySpec, waiters: &Waiters) -> Result<Volume, CloudError> {
+        self.modify_for(&[Sidecar::Resizer], id, spec, waiters).await
+    }
+
+    /// As [`VolumeService::modify`], for requests of these sidecars.
+    ///
+    /// # Errors
+    /// As [`VolumeService::modify`].
+    pub async fn modify_for(
+        &self,
+        sidecars: &[Sidecar],
+        id: &VolumeId,
+        spec: &ModifySpec,
+        waiters: &Waiters,
+    ) -> Result<Volume, CloudError> {
         let op = Op::start(what(id, spec), bounds::EXPAND, waiters);
-        self.context.recent.serve(Sidecar::Resizer, waiters, self.modify_within(&op, id, spec)).await
+        self.context.recent.serve_all(sidecars, waiters, self.modify_within(&op, id, spec)).await
     }
 
     async fn modify_within(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
@@ -65,7 +79,7 @@ impl<E: Ec2> VolumeService<E> {
     async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<(), CloudError> {
         let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
         if !(gone.is_empty() && spec.tags.is_empty()) {
-            op.sleep_until(self.context.recent.sole_from(Sidecar::Resizer)).await?;
+            op.sleep_until(self.context.recent.modifiers_sole_from()).await?;
         }
         if !gone.is_empty() {
             let ec2 = self.context.for_mutation(op);
@@ -88,7 +102,7 @@ impl<E: Ec2> VolumeService<E> {
         let (recent, write) = (&self.context.recent, Write::Modification(id.clone()));
         match spec.size {
             Some(size) if *spec == ModifySpec::size(size) => recent.settled_at(&write).max(recent.startup_grace_ends()),
-            _ => recent.settled_for_all_at(&write, Sidecar::Resizer),
+            _ => recent.settled_at(&write).max(recent.modifiers_sole_from()),
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Ec2};
+use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Ec2, Sidecar};
 use ebs_types::{Gib, VolumeId, Waiters};
 
 use super::merge::merged;
 use super::{Change, ControllerError};
+use crate::rpc::Rpc;
 use crate::status::IntoStatus;
 
 /// The results of all changes that were carried out together.
@@ -33,20 +34,35 @@ impl Results {
 /// bad value of one request is no reason to refuse another.
 pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[Change], waiters: &Waiters) -> Results {
     let spec = merged(changes).expect("contradictions were not taken in");
-    let together = cloud.volumes.modify(volume, &spec, waiters).await.map(|volume| volume.size);
+    let together = cloud.volumes.modify_for(&sidecars(changes), volume, &spec, waiters).await.map(|volume| volume.size);
     let mut results = Vec::with_capacity(changes.len());
     match together {
         Err(error) if changes.len() > 1 && is_about_values(&error.kind) => {
             tracing::info!(name: "v3", %volume, error = %error, "EC2 refuses these changes together: they are tried one by one");
             let (growth, classes): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.is_growth());
             for change in growth.into_iter().chain(classes) {
-                let alone = cloud.volumes.modify(volume, &change.spec, waiters).await.map(|volume| volume.size);
+                let sidecars = sidecars(std::slice::from_ref(change));
+                let alone = cloud.volumes.modify_for(&sidecars, volume, &change.spec, waiters).await;
+                let alone = alone.map(|volume| volume.size);
                 results.push(result(change, alone));
             }
         }
         together => results.extend(changes.iter().map(|change| result(change, together.clone()))),
     }
     Results(results.into())
+}
+
+/// The sidecars that asked for the changes.
+fn sidecars(changes: &[Change]) -> Vec<Sidecar> {
+    let is_modifier = |change: &Change| change.rpc == Rpc::ModifyVolumeProperties;
+    let (mut sidecars, of_resizer) = (Vec::new(), changes.iter().any(|change| !is_modifier(change)));
+    if of_resizer {
+        sidecars.push(Sidecar::Resizer);
+    }
+    if changes.iter().any(is_modifier) {
+        sidecars.push(Sidecar::VolumeModifier);
+    }
+    sidecars
 }
 
 /// A refusal for what was asked for, not for the state that the volume is in.
