@@ -88,3 +88,63 @@ fn flush_node(node: &Path, part: &Path) -> io::Result<()> {
     }
     file.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const NUMBER: &str = "259:7";
+
+    /// A disk that sysfs lists and whose node is no device, so that no flush of it succeeds.
+    fn appears(place: &Path, diskseq: Option<&str>) {
+        let disk = place.join("sys/devices/nvme9n1");
+        fs::create_dir_all(&disk).unwrap();
+        fs::write(disk.join("dev"), NUMBER).unwrap();
+        if let Some(diskseq) = diskseq {
+            fs::write(disk.join("diskseq"), diskseq).unwrap();
+        }
+        std::os::unix::fs::symlink(&disk, place.join("sys/dev/block").join(NUMBER)).unwrap();
+    }
+
+    fn vanishes(place: &Path) {
+        fs::remove_dir_all(place.join("sys/devices/nvme9n1")).unwrap();
+        fs::remove_file(place.join("sys/dev/block").join(NUMBER)).unwrap();
+    }
+
+    fn mounter(place: &Path) -> Mounter {
+        for directory in ["sys/block", "sys/dev/block", "dev"] {
+            fs::create_dir_all(place.join(directory)).unwrap();
+        }
+        fs::write(place.join("dev/nvme9n1"), "no device").unwrap();
+        let (sys, dev) = (place.join("sys"), place.join("dev"));
+        Mounter::new(MounterConfig { sys, dev, ..MounterConfig::new(place.join("state")) }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_failed_flush_counts_for_its_own_disk_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let (mounter, number) = (mounter(place.path()), DeviceNumber::parse(NUMBER).unwrap());
+        appears(place.path(), Some("1"));
+        mounter.flush(number).await.unwrap_err();
+        vanishes(place.path());
+        appears(place.path(), Some("2"));
+        mounter.flush(number).await.expect_err("the first failure of this disk");
+        mounter.flush(number).await.expect("its second failure");
+        mounter.flush(number).await.expect_err("the count begins again");
+    }
+
+    /// Before Linux 5.15 disks have no number of their own.
+    #[tokio::test]
+    async fn a_failed_flush_is_forgotten_when_its_disk_vanishes() {
+        let place = tempfile::tempdir().unwrap();
+        let (mounter, number) = (mounter(place.path()), DeviceNumber::parse(NUMBER).unwrap());
+        appears(place.path(), None);
+        mounter.flush(number).await.unwrap_err();
+        vanishes(place.path());
+        assert!(matches!(mounter.hold_of(number).await, Ok(crate::Hold::Gone)));
+        appears(place.path(), None);
+        mounter.flush(number).await.expect_err("the first failure of this disk");
+    }
+}
