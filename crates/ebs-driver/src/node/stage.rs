@@ -29,7 +29,7 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     large_enough(&device, plan.attachment.size).await?;
     refuse_raw_binds(node, plan, &device).await?;
     let superblock = with_file_system(node, plan, &device, waiters).await?;
-    node.mounter.forget_format(&plan.volume).await?;
+    node.mounter.forget_format_if_known(&plan.volume).await?;
     prepare(node, plan, &device, &superblock, waiters).await?;
     check_still_wanted(waiters, "mounting")?;
     plan.staging.create_directory().await.map_err(Cause::io("creating the staging directory"))?;
