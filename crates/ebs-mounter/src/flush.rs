@@ -3,7 +3,7 @@
 //! The kernel flushes a block device by itself only when it is closed for the last time: with another process that has it open,
 //! whatever a pod has not synced would be lost with the detachment.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use std::sync::{MutexGuard, PoisonError};
 
 use crate::bounded;
 use crate::config::MounterConfig;
-use crate::device::open_node;
+use crate::device::{attribute, open_node};
 use crate::device_number::DeviceNumber;
-use crate::disk_parts::{number_in, parts_of};
+use crate::disk_parts::{disk_directory, number_in, parts_of};
 use crate::mounter::Mounter;
 use crate::os;
 
@@ -23,6 +23,21 @@ use crate::os;
 struct FlushError {
     device: PathBuf,
     source: io::Error,
+}
+
+/// What tells one disk from another that has its number later: the kernel's sequence number, which no two disks of one run of the
+/// kernel share (Linux 5.15 and later), and the serial number. Either is `None` where the kernel gives none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DiskIdentity {
+    diskseq: Option<String>,
+    serial: Option<String>,
+}
+
+/// A disk that cannot be looked at has neither number.
+fn disk_identity(config: &MounterConfig, number: DeviceNumber) -> DiskIdentity {
+    let disk = disk_directory(config, number).ok().flatten();
+    let read = |name: &str| attribute(&disk.as_ref()?.join(name)).ok().flatten();
+    DiskIdentity { diskseq: read("diskseq"), serial: read("device/serial") }
 }
 
 impl Mounter {
@@ -43,15 +58,21 @@ impl Mounter {
     pub(crate) async fn flush_held(&self, number: DeviceNumber, held: Option<File>) -> io::Result<()> {
         let config = self.config.clone();
         let place = self.config.sys.join("dev/block").join(number.to_string());
-        let flush = move || flush_all(&config, number, held.as_ref());
-        let outcome = bounded::changing("flushing", &place, flush).await;
+        let flush = move || {
+            let disk = disk_identity(&config, number);
+            (disk, flush_all(&config, number, held.as_ref()))
+        };
+        let (disk, outcome) = bounded::changing("flushing", &place, flush).await;
         let has_failed_before = match &outcome {
-            Ok(()) => self.failed_flushes().remove(&number),
-            Err(_) => !self.failed_flushes().insert(number),
+            Ok(()) => {
+                self.forget_failed_flush(number);
+                false
+            }
+            Err(_) => self.failed_flushes().insert(number, disk.clone()) == Some(disk),
         };
         match outcome {
             Err(error) if has_failed_before => {
-                self.failed_flushes().remove(&number);
+                self.forget_failed_flush(number);
                 tracing::error!(%number, %error, "the disk cannot be flushed and is let go: what was not written to it is lost");
                 Ok(())
             }
@@ -59,7 +80,12 @@ impl Mounter {
         }
     }
 
-    fn failed_flushes(&self) -> MutexGuard<'_, BTreeSet<DeviceNumber>> {
+    /// Forgets that the last flush of a disk failed: the disk is gone, and the kernel may give its number to another one.
+    pub(crate) fn forget_failed_flush(&self, number: DeviceNumber) {
+        self.failed_flushes().remove(&number);
+    }
+
+    fn failed_flushes(&self) -> MutexGuard<'_, BTreeMap<DeviceNumber, DiskIdentity>> {
         self.failed_flushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
