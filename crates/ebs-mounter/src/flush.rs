@@ -11,9 +11,9 @@ use std::sync::{MutexGuard, PoisonError};
 
 use crate::bounded;
 use crate::config::MounterConfig;
-use crate::device::{attribute, open_node};
+use crate::device::open_node;
 use crate::device_number::DeviceNumber;
-use crate::disk_parts::{disk_directory, number_in, parts_of};
+use crate::disk_parts::{DiskIdentity, number_in, parts_of};
 use crate::mounter::Mounter;
 use crate::os;
 
@@ -23,21 +23,6 @@ use crate::os;
 struct FlushError {
     device: PathBuf,
     source: io::Error,
-}
-
-/// What tells one disk from another that has its number later: the kernel's sequence number, which no two disks of one run of the
-/// kernel share (Linux 5.15 and later), and the serial number. Either is `None` where the kernel gives none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DiskIdentity {
-    diskseq: Option<String>,
-    serial: Option<String>,
-}
-
-/// A disk that cannot be looked at has neither number.
-fn disk_identity(config: &MounterConfig, number: DeviceNumber) -> DiskIdentity {
-    let disk = disk_directory(config, number).ok().flatten();
-    let read = |name: &str| attribute(&disk.as_ref()?.join(name)).ok().flatten();
-    DiskIdentity { diskseq: read("diskseq"), serial: read("device/serial") }
 }
 
 impl Mounter {
@@ -59,7 +44,7 @@ impl Mounter {
         let config = self.config.clone();
         let place = self.config.sys.join("dev/block").join(number.to_string());
         let flush = move || {
-            let disk = disk_identity(&config, number);
+            let disk = DiskIdentity::of(&config, number);
             (disk, flush_all(&config, number, held.as_ref()))
         };
         let (disk, outcome) = bounded::changing("flushing", &place, flush).await;

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use crate::config::MounterConfig;
 use crate::device::{NoSysfs, listed};
 use crate::device_number::DeviceNumber;
-use crate::flush::DiskIdentity;
+use crate::disk_parts::DiskIdentity;
 use crate::register::Register;
 use crate::state_directory;
 use crate::tool::Tools;
