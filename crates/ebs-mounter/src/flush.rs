@@ -125,7 +125,8 @@ mod tests {
     }
 
     fn mounter(place: &Path) -> Mounter {
-        for directory in ["sys/block", "sys/dev/block", "dev"] {
+        // The last one is another disk: an empty list would be no sysfs.
+        for directory in ["sys/block", "dev", "sys/dev/block/259:0"] {
             fs::create_dir_all(place.join(directory)).unwrap();
         }
         fs::write(place.join("dev/nvme9n1"), "no device").unwrap();
