@@ -73,10 +73,12 @@ impl Mounter {
     /// [`CheckError`].
     pub async fn check_if_needed(&self, device: &Device, superblock: &Superblock) -> Result<(), CheckError> {
         let Superblock::Ext(ext) = superblock else { return Ok(()) };
-        if ext.needs_check() || self.journal_has_error(device, ext).await {
-            self.check(device).await?;
-        }
-        Ok(())
+        if self.needs_check(device, ext).await { self.check(device).await } else { Ok(()) }
+    }
+
+    /// True when superblock or journal of an ext file system that is not mounted demand a check.
+    pub async fn needs_check(&self, device: &Device, superblock: &ExtSuperblock) -> bool {
+        superblock.needs_check() || self.journal_has_error(device, superblock).await
     }
 
     /// Checks an ext file system as far as its superblock and journal demand, and repairs what needs no decision. It must not be

@@ -40,3 +40,20 @@ pub(crate) fn numbers_of(config: &MounterConfig, number: DeviceNumber) -> io::Re
 pub(crate) fn number_in(directory: &Path) -> Option<DeviceNumber> {
     DeviceNumber::parse(std::fs::read_to_string(directory.join("dev")).ok()?.trim())
 }
+
+/// What tells one disk from another that has its number later: the kernel's sequence number, which no two disks of one run of the
+/// kernel share (Linux 5.15 and later), and the serial number. Either is `None` where the kernel gives none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DiskIdentity {
+    diskseq: Option<String>,
+    serial: Option<String>,
+}
+
+impl DiskIdentity {
+    /// A disk that cannot be looked at has neither number.
+    pub(crate) fn of(config: &MounterConfig, number: DeviceNumber) -> Self {
+        let disk = disk_directory(config, number).ok().flatten();
+        let read = |name: &str| std::fs::read_to_string(disk.as_ref()?.join(name)).ok();
+        Self { diskseq: read("diskseq"), serial: read("device/serial") }
+    }
+}

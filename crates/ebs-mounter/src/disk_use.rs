@@ -167,7 +167,10 @@ impl Mounter {
                 }
                 Opened::Nothing => return Ok(Hold::Free),
                 // Not there, and proven to be gone.
-                Opened::Missing if !self.exists(number).await? => return Ok(Hold::Gone),
+                Opened::Missing if !self.exists(number).await? => {
+                    self.forget_failed_flush(number);
+                    return Ok(Hold::Gone);
+                }
                 Opened::Missing => {
                     return Err(io::Error::other(format!("device {number} is there and cannot be found")));
                 }

@@ -3,7 +3,7 @@
 //! The kernel flushes a block device by itself only when it is closed for the last time: with another process that has it open,
 //! whatever a pod has not synced would be lost with the detachment.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::bounded;
 use crate::config::MounterConfig;
 use crate::device::open_node;
 use crate::device_number::DeviceNumber;
-use crate::disk_parts::{number_in, parts_of};
+use crate::disk_parts::{DiskIdentity, number_in, parts_of};
 use crate::mounter::Mounter;
 use crate::os;
 
@@ -43,15 +43,21 @@ impl Mounter {
     pub(crate) async fn flush_held(&self, number: DeviceNumber, held: Option<File>) -> io::Result<()> {
         let config = self.config.clone();
         let place = self.config.sys.join("dev/block").join(number.to_string());
-        let flush = move || flush_all(&config, number, held.as_ref());
-        let outcome = bounded::changing("flushing", &place, flush).await;
+        let flush = move || {
+            let disk = DiskIdentity::of(&config, number);
+            (disk, flush_all(&config, number, held.as_ref()))
+        };
+        let (disk, outcome) = bounded::changing("flushing", &place, flush).await;
         let has_failed_before = match &outcome {
-            Ok(()) => self.failed_flushes().remove(&number),
-            Err(_) => !self.failed_flushes().insert(number),
+            Ok(()) => {
+                self.forget_failed_flush(number);
+                false
+            }
+            Err(_) => self.failed_flushes().insert(number, disk.clone()) == Some(disk),
         };
         match outcome {
             Err(error) if has_failed_before => {
-                self.failed_flushes().remove(&number);
+                self.forget_failed_flush(number);
                 tracing::error!(%number, %error, "the disk cannot be flushed and is let go: what was not written to it is lost");
                 Ok(())
             }
@@ -59,7 +65,12 @@ impl Mounter {
         }
     }
 
-    fn failed_flushes(&self) -> MutexGuard<'_, BTreeSet<DeviceNumber>> {
+    /// Forgets that the last flush of a disk failed: the disk is gone, and the kernel may give its number to another one.
+    pub(crate) fn forget_failed_flush(&self, number: DeviceNumber) {
+        self.failed_flushes().remove(&number);
+    }
+
+    fn failed_flushes(&self) -> MutexGuard<'_, BTreeMap<DeviceNumber, DiskIdentity>> {
         self.failed_flushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,4 +98,65 @@ fn flush_node(node: &Path, part: &Path) -> io::Result<()> {
         return Err(io::Error::other("it is not the device that sysfs lists by that name"));
     }
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const NUMBER: &str = "259:7";
+
+    /// A disk that sysfs lists and whose node is no device, so that no flush of it succeeds.
+    fn appears(place: &Path, diskseq: Option<&str>) {
+        let disk = place.join("sys/devices/nvme9n1");
+        fs::create_dir_all(&disk).unwrap();
+        fs::write(disk.join("dev"), NUMBER).unwrap();
+        if let Some(diskseq) = diskseq {
+            fs::write(disk.join("diskseq"), diskseq).unwrap();
+        }
+        std::os::unix::fs::symlink(&disk, place.join("sys/dev/block").join(NUMBER)).unwrap();
+    }
+
+    fn vanishes(place: &Path) {
+        fs::remove_dir_all(place.join("sys/devices/nvme9n1")).unwrap();
+        fs::remove_file(place.join("sys/dev/block").join(NUMBER)).unwrap();
+    }
+
+    fn mounter(place: &Path) -> Mounter {
+        // The last one is another disk: an empty list would be no sysfs.
+        for directory in ["sys/block", "dev", "sys/dev/block/259:0"] {
+            fs::create_dir_all(place.join(directory)).unwrap();
+        }
+        fs::write(place.join("dev/nvme9n1"), "no device").unwrap();
+        let (sys, dev) = (place.join("sys"), place.join("dev"));
+        Mounter::new(MounterConfig { sys, dev, ..MounterConfig::new(place.join("state")) }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_failed_flush_counts_for_its_own_disk_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let (mounter, number) = (mounter(place.path()), DeviceNumber::parse(NUMBER).unwrap());
+        appears(place.path(), Some("1"));
+        mounter.flush(number).await.unwrap_err();
+        vanishes(place.path());
+        appears(place.path(), Some("2"));
+        mounter.flush(number).await.expect_err("the first failure of this disk");
+        mounter.flush(number).await.expect("its second failure");
+        mounter.flush(number).await.expect_err("the count begins again");
+    }
+
+    /// Before Linux 5.15 disks have no number of their own.
+    #[tokio::test]
+    async fn a_failed_flush_is_forgotten_when_its_disk_vanishes() {
+        let place = tempfile::tempdir().unwrap();
+        let (mounter, number) = (mounter(place.path()), DeviceNumber::parse(NUMBER).unwrap());
+        appears(place.path(), None);
+        mounter.flush(number).await.unwrap_err();
+        vanishes(place.path());
+        assert!(matches!(mounter.hold_of(number).await, Ok(crate::Hold::Gone)));
+        appears(place.path(), None);
+        mounter.flush(number).await.expect_err("the first failure of this disk");
+    }
 }

@@ -126,7 +126,7 @@ impl Mounter {
     /// Makes a file system, in the order of `decisions.md` D-32: the record is written and synced, serial number and
     /// signatures are read once more through the held descriptor, mkfs starts. What fails before it has started, and an
     /// mkfs that ends by itself with an error, leave no record; an mkfs that was killed leaves one, and a success too, until
-    /// [`Mounter::forget_format`].
+    /// [`Mounter::forget_format_if_known`].
     ///
     /// Cancellation: mkfs is never killed; dropping the future leaves it running and the record in place.
     ///
@@ -147,14 +147,14 @@ impl Mounter {
                 // In a redo the record is of the mkfs that was interrupted; it ends with what that can have left.
                 if !permit.is_redo() || matches!(error, FormatError::NoLongerBlank { .. }) {
                     let lost = || tracing::error!(volume = %record.volume, %error, "the record of this format could not be removed");
-                    self.forget_format(&record.volume).await.inspect_err(|_| lost())?;
+                    self.forget_format_if_known(&record.volume).await.inspect_err(|_| lost())?;
                 }
                 return Err(error);
             }
         };
         let ended = running.end().await?;
         if ended.code().is_some_and(|code| code != 0) {
-            self.forget_format(&record.volume).await?;
+            self.forget_format_if_known(&record.volume).await?;
         }
         ended.successful()?;
         let held = Arc::clone(device.file());

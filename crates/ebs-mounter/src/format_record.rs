@@ -148,6 +148,16 @@ pub struct RecordError {
     source: io::Error,
 }
 
+/// The step of an error that leaves open whether there is a record.
+const LOOKED_FOR: &str = "looked for";
+
+impl RecordError {
+    /// True when it is unknown whether there is a record.
+    pub fn is_unknown(&self) -> bool {
+        self.step == LOOKED_FOR
+    }
+}
+
 impl Mounter {
     /// The record of a format of this device, which was attached at the given time, as this kernel sees it now.
     ///
@@ -236,28 +246,60 @@ impl Mounter {
     /// Removes the record of a volume, if there is one, and syncs the removal. Where the state directory cannot even be looked
     /// at, the record counts no more for this process.
     ///
+    /// Cancellation: a removal that hangs is left after 30 s and may still happen.
+    ///
     /// # Errors
     /// [`RecordError`]: there is one and it cannot be removed.
+    pub async fn forget_format_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
+        match self.forget_format(volume).await {
+            // A directory that hangs or cannot be read keeps no file system from its pods.
+            Err(error) if error.is_unknown() => {
+                self.ignore_record(volume, &error);
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// As [`Mounter::forget_format_if_known`], for a volume that leaves this node: it always returns, and what is left of the record allows
+    /// nothing. This process ignores it, and so does each later one: a record is of one attachment (`attach_time`) and one
+    /// appearance of the disk (`diskseq`), and before anything else can write to the disk, [`Mounter::forget_format`]
+    /// must succeed.
+    pub async fn abandon_format(&self, volume: &VolumeId) {
+        if let Err(error) = self.forget_format(volume).await {
+            self.ignore_record(volume, &error);
+        }
+    }
+
+    /// As [`Mounter::forget_format_if_known`], before somebody else may write to the disk: a record that may be there is an error too,
+    /// since it would outlive this process.
+    ///
+    /// # Errors
+    /// [`RecordError`]: the record cannot be removed, or it is unknown whether there is one.
     pub async fn forget_format(&self, volume: &VolumeId) -> Result<(), RecordError> {
         let path = self.record_path(volume);
         let at = path.clone();
-        // A directory that refuses changes, or hangs with them, is in nobody's way who has nothing to remove.
-        match bounded::reading("looking for", &path, move || exists(&at)).await {
-            Ok(true) => {}
-            Ok(false) => return Ok(()),
-            Err(error) => {
-                tracing::warn!(%volume, path = %path.display(), %error, "the record of a format of the volume, if there is one, cannot be removed");
-                self.void_records().insert(volume.clone());
-                return Ok(());
-            }
+        // A directory that refuses changes, or hangs with them, prevents nothing where there is nothing to remove.
+        let looked = bounded::reading("looking for", &path, move || exists(&at)).await;
+        if looked.map_err(|source| RecordError { path: path.clone(), step: LOOKED_FOR, source })? {
+            let at = path.clone();
+            // While this hangs, the place is refused to later looks. So no later format can lose its record by it: mkfs starts
+            // only after a look at its record.
+            let outcome = bounded::reading("removing", &path, move || match fs::remove_file(&at) {
+                Ok(()) => sync_directory(&at),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                Err(error) => Err(error),
+            });
+            outcome.await.map_err(|source| RecordError { path, step: "removed", source })?;
         }
-        let at = path.clone();
-        let outcome = bounded::changing("removing", &path, move || match fs::remove_file(&at) {
-            Ok(()) => sync_directory(&at),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        });
-        outcome.await.map_err(|source| RecordError { path, step: "removed", source })
+        self.void_records().remove(volume);
+        Ok(())
+    }
+
+    fn ignore_record(&self, volume: &VolumeId, error: &RecordError) {
+        let reason = error.source.to_string();
+        tracing::warn!(%volume, %error, reason, "the driver ignores the record of a format of the volume");
+        self.void_records().insert(volume.clone());
     }
 
     fn void_records(&self) -> MutexGuard<'_, BTreeSet<VolumeId>> {

@@ -1,6 +1,6 @@
 //! The way into the crate: where things are, and the operations of the other modules on one value.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 use crate::config::MounterConfig;
 use crate::device::{NoSysfs, listed};
 use crate::device_number::DeviceNumber;
+use crate::disk_parts::DiskIdentity;
 use crate::register::Register;
 use crate::state_directory;
 use crate::tool::Tools;
@@ -36,8 +37,8 @@ pub struct Mounter {
     pub(crate) xfs_features: Arc<OnceCell<Vec<Feature>>>,
     /// It was said that mounts made here are not seen elsewhere.
     pub(crate) said_not_shared: Arc<AtomicBool>,
-    /// The disks whose last flush has failed.
-    pub(crate) failed_flushes: Arc<Mutex<BTreeSet<DeviceNumber>>>,
+    /// The disks whose last flush failed.
+    pub(crate) failed_flushes: Arc<Mutex<BTreeMap<DeviceNumber, DiskIdentity>>>,
     /// The volumes whose record of a format should be gone, and could not be looked for: it is no leave to format.
     pub(crate) void_records: Arc<Mutex<BTreeSet<VolumeId>>>,
 }

@@ -253,6 +253,7 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
             }
         },
         Cause::Check(CheckError::Uncorrected(_)) => Meaning::FailedPrecondition,
+        Cause::Record(error) if error.is_unknown() => Meaning::Unavailable,
         Cause::Check(CheckError::Tool(_)) | Cause::Record(_) | Cause::Table(_) | Cause::Implausible(_) => {
             Meaning::Internal
         }
@@ -382,6 +383,7 @@ fn after_failure(cause: &Cause) -> Option<&'static str> {
         Cause::Mount(MountError::Option { .. } | MountError::OneOfOptions { .. }) => {
             "remove it from the mountOptions of the StorageClass and of the PersistentVolume"
         }
+        Cause::Record(error) if error.is_unknown() => "see that the state directory can be read, then call again",
         Cause::Abandoned { .. } => "call again with the same request",
         other => return was_killed(other).then_some(MORE_MEMORY),
     })

@@ -1,7 +1,9 @@
 //! Repairs at stage (`decisions.md` D-35, D-36): what the kernel refuses for damage, what it found while it mounted, and what it
 //! recorded or turned read-only while no pod used the volume. e2fsck decides about nothing that a person must decide about.
 
-use ebs_mounter::{Device, FsType, MountEntry, MountError, MountTable, NodePath, Suspicion, UnmountError};
+use ebs_mounter::{
+    CheckError, Device, FsType, Hold, MountEntry, MountError, MountTable, NodePath, Superblock, Suspicion, UnmountError,
+};
 use ebs_types::Waiters;
 
 use super::Inner;
@@ -24,8 +26,54 @@ enum Tried {
     WithErrors,
 }
 
+/// Whether e2fsck can help with a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    Possible,
+    /// The file system needs a check, and e2fsck cannot run to its end. That proves no damage.
+    Impossible,
+}
+
+/// Checks an ext file system that is mounted nowhere here and whose superblock or journal demands it. Where e2fsck cannot do that,
+/// the kernel decides whether it mounts the file system, which stays marked: its health shows that, and the next stage tries again.
+///
+/// Cancellation: a check that has started runs to its end.
+///
+/// # Errors
+/// Damage that e2fsck does not repair by itself. Also a check that could not run, where the mark may be that of a growth that broke
+/// off: the kernel would mount what resize2fs has moved in part.
+pub(super) async fn check_if_needed(
+    node: &Inner,
+    plan: &Stage,
+    device: &Device,
+    superblock: &Superblock,
+) -> Result<Check, Cause> {
+    let Superblock::Ext(ext) = superblock else { return Ok(Check::Possible) };
+    if !node.mounter.needs_check(device, ext).await {
+        return Ok(Check::Possible);
+    }
+    // A mount that succeeds all the same is of the file system that is alive in the other place, as it is.
+    if let Ok(Hold::Held(by)) = node.mounter.hold_of(device.number()).await {
+        warn_unchecked(plan, &format!("the device is held by {}", by.join(", ")));
+        return Ok(Check::Impossible);
+    }
+    match node.mounter.check(device).await {
+        Ok(()) => Ok(Check::Possible),
+        Err(error @ CheckError::Tool(_)) if !ext.may_be_half_grown() => {
+            warn_unchecked(plan, &chain(&error));
+            Ok(Check::Impossible)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn warn_unchecked(plan: &Stage, why: &str) {
+    tracing::warn!(volume = %plan.volume, path = %plan.staging, why, "the file system needs a check and could not be checked: the driver mounts it if the kernel does, and the next stage tries the check again");
+}
+
 /// Mounts the file system of a device at the staging path. Where the kernel refuses it for damage, or finds errors while it
-/// mounts, an ext file system that is mounted nowhere else is checked, and mounted again.
+/// mounts, an ext file system that is mounted nowhere else is checked, and mounted again. What the kernel mounts stays mounted when
+/// e2fsck cannot run.
 ///
 /// Cancellation: a check that has started runs to its end; the caller's operation outlives its request.
 ///
@@ -34,22 +82,31 @@ enum Tried {
 pub(super) async fn mount(
     node: &Inner,
     plan: &Stage,
-    device: &Device,
-    fs_type: FsType,
+    (device, fs_type): (&Device, FsType),
+    check: Check,
     waiters: &Waiters,
 ) -> Result<(), Cause> {
-    match attempt(node, plan, device, fs_type).await? {
+    let mounts = match attempt(node, plan, device, fs_type).await? {
         Tried::Mounted => return Ok(()),
-        Tried::Refused { error, .. } => warn(plan, &chain(&error)),
+        Tried::WithErrors if check == Check::Impossible => return Ok(()),
+        Tried::Refused { error, .. } => {
+            warn(plan, &chain(&error));
+            false
+        }
         Tried::WithErrors => {
             warn(plan, "the mount has found errors");
             unmount(node, plan, device).await?;
+            true
         }
-    }
+    };
     check_still_wanted(waiters, "checking the file system")?;
-    node.mounter.check(device).await?;
+    match node.mounter.check(device).await {
+        // The superblock was not marked before the mount, so no growth has broken off.
+        Err(error @ CheckError::Tool(_)) if mounts => warn_unchecked(plan, &chain(&error)),
+        checked => checked?,
+    }
     match attempt(node, plan, device, fs_type).await? {
-        // It was checked just now. What it shows all the same shows in the health, too.
+        // It was checked just now, or cannot be. What it shows all the same shows in the health, too.
         Tried::Mounted | Tried::WithErrors => return Ok(()),
         Tried::Refused { error, suspicion: Suspicion::PerhapsDamage } => return Err(error.into()),
         Tried::Refused { error, suspicion: Suspicion::Damage } => warn(plan, &chain(&error)),
@@ -166,9 +223,13 @@ pub(super) async fn clear_unchecked(
         tracing::warn!(volume = %plan.volume, path = %plan.staging, "the file system needs a check and is in use: a stage checks it when no pod uses it");
         return Ok(false);
     }
+    // Asked before the unmount: the answer decides what a holder in another mount namespace means.
+    let can_write = !turned && node.mounter.can_write(&plan.staging).await.unwrap_or(false);
     tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "the staged file system needs a check and nothing uses it: checking it, then mounting it again");
     match corrupted::unmount_unused(node, device, &plan.staging, waiters).await {
         Ok(()) => Ok(true),
+        // It cannot be checked, and can be used: it is mounted again.
+        Err(Cause::Refused(Refused::Held { .. })) if can_write => Ok(true),
         Err(Cause::Unmount(UnmountError::Busy { .. })) => {
             refuse_unwritable(node, &plan.staging, turned, "in use by a process".to_owned()).await.map(|()| false)
         }

@@ -12,7 +12,7 @@ use super::error::{Cause, Refused};
 use super::growth;
 use super::other_use;
 use super::owner;
-use super::repair;
+use super::repair::{self, Check};
 use super::request::Stage;
 use super::wanted;
 
@@ -29,12 +29,12 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     large_enough(&device, plan.attachment.size).await?;
     refuse_raw_binds(node, plan, &device).await?;
     let superblock = with_file_system(node, plan, &device, waiters).await?;
-    node.mounter.forget_format(&plan.volume).await?;
-    prepare(node, plan, &device, &superblock, waiters).await?;
+    node.mounter.forget_format_if_known(&plan.volume).await?;
+    let check = prepare(node, plan, &device, &superblock, waiters).await?;
     check_still_wanted(waiters, "mounting")?;
     plan.staging.create_directory().await.map_err(Cause::io("creating the staging directory"))?;
     let fs_type = superblock.fs_type();
-    repair::mount(node, plan, &device, fs_type, waiters).await?;
+    repair::mount(node, plan, (&device, fs_type), check, waiters).await?;
     node.mounter.thaw_new_mount(&device, &plan.staging).await;
     tracing::debug!(volume = %plan.volume, device = %device.path().display(), path = %plan.staging, fs = %fs_type, "staged");
     if plan.options.is_read_only() {
@@ -142,24 +142,27 @@ async fn record(node: &Inner, plan: &Stage, device: &Device) -> Result<FormatRec
     record.map_err(Cause::io("asking what tells this attachment from others"))
 }
 
-/// Checks what is not mounted yet and, where the kernel would not let it grow later, grows it.
+/// Checks what is not mounted yet and, where the kernel would not let it grow later, grows it. Returns whether e2fsck can still help.
 async fn prepare(
     node: &Inner,
     plan: &Stage,
     device: &Device,
     superblock: &Superblock,
     waiters: &Waiters,
-) -> Result<(), Cause> {
+) -> Result<Check, Cause> {
     let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
     if plan.options.is_read_only() || is_read_only_disk {
-        return Ok(());
+        return Ok(Check::Possible);
     }
     let table = MountTable::read().await?;
     if table.of_device(device.number()).next().is_some() {
         // Mounted elsewhere already: no tool may touch it from outside.
-        return Ok(());
+        return Ok(Check::Possible);
     }
     check_still_wanted(waiters, "checking the file system")?;
-    node.mounter.check_if_needed(device, superblock).await?;
-    growth::before_mount(node, plan, device, superblock, waiters).await
+    let check = repair::check_if_needed(node, plan, device, superblock).await?;
+    if check == Check::Possible {
+        growth::before_mount(node, plan, device, superblock, waiters).await?;
+    }
+    Ok(check)
 }

@@ -38,10 +38,10 @@ pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> 
     if let Some(disk) = disk {
         other_use::let_go(node, disk, plan, unmounted).await?;
     }
-    match &plan.volume {
-        Handle::Volume(volume) => Ok(node.mounter.forget_format(volume).await?),
-        Handle::NodeLocal(_) => Ok(()),
+    if let Handle::Volume(volume) = &plan.volume {
+        node.mounter.abandon_format(volume).await;
     }
+    Ok(())
 }
 
 /// Unmounts the target and removes it, when it is empty.

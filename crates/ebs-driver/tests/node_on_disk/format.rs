@@ -28,7 +28,7 @@ fn stage_that_mkfs_refuses(node: &Node) -> csi::NodeStageVolumeRequest {
 }
 
 /// Stages a blank volume whose mkfs is killed.
-async fn interrupt(node: &Node) {
+pub(crate) async fn interrupt(node: &Node) {
     let _replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
     refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["mke2fs", "signal 9"]);
     assert_eq!(records(node), 1);
@@ -52,6 +52,26 @@ async fn write_raw(node: &Node) {
 async fn is_refused_and_kept(node: &Node) {
     refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["not blank"]);
     assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
+}
+
+/// A pod must not write to a raw device while a record could allow a later format of it: the record outlives this process.
+#[test]
+fn a_raw_publish_is_refused_while_the_record_is_unknown() {
+    with_node(async |node| {
+        interrupt(node).await;
+        let (state, away) = (node.path("state"), node.path("away"));
+        std::fs::rename(&state, &away).unwrap();
+        // Every look below a link to itself fails.
+        std::os::unix::fs::symlink(&state, &state).unwrap();
+        let publish = node.publish(node.publish_request(block())).await;
+        refused(publish, Code::Unavailable, &["record", state.to_str().unwrap()]);
+        assert!(node.mounts_at("target").await.is_empty());
+        std::fs::remove_file(&state).unwrap();
+        std::fs::rename(&away, &state).unwrap();
+        write_raw(node).await;
+        assert_eq!(records(node), 0);
+        is_refused_and_kept(node).await;
+    });
 }
 
 /// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record`

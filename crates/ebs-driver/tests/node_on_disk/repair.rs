@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::log::Log;
 use crate::node::{MIB, Node, mount, refused};
+use crate::release::another_namespace;
 use csi_proto::csi::VolumeHealthErrorType;
 use ebs_testkit::content;
 use ebs_testkit::ext_damage::{Damage, debugfs, forget_journal_blocks, record_journal_error, set_error_state, state};
@@ -196,6 +197,77 @@ fn errors_that_leave_a_file_system_writable_keep_no_pod_out() {
         node.staged("ext4").await;
         assert_eq!(node.health(node.text("staging")).await.unwrap(), []);
         assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
+    });
+}
+
+/// A process in another mount namespace prevents the check, and takes the volume away from nobody.
+#[test]
+fn a_held_file_system_with_errors_is_mounted_again_unchecked() {
+    in_mount_namespace(|| async {
+        let (node, kept) = used_node().await;
+        node.staged("ext4").await;
+        publish_at(&node, "target", false).await.unwrap();
+        trigger_error(&node).await;
+        node.unpublish(node.text("target")).await.unwrap();
+        let mut holder = another_namespace(&node, Some("staging/kept")).await;
+        for _ in 0..2 {
+            node.staged("ext4").await;
+            assert_eq!(node.mounts_at("staging").await.len(), 1);
+        }
+        assert_eq!(reasons(&node).await, ["FileSystemErrors"]);
+        publish_at(&node, "target", false).await.unwrap();
+        std::fs::write(node.path("target/new"), "x").unwrap();
+        node.unpublish(node.text("target")).await.unwrap();
+        holder.kill().unwrap();
+        node.staged("ext4").await;
+        assert_eq!(reasons(&node).await, [""; 0]);
+        assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
+    });
+}
+
+/// The reasons of a staged volume's health.
+async fn reasons(node: &Node) -> Vec<String> {
+    let health = node.health(node.text("staging")).await.unwrap();
+    health.into_iter().map(|entry| entry.reason).collect()
+}
+
+/// A check that cannot run proves no damage: the kernel decides whether it mounts the file system.
+#[test]
+fn a_stage_mounts_what_e2fsck_cannot_check() {
+    in_mount_namespace(|| async {
+        for ending in ["exit 8", "kill -9 $$"] {
+            let (node, kept) = used_node().await;
+            node.staged("ext4").await;
+            trigger_error(&node).await;
+            node.unstage().await.unwrap();
+            let (replaced, log) = (ReplacedTool::by_script("e2fsck", ending).unwrap(), Log::listen());
+            let stage = node.stage(node.stage_request("ext4", &[])).await;
+            stage.unwrap_or_else(|status| panic!("{ending}: {}", status.message()));
+            assert_eq!(log.lines_with(&["WARN", "could not be checked", node.volume.as_str()]).len(), 1);
+            assert_eq!(reasons(&node).await, ["FileSystemErrors"]);
+            // A repeat tries again, and the volume is there all the same.
+            node.staged("ext4").await;
+            assert_eq!(node.mounts_at("staging").await.len(), 1);
+            drop((replaced, log));
+            node.staged("ext4").await;
+            assert_eq!(reasons(&node).await, [""; 0]);
+            assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A mark without an error that the kernel counted is how resize2fs marks a file system that it works on.
+#[test]
+fn a_perhaps_half_grown_file_system_is_not_mounted_unchecked() {
+    in_mount_namespace(|| async {
+        let (node, _) = used_node().await;
+        set_error_state(&node.disk).unwrap();
+        let replaced = ReplacedTool::by_script("e2fsck", "exit 8").unwrap();
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["could not be checked"]);
+        assert!(node.mounts_at("staging").await.is_empty());
+        drop(replaced);
+        node.staged("ext4").await;
     });
 }
 

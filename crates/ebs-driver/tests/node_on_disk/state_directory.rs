@@ -10,9 +10,11 @@ use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_mounter::{Mounter, MounterConfig};
 use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::mount::MountFlags;
 use tonic::{Code, Request};
 
+use crate::format::interrupt;
 use crate::frozen::Thawed;
 use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
 
@@ -129,6 +131,45 @@ fn a_node_whose_register_is_corrupt_reads_what_is_left() {
         std::fs::write(elsewhere.join("volumes"), "a file").unwrap();
         let service = over(node, &elsewhere);
         lives(node, &service).await;
+    });
+}
+
+/// The record of an interrupted format keeps no volume on the node. It stays on the disk and allows nothing any more.
+#[test]
+fn unstage_succeeds_when_a_record_cannot_be_removed() {
+    with_node(async |node| {
+        let state = node.path("state");
+        tmpfs(&state, MountFlags::empty());
+        interrupt(node).await;
+        rustix::mount::mount_remount(&state, MountFlags::RDONLY, "").unwrap();
+        for _ in 0..2 {
+            let unstage = node.service.node_unstage_volume(Request::new(node.unstage_request()));
+            in_time("unstage", unstage).await.unwrap();
+        }
+        let record = state.join(format!("format-{}", node.volume));
+        assert!(record.exists());
+        rustix::mount::mount_remount(&state, MountFlags::empty(), "").unwrap();
+        node.disk.write_at(b"precious", 40_960).unwrap();
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["not blank"]);
+    });
+}
+
+#[test]
+fn unstage_succeeds_when_the_removal_of_a_record_hangs() {
+    in_mount_namespace(|| async {
+        let store = Node::new(64 * MIB);
+        store.staged("ext4").await;
+        let state = store.path("staging/state");
+        let node = Node::with(64 * MIB, |config| config.state_dir = state.clone());
+        let replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
+        let stage = node.stage(node.stage_request("ext4", &[])).await;
+        refused(stage, Code::Internal, &["mke2fs", "signal 9"]);
+        drop(replaced);
+        assert!(state.join(format!("format-{}", node.volume)).exists());
+        let hung = Thawed::after(&store, "staging").await;
+        let unstage = node.service.node_unstage_volume(Request::new(node.unstage_request()));
+        in_time("unstage", unstage).await.unwrap();
+        drop(hung);
     });
 }
 

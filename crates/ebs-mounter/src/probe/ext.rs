@@ -44,6 +44,8 @@ pub struct ExtSuperblock {
     blocks_per_group: u32,
     geometry: Geometry,
     state: u16,
+    /// How many errors the kernel has counted since the last check.
+    counted_errors: u32,
     compat: u32,
     incompat: u32,
     ro_compat: u32,
@@ -111,6 +113,12 @@ impl ExtSuperblock {
         self.state & STATE_ERRORS != 0
     }
 
+    /// True when resize2fs may have broken off in the middle of its work. It marks the superblock as the kernel does after an error,
+    /// and counts none.
+    pub fn may_be_half_grown(&self) -> bool {
+        self.has_error_state() && self.counted_errors == 0
+    }
+
     /// True when the file system must be checked before it is mounted: the kernel has seen errors in it, or it has no
     /// journal and was not unmounted cleanly.
     pub fn needs_check(&self) -> bool {
@@ -140,6 +148,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
         blocks_per_group: le32(bytes, 0x20),
         geometry: Geometry::parse(bytes),
         state: le16(bytes, 0x3a),
+        counted_errors: le32(bytes, 0x194),
         compat,
         incompat,
         ro_compat,
@@ -204,6 +213,13 @@ mod tests {
         assert!(!with(&[journal, state(0)]).needs_check(), "the journal repairs it");
         assert!(with(&[journal, state(3)]).needs_check(), "errors");
         assert!(with(&[state(2)]).needs_check());
+    }
+
+    #[test]
+    fn a_marked_ext_without_counted_errors_may_be_half_grown() {
+        assert!(!with(&[(0x3a, 2, 1)]).may_be_half_grown());
+        assert!(with(&[(0x3a, 2, 3)]).may_be_half_grown());
+        assert!(!with(&[(0x3a, 2, 3), (0x194, 4, 1)]).may_be_half_grown());
     }
 
     #[test]
