@@ -21,7 +21,7 @@ use tonic::{Code, Request};
 const BOUND: Duration = Duration::from_secs(20);
 
 /// What an I/O error in the wrong place does, and with it ends all access to the file system.
-fn shut_down(node: &Node, at: &str) {
+pub(crate) fn shut_down(node: &Node, at: &str) {
     run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown -f", &node.text(at)], BOUND).unwrap();
 }
 
