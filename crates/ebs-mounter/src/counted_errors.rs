@@ -74,21 +74,26 @@ impl Mounter {
     }
 
     /// True when the file system that is mounted at a path can still be written: a file without a name is made in its root
-    /// directory and goes again at once. A full file system can be written.
+    /// directory and goes again at once. A full file system can be written, and so can one whose root directory takes no new
+    /// files (`chattr +i`, a policy of the kernel).
     ///
     /// # Errors
-    /// What the kernel answers when it does not tell, also that it does not answer in time, as for a frozen file system.
+    /// What the kernel answers when it does not tell, also that it does not answer in time, as for a frozen file system. A try
+    /// that hangs keeps further tries off, and no other look at the path.
     pub async fn can_write(&self, at: &NodePath) -> io::Result<bool> {
         let path = at.as_path().to_owned();
         let make = move || {
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
             match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
-                Ok(_) | Err(Errno::NOSPC | Errno::DQUOT | Errno::OPNOTSUPP) => Ok(true),
+                // The last two tell nothing about the file system, and no pod is kept out for them.
+                Ok(_) | Err(Errno::NOSPC | Errno::DQUOT | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(true),
                 Err(Errno::ROFS | Errno::IO | Errno::UCLEAN | Errno::SHUTDOWN) => Ok(false),
                 Err(error) => Err(io::Error::from(error)),
             }
         };
-        bounded::reading("trying to write to", at.as_path(), make).await
+        // A place of its own: unstage looks at the path before it thaws the file system, which ends the try.
+        let place = at.as_path().join("(a file without a name)");
+        bounded::reading("the creation", &place, make).await
     }
 
     /// The errors that the kernel has counted of the file system of a mount; `None`: none, or it counts none of this kind.
