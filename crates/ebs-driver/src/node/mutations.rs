@@ -7,6 +7,7 @@ use std::sync::Arc;
 use csi_proto::csi;
 use ebs_mounter::{Attacher, NodePath};
 use ebs_types::VolumeId;
+use tokio::time::Instant;
 
 use super::error::NodeError;
 use super::request::{self, Handle, RequestError};
@@ -63,7 +64,13 @@ pub(super) async fn unstage(
         }
         Ok(())
     };
-    node.operations.take_over(key, plan, Rpc::NodeUnstageVolume.bound(), work).await?;
+    let (start, bound) = (Instant::now(), Rpc::NodeUnstageVolume.bound());
+    let in_the_way = [Key::NodeGrowth(plan.volume.clone()), key.clone()];
+    if node.operations.running().iter().any(|held| in_the_way.contains(held)) {
+        // What hangs in the kernel until the thaw would never let the key go. A thaw that has not come back by then goes on.
+        let _elapsed = tokio::time::timeout(bound, unmount::thaw_unused(node, &plan)).await;
+    }
+    node.operations.take_over(key, plan, bound.saturating_sub(start.elapsed()), work).await?;
     Ok(csi::NodeUnstageVolumeResponse {})
 }
 
