@@ -8,6 +8,7 @@ use csi_proto::csi;
 use ebs_mounter::{Mounter, MounterConfig, NodePath};
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::{run_tool, tool};
+use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount as unmount_now};
 use tonic::Code;
 
@@ -29,9 +30,13 @@ pub(crate) struct Thawed {
 }
 
 impl Thawed {
+    fn of(node: &Node) -> Self {
+        Self { device: node.disk.path().to_owned(), place: tempfile::tempdir().unwrap() }
+    }
+
     /// Freezes what is mounted at one of the node's paths.
     pub(crate) async fn after(node: &Node, at: &str) -> Self {
-        let thawed = Self { device: node.disk.path().to_owned(), place: tempfile::tempdir().unwrap() };
+        let thawed = Self::of(node);
         freeze(&node.path(at)).await.expect("a frozen file system");
         thawed
     }
@@ -146,6 +151,14 @@ async fn growth_hangs(node: &Node) {
     tokio::time::timeout(BOUND, found).await.expect("a growth that hangs");
 }
 
+/// An xfs_growfs that freezes the file system at the staging path, as a hook may do in this moment, and then does its work.
+fn growfs_that_meets_a_freeze(node: &Node) -> ReplacedTool {
+    let (copy, staging) = (node.text("xfs_growfs"), node.text("staging"));
+    std::fs::copy("/usr/sbin/xfs_growfs", &copy).unwrap();
+    let script = format!("{FSFREEZE} --freeze {staging}\nexec {copy} \"$@\"");
+    ReplacedTool::by_script("xfs_growfs", &script).unwrap()
+}
+
 /// xfs_growfs waits in the kernel for the thaw, and keeps its operation and the mount that it works on. Only the unstage ends the
 /// freeze, and no unpublish or unstage may wait for the tool before that.
 #[test]
@@ -154,32 +167,52 @@ fn a_growth_that_a_freeze_stops_does_not_stop_unstage() {
         for grows_at_stage in [false, true] {
             let node = Node::new(320 * MIB);
             node.staged("xfs").await;
-            node.publish(node.publish_request(node::mount("xfs", &[]))).await.unwrap();
-            let thawed = Thawed::after(&node, "target").await;
+            if !grows_at_stage {
+                node.publish(node.publish_request(node::mount("xfs", &[]))).await.unwrap();
+            }
             node.disk.grow(640 * MIB).unwrap();
+            let _thawed = Thawed::of(&node);
+            let replaced = growfs_that_meets_a_freeze(&node);
             // Its client leaves while the tool hangs.
             tokio::select! {
                 () = growth_hangs(&node) => {}
                 outcome = node.expand(node.text("target")), if !grows_at_stage => panic!("{outcome:?}"),
                 outcome = node.stage(node.stage_request("xfs", &[])), if grows_at_stage => panic!("{outcome:?}"),
             }
-            // The freeze may be a backup of the pod that still runs.
-            let early = tokio::time::timeout(Duration::from_secs(1), node.unstage()).await;
-            assert!(!matches!(early, Ok(Ok(()))), "{early:?}");
-            freeze(&node.path("target")).await.expect_err("it is frozen still");
-            if grows_at_stage {
-                // A stage keeps the whole volume, so that no unpublish runs beside it.
-                unmount(node.path("target")).await;
-            } else {
+            if !grows_at_stage {
+                // The freeze may be a backup of the pod that still runs.
+                let early = tokio::time::timeout(Duration::from_secs(1), node.unstage()).await;
+                assert!(!matches!(early, Ok(Ok(()))), "{early:?}");
+                freeze(&node.path("target")).await.expect_err("it is frozen still");
                 node.unpublish(node.text("target")).await.unwrap();
             }
             let unstaged = tokio::time::timeout(BOUND, node.unstage()).await;
             unstaged.expect("an unstage that comes back").unwrap();
-            drop(thawed);
+            drop(replaced);
             node.staged("xfs").await;
             can_be_written(&node, "staging").await;
             node.unstage().await.unwrap();
         }
+    });
+}
+
+/// No tool is started that would hang. A pod has the volume, so that nothing may thaw it and a stage that hangs would keep the
+/// unpublish out for ever.
+#[test]
+fn a_growth_of_a_frozen_file_system_comes_back() {
+    in_mount_namespace(|| async {
+        let node = Node::new(320 * MIB);
+        node.staged("xfs").await;
+        node.publish(node.publish_request(node::mount("xfs", &[]))).await.unwrap();
+        node.disk.grow(640 * MIB).unwrap();
+        let _thawed = Thawed::after(&node, "target").await;
+        let expanded = tokio::time::timeout(2 * BOUND, node.expand(node.text("target"))).await;
+        refused(expanded.expect("an expansion that comes back"), Code::Unavailable, &["frozen"]);
+        let staged = tokio::time::timeout(2 * BOUND, node.stage(node.stage_request("xfs", &[]))).await;
+        staged.expect("a stage that comes back").unwrap();
+        freeze(&node.path("target")).await.expect_err("it is frozen still");
+        node.unpublish(node.text("target")).await.unwrap();
+        node.unstage().await.unwrap();
     });
 }
 
