@@ -15,7 +15,6 @@ use crate::bounded;
 use crate::device::{DeviceError, Identity, attribute};
 use crate::mounter::Mounter;
 use crate::mountinfo::MountEntry;
-use crate::path::NodePath;
 
 /// Errors that the kernel has met in the metadata of a file system since that was last checked; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +79,8 @@ impl Mounter {
     /// # Errors
     /// What the kernel answers when it does not tell, also that it does not answer in time, as for a frozen file system. A try
     /// that hangs keeps further tries off, and no other look at the path.
-    pub async fn can_write(&self, at: &NodePath) -> io::Result<bool> {
-        let path = at.as_path().to_owned();
+    pub async fn can_write(&self, at: &Path) -> io::Result<bool> {
+        let path = at.to_owned();
         let make = move || {
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
             match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
@@ -92,7 +91,7 @@ impl Mounter {
             }
         };
         // A place of its own: unstage looks at the path before it thaws the file system, which ends the try.
-        let place = at.as_path().join("(a file without a name)");
+        let place = at.join("(a file without a name)");
         bounded::reading("the creation", &place, make).await
     }
 
@@ -139,6 +138,7 @@ mod tests {
 
     use super::*;
     use crate::config::MounterConfig;
+    use crate::path::NodePath;
 
     #[test]
     fn a_full_file_system_can_be_written_and_a_read_only_one_cannot() {
@@ -149,11 +149,11 @@ mod tests {
             let at = NodePath::parse(root.join("mounted").to_str().unwrap()).unwrap();
             at.create_directory().await.unwrap();
             rustix::mount::mount("none", at.as_path(), "tmpfs", MountFlags::empty(), Some(c"nr_inodes=1")).unwrap();
-            assert!(mounter.can_write(&at).await.unwrap(), "no inode is left");
+            assert!(mounter.can_write(at.as_path()).await.unwrap(), "no inode is left");
             rustix::mount::mount_remount(at.as_path(), MountFlags::RDONLY, "").unwrap();
-            assert!(!mounter.can_write(&at).await.unwrap());
+            assert!(!mounter.can_write(at.as_path()).await.unwrap());
             rustix::mount::unmount(at.as_path(), rustix::mount::UnmountFlags::empty()).unwrap();
-            assert!(mounter.can_write(&at).await.unwrap());
+            assert!(mounter.can_write(at.as_path()).await.unwrap());
         });
     }
 
