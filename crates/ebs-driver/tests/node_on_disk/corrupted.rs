@@ -42,7 +42,7 @@ fn a_file_system_that_was_shut_down_is_mounted_anew_when_nobody_uses_it() {
             let words = ["cannot be used any more", &node.text("target")];
             refused(stage().await, Code::Unavailable, &words);
             let publish = || node.publish(node.publish_request(mount(fs_type, &[])));
-            refused(publish().await, Code::FailedPrecondition, &words[..1]);
+            refused(publish().await, Code::Unavailable, &words[..1]);
             node.unpublish(node.text("target")).await.unwrap();
             // Only a stage repairs it.
             refused(publish().await, Code::FailedPrecondition, &words[..1]);

@@ -60,7 +60,6 @@ fn a_repeated_publish_never_gives_up_its_mount() {
             let unstaged = publish().await.unwrap_err();
             for status in [dead, unstaged] {
                 assert!(!is_final(status.code()), "{fs}: {status:?}");
-                assert!(status.message().contains("unpublish"), "{fs}: {status:?}");
             }
             assert_eq!(node.mounts_at("target").await.len(), 1);
             node.unpublish(node.text("target")).await.unwrap();
