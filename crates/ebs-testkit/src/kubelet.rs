@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response, Status};
 
 use crate::leftovers::mount_points;
 
@@ -20,6 +20,8 @@ use crate::leftovers::mount_points;
 const NOT_FINAL: [i32; 5] = [1, 4, 8, 10, 14];
 /// The number of OK.
 const OK: i32 = 0;
+/// The number of AlreadyExists.
+const ALREADY_EXISTS: i32 = 6;
 
 /// True when the kubelet takes this code as the end of a NodeStageVolume that has left nothing behind.
 #[must_use]
@@ -51,7 +53,7 @@ pub fn check_stage<T>(staging: &Path, answer: &Result<T, Status>) -> anyhow::Res
 /// The kubelet forgets a mount after this answer, or the mount table cannot be read.
 pub fn check_publish<T>(target: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
     match answer {
-        Err(status) if status.code() == Code::AlreadyExists => Ok(()),
+        Err(status) if i32::from(status.code()) == ALREADY_EXISTS => Ok(()),
         answer => check("NodePublishVolume", target, answer),
     }
 }
