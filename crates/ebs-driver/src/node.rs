@@ -15,11 +15,11 @@ mod info;
 mod mutations;
 mod other_use;
 mod owner;
+mod place_error;
 mod publish;
 mod repair;
 mod request;
 mod stage;
-mod stage_error;
 mod stats;
 mod unmount;
 mod wanted;
@@ -44,8 +44,8 @@ use crate::status::{answer, unimplemented_rpc};
 
 use backlog::Backlog;
 pub use error::{Cause, NodeError, Refused};
+pub use place_error::PlaceError;
 pub use request::{Handle, RequestError};
-pub use stage_error::StageError;
 pub use watch::{NotGrownVolume, UnhealthyVolume};
 
 /// What the node service is told once, at start.

@@ -34,7 +34,7 @@ use tracing::Instrument;
 pub use key::Key;
 use slot::{Plan, Running, Slots};
 
-use crate::status::IntoStatus;
+use crate::status::{IntoStatus, Meaning};
 
 /// Why an operation gave no result to this caller.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,28 @@ pub enum OperationError<E> {
     /// The work ended with an error of its own; shared by all who waited.
     #[error(transparent)]
     Failed(Arc<E>),
+}
+
+impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
+    fn meaning(&self) -> Meaning {
+        match self {
+            Self::Busy(_) | Self::StillRunning { .. } | Self::OutcomeUnknown { .. } => Meaning::InProgress,
+            Self::ShuttingDown(_) => Meaning::Unavailable,
+            Self::Failed(error) => error.meaning(),
+        }
+    }
+
+    fn next_step(&self) -> Option<String> {
+        match self {
+            Self::Busy(_) => Some("call again when that operation has ended".to_owned()),
+            Self::StillRunning { .. } => Some("call again with the same request to go on waiting".to_owned()),
+            Self::OutcomeUnknown { .. } => {
+                Some("call again with the same request; the state will be looked up".to_owned())
+            }
+            Self::ShuttingDown(_) => Some("call again when the driver has started".to_owned()),
+            Self::Failed(error) => error.next_step(),
+        }
+    }
 }
 
 /// How an operation ended, as all waiters see it.

@@ -8,7 +8,6 @@ use std::fmt::Write;
 
 use tonic::{Code, Response, Status};
 
-use crate::operation::OperationError;
 use crate::rpc::Rpc;
 
 /// Of a message that is longer than both, so many characters at its beginning are told.
@@ -114,28 +113,6 @@ pub trait IntoStatus: Error {
     /// True when the work only stopped because no caller waited for it.
     fn is_abandoned(&self) -> bool {
         false
-    }
-}
-
-impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
-    fn meaning(&self) -> Meaning {
-        match self {
-            Self::Busy(_) | Self::StillRunning { .. } | Self::OutcomeUnknown { .. } => Meaning::InProgress,
-            Self::ShuttingDown(_) => Meaning::Unavailable,
-            Self::Failed(error) => error.meaning(),
-        }
-    }
-
-    fn next_step(&self) -> Option<String> {
-        match self {
-            Self::Busy(_) => Some("call again when that operation has ended".to_owned()),
-            Self::StillRunning { .. } => Some("call again with the same request to go on waiting".to_owned()),
-            Self::OutcomeUnknown { .. } => {
-                Some("call again with the same request; the state will be looked up".to_owned())
-            }
-            Self::ShuttingDown(_) => Some("call again when the driver has started".to_owned()),
-            Self::Failed(error) => error.next_step(),
-        }
     }
 }
 

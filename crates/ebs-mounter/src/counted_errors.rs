@@ -15,7 +15,6 @@ use crate::bounded;
 use crate::device::{DeviceError, Identity, attribute};
 use crate::mounter::Mounter;
 use crate::mountinfo::MountEntry;
-use crate::path::NodePath;
 
 /// Errors that the kernel has met in the metadata of a file system since that was last checked; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,21 +73,26 @@ impl Mounter {
     }
 
     /// True when the file system that is mounted at a path can still be written: a file without a name is made in its root
-    /// directory and goes again at once. A full file system can be written.
+    /// directory and goes again at once. A full file system can be written, and so can one whose root directory takes no new
+    /// files (`chattr +i`, a policy of the kernel).
     ///
     /// # Errors
-    /// What the kernel answers when it does not tell, also that it does not answer in time, as for a frozen file system.
-    pub async fn can_write(&self, at: &NodePath) -> io::Result<bool> {
-        let path = at.as_path().to_owned();
+    /// What the kernel answers when it does not tell, also that it does not answer in time, as for a frozen file system. A try
+    /// that hangs keeps further tries off, and no other look at the path.
+    pub async fn can_write(&self, at: &Path) -> io::Result<bool> {
+        let path = at.to_owned();
         let make = move || {
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
             match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
-                Ok(_) | Err(Errno::NOSPC | Errno::DQUOT | Errno::OPNOTSUPP) => Ok(true),
+                // The last two tell nothing about the file system, and no pod is kept out for them.
+                Ok(_) | Err(Errno::NOSPC | Errno::DQUOT | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(true),
                 Err(Errno::ROFS | Errno::IO | Errno::UCLEAN | Errno::SHUTDOWN) => Ok(false),
                 Err(error) => Err(io::Error::from(error)),
             }
         };
-        bounded::reading("trying to write to", at.as_path(), make).await
+        // A place of its own: unstage looks at the path before it thaws the file system, which ends the try.
+        let place = at.join("(a file without a name)");
+        bounded::reading("the creation", &place, make).await
     }
 
     /// The errors that the kernel has counted of the file system of a mount; `None`: none, or it counts none of this kind.
@@ -134,6 +138,7 @@ mod tests {
 
     use super::*;
     use crate::config::MounterConfig;
+    use crate::path::NodePath;
 
     #[test]
     fn a_full_file_system_can_be_written_and_a_read_only_one_cannot() {
@@ -144,11 +149,11 @@ mod tests {
             let at = NodePath::parse(root.join("mounted").to_str().unwrap()).unwrap();
             at.create_directory().await.unwrap();
             rustix::mount::mount("none", at.as_path(), "tmpfs", MountFlags::empty(), Some(c"nr_inodes=1")).unwrap();
-            assert!(mounter.can_write(&at).await.unwrap(), "no inode is left");
+            assert!(mounter.can_write(at.as_path()).await.unwrap(), "no inode is left");
             rustix::mount::mount_remount(at.as_path(), MountFlags::RDONLY, "").unwrap();
-            assert!(!mounter.can_write(&at).await.unwrap());
+            assert!(!mounter.can_write(at.as_path()).await.unwrap());
             rustix::mount::unmount(at.as_path(), rustix::mount::UnmountFlags::empty()).unwrap();
-            assert!(mounter.can_write(&at).await.unwrap());
+            assert!(mounter.can_write(at.as_path()).await.unwrap());
         });
     }
 

@@ -14,6 +14,19 @@ use crate::os;
 use crate::path::NodePath;
 
 impl Mounter {
+    /// Thaws a file system that has one mount in this mount table, the given one at `at`: true when it was frozen. A failure is
+    /// logged. One with further mounts stays frozen: it is in use, and the program that froze it may still thaw it.
+    ///
+    /// Cancellation: the thaw goes on.
+    pub async fn thaw_only_mount(&self, entry: &MountEntry, at: &NodePath) -> bool {
+        let is_only = |table: MountTable| {
+            let mut mounts = table.of_device(entry.device);
+            mounts.next().is_some_and(|mount| mount.id == entry.id) && mounts.next().is_none()
+        };
+        let is_alone = entry.device.major != 0 && MountTable::read().await.is_ok_and(is_only);
+        is_alone && thaw(at.as_path()).await
+    }
+
     /// Thaws a file system that was frozen before it was mounted at `at`. One that is mounted elsewhere too stays frozen: it is
     /// in use, and whoever froze it may still thaw it. A failure is logged.
     pub async fn thaw_new_mount(&self, device: &Device, at: &NodePath) {

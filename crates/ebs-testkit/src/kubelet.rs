@@ -1,7 +1,8 @@
 //! How the kubelet reads a driver's answers, for tests that must hold against it.
 //!
 //! After a *final* code of NodeStageVolume the kubelet records that nothing of the volume is mounted. It then never calls
-//! NodeUnstageVolume, and the volume is detached under whatever is mounted at its staging path.
+//! NodeUnstageVolume, and the volume is detached under whatever is mounted at its staging path. The same code of NodePublishVolume
+//! makes it forget the mount at the target path: it never calls NodeUnpublishVolume, and the volume stays in use.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ use crate::leftovers::mount_points;
 const NOT_FINAL: [i32; 5] = [1, 4, 8, 10, 14];
 /// The number of OK.
 const OK: i32 = 0;
+/// The number of AlreadyExists.
+const ALREADY_EXISTS: i32 = 6;
 
 /// True when the kubelet takes this code as the end of a NodeStageVolume that has left nothing behind.
 #[must_use]
@@ -40,12 +43,28 @@ pub fn forgets_mount(is_mounted: bool, code: impl Into<i32>) -> bool {
 /// # Errors
 /// The kubelet forgets a mount after this answer, or the mount table cannot be read.
 pub fn check_stage<T>(staging: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
+    check("NodeStageVolume", staging, answer)
+}
+
+/// Checks the answer of a NodePublishVolume against what is mounted at its target path, as [`check_stage`] does. AlreadyExists is
+/// the answer to another request than the mount was made for. The target must show nothing that is not the volume's.
+///
+/// # Errors
+/// The kubelet forgets a mount after this answer, or the mount table cannot be read.
+pub fn check_publish<T>(target: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
+    match answer {
+        Err(status) if i32::from(status.code()) == ALREADY_EXISTS => Ok(()),
+        answer => check("NodePublishVolume", target, answer),
+    }
+}
+
+fn check<T>(rpc: &str, path: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
     let Some(status) = answer.as_ref().err().filter(|status| status.source().is_none()) else { return Ok(()) };
     let table = std::fs::read("/proc/thread-self/mountinfo").context("read the mount table")?;
-    let at = as_in_table(staging);
+    let at = as_in_table(path);
     anyhow::ensure!(
         !forgets_mount(mount_points(&table).contains(&at), status.code()),
-        "NodeStageVolume failed with {:?}, after which the kubelet never unstages, while {} is a mount: {}",
+        "{rpc} failed with {:?}, after which the kubelet forgets the mount, while {} is a mount: {}",
         status.code(),
         at.display(),
         status.message()
@@ -68,6 +87,24 @@ pub async fn stage(
     let staging = PathBuf::from(&request.staging_target_path);
     let answer = node.node_stage_volume(Request::new(request)).await;
     check_stage(&staging, &answer).expect("an answer after which the kubelet knows of every mount");
+    answer
+}
+
+/// Calls NodePublishVolume of a service in this mount namespace, and checks its answer with [`check_publish`]. Tests call it in
+/// place of the service's own method. No other call may mount or unmount at the target path meanwhile.
+///
+/// # Errors
+/// The service's status.
+///
+/// # Panics
+/// When the kubelet would forget a mount after the answer.
+pub async fn publish(
+    node: &impl Node,
+    request: csi::NodePublishVolumeRequest,
+) -> Result<Response<csi::NodePublishVolumeResponse>, Status> {
+    let target = PathBuf::from(&request.target_path);
+    let answer = node.node_publish_volume(Request::new(request)).await;
+    check_publish(&target, &answer).expect("an answer after which the kubelet knows of every mount");
     answer
 }
 
@@ -136,6 +173,9 @@ mod tests {
             check_stage(&at, &Err::<(), _>(Status::from_error(broken.into()))).unwrap();
             check_stage(&at, &Ok(())).unwrap();
             check_stage(Path::new("relative"), &internal).unwrap();
+            check_publish(&at, &internal).unwrap_err();
+            check_publish(&at, &Err::<(), _>(Status::already_exists("another request"))).unwrap();
+            check_publish(&at, &Ok(())).unwrap();
         });
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn run<E: Ec2>(
         let mut wanted = window.gathered(&waiters).await;
         while let Some(changes) = wanted {
             let (cloud, volume) = (&cloud, &volume);
-            let work = |round| async move { carry_out::all(cloud, volume, &changes, &round).await };
+            let work = |round| async move { Box::pin(carry_out::all(cloud, volume, &changes, &round)).await };
             let results = Box::pin(window.while_all_wait(&waiters, work)).await;
             if waiters.any() && !results.are_abandoned() {
                 return Ok(results);

@@ -65,12 +65,14 @@ enum Writable {
 }
 
 impl Mount {
-    /// A mount that can be written, first the one of the request. The path may be that of a pod that only reads: its own
-    /// mount takes no growth, and another one of the file system does.
+    /// A mount that can be written, first the oldest, which is the one at the staging path: a tool that hangs keeps the mount
+    /// that it works on, and a pod's mount must stay free to go. The path of the request may also be that of a pod that only
+    /// reads: its own mount takes no growth.
     fn writable(&self, device: DeviceNumber) -> Writable {
         let is_whole = |entry: &&MountEntry| entry.root == self.entry.root || entry.root.as_os_str() == "/";
-        let others = self.table.of_device(device).filter(is_whole);
-        let mut asked_for = [&self.entry].into_iter().chain(others).filter(|entry| !entry.is_read_only());
+        let is_seen = |entry: &&MountEntry| self.table.topmost(&entry.target).is_some_and(|top| top.id == entry.id);
+        let all = self.table.of_device(device).filter(is_whole).filter(is_seen);
+        let mut asked_for = all.chain([&self.entry]).filter(|entry| !entry.is_read_only());
         match asked_for.next() {
             _ if repair::is_emergency(&self.entry) => Writable::NoMore,
             None => Writable::NotAskedFor,

@@ -3,6 +3,7 @@
 //! Growth never decides whether a volume can be used. A stage mounts the file system at the size that it has; a growth
 //! that fails is a warning in the log, an entry in the volume's health and a metric, and NodeExpandVolume returns its error.
 
+use std::io;
 use std::path::Path;
 
 use ebs_mounter::{CheckError, Contents, Device, FsType, GrowError, Growth, Headroom, MountEntry, Superblock};
@@ -129,6 +130,7 @@ async fn grow_mounted(
             return Err(Refused::GrowthNeedsPrivilege { growth, has_clusters: headroom.has_clusters }.into());
         }
         other_use::refuse_raw_binds(node, device.number(), at).await?;
+        refuse_frozen(node, at).await?;
         if !waiters.any() {
             return Err(Cause::Abandoned { before: "growing" });
         }
@@ -141,6 +143,17 @@ async fn grow_mounted(
             Err(Refused::AtItsLimit { size, device: headroom.device, limit }.into())
         }
         None => Ok(()),
+    }
+}
+
+/// Refuses to grow a file system that takes no write at the moment, as a frozen one does: the tool could not be ended, and the growth
+/// would keep the volume as long. What else the try finds is left to the tool, which reports it better.
+async fn refuse_frozen(node: &Inner, at: &Path) -> Result<(), Cause> {
+    match node.mounter.can_write(at).await {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            Err(Cause::io("trying to write before the growth, because a frozen file system cannot grow")(error))
+        }
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

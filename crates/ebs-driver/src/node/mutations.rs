@@ -7,10 +7,11 @@ use std::sync::Arc;
 use csi_proto::csi;
 use ebs_mounter::{Attacher, NodePath};
 use ebs_types::VolumeId;
+use tokio::time::Instant;
 
 use super::error::NodeError;
+use super::place_error::PlaceError;
 use super::request::{self, Handle, RequestError};
-use super::stage_error::StageError;
 use super::{Inner, expand, owner, publish, stage, unmount};
 use crate::operation::{Key, OperationError};
 use crate::rpc::Rpc;
@@ -21,7 +22,7 @@ type Ended<T> = Result<T, OperationError<NodeError>>;
 pub(super) async fn stage(
     node: &Arc<Inner>,
     request: csi::NodeStageVolumeRequest,
-) -> Result<csi::NodeStageVolumeResponse, OperationError<StageError>> {
+) -> Result<csi::NodeStageVolumeResponse, OperationError<PlaceError>> {
     let options = &node.options;
     let plan = match request::Stage::parse(&request, &options.driver, options.legacy_xfs) {
         Ok(Some(plan)) => plan,
@@ -29,7 +30,7 @@ pub(super) async fn stage(
         Ok(None) => return Ok(csi::NodeStageVolumeResponse {}),
         Err(error) => {
             let staging = NodePath::parse(&request.staging_target_path).ok();
-            let error = StageError::after_look(error.into(), staging.as_ref()).await;
+            let error = PlaceError::of_stage(error.into(), staging.as_ref()).await;
             return Err(OperationError::Failed(Arc::new(error)));
         }
     };
@@ -38,7 +39,7 @@ pub(super) async fn stage(
     let work = move |waiters| async move {
         if let Err(cause) = Box::pin(stage::run(&shared, &wanted, &waiters)).await {
             let error = NodeError::of(Rpc::NodeStageVolume, &wanted.handle, &wanted.staging)(cause);
-            return Err(StageError::after_look(error, Some(&wanted.staging)).await);
+            return Err(PlaceError::of_stage(error, Some(&wanted.staging)).await);
         }
         register(&shared, (&wanted.handle, &wanted.volume), &wanted.staging, wanted.attachment.device.as_deref());
         Ok(())
@@ -63,20 +64,36 @@ pub(super) async fn unstage(
         }
         Ok(())
     };
-    node.operations.take_over(key, plan, Rpc::NodeUnstageVolume.bound(), work).await?;
+    let (start, bound) = (Instant::now(), Rpc::NodeUnstageVolume.bound());
+    let in_the_way = [Key::NodeGrowth(plan.volume.clone()), key.clone()];
+    if node.operations.running().iter().any(|held| in_the_way.contains(held)) {
+        // What hangs in the kernel until the thaw would never let the key go. A thaw that has not come back by then goes on.
+        let _elapsed = tokio::time::timeout(bound, unmount::thaw_unused(node, &plan)).await;
+    }
+    node.operations.take_over(key, plan, bound.saturating_sub(start.elapsed()), work).await?;
     Ok(csi::NodeUnstageVolumeResponse {})
 }
 
+/// Its error is a type of its own: while the volume is mounted at the target path, no code may be final.
 pub(super) async fn publish(
     node: &Arc<Inner>,
     request: csi::NodePublishVolumeRequest,
-) -> Ended<csi::NodePublishVolumeResponse> {
-    let plan = request::Publish::parse(&request, &node.options.driver).map_err(refused)?;
+) -> Result<csi::NodePublishVolumeResponse, OperationError<PlaceError>> {
+    let plan = match request::Publish::parse(&request, &node.options.driver) {
+        Ok(plan) => plan,
+        Err(error) => {
+            let target = NodePath::parse(&request.target_path).ok();
+            let error = PlaceError::of_publish(node, error.into(), None, target.as_ref()).await;
+            return Err(OperationError::Failed(Arc::new(error)));
+        }
+    };
     let key = target_key(&plan.handle, &plan.target);
     let (shared, wanted) = (Arc::clone(node), plan.clone());
     let work = move |waiters| async move {
-        let ended = Box::pin(publish::run(&shared, &wanted, &waiters)).await;
-        ended.map_err(NodeError::of(Rpc::NodePublishVolume, &wanted.handle, &wanted.target))?;
+        if let Err(cause) = Box::pin(publish::run(&shared, &wanted, &waiters)).await {
+            let error = NodeError::of(Rpc::NodePublishVolume, &wanted.handle, &wanted.target)(cause);
+            return Err(PlaceError::of_publish(&shared, error, Some(&wanted.handle), Some(&wanted.target)).await);
+        }
         register(&shared, (&wanted.handle, &wanted.volume), &wanted.target, wanted.device.as_deref());
         Ok(())
     };

@@ -1,6 +1,6 @@
 //! NodePublishVolume (`node.md` 9): shows the staged file system, or the device itself, at the target.
 
-use ebs_mounter::{DeviceQuery, Found, FsType, NodePath, Shown};
+use ebs_mounter::{DeviceQuery, Found, FsType, MountEntry, NodePath, Shown};
 use ebs_types::{Gib, Waiters};
 
 use super::Inner;
@@ -47,6 +47,7 @@ async fn file_system(
         return Ok(());
     }
     if !options.is_read_only() {
+        thaw_unused(node, plan, staging, &staged).await;
         repair::refuse_read_only(node, staging, &staged).await?;
     }
     decide::place(&plan.target.look().await.map_err(Cause::io("looking at the target path"))?, false)?;
@@ -56,6 +57,14 @@ async fn file_system(
     let shown = Shown::Filesystem(staged.device);
     let bound = node.mounter.bind(staging.as_path(), &plan.target, &plan.options.of_one_mount(), shown).await;
     finish(plan, found, bound).await
+}
+
+/// Thaws a file system that no pod uses, since a pod that writes to it would hang. The program that froze it went with the last pod
+/// or works at the staging path; a freeze while a pod has the volume may be a backup that is under way.
+async fn thaw_unused(node: &Inner, plan: &Publish, staging: &NodePath, staged: &MountEntry) {
+    if node.mounter.thaw_only_mount(staged, staging).await {
+        tracing::warn!(volume = %plan.volume, path = %staging, "the file system was frozen and no pod used it: the driver thawed it before it was published");
+    }
 }
 
 async fn block(

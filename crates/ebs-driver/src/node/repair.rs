@@ -248,7 +248,7 @@ pub(super) async fn refuse_read_only(node: &Inner, staging: &NodePath, staged: &
 /// Some kernels (6.12 to 6.14, and older ones with the same change) end all writes after an error and show it nowhere: only a try
 /// tells.
 async fn refuse_unwritable(node: &Inner, at: &NodePath, turned: bool, also: String) -> Result<(), Cause> {
-    let can_write = !turned && node.mounter.can_write(at).await.map_err(Cause::io("trying to write"))?;
+    let can_write = !turned && node.mounter.can_write(at.as_path()).await.map_err(Cause::io("trying to write"))?;
     if can_write { Ok(()) } else { Err(Refused::ReadOnlyAfterErrors { at: at.clone(), also }.into()) }
 }
 

@@ -44,6 +44,20 @@ pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> 
     Ok(())
 }
 
+/// Thaws the volume that is to be unstaged, when nothing but the staging path has it: a tool that grows a frozen file system sleeps
+/// in the kernel and keeps the operation that unstage waits for. What cannot be looked at is left as it is, and unstage itself
+/// reports why.
+///
+/// Cancellation: a thaw that has begun goes on.
+pub(super) async fn thaw_unused(node: &Inner, plan: &Unmount) {
+    let Ok((table, at)) = owner::topmost(&plan.path).await else { return };
+    let Some(entry) = table.topmost(&at).filter(|entry| entry.device.major != 0) else { return };
+    let Ok(Owner::Volume | Owner::Silent) = owner::of_handle(&node.mounter, entry, &plan.volume).await else { return };
+    if node.mounter.thaw_only_mount(entry, &plan.path).await {
+        tracing::warn!(volume = %plan.volume, path = %plan.path, "the file system was frozen while another operation ran: the driver thawed it, since no pod uses it");
+    }
+}
+
 /// Unmounts the target and removes it, when it is empty.
 pub(super) async fn unpublish(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<(), Cause> {
     if look(plan).await? == Found::Missing {

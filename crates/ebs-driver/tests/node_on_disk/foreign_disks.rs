@@ -30,7 +30,7 @@ fn a_raw_device_of_another_volume_is_not_answered_for() {
         refused(node.unpublish(other.text("target")).await, Code::FailedPrecondition, &names);
         let mut request = node.publish_request(block());
         request.target_path = other.text("target");
-        refused(node.publish(request).await, Code::FailedPrecondition, &["another mount"]);
+        refused(node.publish_over_foreign(request).await, Code::FailedPrecondition, &["another mount"]);
         let health = node.health(other.text("target")).await.unwrap();
         assert_eq!(health[0].status(), csi::VolumeHealthErrorType::Inaccessible);
         assert!(health[0].message.contains(other.volume.as_str()), "{}", health[0].message);
@@ -262,7 +262,7 @@ fn a_file_system_that_was_shut_down_is_not_reported_as_staged_or_published() {
         let words = ["cannot be used any more"];
         refused(node.stage(node.stage_request("xfs", &[])).await, Code::Unavailable, &words);
         let publish = node.publish(node.publish_request(mount("xfs", &[])));
-        refused(publish.await, Code::FailedPrecondition, &words);
+        refused(publish.await, Code::Unavailable, &words);
         node.unpublish(node.text("target")).await.unwrap();
         node.unstage().await.unwrap();
         node.staged("xfs").await;

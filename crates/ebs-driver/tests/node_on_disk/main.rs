@@ -42,6 +42,8 @@ mod prepare;
 #[cfg(test)]
 mod publish;
 #[cfg(test)]
+mod publish_codes;
+#[cfg(test)]
 mod release;
 #[cfg(test)]
 mod repair;

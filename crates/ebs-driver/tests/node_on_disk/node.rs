@@ -138,7 +138,15 @@ impl Node {
         }
     }
 
+    /// NodePublishVolume. No answer may let the kubelet forget a mount of the volume.
     pub(crate) async fn publish(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
+        let published = kubelet::publish(&self.service, request).await.map(drop);
+        self.written().await;
+        published
+    }
+
+    /// NodePublishVolume at a target where nothing of the volume is mounted, but something else is.
+    pub(crate) async fn publish_over_foreign(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
         let published = self.service.node_publish_volume(Request::new(request)).await.map(drop);
         self.written().await;
         published

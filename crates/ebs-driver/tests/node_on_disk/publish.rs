@@ -173,7 +173,7 @@ fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
         let target = node.path("target");
         std::fs::create_dir(&target).unwrap();
         rustix::mount::mount("none", &target, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
-        let outcome = node.publish(node.publish_request(mount("ext4", &[]))).await;
+        let outcome = node.publish_over_foreign(node.publish_request(mount("ext4", &[]))).await;
         refused(outcome, Code::FailedPrecondition, &["tmpfs"]);
         refused(node.unpublish(node.text("target")).await, Code::FailedPrecondition, &["tmpfs"]);
         assert_eq!(node.mounts_at("target").await.len(), 1);

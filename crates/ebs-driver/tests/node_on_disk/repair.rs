@@ -10,6 +10,7 @@ use csi_proto::csi::VolumeHealthErrorType;
 use ebs_testkit::content;
 use ebs_testkit::ext_damage::{Damage, debugfs, forget_journal_blocks, record_journal_error, set_error_state, state};
 use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::process::run_tool;
 use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::mount::MountFlags;
 use tonic::{Code, Status};
@@ -268,6 +269,20 @@ fn a_perhaps_half_grown_file_system_is_not_mounted_unchecked() {
         assert!(node.mounts_at("staging").await.is_empty());
         drop(replaced);
         node.staged("ext4").await;
+
+/// A root directory that takes no new files (`chattr +i`) tells nothing about the file system.
+#[test]
+fn an_immutable_root_directory_keeps_no_pod_out() {
+    in_mount_namespace(|| async {
+        let (node, _kept) = used_node().await;
+        node.staged("ext4").await;
+        trigger_error(&node).await;
+        run_tool("/usr/bin/chattr", &["+i", &node.text("staging")], BOUND).unwrap();
+        let published = publish_at(&node, "target", false).await;
+        run_tool("/usr/bin/chattr", &["-i", &node.text("staging")], BOUND).unwrap();
+        published.unwrap();
+        node.unpublish(node.text("target")).await.unwrap();
+        node.unstage().await.unwrap();
     });
 }
 

@@ -1,0 +1,124 @@
+//! Why a volume is not staged or published, and which codes that may have.
+//!
+//! The kubelet takes most codes of NodeStageVolume and NodePublishVolume as final (`isFinalError` in its `csi_client.go`): it then
+//! records that nothing of the volume is mounted at the path and never unmounts it. After a stage the volume is detached under the
+//! mount; after a publish the mount keeps the volume in use, so that no unstage succeeds. So a [`PlaceError`] means something final
+//! only together with a proof, and only a look at the mount table after the last step makes one. The steps of a stage or publish need
+//! not know about it (`decisions.md` D-16).
+
+use ebs_mounter::{MountTable, NodePath};
+
+use super::Inner;
+use super::error::{Cause, NodeError, Refused};
+use super::owner::{self, Owner};
+use super::request::Handle;
+use crate::status::{IntoStatus, Meaning, Unsettled};
+
+/// A NodeStageVolume or NodePublishVolume that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct PlaceError {
+    #[source]
+    error: NodeError,
+    left: Left,
+}
+
+/// What the call has left, or found, at its path.
+#[derive(Debug)]
+enum Left {
+    /// Nothing that the kubelet may not forget: the error means what it means.
+    Nothing(NothingToForget),
+    /// Something is mounted there, or the mount table cannot be read.
+    Mount {
+        unsettled: Unsettled,
+        /// The call that takes the mount away.
+        undo: &'static str,
+    },
+}
+
+/// Proof that the kubelet may record that nothing of the volume is mounted at the path.
+#[derive(Debug)]
+struct NothingToForget(());
+
+impl NothingToForget {
+    /// Looks at the mount table, hidden mounts included. A request without a valid path names no place for a mount.
+    async fn at(path: Option<&NodePath>) -> Option<Self> {
+        if let Some(path) = path {
+            let at = path.in_table().await.ok()?;
+            let table = MountTable::read().await.ok()?;
+            if table.depth(&at) > 0 {
+                return None;
+            }
+        }
+        Some(Self(()))
+    }
+
+    /// Proof that the only mount at the target is not the volume's.
+    async fn over_foreign(node: &Inner, volume: Option<&Handle>, target: Option<&NodePath>) -> Option<Self> {
+        let (volume, (table, at)) = (volume?, owner::topmost(target?).await.ok()?);
+        let entry = table.topmost(&at).filter(|_| table.depth(&at) == 1)?;
+        match owner::of_handle(&node.mounter, entry, volume).await {
+            Ok(Owner::Other(_)) => Some(Self(())),
+            Ok(Owner::Volume | Owner::Silent | Owner::Vanished) | Err(_) => None,
+        }
+    }
+}
+
+impl PlaceError {
+    /// Looks at the staging path and decides what the error of a NodeStageVolume may mean to the caller. Nothing may be mounted by
+    /// the stage afterwards.
+    pub(super) async fn of_stage(error: NodeError, staging: Option<&NodePath>) -> Self {
+        let proof = NothingToForget::at(staging).await;
+        Self::new(error, proof, "unstage the volume")
+    }
+
+    /// The same for a NodePublishVolume and its target path. AlreadyExists stays what it is: the mount was made for another request,
+    /// and the kubelet has a record of that one.
+    pub(super) async fn of_publish(
+        node: &Inner,
+        error: NodeError,
+        volume: Option<&Handle>,
+        target: Option<&NodePath>,
+    ) -> Self {
+        let proof = match &error {
+            NodeError::Work { cause: Cause::Refused(Refused::MountedDifferently { .. }), .. } => {
+                Some(NothingToForget(()))
+            }
+            NodeError::Work { cause: Cause::Refused(Refused::OtherMount { .. }), .. } => {
+                NothingToForget::over_foreign(node, volume, target).await
+            }
+            _ => NothingToForget::at(target).await,
+        };
+        Self::new(error, proof, "unpublish the volume")
+    }
+
+    fn new(error: NodeError, proof: Option<NothingToForget>, undo: &'static str) -> Self {
+        let left = match proof {
+            Some(proof) => Left::Nothing(proof),
+            None if error.meaning() == Meaning::InProgress => Left::Mount { unsettled: Unsettled::InProgress, undo },
+            None => Left::Mount { unsettled: Unsettled::Unavailable, undo },
+        };
+        Self { error, left }
+    }
+}
+
+impl IntoStatus for PlaceError {
+    fn meaning(&self) -> Meaning {
+        match self.left {
+            Left::Nothing(NothingToForget(())) => self.error.meaning(),
+            Left::Mount { unsettled, .. } => unsettled.into(),
+        }
+    }
+
+    fn next_step(&self) -> Option<String> {
+        let known = self.error.next_step();
+        match self.left {
+            Left::Nothing(_) => known,
+            Left::Mount { undo, .. } => known.or_else(|| Some(format!("call again with the same request, or {undo}"))),
+        }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.error.is_abandoned()
+    }
+}
