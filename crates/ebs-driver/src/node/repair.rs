@@ -224,7 +224,7 @@ pub(super) async fn clear_unchecked(
         return Ok(false);
     }
     // Asked before the unmount: the answer decides what a holder in another mount namespace means.
-    let can_write = !turned && node.mounter.can_write(&plan.staging).await.unwrap_or(false);
+    let can_write = !turned && node.mounter.can_write(plan.staging.as_path()).await.unwrap_or(false);
     tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "the staged file system needs a check and nothing uses it: checking it, then mounting it again");
     match corrupted::unmount_unused(node, device, &plan.staging, waiters).await {
         Ok(()) => Ok(true),

@@ -269,6 +269,8 @@ fn a_perhaps_half_grown_file_system_is_not_mounted_unchecked() {
         assert!(node.mounts_at("staging").await.is_empty());
         drop(replaced);
         node.staged("ext4").await;
+    });
+}
 
 /// A root directory that takes no new files (`chattr +i`) tells nothing about the file system.
 #[test]
