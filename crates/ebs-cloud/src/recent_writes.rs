@@ -136,7 +136,12 @@ impl RecentWrites {
     /// Serves a mutating request of the sidecar: it is the one that asks at the beginning, and at the end if somebody
     /// still waits.
     pub(crate) async fn serve<F: Future>(&self, sidecar: Sidecar, waiters: &Waiters, operation: F) -> F::Output {
-        self.serve_all(&[sidecar], waiters, operation).await
+        self.note_request_from(sidecar);
+        let outcome = operation.await;
+        if waiters.any() {
+            self.note_request_from(sidecar);
+        }
+        outcome
     }
 
     /// The same for one request of each of these sidecars.

@@ -229,7 +229,7 @@ impl<E: Ec2> VolumeService<E> {
             return false;
         }
         self.memory.forget_request(&spec.name);
-        let next = self.create_request(op, spec, self.memory.token(&spec.name)).await;
+        let next = Box::pin(self.create_request(op, spec, self.memory.token(&spec.name))).await;
         next.is_ok_and(|next| next.iops().is_none_or(|(iops, ..)| iops < asked))
     }
 
