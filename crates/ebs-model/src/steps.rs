@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use ebs_ec2::Ec2;
+use ebs_sim::engine::TimingOverride;
 use tokio::time::Instant;
 
 use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
 use crate::calls::Target;
 use crate::classes::Class;
 use crate::content::{GP3, Origin, SnapOrder, VolumeOrder};
+use crate::fault_plan::SETTLE;
 use crate::retries::Deadline;
 use crate::world::{Checked, World};
 
@@ -260,6 +262,16 @@ impl<E: Ec2> World<E> {
     async fn change_at_two_drivers(&mut self) -> Checked {
         let Some(disk) = self.some_disk() else { return Ok(()) };
         let before = self.numbers_of(&disk.id).await;
+        // A modification that is done at once is there before every describe shows it.
+        if self.rng.per_mille(700) {
+            let at_once = TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() };
+            self.sim.engine().set_timing(at_once).await;
+        }
+        // The next leader has run for a while.
+        if self.drivers.iter().filter(|driver| !driver.process.is_dead()).count() < 2 {
+            self.start_driver().await;
+            self.pass(SETTLE).await?;
+        }
         self.apply_a_class(&disk);
         for _ in 0..40 {
             let is_there = self.beliefs.disk(&disk.id).is_none_or(|disk| disk.changes.pending.is_none());

@@ -11,7 +11,7 @@ use ebs_model::{Failure, Options, Planted, run_on_port};
 /// How many seeds `make test` runs.
 const SEEDS: u64 = 10_000;
 /// Within so many seeds every planted bug must be found.
-const SEEDS_FOR_A_BUG: u64 = 800;
+const SEEDS_FOR_A_BUG: u64 = 2000;
 /// Lines of the trace that a failure tells; the whole of it with `EBS_MODEL_SEED`.
 const LINES: usize = 60;
 const STACK: usize = 16 << 20;

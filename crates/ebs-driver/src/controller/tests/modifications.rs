@@ -24,9 +24,11 @@ async fn a_volume(world: &World, name: &str) -> String {
     volume
 }
 
-/// The resizer has asked this driver alone for a while.
+/// The resizer and the volume modifier have asked this driver alone for a while.
 async fn lead(world: &World, volume: &str) {
-    modify(world, volume, &[]).await.expect("nothing to do");
+    for by in [By::Csi, By::VolumeModifier] {
+        modify_by(by, world, volume, &[]).await.expect("nothing to do");
+    }
     sleep(Duration::from_secs(60)).await;
 }
 
