@@ -30,7 +30,7 @@ pub enum SddlError {
     },
 }
 
-/// Groups that nobody chooses to be in, by alias and by number. Those of containers have no alias.
+/// Groups that Windows puts accounts into by itself, by alias and by number. Those of containers have no alias.
 const CROWDS: [(&str, &str, &str); 10] = [
     ("WD", "S-1-1-0", "Everyone"),
     ("AN", "S-1-5-7", "Anonymous"),
@@ -74,7 +74,7 @@ const RIGHTS: [(&str, u32); 24] = [
 
 /// Write data, add instances, write attributes of both kinds, delete, change rights or owner; generic write and all.
 const WRITING: u32 = 0x2 | 0x4 | 0x10 | 0x100 | 0x1_0000 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
-/// FILE_CREATE_PIPE_INSTANCE, the generic rights that include it, and the rights to change the descriptor: whoever has one of them can take
+/// FILE_CREATE_PIPE_INSTANCE, the generic rights that include it, and the rights to change the descriptor: an account that has one of them can take
 /// clients from the proxy.
 const ADDING: u32 = 0x4 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
 /// The system's SID.
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(check("O:SYG:WDD:P(A;;GA;;;SY)"), Ok(()));
     }
 
-    /// Whoever else may add an instance of a pipe is found: the system and the proxy's own user need the right.
+    /// Every other account that may add an instance of a pipe is found: the system and the proxy's own user need the right.
     #[test]
     fn entries_that_let_others_add_instances_are_found() {
         let own = "S-1-5-21-1-2-3-500";

@@ -78,7 +78,7 @@ impl RecentWrites {
         self.since + SETTLE
     }
 
-    /// From when on describes show what has been done of this, whoever was asked for it before.
+    /// From when on describes show what has been done of this by any process that was asked for it before.
     pub(crate) fn settled_for_all_at(&self, write: &Write, sidecar: Sidecar) -> Instant {
         self.settled_at(write).max(self.sole_from(sidecar))
     }

@@ -28,7 +28,7 @@ pub enum TopologyError {
     /// The value of a key of an Outpost.
     #[error("accessibility_requirements name an Outpost that is not valid")]
     Outpost(#[source] IdError),
-    /// A binding term says something that the driver does not understand.
+    /// A required term has a key or value that the driver does not understand.
     #[error(
         "accessibility_requirements.requisite has a term with the key {key:?}, which this driver does not understand, so that it \
          cannot be obeyed: use {known}"

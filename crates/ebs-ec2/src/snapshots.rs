@@ -93,7 +93,7 @@ pub struct LockSnapshot {
 /// State of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LockState {
-    /// In governance mode: whoever has the right can change or lift it.
+    /// In governance mode: an account with the right can change or lift it.
     Governance,
     /// In compliance mode, and still within the cooling-off period: as in governance mode.
     ComplianceCoolOff,

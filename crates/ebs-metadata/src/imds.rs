@@ -273,7 +273,7 @@ impl Imds {
     }
 }
 
-/// False where the machine itself says that nobody is there, or the service has refused.
+/// False where the machine itself reports that no service is there, or the service has refused.
 fn may_pass(error: &(dyn Error + 'static)) -> bool {
     use std::io::ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
     let nobody = [AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable];

@@ -15,12 +15,12 @@ use tokio::time::Instant;
 /// How long a look may take before the caller hears that it hangs; how often a change that hangs is logged.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// The places of looks that nobody waits for any more and that have not come back. Each keeps a thread, so while one hangs nobody
+/// The places of looks that no caller waits for any more and that have not come back. Each keeps a thread, so while one hangs nobody
 /// starts another one there: the orchestrator asks for statistics every minute, and a hung disk must not eat all threads of
 /// the process.
 static LEFT: Mutex<BTreeMap<PathBuf, Left>> = Mutex::new(BTreeMap::new());
 
-/// Looks at one place that nobody waits for any more.
+/// Looks at one place that no caller waits for any more.
 struct Left {
     /// How many.
     count: usize,

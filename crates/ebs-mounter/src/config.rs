@@ -1,4 +1,4 @@
-//! What a mounter is told about its node.
+//! The configuration of a mounter: the places on its node and its time limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl MounterConfig {
         }
     }
 
-    /// Where binds are made that this kernel cannot make at once. Nobody else looks there.
+    /// Where binds are made that this kernel cannot make at once. No other program looks there.
     pub(crate) fn workshop(&self) -> PathBuf {
         self.state_dir.join("binding")
     }

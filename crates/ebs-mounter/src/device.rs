@@ -47,7 +47,7 @@ pub struct Device {
     file: Held,
 }
 
-/// A descriptor of a disk. Whoever closes the last one that a disk has waits until the kernel has written out what it keeps of
+/// A descriptor of a disk. The close of the last one that a disk has waits until the kernel has written out what it keeps of
 /// it, and a disk may hang: so it is never closed on an async thread.
 #[derive(Debug, Clone)]
 struct Held(Option<Arc<File>>);

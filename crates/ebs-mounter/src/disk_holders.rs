@@ -16,7 +16,7 @@ use crate::mountinfo::MountTable;
 use crate::os;
 use crate::tool::Program;
 
-/// So many are named; more help nobody.
+/// How many holders a message names at most.
 const NAMED: usize = 4;
 /// The programs that make file systems.
 const MAKERS: [Program; 2] = [Program::Mke2fs, Program::MkfsXfs];

@@ -68,7 +68,7 @@ impl DiskUses {
 /// What an exclusive open of a disk shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
-    /// Nobody holds it, and all that was written to it is on it.
+    /// No process or device holds it, and all that was written to it is on it.
     Free,
     /// It is proven not to be there any more.
     Gone,

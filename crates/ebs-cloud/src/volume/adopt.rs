@@ -73,7 +73,7 @@ fn is_of_size(found: &Volume, spec: &VolumeSpec) -> bool {
     enough && allowed
 }
 
-/// EC2 may encrypt by account default what nobody asked to encrypt.
+/// EC2 may encrypt a volume by the account's default although the request does not ask for it.
 fn has_encryption(found: &Volume, spec: &VolumeSpec) -> bool {
     match &spec.kms_key_id {
         None => found.encrypted || !spec.encrypted,

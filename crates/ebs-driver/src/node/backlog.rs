@@ -7,7 +7,7 @@ use std::time::Duration;
 use ebs_types::VolumeId;
 use tokio::time::Instant;
 
-/// A file system that is smaller than its disk is reported after so long without a failure: until then somebody may be
+/// A file system that is smaller than its disk is reported after so long without a failure: until then a process may be
 /// about to grow it.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// A growth before the mount that took longer than this and failed is not tried again at once: each attempt keeps the

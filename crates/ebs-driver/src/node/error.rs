@@ -137,7 +137,7 @@ pub enum Refused {
     /// A file system of the disk is mounted.
     #[error("the device is also mounted at {at}: a write to the raw device would destroy its file system")]
     MountedToo { at: String },
-    /// Somebody holds the disk where the mount table does not show it: a file system of it may be mounted.
+    /// A process or device holds the disk where the mount table does not show it: a file system of it may be mounted.
     #[error("publish the raw device: it is held by {by}, and a write to it could destroy a file system on it")]
     HeldBeforeRaw {
         /// Who, as far as this process can see.

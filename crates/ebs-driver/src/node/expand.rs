@@ -96,7 +96,7 @@ async fn mounted(node: &Inner, plan: &Expand) -> Result<Mount, Cause> {
 }
 
 /// The size of the device, when the kernel shows what was asked for. A partition does not follow its disk. The wait ends
-/// early for another operation on the volume, when nobody waits for this one.
+/// early for another operation on the volume, when no caller waits for this one.
 async fn awaited_size(node: &Inner, plan: &Expand, device: &Device, waiters: &Waiters) -> Result<Bytes, Cause> {
     let least = plan.required.filter(|_| !device.is_partition()).unwrap_or_default();
     let size = tokio::select! {

@@ -21,7 +21,7 @@ use crate::status::chain;
 /// here is recorded, and the file system is mounted as it is.
 ///
 /// # Errors
-/// The file system has damage that e2fsck does not repair by itself, or nobody waits for the stage any more.
+/// The file system has damage that e2fsck does not repair by itself, or no caller waits for the stage any more.
 pub(super) async fn before_mount(
     node: &Inner,
     plan: &Stage,
@@ -78,7 +78,7 @@ async fn check_again(node: &Inner, device: &Device, waiters: &Waiters) -> Result
 /// Grows the staged file system. What fails is recorded and is no error of the stage.
 ///
 /// # Errors
-/// Nobody waits for the stage any more.
+/// No caller waits for the stage any more.
 pub(super) async fn after_mount(
     node: &Inner,
     plan: &Stage,

@@ -73,7 +73,7 @@ fn left_over<'a>(uses: &'a DiskUses, staging: &'a Path) -> impl Iterator<Item = 
     mounts.chain(raw.map(|bind| format!("bound at {}", bind.at.display())))
 }
 
-/// Refuses to report a volume as unstaged while somebody holds its disk where the mount table does not show it. A freeze that
+/// Refuses to report a volume as unstaged while a holder keeps its disk where the mount table does not show it. A freeze that
 /// keeps the disk without any mount is ended. What was written to the disk and not synced is on it afterwards.
 pub(super) async fn let_go(node: &Inner, disk: DeviceNumber, plan: &Unmount, unmounted: bool) -> Result<(), Cause> {
     let Err(held) = refuse_held(node, disk, unmounted).await else { return Ok(()) };
@@ -88,7 +88,7 @@ pub(super) async fn let_go(node: &Inner, disk: DeviceNumber, plan: &Unmount, unm
     refuse_held(node, disk, unmounted).await
 }
 
-/// Refuses while somebody holds the disk where the mount table does not show it; one that is free is flushed.
+/// Refuses while a process or device holds the disk where the mount table does not show it; one that is free is flushed.
 pub(super) async fn refuse_held(node: &Inner, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
     match node.mounter.hold_of(disk).await.map_err(Cause::io("letting go of the device"))? {
         Hold::Free => Ok(()),

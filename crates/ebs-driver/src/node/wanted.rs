@@ -11,7 +11,7 @@ const WORTH_KEEPING: Duration = Duration::from_secs(15);
 /// The kubelet's longest pause between two calls is 2 min 2 s.
 const LONGEST_PAUSE: Duration = Duration::from_secs(150);
 
-/// Goes on when somebody waits. What took long, as the proof that a slow disk is blank, would be lost whenever it ends while
+/// Goes on when a caller waits. What took long, as the proof that a slow disk is blank, would be lost whenever it ends while
 /// the orchestrator pauses between two calls; so the next one is waited for, unless another operation is to run instead.
 pub(super) async fn after_work(waiters: &Waiters, took: Duration, before: &'static str) -> Result<(), Cause> {
     if !waiters.any() && took >= WORTH_KEEPING {
