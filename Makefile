@@ -73,7 +73,7 @@ fuzz: ## What is parsed from outside, by chance: CASES=100000 of each property
 	cargo test --workspace --locked --quiet --no-run --lib
 	PROPTEST_CASES=$(CASES) cargo test --workspace --locked --quiet --lib -- fuzz::
 
-mutants: ## Mutation tests of what decides about data on a node; hours (MUTANTS_ARGS='--file PATH'; needs root)
+mutants: ## Mutation tests of what decides about data on a node; hours (MUTANTS_ARGS="--re 'src/check\.rs'"; needs root)
 	scripts/mutants $(MUTANTS_ARGS)
 
 tidy: ## The rules of the house that no compiler checks

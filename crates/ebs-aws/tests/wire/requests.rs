@@ -121,7 +121,7 @@ async fn create_volume_sends_every_field_that_is_given() {
 ///
 /// Rule: ebs-cloud.md 3.1, 2.1
 #[tokio::test]
-async fn copy_volumes_sends_its_fields_and_no_zone_or_encryption() {
+async fn copy_volumes_sends_its_fields_but_no_zone() {
     let mut fields = vec![
         ("ClientToken", "token"),
         ("SourceVolumeId", "vol-1"),
@@ -152,7 +152,7 @@ async fn copy_volumes_sends_its_fields_and_no_zone_or_encryption() {
     .await;
 }
 
-/// Rule: see `copy_volumes_sends_its_fields_and_no_zone_or_encryption`
+/// Rule: see `copy_volumes_sends_its_fields_but_no_zone`
 #[tokio::test]
 async fn copy_volumes_leaves_out_what_is_not_given() {
     let fields = [
