@@ -202,8 +202,6 @@ mod tests {
 
     /// All features together take what the policy of `deploy/iam` has, but for the describe that the driver never
     /// makes.
-    ///
-    /// Rule: see `xtask/tests/iam.rs::each_least_policy_allows_what_its_features_do_and_no_more`
     #[test]
     fn all_features_together_take_the_whole_policy() {
         for base in [Base::ManagedV2, Base::ClusterScoped] {

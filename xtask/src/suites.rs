@@ -161,8 +161,6 @@ mod tests {
     }
 
     /// A suite that runs alone has ended before any other begins, wherever it stands.
-    ///
-    /// Rule: own rule (tests)
     #[tokio::test]
     async fn a_suite_that_runs_alone_has_ended_before_any_other_begins() {
         let logs = OwnDir::new("suites-test-").unwrap();
@@ -178,8 +176,6 @@ mod tests {
     }
 
     /// A suite that makes many files keeps them in memory, the others where the system says.
-    ///
-    /// Rule: own rule (tests)
     #[tokio::test]
     async fn a_suite_that_makes_many_files_keeps_them_in_memory() {
         let logs = OwnDir::new("suites-test-").unwrap();

@@ -51,8 +51,6 @@ async fn reached(demo: &mut Process, words: &str) -> anyhow::Result<()> {
 
 /// An interrupted demo cleans up after Ctrl-C, and what a killed one left is removed by the next run; nobody else's
 /// things are touched.
-///
-/// Rule: own rule (tests)
 #[test]
 fn an_interrupted_demo_is_cleaned_up_by_itself_or_by_the_next_run_and_nobody_elses_things_are_touched() {
     in_mount_namespace(|| async {

@@ -215,8 +215,6 @@ fn granted(policy: &str) -> anyhow::Result<BTreeSet<String>> {
 
 /// The least policy of each feature allows all that the feature does, and each of its rights is used; what another
 /// feature does is refused.
-///
-/// Rule: deployment.md 14 (ours); D-1
 #[tokio::test]
 async fn each_least_policy_allows_what_its_features_do_and_no_more() -> anyhow::Result<()> {
     // Three at once: most of the time nobody computes, for what EC2 refuses the driver looks for before it says so.
@@ -263,8 +261,6 @@ fn is_implicit(action: &str) -> bool {
 }
 
 /// The cluster-scoped policy, reduced, allows a volume's life in its cluster.
-///
-/// Rule: see `each_least_policy_allows_what_its_features_do_and_no_more`
 #[tokio::test]
 async fn the_least_cluster_scoped_policy_allows_snapshots_and_modification_in_its_cluster() -> anyhow::Result<()> {
     let policy = policy("snapshots,modification,clones", "cluster-scoped").await?;

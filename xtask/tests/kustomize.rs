@@ -11,8 +11,6 @@ const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 const BOUND: Duration = Duration::from_secs(120);
 
 /// The manifests of `deploy/kubernetes/base` are what the chart renders.
-///
-/// Rule: D-71; deployment.md 16
 #[tokio::test]
 async fn the_manifests_for_kustomize_are_what_the_chart_renders() -> anyhow::Result<()> {
     let helm = std::env::var("EBS_TEST_HELM").context("EBS_TEST_HELM names no helm: eval \"$(scripts/setup test)\"")?;

@@ -90,8 +90,6 @@ mod tests {
     }
 
     /// The registrar dials what stands behind `unix://` or `unix:`, backslashes and drives included, and a bare full path.
-    ///
-    /// Rule: windows.md R-3, 3.2
     #[test]
     fn the_address_of_the_driver_is_what_stands_behind_unix_or_a_full_path() {
         for (text, unix) in [
@@ -122,8 +120,6 @@ mod tests {
     }
 
     /// A socket's path of more than 107 bytes is a clear error and not a shorter path.
-    ///
-    /// Rule: windows.md R-3 (107 bytes)
     #[test]
     fn a_path_that_does_not_fit_into_an_address_is_refused_with_its_length() {
         let path = |length: usize| format!("/{}", "ä".repeat((length - 1) / 2));
@@ -132,7 +128,6 @@ mod tests {
         assert_eq!(refused, Err(BadAddress::TooLong { length: 109 }));
     }
 
-    /// Rule: see `the_address_of_the_driver_is_what_stands_behind_unix_or_a_full_path`
     #[test]
     fn what_is_no_address_is_refused() {
         for (text, refused) in [
@@ -152,8 +147,6 @@ mod tests {
     }
 
     /// `tcp://` is understood on loopback only: for tests where there are no local sockets.
-    ///
-    /// Rule: windows.md T-34
     #[test]
     fn tcp_is_understood_on_loopback_only() {
         for platform in [Platform::Unix, Platform::Windows] {
@@ -165,7 +158,6 @@ mod tests {
     }
 
     proptest! {
-        /// Rule: see `the_address_of_the_driver_is_what_stands_behind_unix_or_a_full_path`
         #[test]
         fn no_text_makes_it_panic_and_no_long_path_passes(text in "(unix:|unix://|/|tcp://|C:)?.{0,130}") {
             for platform in [Platform::Unix, Platform::Windows] {

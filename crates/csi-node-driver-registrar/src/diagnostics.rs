@@ -47,8 +47,6 @@ mod tests {
 
     /// With `--enable-pprof` there is a page under `/debug/pprof/` that says what this program can tell; a profile that it does not
     /// have is refused by name.
-    ///
-    /// Rule: windows.md 3.3 (`enable-pprof`), O-25
     #[test]
     fn what_this_program_can_tell_is_told_and_a_profile_of_go_is_refused() {
         let (status, text) = page("/debug/pprof/");

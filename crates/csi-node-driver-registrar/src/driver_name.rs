@@ -54,8 +54,6 @@ mod tests {
     use super::*;
 
     /// A name that is empty, leads out of the directory, or that the kubelet would not see is refused by the registrar.
-    ///
-    /// Rule: sidecars.md X-4, G-1; own rule (bad input)
     #[test]
     fn a_name_that_is_no_file_name_is_refused() {
         let name = DriverName::new("ebs.csi.aws.com".to_owned()).unwrap();

@@ -65,8 +65,6 @@ mod tests {
 
     /// On Windows the registrar's paths have single native separators, however a values file writes them; a path of Unix is
     /// taken as it is.
-    ///
-    /// Rule: windows.md N-1, R-4, O-25, O-26
     #[test]
     fn paths_of_windows_have_single_native_separators_however_they_are_written() {
         for (text, path) in [

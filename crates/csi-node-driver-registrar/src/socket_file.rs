@@ -185,8 +185,6 @@ mod tests {
 
     /// What is in the way of the registration socket is removed when it is a socket, and stays, as an error, when it is not; on
     /// Windows, which does not show sockets, it is removed whatever it is.
-    ///
-    /// Rule: windows.md R-4
     #[test]
     fn what_is_in_the_way_is_removed_when_it_is_a_socket() {
         for (found, unix, windows) in [
@@ -225,7 +223,6 @@ mod tests {
 
         use super::*;
 
-        /// Rule: see `what_is_in_the_way_is_removed_when_it_is_a_socket`
         #[tokio::test]
         async fn a_stale_socket_gives_way_and_a_file_does_not() {
             let dir = tempfile::tempdir().unwrap();
@@ -248,8 +245,6 @@ mod tests {
         }
 
         /// The registration socket is this user's alone, mode 0700, from its first moment and whatever the umask, which stays as it is.
-        ///
-        /// Rule: windows.md R-5; sidecars.md G-1
         #[tokio::test]
         async fn the_socket_is_this_users_alone_and_the_umask_is_left_alone() {
             let dir = tempfile::tempdir().unwrap();

@@ -23,8 +23,6 @@ fn shown<M: Message + Default + Debug>(number: u32) -> String {
 type Request = (&'static str, u32, fn(u32) -> String);
 
 /// All requests that can hold secrets, found in the protocol file, show only how many they hold: also in the message of a panic.
-///
-/// Rule: D-41
 #[test]
 fn no_request_shows_its_secrets() {
     let requests: [Request; 22] = [

@@ -28,8 +28,6 @@ mod tests {
     use super::*;
 
     /// Errors of every generation of csi-proxy that say that nothing is mounted at a path are understood, and no other failure is taken for that.
-    ///
-    /// Rule: windows.md N-12; node.md N-30
     #[test]
     fn errors_of_every_generation_say_that_nothing_is_mounted() {
         for text in [

@@ -55,8 +55,6 @@ mod tests {
     }
 
     /// Neither the debug output nor the serialised form of a request shows a password or a CHAP secret.
-    ///
-    /// Rule: windows.md S-8
     #[test]
     fn no_form_of_a_request_shows_its_secret() {
         let secret = || PLANTED.to_owned();

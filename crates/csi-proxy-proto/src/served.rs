@@ -112,8 +112,6 @@ mod tests {
     use super::*;
 
     /// A proxy serves 23 pairs of group and version, each on a pipe of its own.
-    ///
-    /// Rule: windows.md P-1
     #[test]
     fn a_proxy_serves_23_pairs_each_on_a_pipe_of_its_own() {
         let pipes: std::collections::BTreeSet<String> =
@@ -123,8 +121,6 @@ mod tests {
     }
 
     /// Group and version name the pipe.
-    ///
-    /// Rule: windows.md P-2
     #[test]
     fn group_and_version_name_the_pipe() {
         let pipes: Vec<String> = served().map(|(group, version)| pipe_name(group, version)).collect();

@@ -94,8 +94,6 @@ mod tests {
     use super::*;
 
     /// Versions are ordered by major number, then alpha before beta before stable, then number.
-    ///
-    /// Rule: windows.md P-50
     #[test]
     fn versions_are_ordered_by_major_number_stage_and_number() {
         let ordered = ["v1alpha1", "v1alpha2", "v1alpha10", "v1beta1", "v1beta3", "v1", "v2alpha1", "v2", "v10alpha1"];
@@ -105,8 +103,6 @@ mod tests {
     }
 
     /// What is not written like a version is refused.
-    ///
-    /// Rule: see `versions_are_ordered_by_major_number_stage_and_number`
     #[test]
     fn what_is_not_written_like_a_version_is_refused() {
         let bad = [
@@ -132,8 +128,6 @@ mod tests {
 
     proptest! {
         /// A version is written as it is read.
-        ///
-        /// Rule: see `versions_are_ordered_by_major_number_stage_and_number`
         #[test]
         fn a_version_is_written_as_it_is_read(text in "v[1-9][0-9]{0,5}((alpha|beta)[1-9][0-9]{0,5})?") {
             prop_assert_eq!(text.parse::<Version>().unwrap().to_string(), text);

@@ -77,8 +77,6 @@ fn rows(group: Group, version: Version) -> BTreeSet<String> {
 }
 
 /// Every field of every call and version has the name, the number and the type of the reference's.
-///
-/// Rule: windows.md 1.2, T-2
 #[test]
 fn the_protocol_files_are_the_tables_field_by_field() {
     let expected: BTreeSet<String> = include_str!("contract.tsv").lines().map(str::to_owned).collect();
@@ -90,8 +88,6 @@ fn the_protocol_files_are_the_tables_field_by_field() {
 }
 
 /// The protobuf package of a version is its bare name, and the group's service is the one in it.
-///
-/// Rule: windows.md P-3
 #[test]
 fn the_package_of_a_version_is_its_bare_name() {
     for (group, version) in served() {
@@ -102,8 +98,6 @@ fn the_package_of_a_version_is_its_bare_name() {
 }
 
 /// There is a file for each pair of group and version that is served, and no other.
-///
-/// Rule: see `the_protocol_files_are_the_tables_field_by_field`
 #[test]
 fn there_is_a_file_for_each_pair_that_is_served_and_no_other() {
     let mut found = BTreeSet::new();

@@ -73,8 +73,6 @@ mod tests {
     }
 
     /// `--api-groups` limits the pipes to groups, or to versions of them, so that two proxies can share a node.
-    ///
-    /// Rule: windows.md S-4
     #[test]
     fn api_groups_limit_the_pipes_to_groups_or_versions() {
         assert_eq!(chosen("").len(), 23);
@@ -84,8 +82,6 @@ mod tests {
     }
 
     /// A group or version that does not exist is refused by name.
-    ///
-    /// Rule: see `api_groups_limit_the_pipes_to_groups_or_versions`
     #[test]
     fn a_group_or_version_that_does_not_exist_is_refused_by_name() {
         for (text, named) in

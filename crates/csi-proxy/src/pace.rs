@@ -39,8 +39,6 @@ mod tests {
     use super::*;
 
     /// Calls of one connection beyond a burst are slowed down; those of another are not.
-    ///
-    /// Rule: windows.md S-9
     #[tokio::test(start_paused = true)]
     async fn calls_of_a_connection_beyond_a_burst_are_slowed_down() {
         let (began, busy) = (Instant::now(), Pace::new());

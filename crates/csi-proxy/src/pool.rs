@@ -121,8 +121,6 @@ mod tests {
     }
 
     /// So many operations run, so many wait, and one more is refused without having been begun; when one ends the next one begins.
-    ///
-    /// Rule: see `crates/csi-proxy/tests/services/life.rs::calls_run_beside_a_format`
     #[tokio::test]
     async fn threads_and_queue_are_bounded_and_one_more_is_refused() {
         let (pool, mut tasks) = (Arc::new(Pool::new(2, 1)), JoinSet::new());
@@ -147,8 +145,6 @@ mod tests {
     }
 
     /// A deadline ends the wait for a thread, and what has waited is not done; what runs is not ended by it.
-    ///
-    /// Rule: see `crates/csi-proxy/tests/services/life.rs::calls_run_beside_a_format`
     #[tokio::test]
     async fn a_deadline_ends_the_wait_for_a_thread_and_not_the_work() {
         let (pool, mut tasks) = (Arc::new(Pool::new(1, 8)), JoinSet::new());
@@ -162,8 +158,6 @@ mod tests {
     }
 
     /// A panic gives its thread back.
-    ///
-    /// Rule: see `crates/csi-proxy/tests/services/robust.rs::a_panic_ends_its_call_and_not_the_process`
     #[tokio::test]
     async fn a_panic_gives_its_thread_back() {
         let pool = Pool::new(1, 0);

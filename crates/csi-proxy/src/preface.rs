@@ -84,8 +84,6 @@ mod tests {
     const WHOLE: &[u8; PREFACE] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
     /// A connection without a complete HTTP/2 preface ends after two minutes; one that has sent it stays.
-    ///
-    /// Rule: windows.md P-6
     #[tokio::test(start_paused = true)]
     async fn a_connection_without_a_preface_ends_after_two_minutes() {
         for sent in [0, 1, PREFACE - 1] {
@@ -101,8 +99,6 @@ mod tests {
     }
 
     /// One that has sent its preface may be silent as long as it likes, also when the proxy stops.
-    ///
-    /// Rule: see `a_connection_without_a_preface_ends_after_two_minutes`
     #[tokio::test(start_paused = true)]
     async fn a_connection_with_a_preface_may_be_silent() {
         let (mut client, server) = duplex(64);
@@ -119,8 +115,6 @@ mod tests {
     }
 
     /// A silent connection does not keep the proxy from stopping.
-    ///
-    /// Rule: see `a_connection_without_a_preface_ends_after_two_minutes`
     #[tokio::test(start_paused = true)]
     async fn a_silent_connection_ends_when_the_proxy_stops() {
         let (_client, server) = duplex(64);

@@ -209,8 +209,6 @@ mod tests {
     use super::*;
 
     /// A security descriptor that lets everybody, anonymous, users or the network write to the pipes is refused.
-    ///
-    /// Rule: windows.md S-1
     #[test]
     fn a_descriptor_that_lets_a_crowd_write_is_refused() {
         for (who, name) in
@@ -228,8 +226,6 @@ mod tests {
 
     /// By default administrators may read and write a pipe and not add an instance of it, which would take clients from the proxy; who is
     /// neither one of them nor the system may nothing.
-    ///
-    /// Rule: windows.md O-14
     #[test]
     fn by_default_administrators_may_use_a_pipe_and_not_add_an_instance() {
         let rights = DEFAULT_PIPE_SECURITY.strip_prefix("D:P(A;;GA;;;SY)(A;;0x").unwrap();
@@ -239,8 +235,6 @@ mod tests {
     }
 
     /// The default, and whatever lets crowds at most read, is taken.
-    ///
-    /// Rule: see `a_descriptor_that_lets_a_crowd_write_is_refused`
     #[test]
     fn a_descriptor_that_lets_crowds_at_most_read_is_taken() {
         let others = [
@@ -256,8 +250,6 @@ mod tests {
     }
 
     /// What is not understood, or has no list of rights at all, is refused.
-    ///
-    /// Rule: see `a_descriptor_that_lets_a_crowd_write_is_refused`
     #[test]
     fn what_is_not_understood_or_has_no_list_is_refused() {
         for descriptor in ["", "O:BA", "S:(AU;SA;GA;;;WD)", "D:NO_ACCESS_CONTROL", "D:(A;;GA;;;WD"] {
@@ -304,8 +296,6 @@ mod tests {
 
     proptest! {
         /// No text is too odd to be judged or refused.
-        ///
-        /// Rule: see `a_descriptor_that_lets_a_crowd_write_is_refused`
         #[test]
         fn no_text_is_too_odd_for_the_check(text in "[DOGSA:();0-9xWBUNP€ ]{0,60}") {
             let _ = check(&text);

@@ -140,8 +140,6 @@ mod tests {
     use super::*;
 
     /// A host error has the code Unknown with its text, and Windows' own number in the trailing metadata.
-    ///
-    /// Rule: windows.md P-9
     #[test]
     fn a_host_error_is_unknown_with_its_text_and_windows_number_besides() {
         let win32 = Failure::from(StorageError::from(HostError::win32("SetVolumeMountPointW", "C:\\x", 145)));
@@ -156,8 +154,6 @@ mod tests {
     }
 
     /// An error forwarded by an old call keeps its text behind a prefix that names the new one.
-    ///
-    /// Rule: windows.md P-53
     #[test]
     fn a_forwarded_error_keeps_its_text_behind_a_prefix() {
         let error = StorageError::NotMounted { path: "C:\\x".to_owned() };

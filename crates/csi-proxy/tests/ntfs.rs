@@ -120,8 +120,6 @@ fn data() -> Vec<u8> {
 
 /// Partition, format, mount and growth, in the order in which a driver asks for them, make an NTFS of the size that is told, in a partition that
 /// Windows takes for its own; the same once more changes nothing; and what was written is there after the growth.
-///
-/// Rule: windows.md T-4
 #[test]
 fn partition_format_mount_and_growth_make_an_ntfs_of_the_size_that_is_told() {
     in_mount_namespace(|| async {

@@ -101,8 +101,6 @@ fn check_records(case: &Case, left: &Left, code: &str) {
 
 /// Each call leaves exactly one record of its end, with its fields, its outcome and its client, and without any secret; one that changes
 /// something is announced before it begins.
-///
-/// Rule: windows.md S-3, O-13
 #[tokio::test]
 async fn each_call_of_each_version_is_answered_and_recorded_once() {
     let mut seen = BTreeSet::new();
@@ -129,8 +127,6 @@ async fn each_call_of_each_version_is_answered_and_recorded_once() {
 }
 
 /// What the machine refuses comes as Unknown with the machine's text, and with Windows' number in the trailing metadata.
-///
-/// Rule: windows.md P-8, T-2
 #[tokio::test]
 async fn a_refusal_of_the_machine_is_unknown_with_its_text() {
     for case in cases() {
@@ -144,8 +140,6 @@ async fn a_refusal_of_the_machine_is_unknown_with_its_text() {
 }
 
 /// Arguments that say nothing that can be done are refused with the text that clients know, and the machine is not asked.
-///
-/// Rule: windows.md S-5
 #[tokio::test]
 async fn arguments_that_say_nothing_are_refused_with_their_text() {
     for case in cases() {
@@ -160,8 +154,6 @@ async fn arguments_that_say_nothing_are_refused_with_their_text() {
 }
 
 /// A missing portal is InvalidArgument and ends nothing.
-///
-/// Rule: windows.md O-9
 #[tokio::test]
 async fn a_missing_portal_is_invalid_and_ends_nothing() {
     let running = serve(machine(), "iscsi").await;
@@ -207,8 +199,6 @@ async fn contents_of_a_disk_are_read_on_the_pipe_of_disk_v1() {
 }
 
 /// The texts by which drivers of the PowerShell era know that nothing is mounted come through each version, forwarded or not.
-///
-/// Rule: windows.md P-31, O-3
 #[tokio::test]
 async fn the_texts_by_which_drivers_know_that_nothing_is_mounted_come_through_each_version() {
     let nothing = "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>";
@@ -228,8 +218,6 @@ async fn the_texts_by_which_drivers_know_that_nothing_is_mounted_come_through_ea
 }
 
 /// Old names of volume calls say in their errors to which new one they were forwarded; those of other groups do not.
-///
-/// Rule: see `crates/csi-proxy/src/status.rs::a_forwarded_error_keeps_its_text_behind_a_prefix`
 #[tokio::test]
 async fn old_names_of_volume_calls_say_where_they_were_forwarded() {
     let forwards = [
@@ -249,8 +237,6 @@ async fn old_names_of_volume_calls_say_where_they_were_forwarded() {
 }
 
 /// Texts of disk numbers that cannot be read name message and field.
-///
-/// Rule: see `crates/csi-proxy/src/api/number.rs::a_disk_number_in_text_is_digits_that_fit`
 #[tokio::test]
 async fn disk_numbers_that_cannot_be_read_are_named_with_message_and_field() {
     let mut texts = BTreeSet::new();
@@ -275,8 +261,6 @@ async fn disk_numbers_that_cannot_be_read_are_named_with_message_and_field() {
 }
 
 /// The context of old requests is taken whatever it is, and the error of old responses stays empty.
-///
-/// Rule: windows.md P-12
 #[tokio::test]
 async fn the_context_is_taken_whatever_it_is_and_the_error_stays_empty() {
     for case in

@@ -35,8 +35,6 @@ async fn disks() -> disk::v1::disk_client::DiskClient<tonic::transport::Channel>
 
 /// Over real pipes each of the 23 services is there; host errors are Unknown, methods of other versions Unimplemented; and
 /// the record of a call names the client's process, program and user.
-///
-/// Rule: see `crates/csi-proxy/tests/services.rs::each_call_of_each_version_is_answered_and_recorded_once`
 #[tokio::test]
 async fn over_real_pipes_each_service_is_there_and_records_name_the_client() {
     let _alone = alone().await;
@@ -64,8 +62,6 @@ async fn over_real_pipes_each_service_is_there_and_records_name_the_client() {
 }
 
 /// A client finds a pipe at any time: hundreds that leave at once, hundreds that stay silent, and 64 at the same time.
-///
-/// Rule: windows.md P-5
 #[tokio::test]
 async fn a_client_finds_a_pipe_at_any_time() {
     let _alone = alone().await;
@@ -94,8 +90,6 @@ async fn a_client_finds_a_pipe_at_any_time() {
 }
 
 /// A doubled backslash in a pipe's name, as Go clients write it, means the same pipe.
-///
-/// Rule: see `crates/csi-proxy-proto/src/served.rs::group_and_version_name_the_pipe`
 #[tokio::test]
 async fn doubled_backslashes_mean_the_same_pipe() {
     let _alone = alone().await;
@@ -105,8 +99,6 @@ async fn doubled_backslashes_mean_the_same_pipe() {
 }
 
 /// Fifty times the program starts, has all of its pipes, and answers; one that was killed leaves nothing in the way of the next.
-///
-/// Rule: see `crates/csi-proxy-proto/src/served.rs::group_and_version_name_the_pipe`
 #[tokio::test]
 async fn fifty_times_the_program_starts_with_all_of_its_pipes() {
     let _alone = alone().await;
@@ -120,8 +112,6 @@ async fn fifty_times_the_program_starts_with_all_of_its_pipes() {
 }
 
 /// On the command line the self-test tries the disk that is named, and refuses one that Windows lives on.
-///
-/// Rule: see `crates/winstorage/src/selftest/tests.rs::the_machine_in_memory_passes_what_a_real_one_is_asked`
 #[tokio::test]
 async fn the_self_test_is_a_word_of_the_command_line() {
     let ends = [
@@ -137,8 +127,6 @@ async fn the_self_test_is_a_word_of_the_command_line() {
 }
 
 /// A version that is not served has no pipe, which is error 2; two proxies share a node by groups.
-///
-/// Rule: windows.md O-21
 #[tokio::test]
 async fn two_proxies_share_a_node_and_what_neither_serves_has_no_pipe() {
     let _alone = alone().await;
@@ -154,8 +142,6 @@ async fn two_proxies_share_a_node_and_what_neither_serves_has_no_pipe() {
 
 /// As a service it runs when its pipes exist; a stop in the middle of a format lets that end, telling the manager meanwhile, and the
 /// exit is clean.
-///
-/// Rule: see `crates/csi-proxy/tests/services/life.rs::a_stop_lets_running_calls_end_and_be_answered`
 #[tokio::test]
 async fn as_a_service_a_stop_lets_a_format_end() {
     let _alone = alone().await;
@@ -251,8 +237,6 @@ impl Drop for Installed {
 }
 
 /// A command line that is not understood ends with status 2, what cannot be done with 1, and both say why.
-///
-/// Rule: D-50
 #[tokio::test]
 async fn what_cannot_be_begun_ends_with_a_status_and_says_why() {
     let ends = [
@@ -270,8 +254,6 @@ async fn what_cannot_be_begun_ends_with_a_status_and_says_why() {
 }
 
 /// The figures of the process that Windows tells are on the page of metrics.
-///
-/// Rule: see `crates/csi-proxy/src/metrics/page.rs::calls_are_counted_by_service_method_and_code`
 #[tokio::test]
 async fn the_figures_that_windows_tells_are_on_the_page() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -235,8 +235,6 @@ mod tests {
     ];
 
     /// Each AWS code has one class, whatever the HTTP status.
-    ///
-    /// Rule: ebs-cloud.md 10; D-23
     #[test]
     fn each_code_has_its_meaning_whatever_the_status() {
         for (code, class) in ROWS {
@@ -257,10 +255,6 @@ mod tests {
     }
 
     /// A throttle code is a throttle even with status 503.
-    ///
-    /// Rule: ebs-cloud.md 10; D-14
-    ///
-    /// Rule: see `crates/ebs-aws/tests/wire/classes.rs::request_limit_exceeded`
     #[test]
     fn a_throttle_is_a_throttle_even_with_503() {
         for code in THROTTLES {
@@ -269,8 +263,6 @@ mod tests {
     }
 
     /// InternalError, Unavailable and unknown codes with 5xx leave the outcome open.
-    ///
-    /// Rule: D-14
     #[test]
     fn a_server_that_failed_leaves_the_outcome_open() {
         for code in ["InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable"] {
@@ -282,8 +274,6 @@ mod tests {
     }
 
     /// InvalidParameterValue is told apart by message: device name taken, malformed id, bad paging token, other.
-    ///
-    /// Rule: ebs-cloud.md 10; D-17
     #[test]
     fn an_invalid_parameter_value_is_told_apart_by_its_message() {
         let class = |action, message| by_code(action, 400, "InvalidParameterValue", message);

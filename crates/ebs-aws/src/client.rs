@@ -210,8 +210,6 @@ mod tests {
     use super::*;
 
     /// A region that cannot be one is refused at start.
-    ///
-    /// Rule: ebs-cloud.md 1; runtime.md 16
     #[test]
     fn a_region_that_cannot_be_one_is_refused() {
         for good in ["us-west-2", "eu-central-1", "us-gov-east-1", "mars1"] {

@@ -100,8 +100,6 @@ mod tests {
     use super::*;
 
     /// EC2's own host follows partition, FIPS and dual stack.
-    ///
-    /// Rule: ebs-cloud.md 1; runtime.md 16
     #[test]
     fn ec2s_host_follows_partition_fips_and_dual_stack() {
         for (region, fips, dual, host) in [

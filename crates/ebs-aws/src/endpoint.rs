@@ -146,8 +146,6 @@ mod tests {
     }
 
     /// `AWS_EC2_ENDPOINT`, when not empty, wins over the SDK's own endpoint variables.
-    ///
-    /// Rule: ebs-cloud.md 1; runtime.md 3
     #[test]
     fn our_own_variable_wins_over_those_of_the_sdk() {
         let sdk = |name| (name == "AWS_ENDPOINT_URL_EC2").then(|| "http://sdk.example".to_owned());
@@ -171,8 +169,6 @@ mod tests {
 
     /// An endpoint that is no http or https URL with a host is refused at start, naming the variable and never a
     /// password in it.
-    ///
-    /// Rule: ebs-cloud.md 1; D-44, D-41; own rule (bad input)
     #[test]
     fn an_endpoint_that_is_no_url_is_refused_naming_its_variable() {
         for bad in [
@@ -205,8 +201,6 @@ mod tests {
     }
 
     /// A loopback endpoint is recognised, and never reached through a proxy.
-    ///
-    /// Rule: runtime.md 3; D-60
     #[test]
     fn a_loopback_endpoint_is_recognised_by_address_and_by_name() {
         for url in ["http://127.0.0.1:4566", "http://localhost:1/", "http://[::1]:80", "http://127.1.2.3"] {

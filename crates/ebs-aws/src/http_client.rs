@@ -40,8 +40,6 @@ mod tests {
     use super::*;
 
     /// A CA bundle that cannot be used is refused at start, naming the file.
-    ///
-    /// Rule: runtime.md 3
     #[test]
     fn a_ca_bundle_that_is_absent_or_holds_no_certificate_is_refused_naming_the_file() {
         let absent = tls_context(Some("/nonexistent/bundle.pem".into())).unwrap_err();

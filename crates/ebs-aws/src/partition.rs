@@ -45,7 +45,6 @@ pub(crate) fn of(region: &str) -> Partition {
 mod tests {
     use super::*;
 
-    /// Rule: see `crates/ebs-aws/tests/wire/settings.rs::the_arn_of_a_cluster_is_in_the_partition_of_its_region`
     #[test]
     fn each_region_is_in_its_partition() {
         for (region, name) in [

@@ -154,8 +154,6 @@ mod tests {
     }
 
     /// A filter value matches itself: EC2's wildcards in it are escaped.
-    ///
-    /// Rule: ebs-cloud.md 8, 9
     #[test]
     fn a_filter_value_matches_itself_and_nothing_else() {
         let query = Query::new(Action::DescribeVolumes).filter("tag:CSIVolumeName", ["a*b?c\\d", "plain"]);

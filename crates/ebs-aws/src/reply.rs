@@ -228,8 +228,6 @@ mod tests {
     }
 
     /// A reply that is not whole, well-formed and of the right kind is no answer, whatever part of it could be read.
-    ///
-    /// Rule: D-5; own rule (bad input)
     #[test]
     fn a_reply_that_breaks_off_anywhere_does_not_pass() {
         let last = WHOLE.trim_end().len();
@@ -238,7 +236,6 @@ mod tests {
         }
     }
 
-    /// Rule: see `a_reply_that_breaks_off_anywhere_does_not_pass`
     #[test]
     fn what_is_no_answer_to_this_call_does_not_pass() {
         for not_xml in [
@@ -265,8 +262,6 @@ mod tests {
     }
 
     /// A field stands once in a reply, and is what it should be, or the reply is refused.
-    ///
-    /// Rule: own rule (bad input)
     #[test]
     fn a_field_is_there_once_and_can_be_read_or_is_an_error() {
         let body = "<DeleteVolumeResponse xmlns=\"e\" xmlns:o=\"other\"><a>x<!-- - -->&lt;<![CDATA[<y>]]></a><b/><n>7</n><o:n>8</o:n>\

@@ -98,8 +98,6 @@ mod tests {
     use super::*;
 
     /// SageMaker's own host follows partition, FIPS and dual stack.
-    ///
-    /// Rule: ebs-cloud.md 1, E14
     #[test]
     fn sagemakers_host_follows_partition_fips_and_dual_stack() {
         for (region, fips, dual, host) in [

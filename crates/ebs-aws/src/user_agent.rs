@@ -56,7 +56,6 @@ impl Intercept for ExecutionEnvironment {
 mod tests {
     use super::*;
 
-    /// Rule: see `crates/ebs-aws/tests/wire/requests.rs::the_user_agent_names_the_driver_its_version_and_the_extra_word`
     #[test]
     fn the_execution_environment_is_name_version_and_extra_fit_for_a_header() {
         assert_eq!(ExecutionEnvironment::new("v1.0.0", None).0, "aws-ebs-csi-driver-v1.0.0");

@@ -59,8 +59,6 @@ mod tests {
     use super::*;
 
     /// Cached data ends at a set time however often it is read.
-    ///
-    /// Rule: ebs-cloud.md E16
     #[tokio::test(start_paused = true)]
     async fn reading_does_not_prolong_an_entry() {
         let map = Expiring::default();
@@ -72,8 +70,6 @@ mod tests {
     }
 
     /// What changes a cached value does not prolong it.
-    ///
-    /// Rule: ebs-cloud.md 13, E16
     #[tokio::test(start_paused = true)]
     async fn changing_an_entry_does_not_prolong_it() {
         let map = Expiring::default();

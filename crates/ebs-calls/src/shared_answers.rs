@@ -75,8 +75,6 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// What a hundred ask for at once is asked for once, for each key; an error goes to all who wait, and is not kept.
-    ///
-    /// Rule: D-20
     #[tokio::test(start_paused = true)]
     async fn what_many_ask_for_at_once_is_asked_for_once_and_an_error_is_not_kept() {
         let answers = Arc::new(SharedAnswers::<u32, u32, &str>::default());

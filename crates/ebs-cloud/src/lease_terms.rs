@@ -99,7 +99,6 @@ mod tests {
         tokio::time::advance(Duration::from_secs(seconds)).await;
     }
 
-    /// Rule: see `crates/ebs-cloud/tests/policy/final_errors.rs::an_absence_proven_before_a_pause_proves_nothing_after_it`
     #[tokio::test(start_paused = true)]
     async fn a_term_ends_with_a_pause_in_which_another_process_may_have_been_asked() {
         let terms = LeaseTerms::default();
@@ -128,8 +127,6 @@ mod tests {
 
     /// A sidecar that keeps its connection asks no other process: the proof lasts as long as the connection, and a
     /// request over another connection, after a pause, begins anew.
-    ///
-    /// Rule: D-27
     #[tokio::test(start_paused = true)]
     async fn a_term_lasts_as_long_as_the_connection_over_which_it_began() {
         let terms = LeaseTerms::default();
@@ -150,8 +147,6 @@ mod tests {
     }
 
     /// An older connection proves nothing of the time before a term that began over another one.
-    ///
-    /// Rule: D-27
     #[tokio::test(start_paused = true)]
     async fn a_term_never_begins_earlier_than_it_was_known_to() {
         let terms = LeaseTerms::default();

@@ -136,8 +136,6 @@ mod tests {
     }
 
     /// Each field of a volume's log page reaches its metric.
-    ///
-    /// Rule: runtime.md 11.3, 12
     #[tokio::test]
     async fn each_field_of_a_log_page_reaches_its_metric() {
         let page = scraped(Recorded(page())).await;

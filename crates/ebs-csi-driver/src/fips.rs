@@ -28,8 +28,6 @@ mod tests {
     use super::*;
 
     /// `fips140=on` or `only` anywhere in `GODEBUG` is refused, other values are not.
-    ///
-    /// Rule: runtime.md 16
     #[test]
     fn fips_mode_that_is_asked_for_in_godebug_is_refused() {
         for asked in ["fips140=on", "fips140=only", "x=1,fips140=on", "fips140=on,y=2", " fips140 = only "] {

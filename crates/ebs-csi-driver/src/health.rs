@@ -180,8 +180,6 @@ mod tests {
     }
 
     /// `/readyz` and the metric follow what EC2 answers, both ways.
-    ///
-    /// Rule: D-18; ebs-cloud.md 11
     #[tokio::test(start_paused = true)]
     async fn readyz_and_metric_follow_ec2_both_ways() {
         let watched = Watched::over(false);
@@ -196,8 +194,6 @@ mod tests {
 
     /// A call that fails because EC2 cannot be reached, or does not accept us, has EC2 asked at once; however many fail, it is
     /// asked every 10 s at most.
-    ///
-    /// Rule: D-18
     #[tokio::test(start_paused = true)]
     async fn a_call_that_fails_has_ec2_asked_at_once_and_many_do_not_have_it_asked_more_often() {
         let watched = Watched::over(true);

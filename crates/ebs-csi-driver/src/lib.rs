@@ -151,8 +151,6 @@ mod tests {
     use super::*;
 
     /// Two worker threads at most, however many cores a machine has.
-    ///
-    /// Rule: D-54
     #[test]
     fn there_are_two_worker_threads_at_most_however_many_cores() {
         for (cores, threads) in [(1, 1), (2, 2), (3, 2), (192, 2)] {

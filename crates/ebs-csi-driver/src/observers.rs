@@ -171,11 +171,7 @@ mod tests {
 
     /// Attempts are counted by EC2's code, throttles by themselves.
     ///
-    /// Rule: ebs-cloud.md 14; D-23
-    ///
     /// All calls count by action and outcome in one consistent series.
-    ///
-    /// Rule: ebs-cloud.md E19
     #[test]
     fn attempts_count_by_ec2s_code_and_throttles_by_themselves() {
         for (end, outcome, line) in [
@@ -203,8 +199,6 @@ mod tests {
     }
 
     /// Dry runs and calls to SageMaker and STS are not counted.
-    ///
-    /// Rule: ebs-cloud.md 14
     #[test]
     fn dry_runs_and_calls_to_other_services_do_not_count() {
         assert!(!counted(Action::CreateVolume, true, AttemptOutcome::Succeeded).contains("CreateVolume"));
@@ -214,8 +208,6 @@ mod tests {
     }
 
     /// The time for which calls are held back is shown by action.
-    ///
-    /// Rule: D-22
     #[test]
     fn the_time_for_which_calls_are_held_back_is_counted() {
         let metrics = Arc::new(Metrics::default());
@@ -224,7 +216,6 @@ mod tests {
         assert!(metrics.page().contains(line), "{}", metrics.page());
     }
 
-    /// Rule: see `crates/ebs-cloud/tests/policy/clocks.rs::spare_calls_are_counted_apart`
     #[test]
     fn spare_calls_and_waits_that_time_ended_are_counted_apart() {
         let metrics = Arc::new(Metrics::default());
@@ -238,7 +229,6 @@ mod tests {
         }
     }
 
-    /// Rule: see `crates/ebs-telemetry/src/metrics/tests.rs::rpcs_are_counted_by_method_and_code_and_timed_by_method`
     #[test]
     fn rpcs_count_by_method_and_code() {
         let metrics = Arc::new(Metrics::default());

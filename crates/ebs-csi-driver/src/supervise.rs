@@ -105,8 +105,6 @@ mod tests {
     use super::*;
 
     /// A stop that leaves operations behind is a failure that names them.
-    ///
-    /// Rule: D-11, D-50
     #[test]
     fn a_stop_that_leaves_work_behind_is_an_error_that_names_it() {
         assert!(left_behind(Vec::new()).is_ok());

@@ -48,8 +48,6 @@ mod tests {
     use super::*;
 
     /// `--version` prints the reference's JSON keys in their order.
-    ///
-    /// Rule: runtime.md 15
     #[test]
     fn the_version_is_json_with_the_references_keys_in_order() {
         let text = json();

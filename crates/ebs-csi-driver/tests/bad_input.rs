@@ -58,8 +58,6 @@ fn with_range(required_bytes: i64, limit_bytes: i64) -> csi::CreateVolumeRequest
 
 /// A volume that cannot be (type, parameter, size 0, negative, limit below size, no name) is refused with field and
 /// rule, before EC2 is asked.
-///
-/// Rule: controller.md 6.1 to 6.3, C2, C8, C22
 #[tokio::test]
 async fn a_volume_that_cannot_be_is_refused_with_the_field_and_the_rule_and_ec2_is_not_asked() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start().await?;
@@ -85,8 +83,6 @@ async fn a_volume_that_cannot_be_is_refused_with_the_field_and_the_rule_and_ec2_
 }
 
 /// Expand needs a size, and not one above its own limit.
-///
-/// Rule: controller.md 11, C9, C10
 #[tokio::test]
 async fn a_volume_grows_neither_to_nothing_nor_over_its_own_limit() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start().await?;
@@ -113,8 +109,6 @@ async fn a_volume_grows_neither_to_nothing_nor_over_its_own_limit() -> anyhow::R
 }
 
 /// An id that names nothing: delete and detach succeed, attach is NotFound with the id.
-///
-/// Rule: D-17; controller.md 7, 9
 #[tokio::test]
 async fn an_id_that_names_nothing_is_gone_when_deleted_and_not_found_when_attached() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start().await?;
@@ -153,8 +147,6 @@ impl Drop for FalseLink {
 
 /// A foreign device under the expected by-id name is refused with both names, for stage and for block publish, and not
 /// one byte of it changes.
-///
-/// Rule: D-5, D-34; node.md N-8, N-10
 #[test]
 fn a_foreign_device_under_the_expected_name_is_refused_and_not_one_byte_of_it_changes() {
     with_mounts(|| async {
@@ -213,8 +205,6 @@ async fn publish_to(world: &World, volume: &VolumeOnNode, target: &str) -> Resul
 
 /// A target path that is relative, contains `..`, is a symlink, the root or a full directory is refused and stays as it
 /// is.
-///
-/// Rule: node.md 9; own rule (bad input)
 #[test]
 fn a_target_path_that_is_relative_climbs_is_a_symlink_or_holds_something_is_refused_and_stays_as_it_is() {
     with_mounts(|| async {
@@ -258,8 +248,6 @@ fn a_target_path_that_is_relative_climbs_is_a_symlink_or_holds_something_is_refu
 }
 
 /// Unpublish and unstage never empty a directory and refuse paths that are relative or climb.
-///
-/// Rule: node.md 11, N-24
 #[test]
 fn unpublish_and_unstage_empty_no_directory_and_follow_no_symlink() {
     with_mounts(|| async {
@@ -289,8 +277,6 @@ async fn until_ready(world: &mut World) -> anyhow::Result<()> {
 }
 
 /// An EC2 endpoint that cannot be reached is Unavailable with its address; Probe is ready; the driver lives on.
-///
-/// Rule: D-16, D-18, D-44
 #[tokio::test]
 async fn an_ec2_that_cannot_be_reached_is_unavailable_by_name_and_the_driver_waits_for_it() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER).env("AWS_EC2_ENDPOINT", "http://127.0.0.1:1").start_without_driver().await?;
@@ -310,8 +296,6 @@ async fn an_ec2_that_cannot_be_reached_is_unavailable_by_name_and_the_driver_wai
 }
 
 /// Wrong credentials are named with EC2's code and what to do; the secret is shown nowhere.
-///
-/// Rule: D-41, D-44
 #[tokio::test]
 async fn wrong_credentials_are_named_as_such_and_nothing_is_made() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER)
@@ -342,8 +326,6 @@ fn second_driver(world: &World, endpoint: &str, log: &str) -> anyhow::Result<Pro
 }
 
 /// A second driver on one socket ends with 1 and names it; the first serves on.
-///
-/// Rule: D-40, D-50
 #[tokio::test]
 async fn a_second_driver_on_one_socket_ends_with_1_and_the_first_serves_on() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start().await?;
@@ -360,8 +342,6 @@ async fn a_second_driver_on_one_socket_ends_with_1_and_the_first_serves_on() -> 
 }
 
 /// A socket path that is too long is refused with the limit and the flag.
-///
-/// Rule: runtime.md 4; D-50
 #[tokio::test]
 async fn a_socket_path_that_is_too_long_is_refused_with_the_limit() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start_without_driver().await?;
@@ -376,8 +356,6 @@ async fn a_socket_path_that_is_too_long_is_refused_with_the_limit() -> anyhow::R
 }
 
 /// A file that is no socket is never removed to make place for one.
-///
-/// Rule: runtime.md 4; D-5
 #[tokio::test]
 async fn a_file_that_is_no_socket_is_left_alone() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start_without_driver().await?;
@@ -391,8 +369,6 @@ async fn a_file_that_is_no_socket_is_left_alone() -> anyhow::Result<()> {
 }
 
 /// NodeStageVolume refuses a request without volume id, staging path, capability or device path, and ntfs on Linux.
-///
-/// Rule: node.md 5.1 rows 1 to 3, 11; D-30
 #[tokio::test]
 async fn a_stage_request_without_its_parts_is_refused_part_by_part() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start().await?;

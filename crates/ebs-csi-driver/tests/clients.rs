@@ -34,8 +34,6 @@ async fn run(dir: &Path, name: &str, program: PathBuf, args: Vec<OsString>) -> a
 
 /// grpc-go of seven years is served by the driver's socket whatever it is dialled with: a path, a path in a URI, an address
 /// or nothing with a dialer, unix targets, and authorities of the program's own.
-///
-/// Rule: D-55; windows.md P-11
 #[tokio::test]
 async fn grpc_go_of_seven_years_is_served_whatever_it_is_dialled_with() -> anyhow::Result<()> {
     let programs = std::fs::read_dir(set_up("EBS_TEST_GRPC_CLIENTS")?)?;
@@ -58,8 +56,6 @@ async fn grpc_go_of_seven_years_is_served_whatever_it_is_dialled_with() -> anyho
 }
 
 /// grpc-core, which is gRPC for C++ and Python and always sends a socket's path, is served.
-///
-/// Rule: see `grpc_go_of_seven_years_is_served_whatever_it_is_dialled_with`
 #[tokio::test]
 async fn grpc_core_is_served_whatever_it_is_dialled_with() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").start().await?;
@@ -72,8 +68,6 @@ async fn grpc_core_is_served_whatever_it_is_dialled_with() -> anyhow::Result<()>
 
 /// grpcurl, which people look at a driver with, is served and shows the driver's name, its capabilities and a volume that it
 /// has made, from our proto files.
-///
-/// Rule: see `grpc_go_of_seven_years_is_served_whatever_it_is_dialled_with`
 #[tokio::test]
 async fn grpcurl_is_served_and_makes_a_volume_from_our_proto_files() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").start().await?;

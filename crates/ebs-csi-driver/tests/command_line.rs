@@ -173,16 +173,12 @@ async fn run_all(rows: Vec<Row>) -> anyhow::Result<()> {
 }
 
 /// The program accepts what it should, in every mode and every syntax of its flags.
-///
-/// Rule: runtime.md 1, 2; D-1
 #[tokio::test]
 async fn command_lines_that_are_right_are_accepted() -> anyhow::Result<()> {
     run_all(Row::all("accepted.tsv", include_str!("cli/accepted.tsv"))?).await
 }
 
 /// The program refuses what is wrong with exit code 2, names it, and has touched nothing.
-///
-/// Rule: runtime.md 2, R-1, R-4; D-50
 #[tokio::test]
 async fn command_lines_that_are_wrong_are_refused_with_2_and_named() -> anyhow::Result<()> {
     run_all(Row::all("refused.tsv", include_str!("cli/refused.tsv"))?).await
@@ -190,8 +186,6 @@ async fn command_lines_that_are_wrong_are_refused_with_2_and_named() -> anyhow::
 
 /// The argument lists of the official chart lead to a driver that serves and ends with 0 on SIGTERM; what keeps a process from
 /// starting ends it with 1, wrong variables with 2.
-///
-/// Rule: runtime.md 2 last paragraph, 3, 1; D-1, D-50
 #[tokio::test]
 async fn the_process_starts_as_the_chart_starts_it_or_says_why_not() -> anyhow::Result<()> {
     run_all(Row::all("started.tsv", include_str!("cli/started.tsv"))?).await
@@ -221,8 +215,6 @@ const SINGLES: &[(&str, &str, bool)] = &[
 ];
 
 /// Two flags together are accepted when each is right and known in the mode, and refused otherwise, in either order.
-///
-/// Rule: runtime.md 2 (ours)
 #[tokio::test]
 async fn pairs_of_flags_are_accepted_when_both_are_right() -> anyhow::Result<()> {
     let mut rows = Vec::new();

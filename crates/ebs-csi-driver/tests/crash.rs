@@ -240,8 +240,6 @@ async fn killed_at(coming: Moment, going: Moment) -> anyhow::Result<()> {
 /// A driver killed in the middle of creating or attaching and again in the middle of detaching or deleting leaves
 /// nothing stuck: under clients with deadlines of 10 s and back-off all six volumes are attached, then gone, each
 /// within 90 s after the kill.
-///
-/// Rule: D-10, D-16, D-26; sidecars.md
 #[tokio::test]
 async fn volumes_that_a_killed_driver_was_attaching_are_published_and_those_it_was_detaching_are_deleted()
 -> anyhow::Result<()> {
@@ -250,7 +248,6 @@ async fn volumes_that_a_killed_driver_was_attaching_are_published_and_those_it_w
     killed_at(coming, going).await
 }
 
-/// Rule: see `volumes_that_a_killed_driver_was_attaching_are_published_and_those_it_was_detaching_are_deleted`
 #[tokio::test]
 async fn volumes_that_a_killed_driver_was_creating_are_published_and_those_it_was_deleting_are_gone()
 -> anyhow::Result<()> {
@@ -259,7 +256,6 @@ async fn volumes_that_a_killed_driver_was_creating_are_published_and_those_it_wa
     killed_at(coming, going).await
 }
 
-/// Rule: see `volumes_that_a_killed_driver_was_attaching_are_published_and_those_it_was_detaching_are_deleted`
 #[tokio::test]
 async fn volumes_that_a_killed_driver_had_just_attached_are_published_and_those_it_had_detached_are_deleted()
 -> anyhow::Result<()> {

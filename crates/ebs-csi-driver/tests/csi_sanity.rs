@@ -102,19 +102,13 @@ async fn impatient(part: Part, slow: &[&str]) -> anyhow::Result<()> {
 
 /// csi-sanity finds no fault with file-system volumes; every skip is listed with its reason.
 ///
-/// Rule: D-53; own rule (tests)
-///
 /// All that csi-sanity makes the driver do is allowed by the managed policy alone.
-///
-/// Rule: D-1; deployment.md 14
 #[test]
 fn csi_sanity_finds_no_fault_with_file_system_volumes() {
     with_mounts(|| patient("mount"));
 }
 
 /// csi-sanity finds no fault with raw block volumes; every skip is listed with its reason.
-///
-/// Rule: D-53; own rule (tests)
 #[test]
 fn csi_sanity_finds_no_fault_with_block_volumes() {
     with_mounts(|| patient("block"));
@@ -122,8 +116,6 @@ fn csi_sanity_finds_no_fault_with_block_volumes() {
 
 /// A client that gives every call up after a second, and repeats it until its answer is final, gets from a slow EC2 what a
 /// patient one gets, and leaves nothing behind.
-///
-/// Rule: D-10, D-26; own rule (tests)
 #[test]
 fn csi_sanity_finds_no_fault_when_every_call_is_given_up_after_a_second_and_repeated() {
     with_mounts(|| {
@@ -132,8 +124,6 @@ fn csi_sanity_finds_no_fault_when_every_call_is_given_up_after_a_second_and_repe
 }
 
 /// The same of the calls of nodes, and of what the controller does around them.
-///
-/// Rule: see `csi_sanity_finds_no_fault_when_every_call_is_given_up_after_a_second_and_repeated`
 #[test]
 fn csi_sanity_finds_no_fault_with_a_node_when_every_call_is_given_up_after_a_second_and_repeated() {
     let slow = ["CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "ControllerExpandVolume"];
@@ -141,8 +131,6 @@ fn csi_sanity_finds_no_fault_with_a_node_when_every_call_is_given_up_after_a_sec
 }
 
 /// The same of snapshots, growth and modification.
-///
-/// Rule: see `csi_sanity_finds_no_fault_when_every_call_is_given_up_after_a_second_and_repeated`
 #[test]
 fn csi_sanity_finds_no_fault_with_changes_when_every_call_is_given_up_after_a_second_and_repeated() {
     let slow = ["CreateVolume", "ControllerExpandVolume", "ControllerModifyVolume"];

@@ -70,8 +70,6 @@ impl Pages {
 /// A later outage of EC2, credentials that have expired and a right that was taken away show in a metric, by reason, in
 /// `/readyz` and the log, while Probe stays ready; the RPC that meets them says Unavailable, Unauthenticated and
 /// PermissionDenied apart. When EC2 answers again, all of it ends by itself.
-///
-/// Rule: D-18; controller.md 5.2
 #[tokio::test]
 async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_and_end_by_themselves()
 -> anyhow::Result<()> {
@@ -158,8 +156,6 @@ fn mounted_at(path: &std::path::Path) -> anyhow::Result<String> {
 
 /// A volume whose file system the kernel turned read-only shows in metrics and log, also of a driver that was started
 /// afterwards, and no more when it is unstaged and the driver starts again.
-///
-/// Rule: D-35
 #[test]
 fn a_volume_that_is_not_healthy_shows_in_metrics_and_log() {
     with_mounts(|| async {

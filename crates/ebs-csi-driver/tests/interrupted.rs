@@ -61,8 +61,6 @@ async fn creating(world: &World, name: &str) -> anyhow::Result<()> {
 }
 
 /// A client that leaves CreateVolume and calls again gets the one volume; EC2 saw one CreateVolume.
-///
-/// Rule: D-10, D-12, D-16
 #[tokio::test]
 async fn a_client_that_leaves_create_volume_and_calls_again_gets_the_one_volume() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_creation()).start().await?;
@@ -93,8 +91,6 @@ async fn joined(world: &World, request: csi::CreateVolumeRequest) -> anyhow::Res
 
 /// A CreateVolume whose deadline passes answers with a code that is not final, and the retry joins the running
 /// operation.
-///
-/// Rule: D-10, D-16; sidecars.md 1
 #[tokio::test]
 async fn a_create_volume_whose_deadline_passes_is_joined_by_the_retry() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_creation()).start().await?;
@@ -117,8 +113,6 @@ async fn a_create_volume_whose_deadline_passes_is_joined_by_the_retry() -> anyho
 }
 
 /// A request with other content under the name of a running creation is Aborted.
-///
-/// Rule: D-10
 #[tokio::test]
 async fn another_request_under_the_name_of_a_running_creation_is_aborted() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_creation()).start().await?;
@@ -183,8 +177,6 @@ async fn remove(world: World, volume: &mut VolumeOnNode) -> anyhow::Result<()> {
 }
 
 /// A client that leaves NodeStageVolume while mkfs runs and calls again finds one file system: mkfs ran once.
-///
-/// Rule: D-10, D-11; node.md N-1
 #[test]
 fn a_client_that_leaves_node_stage_volume_and_calls_again_finds_one_file_system() {
     with_mounts(|| async {
@@ -217,8 +209,6 @@ fn a_client_that_leaves_node_stage_volume_and_calls_again_finds_one_file_system(
 }
 
 /// A format that nobody waits for any more is finished, never killed, and the next stage keeps its file system.
-///
-/// Rule: D-11, D-32
 #[test]
 fn a_stage_that_nobody_waited_for_finishes_its_format_and_the_retry_keeps_that_file_system() {
     with_mounts(|| async {
@@ -243,8 +233,6 @@ fn a_stage_that_nobody_waited_for_finishes_its_format_and_the_retry_keeps_that_f
 }
 
 /// A driver killed in the middle of mkfs completes the format after its restart, and the file system is sound.
-///
-/// Rule: D-32
 #[test]
 fn a_driver_killed_in_the_middle_of_mkfs_completes_the_format_after_its_restart() {
     with_mounts(|| async {
@@ -284,8 +272,6 @@ async fn calls_with(world: &World, position: u64, action: &str) -> anyhow::Resul
 }
 
 /// A driver killed in the middle of an attach finishes it after its restart, without a second AttachVolume.
-///
-/// Rule: D-10
 #[tokio::test]
 async fn a_driver_killed_in_the_middle_of_an_attach_finishes_it_after_its_restart() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER).timing(held_attachment()).start().await?;
@@ -324,8 +310,6 @@ async fn a_driver_killed_in_the_middle_of_an_attach_finishes_it_after_its_restar
 }
 
 /// Unpublish takes over a Publish of the same volume and node that nobody waits for: no late attach.
-///
-/// Rule: D-10
 #[tokio::test]
 async fn a_detach_takes_over_from_an_attach_that_nobody_waits_for() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_attachment()).start().await?;
@@ -360,8 +344,6 @@ async fn a_detach_takes_over_from_an_attach_that_nobody_waits_for() -> anyhow::R
 }
 
 /// SIGTERM drains: running mutations are finished and answered, the socket file goes, exit code 0.
-///
-/// Rule: D-11, D-50; runtime.md R-2
 #[tokio::test]
 async fn a_driver_that_is_asked_to_end_finishes_what_runs_and_exits_with_0() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER).timing(held_creation()).arg("--shutdown-timeout=180s").start().await?;
@@ -386,8 +368,6 @@ async fn a_driver_that_is_asked_to_end_finishes_what_runs_and_exits_with_0() -> 
 }
 
 /// A second signal ends the driver at once.
-///
-/// Rule: D-50
 #[tokio::test]
 async fn a_second_signal_ends_the_driver_at_once() -> anyhow::Result<()> {
     // Without the second signal it would go on for an hour.

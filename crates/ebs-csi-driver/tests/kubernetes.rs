@@ -43,8 +43,6 @@ async fn has_taints(api: &KubeApi, name: &str) -> anyhow::Result<bool> {
 
 /// Modes node and all take the start-up taint from the Node that `CSI_NODE_NAME` names, by `--kubeconfig`, unless
 /// `DISABLE_TAINT_WATCHER` is set to anything.
-///
-/// Rule: runtime.md 3, 7
 #[tokio::test]
 async fn a_node_process_removes_its_start_up_taint_unless_it_is_told_not_to() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
@@ -72,8 +70,6 @@ async fn a_node_process_removes_its_start_up_taint_unless_it_is_told_not_to() ->
 }
 
 /// Without Kubernetes the process serves, and says once which features are off.
-///
-/// Rule: D-4
 #[tokio::test]
 async fn a_process_without_kubernetes_says_once_what_is_off() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("node").start().await?;
@@ -128,8 +124,6 @@ impl Hook {
 
 /// The hook's exit codes: 0 when nothing is to be waited for or there is no Kubernetes, 1 when it does not know its node, cannot
 /// read it, or is ended while it waits; and it says why.
-///
-/// Rule: runtime.md 1, 9
 #[tokio::test]
 async fn the_hook_ends_with_0_when_the_node_may_go_and_with_1_when_it_cannot_know() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
@@ -152,7 +146,6 @@ async fn the_hook_ends_with_0_when_the_node_may_go_and_with_1_when_it_cannot_kno
     Ok(())
 }
 
-/// Rule: see `the_hook_ends_with_0_when_the_node_may_go_and_with_1_when_it_cannot_know`
 #[tokio::test]
 async fn the_hook_waits_for_an_attachment_and_ends_with_1_on_sigterm() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;

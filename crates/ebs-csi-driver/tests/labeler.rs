@@ -259,8 +259,6 @@ async fn stopped(mut process: Process) -> anyhow::Result<()> {
 /// The labeler counts on each node its instance's network interfaces and the volumes that are neither its root nor
 /// PersistentVolumes, also those of the in-tree plug-in; one instance that has ended stops no other; nodes that EC2 does not describe
 /// are not written to, and labels that are right neither.
-///
-/// Rule: runtime.md 8, R-6, R-6a, R-6c
 #[tokio::test]
 async fn nodes_are_labelled_by_their_instances_and_persistent_volumes() -> anyhow::Result<()> {
     let place = Place::new("labels").await?;
@@ -303,8 +301,6 @@ async fn nodes_are_labelled_by_their_instances_and_persistent_volumes() -> anyho
 }
 
 /// EC2's throttles and errors end nothing: the labeler asks again.
-///
-/// Rule: runtime.md R-6 (ours)
 #[tokio::test]
 async fn an_ec2_that_refuses_is_asked_again() -> anyhow::Result<()> {
     let place = Place::new("refused").await?;
@@ -322,8 +318,6 @@ async fn an_ec2_that_refuses_is_asked_again() -> anyhow::Result<()> {
 
 /// Of two labelers one leads; when it is killed the other takes over after the lease has run out, and when it is stopped at once; a
 /// leader that lost its lease ends with 1.
-///
-/// Rule: runtime.md 8, R-2
 #[tokio::test]
 async fn a_second_labeler_takes_over_from_one_that_is_gone() -> anyhow::Result<()> {
     let place = Place::new("lease").await?;
@@ -354,8 +348,6 @@ async fn a_second_labeler_takes_over_from_one_that_is_gone() -> anyhow::Result<(
 }
 
 /// A labeler without Kubernetes ends with 1 and says what it needs.
-///
-/// Rule: runtime.md R-1 (ours)
 #[tokio::test]
 async fn a_labeler_without_kubernetes_says_what_it_needs() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -401,8 +393,6 @@ impl Served {
 
 /// A node that learns about itself from its labels has the same id, zone and attachment limit as one that asks its metadata
 /// service, and follows the labels.
-///
-/// Rule: runtime.md 10.3; node.md 15
 #[tokio::test]
 async fn a_node_by_its_labels_has_the_limit_that_it_has_by_imds() -> anyhow::Result<()> {
     let place = Place::new("node").await?;
@@ -430,8 +420,6 @@ async fn a_node_by_its_labels_has_the_limit_that_it_has_by_imds() -> anyhow::Res
 }
 
 /// A node without labels and without a metadata service ends with 1, and each source says why; with the source `kubernetes` it serves.
-///
-/// Rule: runtime.md 10, 10.3 (ours)
 #[tokio::test]
 async fn a_node_without_labels_says_what_is_missing() -> anyhow::Result<()> {
     let place = Place::new("unlabelled").await?;
@@ -456,8 +444,6 @@ async fn a_node_without_labels_says_what_is_missing() -> anyhow::Result<()> {
 
 /// A machine that is no EC2 instance by its Node, without a metadata service, serves and says what it is, so that nothing beside it is
 /// started again and again.
-///
-/// Rule: runtime.md 10 (ours)
 #[tokio::test]
 async fn a_machine_that_is_no_instance_idles_and_says_so() -> anyhow::Result<()> {
     let place = Place::new("foreign").await?;
@@ -475,8 +461,6 @@ async fn a_machine_that_is_no_instance_idles_and_says_so() -> anyhow::Result<()>
 
 /// A machine that its Node does not show as an instance, and whose metadata service comes only now, ends with 1, so that it is started anew
 /// as that instance's node.
-///
-/// Rule: runtime.md R-18 (ours)
 #[tokio::test]
 async fn a_machine_that_is_an_instance_after_all_is_started_anew() -> anyhow::Result<()> {
     let place = Place::new("late").await?;

@@ -223,8 +223,6 @@ async fn complaints(dir: &Path, page: &str) -> anyhow::Result<Vec<String>> {
 
 /// Prometheus takes every series of a controller's page as it stands there, and promtool has nothing to say against our
 /// names.
-///
-/// Rule: runtime.md 11.2, 11.1
 #[tokio::test]
 async fn prometheus_takes_every_series_of_a_controller() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").arg("--http-endpoint=127.0.0.1:0");
@@ -270,8 +268,6 @@ async fn prometheus_takes_every_series_of_a_controller() -> anyhow::Result<()> {
 }
 
 /// Over TLS Prometheus takes the series of a node, those of its disks' collector too; nothing is served in clear.
-///
-/// Rule: runtime.md 11.1, 11.3
 #[test]
 fn prometheus_takes_the_series_of_a_node_over_tls() {
     with_mounts(|| async {
@@ -320,8 +316,6 @@ fn prometheus_takes_the_series_of_a_node_over_tls() {
 }
 
 /// promtool has nothing to say against the page of a node that has a volume, and every metric of it is declared.
-///
-/// Rule: runtime.md 11.3
 #[test]
 fn promtool_has_nothing_to_say_against_the_page_of_a_node() {
     with_mounts(|| async {
@@ -356,8 +350,6 @@ fn certify(certificate: &Path, key: &Path) -> anyhow::Result<String> {
 }
 
 /// A certificate that cannot be served ends the start with exit code 1 and names the file, before anything is touched.
-///
-/// Rule: D-50; runtime.md 11.1 (ours)
 #[tokio::test]
 async fn a_certificate_that_cannot_be_served_ends_the_start_and_names_the_file() -> anyhow::Result<()> {
     let secret = tempfile::tempdir()?;

@@ -57,8 +57,6 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// What holds in every run of the model holds through the SDK over the wire.
-///
-/// Rule: own rule (model)
 #[test]
 fn every_rule_holds_through_the_sdk_over_the_wire() {
     let given = number("EBS_MODEL_SEED");

@@ -35,8 +35,6 @@ async fn run_with(args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<(Option
 }
 
 /// Controller mode serves no node, and needs no metadata when AWS_REGION is set.
-///
-/// Rule: runtime.md 1, 3, 6; controller.md C29; ebs-cloud.md 1 row Region
 #[tokio::test]
 async fn controller_mode_serves_the_controller_and_no_node_and_needs_no_metadata_when_it_knows_the_region()
 -> anyhow::Result<()> {
@@ -89,8 +87,6 @@ async fn a_node_that_may_not_mount_warns_of_it() -> anyhow::Result<()> {
 }
 
 /// Node mode serves no controller, needs no AWS credentials and makes no EC2 call.
-///
-/// Rule: D-42; runtime.md 1, R-14
 #[tokio::test]
 async fn node_mode_serves_the_node_and_no_controller_and_calls_no_ec2() -> anyhow::Result<()> {
     // A node has no AWS credentials (decisions.md D-42).
@@ -116,8 +112,6 @@ async fn node_mode_serves_the_node_and_no_controller_and_calls_no_ec2() -> anyho
 }
 
 /// Mode all serves both and is the default.
-///
-/// Rule: runtime.md 1
 #[tokio::test]
 async fn all_mode_serves_both_and_is_the_mode_without_a_word() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("--logging-format=json").start().await?;
@@ -142,8 +136,6 @@ async fn all_mode_serves_both_and_is_the_mode_without_a_word() -> anyhow::Result
 
 /// `--enable-node-local-volumes` lets the controller look at a node's devices for handles `local-ebs://`; without it they are
 /// refused.
-///
-/// Rule: runtime.md 2; controller.md 8
 #[tokio::test]
 async fn node_local_volumes_are_published_where_they_are_switched_on() -> anyhow::Result<()> {
     for (arg, says) in [
@@ -165,8 +157,6 @@ async fn node_local_volumes_are_published_where_they_are_switched_on() -> anyhow
 }
 
 /// Usage errors (mode, flag, value, endpoint, reserved tag) end with 2 and name what is wrong.
-///
-/// Rule: D-50; runtime.md 2, 4, R-1
 #[tokio::test]
 async fn an_unknown_mode_or_flag_or_value_ends_with_2_and_names_it() -> anyhow::Result<()> {
     for (args, named) in [
@@ -195,8 +185,6 @@ async fn version_and_help_end_with_0() -> anyhow::Result<()> {
 }
 
 /// A node that finds no metadata ends with 1 and names the sources it asked.
-///
-/// Rule: runtime.md 1, 6
 #[tokio::test]
 async fn a_node_without_metadata_ends_with_1_and_says_which_sources_it_asked() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER)
@@ -212,8 +200,6 @@ async fn a_node_without_metadata_ends_with_1_and_says_which_sources_it_asked() -
 }
 
 /// The driver ends with exit code 2 on such an endpoint.
-///
-/// Rule: D-50; own rule (bad input)
 #[tokio::test]
 async fn an_endpoint_that_is_none_is_a_usage_error_that_names_its_variable() -> anyhow::Result<()> {
     for variable in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
@@ -238,8 +224,6 @@ async fn an_endpoint_that_is_none_is_a_usage_error_that_names_its_variable() -> 
 }
 
 /// A request for FIPS mode ends every mode at its start with exit code 2; other words of `GODEBUG` do not.
-///
-/// Rule: runtime.md 16; D-50
 #[tokio::test]
 async fn a_request_for_fips_mode_is_refused_in_every_mode() -> anyhow::Result<()> {
     for mode in ["all", "controller", "node", "metadataLabeler", "pre-stop-hook"] {

@@ -143,8 +143,6 @@ async fn all_lives(world: &World, pod: &NodePod) -> anyhow::Result<()> {
 
 /// Under the seccomp profile of `deploy/security`, with the capabilities of `docs/security.md` and a read-only root, a node
 /// service leads ext4, xfs and raw block volumes through their whole lives.
-///
-/// Rule: D-43
 #[test]
 fn a_node_under_the_shipped_profile_leads_volumes_through_their_lives() {
     with_mounts(|| async {
@@ -175,8 +173,6 @@ fn a_node_under_the_shipped_profile_leads_volumes_through_their_lives() {
 }
 
 /// The profile refuses what the node does not need, to a process with the node's capabilities.
-///
-/// Rule: see `a_node_under_the_shipped_profile_leads_volumes_through_their_lives`
 #[test]
 fn a_call_outside_of_the_profile_is_refused() {
     with_mounts(|| async {
@@ -203,8 +199,6 @@ fn a_call_outside_of_the_profile_is_refused() {
 
 /// On kernels before 5.12, which lack the calls that make a mount complete before it is seen, a volume is published by bind and
 /// remount.
-///
-/// Rule: node.md N-19; D-53
 #[test]
 fn a_node_on_a_kernel_without_the_new_mount_calls_publishes_in_two_steps() {
     with_mounts(|| async {
@@ -228,8 +222,6 @@ fn a_node_on_a_kernel_without_the_new_mount_calls_publishes_in_two_steps() {
 
 /// Without the calls that mount, the node service fails at its mount and at nothing before: it is the profile that it runs
 /// under.
-///
-/// Rule: see `a_node_under_the_shipped_profile_leads_volumes_through_their_lives`
 #[test]
 fn a_node_under_a_profile_without_mount_formats_and_cannot_mount() {
     with_mounts(|| async {
@@ -249,8 +241,6 @@ fn a_node_under_a_profile_without_mount_formats_and_cannot_mount() {
 }
 
 /// The profile allows a list and refuses everything else; no call stands twice, and every group says why it is there.
-///
-/// Rule: see `a_node_under_the_shipped_profile_leads_volumes_through_their_lives`
 #[test]
 fn the_profile_is_a_list_of_reasons_without_repetitions() {
     let profile = profile().unwrap();
@@ -287,8 +277,6 @@ fn the_profile_is_a_list_of_reasons_without_repetitions() {
 }
 
 /// The AppArmor profile is one that AppArmor's own parser understands.
-///
-/// Rule: see `a_node_under_the_shipped_profile_leads_volumes_through_their_lives`
 #[test]
 fn the_apparmor_profile_is_understood() {
     let profile = repository().join("deploy/security/apparmor-node");
@@ -327,8 +315,6 @@ fn table_of_calls() -> String {
 }
 
 /// The documentation's list of system calls is the profile's. `EBS_WRITE_DOCS=1` writes it.
-///
-/// Rule: see `a_node_under_the_shipped_profile_leads_volumes_through_their_lives`
 #[test]
 fn the_documented_calls_are_those_of_the_profile() {
     let page = repository().join("docs/security.md");

@@ -154,10 +154,6 @@ fn snapshot_of(volume: &VolumeId) -> CreateSnapshot {
 
 /// EC2 seen through the SDK and the wire is the EC2 seen through the simulator's port: objects, places, HyperPod,
 /// errors.
-///
-/// Rule: D-60; own rule (model)
-///
-/// Rule: see `crates/ebs-sim/src/http/date.rs::a_date_is_written_as_http_does`
 #[tokio::test(start_paused = true)]
 async fn volumes_attachments_and_modifications_are_the_same_through_the_sdk_and_through_the_port() {
     let both = Both::start().await;
@@ -202,7 +198,6 @@ async fn volumes_attachments_and_modifications_are_the_same_through_the_sdk_and_
     assert!(gone.items.is_empty());
 }
 
-/// Rule: see `volumes_attachments_and_modifications_are_the_same_through_the_sdk_and_through_the_port`
 #[tokio::test(start_paused = true)]
 async fn snapshots_copies_and_places_are_the_same_through_the_sdk_and_through_the_port() {
     let both = Both::start().await;
@@ -245,7 +240,6 @@ async fn snapshots_copies_and_places_are_the_same_through_the_sdk_and_through_th
     }
 }
 
-/// Rule: see `volumes_attachments_and_modifications_are_the_same_through_the_sdk_and_through_the_port`
 #[tokio::test(start_paused = true)]
 async fn a_hyperpod_node_is_the_same_through_sagemaker_and_through_the_port() {
     let both = Both::start().await;
@@ -295,7 +289,6 @@ async fn mishaps(ec2: &impl Ec2, token: &str, instance: &InstanceId) -> Vec<(&'s
     ]
 }
 
-/// Rule: see `volumes_attachments_and_modifications_are_the_same_through_the_sdk_and_through_the_port`
 #[tokio::test(start_paused = true)]
 async fn errors_mean_the_same_through_the_sdk_and_through_the_port() {
     let both = Both::start().await;

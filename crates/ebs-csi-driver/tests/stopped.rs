@@ -258,8 +258,6 @@ fn say(line: &str) {
 /// SIGTERM at a random moment of any RPC that changes something ends the driver with 0 within its grace and leaves nothing half
 /// done that the client's retry does not finish: one volume, one attachment, one file system with its data, one snapshot, each
 /// made once.
-///
-/// Rule: runtime.md R-2; D-10, D-11, D-50
 #[test]
 fn sigterm_in_the_middle_of_every_rpc_leaves_nothing_that_a_retry_does_not_finish() {
     let (seed, tally) = (seed(), Arc::new(Mutex::new(Tally::default())));
@@ -281,8 +279,6 @@ fn sigterm_in_the_middle_of_every_rpc_leaves_nothing_that_a_retry_does_not_finis
 }
 
 /// SIGINT drains as SIGTERM does, and any second signal ends the driver at once.
-///
-/// Rule: D-50
 #[tokio::test]
 async fn sigint_drains_too_and_any_second_signal_ends_at_once() -> anyhow::Result<()> {
     let held = Timing { create_ms: Some(600_000), ..Timing::default() };
@@ -314,8 +310,6 @@ async fn sigint_drains_too_and_any_second_signal_ends_at_once() -> anyhow::Resul
 
 /// While the driver asks where it is, Identity answers and Probe says not ready; a signal ends it with 0, and a call that waited
 /// for its service is told to come again.
-///
-/// Rule: runtime.md 6, R-2 (ours); D-18
 #[tokio::test]
 async fn a_driver_that_is_still_starting_answers_for_itself_and_stops_at_once() -> anyhow::Result<()> {
     // A metadata service that takes connections and never answers.

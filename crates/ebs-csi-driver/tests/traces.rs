@@ -41,8 +41,6 @@ fn children<'a>(spans: &'a [SpanSeen], parent: &SpanSeen) -> Vec<&'a SpanSeen> {
 
 /// Spans of RPCs reach a collector with the names and attributes of gRPC servers, in their callers' traces, and calls to AWS are
 /// their children; resource, headers and compression are as the `OTEL_*` variables say.
-///
-/// Rule: runtime.md 14, R-9
 #[tokio::test]
 async fn spans_of_rpcs_and_of_their_calls_to_aws_reach_a_collector_in_their_callers_traces() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -101,8 +99,6 @@ async fn spans_of_rpcs_and_of_their_calls_to_aws_reach_a_collector_in_their_call
 }
 
 /// A refused RPC has its code in its span; only faults of the server's side make it failed, as OpenTelemetry has it for servers.
-///
-/// Rule: see `spans_of_rpcs_and_of_their_calls_to_aws_reach_a_collector_in_their_callers_traces`
 #[tokio::test]
 async fn a_refused_rpc_has_its_code_in_its_span_and_the_failed_call_below_it_ec2s() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -125,8 +121,6 @@ async fn a_refused_rpc_has_its_code_in_its_span_and_the_failed_call_below_it_ec2
 }
 
 /// The last spans are sent at the stop, however long they might have waited.
-///
-/// Rule: runtime.md R-9
 #[tokio::test]
 async fn the_last_spans_are_sent_at_the_stop() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -141,8 +135,6 @@ async fn the_last_spans_are_sent_at_the_stop() -> anyhow::Result<()> {
 }
 
 /// A collector that hangs, or is not there, slows no RPC, is said once, and holds the stop up for a bounded time.
-///
-/// Rule: runtime.md R-9 (ours: bounded)
 #[tokio::test]
 async fn a_collector_that_hangs_or_is_absent_slows_no_rpc_and_is_said_once() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -178,8 +170,6 @@ async fn a_collector_that_hangs_or_is_absent_slows_no_rpc_and_is_said_once() -> 
 }
 
 /// A collector is reached over TLS, its certificate checked against the given authorities.
-///
-/// Rule: runtime.md 14 (`OTEL_EXPORTER_OTLP_*`)
 #[tokio::test]
 async fn a_collector_is_reached_over_tls_and_not_without_the_authority_of_its_certificate() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -203,8 +193,6 @@ async fn a_collector_is_reached_over_tls_and_not_without_the_authority_of_its_ce
 }
 
 /// Without the flag nothing is exported, whatever the variables say; nor with it when the SDK is disabled.
-///
-/// Rule: runtime.md 14
 #[tokio::test]
 async fn without_the_flag_nothing_is_exported() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -222,8 +210,6 @@ async fn without_the_flag_nothing_is_exported() -> anyhow::Result<()> {
 }
 
 /// An exporter that cannot be set up ends the driver with exit code 1, naming the variable and never a password.
-///
-/// Rule: runtime.md 1; D-41
 #[tokio::test]
 async fn an_exporter_that_cannot_be_set_up_is_exit_code_1() -> anyhow::Result<()> {
     for (variable, value) in [

@@ -39,8 +39,6 @@ fn is_about(total: i64, gib: i64) -> bool {
 
 /// A volume's whole life (create, attach, stage, publish, snapshot, restore larger, delete) runs over gRPC with no
 /// Kubernetes environment and leaves nothing behind, for ext4.
-///
-/// Rule: D-4; node.md 5, 8, 9
 #[test]
 fn an_ext4_volume_is_made_used_snapshotted_restored_larger_with_the_same_data_and_removed() {
     with_mounts(|| life_with_a_restore(ext4()));
@@ -48,8 +46,6 @@ fn an_ext4_volume_is_made_used_snapshotted_restored_larger_with_the_same_data_an
 
 /// A volume's whole life runs over gRPC for xfs too, with the volume and its restored copy (equal UUID) mounted on one
 /// node at once.
-///
-/// Rule: D-4; node.md 5.3 item 2
 #[test]
 fn an_xfs_volume_is_made_used_snapshotted_restored_larger_with_the_same_data_and_removed() {
     with_mounts(|| life_with_a_restore(xfs()));
@@ -91,8 +87,6 @@ async fn life_with_a_restore(access: Access) -> anyhow::Result<()> {
 }
 
 /// An xfs file system in use grows online, and whoever writes to it meanwhile notices nothing.
-///
-/// Rule: node.md 8.2, 13; D-36
 #[test]
 fn an_xfs_volume_grows_online_while_it_is_written() {
     with_mounts(|| async {
@@ -119,8 +113,6 @@ fn an_xfs_volume_grows_online_while_it_is_written() {
 
 /// A raw block volume keeps its data over detach and attach, shows its size in the statistics, and grows without the
 /// node's help.
-///
-/// Rule: node.md 9.2, 14 row 6; controller.md 11 item 4
 #[test]
 fn a_raw_block_volume_keeps_its_data_over_detach_and_attach_and_grows_without_the_node() {
     with_mounts(|| async {
@@ -147,8 +139,6 @@ fn a_raw_block_volume_keeps_its_data_over_detach_and_attach_and_grows_without_th
 }
 
 /// Every step of a life may be repeated; the repetition succeeds, changes nothing and costs no second mutation.
-///
-/// Rule: D-10; node.md 5.1 row 16, 9.2 row 8, 10 row 5, 12 row 5
 #[test]
 fn every_step_of_a_life_may_be_repeated_and_changes_nothing_the_second_time() {
     with_mounts(|| async {
@@ -194,8 +184,6 @@ fn every_step_of_a_life_may_be_repeated_and_changes_nothing_the_second_time() {
 
 /// The health of a volume is told at a path and, when the request names none, by its mounts or its device; a volume
 /// that is not on the node is NotFound.
-///
-/// Rule: D-35; wire.md 1 NodeGetVolumeHealthRequest
 #[test]
 fn a_volume_in_use_is_healthy_by_its_path_and_without_one_and_one_that_is_not_here_is_not_found() {
     with_mounts(|| async {
@@ -227,8 +215,6 @@ fn a_volume_in_use_is_healthy_by_its_path_and_without_one_and_one_that_is_not_he
 }
 
 /// A whole life with snapshot, restore and expansion is allowed by the cluster-scoped policy alone.
-///
-/// Rule: D-1; deployment.md 14
 #[test]
 fn a_driver_that_knows_its_cluster_gets_along_with_the_rights_of_that_cluster_alone() {
     with_mounts(|| async {

@@ -235,8 +235,6 @@ mod tests {
     }
 
     /// A single writer may have anything, several writers only blocks, nobody anything else.
-    ///
-    /// Rule: controller.md 4
     #[test]
     fn single_writers_may_have_anything_and_several_writers_only_blocks() {
         let block = || Some(AccessType::Block(BlockVolume {}));
@@ -258,8 +256,6 @@ mod tests {
     }
 
     /// A node-local volume may be one writer's on one node or on several, as a file system or raw, and nothing else.
-    ///
-    /// Rule: controller.md 4, C25
     #[test]
     fn a_node_local_volume_may_be_written_by_one_node_or_by_several() {
         for mode in 0..9 {
@@ -273,8 +269,6 @@ mod tests {
     }
 
     /// A capability list is supported when every element is.
-    ///
-    /// Rule: controller.md 4
     #[test]
     fn a_capability_list_is_supported_when_every_element_is() {
         let good = wire(Some(AccessType::Block(BlockVolume {})), Mode::SingleNodeWriter.into());

@@ -149,8 +149,6 @@ mod tests {
     }
 
     /// One byte is one GiB, and no range is 100 GiB.
-    ///
-    /// Rule: controller.md 6.2
     #[test]
     fn one_byte_becomes_one_gib_and_no_range_a_hundred() {
         assert_eq!(new(range(1, 0)).expect("fits").required, Some(Gib(1)));
@@ -160,8 +158,6 @@ mod tests {
     }
 
     /// A limit below the rounded size is OutOfRange.
-    ///
-    /// Rule: controller.md C8
     #[test]
     fn a_limit_below_the_rounded_size_is_out_of_range() {
         let error = new(range(GIB + 1, 2 * GIB - 1)).expect_err("no whole GiB fits");
@@ -171,8 +167,6 @@ mod tests {
     }
 
     /// A range with only a limit gives the least size of the type.
-    ///
-    /// Rule: controller.md C8
     #[test]
     fn a_limit_alone_is_honoured_with_the_least_size_of_the_type() {
         let got = for_new_volume(range(0, 10 * GIB).as_ref(), &VolumeType::Io2).expect("fits");
@@ -182,8 +176,6 @@ mod tests {
     }
 
     /// A size of zero (neither required nor limit) or below is InvalidArgument, at creation and expansion.
-    ///
-    /// Rule: controller.md C8, C9
     #[test]
     fn a_size_of_zero_or_below_is_refused() {
         for bad in [range(0, 0), range(-1, 0), range(GIB, -1)] {

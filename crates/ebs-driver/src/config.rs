@@ -146,8 +146,6 @@ mod tests {
     }
 
     /// Extra tags are split and trimmed; those of the deprecated flag are merged and lose.
-    ///
-    /// Rule: controller.md C33; runtime.md 2, R-3
     #[test]
     fn extra_tags_are_split_and_trimmed_and_win_over_the_deprecated_flag() {
         let extra_tags = vec![" a = 1 ,,b=x=y".to_owned(), "c=".to_owned()];
@@ -158,8 +156,6 @@ mod tests {
     }
 
     /// An extra tag with a reserved key or without a value stops the start.
-    ///
-    /// Rule: controller.md 2, 6.6
     #[test]
     fn an_extra_tag_with_a_reserved_key_or_without_value_stops_the_start() {
         for bad in
@@ -171,8 +167,6 @@ mod tests {
     }
 
     /// The socket's mode is octal permission bits.
-    ///
-    /// Rule: D-40
     #[test]
     fn the_mode_of_the_socket_is_octal_permission_bits() {
         for (text, mode) in

@@ -130,8 +130,6 @@ mod tests {
 
     /// A machine that is no EC2 instance is registered without a topology, with an id that no instance has, and refuses volumes
     /// naming what it is.
-    ///
-    /// Rule: runtime.md 10 (ours)
     #[tokio::test]
     async fn a_machine_that_is_no_instance_is_registered_nowhere_and_refuses_volumes() {
         let node = IdleNode::new("hybrid-1", "its providerID is eks-hybrid:///us-west-2/c/mi-0abc");

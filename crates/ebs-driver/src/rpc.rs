@@ -131,8 +131,6 @@ mod tests {
     use super::*;
 
     /// The proof that a disk is blank may take as long as a stage.
-    ///
-    /// Rule: D-31
     #[cfg(target_os = "linux")]
     #[test]
     fn the_proof_that_a_disk_is_blank_may_take_as_long_as_a_stage() {

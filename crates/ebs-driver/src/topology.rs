@@ -243,8 +243,6 @@ mod tests {
     }
 
     /// A topology term gives its zone under either key, and its zone id only without a zone.
-    ///
-    /// Rule: controller.md 6.9, C6, C7; D-3
     #[test]
     fn a_term_gives_its_zone_under_either_key_and_its_id_only_without_a_zone() {
         let got = read(
@@ -275,8 +273,6 @@ mod tests {
     const ARN: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
     /// An Outpost is named by its four parts or by its whole ARN, in the term that has its zone.
-    ///
-    /// Rule: controller.md 6.9, C6
     #[test]
     fn an_outpost_is_named_by_its_parts_or_its_arn_in_the_term_of_its_zone() {
         let driver = DriverName::default();
@@ -301,8 +297,6 @@ mod tests {
 
     /// A term with some of an Outpost's keys and not all of them is refused by the name of the key that is missing, and so is
     /// one that contradicts itself.
-    ///
-    /// Rule: controller.md C6
     #[test]
     fn incomplete_and_contradictory_segments_of_an_outpost_are_refused_by_key() {
         let driver = DriverName::default();

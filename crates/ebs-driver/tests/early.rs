@@ -118,8 +118,6 @@ async fn identity_answers(server: &Starting) {
 
 /// Identity answers as soon as the socket exists; a call to a service that is still being built waits for it, and one that no
 /// service has is Unimplemented once they are there.
-///
-/// Rule: runtime.md 6 (ours)
 #[tokio::test]
 async fn identity_answers_at_once_and_other_calls_wait_for_their_service() {
     let (server, opening) = starting();
@@ -141,8 +139,6 @@ async fn identity_answers_at_once_and_other_calls_wait_for_their_service() {
 }
 
 /// A call that waits for its service ends with Unavailable when the driver stops before it has started.
-///
-/// Rule: runtime.md R-2 (ours)
 #[tokio::test]
 async fn a_call_that_waits_for_its_service_ends_when_the_driver_stops() {
     let (mut server, opening) = starting();

@@ -32,8 +32,6 @@ mod tests {
     use super::*;
 
     /// A volume initialises only when the detail `initialization-state` says so; no details at all say nothing.
-    ///
-    /// Rule: ebs-cloud.md 5.6
     #[test]
     fn a_volume_initialises_only_when_a_detail_says_so_and_no_details_say_nothing() {
         let status = |details: Option<&[(&str, &str)]>| VolumeStatus {

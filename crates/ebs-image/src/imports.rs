@@ -211,8 +211,6 @@ mod tests {
     }
 
     /// What a program imports is read from its file, and one that could start another is refused, whichever way it would.
-    ///
-    /// Rule: windows.md O-1; windows.md S-4 (ours)
     #[test]
     fn a_program_that_could_start_another_is_refused() {
         let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
@@ -239,8 +237,6 @@ mod tests {
     }
 
     /// A program that only holds the name of such a function, to look it up while it runs, is refused too.
-    ///
-    /// Rule: see `a_program_that_could_start_another_is_refused`
     #[test]
     fn a_program_that_only_holds_such_a_name_is_refused() {
         let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
@@ -255,8 +251,6 @@ mod tests {
     }
 
     /// What a program is known to start others by is taken, and nothing else of that kind; and it must be there.
-    ///
-    /// Rule: see `a_program_that_could_start_another_is_refused`
     #[test]
     fn what_a_program_is_known_to_start_others_by_is_taken_alone() {
         let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
@@ -274,8 +268,6 @@ mod tests {
     }
 
     /// Names that only look like it start nothing.
-    ///
-    /// Rule: see `a_program_that_could_start_another_is_refused`
     #[test]
     fn names_that_only_look_like_it_start_nothing() {
         for name in [
@@ -291,8 +283,6 @@ mod tests {
     }
 
     /// A file whose imports are not there is not taken for one without any.
-    ///
-    /// Rule: see `a_program_that_could_start_another_is_refused`
     #[test]
     fn a_file_whose_imports_cannot_be_read_is_refused() {
         assert!(imports(b"MZ").is_err());

@@ -68,8 +68,6 @@ mod tests {
     use super::*;
 
     /// A licence text that several crates share stands once in what is passed on, with the name of each.
-    ///
-    /// Rule: D-74
     #[test]
     fn one_text_of_two_crates_stands_once_with_both_names() {
         let directory = tempfile::tempdir().unwrap();

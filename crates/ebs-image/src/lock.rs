@@ -83,8 +83,6 @@ mod tests {
     use crate::contents::LICENCES;
 
     /// Both platforms are made of the same packages, pinned by version and by the bytes of their files.
-    ///
-    /// Rule: D-72
     #[test]
     fn both_platforms_have_the_same_packages_each_with_its_licence() {
         let [amd64, arm64] = Platform::ALL.map(|platform| pins(LOCK, platform).unwrap());

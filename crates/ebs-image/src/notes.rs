@@ -52,8 +52,6 @@ mod tests {
         "# Changelog\n\n## [Unreleased]\n\n## [1.1.0] - 2026-01-02\n\n### Added\n\n- This.\n\n## [1.0.0]\n- That.\n";
 
     /// The notes of a release are the changelog's section of its version.
-    ///
-    /// Rule: deployment.md 15 (ours)
     #[test]
     fn a_section_ends_where_the_next_version_begins() {
         assert_eq!(section(CHANGELOG, "1.1.0"), Some("### Added\n\n- This."));

@@ -140,8 +140,6 @@ mod tests {
 
     /// The bill of materials has the image, the driver with its crates and the Debian packages, each with version and licence; every
     /// relationship names things that are there.
-    ///
-    /// Rule: image.md 5
     #[test]
     fn every_relationship_of_the_bill_names_packages_that_are_in_it() {
         let document = sample();

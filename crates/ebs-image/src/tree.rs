@@ -151,8 +151,6 @@ mod tests {
     }
 
     /// The bytes of an archive follow from the files alone, whatever the order in which they were added.
-    ///
-    /// Rule: image.md 2
     #[test]
     fn the_order_in_which_files_were_added_does_not_show() {
         assert_eq!(archived(&of(&["usr/bin/a", "etc/b"])), archived(&of(&["etc/b", "usr/bin/a"])));

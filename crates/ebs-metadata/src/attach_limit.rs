@@ -71,8 +71,6 @@ mod tests {
     use super::*;
 
     /// The attachment limit follows the published vectors; a node that counts no interface has one.
-    ///
-    /// Rule: node.md 15.1, 15.2; ebs-cloud.md 16.1
     #[test]
     fn attachment_limits_follow_the_published_vectors() {
         let none = LimitFlags::default();
@@ -106,8 +104,6 @@ mod tests {
     }
 
     /// The attachment limit is never below 1, which Kubernetes would read as unlimited.
-    ///
-    /// Rule: node.md 15.1
     #[test]
     fn the_limit_is_never_below_one() {
         assert_eq!(attach_limit("t3.xlarge", 1000, 1000, &LimitFlags::default()), 1);
@@ -115,8 +111,6 @@ mod tests {
     }
 
     /// --volume-attach-limit=0 and values below -1 are refused; the two limit flags exclude each other.
-    ///
-    /// Rule: node.md N-21; ebs-cloud.md E21; runtime.md 3
     #[test]
     fn flags_that_mean_unlimited_or_nothing_are_refused() {
         assert_eq!(LimitFlags::parse(0, -1), Err(LimitFlagError::ZeroLimit));

@@ -77,8 +77,6 @@ mod tests {
     }
 
     /// Instance, type, region and zone come from the identity document, each must be there.
-    ///
-    /// Rule: runtime.md 10.1
     #[test]
     fn a_field_that_is_missing_or_empty_is_named() {
         for name in ["instanceId", "instanceType", "region", "availabilityZone"] {
@@ -103,8 +101,6 @@ mod tests {
     }
 
     /// Network interfaces are the MAC addresses that the metadata lists.
-    ///
-    /// Rule: runtime.md 10.1; ebs-cloud.md 16.1
     #[test]
     fn network_interfaces_are_the_mac_addresses_of_the_listing() {
         assert_eq!(mac_addresses("0e:49:61:0f:c3:11/\n0E-49-61-0F-C3-12/\n"), 2);
@@ -114,8 +110,6 @@ mod tests {
     }
 
     /// Block devices are the metadata's entries that start with ebs.
-    ///
-    /// Rule: runtime.md 10.1; ebs-cloud.md 16.1
     #[test]
     fn block_devices_are_the_entries_that_start_with_ebs() {
         assert_eq!(ebs_entries("ami\nebs1\nebs27\nephemeral0\nroot\nswap"), 2);

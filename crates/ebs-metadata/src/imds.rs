@@ -364,8 +364,6 @@ mod tests {
 
     /// IMDS is not asked when AWS_EC2_METADATA_DISABLED is `true`, in any case as with the SDK, or on a HyperPod node, which
     /// `hyperpod-` in front of CSI_NODE_NAME tells.
-    ///
-    /// Rule: runtime.md 3, 10.1
     #[test]
     fn the_service_is_not_asked_where_it_is_switched_off_or_on_a_hyperpod_node() {
         for (name, value, switched_off) in [

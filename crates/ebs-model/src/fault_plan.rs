@@ -212,8 +212,6 @@ mod tests {
     use super::*;
 
     /// Late effects and lagging reads together stay within the 15 s of D-12 in every run of the model.
-    ///
-    /// Rule: D-12, D-61
     #[test]
     fn late_effects_and_lagging_reads_together_stay_within_the_time_to_settle() {
         for seed in 0..500 {

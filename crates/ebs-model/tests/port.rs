@@ -74,60 +74,34 @@ fn report(failure: &Failure) -> String {
 /// also where EC2 refuses what it has done before for want of a right, room, a key or the source, and before a process
 /// that has been running all along as a standby.
 ///
-/// Rule: D-16, D-12, D-13, D-27, D-28; sidecars.md 1
-///
 /// A snapshot is reported ready only with the lock and the fast restores that were asked for.
-///
-/// Rule: D-28; controller.md C19
 ///
 /// A name has at most one live volume or snapshot of ours, whatever replies are lost, late, throttled or repeated, and
 /// whichever process is asked.
 ///
-/// Rule: D-12, D-13; controller.md C1
-///
 /// Unpublish succeeds only when EC2 has no such attachment, and no attach follows a successful detach.
-///
-/// Rule: D-5, D-10, D-15; ebs-cloud.md E1, E12
 ///
 /// When nobody waits for anything any more, a driver begins no mutation.
 ///
-/// Rule: D-10
-///
 /// No foreign volume or snapshot is adopted, changed, attached or deleted.
-///
-/// Rule: D-12; ebs-cloud.md E13
 ///
 /// No driver asks for a device name that it has given to another volume on the instance, no tag is lost, no size falls
 /// below what was answered.
 ///
-/// Rule: ebs-cloud.md 5.2, E18; own rule (model)
-///
 /// Other content under a used name is refused and changes nothing.
-///
-/// Rule: D-10, D-12
 ///
 /// A class that was answered with success is what the volume has, properties and tags, until another one is asked for,
 /// whatever grows meanwhile; one that was called infeasible has left nothing.
 ///
-/// Rule: controller.md 12, 13, 5.2 note 1
-///
 /// A driver has at most one ModifyVolume of a volume on its way.
 ///
-/// Rule: controller.md C31
-///
 /// Growth raises the IOPS by the ratio that a class has left in the tags, where a class allows it.
-///
-/// Rule: controller.md 11
 ///
 /// Every final code has a reason in what the orchestrator knows (quota, room, a right or a key that is missing, a
 /// source that is gone, a volume elsewhere, a lock).
 ///
-/// Rule: controller.md 5.2, C2, C10; sidecars.md 1
-///
 /// Once faults end, every wish is met or refused for good within half an hour, by sidecars that leave after 10 or 15 s
 /// and come back after pauses that double, and deleting everything leaves nothing.
-///
-/// Rule: D-26; own rule (model)
 ///
 /// The same holds for the drivers of two leases: what a new leader answers with success is so, whatever the old one has changed a
 /// moment ago and however far describes lag.
@@ -224,11 +198,7 @@ const REPORTED_AS: &[(Planted, &str)] = &[
 
 /// A run that panics, also for a call beyond the policies, is reported with its number.
 ///
-/// Rule: own rule (model)
-///
 /// The model finds a planted bug for each of its rules and names it rightly.
-///
-/// Rule: own rule (model)
 #[test]
 fn every_planted_bug_is_found() {
     let mut unseen = Vec::new();
@@ -252,8 +222,6 @@ fn every_planted_bug_is_found() {
 }
 
 /// A failing run repeats by its number.
-///
-/// Rule: own rule (model)
 #[test]
 fn a_seed_gives_the_same_story_every_time() {
     let options = Options { planted: Some(Planted::UnclearIsRefused), ..Options::default() };

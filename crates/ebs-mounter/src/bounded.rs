@@ -208,8 +208,6 @@ mod tests {
     use super::*;
 
     /// A look that hangs is reported at its bound and not cancelled.
-    ///
-    /// Rule: D-38
     #[tokio::test]
     async fn a_look_that_hangs_is_reported_at_its_bound_and_not_cancelled() {
         let (release, held) = mpsc::channel::<()>();
@@ -227,8 +225,6 @@ mod tests {
     }
 
     /// While a look hangs, no second one is started at the same place.
-    ///
-    /// Rule: D-54; node.md N-1
     #[tokio::test]
     async fn while_a_look_hangs_no_second_one_is_started_at_the_same_place() {
         let place = Path::new("/hangs/here");
@@ -263,8 +259,6 @@ mod tests {
     }
 
     /// A look whose caller left before the bound keeps its place refused until it comes back.
-    ///
-    /// Rule: D-38
     #[tokio::test]
     async fn a_look_whose_caller_left_before_the_bound_hangs_until_it_comes_back() {
         let place = Path::new("/hangs/without/a/caller");
@@ -313,8 +307,6 @@ mod tests {
     }
 
     /// Of several looks that hang at one place all must come back before it is tried again.
-    ///
-    /// Rule: D-38
     #[tokio::test]
     async fn of_two_looks_that_hang_at_one_place_both_must_come_back() {
         let place = Path::new("/hangs/twice");
@@ -342,8 +334,6 @@ mod tests {
     }
 
     /// A look that panics has come back.
-    ///
-    /// Rule: D-38, D-51
     #[tokio::test]
     async fn a_look_that_panics_after_its_caller_left_frees_the_place() {
         let place = Path::new("/panics/here");
@@ -359,8 +349,6 @@ mod tests {
     }
 
     /// A change that hangs is waited for, whatever its bound.
-    ///
-    /// Rule: D-11
     #[tokio::test(start_paused = true)]
     async fn a_change_that_hangs_is_waited_for_beyond_every_bound() {
         let (release, held) = mpsc::channel::<()>();

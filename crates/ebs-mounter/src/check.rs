@@ -170,8 +170,6 @@ mod tests {
     use super::*;
 
     /// An exit code of e2fsck is a mask.
-    ///
-    /// Rule: node.md N-12
     #[test]
     fn an_exit_code_of_e2fsck_is_a_mask() {
         for (code, verdict) in [

@@ -288,8 +288,6 @@ mod tests {
     }
 
     /// xfs has no feature that the running kernel lacks.
-    ///
-    /// Rule: D-33
     #[test]
     fn xfs_has_no_feature_that_the_kernel_lacks_or_legacy_forbids() {
         let legacy =
@@ -307,8 +305,6 @@ mod tests {
     }
 
     /// A feature of xfs is used from the kernel on that knows it.
-    ///
-    /// Rule: see `xfs_has_no_feature_that_the_kernel_lacks_or_legacy_forbids`
     #[test]
     fn a_feature_of_xfs_is_used_from_the_kernel_on_that_knows_it() {
         for (kernel, bigtime, large_extents) in
@@ -321,8 +317,6 @@ mod tests {
     }
 
     /// Our mke2fs.conf is written where another one stands, and left alone where it stands already.
-    ///
-    /// Rule: D-33
     #[test]
     fn another_mke2fs_conf_is_replaced_and_ours_is_left_alone() {
         use std::os::unix::fs::MetadataExt;
@@ -338,8 +332,6 @@ mod tests {
     }
 
     /// Force flags are used in a redo only.
-    ///
-    /// Rule: D-32; image.md 3
     #[test]
     fn force_is_only_in_a_redo() {
         assert!(line(&plain(FsType::Ext4), KERNEL, true).contains(" -F "));

@@ -398,8 +398,6 @@ mod tests {
     const DATA: Contents = Contents::Data { offset: 4096 };
 
     /// A redo needs the same volume, file system, attachment, run of the kernel and disk, which may have grown.
-    ///
-    /// Rule: D-32
     #[test]
     fn a_redo_needs_the_same_volume_size_file_system_and_attachment() {
         assert!(record().permit_redo(&record(), &DATA).is_some_and(|permit| permit.is_redo()));
@@ -422,8 +420,6 @@ mod tests {
     }
 
     /// A volume that was expanded in the middle of its format is still the same.
-    ///
-    /// Rule: D-32
     #[test]
     fn a_disk_that_grew_since_the_interrupted_format_is_the_same() {
         let smaller = FormatRecord { bytes: 1 << 29, ..record() };
@@ -440,8 +436,6 @@ mod tests {
 
     /// An interrupted mkfs can have left nothing, unknown bytes, or half a file system of its own family; never a whole one, one of
     /// another family, or anything foreign.
-    ///
-    /// Rule: D-32
     #[test]
     fn only_what_an_interrupted_mkfs_can_have_left_is_formatted_again() {
         use crate::probe::tests::{superblock_of, whole_and_begun};
@@ -462,8 +456,6 @@ mod tests {
     }
 
     /// A record that cannot be read is an error, and none that is missing.
-    ///
-    /// Rule: D-32
     #[tokio::test]
     async fn a_record_that_cannot_be_read_is_an_error() {
         let state = tempfile::tempdir().unwrap();
@@ -478,8 +470,6 @@ mod tests {
     }
 
     /// mkfs is marked as started only in the record that this call has written, or that its leave came from.
-    ///
-    /// Rule: D-32
     #[tokio::test]
     async fn mkfs_is_marked_as_started_only_in_its_own_record() {
         let state = tempfile::tempdir().unwrap();
@@ -513,8 +503,6 @@ mod tests {
     }
 
     /// A record comes back as it was written; half a record is none.
-    ///
-    /// Rule: D-32
     #[test]
     fn a_record_comes_back_as_it_was_written_and_half_a_record_is_none() {
         for record in [
@@ -532,7 +520,6 @@ mod tests {
         }
     }
 
-    /// Rule: see `crates/ebs-driver/tests/node_on_disk/format.rs::a_record_of_an_older_version_is_no_leave_to_format`
     #[test]
     fn a_record_without_boot_disk_or_state_is_none() {
         let text = record().to_text(State::Started);

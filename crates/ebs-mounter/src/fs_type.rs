@@ -70,8 +70,6 @@ mod tests {
     use super::*;
 
     /// The file system is understood in any case; ntfs is refused on Linux.
-    ///
-    /// Rule: node.md N-13, N-25; D-30
     #[test]
     fn a_type_is_understood_in_any_case_and_ntfs_is_refused() {
         assert_eq!(FsType::parse("XFS"), Ok(FsType::Xfs));

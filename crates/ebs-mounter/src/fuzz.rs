@@ -107,8 +107,6 @@ proptest! {
     #![proptest_config(cases(256))]
 
     /// A strange line of the mount table never changes the answer for another path.
-    ///
-    /// Rule: D-38
     #[test]
     fn a_strange_line_of_the_mount_table_never_changes_the_answer_for_another_path(
         line in strange_line(),
@@ -139,8 +137,6 @@ proptest! {
 
     /// The page with which an NVMe controller describes itself never makes the driver panic, and names a volume only by its
     /// serial number.
-    ///
-    /// Rule: node.md N-10
     #[test]
     fn an_nvme_page_names_a_volume_by_its_serial_number_alone(
         serial in prop::collection::vec(any::<u8>(), 20),
@@ -161,8 +157,6 @@ proptest! {
     }
 
     /// No option of a format becomes an argument of mkfs that the typed builder does not know.
-    ///
-    /// Rule: node.md N-28; D-43
     #[test]
     fn no_format_option_becomes_an_argument_that_the_builder_does_not_know(
         words in prop::collection::vec(word(), 5),
@@ -193,8 +187,6 @@ proptest! {
     }
 
     /// A path of the orchestrator is absolute, below the root and without a way up, or it is refused.
-    ///
-    /// Rule: own rule (bad input)
     #[test]
     fn a_path_is_absolute_and_without_a_way_up_or_refused(text in r"[/a.\x00 é~]{0,24}|\PC{0,60}") {
         if let Ok(path) = NodePath::parse(&text) {
@@ -208,8 +200,6 @@ proptest! {
     }
 
     /// No mount flag makes of a mount another operation, or becomes a word for the file system that nobody wrote.
-    ///
-    /// Rule: node.md 7.6
     #[test]
     fn no_mount_flag_becomes_a_word_that_nobody_wrote(
         flags in prop::collection::vec(r#"[a-z=,"\\:]{0,20}|ro|rw|bind|remount,ro|context="a,b"|\PC{0,20}"#, 0..6),
@@ -231,8 +221,6 @@ proptest! {
     }
 
     /// A superblock with any bytes changed makes nothing panic, and where it has a checksum it is no longer complete.
-    ///
-    /// Rule: D-32; node.md N-32
     #[test]
     fn a_changed_superblock_makes_nothing_panic_and_is_not_complete(
         which in 0..4_usize,
@@ -260,8 +248,6 @@ proptest! {
     }
 
     /// Chance bytes where superblocks are read make nothing panic.
-    ///
-    /// Rule: see `a_changed_superblock_makes_nothing_panic_and_is_not_complete`
     #[test]
     fn chance_superblocks_make_nothing_panic(
         mut bytes in prop::collection::vec(any::<u8>(), 4096),

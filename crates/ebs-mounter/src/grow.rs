@@ -252,8 +252,6 @@ mod tests {
     }
 
     /// What the tools would leave unused is no growth.
-    ///
-    /// Rule: D-36
     #[test]
     fn what_the_tools_would_leave_unused_is_no_growth() {
         let of = |size, device| Headroom::new(size, device, &reach(device));
@@ -297,8 +295,6 @@ mod tests {
     }
 
     /// Without CAP_SYS_RESOURCE a mounted xfs can grow and a mounted ext cannot.
-    ///
-    /// Rule: D-36
     #[test]
     fn without_cap_sys_resource_a_mounted_xfs_can_grow_and_a_mounted_ext_cannot() {
         let state = tempfile::tempdir().unwrap();

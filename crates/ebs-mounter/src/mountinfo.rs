@@ -255,8 +255,6 @@ mod tests {
 ";
 
     /// A mount-table line has escapes, optional fields and quoted commas.
-    ///
-    /// Rule: node.md N-27
     #[test]
     fn a_line_has_optional_fields_escapes_and_quoted_commas() {
         let table = MountTable::parse(TEXT.as_bytes());
@@ -269,8 +267,6 @@ mod tests {
     }
 
     /// Of mounts on top of each other the newest is seen.
-    ///
-    /// Rule: node.md N-27
     #[test]
     fn of_mounts_on_top_of_each_other_the_newest_is_seen() {
         let table = MountTable::parse(TEXT.as_bytes());
@@ -283,8 +279,6 @@ mod tests {
     }
 
     /// A mount that is hidden by another over a directory above it is not the one that is seen at its path.
-    ///
-    /// Rule: node.md N-27
     #[test]
     fn a_mount_hidden_by_another_over_a_directory_above_it_is_not_seen() {
         let table = "\
@@ -310,8 +304,6 @@ mod tests {
     }
 
     /// A quote in the options of any mount is no obstacle.
-    ///
-    /// Rule: D-38
     #[test]
     fn a_quote_in_the_options_of_any_mount_is_no_obstacle() {
         let line = "99 24 0:77 / /mnt/share rw - cifs //server/share rw,username=o\"neill,domain=x\n";
@@ -323,8 +315,6 @@ mod tests {
 
     /// A line of the mount table that cannot be understood concerns its own path alone, and there it is nobody's
     /// volume.
-    ///
-    /// Rule: D-38
     #[test]
     fn a_line_that_cannot_be_understood_concerns_its_own_path_alone() {
         for (bad, field) in [

@@ -273,8 +273,6 @@ mod tests {
     }
 
     /// Mount flags of mount(8) become bits or file-system options; words for mount itself are dropped.
-    ///
-    /// Rule: node.md 7.6
     #[test]
     fn flags_become_bits_and_the_rest_is_the_file_systems() {
         let options = parse(&["ro", "noatime", "nodev", "nosuid", "noexec", "discard", "nouuid"]);
@@ -284,8 +282,6 @@ mod tests {
     }
 
     /// `iversion` is a bit of mount(2), as mount(8) has it, and no word for the file system, which would refuse it.
-    ///
-    /// Rule: node.md 7.6
     #[test]
     fn iversion_is_a_bit_and_not_a_word_for_the_file_system() {
         let options = parse(&["iversion"]);
@@ -295,8 +291,6 @@ mod tests {
     }
 
     /// Commas in the quotes of a security context survive.
-    ///
-    /// Rule: node.md 5.3 item 5
     #[test]
     fn commas_in_the_quotes_of_a_security_context_survive() {
         let context = r#"context="system_u:object_r:container_file_t:s0:c1,c2""#;
@@ -319,8 +313,6 @@ mod tests {
     }
 
     /// Flags that are not about mounting a file system (bind, remount, loop) are refused.
-    ///
-    /// Rule: node.md 7.6
     #[test]
     fn what_is_no_mount_of_a_file_system_is_refused() {
         for word in ["bind", "remount", "move", "rshared", "loop"] {

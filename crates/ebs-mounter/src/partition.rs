@@ -41,8 +41,6 @@ mod tests {
     use super::*;
 
     /// A partition is a number from 1 to 128, 0 the whole disk; signs and zeros are dropped.
-    ///
-    /// Rule: node.md 4, N-3
     #[test]
     fn a_partition_is_a_canonical_number_from_1_to_128() {
         for (text, number) in [("1", 1), ("+1", 1), ("007", 7), ("128", 128)] {

@@ -221,8 +221,6 @@ mod tests {
     }
 
     /// Removing takes empty directories and empty files only.
-    ///
-    /// Rule: node.md 11
     #[tokio::test]
     async fn removing_takes_empty_directories_and_empty_files_only() {
         let root = tempfile::tempdir().unwrap();

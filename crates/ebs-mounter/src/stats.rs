@@ -125,8 +125,6 @@ mod tests {
     }
 
     /// Numbers of statfs that cannot be are refused, not wrapped.
-    ///
-    /// Rule: node.md 14 row 7
     #[test]
     fn numbers_that_cannot_be_are_refused_not_wrapped() {
         assert!(Counts { block_size: 0, ..COUNTS }.bytes().is_err());

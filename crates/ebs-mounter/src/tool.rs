@@ -288,8 +288,6 @@ mod tests {
     }
 
     /// A child sees a cleared environment with LC_ALL=C and what it was given.
-    ///
-    /// Rule: D-43
     #[tokio::test]
     async fn a_child_sees_a_cleared_environment() {
         let call = Call::new(Program::Blkid, [] as [&str; 0]).env("MKE2FS_CONFIG", "/x");
@@ -316,8 +314,6 @@ mod tests {
     }
 
     /// Of a child's output only the end is kept.
-    ///
-    /// Rule: D-43
     #[tokio::test]
     async fn only_the_end_of_a_long_output_is_kept() {
         let call = Call::new(Program::Blkid, ["1", "200000"]);
@@ -326,8 +322,6 @@ mod tests {
     }
 
     /// A child that only reads is killed at its bound.
-    ///
-    /// Rule: node.md N-1; D-11
     #[tokio::test]
     async fn a_reader_is_killed_at_its_bound() {
         let call = Call::new(Program::Blkid, ["1000"]);
@@ -336,8 +330,6 @@ mod tests {
     }
 
     /// A child that changes a disk goes on when its future is dropped.
-    ///
-    /// Rule: node.md N-1; D-11
     #[tokio::test]
     async fn a_change_goes_on_when_its_future_is_dropped() {
         let directory = tempfile::tempdir().unwrap();
@@ -398,8 +390,6 @@ mod tests {
     }
 
     /// A signal to the driver's process group reaches no child.
-    ///
-    /// Rule: D-43
     #[tokio::test]
     async fn a_signal_to_the_drivers_group_reaches_no_child() {
         with_waiting_child(|process| {

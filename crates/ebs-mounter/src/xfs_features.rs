@@ -82,8 +82,6 @@ mod tests {
 
     /// Every feature of xfs is named, those that a later mkfs.xfs would add as left out, and none that the installed one does
     /// not know.
-    ///
-    /// Rule: D-33
     #[test]
     fn every_feature_of_xfs_is_named_that_the_installed_mkfs_knows() {
         let lines = [
@@ -103,8 +101,6 @@ mod tests {
     }
 
     /// What mkfs.xfs knows is asked of the one that is installed.
-    ///
-    /// Rule: D-33
     #[tokio::test]
     async fn what_the_installed_mkfs_knows_it_is_asked() {
         let state = tempfile::tempdir().unwrap();

@@ -117,8 +117,6 @@ mod tests {
     }
 
     /// The simulator's env file appears only when it is ready, whole, and readable by its owner only.
-    ///
-    /// Rule: D-41, D-60
     #[test]
     fn the_file_appears_whole_and_private_and_a_former_one_is_gone_before() {
         use std::os::unix::fs::PermissionsExt;
@@ -134,8 +132,6 @@ mod tests {
     }
 
     /// A file that no simulator wrote is not overwritten by the env file.
-    ///
-    /// Rule: own rule (bad input)
     #[test]
     fn a_file_that_no_simulator_wrote_is_not_touched() {
         let dir = tempfile::tempdir().unwrap();

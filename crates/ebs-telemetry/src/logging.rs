@@ -95,8 +95,6 @@ mod tests {
     }
 
     /// A line has a verbosity from 0 to 8, by its level or finer by its name, and `--v` shows those up to its number.
-    ///
-    /// Rule: runtime.md 13
     #[test]
     fn each_line_has_a_verbosity_and_v_shows_those_up_to_its_number() {
         let log = || {
@@ -120,7 +118,6 @@ mod tests {
         }
     }
 
-    /// Rule: see `each_line_has_a_verbosity_and_v_shows_those_up_to_its_number`
     #[test]
     fn a_json_line_says_its_verbosity() {
         let config = LogConfig { format: LogFormat::Json, ..at(6) };
@@ -129,8 +126,6 @@ mod tests {
     }
 
     /// `--vmodule` shows more lines of the files that it names, and takes none away.
-    ///
-    /// Rule: runtime.md 2 (`vmodule`)
     #[test]
     fn vmodule_shows_more_of_the_files_that_it_names_and_takes_nothing_away() {
         let log = || {
@@ -149,8 +144,6 @@ mod tests {
     }
 
     /// Lines of several threads do not mix: each is written at once.
-    ///
-    /// Rule: runtime.md 13 (ours)
     #[test]
     fn a_line_is_one_write() {
         #[derive(Clone, Default)]
@@ -180,8 +173,6 @@ mod tests {
     }
 
     /// Debug output of other crates, which holds headers and bodies, is never logged, whatever RUST_LOG asks.
-    ///
-    /// Rule: D-41
     #[test]
     fn other_crates_stay_quiet_below_info_even_when_rust_log_asks() {
         let config = LogConfig { directives: Some("trace".to_owned()), ..at(9) };
@@ -195,8 +186,6 @@ mod tests {
     }
 
     /// The AWS SDK's warnings hold whole replies of STS in their fields: only their message is logged.
-    ///
-    /// Rule: D-41
     #[test]
     fn of_the_sdks_warnings_only_the_message_is_logged() {
         let out = logged(&at(9), || {
@@ -207,8 +196,6 @@ mod tests {
     }
 
     /// `RUST_LOG` wins over `--v` in the places that it names, and changes nothing elsewhere.
-    ///
-    /// Rule: runtime.md 13 (ours)
     #[test]
     fn rust_log_wins_over_the_verbosity_in_the_places_that_it_names() {
         let with = |directives: &str, verbosity| {
@@ -239,8 +226,6 @@ mod tests {
     }
 
     /// Text log lines carry severity, UTC time, process, source and quoted values with the fields of their request.
-    ///
-    /// Rule: runtime.md 13
     #[test]
     fn a_line_carries_the_fields_of_its_spans() {
         let out = logged(&at(2), || {
@@ -255,8 +240,6 @@ mod tests {
     }
 
     /// A JSON log line is one object with ts, caller, msg, v or err.
-    ///
-    /// Rule: runtime.md 13
     #[test]
     fn a_json_line_is_one_object_with_the_error_under_err() {
         let config = LogConfig { format: LogFormat::Json, ..at(2) };

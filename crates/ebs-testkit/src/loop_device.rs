@@ -323,8 +323,6 @@ mod tests {
     }
 
     /// A disk that an earlier test has left read-only is writable for the next one.
-    ///
-    /// Rule: own rule (tests)
     #[test]
     fn a_disk_that_an_earlier_test_left_read_only_is_writable() {
         let before = LoopDevice::new(&volume("vol-0f1r"), 1 << 20).unwrap();

@@ -74,8 +74,6 @@ fn failures(cycles: u64, bound: Duration, planted: Option<Planted>) -> (Vec<Fail
 
 /// Nodes that are killed and lose their power at random moments lose nothing that was acknowledged, format nothing that held
 /// data, and leave nothing behind.
-///
-/// Rule: D-5, D-10, D-32, D-37
 #[test]
 fn nodes_that_are_killed_and_lose_their_power_lose_nothing_format_nothing_and_leave_nothing_behind() {
     let own = with_disks();
@@ -132,8 +130,6 @@ fn is_of(failure: &Failure, bug: Planted) -> bool {
 
 /// Bugs planted for the node torture are found. One needs hundreds of cycles and is left to
 /// `ebs-torture --planted RecordNotKept --cycles 1000`.
-///
-/// Rule: own rule (tests)
 #[test]
 fn each_planted_bug_is_found() {
     for bug in Planted::ALL.into_iter().filter(|bug| *bug != Planted::RecordNotKept) {
@@ -165,8 +161,6 @@ async fn disks(place: &Path) -> CutDisks {
 
 /// A flush of the loop device is a flush of the disk: what was written before it survives every power cut, and what was
 /// written after it does not survive every one.
-///
-/// Rule: own rule (tests)
 #[test]
 fn what_was_flushed_survives_every_power_cut_and_what_was_only_written_does_not() {
     let _own = with_disks();
@@ -212,8 +206,6 @@ fn what_was_flushed_survives_every_power_cut_and_what_was_only_written_does_not(
 }
 
 /// A file system whose disk has lost its power answers errors, hangs nobody, and is there again with all that was synced.
-///
-/// Rule: own rule (tests)
 #[test]
 fn a_file_system_whose_disk_lost_its_power_hangs_nobody_and_keeps_what_was_synced() {
     let _own = with_disks();
@@ -272,8 +264,6 @@ fn devices_of(process: u32) -> Vec<(String, bool)> {
 }
 
 /// A run that is killed at any moment leaves no process and no mount, and no loop device that the next one does not clear.
-///
-/// Rule: own rule (tests)
 #[test]
 fn a_killed_run_leaves_no_process_no_mount_and_no_device() {
     let _own = with_disks();

@@ -61,8 +61,6 @@ mod tests {
 
     /// A HyperPod node id is `hyperpod-`, a cluster that may have dashes, and in its last two dash fields the instance;
     /// all else is refused.
-    ///
-    /// Rule: ebs-cloud.md 5.5, E14
     #[test]
     fn a_node_is_a_cluster_with_or_without_dashes_and_an_instance() {
         for (text, cluster, instance) in [
@@ -76,7 +74,6 @@ mod tests {
         }
     }
 
-    /// Rule: see `a_node_is_a_cluster_with_or_without_dashes_and_an_instance`
     #[test]
     fn what_is_no_node_is_refused_and_never_panics() {
         for bad in [

@@ -194,8 +194,6 @@ mod tests {
     use super::*;
 
     /// An EC2 id is its prefix and lower-case letters and digits; anything else names nothing.
-    ///
-    /// Rule: D-17
     #[test]
     fn an_id_is_its_prefix_and_lower_case_alphanumerics() {
         for good in ["vol-0123456789abcdef0", "vol-12345678"] {
@@ -207,8 +205,6 @@ mod tests {
     }
 
     /// A handle of the in-tree plug-in names the volume in its last segment.
-    ///
-    /// Rule: D-3, D-17
     #[test]
     fn an_in_tree_handle_names_the_volume_in_its_last_segment() {
         let id = VolumeId::from_handle("aws://us-west-2a/vol-0abc").unwrap();
@@ -217,8 +213,6 @@ mod tests {
     }
 
     /// The serial number of an EBS disk is the volume id without its hyphen.
-    ///
-    /// Rule: node.md 6; D-34
     #[test]
     fn a_serial_is_the_volume_id_without_its_hyphen() {
         let id = VolumeId::parse("vol-0abc").unwrap();
@@ -229,8 +223,6 @@ mod tests {
     }
 
     /// A node id is an instance or `hyperpod-<cluster>-i-…`, clusters with dashes included; anything else is refused.
-    ///
-    /// Rule: ebs-cloud.md 5.5, E14
     #[test]
     fn a_node_is_an_instance_or_a_hyperpod_node() {
         assert!(matches!(NodeId::parse("i-0abc"), Ok(NodeId::Instance(_))));

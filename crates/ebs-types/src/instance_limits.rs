@@ -115,8 +115,6 @@ mod tests {
     use super::*;
 
     /// Attachment limits and card counts come from the data file, forced kinds included.
-    ///
-    /// Rule: ebs-cloud.md 16.3; node.md 15.2
     #[test]
     fn the_table_gives_the_published_vectors() {
         use LimitKind::{Dedicated, Shared};
@@ -142,8 +140,6 @@ mod tests {
     }
 
     /// The data file has every type of its snapshot.
-    ///
-    /// Rule: ebs-cloud.md 16.3
     #[test]
     fn the_table_has_every_type_of_its_snapshot() {
         assert_eq!(TABLE.xen.len(), 74);
@@ -152,8 +148,6 @@ mod tests {
     }
 
     /// Metal types for which EC2 reports a shared limit have a dedicated one; the table knows all 48.
-    ///
-    /// Rule: ebs-cloud.md 16.1 step 2, 16.2
     #[test]
     fn a_forced_type_is_in_the_table_and_counts_as_dedicated_whatever_ec2_reports() {
         let file: File = serde_json::from_str(include_str!("../data/instance-limits.json")).unwrap();

@@ -77,8 +77,6 @@ mod tests {
     use crate::VolumeType;
 
     /// IOPS follow from the request, the type's limits and the size.
-    ///
-    /// Rule: ebs-cloud.md 3.4, E25
     #[test]
     fn iops_follow_the_published_vectors() {
         let io1 = VolumeType::Io1.iops_limits();
@@ -100,8 +98,6 @@ mod tests {
     }
 
     /// A ratio times a size cannot overflow.
-    ///
-    /// Rule: ebs-cloud.md E17
     #[test]
     fn a_ratio_times_a_size_cannot_overflow_into_no_request() {
         assert_eq!(IopsRequest::per_gib(u32::MAX).resolve(Gib(65_536), None, false), Some(u32::MAX));

@@ -75,8 +75,6 @@ mod tests {
     use super::*;
 
     /// The ARN of an Outpost has a partition, a region, an account and an id that starts after `outpost/`; all else is refused.
-    ///
-    /// Rule: controller.md 6.9; node.md 15
     #[test]
     fn an_outposts_arn_has_four_parts_and_all_else_is_refused() {
         let text = "arn:aws-us-gov:outposts:us-gov-west-1:123456789012:outpost/op-0123456789abcdef0";

@@ -83,8 +83,6 @@ mod tests {
     }
 
     /// A size that EC2 cannot express is refused, never cut.
-    ///
-    /// Rule: ebs-cloud.md 3.1, 7 step 1
     #[test]
     fn more_than_an_ec2_size_field_is_refused() {
         assert!(Bytes(u64::MAX).to_gib_ceil().is_err());
@@ -99,8 +97,6 @@ mod tests {
 
     proptest! {
         /// Bytes are rounded up to whole GiB.
-        ///
-        /// Rule: controller.md 6.2
         #[test]
         fn rounding_up_never_loses_a_byte_nor_adds_a_gib(bytes in 0..(1_u64 << 60)) {
             if let Ok(gib) = Bytes(bytes).to_gib_ceil() {

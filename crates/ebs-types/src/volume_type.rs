@@ -138,8 +138,6 @@ mod tests {
     }
 
     /// Only io1, io2 and gp3 have IOPS to choose, within the published minimum, ratio and maximum.
-    ///
-    /// Rule: ebs-cloud.md 3.3 table of types
     #[test]
     fn three_types_have_iops_to_choose_within_their_published_limits() {
         for t in VolumeType::known() {
@@ -168,8 +166,6 @@ mod tests {
     }
 
     /// Each known volume type has its published range of sizes.
-    ///
-    /// Rule: ebs-cloud.md 3.3 last line
     #[test]
     fn each_known_type_has_its_published_range_of_sizes() {
         let ranges: Vec<_> = VolumeType::known()

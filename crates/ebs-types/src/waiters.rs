@@ -114,8 +114,6 @@ mod tests {
     }
 
     /// The last request to leave an operation leaves nobody waiting.
-    ///
-    /// Rule: D-10
     #[test]
     fn the_last_waiter_to_leave_leaves_nobody() {
         let waiters = Waiters::default();

@@ -34,7 +34,6 @@ fn harmless(text: &str) -> bool {
     !text.is_empty() && text.len() <= 160 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-/// Rule: see `any_text_is_an_id_or_is_refused`
 #[test]
 fn every_text_of_the_corpus_is_what_it_says() {
     let mut seen = 0;
@@ -50,8 +49,6 @@ fn every_text_of_the_corpus_is_what_it_says() {
 
 proptest! {
     /// Any text is an id of one kind, written as it was read and harmless in a path or ARN, or is refused.
-    ///
-    /// Rule: D-17; own rule (bad input)
     #[test]
     fn any_text_is_an_id_or_is_refused(text in prop_oneof![
         any::<String>(),
@@ -65,8 +62,6 @@ proptest! {
     }
 
     /// A handle names the id in its last segment or nothing, for any text.
-    ///
-    /// Rule: D-17, D-3
     #[test]
     fn a_handle_names_its_last_segment_or_nothing(before in "\\PC{0,20}", last in "\\PC{0,20}") {
         let handle = format!("{before}/{last}");
@@ -78,8 +73,6 @@ proptest! {
     }
 
     /// A serial number leads to its volume and to no other.
-    ///
-    /// Rule: D-34
     #[test]
     fn a_serial_number_leads_to_its_volume_and_no_other(text in "\\PC{0,24}", digits in "[0-9a-f]{8}|[0-9a-f]{17}") {
         let id = VolumeId::parse(&format!("vol-{digits}")).unwrap();

@@ -71,8 +71,6 @@ fn service(instance: &SimInstance, storage: Arc<dyn NodeStorage>) -> anyhow::Res
 
 /// csi-sanity finds no fault with volumes on a Windows node; every skip is listed with its reason. No disk is online when it is
 /// detached, and none is formatted twice.
-///
-/// Rule: D-53; windows.md T-5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_finds_no_fault_with_a_windows_node() -> anyhow::Result<()> {
     let dir = directory()?;
@@ -84,8 +82,6 @@ async fn csi_sanity_finds_no_fault_with_a_windows_node() -> anyhow::Result<()> {
 }
 
 /// The same over csi-proxy, which is all that a node service in a container has of the machine.
-///
-/// Rule: windows.md 2.3
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_finds_no_fault_with_a_windows_node_over_csi_proxy() -> anyhow::Result<()> {
     let dir = directory()?;

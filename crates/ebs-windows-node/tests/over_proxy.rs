@@ -148,8 +148,6 @@ fn context() -> HashMap<String, String> {
 
 /// Over csi-proxy each call of a volume's life may come twice, and does nothing the second time: one format, one link, the disk offline in
 /// the end.
-///
-/// Rule: see `crates/ebs-windows-node/tests/csi_sanity.rs::csi_sanity_finds_no_fault_with_a_windows_node_over_csi_proxy`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_csi_proxy_each_call_may_come_twice() -> anyhow::Result<()> {
     let world = World::new().await?;
@@ -178,8 +176,6 @@ async fn over_csi_proxy_each_call_may_come_twice() -> anyhow::Result<()> {
 
 /// csi-proxy cannot tell whether a disk without a file system of Windows is blank: it is not written to, not even a partition, and goes offline
 /// again; unless the driver was started with leave to. One that has a file system of Windows is mounted either way.
-///
-/// Rule: D-5; windows.md N-3; node.md N-5
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_csi_proxy_no_disk_is_formatted_that_is_not_proven_blank() -> anyhow::Result<()> {
     let world = World::over(machine(), Proxy::Foreign, Unproven::Refuse).await?;
@@ -254,8 +250,6 @@ async fn figures_come_from_the_proxy_where_the_container_has_none() -> anyhow::R
 }
 
 /// A stage that failed at any step of the machine is finished by the next one: formatted once, never with a disk left online in between.
-///
-/// Rule: see `crates/ebs-windows-node/tests/csi_sanity.rs::csi_sanity_finds_no_fault_with_a_windows_node_over_csi_proxy`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_csi_proxy_a_stage_that_failed_is_finished_by_the_next() -> anyhow::Result<()> {
     for step in ["set_online", "initialize_gpt", "create_data_partition", "online_partition", "format_ntfs", "mount"] {
@@ -272,8 +266,6 @@ async fn over_csi_proxy_a_stage_that_failed_is_finished_by_the_next() -> anyhow:
 }
 
 /// What is at a target and not empty stays, in the proxy's words.
-///
-/// Rule: see `crates/ebs-windows-node/tests/csi_sanity.rs::csi_sanity_finds_no_fault_with_a_windows_node_over_csi_proxy`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_csi_proxy_what_is_at_the_target_stays() -> anyhow::Result<()> {
     let world = World::new().await?;

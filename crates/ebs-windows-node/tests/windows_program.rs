@@ -91,8 +91,6 @@ async fn sanity_holds(windows: Windows, dir: &Path, proxied: Option<&OtherMachin
 
 /// csi-sanity finds no fault with the node service of the Windows program either, which runs under Wine over a machine in memory and is
 /// reached over loopback.
-///
-/// Rule: windows.md T-34
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_finds_no_fault_with_the_windows_program_under_wine() -> anyhow::Result<()> {
     sanity_holds(Windows::new()?, directory()?.path(), None).await
@@ -100,8 +98,6 @@ async fn csi_sanity_finds_no_fault_with_the_windows_program_under_wine() -> anyh
 
 /// The same for the program as it runs in a container: all that it does to the machine goes through the pipes of `csi-proxy.exe`, which
 /// serves several of them at once.
-///
-/// Rule: see `crates/ebs-windows-node/tests/windows_program.rs::csi_sanity_finds_no_fault_with_the_windows_program_under_wine`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn csi_sanity_finds_no_fault_with_the_windows_program_over_the_pipes_of_csi_proxy() -> anyhow::Result<()> {
     let (windows, dir) = (Windows::new()?, directory()?);
@@ -136,8 +132,6 @@ async fn is_formatting(machine: &OtherMachine, formats: usize) -> anyhow::Result
 
 /// Ctrl-C in a console does to the driver and to csi-proxy what SIGTERM does on Linux: a format that runs comes to its end and is answered,
 /// and the status is 0.
-///
-/// Rule: see `crates/process-signals/tests/unix.rs::requests_to_end_are_told_by_name_to_all_that_listen`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
     const SLOWLY: &str = r#"{"step": "format_ntfs", "delay_ms": 1500}"#;
@@ -180,8 +174,6 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
 
 /// A call that hangs in Windows holds the end of csi-proxy up for 20 s; then the program says so, and its status is not 0. The driver above it
 /// lives on: its caller hears that csi-proxy is gone.
-///
-/// Rule: see `crates/csi-proxy/tests/services/life.rs::a_stop_lets_running_calls_end_and_be_answered`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_format_that_hangs_holds_the_end_of_csi_proxy_up_for_a_while() -> anyhow::Result<()> {
     const HANGS: &str = r#"{"step": "format_ntfs", "delay_ms": 600000}"#;
@@ -212,8 +204,6 @@ async fn a_format_that_hangs_holds_the_end_of_csi_proxy_up_for_a_while() -> anyh
 
 /// Where Windows has no local sockets, as Wine has none, driver and registrar end with status 1 and say what is missing and where it is to be
 /// had; what stands at the driver's path stays.
-///
-/// Rule: windows.md T-20
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_there_are_no_local_sockets_the_programs_say_so() -> anyhow::Result<()> {
     const WHY: &str = "AF_UNIX, which Windows Server 2019 and later have";
@@ -241,8 +231,6 @@ async fn where_there_are_no_local_sockets_the_programs_say_so() -> anyhow::Resul
 }
 
 /// The registrar ends on Ctrl-C, too, while it waits for a driver that is not there.
-///
-/// Rule: see `crates/process-signals/tests/unix.rs::requests_to_end_are_told_by_name_to_all_that_listen`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_console_sends_ends_the_registrar() -> anyhow::Result<()> {
     let (windows, dir) = (Windows::new()?, directory()?);

@@ -211,8 +211,6 @@ mod tests {
 
     /// A flag of the registrar has one dash or two, and its value behind an equals sign or as the next argument; of a flag given
     /// twice the last counts.
-    ///
-    /// Rule: windows.md 3.3; sidecars.md 2
     #[test]
     fn a_flag_has_one_dash_or_two_and_its_value_behind_an_equals_sign_or_next() {
         for line in [
@@ -234,8 +232,6 @@ mod tests {
     }
 
     /// A boolean flag alone is true, and takes a value behind an equals sign only.
-    ///
-    /// Rule: windows.md 3.3 (ours)
     #[test]
     fn a_boolean_alone_is_true_and_takes_a_value_behind_an_equals_sign_only() {
         assert!(!read(&[]).unwrap().boolean("version"));
@@ -247,7 +243,6 @@ mod tests {
         assert!(matches!(read(&["--version=yes"]), Err(BadCommandLine::Value { flag: "version", .. })));
     }
 
-    /// Rule: see `a_flag_has_one_dash_or_two_and_its_value_behind_an_equals_sign_or_next`
     #[test]
     fn what_cannot_be_understood_is_an_error_that_names_it() {
         assert_eq!(read(&["--nope"]).unwrap_err(), BadCommandLine::Unknown("nope".to_owned()));
@@ -282,7 +277,6 @@ mod tests {
     }
 
     proptest! {
-        /// Rule: see `a_flag_has_one_dash_or_two_and_its_value_behind_an_equals_sign_or_next`
         #[test]
         fn no_argument_makes_it_panic_and_a_value_comes_back_as_given(arguments in prop::collection::vec(".{0,12}", 0..5), value in ".{0,20}") {
             let given = arguments.iter().map(OsString::from);

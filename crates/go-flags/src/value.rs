@@ -101,8 +101,6 @@ mod tests {
     use super::*;
 
     /// Durations are read as Go writes them.
-    ///
-    /// Rule: runtime.md 2
     #[test]
     fn durations_are_read_as_go_writes_them() {
         for (text, millis) in [
@@ -120,7 +118,6 @@ mod tests {
         }
     }
 
-    /// Rule: see `durations_are_read_as_go_writes_them`
     #[test]
     fn what_is_no_duration_is_refused() {
         for text in ["", "2", "s", "-2s", "2 s", "2sec", "1.2.3s", "1e3s", "+", "99999999999999999999h"] {
@@ -130,8 +127,6 @@ mod tests {
     }
 
     /// Whole numbers are read as Go reads flags.
-    ///
-    /// Rule: runtime.md 2 (ours)
     #[test]
     fn whole_numbers_are_read_as_go_reads_flags() {
         for (text, number) in [
@@ -166,7 +161,6 @@ mod tests {
         }
     }
 
-    /// Rule: see `crates/ebs-csi-driver/src/cli/tests.rs::booleans_are_bare_or_take_their_value_after_an_equals_sign`
     #[test]
     fn booleans_have_six_spellings_each() {
         for text in ["1", "t", "T", "true", "TRUE", "True"] {

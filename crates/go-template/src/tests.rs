@@ -350,8 +350,6 @@ const UNSUPPORTED_VERBS: &[&str] = &[
 
 /// A tag template makes what Go's text/template makes of it: conditions, ranges, definitions, variables, trimming,
 /// comparisons, printf.
-///
-/// Rule: controller.md 6.7
 #[test]
 fn a_template_makes_what_go_makes_of_it() {
     for (template, wanted) in VALUES {
@@ -362,8 +360,6 @@ fn a_template_makes_what_go_makes_of_it() {
 
 /// A template that Go refuses, at parsing or execution, is refused; so are constants and uses of `printf` that are left
 /// out here.
-///
-/// Rule: controller.md 6.7
 #[test]
 fn what_go_refuses_or_this_crate_leaves_out_is_refused() {
     for template in REFUSED.iter().chain(LEFT_OUT) {
@@ -376,8 +372,6 @@ fn what_go_refuses_or_this_crate_leaves_out_is_refused() {
 }
 
 /// A verb of `printf` that is not supported is an error before any value is known, for `--extra-tags` at start.
-///
-/// Rule: controller.md 6.7
 #[test]
 fn a_verb_that_is_not_supported_is_an_error_before_any_value_is_known_and_names_those_that_are() {
     for verb in UNSUPPORTED_VERBS {
@@ -392,7 +386,6 @@ fn a_verb_that_is_not_supported_is_an_error_before_any_value_is_known_and_names_
     assert!(error.contains("%x is not supported") && error.contains("%s, %v, %q, %d, %t"), "{error}");
 }
 
-/// Rule: see `crates/ebs-driver/src/tags/tests.rs::a_snapshot_has_its_own_template_fields_and_only_those`
 #[test]
 fn a_field_that_the_data_lack_is_an_error_that_names_those_there_are() {
     let error = render("{{.VolumeSnapshotName}}", &volume()).unwrap_err().to_string();
@@ -400,8 +393,6 @@ fn a_field_that_the_data_lack_is_an_error_that_names_those_there_are() {
 }
 
 /// Metadata that is not known is an empty string in a template.
-///
-/// Rule: controller.md 6.7
 #[test]
 fn metadata_that_is_not_known_is_an_empty_string() {
     let values = of_names("", "", "");
@@ -410,8 +401,6 @@ fn metadata_that_is_not_known_is_an_empty_string() {
 }
 
 /// `html`, `js`, `call` and `urlquery` are always errors.
-///
-/// Rule: controller.md 6.7
 #[test]
 fn html_js_call_and_urlquery_are_always_errors() {
     for name in ["html", "js", "call", "urlquery"] {
@@ -423,8 +412,6 @@ fn html_js_call_and_urlquery_are_always_errors() {
 }
 
 /// Cutting text within a character is an error, because EC2 takes no broken text.
-///
-/// Rule: controller.md 6.7; D-2
 #[test]
 fn text_is_never_cut_within_a_character() {
     for template in ["{{slice \"é\" 1}}", "{{substring 0 1 \"é\"}}"] {

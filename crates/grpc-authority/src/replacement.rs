@@ -50,8 +50,6 @@ mod tests {
     }
 
     /// Of an authority that is none of a URI, letters, digits and dots remain; any other is not touched.
-    ///
-    /// Rule: D-55; windows.md P-11
     #[test]
     fn of_an_authority_that_is_none_letters_digits_and_dots_remain() {
         // As plain text, and coded, where the code must keep its length.
@@ -78,8 +76,6 @@ mod tests {
     }
 
     /// A name has as many bytes as the authority in whose place it stands, coded and not.
-    ///
-    /// Rule: see `of_an_authority_that_is_none_letters_digits_and_dots_remain`
     #[test]
     fn a_name_is_as_long_as_what_it_stands_for_coded_and_not() {
         for text in [r"\\.\pipe\csi-proxy-disk-v1", r"C:\csi\csi.sock", "/a/b/ü", &r"\x".repeat(3000)] {

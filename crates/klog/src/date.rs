@@ -80,7 +80,6 @@ fn year_length(year: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Rule: see `crates/ebs-telemetry/src/logging.rs::a_line_carries_the_fields_of_its_spans`
     #[test]
     fn the_date_follows_the_calendar_to_the_microsecond() {
         for (seconds, expected) in [

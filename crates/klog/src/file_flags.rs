@@ -85,8 +85,6 @@ mod tests {
     }
 
     /// klog's own flags mean what they mean in Go programs, and what they cannot mean is refused.
-    ///
-    /// Rule: windows.md 1.6 (`stderrthreshold`)
     #[test]
     fn klogs_own_flags_mean_what_they_mean_in_go_programs() {
         let plain = read("").unwrap();

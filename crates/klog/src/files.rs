@@ -265,8 +265,6 @@ mod tests {
     }
 
     /// A log file that would grow over its bound is begun anew, and the old one stays beside it.
-    ///
-    /// Rule: windows.md 1.6 (`log_file_max_size`)
     #[test]
     fn a_log_file_that_would_grow_over_its_bound_is_begun_anew() {
         let directory = Directory::new("anew");
@@ -283,8 +281,6 @@ mod tests {
     }
 
     /// A file that cannot be begun anew is written on.
-    ///
-    /// Rule: see `a_log_file_that_would_grow_over_its_bound_is_begun_anew`
     #[test]
     fn a_file_that_cannot_be_begun_anew_is_written_on() {
         let directory = Directory::new("on");
@@ -300,8 +296,6 @@ mod tests {
     }
 
     /// Lines are appended to a file that is there, and one that is not named gets the program's name.
-    ///
-    /// Rule: see `a_log_file_that_would_grow_over_its_bound_is_begun_anew`
     #[test]
     fn a_file_is_appended_to_and_one_without_a_name_gets_the_programs() {
         let directory = Directory::new("name");
@@ -319,8 +313,6 @@ mod tests {
     }
 
     /// A document stands in the log as it is, but for what a terminal would act on.
-    ///
-    /// Rule: see `crates/klog/src/line.rs::no_value_forges_a_line_or_a_field`
     #[test]
     fn a_document_stands_in_the_log_without_a_header_and_a_terminal_finds_nothing_to_act_on() {
         let directory = Directory::new("document");

@@ -110,8 +110,6 @@ mod tests {
 
     /// Each flag of the log library is understood: verbosity, patterns and format count; streams and buffers that are not there are
     /// refused when asked for.
-    ///
-    /// Rule: windows.md 3.3 (`logging-format`)
     #[test]
     fn each_flag_of_the_log_library_is_followed_or_refused() {
         assert_eq!(read(""), Ok(LogSettings::default()));

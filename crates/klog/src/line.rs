@@ -243,8 +243,6 @@ mod tests {
     proptest! {
         /// No logged value forges a line or a field: whatever it holds, a line stays one line, of the same fields, and readers get
         /// the value back.
-        ///
-        /// Rule: D-41
         #[test]
         fn no_value_forges_a_line_or_a_field(message in any::<String>(), value in "\\PC*|[\\n\\r\"\\\\ =\\]x]*|.*") {
             let line = line(metadata(), &message, &value);
@@ -275,8 +273,6 @@ mod tests {
     }
 
     /// A message is printed as it is, without quotes, by programs that used klog's older functions; header and directory are a matter of flags.
-    ///
-    /// Rule: windows.md P-61
     #[test]
     fn a_message_is_printed_as_it_is_and_header_and_directory_are_a_matter_of_flags() {
         let line = line(metadata(), "Working directories: [C:\\a \"b\"]\r\nE0101 forged", "vol-1");

@@ -103,7 +103,6 @@ mod tests {
     }
 
     proptest! {
-        /// Rule: see `crates/klog/src/line.rs::no_value_forges_a_line_or_a_field`
         #[test]
         fn any_text_comes_back_from_json_and_holds_nothing_that_a_terminal_acts_on(text in any::<String>()) {
             let quoted = json(&text);

@@ -105,8 +105,6 @@ mod tests {
 
     /// `--vmodule` matches the names of source files, without directory and ending, by shell patterns; the first that fits
     /// counts.
-    ///
-    /// Rule: runtime.md 13 (`vmodule`)
     #[test]
     fn patterns_are_of_file_names_and_the_first_that_fits_counts() {
         for (levels, file, expected) in [

@@ -20,8 +20,6 @@ async fn next(signals: &mut Signals) -> &'static str {
 
 /// SIGTERM and SIGINT end nothing by themselves from the moment a program listens: each is told by its name, also one that came before
 /// anybody looked, to all that listen.
-///
-/// Rule: windows.md R-7; runtime.md R-2
 #[tokio::test]
 async fn requests_to_end_are_told_by_name_to_all_that_listen() {
     let mut signals = Signals::listen().unwrap();

@@ -192,8 +192,6 @@ mod tests {
 
     /// The bench's day has rates from 0.2 to 8 lives a second, a storm of throttles in the afternoon, ten minutes of quiet after
     /// it, and an evening like the noon, whose latencies may exceed the noon's by no more than the steady case's targets.
-    ///
-    /// Rule: D-29
     #[test]
     fn after_a_storm_and_ten_quiet_minutes_the_evening_is_judged_like_the_noon() {
         let phases = day(2_000);

@@ -225,8 +225,6 @@ mod tests {
     }
 
     /// Throttled calls and dry runs count as calls of a life.
-    ///
-    /// Rule: D-24
     #[test]
     fn throttled_calls_and_dry_runs_count_as_calls_of_a_life() {
         let mut dry = call("CreateVolume", "DryRunOperation", "a", 1.0);
@@ -245,8 +243,6 @@ mod tests {
 
     /// One more DetachVolume for each that EC2 accepted is a spare call, told by the ledger and counted apart; any
     /// further one is a call of the life.
-    ///
-    /// Rule: D-24, D-26
     #[test]
     fn one_more_detach_call_for_each_accepted_one_is_spare_and_all_others_are_calls_of_a_life() {
         let figures = |calls: &[Call]| {
@@ -266,8 +262,6 @@ mod tests {
     }
 
     /// Added latency leaves out what EC2 took and what an ideal client would have waited for tokens.
-    ///
-    /// Rule: D-24
     #[test]
     fn added_latency_leaves_out_what_ec2_took_and_what_an_ideal_client_would_have_waited() {
         let sample =

@@ -44,8 +44,6 @@ mod tests {
     use super::*;
 
     /// The ideal client takes tokens in turn from a bucket that never holds more than its room.
-    ///
-    /// Rule: D-22, D-24
     #[test]
     fn a_full_bucket_makes_nobody_wait_and_an_empty_one_gives_in_turn() {
         let bucket = Bucket { capacity: 2.0, per_second: 0.5 };

@@ -262,8 +262,6 @@ mod tests {
     use super::*;
 
     /// `make bench` fails when the node keeps too much memory, goes on taking more, or adds too much to the kernel's own work.
-    ///
-    /// Rule: D-36, D-54
     #[test]
     fn a_node_that_is_slow_or_keeps_memory_misses_its_targets() {
         let good = NodeFigures {

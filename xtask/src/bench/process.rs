@@ -315,8 +315,6 @@ mod tests {
     use super::*;
 
     /// `make bench` fails when the process needs more memory, time or disk than it may; another driver's are only told.
-    ///
-    /// Rule: D-54 (ours)
     #[test]
     fn a_process_that_is_large_or_slow_to_answer_misses_its_targets() {
         let good = ProcessFigures {

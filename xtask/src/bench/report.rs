@@ -259,8 +259,6 @@ mod tests {
 
     /// `make bench` fails when a target of the steady case is missed: 99th percentile of every RPC, calls and spare
     /// calls a life among them.
-    ///
-    /// Rule: D-24
     #[test]
     fn a_slow_99th_percentile_and_too_many_spare_calls_are_missed_targets() {
         assert_eq!(outcome(1.0, 4.08, 0.6).missed(), Vec::<String>::new());
@@ -276,8 +274,6 @@ mod tests {
     }
 
     /// An evening may be slower than its noon by the targets, not by more.
-    ///
-    /// Rule: D-29
     #[test]
     fn a_phase_that_is_judged_like_another_may_exceed_it_by_the_targets() {
         let mut day = outcome(2.5, 4.0, 0.0);
@@ -297,7 +293,6 @@ mod tests {
         assert!(missed.len() == 1 && missed[0].contains("(evening) is 3.501, not 3.500"), "{missed:?}");
     }
 
-    /// Rule: see `a_slow_99th_percentile_and_too_many_spare_calls_are_missed_targets`
     #[test]
     fn the_targets_of_the_steady_case_are_those_of_the_decisions() {
         use clap::Parser as _;

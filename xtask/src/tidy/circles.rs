@@ -260,8 +260,6 @@ mod tests {
     }
 
     /// A circle between modules of a crate fails tidy, unless it is listed with its reason and still there.
-    ///
-    /// Rule: own rule (house)
     #[test]
     fn a_circle_over_any_number_of_modules_is_found_with_the_places_of_its_arrows() {
         let files = [
@@ -292,7 +290,6 @@ mod tests {
         assert!(findings(&files, &[]).is_empty(), "{:?}", findings(&files, &[]));
     }
 
-    /// Rule: see `a_circle_over_any_number_of_modules_is_found_with_the_places_of_its_arrows`
     #[test]
     fn an_exception_holds_for_its_modules_and_must_be_needed() {
         let circle = [("a.rs", "use crate::b;"), ("b.rs", "use crate::a;")];

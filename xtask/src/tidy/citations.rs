@@ -187,8 +187,6 @@ mod tests {
     }
 
     /// A citation of a row or section that the specifications do not have, or of a row without its file, fails tidy.
-    ///
-    /// Rule: own rule (house)
     // Numbers that do not exist are put in at run time, so that this file is not found itself.
     #[test]
     fn a_row_or_section_that_does_not_exist_is_found_with_its_line() {
@@ -202,7 +200,6 @@ mod tests {
         assert_eq!(problems("crates/a/src/a.rs", &text), [format!("1: decisions.md has no row D-{}", 99)]);
     }
 
-    /// Rule: see `a_row_or_section_that_does_not_exist_is_found_with_its_line`
     #[test]
     fn a_row_without_its_file_is_found_outside_of_the_specifications() {
         let text = format!("by hand (C{}) or not (N-{}, N-{})", 21, 5, 6);

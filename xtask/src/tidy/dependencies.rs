@@ -266,8 +266,6 @@ mod tests {
     }
 
     /// A forbidden dependency or an overlong file fails tidy.
-    ///
-    /// Rule: own rule (house)
     #[test]
     fn a_forbidden_crate_of_ours_is_found_on_its_line() {
         let ours = RULES.iter().map(|rule| rule.name).collect();
@@ -303,8 +301,6 @@ mod tests {
     }
 
     /// The simulator is not linked into the driver.
-    ///
-    /// Rule: D-60
     #[test]
     fn the_simulator_linked_into_the_driver_is_found_with_the_way_to_it() {
         let link = |from: &str, to: &str| (from.to_owned(), BTreeSet::from([to.to_owned()]));

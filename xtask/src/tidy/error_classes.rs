@@ -177,8 +177,6 @@ mod tests {
     }
 
     /// Each class of error has an entry in the documentation of troubleshooting, and each entry's error is there.
-    ///
-    /// Rule: decisions.md 9
     #[test]
     fn an_error_without_an_entry_and_an_entry_without_an_error_are_found() {
         let rest = "| `ebs_driver::Other`, `ebs_driver::CloudErrorKind` | [Entry](#entry) |\n";

@@ -26,7 +26,6 @@ fn too_long(source: &Source) -> Option<Finding> {
 mod tests {
     use super::*;
 
-    /// Rule: see `xtask/src/tidy/dependencies.rs::a_forbidden_crate_of_ours_is_found_on_its_line`
     #[test]
     fn a_file_of_501_lines_is_too_long_and_its_tests_do_not_count() {
         let long = "\n".repeat(MOST_LINES + 1);

@@ -178,8 +178,6 @@ mod tests {
     }
 
     /// A link to a file or heading that is not there, and a runbook that names none, fail tidy.
-    ///
-    /// Rule: own rule (house)
     #[test]
     fn a_link_to_a_file_or_heading_that_is_not_there_is_found() {
         assert_eq!(problems("# A\n[x](gone.md)"), ["2: there is no docs/gone.md"]);
@@ -196,7 +194,6 @@ mod tests {
         }
     }
 
-    /// Rule: see `a_link_to_a_file_or_heading_that_is_not_there_is_found`
     #[test]
     fn a_runbook_is_named_from_the_root() {
         let alerts = "a:\n  runbook: docs/other.md#here\n  runbook: docs/gone.md\n";
@@ -209,8 +206,6 @@ mod tests {
     }
 
     /// The index of the documentation leaves out no page, and that of the examples no folder.
-    ///
-    /// Rule: own rule (house)
     #[test]
     fn a_page_that_the_index_leaves_out_is_found() {
         let index = "[a](a.md#x) [rules](rules/README.md)\n";

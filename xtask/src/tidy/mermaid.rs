@@ -130,8 +130,6 @@ mod tests {
     }
 
     /// A diagram that no renderer would take fails tidy: a block without an end, somebody who takes no part, brackets that do not match.
-    ///
-    /// Rule: own rule (house)
     #[test]
     fn a_diagram_that_cannot_be_rendered_is_found() {
         let head = "sequenceDiagram\nparticipant A\nparticipant B as the other";

@@ -55,7 +55,6 @@ fn pointers(source: &Source) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    /// Rule: see `an_issue_by_a_bare_number_is_found`
     #[test]
     fn a_path_of_the_machine_is_found_with_its_line() {
         let text = format!("fine\nsee {}/x\n", PLACES[1]);
@@ -66,8 +65,6 @@ mod tests {
     }
 
     /// An issue by a bare number, or a path of somebody's machine, fails tidy.
-    ///
-    /// Rule: own rule (house)
     #[test]
     fn an_issue_by_a_bare_number_is_found() {
         let text = format!("fine\nsee Issue {} there\n", 3);

@@ -31,8 +31,6 @@ fn notes(line: &str) -> Vec<String> {
 }
 
 /// The registrar has the flags of the official one, all of them, with their defaults, and no other but `help`.
-///
-/// Rule: windows.md 3.3; sidecars.md 2 (registrar)
 #[test]
 fn the_flags_are_those_of_the_official_registrar_with_their_defaults() {
     let official = [
@@ -68,8 +66,6 @@ fn the_flags_are_those_of_the_official_registrar_with_their_defaults() {
 
 /// Without `--kubelet-registration-path`, and with both health flags, the registrar ends with exit code 1, as the official one does;
 /// with an unknown flag or a value that cannot be, with 2.
-///
-/// Rule: windows.md 3.4 step 1; sidecars.md 2 (exit codes); D-50
 #[test]
 fn a_missing_path_and_two_health_ports_are_exit_code_1_and_other_mistakes_2() {
     refused("", 1, "--kubelet-registration-path is required");
@@ -100,8 +96,6 @@ fn a_missing_path_and_two_health_ports_are_exit_code_1_and_other_mistakes_2() {
 }
 
 /// `--mode=kubelet-registration-probe` ends at once, successfully, once the required path is given; `--version` asks for nothing else.
-///
-/// Rule: windows.md 3.3 (`mode`), 3.4 step 1; sidecars.md G-5
 #[test]
 fn the_probe_of_earlier_releases_and_the_version_end_at_once() {
     assert!(matches!(read(&format!("{REQUIRED} --mode=kubelet-registration-probe")).unwrap().0, Job::Probe));
@@ -116,8 +110,6 @@ fn the_probe_of_earlier_releases_and_the_version_end_at_once() {
 }
 
 /// `--health-port` is `--http-endpoint=:PORT`, deprecated.
-///
-/// Rule: windows.md 3.3 (`health-port`)
 #[test]
 fn the_health_port_is_an_http_endpoint_on_all_addresses() {
     assert_eq!(settings("--health-port=9809").http, HttpAddress::parse(":9809").ok());
@@ -128,8 +120,6 @@ fn the_health_port_is_an_http_endpoint_on_all_addresses() {
 }
 
 /// What the registrar accepts without effect is said in its log.
-///
-/// Rule: windows.md 3.3 (`connection-timeout`); D-2
 #[test]
 fn what_has_no_effect_is_said() {
     assert_eq!(notes("--http-endpoint=:1 --enable-pprof --v=5 --mode="), Vec::<String>::new());
@@ -147,8 +137,6 @@ fn what_has_no_effect_is_said() {
 }
 
 /// The arguments that the driver's chart passes to the official registrar are understood, in both deployments on Windows too.
-///
-/// Rule: windows.md 2.1; deployment.md 6
 #[test]
 fn the_arguments_of_the_chart_are_understood() {
     let linux = "--csi-address=/csi/csi.sock --kubelet-registration-path=/var/lib/kubelet/plugins/ebs.csi.aws.com/csi.sock \
@@ -181,8 +169,6 @@ fn table() -> String {
 }
 
 /// The table of the registrar's flags in the documentation is that of the code. `EBS_WRITE_DOCS=1` writes it.
-///
-/// Rule: own rule (house)
 #[test]
 fn the_flags_in_the_documentation_are_those_of_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/registrar.md");

@@ -3,8 +3,6 @@ use tokio::net::TcpListener;
 use super::*;
 
 /// The registrar waits 30 s for a driver that is not there, and then says where it looked and why that failed.
-///
-/// Rule: windows.md 3.4 step 2; sidecars.md X-1
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_is_not_there_is_waited_for_thirty_seconds() {
@@ -18,8 +16,6 @@ async fn a_driver_that_is_not_there_is_waited_for_thirty_seconds() {
 }
 
 /// A listener that nobody serves yet is no driver yet: it is waited for as one that is not there.
-///
-/// Rule: windows.md 3.4 step 2 (ours)
 #[tokio::test(start_paused = true)]
 async fn a_listener_that_says_nothing_is_no_driver_yet() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -30,7 +26,6 @@ async fn a_listener_that_says_nothing_is_no_driver_yet() {
     assert!(matches!(error, DriverError::NotThere { cause: Attempt::Silent, .. }), "{error:?}");
 }
 
-/// Rule: see `a_listener_that_says_nothing_is_no_driver_yet`
 #[tokio::test]
 async fn whoever_hangs_up_at_once_is_tried_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -28,8 +28,6 @@ async fn ended(server: &mut Server, sent: &[u8]) -> Option<Duration> {
 }
 
 /// A connection on which no whole beginning of HTTP/2 has come is closed after 120 s, and one that is only idle afterwards is not.
-///
-/// Rule: windows.md P-6 (120 s), 3.1 (idle)
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_says_nothing_is_closed_and_an_idle_one_is_not() {
     let loopback = Site::Tcp("127.0.0.1:0".parse().unwrap());
@@ -45,8 +43,6 @@ async fn a_connection_that_says_nothing_is_closed_and_an_idle_one_is_not() {
 
 /// A registration socket that cannot be put back for 30 s, since its directory is gone, ends the registrar: a new container has the
 /// directory that is there then.
-///
-/// Rule: windows.md R-8 (30 s)
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_cannot_be_put_back_for_thirty_seconds_ends_the_registrar() {

@@ -45,8 +45,6 @@ async fn registered(sandbox: &Sandbox) -> anyhow::Result<(FakeDriver, Process, P
 }
 
 /// The kubelet's gRPC, grpc-go of seven years, is served by the registrar whatever it dials the registration socket with.
-///
-/// Rule: windows.md P-11 (registrar); D-55
 #[tokio::test]
 async fn grpc_go_of_seven_years_is_served_by_the_registrar() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -67,7 +65,6 @@ async fn grpc_go_of_seven_years_is_served_by_the_registrar() -> anyhow::Result<(
     Ok(())
 }
 
-/// Rule: see `grpc_go_of_seven_years_is_served_by_the_registrar`
 #[tokio::test]
 async fn grpc_core_is_served_by_the_registrar() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

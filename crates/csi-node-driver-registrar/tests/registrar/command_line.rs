@@ -6,8 +6,6 @@ use crate::program::{Sandbox, ends_with, program};
 
 /// The registrar's exit codes are 0 for what only asks something, 1 and 2 for mistakes, which are said with the flag's name, and
 /// none of them waits for a driver.
-///
-/// Rule: windows.md 3.4 step 1 (exit codes); D-50
 #[tokio::test]
 async fn exit_codes_and_words_of_a_command_line() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -36,8 +34,6 @@ async fn exit_codes_and_words_of_a_command_line() -> anyhow::Result<()> {
 }
 
 /// With `--logging-format=json` every line of the registrar's log is a JSON object.
-///
-/// Rule: windows.md 3.3 (`logging-format`, json)
 #[tokio::test]
 async fn the_log_is_json_when_it_is_asked_for() -> anyhow::Result<()> {
     use crate::fake_driver::{FakeDriver, Says};

@@ -14,8 +14,6 @@ const NAME: &str = "ebs.csi.aws.com";
 
 /// A driver that comes late, after a stale socket of its own, is registered when it is there; until then there is no registration
 /// socket, and a stop is a success.
-///
-/// Rule: windows.md 3.4 step 2 (retry)
 #[tokio::test]
 async fn a_driver_that_comes_late_is_registered_when_it_is_there() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -34,8 +32,6 @@ async fn a_driver_that_comes_late_is_registered_when_it_is_there() -> anyhow::Re
 
 /// A driver that fails GetPluginInfo, does not answer it within `--timeout`, or gives a name that cannot be registered ends the
 /// registrar with exit code 1, and the log says which.
-///
-/// Rule: windows.md 3.4 step 3; sidecars.md X-4
 #[tokio::test]
 async fn a_driver_that_does_not_say_its_name_ends_the_registrar() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -70,8 +66,6 @@ async fn a_driver_that_answers_late_is_asked_again() -> anyhow::Result<()> {
 }
 
 /// A driver that dies and comes back is connected to again, for as long as it takes, while the kubelet is served from the same socket.
-///
-/// Rule: windows.md R-7 (driver connection); sidecars.md X-2
 #[tokio::test]
 async fn a_driver_that_dies_is_connected_to_again() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -94,8 +88,6 @@ async fn a_driver_that_dies_is_connected_to_again() -> anyhow::Result<()> {
 }
 
 /// When another driver comes back in the place of the one that died, the registrar ends with exit code 1, to begin anew.
-///
-/// Rule: windows.md R-7 (ours)
 #[tokio::test]
 async fn another_driver_in_the_place_of_the_first_is_registered_anew() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

@@ -39,8 +39,6 @@ async fn address(registrar: &Process) -> anyhow::Result<String> {
 
 /// `/healthz` is 404 while the registration socket is not there, 500 when something else is in its place, does not answer or answers for
 /// another driver, and 200 `ok` when it answers for this one.
-///
-/// Rule: windows.md R-6, O-28; sidecars.md G-5
 #[tokio::test]
 async fn healthz_says_whether_the_registration_socket_answers_for_this_driver() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -90,8 +88,6 @@ async fn healthz_says_whether_the_registration_socket_answers_for_this_driver() 
 }
 
 /// The pages of Go's profiler are there with `--enable-pprof` only, and no other page is.
-///
-/// Rule: windows.md 3.3 (`http-endpoint`)
 #[tokio::test]
 async fn diagnostics_are_there_when_they_are_asked_for() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -110,8 +106,6 @@ async fn diagnostics_are_there_when_they_are_asked_for() -> anyhow::Result<()> {
 }
 
 /// A port that is taken keeps nobody from being registered: the registrar says so and tries again.
-///
-/// Rule: windows.md 3.4 (ours); runtime.md R-15
 #[tokio::test]
 async fn a_port_that_is_taken_does_not_keep_the_kubelet_from_being_served() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

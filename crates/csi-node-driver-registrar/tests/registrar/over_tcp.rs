@@ -36,8 +36,6 @@ async fn kubelet(address: &str) -> anyhow::Result<String> {
 
 /// On both systems the registrar asks a driver on loopback for its name, serves the kubelet on loopback, and ends with exit code 1
 /// when that refuses the driver.
-///
-/// Rule: windows.md T-10, T-34
 #[tokio::test]
 async fn over_loopback_the_registrar_does_the_same_on_both_systems() -> anyhow::Result<()> {
     let (driver, address) = FakeDriver::over_tcp(Says::Name(NAME))?;

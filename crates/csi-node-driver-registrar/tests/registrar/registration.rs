@@ -17,8 +17,6 @@ const NAME: &str = "ebs.csi.aws.com";
 
 /// The kubelet finds the driver's registration socket, is told its type, name, endpoint and version, reaches the driver at that endpoint, and
 /// its success is in the log.
-///
-/// Rule: windows.md R-1, 3.1; sidecars.md G-1, G-2
 #[tokio::test]
 async fn the_kubelet_finds_the_driver_and_registers_it() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -39,8 +37,6 @@ async fn the_kubelet_finds_the_driver_and_registers_it() -> anyhow::Result<()> {
 
 /// A kubelet that does not take the driver has its answer, its reason is in the log, and the registrar ends with exit code 1, so that
 /// it is started again; its socket stays until then.
-///
-/// Rule: windows.md R-2, O-25; sidecars.md G-3
 #[tokio::test]
 async fn a_kubelet_that_refuses_the_driver_has_its_answer_before_the_end() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -61,8 +57,6 @@ async fn a_kubelet_that_refuses_the_driver_has_its_answer_before_the_end() -> an
 
 /// Asked to stop, by SIGTERM or SIGINT, the registrar removes its socket, which unregisters the driver, and ends with exit code 0,
 /// also while the kubelet keeps its connection.
-///
-/// Rule: windows.md R-7; sidecars.md G-4; D-50
 #[tokio::test]
 async fn a_stop_removes_the_socket_and_is_a_success() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -81,8 +75,6 @@ async fn a_stop_removes_the_socket_and_is_a_success() -> anyhow::Result<()> {
 
 /// Whatever comes on other connections, nothing, an end, a reset, half a beginning or garbage, the kubelet is served; and again, after it
 /// was started anew.
-///
-/// Rule: windows.md 3.1 (kubelet side); own rule (bad input)
 #[tokio::test]
 async fn other_connections_do_not_keep_the_kubelet_from_being_served() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

@@ -13,8 +13,6 @@ use crate::{BOUND, eventually};
 const NAME: &str = "ebs.csi.aws.com";
 
 /// A socket that a killed registrar left is no obstacle to the next one.
-///
-/// Rule: windows.md R-4 (Linux)
 #[tokio::test]
 async fn the_socket_of_a_killed_registrar_is_no_obstacle() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -31,8 +29,6 @@ async fn the_socket_of_a_killed_registrar_is_no_obstacle() -> anyhow::Result<()>
 
 /// A file that is no socket is in the way: the registrar says so, leaves it alone and ends with exit code 1; so it does without the
 /// directory.
-///
-/// Rule: windows.md R-4 (Linux), 3.4 step 4
 #[tokio::test]
 async fn a_file_in_the_way_and_a_missing_directory_are_said() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -51,8 +47,6 @@ async fn a_file_in_the_way_and_a_missing_directory_are_said() -> anyhow::Result<
 }
 
 /// A registration socket that vanishes is put back, with its directory or without, and the kubelet registers the driver anew.
-///
-/// Rule: windows.md R-8
 #[tokio::test]
 async fn a_socket_that_vanishes_is_put_back() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
@@ -84,8 +78,6 @@ async fn a_socket_that_vanishes_is_put_back() -> anyhow::Result<()> {
 
 /// A second registrar of the driver takes the first one's place, which neither takes it back nor, when it ends, takes the second
 /// one's socket away.
-///
-/// Rule: windows.md R-8 (ours), R-7 (ours)
 #[tokio::test]
 async fn a_second_registrar_takes_over_and_the_first_lets_it() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

@@ -88,8 +88,6 @@ fn versions(texts: &[&str]) -> Vec<Version> {
 }
 
 /// A client connects to the newest version that is served: one whose pipe does not exist makes it try the next older one.
-///
-/// Rule: windows.md P-55
 #[tokio::test]
 async fn a_client_falls_back_to_the_newest_version_that_is_served() {
     let (node, accepted) = node(&[("v2alpha1", &[2]), ("v1", &[2])]);
@@ -101,8 +99,6 @@ async fn a_client_falls_back_to_the_newest_version_that_is_served() {
 }
 
 /// Any error of a pipe but that it does not exist ends the search, and names the pipe.
-///
-/// Rule: see `a_client_falls_back_to_the_newest_version_that_is_served`
 #[tokio::test]
 async fn an_error_but_a_missing_pipe_makes_no_client_fall_back() {
     let (node, accepted) = node(&[("v1", &[5])]);
@@ -114,8 +110,6 @@ async fn an_error_but_a_missing_pipe_makes_no_client_fall_back() {
 }
 
 /// Without any version served the error names the group and the newest version's pipe.
-///
-/// Rule: see `a_client_falls_back_to_the_newest_version_that_is_served`
 #[tokio::test]
 async fn without_any_version_served_the_error_names_the_newest_pipe() {
     let (node, _accepted) = node(&[("v1", &[2]), ("v1alpha1", &[2])]);
@@ -124,8 +118,6 @@ async fn without_any_version_served_the_error_names_the_newest_pipe() {
 }
 
 /// A pipe that is busy for a moment is opened again, and its first connection carries the calls: none is opened only to look.
-///
-/// Rule: windows.md O-29
 #[tokio::test(start_paused = true)]
 async fn a_busy_pipe_is_opened_again_and_the_first_connection_carries_the_calls() {
     let (node, accepted) = node(&[("v1alpha1", &[231, 231])]);
@@ -140,8 +132,6 @@ async fn a_busy_pipe_is_opened_again_and_the_first_connection_carries_the_calls(
 }
 
 /// A pipe that stays busy is an error after a bound.
-///
-/// Rule: see `a_busy_pipe_is_opened_again_and_the_first_connection_carries_the_calls`
 #[tokio::test(start_paused = true)]
 async fn a_pipe_that_stays_busy_is_an_error_in_the_end() {
     let (node, _accepted) = node(&[("v1", &[PIPE_BUSY; 10_000])]);
@@ -152,8 +142,6 @@ async fn a_pipe_that_stays_busy_is_an_error_in_the_end() {
 }
 
 /// A channel whose connection has ended dials the same pipe again.
-///
-/// Rule: see `a_busy_pipe_is_opened_again_and_the_first_connection_carries_the_calls`
 #[tokio::test]
 async fn a_channel_whose_connection_has_ended_dials_again() {
     let (node, mut accepted) = node(&[]);

@@ -27,8 +27,6 @@ mod tests {
     use super::*;
 
     /// A disk number in text is digits that fit 32 bits; anything else is refused, and nothing is cut to another disk.
-    ///
-    /// Rule: windows.md P-52, O-10
     #[test]
     fn a_disk_number_in_text_is_digits_that_fit() {
         for (text, number) in [("0", 0), ("7", 7), ("007", 7), ("4294967295", u32::MAX)] {
@@ -41,8 +39,6 @@ mod tests {
 
     proptest! {
         /// Each number is read as it is written.
-        ///
-        /// Rule: see `a_disk_number_in_text_is_digits_that_fit`
         #[test]
         fn each_disk_number_is_read_as_it_is_written(number: u32) {
             prop_assert_eq!(disk_number(&number.to_string()), Ok(DiskNumber(number)));

@@ -8,8 +8,6 @@ use winstorage::service::Policy;
 use super::*;
 
 /// Each version has the calls that it was released with, and no others.
-///
-/// Rule: windows.md P-51
 #[test]
 fn the_table_has_the_methods_of_the_protocol_files_and_no_others() {
     let rows = include_str!("../../../csi-proxy-proto/tests/contract.tsv").lines();
@@ -33,8 +31,6 @@ fn the_table_has_the_methods_of_the_protocol_files_and_no_others() {
 }
 
 /// A call that is newer than the caller's version is refused with the version that has it, whatever the pipe lets through.
-///
-/// Rule: windows.md P-54
 #[test]
 fn a_call_that_is_newer_than_the_callers_version_is_refused() {
     let storage = Storage::new(Arc::new(FakeHost::new()), Policy::new(Vec::new()));

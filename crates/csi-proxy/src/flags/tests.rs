@@ -12,8 +12,6 @@ fn refused(line: &[&str]) -> String {
 }
 
 /// The command line of the Go proxy's usual installation is taken, with one dash or two.
-///
-/// Rule: windows.md 1.6
 #[test]
 fn the_command_line_of_the_go_proxys_installation_is_taken() {
     let line = ["-windows-service", r"-log_file=\etc\kubernetes\logs\csi-proxy.log", "-logtostderr=false", "-v", "5"];
@@ -27,8 +25,6 @@ fn the_command_line_of_the_go_proxys_installation_is_taken() {
 }
 
 /// Without flags the proxy works in the kubelet's directory, encrypts shares, serves all groups and checks paths strictly.
-///
-/// Rule: see `the_command_line_of_the_go_proxys_installation_is_taken`
 #[test]
 fn without_flags_everything_is_as_safe_as_it_can_be() {
     let given = settings(&[]);
@@ -41,8 +37,6 @@ fn without_flags_everything_is_as_safe_as_it_can_be() {
 }
 
 /// Working directories add up, the kubelet's is always one, and old names of flags count with a warning.
-///
-/// Rule: windows.md 1.6 (ours)
 #[test]
 fn working_directories_add_up_and_old_names_count_with_a_warning() {
     let line =
@@ -54,8 +48,6 @@ fn working_directories_add_up_and_old_names_count_with_a_warning() {
 }
 
 /// What is not understood is refused, and the flag is named.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn a_command_line_that_is_not_understood_is_refused_and_the_flag_named() {
     assert_eq!(refused(&["-bogus"]), "there is no flag --bogus");

@@ -100,8 +100,6 @@ mod tests {
     }
 
     /// `/metrics` is served over plain HTTP; a port that is taken is an error at the start.
-    ///
-    /// Rule: windows.md P-62 (ours)
     #[tokio::test]
     async fn the_page_is_served_over_http_and_a_taken_port_is_an_error() {
         let listener = MetricsListener::bind("127.0.0.1:0").await.unwrap();

@@ -102,8 +102,6 @@ mod tests {
     use super::*;
 
     /// Calls are counted by service, method and code, with Prometheus' names of gRPC servers.
-    ///
-    /// Rule: windows.md P-62
     #[test]
     fn calls_are_counted_by_service_method_and_code() {
         let metrics = Metrics::new(Figures::default);
@@ -132,8 +130,6 @@ mod tests {
     }
 
     /// The page tells of the process, too.
-    ///
-    /// Rule: see `calls_are_counted_by_service_method_and_code`
     #[test]
     fn the_page_tells_of_the_process_too() {
         let figures = || Figures { resident: Some(12_582_912.0), started: Some(1.5), ..Figures::default() };

@@ -20,8 +20,6 @@ fn machine() -> FakeHost {
 }
 
 /// The self-test tells each step in a line, with the rows that it is for, and leaves nothing but a formatted disk that is offline.
-///
-/// Rule: see `crates/winstorage/src/selftest/tests.rs::the_machine_in_memory_passes_what_a_real_one_is_asked`
 #[test]
 fn the_self_test_tells_each_step_and_leaves_nothing_behind() {
     let host = machine();
@@ -36,8 +34,6 @@ fn the_self_test_tells_each_step_and_leaves_nothing_behind() {
 }
 
 /// A step that finds something else is told with what was found, and the end is a failure.
-///
-/// Rule: see `crates/winstorage/src/selftest/tests.rs::the_machine_in_memory_passes_what_a_real_one_is_asked`
 #[test]
 fn a_step_that_finds_something_else_makes_the_end_a_failure() {
     let host = machine();
@@ -48,8 +44,6 @@ fn a_step_that_finds_something_else_makes_the_end_a_failure() {
 }
 
 /// Without a disk that is named, that exists, that is not Windows' own and has no partition, nothing is touched.
-///
-/// Rule: see `crates/winstorage/src/selftest/tests.rs::only_a_disk_without_partitions_is_used_up`
 #[test]
 fn without_a_named_disk_to_spare_nothing_is_touched() {
     for line in ["", "--disk=", "--disk=one", "--disk=-1", "--disk"] {

@@ -81,8 +81,6 @@ fn set_up(variable: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// grpc-go of seven years is served by csi-proxy whatever it is dialled with, pipes' paths among it, and each of its calls is recorded.
-///
-/// Rule: windows.md T-8, P-11 (proxy)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grpc_go_of_seven_years_is_served_by_the_proxy() -> anyhow::Result<()> {
     let served = served().await?;
@@ -107,7 +105,6 @@ async fn grpc_go_of_seven_years_is_served_by_the_proxy() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rule: see `grpc_go_of_seven_years_is_served_by_the_proxy`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grpc_core_is_served_by_the_proxy() -> anyhow::Result<()> {
     let served = served().await?;

@@ -29,8 +29,6 @@ async fn format_at_a_gate() -> (Running, Gate, JoinSet<Result<Vec<u8>, tonic::St
 }
 
 /// Calls run beside each other: none waits for a format of minutes.
-///
-/// Rule: windows.md P-63
 #[tokio::test]
 async fn calls_run_beside_a_format() {
     let (running, gate, mut calls) = format_at_a_gate().await;
@@ -43,8 +41,6 @@ async fn calls_run_beside_a_format() {
 }
 
 /// A client that leaves, or whose deadline passes, takes no format down with it; the format's end is recorded.
-///
-/// Rule: see `calls_run_beside_a_format`
 #[tokio::test]
 async fn a_client_that_leaves_takes_no_format_down_with_it() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;
@@ -59,8 +55,6 @@ async fn a_client_that_leaves_takes_no_format_down_with_it() {
 }
 
 /// A stop lets nobody in any more, and lets running calls end and be answered.
-///
-/// Rule: windows.md P-60, O-12
 #[tokio::test]
 async fn a_stop_lets_running_calls_end_and_be_answered() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;
@@ -78,8 +72,6 @@ async fn a_stop_lets_running_calls_end_and_be_answered() {
 }
 
 /// A call that hangs in Windows holds the stop up for 20 s, and the error says how many calls were left.
-///
-/// Rule: see `a_stop_lets_running_calls_end_and_be_answered`
 #[tokio::test]
 async fn a_call_that_hangs_holds_the_stop_up_for_20_seconds() {
     let (mut running, gate, _calls) = format_at_a_gate().await;
@@ -105,8 +97,6 @@ async fn a_call_that_hangs_holds_the_stop_up_for_20_seconds() {
 }
 
 /// When a pipe cannot be made none is left open, and the error names each that could not.
-///
-/// Rule: windows.md P-4
 #[tokio::test]
 async fn when_a_pipe_cannot_be_made_none_is_left_and_each_is_named() {
     let pipes = Memory::default();
@@ -122,8 +112,6 @@ async fn when_a_pipe_cannot_be_made_none_is_left_and_each_is_named() {
 }
 
 /// When one service ends by itself all others are stopped, and the error names its group and version.
-///
-/// Rule: see `when_a_pipe_cannot_be_made_none_is_left_and_each_is_named`
 #[tokio::test]
 async fn when_a_service_ends_by_itself_all_are_stopped() {
     let mut running = serve(machine(), "").await;
@@ -135,8 +123,6 @@ async fn when_a_service_ends_by_itself_all_are_stopped() {
 }
 
 /// The metrics' address that cannot be had ends the start.
-///
-/// Rule: see `crates/csi-proxy/src/metrics/http.rs::the_page_is_served_over_http_and_a_taken_port_is_an_error`
 #[tokio::test]
 async fn an_address_for_metrics_that_cannot_be_had_ends_the_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -149,8 +135,6 @@ async fn an_address_for_metrics_that_cannot_be_had_ends_the_start() {
 
 /// When all threads are busy and the queue is full, a call is refused at once as ResourceExhausted, with a record; those that run and
 /// wait come to their end.
-///
-/// Rule: see `calls_run_beside_a_format`
 #[tokio::test]
 async fn when_threads_and_queue_are_full_a_call_is_refused_at_once() {
     const RUN: usize = 32;

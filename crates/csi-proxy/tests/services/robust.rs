@@ -14,8 +14,6 @@ use super::wire;
 const BOUND: Duration = Duration::from_secs(60);
 
 /// A method that a pipe does not serve is Unimplemented, also when another pipe serves it, and leaves a record.
-///
-/// Rule: see `crates/csi-proxy/tests/services.rs::a_refusal_of_the_machine_is_unknown_with_its_text`
 #[tokio::test]
 async fn a_method_that_the_pipe_does_not_serve_is_unimplemented() {
     let running = serve(machine(), "").await;
@@ -38,8 +36,6 @@ async fn a_method_that_the_pipe_does_not_serve_is_unimplemented() {
 }
 
 /// Where a group or version is not served there is no pipe: the client's dial fails with error 2, and that alone.
-///
-/// Rule: see `crates/csi-proxy/src/groups.rs::api_groups_limit_the_pipes_to_groups_or_versions`
 #[tokio::test]
 async fn what_is_not_served_has_no_pipe() {
     let running = serve(machine(), "disk/v1,volume").await;
@@ -52,8 +48,6 @@ async fn what_is_not_served_has_no_pipe() {
 }
 
 /// A panic ends its call and not the process; the call is Internal, counted, and recorded.
-///
-/// Rule: windows.md P-10
 #[tokio::test]
 async fn a_panic_ends_its_call_and_not_the_process() {
     let host = machine();
@@ -71,8 +65,6 @@ async fn a_panic_ends_its_call_and_not_the_process() {
 }
 
 /// Messages that are none, that are too large, and bytes that are no HTTP/2 end at most their own connection.
-///
-/// Rule: see `a_panic_ends_its_call_and_not_the_process`
 #[tokio::test]
 async fn malformed_and_oversized_messages_end_nothing_but_themselves() {
     let running = serve(machine(), "disk/v1,filesystem/v1").await;
@@ -118,8 +110,6 @@ fn prost_length(message: &mut Vec<u8>, mut length: usize) {
 }
 
 /// Hundreds of connections that only look whether the pipe is there keep no client out, and are closed after two minutes.
-///
-/// Rule: see `crates/csi-proxy/src/preface.rs::a_connection_without_a_preface_ends_after_two_minutes`
 #[tokio::test(start_paused = true)]
 async fn hundreds_of_silent_connections_keep_no_client_out_and_are_closed() {
     let running = serve(machine(), "disk/v1").await;
@@ -138,8 +128,6 @@ async fn hundreds_of_silent_connections_keep_no_client_out_and_are_closed() {
 }
 
 /// What grpc-go sends through csi-proxy's own client, a pipe's path as authority, reaches the services.
-///
-/// Rule: see `crates/grpc-authority/src/tests/recorded.rs::streams_that_h2_alone_resets_are_served`
 #[tokio::test]
 async fn a_client_that_sends_the_pipes_path_as_authority_reaches_the_services() {
     let stream = include_bytes!("../../../grpc-authority/src/tests/recorded/grpc-go-1.83-pipe.bin");

@@ -48,8 +48,6 @@ const REFUSALS: [(&str, &str, &str, &str); 13] = [
 ];
 
 /// The clients of the Go module are served, each call of each of its versions: it succeeds, or is refused for a reason of this machine's.
-///
-/// Rule: windows.md P-7
 #[tokio::test]
 async fn the_clients_of_the_go_module_are_served_each_call_of_each_version() {
     let _alone = alone().await;
@@ -76,8 +74,6 @@ async fn the_clients_of_the_go_module_are_served_each_call_of_each_version() {
 }
 
 /// Go clients one after the other, each of which leaves its probe connection behind, and 64 of them at once are served.
-///
-/// Rule: see `crates/csi-proxy/tests/windows.rs::a_client_finds_a_pipe_at_any_time`
 #[tokio::test]
 async fn go_clients_that_leave_their_probes_behind_and_many_at_once_are_served() {
     let _alone = alone().await;
@@ -90,8 +86,6 @@ async fn go_clients_that_leave_their_probes_behind_and_many_at_once_are_served()
 }
 
 /// A client that is killed in the middle of a format does not keep the format from its end, nor its record.
-///
-/// Rule: see `crates/csi-proxy/tests/services/life.rs::calls_run_beside_a_format`
 #[tokio::test]
 async fn a_go_client_that_is_killed_in_the_middle_of_a_format_takes_nothing_down() {
     let _alone = alone().await;

@@ -51,8 +51,6 @@ async fn probe(pipe: &str) -> NamedPipeClient {
 
 /// A connection that never says anything, as clients in Go leave one behind with each object, takes a handle and gives it back when its
 /// client lets it go.
-///
-/// Rule: windows.md P-6, O-29
 #[tokio::test]
 async fn connections_that_never_said_anything_give_their_handles_back() {
     let _alone = alone().await;

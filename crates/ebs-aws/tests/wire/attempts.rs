@@ -6,8 +6,6 @@ use ebs_types::VolumeId;
 use crate::server::{Reply, Wire};
 
 /// Metrics are recorded for each HTTP attempt with its own outcome, dry runs marked.
-///
-/// Rule: ebs-cloud.md 14, E19
 #[tokio::test]
 async fn every_attempt_is_reported_with_its_own_outcome() {
     let wire = Wire::answering([
@@ -39,7 +37,6 @@ async fn every_attempt_is_reported_with_its_own_outcome() {
     assert_eq!(wire.seen.0.lock().unwrap().len(), 5, "calls");
 }
 
-/// Rule: see `every_attempt_is_reported_with_its_own_outcome`
 #[tokio::test]
 async fn an_attempt_without_an_answer_in_time_is_reported_too() {
     let wire = Wire::answering([Reply::Hang]).await;

@@ -62,8 +62,6 @@ async fn a_character_that_xml_lacks_hides_no_volume() {
 
 /// Pages of proxies, redirects, JSON and other documents end in a clear error; after a mutating call the outcome is
 /// open.
-///
-/// Rule: D-14; own rule (bad input)
 #[tokio::test]
 async fn what_is_no_answer_of_ec2_is_refused_whatever_its_status_says() {
     for body in [
@@ -89,7 +87,6 @@ async fn what_is_no_answer_of_ec2_is_refused_whatever_its_status_says() {
     }
 }
 
-/// Rule: see `what_is_no_answer_of_ec2_is_refused_whatever_its_status_says`
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -103,8 +100,6 @@ async fn a_redirect_is_not_followed() {
 }
 
 /// Half a list is never taken for the whole.
-///
-/// Rule: D-5; own rule (bad input)
 #[tokio::test]
 async fn a_reply_that_breaks_off_is_never_taken_for_a_whole_one() {
     let whole = corpus::read("describe_volumes");
@@ -138,8 +133,6 @@ async fn request_on(listener: &TcpListener) -> TcpStream {
 }
 
 /// A connection cut inside a reply leaves the outcome open.
-///
-/// Rule: D-14; own rule (bad input)
 #[tokio::test]
 async fn a_connection_cut_inside_a_reply_leaves_the_outcome_open() {
     let body = "<DeleteVolumeResponse><return>true</return></DeleteVolumeResponse>";
@@ -155,8 +148,6 @@ async fn a_connection_cut_inside_a_reply_leaves_the_outcome_open() {
 }
 
 /// A reply of more than 32 MiB is given up, announced or not.
-///
-/// Rule: own rule (bad input)
 #[tokio::test]
 async fn a_reply_that_says_it_is_too_large_is_not_read() {
     let error = cut_after(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
@@ -164,7 +155,6 @@ async fn a_reply_that_says_it_is_too_large_is_not_read() {
     assert!(error.to_string().contains("more than 33554432 bytes"), "{error}");
 }
 
-/// Rule: see `a_reply_that_says_it_is_too_large_is_not_read`
 #[tokio::test]
 async fn a_reply_without_end_is_given_up_at_the_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -196,8 +186,6 @@ async fn with(from: &str, to: &str) -> Result<Page<Volume>, Ec2Error> {
 }
 
 /// Numbers, booleans and times that cannot be are refused.
-///
-/// Rule: own rule (bad input)
 #[tokio::test]
 async fn numbers_that_cannot_be_are_refused_and_named() {
     for number in ["-1", "-2147483648", "0", "4294967296", "99999999999999999999", "4.5", "4e1", "0x4", "", " ", "four"]
@@ -219,8 +207,6 @@ async fn numbers_that_cannot_be_are_refused_and_named() {
 }
 
 /// What must be in a reply and is not is named; nothing gets a default.
-///
-/// Rule: ebs-cloud.md E2; own rule (bad input)
 #[tokio::test]
 async fn what_must_be_there_and_is_not_is_named() {
     for (from, to, word) in [
@@ -253,8 +239,6 @@ async fn an_attachment_to_nothing_known_has_no_instance_and_one_of_another_volum
 }
 
 /// Unknown states and types are kept as they are and mistaken for none that is known; unknown elements are passed over.
-///
-/// Rule: own rule (bad input)
 #[tokio::test]
 async fn words_of_a_future_ec2_are_kept_and_mistaken_for_none_of_todays() {
     let page = with("<status>available</status>", "<status>avail</status>").await.unwrap();
@@ -274,8 +258,6 @@ async fn words_of_a_future_ec2_are_kept_and_mistaken_for_none_of_todays() {
 }
 
 /// A reply about another object than was asked for is none.
-///
-/// Rule: D-5; ebs-cloud.md E1, E4
 #[tokio::test]
 async fn an_answer_about_something_else_than_was_asked_is_none() {
     let none = PageRequest::default();

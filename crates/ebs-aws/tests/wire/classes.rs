@@ -47,96 +47,51 @@ macro_rules! rows {
 
 rows! {
     /// InvalidInstanceID.NotFound: the instance is missing.
-    ///
-    /// Rule: ebs-cloud.md 10 row 1
     fn a_missing_instance() = 400 "InvalidInstanceID.NotFound" => InstanceNotFound;
     /// InvalidVolume.NotFound: the volume is missing.
-    ///
-    /// Rule: ebs-cloud.md 10 row 2
     fn a_missing_volume() = 400 "InvalidVolume.NotFound" => VolumeNotFound;
     /// InvalidSnapshot.NotFound: the snapshot is missing.
-    ///
-    /// Rule: ebs-cloud.md 10 row 3
     fn a_missing_snapshot() = 400 "InvalidSnapshot.NotFound" => SnapshotNotFound;
     /// InvalidAttachment.NotFound and IncorrectState have classes of their own, for the detach to tell apart.
-    ///
-    /// Rule: ebs-cloud.md 10 row 4, E12
     fn a_missing_attachment() = 400 "InvalidAttachment.NotFound" => AttachmentNotFound;
-    /// Rule: see `a_missing_attachment`
     fn a_state_that_forbids_it() = 400 "IncorrectState" => IncorrectState;
     /// InvalidVolumeModification.NotFound: never modified.
-    ///
-    /// Rule: ebs-cloud.md 10 row 5
     fn a_volume_never_modified() = 400 "InvalidVolumeModification.NotFound" => ModificationNotFound;
     /// IdempotentParameterMismatch: the token was used with other parameters.
-    ///
-    /// Rule: ebs-cloud.md 10 row 6
     fn a_token_used_with_other_parameters() = 400 "IdempotentParameterMismatch" => IdempotentMismatch;
     /// VolumeLimitExceeded is a limit of volumes.
-    ///
-    /// Rule: ebs-cloud.md 10 row 7
     fn too_many_volumes() = 400 "VolumeLimitExceeded" => LimitExceeded(Limit::Volumes);
     /// MaxIOPSLimitExceeded is a limit of IOPS.
-    ///
-    /// Rule: ebs-cloud.md 10 row 8
     fn too_many_iops() = 400 "MaxIOPSLimitExceeded" => LimitExceeded(Limit::Iops);
     /// VolumeModificationSizeLimitExceeded is a limit of sizes in modification.
-    ///
-    /// Rule: ebs-cloud.md 10 row 9
     fn too_much_in_modification() = 400 "VolumeModificationSizeLimitExceeded" => LimitExceeded(Limit::ModificationSize);
     /// AttachmentLimitExceeded is a limit of attachments.
-    ///
-    /// Rule: ebs-cloud.md 10 row 10
     fn too_many_attachments() = 400 "AttachmentLimitExceeded" => LimitExceeded(Limit::Attachments);
     /// SnapshotLimitExceeded is a limit of snapshots.
-    ///
-    /// Rule: ebs-cloud.md 10 row 11
     fn too_many_snapshots() = 400 "SnapshotLimitExceeded" => LimitExceeded(Limit::Snapshots);
-    /// Rule: see `an_attached_volume`
     fn too_many_tags() = 400 "TagLimitExceeded" => LimitExceeded(Limit::Tags);
     fn too_many_snapshots_at_once() = 400 "ConcurrentSnapshotLimitExceeded" => LimitExceeded(Limit::ConcurrentSnapshots);
     /// InvalidParameterCombination is a bad parameter.
-    ///
-    /// Rule: ebs-cloud.md 10 row 12
     fn parameters_that_exclude_each_other() = 400 "InvalidParameterCombination" => InvalidParameter;
     /// The other codes about parameters are bad parameters; unknown types and what is not offered are unsupported.
-    ///
-    /// Rule: ebs-cloud.md 10 row 13
     fn a_parameter() = 400 "InvalidParameter" => InvalidParameter;
-    /// Rule: see `a_parameter`
     fn a_parameter_that_needs_another() = 400 "InvalidParameterDependency" => InvalidParameter;
-    /// Rule: see `a_parameter`
     fn a_parameters_value() = 400 "InvalidParameterValue" => InvalidParameter;
-    /// Rule: see `a_parameter`
     fn a_parameter_that_is_none() = 400 "UnknownParameter" => InvalidParameter;
-    /// Rule: see `a_parameter`
     fn what_is_not_valid() = 400 "ValidationError" => InvalidParameter;
-    /// Rule: see `an_attached_volume`
     fn too_many_filter_values() = 400 "FilterLimitExceeded" => InvalidParameter;
-    /// Rule: see `a_parameter`
     fn a_type_that_is_none() = 400 "UnknownVolumeType" => Unsupported;
-    /// Rule: see `a_parameter`
     fn what_is_not_offered() = 400 "UnsupportedOperation" => Unsupported;
     /// DryRunOperation is the success of a dry run.
-    ///
-    /// Rule: ebs-cloud.md 10 row 15, 11
     fn a_dry_run_that_would_succeed() = 412 "DryRunOperation" => DryRunSucceeded;
     /// Codes that the reference does not classify have classes: attached, other zone, no room, cooldowns, tags,
     /// filters, rights, keys.
-    ///
-    /// Rule: ebs-cloud.md 10 last line; D-23
     fn an_attached_volume() = 400 "VolumeInUse" => VolumeInUse;
-    /// Rule: see `an_attached_volume`
     fn another_zone() = 400 "InvalidVolume.ZoneMismatch" => ZoneMismatch;
-    /// Rule: see `an_attached_volume`
     fn no_room() = 400 "InsufficientVolumeCapacity" => InsufficientCapacity;
-    /// Rule: see `an_attached_volume`
     fn a_modification_too_soon() = 400 "VolumeModificationRateExceeded" => ModificationCooldown;
-    /// Rule: see `an_attached_volume`
     fn a_snapshot_too_soon() = 400 "SnapshotCreationPerVolumeRateExceeded" => SnapshotCooldown;
-    /// Rule: see `an_attached_volume`
     fn a_missing_right() = 403 "UnauthorizedOperation" => Unauthorized;
-    /// Rule: see `an_attached_volume`
     fn a_key_that_cannot_be_used() = 400 "KmsKeyDisabledException" => Encryption;
     fn another_code_about_kms() = 400 "InvalidKmsKeyId.Malformed" => Encryption;
     fn wrong_credentials() = 401 "AuthFailure" => Unauthenticated;
@@ -144,27 +99,17 @@ rows! {
     fn a_snapshot_in_use() = 400 "InvalidSnapshot.InUse" => SnapshotInUse;
     /// Codes that EC2 was quoted with besides those of the specification have classes too: instances in a wrong state, what is not
     /// permitted, whole requests, types that a region lacks.
-    ///
-    /// Rule: D-65
     fn an_instance_in_the_wrong_state() = 400 "IncorrectInstanceState" => IncorrectInstanceState;
-    /// Rule: see `an_instance_in_the_wrong_state`
     fn what_is_not_permitted() = 400 "OperationNotPermitted" => NotPermitted;
-    /// Rule: see `an_instance_in_the_wrong_state`
     fn a_request_that_is_none() = 400 "InvalidRequest" => InvalidParameter;
-    /// Rule: see `an_instance_in_the_wrong_state`
     fn a_type_that_the_region_lacks() = 400 "VolumeTypeNotAvailableInRegion" => Unsupported;
-    /// Rule: see `an_instance_in_the_wrong_state`
     fn what_another_service_holds() = 400 "UnsupportedOperationException" => Unsupported;
     fn a_locked_snapshot() = 400 "SnapshotLocked" => SnapshotInUse;
     fn a_server_that_failed() = 500 "InternalError" => Ambiguous;
     fn a_server_that_is_away() = 503 "Unavailable" => Ambiguous;
-    /// Rule: see `an_unknown_code`
     fn an_unknown_code_with_a_server_error() = 500 "SomethingNew" => Ambiguous;
     /// An unknown code is definite, unless the status says that the server itself failed.
-    ///
-    /// Rule: D-14, D-23
     fn an_unknown_code() = 400 "SomethingNew" => Other;
-    /// Rule: see `request_limit_exceeded`
     fn throttling() = 400 "Throttling" => Throttled;
     fn throttling_exception() = 400 "ThrottlingException" => Throttled;
     fn throttled_exception() = 400 "ThrottledException" => Throttled;
@@ -174,8 +119,6 @@ rows! {
     fn provisioned_throughput_exceeded() = 400 "ProvisionedThroughputExceededException" => Throttled;
     fn transaction_in_progress() = 400 "TransactionInProgressException" => Throttled;
     /// Each of the fourteen throttle codes is a throttle, with whatever status, and goes to the caller at once.
-    ///
-    /// Rule: ebs-cloud.md 10 row 16, 12, E26; D-22
     fn request_limit_exceeded() = 503 "RequestLimitExceeded" => Throttled;
     fn bandwidth_limit_exceeded() = 400 "BandwidthLimitExceeded" => Throttled;
     fn limit_exceeded_exception() = 400 "LimitExceededException" => Throttled;
@@ -185,8 +128,6 @@ rows! {
 }
 
 /// A taken device name is told from other bad values by EC2's words, of AttachVolume only.
-///
-/// Rule: ebs-cloud.md 10 row 14, 5.1 step 5
 #[tokio::test]
 async fn a_taken_device_name_is_told_from_other_bad_values_by_its_words() {
     let taken = "Invalid value '/dev/xvdaa' for unixDevice. Attachment point /dev/xvdaa is already in use";
@@ -199,8 +140,6 @@ async fn a_taken_device_name_is_told_from_other_bad_values_by_its_words() {
 }
 
 /// A malformed id is told from other bad values by EC2's words, which differ from action to action.
-///
-/// Rule: D-17
 #[tokio::test]
 async fn a_malformed_id_is_told_from_other_bad_values_by_its_words() {
     for parameter in ["volumeId", "volumes", "volume", "snapshotId", "snapshots", "instanceId"] {
@@ -216,8 +155,6 @@ async fn a_malformed_id_is_told_from_other_bad_values_by_its_words() {
 
 /// What is not permitted, and what keeps a snapshot, EC2's words tell apart: a modification under way, a root volume, fast
 /// restores.
-///
-/// Rule: D-65
 #[tokio::test]
 async fn a_modification_a_root_volume_and_fast_restores_are_told_by_ec2s_words() {
     let fast = "The snapshot snap-1 is currently enabled for fast restores in us-west-2a. Fast snapshot restores must be \

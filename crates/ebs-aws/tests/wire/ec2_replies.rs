@@ -66,8 +66,6 @@ async fn compared(row: &Row) -> Vec<String> {
 
 /// The simulator says what EC2 was quoted with, by status, code and text, and the adapter gives each reply its class. Every
 /// row of the list is provoked and compared, or says why it is not.
-///
-/// Rule: D-65, D-61; ebs-cloud.md 10
 #[tokio::test]
 async fn the_simulator_says_what_ec2_was_quoted_with_and_the_adapter_understands_it() {
     let (mut compared, mut left_out, mut wrong) = (0, 0, Vec::new());
@@ -85,8 +83,6 @@ async fn the_simulator_says_what_ec2_was_quoted_with_and_the_adapter_understands
 }
 
 /// A row that nothing provokes, or whose reply is another, is told.
-///
-/// Rule: see `the_simulator_says_what_ec2_was_quoted_with_and_the_adapter_understands_it`
 #[tokio::test]
 async fn a_row_without_a_provocation_or_with_another_reply_is_told() {
     let mut row = rows::all().into_iter().find(|row| row.id == "volumes-missing").unwrap();

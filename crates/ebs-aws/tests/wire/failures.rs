@@ -80,8 +80,6 @@ async fn mutations_end(reply: Reply, class: ErrorClass) {
 }
 
 /// A mutating call is sent exactly once, whatever the answer.
-///
-/// Rule: D-14; ebs-cloud.md 2.1
 #[tokio::test]
 async fn a_mutating_call_is_sent_once_whatever_the_server_answers() {
     mutations_end(Reply::error(500, "InternalError", "x"), ErrorClass::Ambiguous).await;
@@ -92,8 +90,6 @@ async fn a_mutating_call_is_sent_once_whatever_the_server_answers() {
 }
 
 /// No reply in time to a mutating call leaves the outcome open and is not followed by a second call.
-///
-/// Rule: D-14
 #[tokio::test]
 async fn a_mutating_call_without_a_reply_in_time_was_sent_once_and_is_ambiguous() {
     let wire = Wire::answering([Reply::Hang]).await;
@@ -106,8 +102,6 @@ async fn a_mutating_call_without_a_reply_in_time_was_sent_once_and_is_ambiguous(
 }
 
 /// A connection that breaks after the request was sent leaves the outcome open.
-///
-/// Rule: D-14
 #[tokio::test]
 async fn a_connection_that_breaks_after_the_request_leaves_the_outcome_open() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -127,7 +121,6 @@ async fn a_connection_that_breaks_after_the_request_leaves_the_outcome_open() {
     assert_eq!(error.unwrap_err().class, ErrorClass::Ambiguous);
 }
 
-/// Rule: see `a_connection_that_breaks_after_the_request_leaves_the_outcome_open`
 #[tokio::test]
 async fn a_connection_closed_without_a_word_leaves_the_outcome_open() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -158,8 +151,6 @@ fn chain(error: &Ec2Error) -> String {
 }
 
 /// A refused connection, an unresolved name and a failed TLS handshake prove that nothing was sent.
-///
-/// Rule: D-14
 #[tokio::test]
 async fn a_refused_connection_means_that_nothing_was_sent() {
     // A port that was free a moment ago.
@@ -173,7 +164,6 @@ async fn a_refused_connection_means_that_nothing_was_sent() {
     assert_eq!(error.class, ErrorClass::NotSent);
 }
 
-/// Rule: see `a_refused_connection_means_that_nothing_was_sent`
 #[tokio::test]
 async fn a_name_that_does_not_resolve_means_that_nothing_was_sent() {
     // A label of 64 characters is refused by the resolver itself: nothing leaves this machine.
@@ -182,7 +172,6 @@ async fn a_name_that_does_not_resolve_means_that_nothing_was_sent() {
     assert_eq!(error.class, ErrorClass::NotSent, "{}", chain(&error));
 }
 
-/// Rule: see `a_refused_connection_means_that_nothing_was_sent`
 #[tokio::test]
 async fn a_server_that_does_not_speak_tls_means_that_nothing_was_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -212,8 +201,6 @@ impl ProvideCredentials for Failing {
 }
 
 /// Missing credentials are reported as such and nothing is sent.
-///
-/// Rule: ebs-cloud.md 1; D-44
 #[tokio::test]
 async fn missing_credentials_are_said_so_and_nothing_is_sent() {
     let wire_with = async |provider: Failing| {
@@ -234,10 +221,6 @@ async fn missing_credentials_are_said_so_and_nothing_is_sent() {
 }
 
 /// A describe is tried three times on a server error; a throttle goes to the caller at once.
-///
-/// Rule: D-14, D-22; ebs-cloud.md E26
-///
-/// Rule: see `crates/ebs-aws/tests/wire/classes.rs::request_limit_exceeded`
 #[tokio::test]
 async fn a_describe_is_repeated_on_a_server_error_and_not_on_a_throttle() {
     let fine = Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>");
@@ -259,8 +242,6 @@ async fn a_describe_is_repeated_on_a_server_error_and_not_on_a_throttle() {
 }
 
 /// Every error keeps EC2's code, message and request id.
-///
-/// Rule: D-23, D-44
 #[tokio::test]
 async fn an_error_keeps_ec2s_code_message_and_request_id() {
     let wire =
@@ -277,11 +258,7 @@ async fn an_error_keeps_ec2s_code_message_and_request_id() {
 
 /// A reply that cannot be read leaves the outcome open, and its beginning is in the message.
 ///
-/// Rule: D-14, D-5
-///
 /// A page that is no answer of EC2 is never taken for success, even with status 200 after a deletion.
-///
-/// Rule: D-14, D-5
 #[tokio::test]
 async fn a_reply_that_cannot_be_read_is_ambiguous_and_shown() {
     for (status, body) in [(200, "this is no XML"), (400, "this is no XML"), (403, "<html>this is no XML</html>")] {
@@ -296,7 +273,6 @@ async fn a_reply_that_cannot_be_read_is_ambiguous_and_shown() {
     assert!(error.to_string().contains("status 500 and no body"), "{error}");
 }
 
-/// Rule: see `crates/ebs-aws/tests/wire/replies.rs::an_instance_type_has_one_card_unless_ec2_says_more`
 #[tokio::test]
 async fn a_type_that_ec2_does_not_know_is_no_error() {
     let wire = Wire::answering([Reply::error(400, "InvalidInstanceType", "do not exist: [x9.huge]")]).await;
@@ -304,8 +280,6 @@ async fn a_type_that_ec2_does_not_know_is_no_error() {
 }
 
 /// Neither secret key nor session token appears in an error, its debug form or its chain.
-///
-/// Rule: D-41
 #[tokio::test]
 async fn no_error_holds_a_secret() {
     let replies = [Reply::error(403, "AuthFailure", "not able to validate"), Reply::Say(200, "no XML".into())];

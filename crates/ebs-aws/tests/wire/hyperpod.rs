@@ -56,12 +56,6 @@ fn is_whole(request: &Request, target: &str) {
 
 /// AttachClusterNodeVolume is one signed JSON call with ARN, node and volume and nothing else; the device name comes
 /// from its reply.
-///
-/// Rule: ebs-cloud.md 2.1, 5.5
-///
-/// Rule: see `crates/ebs-aws/tests/wire/replies.rs::what_is_said_of_an_attachment_is_dated_by_aws`
-///
-/// Rule: see `crates/ebs-aws/tests/wire/requests.rs::the_user_agent_names_the_driver_its_version_and_the_extra_word`
 #[tokio::test]
 async fn an_attach_is_one_signed_call_with_arn_node_and_volume_after_one_question_for_the_account() {
     let wire = Wire::answering([known(), attached()]).await;
@@ -79,8 +73,6 @@ async fn an_attach_is_one_signed_call_with_arn_node_and_volume_after_one_questio
 }
 
 /// DetachClusterNodeVolume likewise; the account is asked of STS once for the process.
-///
-/// Rule: ebs-cloud.md 5.5
 #[tokio::test]
 async fn a_detach_is_one_signed_call_and_the_account_is_asked_for_once_a_process() {
     let wire = Wire::answering([known(), attached()]).await;
@@ -95,7 +87,6 @@ async fn a_detach_is_one_signed_call_and_the_account_is_asked_for_once_a_process
     is_whole(&requests[3], "SageMaker.AttachClusterNodeVolume");
 }
 
-/// Rule: see `a_detach_is_one_signed_call_and_the_account_is_asked_for_once_a_process`
 #[tokio::test]
 async fn callers_at_one_time_share_the_question_for_the_account() {
     let wire = Wire::answering([known(), attached()]).await;
@@ -116,8 +107,6 @@ async fn detach_fails(reply: Reply) -> Ec2Error {
 }
 
 /// A failure to learn the account means that nothing was sent, and is not remembered.
-///
-/// Rule: ebs-cloud.md 2.2 "Account ID", 5.5
 #[tokio::test]
 async fn an_unknown_account_stops_before_sagemaker_and_is_asked_for_again() {
     let denied = "<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error>\
@@ -132,7 +121,6 @@ async fn an_unknown_account_stops_before_sagemaker_and_is_asked_for_again() {
     assert_eq!(wire.requests().len(), 3);
 }
 
-/// Rule: see `an_unknown_account_stops_before_sagemaker_and_is_asked_for_again`
 #[tokio::test]
 async fn an_account_that_cannot_be_read_means_that_nothing_was_sent() {
     for bad in [account(""), account("12345"), account("12345678901x"), Reply::ok("<html/>"), Reply::ok("")] {
@@ -142,8 +130,6 @@ async fn an_account_that_cannot_be_read_means_that_nothing_was_sent() {
 }
 
 /// `HyperPod - Ec2ErrCode: X` inside a ValidationException means what X means.
-///
-/// Rule: ebs-cloud.md 5.5 "Errors"
 #[tokio::test]
 async fn ec2s_refusal_inside_sagemakers_keeps_its_meaning() {
     for (code, class) in [
@@ -175,8 +161,6 @@ async fn ec2s_refusal_inside_sagemakers_keeps_its_meaning() {
 
 /// SageMaker's throttles, denials and failures have their classes, a missing node is a missing instance; each call is
 /// sent once.
-///
-/// Rule: ebs-cloud.md 5.5, 10, E14; D-14
 #[tokio::test]
 async fn sagemakers_own_refusals_are_classified_and_sent_once() {
     for (status, kind, class) in [
@@ -198,8 +182,6 @@ async fn sagemakers_own_refusals_are_classified_and_sent_once() {
 }
 
 /// A reply of SageMaker that is unreadable, incomplete or about another node or volume leaves the outcome open.
-///
-/// Rule: D-14; own rule (bad input)
 #[tokio::test]
 async fn an_answer_that_cannot_be_read_or_is_about_something_else_leaves_the_outcome_open() {
     let good = r#"{"NodeId":"i-0abc","VolumeId":"vol-1","DeviceName":"/dev/xvdba"}"#;
@@ -229,8 +211,6 @@ async fn an_answer_that_cannot_be_read_or_is_about_something_else_leaves_the_out
 }
 
 /// Neither SageMaker nor STS is called while no HyperPod node is named.
-///
-/// Rule: ebs-cloud.md 5.5 (ours)
 #[tokio::test]
 async fn nothing_of_hyperpod_is_called_while_no_such_node_is_named() {
     use ebs_ec2::{PageRequest, Volumes};

@@ -44,8 +44,6 @@ async fn requests_arrive_signed_and_whole_and_answers_come_back() {
 
 /// The SDK runs in process over any function, on paused time; a lost reply and a broken connection leave the outcome
 /// open.
-///
-/// Rule: D-14; own rule (model)
 #[tokio::test(start_paused = true)]
 async fn time_limits_are_on_the_paused_clock_and_a_lost_reply_leaves_the_outcome_open() {
     let ec2 = client(Transport::answering(|_| std::future::pending())).await;
@@ -56,7 +54,6 @@ async fn time_limits_are_on_the_paused_clock_and_a_lost_reply_leaves_the_outcome
     assert!(took >= Duration::from_secs(30) && took < Duration::from_secs(31), "{took:?}");
 }
 
-/// Rule: see `time_limits_are_on_the_paused_clock_and_a_lost_reply_leaves_the_outcome_open`
 #[tokio::test(start_paused = true)]
 async fn a_broken_connection_leaves_the_outcome_open_and_a_describe_is_repeated() {
     let calls = Arc::new(AtomicUsize::new(0));

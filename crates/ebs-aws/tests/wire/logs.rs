@@ -60,8 +60,6 @@ async fn logged(log_bodies: bool) -> String {
 }
 
 /// `--aws-sdk-debug-log` logs the bodies of EC2 and SageMaker calls, never those of STS.
-///
-/// Rule: ebs-cloud.md 1 "Debug"; runtime.md 16
 #[tokio::test]
 async fn bodies_of_ec2_and_sagemaker_are_logged_when_asked_for_and_those_of_sts_never() {
     let text = logged(true).await;
@@ -76,8 +74,6 @@ async fn bodies_of_ec2_and_sagemaker_are_logged_when_asked_for_and_those_of_sts_
 }
 
 /// No log line of the adapter holds a signature, a token or a key, with bodies logged or not.
-///
-/// Rule: D-41
 #[tokio::test]
 async fn no_log_line_holds_what_proves_who_is_calling() {
     for log_bodies in [false, true] {

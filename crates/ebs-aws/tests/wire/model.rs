@@ -102,8 +102,6 @@ fn elements(of: &Value, path: &str, depth: usize, paths: &mut Vec<String>) {
 
 /// What the adapter reads from replies, AWS's own model has: the corpus holds every element that is read, and none that EC2 does
 /// not know there.
-///
-/// Rule: ebs-cloud.md 2.1; own rule (bad input)
 #[test]
 fn every_element_of_the_corpus_is_in_awss_own_model() {
     let mut replies = 0;

@@ -353,8 +353,6 @@ fn every_reply_of_the_corpus_is_understood_as_it_stands() {
 
 /// Replies with bytes changed at random never panic and never give a wrong success, and leave a mutation's outcome
 /// open.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn a_reply_with_changed_bytes_is_an_error_or_about_what_was_asked_never_something_else() {
     let bench = Bench::new();
@@ -371,7 +369,6 @@ fn a_reply_with_changed_bytes_is_an_error_or_about_what_was_asked_never_somethin
     runner(1500).run(&(any::<prop::sample::Index>(), changes()), check).unwrap();
 }
 
-/// Rule: see `a_reply_with_changed_bytes_is_an_error_or_about_what_was_asked_never_something_else`
 #[test]
 fn an_error_answer_with_changed_bytes_never_becomes_a_success() {
     let bench = Bench::new();
@@ -385,7 +382,6 @@ fn an_error_answer_with_changed_bytes_never_becomes_a_success() {
     runner(500).run(&(any::<prop::sample::Index>(), changes()), check).unwrap();
 }
 
-/// Rule: see `a_reply_with_changed_bytes_is_an_error_or_about_what_was_asked_never_something_else`
 #[test]
 fn random_bytes_are_never_a_success() {
     let bench = Bench::new();

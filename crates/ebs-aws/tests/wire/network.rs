@@ -105,8 +105,6 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, kept: &Mutex<Ve
 }
 
 /// EC2 is called through the proxy that the environment names, one variable for each scheme; an endpoint of this machine never is.
-///
-/// Rule: runtime.md 3 (`HTTP_PROXY`)
 #[tokio::test]
 async fn ec2_is_called_through_the_proxy_of_the_environment_and_this_machine_never_is() {
     let proxy = Listener::start(None).await;
@@ -124,8 +122,6 @@ async fn ec2_is_called_through_the_proxy_of_the_environment_and_this_machine_nev
 }
 
 /// The authorities of `AWS_CA_BUNDLE` vouch for EC2's certificate instead of the system's.
-///
-/// Rule: runtime.md 3 (CA bundle)
 #[tokio::test]
 async fn the_authorities_of_the_bundle_vouch_for_ec2s_certificate() {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

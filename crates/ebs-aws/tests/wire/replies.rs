@@ -119,9 +119,6 @@ fn create() -> CreateVolume {
 }
 
 /// A described volume, snapshot, modification and zone is read in all its fields.
-///
-/// Rule: ebs-cloud.md 2.1 rows DescribeVolumes, DescribeSnapshots, DescribeVolumesModifications,
-/// DescribeAvailabilityZones
 #[tokio::test]
 async fn a_volume_is_read_in_all_its_fields() {
     let mut page = describe(volumes(&format!("<item>{VOLUME}</item>"), "next")).await.unwrap();
@@ -133,8 +130,6 @@ async fn a_volume_is_read_in_all_its_fields() {
 }
 
 /// CopyVolumes must return exactly one volume; an empty id or a size of zero is an error.
-///
-/// Rule: ebs-cloud.md 3.5 last line, 3.5
 #[tokio::test]
 async fn a_created_and_a_copied_volume_are_read_like_a_described_one() {
     let reply = dated(format!("<CreateVolumeResponse>{VOLUME}</CreateVolumeResponse>"));
@@ -166,10 +161,6 @@ async fn a_created_and_a_copied_volume_are_read_like_a_described_one() {
 
 /// A reply without id, size, state, type or encryption is an error, never a default; after a create the outcome is
 /// open.
-///
-/// Rule: ebs-cloud.md 3.5; D-5
-///
-/// Rule: see `a_created_and_a_copied_volume_are_read_like_a_described_one`
 #[tokio::test]
 async fn a_reply_to_a_create_that_lacks_id_size_or_state_is_ambiguous_never_a_default() {
     for (missing, word) in [
@@ -196,8 +187,6 @@ async fn a_reply_to_a_create_that_lacks_id_size_or_state_is_ambiguous_never_a_de
 }
 
 /// States and types that this version does not know survive as they are.
-///
-/// Rule: D-5
 #[tokio::test]
 async fn words_that_this_version_does_not_know_survive_as_they_are() {
     let new = VOLUME
@@ -227,8 +216,6 @@ async fn an_attachment_to_something_that_is_no_instance_has_no_instance() {
 }
 
 /// The date of EC2's and SageMaker's replies travels with what they say of attachments.
-///
-/// Rule: D-26
 #[tokio::test]
 async fn what_is_said_of_an_attachment_is_dated_by_aws() {
     let (volume, instance) = (vol("vol-1"), InstanceId::parse("i-1").unwrap());
@@ -250,8 +237,6 @@ async fn what_is_said_of_an_attachment_is_dated_by_aws() {
 }
 
 /// An attachment without a state is an error, never detached.
-///
-/// Rule: D-5; ebs-cloud.md 5.4
 #[tokio::test]
 async fn an_attachment_without_a_state_is_an_error_never_detached() {
     let request = AttachRequest {
@@ -269,7 +254,6 @@ async fn an_attachment_without_a_state_is_an_error_never_detached() {
     assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
 }
 
-/// Rule: see `a_volume_is_read_in_all_its_fields`
 #[tokio::test]
 async fn a_snapshot_is_read_in_all_its_fields() {
     let body = "<snapshotId>snap-1</snapshotId><volumeId>vol-1</volumeId><status>pending</status>\
@@ -302,8 +286,6 @@ async fn a_snapshot_is_read_in_all_its_fields() {
 }
 
 /// A device mapping without EBS data does no harm.
-///
-/// Rule: ebs-cloud.md E18
 #[tokio::test]
 async fn an_instance_is_read_with_every_entry_of_its_device_mapping() {
     let reply = Reply::ok(
@@ -344,8 +326,6 @@ async fn an_instance_is_read_with_every_entry_of_its_device_mapping() {
 }
 
 /// An instance type has one EBS card unless EC2 says more; an unknown type is no error.
-///
-/// Rule: ebs-cloud.md 5.3
 #[tokio::test]
 async fn an_instance_type_has_one_card_unless_ec2_says_more() {
     let reply = |info: &str| {
@@ -362,7 +342,6 @@ async fn an_instance_type_has_one_card_unless_ec2_says_more() {
     assert_eq!(cards("<ebsInfo><maximumEbsCards>2</maximumEbsCards></ebsInfo>").await, 2);
 }
 
-/// Rule: see `a_volume_is_read_in_all_its_fields`
 #[tokio::test]
 async fn zones_say_whether_they_are_zones_and_open() {
     let item = |name: &str, id: &str, kind: &str, state: &str| {
@@ -386,7 +365,6 @@ async fn zones_say_whether_they_are_zones_and_open() {
     assert_eq!(facts, [("us-west-2a", true, true), ("us-west-2-lax-1a", false, true), ("us-west-2b", true, false)]);
 }
 
-/// Rule: see `a_volume_is_read_in_all_its_fields`
 #[tokio::test]
 async fn a_modification_is_read_in_all_its_fields() {
     let body = "<volumeId>vol-1</volumeId><modificationState>optimizing</modificationState>\
@@ -415,8 +393,6 @@ async fn a_modification_is_read_in_all_its_fields() {
 
 /// Attachments to HyperPod nodes are recognised by the instance at the end of their associated resource; other
 /// resources are no nodes.
-///
-/// Rule: ebs-cloud.md 5.5
 #[tokio::test]
 async fn an_attachment_to_a_hyperpod_node_names_its_instance_in_its_resource() {
     let arn = "arn:aws:sagemaker:us-west-2:123456789012:cluster/my-cluster-i-0abc";
@@ -447,7 +423,6 @@ async fn a_snapshot_tells_its_outpost() {
     assert_eq!(page.items[0].outpost_arn.as_deref(), Some(arn));
 }
 
-/// Rule: see `crates/ebs-ec2/src/volume_status.rs::a_volume_initialises_only_when_a_detail_says_so_and_no_details_say_nothing`
 #[tokio::test]
 async fn a_volumes_status_tells_whether_it_initialises_and_for_how_long() {
     let body = crate::corpus::read("describe_volume_status");
@@ -467,7 +442,6 @@ async fn a_volumes_status_tells_whether_it_initialises_and_for_how_long() {
     assert!(negative.to_string().contains("estimate is -300 s"), "{negative}");
 }
 
-/// Rule: see `crates/ebs-aws/tests/wire/requests.rs::fast_restores_are_enabled_for_one_snapshot_in_all_its_zones`
 #[tokio::test]
 async fn fast_restores_tell_zones_that_work_and_zones_that_do_not() {
     let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();

@@ -54,8 +54,6 @@ const TAGS: [(&str, &str); 5] = [
 ];
 
 /// CreateVolume always sends Encrypted and MultiAttachEnabled, and the optional fields only when given.
-///
-/// Rule: ebs-cloud.md 3.1, 2.1
 #[tokio::test]
 async fn create_volume_sends_encryption_and_multi_attach_always_and_the_rest_when_given() {
     let mut fields = vec![
@@ -74,10 +72,6 @@ async fn create_volume_sends_encryption_and_multi_attach_always_and_the_rest_whe
 }
 
 /// CreateVolume sends every field that is given; a KMS key forces encryption; numbers saturate at 32 bits.
-///
-/// Rule: ebs-cloud.md 3.1
-///
-/// Rule: see `create_volume_sends_encryption_and_multi_attach_always_and_the_rest_when_given`
 #[tokio::test]
 async fn create_volume_sends_every_field_that_is_given() {
     let mut fields = vec![
@@ -118,8 +112,6 @@ async fn create_volume_sends_every_field_that_is_given() {
 }
 
 /// CopyVolumes sends MultiAttachEnabled always, encryption and key when they are asked for, and no zone.
-///
-/// Rule: ebs-cloud.md 3.1, 2.1
 #[tokio::test]
 async fn copy_volumes_sends_its_fields_but_no_zone() {
     let mut fields = vec![
@@ -152,7 +144,6 @@ async fn copy_volumes_sends_its_fields_but_no_zone() {
     .await;
 }
 
-/// Rule: see `copy_volumes_sends_its_fields_but_no_zone`
 #[tokio::test]
 async fn copy_volumes_leaves_out_what_is_not_given() {
     let fields = [
@@ -181,8 +172,6 @@ async fn copy_volumes_leaves_out_what_is_not_given() {
 }
 
 /// DeleteVolume sends the id and nothing else.
-///
-/// Rule: ebs-cloud.md 2.1, 4, 8
 #[tokio::test]
 async fn delete_volume_sends_the_id() {
     sends("DeleteVolume", &[("VolumeId", "vol-1")], async |wire| {
@@ -192,8 +181,6 @@ async fn delete_volume_sends_the_id() {
 }
 
 /// AttachVolume names an EBS card only when the caller gives one.
-///
-/// Rule: ebs-cloud.md 2.1, 5.3
 #[tokio::test]
 async fn attach_volume_sends_a_card_only_when_there_are_several() {
     let request = AttachRequest {
@@ -215,8 +202,6 @@ async fn attach_volume_sends_a_card_only_when_there_are_several() {
 }
 
 /// DetachVolume sends volume and instance, never Force, never a device.
-///
-/// Rule: ebs-cloud.md 2.1; D-15
 #[tokio::test]
 async fn detach_volume_is_never_forced() {
     sends("DetachVolume", &[("VolumeId", "vol-1"), ("InstanceId", "i-1")], async |wire| {
@@ -227,8 +212,6 @@ async fn detach_volume_is_never_forced() {
 }
 
 /// ModifyVolume sends only what is to change.
-///
-/// Rule: ebs-cloud.md 7 step 5, 2.1
 #[tokio::test]
 async fn modify_volume_sends_only_what_changes() {
     let mut request =
@@ -252,8 +235,6 @@ async fn modify_volume_sends_only_what_changes() {
 }
 
 /// CreateSnapshot sends volume, description, one tag specification, and the Outpost if there is one.
-///
-/// Rule: ebs-cloud.md 8 "Create", 8
 #[tokio::test]
 async fn create_snapshot_sends_description_and_tags() {
     let mut fields = vec![("VolumeId", "vol-1"), ("Description", "words")];
@@ -267,7 +248,6 @@ async fn create_snapshot_sends_description_and_tags() {
     .await;
 }
 
-/// Rule: see `create_snapshot_sends_description_and_tags`
 #[tokio::test]
 async fn create_snapshot_sends_the_outpost_when_given_and_no_tags_when_there_are_none() {
     let outpost = "arn:aws:outposts:us-west-2:1:outpost/op-1";
@@ -282,8 +262,6 @@ async fn create_snapshot_sends_the_outpost_when_given_and_no_tags_when_there_are
 }
 
 /// EnableFastSnapshotRestores sends one snapshot and all its zones; zones that fail come back with code and message.
-///
-/// Rule: ebs-cloud.md 2.1, 8 "FSR"
 #[tokio::test]
 async fn fast_restores_are_enabled_for_one_snapshot_in_all_its_zones() {
     let fields =
@@ -297,8 +275,6 @@ async fn fast_restores_are_enabled_for_one_snapshot_in_all_its_zones() {
 }
 
 /// LockSnapshot sends only what is given.
-///
-/// Rule: ebs-cloud.md 2.1, 8 "Lock"
 #[tokio::test]
 async fn a_lock_sends_what_is_given_and_nothing_else() {
     let nothing = LockSnapshot {
@@ -333,8 +309,6 @@ async fn a_lock_sends_what_is_given_and_nothing_else() {
 }
 
 /// DescribeVolumeStatus asks by bare ids without MaxResults.
-///
-/// Rule: ebs-cloud.md 2.1
 #[tokio::test]
 async fn the_status_of_volumes_is_asked_by_bare_ids_because_ec2_has_no_filter_for_them() {
     let fields = [("VolumeId.1", "vol-1"), ("VolumeId.2", "vol-2"), ("NextToken", "next")];
@@ -345,8 +319,6 @@ async fn the_status_of_volumes_is_asked_by_bare_ids_because_ec2_has_no_filter_fo
 }
 
 /// DeleteSnapshot sends the id.
-///
-/// Rule: ebs-cloud.md 8 "Delete", 4, 8
 #[tokio::test]
 async fn delete_snapshot_sends_the_id() {
     sends("DeleteSnapshot", &[("SnapshotId", "snap-1")], async |wire| {
@@ -356,10 +328,6 @@ async fn delete_snapshot_sends_the_id() {
 }
 
 /// CreateTags sends keys and values, DeleteTags keys without values.
-///
-/// Rule: ebs-cloud.md 2.1
-///
-/// Rule: see `deleting_no_tags_calls_nothing_because_ec2_would_delete_all`
 #[tokio::test]
 async fn tags_are_written_with_and_deleted_without_their_values() {
     let fields = [
@@ -381,8 +349,6 @@ async fn tags_are_written_with_and_deleted_without_their_values() {
 }
 
 /// Tags are deleted by key without value, and a deletion of no keys is never sent, because EC2 would delete all.
-///
-/// Rule: ebs-cloud.md 2.1
 #[tokio::test]
 async fn deleting_no_tags_calls_nothing_because_ec2_would_delete_all() {
     let wire = Wire::answering([Reply::ok("")]).await;
@@ -395,8 +361,6 @@ fn page() -> PageRequest {
 }
 
 /// Volumes are asked for through a filter, which draws on the larger bucket, a page at a time; never by bare ids.
-///
-/// Rule: D-21, D-61
 #[tokio::test]
 async fn volumes_are_described_by_a_filter_with_paging() {
     let describe = async |query: VolumeQuery, fields: &[(&str, &str)]| {
@@ -424,8 +388,6 @@ async fn the_lock_of_a_snapshot_is_described_by_its_id() {
 }
 
 /// Snapshots are described in the own account only, except by id.
-///
-/// Rule: ebs-cloud.md 8; D-13
 #[tokio::test]
 async fn snapshots_are_those_of_the_own_account_except_by_id() {
     let describe = async |query: SnapshotQuery, fields: &[(&str, &str)]| {
@@ -446,8 +408,6 @@ async fn snapshots_are_those_of_the_own_account_except_by_id() {
 }
 
 /// Instances and modifications are asked for by filter.
-///
-/// Rule: ebs-cloud.md E1, E3; D-21
 #[tokio::test]
 async fn instances_and_modifications_are_described_by_filter() {
     let paging = [("MaxResults", "200"), ("NextToken", "next")];
@@ -468,8 +428,6 @@ async fn instances_and_modifications_are_described_by_filter() {
 }
 
 /// A describe of no ids is answered without a call, because EC2 would list everything.
-///
-/// Rule: D-5
 #[tokio::test]
 async fn a_describe_of_nothing_calls_nothing_because_ec2_would_list_all() {
     let wire = Wire::answering([Reply::ok("")]).await;
@@ -487,8 +445,6 @@ async fn a_describe_of_nothing_calls_nothing_because_ec2_would_list_all() {
 }
 
 /// The health check is one dry run of DescribeAvailabilityZones, and DryRunOperation is success.
-///
-/// Rule: ebs-cloud.md 11
 #[tokio::test]
 async fn the_health_check_is_a_dry_run_and_its_success_is_success() {
     sends("DescribeAvailabilityZones", &[("DryRun", "true")], async |wire| {
@@ -503,8 +459,6 @@ async fn the_health_check_is_a_dry_run_and_its_success_is_success() {
 
 /// Every request's user agent carries `exec-env/aws-ebs-csi-driver-<version>[-<extra>]`, without touching the process's
 /// environment.
-///
-/// Rule: ebs-cloud.md 1, 1 "User agent"; runtime.md 3
 #[tokio::test]
 async fn the_user_agent_names_the_driver_its_version_and_the_extra_word() {
     let wire = Wire::answering([Reply::error(400, "DryRunOperation", "ok")]).await;
@@ -519,8 +473,6 @@ async fn the_user_agent_names_the_driver_its_version_and_the_extra_word() {
 }
 
 /// The observer is told of each port call once, however many attempts it took.
-///
-/// Rule: ebs-cloud.md 14; D-22
 #[tokio::test]
 async fn the_observer_learns_of_each_call_once_with_its_outcome() {
     let wire = Wire::answering([

@@ -116,8 +116,6 @@ fn refused(environment: &[(&str, &str)]) -> String {
 }
 
 /// SageMaker and STS have endpoints of their own; without settings each service is called in its region and partition.
-///
-/// Rule: ebs-cloud.md 1 "EC2 endpoint", 5.5
 #[test]
 fn without_settings_each_service_is_called_in_its_region() {
     let wanted = [
@@ -135,8 +133,6 @@ fn without_settings_each_service_is_called_in_its_region() {
 }
 
 /// `AWS_USE_FIPS_ENDPOINT` leads EC2, STS and SageMaker to their FIPS hosts.
-///
-/// Rule: ebs-cloud.md 1 "EC2 endpoint"; runtime.md 16
 #[test]
 fn fips_endpoints_are_used_when_the_sdks_variable_asks_for_them() {
     let wanted = [
@@ -148,8 +144,6 @@ fn fips_endpoints_are_used_when_the_sdks_variable_asks_for_them() {
 }
 
 /// `AWS_USE_DUALSTACK_ENDPOINT` leads them to their dual-stack hosts.
-///
-/// Rule: ebs-cloud.md 1
 #[test]
 fn dual_stack_endpoints_are_used_when_the_sdks_variable_asks_for_them() {
     let wanted = [
@@ -162,8 +156,6 @@ fn dual_stack_endpoints_are_used_when_the_sdks_variable_asks_for_them() {
 
 /// Of EC2's endpoints our own variable wins, then the SDK's for the service, then its common one, then the profile; an
 /// empty one means none.
-///
-/// Rule: ebs-cloud.md 1 "EC2 endpoint"
 #[test]
 fn an_endpoint_for_one_service_is_for_that_service() {
     let environment = [("AWS_EC2_ENDPOINT", "http://own:1"), ("AWS_ENDPOINT_URL_EC2", "http://sdk:1")];
@@ -181,8 +173,6 @@ fn an_endpoint_for_one_service_is_for_that_service() {
 }
 
 /// An endpoint from the AWS profile counts and is checked like one from a variable.
-///
-/// Rule: ebs-cloud.md 1 "EC2 endpoint"
 #[test]
 fn a_profile_may_choose_the_endpoint_and_is_checked_too() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -195,8 +185,6 @@ fn a_profile_may_choose_the_endpoint_and_is_checked_too() {
 }
 
 /// An endpoint of one's own together with FIPS or dual stack is refused at start, where the SDK would refuse each call.
-///
-/// Rule: ebs-cloud.md 1; own rule (bad input)
 #[test]
 fn an_endpoint_of_ones_own_and_fips_or_dual_stack_contradict_each_other_from_the_start() {
     for endpoint in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
@@ -207,7 +195,6 @@ fn an_endpoint_of_ones_own_and_fips_or_dual_stack_contradict_each_other_from_the
     }
 }
 
-/// Rule: see `crates/ebs-aws/src/endpoint.rs::an_endpoint_that_is_no_url_is_refused_naming_its_variable`
 #[test]
 fn a_malformed_endpoint_is_refused_naming_its_variable() {
     for endpoint in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
@@ -217,8 +204,6 @@ fn a_malformed_endpoint_is_refused_naming_its_variable() {
 }
 
 /// `AWS_MAX_ATTEMPTS` and `AWS_RETRY_MODE` change nothing.
-///
-/// Rule: ebs-cloud.md 1 "Max attempts"; D-14
 #[test]
 fn the_number_of_attempts_is_ours_whatever_the_sdks_variables_say() {
     let environment = [("AWS_MAX_ATTEMPTS", "9"), ("AWS_RETRY_MODE", "adaptive")];
@@ -226,8 +211,6 @@ fn the_number_of_attempts_is_ours_whatever_the_sdks_variables_say() {
 }
 
 /// The partition of a cluster's ARN is that of the region.
-///
-/// Rule: ebs-cloud.md 5.5, E14
 #[test]
 fn the_arn_of_a_cluster_is_in_the_partition_of_its_region() {
     for (region, partition) in

@@ -279,8 +279,6 @@ mod tests {
     use super::*;
 
     /// What has panicked is begun again, for those who wait already.
-    ///
-    /// Rule: D-21
     #[tokio::test(start_paused = true)]
     async fn what_has_panicked_is_begun_again_for_those_who_wait_already() {
         let begun = Arc::new(AtomicU32::new(0));

@@ -40,8 +40,6 @@ fn is_seen(answers: &Answers<Statuses>, n: u32) -> bool {
 }
 
 /// An id that EC2 calls missing is absent and the rest of the batch is asked for again at once.
-///
-/// Rule: ebs-cloud.md E1, E3, E4; D-23
 #[tokio::test]
 async fn an_id_that_ec2_calls_missing_is_absent_and_the_others_are_asked_for_again_at_once() {
     let (answers, calls) = asked(0..100, |keys| {
@@ -54,8 +52,6 @@ async fn an_id_that_ec2_calls_missing_is_absent_and_the_others_are_asked_for_aga
 }
 
 /// A batch error is given to the keys that it names and to no other.
-///
-/// Rule: ebs-cloud.md E1; D-23
 #[tokio::test]
 async fn an_error_is_given_to_the_keys_that_it_names_and_to_no_other() {
     let (answers, calls) =
@@ -68,8 +64,6 @@ async fn an_error_is_given_to_the_keys_that_it_names_and_to_no_other() {
 }
 
 /// A batch error that names nobody is given to the key that fails alone.
-///
-/// Rule: ebs-cloud.md E1; D-23
 #[tokio::test]
 async fn an_error_that_names_nobody_is_given_to_the_key_that_fails_alone() {
     let (answers, calls) =
@@ -79,7 +73,6 @@ async fn an_error_that_names_nobody_is_given_to_the_key_that_fails_alone() {
     assert!(calls.len() <= 13, "{calls:?}");
 }
 
-/// Rule: see `whoever_is_not_named_gets_its_answer`
 #[tokio::test]
 async fn an_error_that_concerns_no_key_is_everybodys_after_one_call() {
     for class in [
@@ -97,8 +90,6 @@ async fn an_error_that_concerns_no_key_is_everybodys_after_one_call() {
 }
 
 /// Looking for the owner of a batch error costs a bounded number of calls.
-///
-/// Rule: ebs-cloud.md E1
 #[tokio::test]
 async fn an_error_that_every_call_ends_with_costs_a_bounded_number_of_calls() {
     let (answers, calls) = asked(0..200, |_| Some(error(ErrorClass::Other, "no"))).await;
@@ -110,8 +101,6 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     /// Whoever a batch error does not name gets its answer; an error about no key at all is everybody's after one call.
-    ///
-    /// Rule: ebs-cloud.md 9, E1
     #[test]
     fn whoever_is_not_named_gets_its_answer(
         keys in proptest::collection::btree_set(0_u32..300, 1..200),

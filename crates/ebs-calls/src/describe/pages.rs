@@ -40,8 +40,6 @@ mod tests {
     use super::*;
 
     /// What is listed in pages is read to its last page.
-    ///
-    /// Rule: ebs-cloud.md 2.1 last paragraph
     #[tokio::test]
     async fn every_page_is_asked_for_once_until_no_token_comes_back() {
         let asked = Mutex::new(Vec::new());

@@ -23,8 +23,6 @@ fn poll(schedule: &mut PollSchedule<u32>, now: Instant) -> Vec<(u64, u32)> {
 }
 
 /// With no describe under way a question goes at once; while one is under way others collect and leave together.
-///
-/// Rule: ebs-cloud.md 9; D-20
 #[test]
 fn with_no_call_in_flight_a_subscriber_is_polled_for_at_once_and_meanwhile_others_collect() {
     let start = Instant::now();
@@ -52,8 +50,6 @@ fn with_no_call_in_flight_a_subscriber_is_polled_for_at_once_and_meanwhile_other
 }
 
 /// A describe takes at most 200 keys, each once.
-///
-/// Rule: ebs-cloud.md 9, E5; D-20
 #[test]
 fn a_call_asks_for_two_hundred_keys_at_most_and_for_each_once() {
     let start = Instant::now();
@@ -73,8 +69,6 @@ fn a_call_asks_for_two_hundred_keys_at_most_and_for_each_once() {
 }
 
 /// Under load calls of one kind keep 0.4 s apart, more where the budget is small.
-///
-/// Rule: D-20, D-21, D-22
 #[test]
 fn under_load_calls_keep_their_distance_and_a_low_rate_limit_makes_it_larger() {
     let start = Instant::now();
@@ -99,8 +93,6 @@ fn under_load_calls_keep_their_distance_and_a_low_rate_limit_makes_it_larger() {
 }
 
 /// What has been waited for long is looked at seldom, every 5 s at least.
-///
-/// Rule: ebs-cloud.md 2.2; D-21
 #[test]
 fn a_subscriber_that_has_waited_long_is_polled_for_seldom_and_never_forgotten() {
     let start = Instant::now();
@@ -124,8 +116,6 @@ fn a_subscriber_that_has_waited_long_is_polled_for_seldom_and_never_forgotten() 
 }
 
 /// A describe that hangs holds up the others for two seconds at most.
-///
-/// Rule: ebs-cloud.md 9; D-21
 #[test]
 fn a_slow_call_holds_up_nobody_for_more_than_two_seconds_and_its_late_result_still_counts() {
     let start = Instant::now();
@@ -148,8 +138,6 @@ fn a_slow_call_holds_up_nobody_for_more_than_two_seconds_and_its_late_result_sti
 
 /// However many describes hang, another one goes every 8 s, so that a subscriber is never without one for longer: those in
 /// flight are not sent at once, and each is given up after 20 s.
-///
-/// Rule: ebs-cloud.md 9; D-21
 #[test]
 fn describes_that_hang_leave_no_subscriber_without_one_for_more_than_eight_seconds() {
     let start = Instant::now();
@@ -205,8 +193,6 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     /// Nobody at a watcher starves and nobody is told old news.
-    ///
-    /// Rule: D-21
     ///
     /// Calls take 100 ms. Everybody is asked for soon after it is due, and only by calls sent after it came.
     #[test]

@@ -91,8 +91,6 @@ mod tests {
     }
 
     /// When to look first follows what such changes took lately.
-    ///
-    /// Rule: ebs-cloud.md 2.2; D-21
     #[test]
     fn the_first_poll_follows_what_transitions_took_and_outliers_do_not_count() {
         let times = TransitionTimes::default();
@@ -108,7 +106,6 @@ mod tests {
         assert_eq!(times.typical(Transition::Attaching), DEFAULT_RANGE, "each kind has its own");
     }
 
-    /// Rule: see `the_first_poll_follows_what_transitions_took_and_outliers_do_not_count`
     #[test]
     fn transitions_that_are_done_at_the_first_poll_bring_it_forward_step_by_step() {
         let times = TransitionTimes::default();

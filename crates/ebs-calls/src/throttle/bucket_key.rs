@@ -70,8 +70,6 @@ mod tests {
 
     /// The first belief about each bucket is what EC2 documents; describes by filter or page length draw on the larger
     /// bucket.
-    ///
-    /// Rule: D-22, D-21
     #[test]
     fn the_first_belief_is_what_ec2_documents() {
         let of = |key: BucketKey| (key.documented().capacity, key.documented().per_second);

@@ -12,8 +12,6 @@ fn limiter() -> Arc<RateLimiter> {
 }
 
 /// Of a thousand callers at once each gets its token, first come first served.
-///
-/// Rule: D-22, D-24
 #[tokio::test(start_paused = true)]
 async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
     let limiter = limiter();
@@ -35,8 +33,6 @@ async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
 }
 
 /// A caller waits for its token until its own bound ends, and no longer.
-///
-/// Rule: D-22, D-14
 #[tokio::test(start_paused = true)]
 async fn a_call_waits_until_its_own_deadline_and_its_position_is_free_again() {
     let limiter = limiter();
@@ -55,8 +51,6 @@ async fn a_call_waits_until_its_own_deadline_and_its_position_is_free_again() {
 
 /// Whose client left while it waited in the queue, and who comes back, is served before those who came meanwhile; a place is good
 /// for one call, so that nobody is always first.
-///
-/// Rule: D-22, D-24
 #[tokio::test(start_paused = true)]
 async fn who_comes_back_has_kept_its_place_in_the_queue_until_a_call_is_made() {
     let limiter = limiter();
@@ -91,8 +85,6 @@ async fn who_comes_back_has_kept_its_place_in_the_queue_until_a_call_is_made() {
 }
 
 /// A mutation that nobody wants any more takes no token and is not begun.
-///
-/// Rule: D-10, D-22
 #[tokio::test(start_paused = true)]
 async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
     let limiter = limiter();
@@ -128,8 +120,6 @@ async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
 }
 
 /// A throttled caller keeps its place in the queue.
-///
-/// Rule: D-22
 #[tokio::test(start_paused = true)]
 async fn a_throttled_call_keeps_its_position() {
     let limiter = limiter();
@@ -152,8 +142,6 @@ async fn a_throttled_call_keeps_its_position() {
 }
 
 /// Throttles are tried again without end: no quota of retries runs out.
-///
-/// Rule: ebs-cloud.md 12, E26; D-14
 #[tokio::test(start_paused = true)]
 async fn after_a_thousand_throttles_a_call_is_still_tried_again() {
     let limiter = limiter();
@@ -167,8 +155,6 @@ async fn after_a_thousand_throttles_a_call_is_still_tried_again() {
 }
 
 /// A token whose call was not sent comes back.
-///
-/// Rule: D-22
 #[tokio::test(start_paused = true)]
 async fn a_token_whose_call_was_not_made_comes_back() {
     let limiter = limiter();
@@ -187,8 +173,6 @@ async fn a_token_whose_call_was_not_made_comes_back() {
 }
 
 /// A throttled action holds up no other.
-///
-/// Rule: ebs-cloud.md 12 item 1; D-22
 #[tokio::test(start_paused = true)]
 async fn a_throttled_action_holds_up_no_other() {
     let limiter = limiter();

@@ -95,8 +95,6 @@ enum Step {
 }
 
 /// Two drivers on one account come to equal shares, and at most 5 % of their calls are throttled.
-///
-/// Rule: D-22
 #[test]
 fn two_drivers_on_one_account_come_to_equal_shares_and_waste_little() {
     let start = Instant::now();
@@ -117,8 +115,6 @@ fn two_drivers_on_one_account_come_to_equal_shares_and_waste_little() {
 }
 
 /// With half of a bucket eaten, the other half is used and at most 5 % is throttled.
-///
-/// Rule: D-22, D-24
 #[test]
 fn half_a_bucket_eaten_by_others_is_used_up_and_at_most_one_call_in_twenty_is_throttled() {
     let start = Instant::now();
@@ -135,8 +131,6 @@ fn half_a_bucket_eaten_by_others_is_used_up_and_at_most_one_call_in_twenty_is_th
 }
 
 /// What another client gives back is used again.
-///
-/// Rule: D-22
 #[test]
 fn what_others_gave_back_is_used_again() {
     let start = Instant::now();
@@ -148,8 +142,6 @@ fn what_others_gave_back_is_used_again() {
 }
 
 /// A throttle cuts the believed rate once for all calls that were under way together.
-///
-/// Rule: D-22
 #[test]
 fn the_calls_of_one_burst_that_are_throttled_together_cut_once() {
     let start = Instant::now();
@@ -171,8 +163,6 @@ fn the_calls_of_one_burst_that_are_throttled_together_cut_once() {
 
 /// Calls that arrive a little closer together than they were sent are throttled now and then although nobody else draws on
 /// the bucket: the documented rate stays believed. A second throttle soon after is somebody else's doing.
-///
-/// Rule: D-22, D-29
 #[test]
 fn a_lone_throttle_of_the_last_token_cuts_nothing_and_the_next_one_does() {
     let start = Instant::now();
@@ -202,8 +192,6 @@ fn a_lone_throttle_of_the_last_token_cuts_nothing_and_the_next_one_does() {
 }
 
 /// Only calls that had to wait for their token are evidence for a higher rate.
-///
-/// Rule: D-22
 #[test]
 fn calls_that_never_waited_for_a_token_prove_no_higher_rate() {
     let start = Instant::now();
@@ -223,8 +211,6 @@ fn calls_that_never_waited_for_a_token_prove_no_higher_rate() {
 
 /// A believed rate is the documented one again after ten minutes without throttles, however low it was and however
 /// little the bucket is used.
-///
-/// Rule: D-29
 #[test]
 fn without_throttles_the_documented_rate_is_believed_again_within_ten_minutes() {
     let start = Instant::now();
@@ -272,8 +258,6 @@ proptest! {
 
     /// The belief never exceeds what is documented, never gives out more tokens than that, and after a throttle the
     /// bucket counts as empty.
-    ///
-    /// Rule: D-22
     #[test]
     fn the_belief_stays_within_what_is_documented_and_never_gives_more(events in events()) {
         let start = Instant::now();

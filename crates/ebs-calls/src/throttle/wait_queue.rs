@@ -79,8 +79,6 @@ mod tests {
     }
 
     /// Waits go before lists, and lists do not starve.
-    ///
-    /// Rule: D-22
     #[test]
     fn waits_go_before_lists_first_come_first_served_and_lists_do_not_starve() {
         let mut queue = WaitQueue::default();

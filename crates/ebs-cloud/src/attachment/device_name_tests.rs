@@ -25,11 +25,7 @@ fn listed(device: &DeviceName, n: usize, state: AttachmentState, card: Option<u3
 
 /// There are 127 device names in a fixed order.
 ///
-/// Rule: ebs-cloud.md 5.2
-///
 /// No name that troubles Windows is given: neither `/dev/xvda` nor `/dev/xvdc` with another letter.
-///
-/// Rule: windows.md N-7
 #[test]
 fn there_are_127_names_in_the_order_of_the_specification() {
     let names: Vec<&str> = NAMES.iter().map(DeviceName::as_str).collect();
@@ -42,8 +38,6 @@ fn there_are_127_names_in_the_order_of_the_specification() {
 }
 
 /// A name in any state of attachment, also without a volume, is in use.
-///
-/// Rule: ebs-cloud.md 5.1, E18
 #[tokio::test(start_paused = true)]
 async fn a_name_in_any_state_of_attachment_or_without_volume_is_in_use() {
     let names = DeviceNames::default();
@@ -58,11 +52,7 @@ async fn a_name_in_any_state_of_attachment_or_without_volume_is_in_use() {
 
 /// A name that is likely to be bad is the last resort, and forgiven after an hour.
 ///
-/// Rule: ebs-cloud.md 5.2, 13
-///
 /// When every device name is taken or has been tried the attach is refused.
-///
-/// Rule: ebs-cloud.md 5.2
 #[tokio::test(start_paused = true)]
 async fn a_likely_bad_name_is_the_last_resort_and_forgiven_in_time() {
     let names = DeviceNames::default();
@@ -80,8 +70,6 @@ async fn a_likely_bad_name_is_the_last_resort_and_forgiven_in_time() {
 }
 
 /// A likely bad name is good again once a volume is attached under it.
-///
-/// Rule: ebs-cloud.md 5.1 step 5
 #[tokio::test(start_paused = true)]
 async fn a_likely_bad_name_is_good_again_once_a_volume_is_attached_under_it() {
     let names = DeviceNames::default();
@@ -95,8 +83,6 @@ async fn a_likely_bad_name_is_good_again_once_a_volume_is_attached_under_it() {
 
 /// A device name is held until descriptions that are still in use must list it, and a volume keeps the name of its open
 /// attempt.
-///
-/// Rule: ebs-cloud.md E9, E18
 #[tokio::test(start_paused = true)]
 async fn a_name_stays_taken_until_ec2_has_had_time_to_list_it() {
     let names = DeviceNames::default();
@@ -109,7 +95,6 @@ async fn a_name_stays_taken_until_ec2_has_had_time_to_list_it() {
     assert_eq!(names.reserve(&bare, &volume(3), 1).unwrap().device, NAMES[0]);
 }
 
-/// Rule: see `crates/ebs-cloud/tests/policy/detach.rs::a_name_is_free_again_after_the_detach`
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_starts_anew_gives_its_old_name_back() {
     let names = DeviceNames::default();
@@ -121,8 +106,6 @@ async fn a_volume_that_starts_anew_gives_its_old_name_back() {
 }
 
 /// The card with the fewest volumes is taken, listed and in flight counted once, the lowest of equals.
-///
-/// Rule: ebs-cloud.md 5.3
 #[tokio::test(start_paused = true)]
 async fn the_card_with_the_fewest_volumes_is_taken_listed_and_in_flight_counted_once() {
     let names = DeviceNames::default();
@@ -159,8 +142,6 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Two volumes never hold one device name.
-    ///
-    /// Rule: ebs-cloud.md 5.1, E18
     ///
     /// EC2 lists what is attached, at the latest when the time for it has passed.
     #[test]

@@ -87,8 +87,6 @@ mod tests {
 
     /// A detachment counts as pending over all operations that waited for it, until it ends or nobody asks for 15
     /// minutes.
-    ///
-    /// Rule: ebs-cloud.md 14 row 5, E14, E20; D-15
     #[tokio::test(start_paused = true)]
     async fn a_detachment_is_pending_from_the_first_describe_over_all_retries_until_it_ends() {
         let pending = PendingDetaches::default();
@@ -108,8 +106,6 @@ mod tests {
     }
 
     /// A detachment that nobody asks for again is forgotten after 15 minutes.
-    ///
-    /// Rule: ebs-cloud.md 14 row 5
     #[tokio::test(start_paused = true)]
     async fn one_that_nobody_asks_for_again_is_forgotten_after_fifteen_minutes() {
         let pending = PendingDetaches::default();

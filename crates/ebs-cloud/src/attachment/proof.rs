@@ -233,8 +233,6 @@ mod tests {
 
     /// From when on an empty listing proves the end follows from what is known of the attachment, clock errors of 5 min
     /// included where a reply has no date.
-    ///
-    /// Rule: D-5
     #[tokio::test(start_paused = true)]
     async fn an_end_is_believed_fifteen_seconds_after_an_instant_at_which_the_attachment_existed() {
         let today = SystemTime::UNIX_EPOCH + seconds(1_000_000);
@@ -259,8 +257,6 @@ mod tests {
     }
 
     /// Ages come from the `Date` of AWS's reply against the attach time in it, whatever our clock says.
-    ///
-    /// Rule: D-26
     #[tokio::test(start_paused = true)]
     async fn ages_are_told_by_awss_clock_whatever_ours_says() {
         let theirs = SystemTime::UNIX_EPOCH + seconds(1_000_000);
@@ -275,8 +271,6 @@ mod tests {
     }
 
     /// Only refusals about what is say that nothing is attached; `IncorrectState` of a detaching volume does not.
-    ///
-    /// Rule: ebs-cloud.md E12
     #[test]
     fn only_refusals_about_what_is_say_that_nothing_is_attached() {
         let refusal = |class, message: &str| Ec2Error::new(Action::DetachVolume, class, message);
@@ -297,8 +291,6 @@ mod tests {
 
     /// Attach times within 2 s are one attachment; a wait that time ended although another attach time was expected is
     /// logged and counted.
-    ///
-    /// Rule: D-26
     #[test]
     fn attach_times_are_the_same_within_two_seconds() {
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(5_100);

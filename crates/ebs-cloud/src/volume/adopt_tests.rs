@@ -56,8 +56,6 @@ fn a_volume_that_is_what_is_asked_for_is_adopted() {
 }
 
 /// Ownership is told by the managed tag, `kubernetes.io/cluster/*`, `KubernetesCluster` and the cluster-name tag.
-///
-/// Rule: D-12
 #[test]
 fn a_volume_of_another_cluster_or_of_nobody_is_not_adopted() {
     for key in
@@ -73,8 +71,6 @@ fn a_volume_of_another_cluster_or_of_nobody_is_not_adopted() {
 }
 
 /// Adoption compares source, zone, size range, type, encryption, multi-attach and Outpost.
-///
-/// Rule: D-12; ebs-cloud.md E13
 #[test]
 fn a_volume_that_differs_in_what_matters_is_not_adopted() {
     let snapshot = SnapshotId::parse("snap-1").unwrap();
@@ -102,8 +98,6 @@ fn a_volume_that_differs_in_what_matters_is_not_adopted() {
 }
 
 /// A volume on an Outpost is adopted only where that Outpost was asked for, and one without is not adopted then.
-///
-/// Rule: ebs-cloud.md E13; D-12
 #[test]
 fn a_volume_on_an_outpost_is_adopted_where_that_outpost_was_asked_for() {
     let on = |arn: &str| Volume { outpost_arn: Some(arn.to_owned()), ..found() };
@@ -119,8 +113,6 @@ fn a_volume_on_an_outpost_is_adopted_where_that_outpost_was_asked_for() {
 }
 
 /// Adoption compares KMS keys by ARN or id and believes an alias.
-///
-/// Rule: D-12
 #[test]
 fn a_key_is_the_same_by_arn_and_by_id_and_an_alias_is_believed() {
     let arn = "arn:aws:kms:us-west-2:1:key/abc-1";

@@ -41,8 +41,6 @@ mod tests {
     use super::*;
 
     /// A client token is the lower-case SHA-256 of the volume name, or of `<name>-<n>` once tokens had to change.
-    ///
-    /// Rule: ebs-cloud.md 3.2; D-12
     #[tokio::test(start_paused = true)]
     async fn tokens_are_those_of_the_published_vectors() {
         let tokens = ClientTokens::default();
@@ -56,8 +54,6 @@ mod tests {
     }
 
     /// A name keeps its next token for 12 h, as long as EC2 keeps the old one burnt.
-    ///
-    /// Rule: ebs-cloud.md 3.2, 13 row client-token counters; D-12
     #[tokio::test(start_paused = true)]
     async fn a_name_keeps_its_next_token_for_as_long_as_the_old_one_is_burnt() {
         let tokens = ClientTokens::default();

@@ -187,8 +187,6 @@ mod tests {
     }
 
     /// The probe's refusal is read in each of its known forms.
-    ///
-    /// Rule: ebs-cloud.md 3.3
     #[test]
     fn the_limit_is_read_from_each_known_form_of_the_refusal() {
         assert_eq!(parse_message("Volume iops of 2147483647 is too high; maximum is 16000."), Some(16_000));

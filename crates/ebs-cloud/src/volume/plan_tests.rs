@@ -57,8 +57,6 @@ fn a_required_size_is_asked_for_as_it_is() {
 }
 
 /// An open size is the fallback within type, source and limit; a required size is sent as it is.
-///
-/// Rule: controller.md 6.2, C8; ebs-cloud.md 3.1 row Size
 #[test]
 fn an_open_size_is_the_fallback_within_type_source_and_limit() {
     let gp3 = &VolumeType::Gp3;
@@ -71,8 +69,6 @@ fn an_open_size_is_the_fallback_within_type_source_and_limit() {
 }
 
 /// A size that limit, type or source exclude is OutOfRange.
-///
-/// Rule: controller.md C2, C8
 #[test]
 fn a_size_that_cannot_be_met_is_out_of_range() {
     let gp3 = &VolumeType::Gp3;
@@ -106,8 +102,6 @@ proptest! {
 }
 
 /// The place comes whole from one topology term, preferred ones first, and its zone name wins over its id.
-///
-/// Rule: controller.md 6.9, C6, C7
 #[test]
 fn the_place_comes_whole_from_one_term_preferred_ones_first() {
     let preferred = vec![
@@ -140,8 +134,6 @@ fn a_place_without_room_is_passed_over_until_none_is_left() {
 }
 
 /// A clone needs a required term with its source's zone or zone id and, if the term names one, its Outpost.
-///
-/// Rule: controller.md 6.8, C4; ebs-cloud.md 3.1
 #[test]
 fn a_clone_may_be_where_a_required_term_is_by_name_or_by_id() {
     let source = volume("us-west-2a", "usw2-az1");
@@ -162,8 +154,6 @@ fn a_clone_may_be_where_a_required_term_is_by_name_or_by_id() {
 }
 
 /// A name always leads to the same zone, and names spread over the zones.
-///
-/// Rule: ebs-cloud.md E15; D-12
 #[test]
 fn the_zone_of_a_name_is_always_the_same_and_names_spread() {
     let zones = ["us-west-2a", "us-west-2b", "us-west-2c"].map(zone);

@@ -23,8 +23,6 @@ async fn create_all(fixture: &Fixture, specs: impl Iterator<Item = VolumeSpec>) 
 }
 
 /// A hundred workers at the start ask once for the zones of the region, and once for the cards of an instance type.
-///
-/// Rule: D-20, D-24
 #[tokio::test(start_paused = true)]
 async fn zones_and_cards_are_asked_for_once_by_all_who_need_them_at_once() {
     let fixture = Fixture::new().await;
@@ -52,8 +50,6 @@ fn greedy(name: &str, zone: &str) -> VolumeSpec {
 
 /// The question for the limit of IOPS that hangs in one zone holds up no other, and its own for 5 s only: then EC2 judges what
 /// is asked for.
-///
-/// Rule: ebs-cloud.md 3.3, E7; D-24
 #[tokio::test(start_paused = true)]
 async fn a_question_for_the_limit_of_iops_that_hangs_holds_up_no_other_zone() {
     let fixture = Fixture::new().await;

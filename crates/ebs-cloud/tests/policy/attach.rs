@@ -29,8 +29,6 @@ async fn attach_by_hand(fixture: &Fixture, volume: &VolumeId, node: &NodeId, dev
 }
 
 /// Attached is reported only when EC2 says attached, with the device name that EC2 reports.
-///
-/// Rule: ebs-cloud.md 5.4, E10
 #[tokio::test(start_paused = true)]
 async fn attached_means_that_ec2_says_attached_and_names_the_device() {
     let fixture = Fixture::new().await;
@@ -47,8 +45,6 @@ async fn attached_means_that_ec2_says_attached_and_names_the_device() {
 }
 
 /// An attachment that is there is the result of a repeat, also after a restart.
-///
-/// Rule: ebs-cloud.md 5.1
 #[tokio::test(start_paused = true)]
 async fn a_repeated_attach_is_the_same_attachment_also_after_a_restart() {
     let mut fixture = Fixture::new().await;
@@ -63,8 +59,6 @@ async fn a_repeated_attach_is_the_same_attachment_also_after_a_restart() {
 }
 
 /// A device name that somebody else gave is kept.
-///
-/// Rule: ebs-cloud.md 5.2, E10
 #[tokio::test(start_paused = true)]
 async fn a_name_that_somebody_else_gave_is_kept() {
     let fixture = Fixture::new().await;
@@ -77,8 +71,6 @@ async fn a_name_that_somebody_else_gave_is_kept() {
 }
 
 /// An attach whose reply was lost is seen and not repeated.
-///
-/// Rule: D-14; ebs-cloud.md 5.4 row 7, E9
 #[tokio::test(start_paused = true)]
 async fn an_attach_whose_reply_was_lost_is_seen_and_not_repeated() {
     let fixture = Fixture::new().await;
@@ -90,8 +82,6 @@ async fn an_attach_whose_reply_was_lost_is_seen_and_not_repeated() {
 }
 
 /// An attach of unclear outcome that shows nothing for 15 s ends non-final and the next attempt starts clean.
-///
-/// Rule: D-14, D-16; ebs-cloud.md E9
 #[tokio::test(start_paused = true)]
 async fn an_unclear_attach_that_did_nothing_leaves_the_next_attempt_a_clean_start() {
     let fixture = Fixture::new().await;
@@ -108,8 +98,6 @@ async fn an_unclear_attach_that_did_nothing_leaves_the_next_attempt_a_clean_star
 }
 
 /// An attachment that looks do not show yet is waited for.
-///
-/// Rule: ebs-cloud.md 5.4 row 4; D-5
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_describes_do_not_show_yet_is_waited_for() {
     let fixture = Fixture::new().await;
@@ -126,8 +114,6 @@ async fn an_attachment_that_describes_do_not_show_yet_is_waited_for() {
 }
 
 /// A missing volume or instance is NotFound and named.
-///
-/// Rule: ebs-cloud.md 5.1; controller.md 8
 #[tokio::test(start_paused = true)]
 async fn a_missing_volume_or_instance_is_named() {
     let fixture = Fixture::new().await;
@@ -148,8 +134,6 @@ async fn a_missing_volume_or_instance_is_named() {
 }
 
 /// A name that EC2 calls taken is avoided from then on.
-///
-/// Rule: ebs-cloud.md 5.1, 5.2
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_taken_without_being_listed_is_avoided_from_then_on() {
     let fixture = Fixture::new().await;
@@ -164,8 +148,6 @@ async fn a_name_that_is_taken_without_being_listed_is_avoided_from_then_on() {
 }
 
 /// Attaches to one node at one time take different device names.
-///
-/// Rule: ebs-cloud.md 5.1 step 4
 #[tokio::test(start_paused = true)]
 async fn concurrent_attaches_to_one_node_take_different_names() {
     let fixture = Fixture::new().await;
@@ -185,8 +167,6 @@ async fn concurrent_attaches_to_one_node_take_different_names() {
 }
 
 /// AttachmentLimitExceeded is LimitExceeded.
-///
-/// Rule: ebs-cloud.md 5.1
 #[tokio::test(start_paused = true)]
 async fn a_full_instance_is_a_limit() {
     let fixture = Fixture::new().await;
@@ -198,8 +178,6 @@ async fn a_full_instance_is_a_limit() {
 }
 
 /// A volume attached elsewhere is waited for, bounded, and then refused naming the instance.
-///
-/// Rule: D-15; controller.md C26
 #[tokio::test(start_paused = true)]
 async fn a_volume_attached_elsewhere_is_waited_for_a_while_and_then_refused_naming_the_instance() {
     let fixture = Fixture::new().await;
@@ -216,8 +194,6 @@ async fn a_volume_attached_elsewhere_is_waited_for_a_while_and_then_refused_nami
 }
 
 /// A volume detaching elsewhere is attached as soon as it is free.
-///
-/// Rule: D-15
 #[tokio::test(start_paused = true)]
 async fn a_volume_detaching_elsewhere_is_attached_as_soon_as_it_is_free() {
     let fixture = Fixture::new().await;
@@ -241,8 +217,6 @@ async fn a_volume_detaching_elsewhere_is_attached_as_soon_as_it_is_free() {
 }
 
 /// A volume still detaching from the same node is attached anew once that has ended.
-///
-/// Rule: ebs-cloud.md E9
 #[tokio::test(start_paused = true)]
 async fn a_volume_still_detaching_from_the_node_is_attached_anew() {
     let fixture = Fixture::new().await;
@@ -266,8 +240,6 @@ async fn a_volume_still_detaching_from_the_node_is_attached_anew() {
 }
 
 /// A multi-attach volume may be attached elsewhere.
-///
-/// Rule: controller.md 17
 #[tokio::test(start_paused = true)]
 async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
     let fixture = Fixture::new().await;
@@ -300,8 +272,6 @@ async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
 }
 
 /// An attachment stuck for 90 s is taken back, non-final, and the next attempt is a fresh start.
-///
-/// Rule: ebs-cloud.md 5.4, E9
 #[tokio::test(start_paused = true)]
 async fn an_attachment_stuck_for_ninety_seconds_is_taken_back_and_the_next_attempt_starts_fresh() {
     let fixture = Fixture::new().await;
@@ -325,8 +295,6 @@ async fn an_attachment_stuck_for_ninety_seconds_is_taken_back_and_the_next_attem
 }
 
 /// A volume of another zone than the node is refused as such.
-///
-/// Rule: ebs-cloud.md 10 last line (InvalidVolume.ZoneMismatch)
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_another_zone_than_the_node_cannot_be_attached() {
     let fixture = Fixture::new().await;
@@ -338,8 +306,6 @@ async fn a_volume_in_another_zone_than_the_node_cannot_be_attached() {
 }
 
 /// What EC2 says stands in the way of an attach, and no look shows within 15 s, has gone: EC2 is asked once more.
-///
-/// Rule: D-15, D-26; found by the model
 #[tokio::test(start_paused = true)]
 async fn what_was_in_the_way_of_an_attach_and_went_before_the_first_describe_is_in_the_way_no_more() {
     for class in [ErrorClass::VolumeInUse, ErrorClass::IncorrectState] {
@@ -358,8 +324,6 @@ async fn what_was_in_the_way_of_an_attach_and_went_before_the_first_describe_is_
 }
 
 /// A volume that EC2 twice calls in use though nobody shows where fails with EC2's words.
-///
-/// Rule: ebs-cloud.md 10 last line (VolumeInUse); D-44
 #[tokio::test(start_paused = true)]
 async fn an_attach_that_ec2_twice_calls_in_use_but_nobody_shows_fails_with_its_words() {
     let fixture = Fixture::new().await;
@@ -374,8 +338,6 @@ async fn an_attach_that_ec2_twice_calls_in_use_but_nobody_shows_fails_with_its_w
 }
 
 /// Nothing is attached, detached, expanded or taken a snapshot of when nobody waits for it any more.
-///
-/// Rule: ebs-cloud.md 2.2 column Cancellable; D-10
 #[tokio::test(start_paused = true)]
 async fn an_attach_that_nobody_waits_for_starts_nothing() {
     let fixture = Fixture::new().await;
@@ -388,8 +350,6 @@ async fn an_attach_that_nobody_waits_for_starts_nothing() {
 
 /// A wait that only looks goes on when its last waiter has left, and ends at once when another operation is to take its
 /// place.
-///
-/// Rule: D-10, D-26; ebs-cloud.md 2.2 row Attach / detach
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_an_attachment_goes_on_without_waiters_and_ends_at_once_for_a_successor() {
     for superseded in [false, true] {
@@ -417,7 +377,6 @@ async fn a_wait_for_an_attachment_goes_on_without_waiters_and_ends_at_once_for_a
     }
 }
 
-/// Rule: see `crates/ebs-cloud/tests/policy/beliefs.rs::lost_describes_do_not_end_an_attach`
 #[tokio::test(start_paused = true)]
 async fn throttles_only_delay_an_attach() {
     let fixture = Fixture::new().await;
@@ -432,8 +391,6 @@ async fn throttles_only_delay_an_attach() {
 }
 
 /// A volume still being created is attached when it is there.
-///
-/// Rule: ebs-cloud.md 5.1; D-20
 #[tokio::test(start_paused = true)]
 async fn a_volume_still_being_created_is_attached_when_it_is_there() {
     let fixture = Fixture::new().await;
@@ -445,8 +402,6 @@ async fn a_volume_still_being_created_is_attached_when_it_is_there() {
 }
 
 /// Volumes are spread over EBS cards; without an answer on their number the table counts, briefly.
-///
-/// Rule: ebs-cloud.md 5.3, E23
 #[tokio::test(start_paused = true)]
 async fn an_instance_with_several_cards_gets_its_volumes_spread_over_them() {
     let config = EngineConfig { instance_type: "r8gb.48xlarge".to_owned(), ..EngineConfig::default() };

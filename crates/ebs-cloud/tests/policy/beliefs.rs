@@ -16,8 +16,6 @@ fn greedy(name: &str, zone: &str) -> VolumeSpec {
 
 /// An IOPS limit is believed for 12 h for its type and zone, however often it is read; after a question without answer
 /// none is asked for 5 min.
-///
-/// Rule: ebs-cloud.md 3.3, 13 row IOPS limits, E7, E16
 #[tokio::test(start_paused = true)]
 async fn an_iops_limit_is_believed_for_twelve_hours_in_its_zone_and_a_missing_answer_for_five_minutes() {
     let fixture = Fixture::new().await;
@@ -40,8 +38,6 @@ async fn an_iops_limit_is_believed_for_twelve_hours_in_its_zone_and_a_missing_an
 
 /// The question for an IOPS limit is a dry run with type, place, 4 GiB and far too many IOPS, and names no key,
 /// snapshot or throughput.
-///
-/// Rule: ebs-cloud.md 2.1 row CreateVolume (DryRun), 3.3
 #[tokio::test(start_paused = true)]
 async fn the_question_for_an_iops_limit_is_a_dry_run_of_a_small_volume_and_names_nothing_else() {
     let fixture = Fixture::new().await;
@@ -59,8 +55,6 @@ async fn the_question_for_an_iops_limit_is_a_dry_run_of_a_small_volume_and_names
 }
 
 /// A number of EBS cards is believed for an hour, that of the table for two minutes.
-///
-/// Rule: ebs-cloud.md 2.1 row DescribeInstanceTypes, 5.3, 13 row card count, E23
 #[tokio::test(start_paused = true)]
 async fn a_number_of_cards_is_believed_for_an_hour_and_that_of_the_table_for_two_minutes() {
     let config = EngineConfig { instance_type: "r8gb.48xlarge".to_owned(), ..EngineConfig::default() };
@@ -84,8 +78,6 @@ async fn a_number_of_cards_is_believed_for_an_hour_and_that_of_the_table_for_two
 }
 
 /// An instance with one EBS card is sent no card index.
-///
-/// Rule: ebs-cloud.md 2.1 row AttachVolume, 5.3
 #[tokio::test(start_paused = true)]
 async fn an_instance_with_one_card_is_sent_no_card() {
     let fixture = Fixture::new().await;
@@ -102,8 +94,6 @@ async fn an_instance_with_one_card_is_sent_no_card() {
 }
 
 /// Looks that fail after AttachVolume do not end the wait; throttles only delay it.
-///
-/// Rule: ebs-cloud.md 5.4 row 2, 12; D-22
 #[tokio::test(start_paused = true)]
 async fn lost_describes_do_not_end_an_attach() {
     let fixture = Fixture::new().await;
@@ -123,8 +113,6 @@ async fn lost_describes_do_not_end_an_attach() {
 }
 
 /// A volume that looks no longer show ends its attach as missing, once they can be trusted.
-///
-/// Rule: ebs-cloud.md 5.4 row 1; D-5
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_no_longer_there_ends_its_attach_when_describes_can_be_trusted() {
     let fixture = Fixture::new().await;
@@ -142,8 +130,6 @@ async fn a_volume_that_is_no_longer_there_ends_its_attach_when_describes_can_be_
 }
 
 /// A volume that is in use already is made as well as an available one.
-///
-/// Rule: ebs-cloud.md 3.6
 #[tokio::test(start_paused = true)]
 async fn a_creation_is_repeated_as_well_when_its_volume_is_in_use_already() {
     let fixture = Fixture::new().await;
@@ -155,8 +141,6 @@ async fn a_creation_is_repeated_as_well_when_its_volume_is_in_use_already() {
 }
 
 /// A modification that takes too long ends non-final and the next attempt follows it without a second call.
-///
-/// Rule: ebs-cloud.md 2.2 row Modification, 7 step 3; D-16
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_takes_too_long_ends_non_final_and_is_followed_by_the_next_attempt() {
     let fixture = Fixture::new().await;
@@ -171,8 +155,6 @@ async fn a_modification_that_takes_too_long_ends_non_final_and_is_followed_by_th
 }
 
 /// A modification that EC2 does not list after it was accepted is not taken for done, and crashes nothing.
-///
-/// Rule: ebs-cloud.md 7 step 9, E2, E3; D-5
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_ec2_does_not_list_is_neither_done_nor_the_end_of_the_process() {
     let fixture = Fixture::new().await;

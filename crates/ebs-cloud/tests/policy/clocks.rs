@@ -39,7 +39,6 @@ fn without_dates(fixture: &Fixture) {
         .override_volumes(|volumes| volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = None));
 }
 
-/// Rule: see `crates/ebs-cloud/src/attachment/proof.rs::ages_are_told_by_awss_clock_whatever_ours_says`
 #[tokio::test(start_paused = true)]
 async fn an_old_attachment_is_believed_at_once_by_awss_clock_whatever_ours_says() {
     for wrong in [0, -7_200, 7_200] {
@@ -54,7 +53,6 @@ async fn an_old_attachment_is_believed_at_once_by_awss_clock_whatever_ours_says(
     }
 }
 
-/// Rule: see `crates/ebs-cloud/src/attachment/proof.rs::ages_are_told_by_awss_clock_whatever_ours_says`
 #[tokio::test(start_paused = true)]
 async fn a_young_attachment_of_another_process_is_not_believed_at_once_by_any_clock() {
     for wrong in [0, -7_200, 7_200] {
@@ -70,8 +68,6 @@ async fn a_young_attachment_of_another_process_is_not_believed_at_once_by_any_cl
 }
 
 /// Where a reply has no date our clock counts, and may be 5 min wrong.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn without_a_date_our_clock_counts_and_may_be_five_minutes_wrong() {
     for (age, at_once) in [(400, true), (200, false)] {
@@ -89,8 +85,6 @@ async fn without_a_date_our_clock_counts_and_may_be_five_minutes_wrong() {
 }
 
 /// A wrong clock of ours breaks off no attachment.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn a_wrong_clock_of_ours_breaks_off_no_attachment() {
     for (dated, wrong) in [(true, 75), (true, 7_200), (false, 290), (false, -290)] {
@@ -107,7 +101,6 @@ async fn a_wrong_clock_of_ours_breaks_off_no_attachment() {
     }
 }
 
-/// Rule: see `crates/ebs-cloud/src/attachment/proof.rs::attach_times_are_the_same_within_two_seconds`
 #[tokio::test(start_paused = true)]
 async fn attach_times_within_two_seconds_are_one_attachment_and_a_wait_ended_by_time_is_counted() {
     for (apart, by_time) in [(0, 0), (2, 0), (3, 1)] {
@@ -129,8 +122,6 @@ async fn attach_times_within_two_seconds_are_one_attachment_and_a_wait_ended_by_
 }
 
 /// Spare calls are counted apart, in the observer and in `aws_ebs_csi_spare_calls_total`.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn spare_calls_are_counted_apart() {
     let fixture = Fixture::new().await;
@@ -145,8 +136,6 @@ async fn spare_calls_are_counted_apart() {
 }
 
 /// Volumes of HyperPod nodes come and go without a wait for proof.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn volumes_of_cluster_nodes_come_and_go_without_a_wait_for_proof() {
     let mut fixture = Fixture::new().await;

@@ -7,8 +7,6 @@ use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType, Waiters};
 use crate::fixture::{Fixture, in_zone, in_zone_with_id, message_of, request, spec, zone};
 
 /// CreateVolume is ordered without looking for the name first, and a repeat is the same volume.
-///
-/// Rule: controller.md 6.11; D-12, D-20
 #[tokio::test(start_paused = true)]
 async fn a_repeated_creation_is_one_volume_and_costs_no_describe_by_name() {
     let fixture = Fixture::new().await;
@@ -22,8 +20,6 @@ async fn a_repeated_creation_is_one_volume_and_costs_no_describe_by_name() {
 }
 
 /// A repeat by another process is the same volume.
-///
-/// Rule: D-12
 #[tokio::test(start_paused = true)]
 async fn a_creation_after_a_restart_is_the_same_volume() {
     let mut fixture = Fixture::new().await;
@@ -34,8 +30,6 @@ async fn a_creation_after_a_restart_is_the_same_volume() {
 }
 
 /// Other content under a used volume name is AlreadyExists, every time, and never a second volume.
-///
-/// Rule: controller.md C1; D-12
 #[tokio::test(start_paused = true)]
 async fn other_content_under_a_used_name_already_exists_every_time() {
     let fixture = Fixture::new().await;
@@ -60,8 +54,6 @@ async fn other_content_under_a_used_name_already_exists_every_time() {
 }
 
 /// A creation whose reply was lost is looked for by name and adopted, not ordered again.
-///
-/// Rule: D-12, D-14
 #[tokio::test(start_paused = true)]
 async fn a_creation_whose_reply_was_lost_finds_its_volume_without_a_second_request() {
     let fixture = Fixture::new().await;
@@ -73,8 +65,6 @@ async fn a_creation_whose_reply_was_lost_finds_its_volume_without_a_second_reque
 }
 
 /// After an unclear answer the same order with the same token goes out again only when 15 s have shown no volume.
-///
-/// Rule: D-12, D-14
 #[tokio::test(start_paused = true)]
 async fn an_unclear_answer_without_a_volume_is_requested_again_only_after_fifteen_seconds_and_alike() {
     let fixture = Fixture::new().await;
@@ -88,8 +78,6 @@ async fn an_unclear_answer_without_a_volume_is_requested_again_only_after_fiftee
 }
 
 /// A volume that looks do not show yet is not ordered twice.
-///
-/// Rule: D-12; ebs-cloud.md E6
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_describes_do_not_show_yet_is_not_requested_twice() {
     let fixture = Fixture::new().await;
@@ -105,8 +93,6 @@ async fn a_volume_that_describes_do_not_show_yet_is_not_requested_twice() {
 }
 
 /// A full quota adopts the volume of that name if it is there and compatible, else it is LimitExceeded.
-///
-/// Rule: ebs-cloud.md 3.5, E13; controller.md C3
 #[tokio::test(start_paused = true)]
 async fn a_full_quota_finds_the_volume_that_filled_it_or_says_so() {
     let config = EngineConfig { max_volumes: 3, ..EngineConfig::default() };
@@ -119,8 +105,6 @@ async fn a_full_quota_finds_the_volume_that_filled_it_or_says_so() {
 }
 
 /// A volume without our cluster tags is never adopted.
-///
-/// Rule: D-12; ebs-cloud.md E13
 #[tokio::test(start_paused = true)]
 async fn a_volume_of_another_cluster_is_never_adopted() {
     let fixture = Fixture::new().await;
@@ -138,8 +122,6 @@ async fn a_volume_of_another_cluster_is_never_adopted() {
 }
 
 /// Several volumes of one name are named in the error and none is taken.
-///
-/// Rule: ebs-cloud.md 3.5, E5
 #[tokio::test(start_paused = true)]
 async fn several_volumes_of_one_name_are_named_and_none_is_taken() {
     let fixture = Fixture::new().await;
@@ -152,8 +134,6 @@ async fn several_volumes_of_one_name_are_named_and_none_is_taken() {
 }
 
 /// A name whose volume was deleted gets a new volume under the next token, whichever answer EC2 gives to a burnt one.
-///
-/// Rule: ebs-cloud.md 3.2; D-12, D-61
 #[tokio::test(start_paused = true)]
 async fn a_name_whose_volume_was_deleted_gets_a_new_volume_under_the_next_token() {
     for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
@@ -174,8 +154,6 @@ async fn a_name_whose_volume_was_deleted_gets_a_new_volume_under_the_next_token(
 }
 
 /// The token changes only when 15 s have shown no live volume of the name.
-///
-/// Rule: controller.md C1; D-12
 #[tokio::test(start_paused = true)]
 async fn the_token_changes_only_when_fifteen_seconds_have_shown_no_volume() {
     let fixture = Fixture::new().await;
@@ -193,8 +171,6 @@ async fn the_token_changes_only_when_fifteen_seconds_have_shown_no_volume() {
 
 /// A volume that vanishes under a KMS key that cannot be used fails with that hint and the next attempt takes the next
 /// token.
-///
-/// Rule: ebs-cloud.md 3.2; D-12, D-61
 #[tokio::test(start_paused = true)]
 async fn a_key_that_cannot_be_used_is_named_and_the_next_attempt_takes_the_next_token() {
     let fixture = Fixture::new().await;
@@ -211,8 +187,6 @@ async fn a_key_that_cannot_be_used_is_named_and_the_next_attempt_takes_the_next_
 }
 
 /// A volume in state error fails the creation and is named.
-///
-/// Rule: ebs-cloud.md E6; D-28
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_state_error_fails_and_is_named() {
     let fixture = Fixture::new().await;
@@ -233,8 +207,6 @@ async fn a_volume_in_state_error_fails_and_is_named() {
 }
 
 /// Throttles and failed looks delay a creation and are no errors of it.
-///
-/// Rule: ebs-cloud.md E6, E26; D-22, D-14
 #[tokio::test(start_paused = true)]
 async fn throttles_and_lost_describes_cost_time_but_are_no_errors() {
     let fixture = Fixture::new().await;
@@ -250,8 +222,6 @@ async fn throttles_and_lost_describes_cost_time_but_are_no_errors() {
 }
 
 /// A creation that EC2 still works on when the bound is reached ends with a non-final error.
-///
-/// Rule: D-16; ebs-cloud.md 2.2 row Volume creation
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_takes_too_long_ends_without_a_final_error() {
     let fixture = Fixture::new().await;
@@ -262,8 +232,6 @@ async fn a_creation_that_takes_too_long_ends_without_a_final_error() {
 }
 
 /// A look that EC2 refuses after a mutation leaves the outcome unknown, never final.
-///
-/// Rule: D-16
 #[tokio::test(start_paused = true)]
 async fn a_describe_that_is_refused_leaves_the_outcome_unknown() {
     let fixture = Fixture::new().await;
@@ -273,8 +241,6 @@ async fn a_describe_that_is_refused_leaves_the_outcome_unknown() {
 }
 
 /// After an attempt of unknown end a refusal is final only when a look proves that there is no volume.
-///
-/// Rule: D-16
 #[tokio::test(start_paused = true)]
 async fn after_an_attempt_of_unknown_end_a_refusal_is_final_only_when_there_is_no_volume() {
     let fixture = Fixture::new().await;
@@ -296,8 +262,6 @@ async fn an_unreachable_ec2_is_unavailable() {
 }
 
 /// The zone returned is the one that EC2 reports, also when only a zone id was asked for.
-///
-/// Rule: controller.md C5
 #[tokio::test(start_paused = true)]
 async fn the_zone_is_the_one_that_ec2_reports_also_when_only_its_id_was_asked_for() {
     let fixture = Fixture::new().await;
@@ -311,8 +275,6 @@ async fn the_zone_is_the_one_that_ec2_reports_also_when_only_its_id_was_asked_fo
 }
 
 /// An open zone is an available availability zone chosen by the hash of the name.
-///
-/// Rule: ebs-cloud.md E15; D-12
 #[tokio::test(start_paused = true)]
 async fn an_open_zone_is_an_availability_zone_by_the_hash_of_the_name() {
     let fixture = Fixture::new().await;
@@ -327,8 +289,6 @@ async fn an_open_zone_is_an_availability_zone_by_the_hash_of_the_name() {
 }
 
 /// After a zone without room the same name comes with another allowed zone, and the error says what was tried.
-///
-/// Rule: controller.md C3; D-12
 #[tokio::test(start_paused = true)]
 async fn after_a_zone_without_room_the_name_comes_with_another_zone() {
     let fixture = Fixture::new().await;
@@ -356,8 +316,6 @@ async fn a_required_zone_without_room_is_asked_for_again() {
 }
 
 /// An operation that nobody waits for starts no mutation.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn an_operation_that_nobody_waits_for_starts_nothing() {
     let fixture = Fixture::new().await;
@@ -368,8 +326,6 @@ async fn an_operation_that_nobody_waits_for_starts_nothing() {
 }
 
 /// A mutation in flight is awaited when the last waiter leaves, and none follows it.
-///
-/// Rule: D-10; ebs-cloud.md 2.2 row Volume creation
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_loses_its_last_waiter_starts_nothing_further() {
     let fixture = Fixture::new().await;
@@ -388,8 +344,6 @@ async fn a_creation_that_loses_its_last_waiter_starts_nothing_further() {
 }
 
 /// A volume for several nodes must be io2; refused before any call.
-///
-/// Rule: ebs-cloud.md 3.1; controller.md C2, 17
 #[tokio::test(start_paused = true)]
 async fn several_nodes_for_one_volume_need_io2() {
     let fixture = Fixture::new().await;
@@ -406,10 +360,6 @@ async fn several_nodes_for_one_volume_need_io2() {
 }
 
 /// The IOPS limit is probed only when IOPS are asked for, with the ownership tags, and the answer is kept.
-///
-/// Rule: ebs-cloud.md 3.3, E7
-///
-/// Rule: see `crates/ebs-sim/src/iam/tests/calls.rs::the_iops_probe_without_the_cluster_tag_is_what_v2_denies`
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_iops_is_asked_for_only_with_iops_and_once() {
     let fixture = Fixture::new().await;
@@ -435,8 +385,6 @@ async fn the_limit_of_iops_is_asked_for_only_with_iops_and_once() {
 }
 
 /// Without an answer EC2 is asked for what the request names, and retries of a name send the same computed request.
-///
-/// Rule: ebs-cloud.md E7, E8; D-12
 #[tokio::test(start_paused = true)]
 async fn a_probe_without_answer_lowers_nothing_and_a_retry_sends_the_same() {
     let fixture = Fixture::new().await;
@@ -457,8 +405,6 @@ async fn a_probe_without_answer_lowers_nothing_and_a_retry_sends_the_same() {
 }
 
 /// A missing source snapshot or volume is named.
-///
-/// Rule: ebs-cloud.md 3.5; controller.md 6.8
 #[tokio::test(start_paused = true)]
 async fn a_missing_source_is_named() {
     let fixture = Fixture::new().await;
@@ -477,8 +423,6 @@ async fn a_missing_source_is_named() {
 }
 
 /// A size that EC2 does not give the type is OutOfRange, with EC2's own words; nothing is made.
-///
-/// Rule: controller.md C2, C8
 #[tokio::test(start_paused = true)]
 async fn a_size_that_the_type_does_not_have_is_out_of_range_with_ec2s_words() {
     let fixture = Fixture::new().await;
@@ -493,8 +437,6 @@ async fn a_size_that_the_type_does_not_have_is_out_of_range_with_ec2s_words() {
 }
 
 /// A size below the snapshot is OutOfRange, naming the snapshot.
-///
-/// Rule: controller.md 6.8, C2, C8
 #[tokio::test(start_paused = true)]
 async fn a_size_below_the_snapshot_is_out_of_range_and_an_open_size_holds_it() {
     let fixture = Fixture::new().await;
@@ -523,8 +465,6 @@ async fn a_size_below_the_snapshot_is_out_of_range_and_an_open_size_holds_it() {
 }
 
 /// A clone is in the zone of its source; a zone-id requirement is understood; an excluded zone is InsufficientCapacity.
-///
-/// Rule: controller.md 6.8, C4; ebs-cloud.md 2.1 row CopyVolumes, 3.1
 #[tokio::test(start_paused = true)]
 async fn a_clone_is_in_the_zone_of_its_source_and_repeats_are_one_clone() {
     let fixture = Fixture::new().await;
@@ -541,8 +481,6 @@ async fn a_clone_is_in_the_zone_of_its_source_and_repeats_are_one_clone() {
 }
 
 /// A source that is gone or has grown is no final error before it is proven that the clone was not made.
-///
-/// Rule: D-16; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_clone_that_was_made_is_found_also_when_its_source_has_gone_or_grown() {
     let mut fixture = Fixture::new().await;
@@ -564,8 +502,6 @@ async fn a_clone_that_was_made_is_found_also_when_its_source_has_gone_or_grown()
 
 /// The clone of an encrypted volume has its source's key, and another key is refused; the clone of an unencrypted volume is
 /// encrypted on demand.
-///
-/// Rule: controller.md 6.8, C23
 #[tokio::test(start_paused = true)]
 async fn a_clone_has_the_key_of_its_encrypted_source() {
     let fixture = Fixture::new().await;
@@ -595,8 +531,6 @@ async fn a_clone_has_the_key_of_its_encrypted_source() {
 }
 
 /// A clone source that cannot be looked at is not a missing one.
-///
-/// Rule: controller.md C24
 #[tokio::test(start_paused = true)]
 async fn a_source_that_cannot_be_looked_at_is_not_a_missing_source() {
     let fixture = Fixture::new().await;
@@ -630,8 +564,6 @@ async fn made_at_once(fixture: &Fixture, specs: &[VolumeSpec]) -> usize {
 }
 
 /// A bad parameter is InvalidArgument, and the user is told the volume's name, EC2's code and its message; nothing is made.
-///
-/// Rule: controller.md C2; D-23, D-44
 #[tokio::test(start_paused = true)]
 async fn a_bad_parameter_is_an_invalid_argument_with_ec2s_own_words() {
     let fixture = Fixture::new().await;
@@ -647,8 +579,6 @@ async fn a_bad_parameter_is_an_invalid_argument_with_ec2s_own_words() {
 }
 
 /// Each refusal of a creation keeps its meaning: parameter, quota, room, rights, credentials, key, other.
-///
-/// Rule: ebs-cloud.md 10, 3.5 rows InvalidParameterCombination, VolumeLimitExceeded, MaxIOPSLimitExceeded, other
 #[tokio::test(start_paused = true)]
 async fn the_refusals_of_a_creation_keep_their_meaning() {
     let fixture = Fixture::new().await;
@@ -681,8 +611,6 @@ async fn the_refusals_of_a_creation_keep_their_meaning() {
 }
 
 /// A volume that is deleted while it is being created fails fast and is made anew under the next token.
-///
-/// Rule: ebs-cloud.md 3.6, E6
 #[tokio::test(start_paused = true)]
 async fn a_volume_deleted_while_it_is_created_is_made_anew_under_the_next_token() {
     let fixture = Fixture::new().await;
@@ -705,8 +633,6 @@ async fn a_volume_deleted_while_it_is_created_is_made_anew_under_the_next_token(
 }
 
 /// The old reply of a burnt token is not taken for a volume that this process has just deleted, whatever looks show.
-///
-/// Rule: ebs-cloud.md 3.2; D-12, D-61
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_an_old_token_is_not_taken_for_a_volume_that_we_have_just_deleted() {
     let fixture = Fixture::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
@@ -725,8 +651,6 @@ async fn the_answer_to_an_old_token_is_not_taken_for_a_volume_that_we_have_just_
 }
 
 /// An Outpost travels with the zone of its term, in the creation and in the question for its IOPS limit.
-///
-/// Rule: ebs-cloud.md 3.1, 3.3; controller.md C6
 #[tokio::test(start_paused = true)]
 async fn an_outpost_travels_with_its_zone_and_its_own_limits() {
     let fixture = Fixture::new().await;
@@ -744,8 +668,6 @@ async fn an_outpost_travels_with_its_zone_and_its_own_limits() {
 }
 
 /// A topology term with zone and zone id sends the zone only.
-///
-/// Rule: ebs-cloud.md 3.1; controller.md C7
 #[tokio::test(start_paused = true)]
 async fn a_term_with_zone_and_zone_id_sends_the_zone_only() {
     let fixture = Fixture::new().await;
@@ -763,8 +685,6 @@ async fn a_term_with_zone_and_zone_id_sends_the_zone_only() {
 
 /// The IOPS limit is asked for only when more is wanted than the type has everywhere, and by one question for all who
 /// want it.
-///
-/// Rule: ebs-cloud.md 3.3, E7; D-24
 #[tokio::test(start_paused = true)]
 async fn iops_that_every_place_allows_are_not_asked_about_and_greedy_ones_once_for_all() {
     let fixture = Fixture::new().await;
@@ -783,8 +703,6 @@ async fn iops_that_every_place_allows_are_not_asked_about_and_greedy_ones_once_f
 }
 
 /// A region that lists no zone is an error of the request.
-///
-/// Rule: ebs-cloud.md E15
 #[tokio::test(start_paused = true)]
 async fn a_region_that_lists_no_zone_is_an_error_and_no_end_of_the_process() {
     let fixture = Fixture::new().await;

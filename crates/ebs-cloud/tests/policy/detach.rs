@@ -23,8 +23,6 @@ async fn attachments(fixture: &Fixture) -> usize {
 }
 
 /// Detached is reported only when EC2 lists no attachment to the node.
-///
-/// Rule: ebs-cloud.md 6; D-5
 #[tokio::test(start_paused = true)]
 async fn detached_means_that_ec2_lists_no_attachment() {
     let fixture = Fixture::new().await;
@@ -37,8 +35,6 @@ async fn detached_means_that_ec2_lists_no_attachment() {
 }
 
 /// Detaching what is not attached, or whose volume or instance is gone, succeeds.
-///
-/// Rule: ebs-cloud.md 6; controller.md 9
 #[tokio::test(start_paused = true)]
 async fn detaching_what_is_not_attached_or_gone_succeeds() {
     let fixture = Fixture::new().await;
@@ -56,8 +52,6 @@ async fn detaching_what_is_not_attached_or_gone_succeeds() {
 }
 
 /// Detaching from one node leaves the attachments to others alone, of a volume for several nodes too.
-///
-/// Rule: ebs-cloud.md 5.4 row 4, 6
 #[tokio::test(start_paused = true)]
 async fn detaching_from_one_node_leaves_the_others_alone() {
     let fixture = Fixture::new().await;
@@ -83,8 +77,6 @@ async fn detaching_from_one_node_leaves_the_others_alone() {
 }
 
 /// A busy device is waited for, ends non-final with the time since when, and is never forced.
-///
-/// Rule: D-15; ebs-cloud.md 2.2 row Attach / detach
 #[tokio::test(start_paused = true)]
 async fn a_busy_device_is_never_reported_detached_and_never_forced() {
     let fixture = Fixture::new().await;
@@ -109,8 +101,6 @@ async fn a_busy_device_is_never_reported_detached_and_never_forced() {
 }
 
 /// A refusal of DetachVolume counts as detached only when looks show no attachment.
-///
-/// Rule: ebs-cloud.md E12
 #[tokio::test(start_paused = true)]
 async fn a_refusal_counts_as_detached_only_when_nothing_is_listed() {
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::InstanceNotFound] {
@@ -128,8 +118,6 @@ async fn a_refusal_counts_as_detached_only_when_nothing_is_listed() {
 }
 
 /// A detach that EC2 refuses for what it does not know yet is asked for again once looks show the attachment.
-///
-/// Rule: D-26; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_detach_that_ec2_refuses_for_what_it_does_not_know_yet_is_asked_for_again() {
     let fixture = Fixture::new().await;
@@ -140,8 +128,6 @@ async fn a_detach_that_ec2_refuses_for_what_it_does_not_know_yet_is_asked_for_ag
 }
 
 /// A detach whose reply was lost is seen, and one that did nothing is no success.
-///
-/// Rule: ebs-cloud.md 6, E12; D-14
 #[tokio::test(start_paused = true)]
 async fn a_detach_whose_reply_was_lost_is_seen() {
     let fixture = Fixture::new().await;
@@ -153,7 +139,6 @@ async fn a_detach_whose_reply_was_lost_is_seen() {
     assert_eq!(attachments(&fixture).await, 0);
 }
 
-/// Rule: see `a_detach_whose_reply_was_lost_is_seen`
 #[tokio::test(start_paused = true)]
 async fn an_unclear_detach_that_did_nothing_is_no_success() {
     let fixture = Fixture::new().await;
@@ -165,8 +150,6 @@ async fn an_unclear_detach_that_did_nothing_is_no_success() {
 }
 
 /// An attachment that looks do not show yet is detached for real.
-///
-/// Rule: ebs-cloud.md E1, E12; D-5
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
     let fixture = Fixture::new().await;
@@ -197,8 +180,6 @@ async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
 }
 
 /// Looks that fail after DetachVolume do not end the wait.
-///
-/// Rule: ebs-cloud.md 5.4
 #[tokio::test(start_paused = true)]
 async fn lost_describes_do_not_end_a_detach() {
     let fixture = Fixture::new().await;
@@ -216,7 +197,6 @@ async fn lost_describes_do_not_end_a_detach() {
     assert_eq!(attachments(&fixture).await, 0);
 }
 
-/// Rule: see `crates/ebs-cloud/tests/policy/attach.rs::an_attach_that_nobody_waits_for_starts_nothing`
 #[tokio::test(start_paused = true)]
 async fn a_detach_that_nobody_waits_for_starts_nothing() {
     let fixture = Fixture::new().await;
@@ -227,8 +207,6 @@ async fn a_detach_that_nobody_waits_for_starts_nothing() {
 }
 
 /// After a detach the device name is free again, and a volume that starts anew gives its old one back.
-///
-/// Rule: ebs-cloud.md 6, 5.1 step 6, E9
 #[tokio::test(start_paused = true)]
 async fn a_name_is_free_again_after_the_detach() {
     let fixture = Fixture::new().await;
@@ -240,8 +218,6 @@ async fn a_name_is_free_again_after_the_detach() {
 }
 
 /// An unreachable EC2 or refused credentials are told at once when nothing was started.
-///
-/// Rule: D-44
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_ec2_or_a_refused_describe_is_told_at_once_and_starts_nothing() {
     let fixture = Fixture::new().await;

@@ -36,8 +36,6 @@ async fn detach_for_real(fixture: &Fixture, volume: &VolumeId, node: &NodeId) ->
 }
 
 /// DetachVolume is called without a look before it; an old attachment is gone at the first look that lists nothing.
-///
-/// Rule: ebs-cloud.md 6; D-20, D-24
 #[tokio::test(start_paused = true)]
 async fn an_old_attachment_is_gone_at_the_first_describe_that_lists_nothing_and_costs_two_calls() {
     let fixture = with_detach_seconds(2).await;
@@ -55,8 +53,6 @@ async fn an_old_attachment_is_gone_at_the_first_describe_that_lists_nothing_and_
 }
 
 /// An attachment of moments ago is not gone because looks do not list it yet, whoever made it.
-///
-/// Rule: D-5; ebs-cloud.md E1, E12
 #[tokio::test(start_paused = true)]
 async fn an_attachment_of_moments_ago_is_not_gone_because_describes_do_not_list_it_yet() {
     for who in ["this process", "one that ended", "another one"] {
@@ -78,8 +74,6 @@ async fn an_attachment_of_moments_ago_is_not_gone_because_describes_do_not_list_
 }
 
 /// Having seen `detaching` proves nothing about the next look.
-///
-/// Rule: D-5
 #[tokio::test(start_paused = true)]
 async fn having_seen_it_detaching_proves_nothing_about_the_next_describe() {
     let fixture = with_detach_seconds(12).await;
@@ -96,8 +90,6 @@ async fn having_seen_it_detaching_proves_nothing_about_the_next_describe() {
 }
 
 /// The memory of an earlier attachment proves nothing about one that another process made.
-///
-/// Rule: D-5
 #[tokio::test(start_paused = true)]
 async fn the_memory_of_an_earlier_attachment_proves_nothing_about_one_that_another_process_made() {
     let fixture = with_detach_seconds(1).await;
@@ -113,8 +105,6 @@ async fn the_memory_of_an_earlier_attachment_proves_nothing_about_one_that_anoth
 }
 
 /// After a restart the attach time tells whether looks can show the time before the attachment.
-///
-/// Rule: D-5
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_the_attach_time_tells_whether_describes_can_show_the_time_before() {
     for (age, calls) in [(400, 1), (200, 1), (17, 1), (3, 2)] {
@@ -132,8 +122,6 @@ async fn after_a_restart_the_attach_time_tells_whether_describes_can_show_the_ti
 
 /// What EC2 calls available, not attached or missing, and this process did not attach a moment ago, is detached at the
 /// first look that agrees.
-///
-/// Rule: ebs-cloud.md 6, E12, 10 rows InvalidAttachment.NotFound, IncorrectState, InvalidVolume.NotFound
 #[tokio::test(start_paused = true)]
 async fn what_ec2_calls_available_or_not_attached_is_detached_at_the_first_describe() {
     let fixture = with_detach_seconds(1).await;
@@ -149,8 +137,6 @@ async fn what_ec2_calls_available_or_not_attached_is_detached_at_the_first_descr
 }
 
 /// What somebody else is detaching is waited for, whatever looks show.
-///
-/// Rule: ebs-cloud.md E12; D-5
 #[tokio::test(start_paused = true)]
 async fn what_somebody_else_is_detaching_is_waited_for_whatever_describes_show() {
     let fixture = with_detach_seconds(20).await;
@@ -164,8 +150,6 @@ async fn what_somebody_else_is_detaching_is_waited_for_whatever_describes_show()
 }
 
 /// A detach that was given up is waited for by the next and not begun anew.
-///
-/// Rule: ebs-cloud.md 6; D-15, D-26
 #[tokio::test(start_paused = true)]
 async fn a_detach_that_was_given_up_is_waited_for_by_the_next_and_not_begun_anew() {
     let fixture = with_detach_seconds(30).await;
@@ -188,8 +172,6 @@ async fn a_detach_that_was_given_up_is_waited_for_by_the_next_and_not_begun_anew
 }
 
 /// An attachment that came back after a detach that was given up is detached again.
-///
-/// Rule: D-5
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_comes_back_after_a_given_up_detach_is_detached_again() {
     let fixture = with_detach_seconds(1).await;
@@ -214,8 +196,6 @@ async fn an_attachment_that_comes_back_after_a_given_up_detach_is_detached_again
 }
 
 /// An AttachVolume whose answer was lost cannot come after the detach.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn an_attach_whose_answer_was_lost_cannot_come_after_the_detach() {
     let fixture = with_detach_seconds(1).await;
@@ -254,8 +234,6 @@ async fn detach_while_another_attaches(
 }
 
 /// A process that has just started waits for an attach of the one before it, before "not attached" counts.
-///
-/// Rule: D-10, D-12; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_new_process_waits_for_an_attach_that_the_one_before_it_may_have_on_its_way() {
     let mut fixture = with_detach_seconds(1).await;
@@ -266,8 +244,6 @@ async fn a_new_process_waits_for_an_attach_that_the_one_before_it_may_have_on_it
 }
 
 /// A terminated instance that EC2 still describes follows the normal path.
-///
-/// Rule: ebs-cloud.md 6
 #[tokio::test(start_paused = true)]
 async fn a_terminated_instance_has_nothing_attached() {
     let fixture = with_detach_seconds(1).await;
@@ -283,8 +259,6 @@ async fn a_terminated_instance_has_nothing_attached() {
 
 /// A refusal that says "not found" is no better than a look where an attachment is known: it proves an end 15 s after
 /// the attachment is known to have existed.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_no_better_than_a_describe_where_an_attachment_is_known() {
     for class in [ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound, ErrorClass::InstanceNotFound] {
@@ -304,8 +278,6 @@ async fn a_refusal_is_no_better_than_a_describe_where_an_attachment_is_known() {
 
 /// The end of an attachment that this process did not make is believed only once the attacher has asked it alone for 15
 /// s, since an AttachVolume of the process before may come late; that is waited for once, over all attempts.
-///
-/// Rule: D-27
 #[tokio::test(start_paused = true)]
 async fn not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked_for_fifteen_seconds() {
     let fixture = with_detach_seconds(1).await;
@@ -320,7 +292,6 @@ async fn not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked
     detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
 
-/// Rule: see `not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked_for_fifteen_seconds`
 #[tokio::test(start_paused = true)]
 async fn an_attach_of_the_former_process_that_comes_after_the_end_is_ended_too() {
     let fixture = with_detach_seconds(1).await;
@@ -335,7 +306,6 @@ async fn an_attach_of_the_former_process_that_comes_after_the_end_is_ended_too()
     detach_while_another_attaches(&fixture, &volume, &node, ended).await;
 }
 
-/// Rule: see `not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked_for_fifteen_seconds`
 #[tokio::test(start_paused = true)]
 async fn a_process_that_takes_over_waits_once_for_what_another_may_have_sent_not_with_each_attempt() {
     let fixture = with_detach_seconds(1).await;

@@ -22,8 +22,6 @@ async fn modifying(fixture: &Fixture, seconds: u64) -> VolumeId {
 }
 
 /// A volume in modification is attached as soon as EC2 does it, without more than a few calls.
-///
-/// Rule: D-65
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_modification_is_attached_when_that_is_over() {
     let fixture = Fixture::new().await;
@@ -38,8 +36,6 @@ async fn a_volume_in_modification_is_attached_when_that_is_over() {
 }
 
 /// A modification that outlasts the attachment is named, and the answer is not final.
-///
-/// Rule: see `a_volume_in_modification_is_attached_when_that_is_over`
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_outlasts_an_attachment_is_named() {
     let fixture = Fixture::new().await;
@@ -53,8 +49,6 @@ async fn a_modification_that_outlasts_an_attachment_is_named() {
 }
 
 /// A modification that describes do not show yet is waited for all the same.
-///
-/// Rule: see `a_volume_in_modification_is_attached_when_that_is_over`
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_describes_do_not_show_yet_is_waited_for() {
     let fixture = Fixture::new().await;
@@ -79,8 +73,6 @@ async fn terminate_within(fixture: &Fixture, node: &NodeId, seconds: u64) {
 }
 
 /// A volume of an instance that shuts down is detached when the instance has ended; until then nothing is reported.
-///
-/// Rule: D-65
 #[tokio::test(start_paused = true)]
 async fn a_volume_of_an_instance_that_shuts_down_is_detached_when_that_has_ended() {
     let fixture = Fixture::new().await;
@@ -96,8 +88,6 @@ async fn a_volume_of_an_instance_that_shuts_down_is_detached_when_that_has_ended
 }
 
 /// An instance that does not end keeps the answer from being final, and is named as the reason.
-///
-/// Rule: see `a_volume_of_an_instance_that_shuts_down_is_detached_when_that_has_ended`
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_does_not_end_is_the_reason_and_no_final_error() {
     let fixture = Fixture::new().await;
@@ -112,8 +102,6 @@ async fn an_instance_that_does_not_end_is_the_reason_and_no_final_error() {
 }
 
 /// A volume that another service has attached is told as such, and not as a bad request.
-///
-/// Rule: D-65
 #[tokio::test(start_paused = true)]
 async fn a_volume_of_another_service_is_told_as_such() {
     let fixture = Fixture::new().await;
@@ -127,8 +115,6 @@ async fn a_volume_of_another_service_is_told_as_such() {
 }
 
 /// DeleteSnapshot of a snapshot with fast restores names the zones and what to do, and succeeds once they are off.
-///
-/// Rule: D-65
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_with_fast_restores_is_kept_and_the_zones_are_named() {
     let fixture = Fixture::new().await;

@@ -12,8 +12,6 @@ fn modify_ms(modify: u64, optimize: u64) -> TimingOverride {
 }
 
 /// An expansion ends when its modification is past `modifying`.
-///
-/// Rule: ebs-cloud.md 7; controller.md 11
 #[tokio::test(start_paused = true)]
 async fn an_expanded_volume_has_its_size_once_the_modification_is_past_modifying() {
     let fixture = Fixture::new().await;
@@ -27,8 +25,6 @@ async fn an_expanded_volume_has_its_size_once_the_modification_is_past_modifying
 
 /// A modification in a state that this version does not know holds up an expansion for 15 s, not until its bound: then EC2
 /// judges. One that EC2 has taken and shows so is not reported done.
-///
-/// Rule: ebs-cloud.md 7; D-2, D-25
 #[tokio::test(start_paused = true)]
 async fn a_modification_in_a_state_of_a_later_ec2_holds_up_nobody_for_long() {
     let fixture = Fixture::new().await;
@@ -48,8 +44,6 @@ async fn a_modification_in_a_state_of_a_later_ec2_holds_up_nobody_for_long() {
 }
 
 /// A size that the volume has is a success with its real size and no modification.
-///
-/// Rule: controller.md 11; ebs-cloud.md 7
 #[tokio::test(start_paused = true)]
 async fn a_size_that_the_volume_has_already_is_no_modification() {
     let fixture = Fixture::new().await;
@@ -61,8 +55,6 @@ async fn a_size_that_the_volume_has_already_is_no_modification() {
 }
 
 /// The target size that EC2 shows during a modification is not taken for the size.
-///
-/// Rule: ebs-cloud.md E3, 7 step 3
 #[tokio::test(start_paused = true)]
 async fn the_target_of_a_running_modification_is_not_the_size_yet() {
     let fixture = Fixture::new().await;
@@ -86,8 +78,6 @@ async fn the_target_of_a_running_modification_is_not_the_size_yet() {
 }
 
 /// A missing volume is named when it is to grow.
-///
-/// Rule: ebs-cloud.md 7 step 2, 10 row InvalidVolume.NotFound
 #[tokio::test(start_paused = true)]
 async fn a_missing_volume_is_named() {
     let fixture = Fixture::new().await;
@@ -99,8 +89,6 @@ async fn a_missing_volume_is_named() {
 }
 
 /// A refusal for the modification limits is FailedPrecondition, says when, and is never polled.
-///
-/// Rule: D-25; ebs-cloud.md E11
 #[tokio::test(start_paused = true)]
 async fn a_refusal_for_the_modification_limits_says_when_it_is_possible_again() {
     let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
@@ -122,8 +110,6 @@ async fn a_refusal_for_the_modification_limits_says_when_it_is_possible_again() 
 }
 
 /// A modification of unclear outcome is followed and not repeated.
-///
-/// Rule: D-14
 #[tokio::test(start_paused = true)]
 async fn a_modification_whose_reply_was_lost_is_followed_and_not_repeated() {
     let fixture = Fixture::new().await;
@@ -140,8 +126,6 @@ async fn a_modification_whose_reply_was_lost_is_followed_and_not_repeated() {
 }
 
 /// Expanding keeps the meaning of EC2's refusals; a size that the type does not have is OutOfRange.
-///
-/// Rule: controller.md C2, C10
 #[tokio::test(start_paused = true)]
 async fn what_ec2_refuses_for_good_keeps_its_meaning() {
     let fixture = Fixture::new().await;
@@ -173,8 +157,6 @@ fn asked_iops(fixture: &Fixture) -> Option<i64> {
 }
 
 /// Expanding raises IOPS by the volume's own ratio tag when its other tag allows it.
-///
-/// Rule: ebs-cloud.md 7 steps 6 and 7; controller.md 11
 #[tokio::test(start_paused = true)]
 async fn the_tags_of_a_volume_raise_its_iops_with_its_size() {
     for (increase, wanted) in [("true", Some(500)), ("1", Some(500)), ("T", Some(500)), ("false", None)] {
@@ -186,8 +168,6 @@ async fn the_tags_of_a_volume_raise_its_iops_with_its_size() {
 }
 
 /// Bad IOPS tags are passed over with a warning.
-///
-/// Rule: controller.md C12
 #[tokio::test(start_paused = true)]
 async fn bad_iops_tags_do_not_keep_a_volume_from_growing() {
     for (ratio, increase) in [("many", "true"), ("-5", "true"), ("50", "yes")] {
@@ -198,7 +178,6 @@ async fn bad_iops_tags_do_not_keep_a_volume_from_growing() {
     }
 }
 
-/// Rule: see `crates/ebs-cloud/tests/policy/attach.rs::an_attach_that_nobody_waits_for_starts_nothing`
 #[tokio::test(start_paused = true)]
 async fn an_expansion_that_nobody_waits_for_starts_nothing() {
     let fixture = Fixture::new().await;

@@ -37,8 +37,6 @@ fn hide_volumes(fixture: &Fixture, seconds: u64) {
 
 /// A refusal of a creation, by EC2 or by a look before the order, is final only when this process has proven that there
 /// is no volume of the name; how old the process is proves nothing.
-///
-/// Rule: D-27, D-16
 #[tokio::test(start_paused = true)]
 async fn a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name() {
     let fixture = Fixture::new().await;
@@ -52,7 +50,6 @@ async fn a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name
     }
 }
 
-/// Rule: see `a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name`
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_final_only_when_a_describe_that_cannot_lag_behind_the_take_over_shows_nothing() {
     let fixture = Fixture::new().await;
@@ -63,8 +60,6 @@ async fn a_refusal_is_final_only_when_a_describe_that_cannot_lag_behind_the_take
 }
 
 /// The proof that there is no volume of a name costs one describe, and none again until something may have been made.
-///
-/// Rule: D-27, D-24
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_proven_absent_costs_no_describe_at_the_next_refusal() {
     let fixture = Fixture::new().await;
@@ -88,8 +83,6 @@ async fn a_name_that_is_proven_absent_costs_no_describe_at_the_next_refusal() {
 }
 
 /// A proof of absence ends with a pause in which another process may have been asked.
-///
-/// Rule: D-27
 #[tokio::test(start_paused = true)]
 async fn an_absence_proven_before_a_pause_proves_nothing_after_it() {
     let fixture = Fixture::new().await;
@@ -102,7 +95,6 @@ async fn an_absence_proven_before_a_pause_proves_nothing_after_it() {
     assert_eq!(fixture.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id));
 }
 
-/// Rule: see `a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name`
 #[tokio::test(start_paused = true)]
 async fn a_describe_before_the_request_that_is_refused_is_final_only_without_a_volume_of_the_name() {
     let mut fixture = Fixture::new().await;
@@ -122,7 +114,6 @@ async fn a_describe_before_the_request_that_is_refused_is_final_only_without_a_v
     assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "nothing can be looked at: {error:?}");
 }
 
-/// Rule: see `a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name`
 #[tokio::test(start_paused = true)]
 async fn zones_that_cannot_be_listed_are_no_final_error_for_a_name_that_has_its_volume() {
     let mut fixture = Fixture::new().await;
@@ -138,8 +129,6 @@ async fn zones_that_cannot_be_listed_are_no_final_error_for_a_name_that_has_its_
 }
 
 /// A volume that a look cannot follow is no final error.
-///
-/// Rule: D-16
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_cannot_be_followed_is_no_final_error() {
     let fixture = Fixture::new().await;
@@ -159,8 +148,6 @@ async fn a_volume_that_cannot_be_followed_is_no_final_error() {
 }
 
 /// An encrypted volume under a later token is found before a vanished one is told.
-///
-/// Rule: D-16, D-27
 #[tokio::test(start_paused = true)]
 async fn an_encrypted_volume_under_a_later_token_is_found_before_the_first_is_refused() {
     let fixture = Fixture::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
@@ -181,8 +168,6 @@ fn break_volumes(fixture: &Fixture) {
 
 /// A volume in state error that carries our name and cluster tags is deleted, and the answer is not final until it is
 /// gone.
-///
-/// Rule: D-28
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_state_error_is_deleted_before_the_error_is_final() {
     let fixture = Fixture::new().await;
@@ -199,7 +184,6 @@ async fn a_volume_in_state_error_is_deleted_before_the_error_is_final() {
     }
 }
 
-/// Rule: see `a_volume_in_state_error_is_deleted_before_the_error_is_final`
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_state_error_that_cannot_be_deleted_is_no_final_error_and_the_next_attempt_deletes_it() {
     for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
@@ -216,7 +200,6 @@ async fn a_volume_in_state_error_that_cannot_be_deleted_is_no_final_error_and_th
     }
 }
 
-/// Rule: see `a_volume_in_state_error_is_deleted_before_the_error_is_final`
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_state_error_that_a_describe_finds_by_the_name_is_deleted_and_nobody_elses_is() {
     let fixture = Fixture::new().await;
@@ -234,8 +217,6 @@ async fn a_volume_in_state_error_that_a_describe_finds_by_the_name_is_deleted_an
 
 /// NotFound of DeleteVolume and DeleteSnapshot proves nothing until 15 s after the object was last known to exist, or
 /// first heard of by a process that has only now become the one that is asked.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn not_found_is_no_proof_for_a_volume_that_was_there_moments_ago() {
     let fixture = Fixture::new().await;
@@ -246,7 +227,6 @@ async fn not_found_is_no_proof_for_a_volume_that_was_there_moments_ago() {
     assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it is there");
 }
 
-/// Rule: see `not_found_is_no_proof_for_a_volume_that_was_there_moments_ago`
 #[tokio::test(start_paused = true)]
 async fn not_found_is_no_proof_in_a_process_that_has_only_now_become_the_one_that_is_asked() {
     let mut fixture = Fixture::new().await;
@@ -257,7 +237,6 @@ async fn not_found_is_no_proof_in_a_process_that_has_only_now_become_the_one_tha
     assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it is there");
 }
 
-/// Rule: see `not_found_is_no_proof_for_a_volume_that_was_there_moments_ago`
 #[tokio::test(start_paused = true)]
 async fn not_found_is_believed_at_once_for_a_volume_that_was_last_there_long_ago() {
     let fixture = Fixture::new().await;
@@ -270,7 +249,6 @@ async fn not_found_is_believed_at_once_for_a_volume_that_was_last_there_long_ago
     assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
 }
 
-/// Rule: see `not_found_is_no_proof_for_a_volume_that_was_there_moments_ago`
 #[tokio::test(start_paused = true)]
 async fn not_found_is_no_proof_for_a_snapshot_that_was_there_moments_ago() {
     let mut fixture = Fixture::new().await;
@@ -290,8 +268,6 @@ async fn not_found_is_no_proof_for_a_snapshot_that_was_there_moments_ago() {
 
 /// A snapshot is taken, and a refusal is final, only when a describe that cannot lag behind another process shows none
 /// of the name.
-///
-/// Rule: D-27
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_another_process_has_taken_is_found_before_a_second_is_taken() {
     let fixture = Fixture::new().await;
@@ -314,7 +290,6 @@ async fn a_snapshot_that_another_process_has_taken_is_found_before_a_second_is_t
     }
 }
 
-/// Rule: see `crates/ebs-cloud/src/lease_terms.rs::a_term_lasts_as_long_as_the_connection_over_which_it_began`
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_nobody_waited_for_is_not_given_once_another_process_may_have_been_asked() {
     let fixture = Fixture::new().await;
@@ -349,7 +324,6 @@ async fn a_refusal_that_nobody_waited_for_is_not_given_once_another_process_may_
     assert_eq!(found.map(|snapshot| snapshot.id).ok(), Some(theirs.id));
 }
 
-/// Rule: see `a_snapshot_that_another_process_has_taken_is_found_before_a_second_is_taken`
 #[tokio::test(start_paused = true)]
 async fn a_refused_snapshot_that_nobody_has_taken_is_refused_with_one_describe() {
     let fixture = Fixture::new().await;
@@ -362,7 +336,6 @@ async fn a_refused_snapshot_that_nobody_has_taken_is_refused_with_one_describe()
     assert_eq!(fixture.count(Action::DescribeSnapshots), before + 1, "the look before the call is proof enough");
 }
 
-/// Rule: see `crates/ebs-driver/src/parameters/tests.rs::an_unknown_type_is_taken_as_it_is_and_a_known_one_in_any_case`
 #[tokio::test(start_paused = true)]
 async fn an_unknown_type_is_left_to_ec2_to_judge_with_its_iops_as_they_are() {
     let fixture = Fixture::new().await;

@@ -22,8 +22,6 @@ async fn fixture() -> Fixture {
 
 /// A HyperPod node gets its volume through SageMaker, described first so that repeats are one attachment, and EC2 is
 /// asked for no instance.
-///
-/// Rule: ebs-cloud.md 5.5, E14
 #[tokio::test(start_paused = true)]
 async fn a_cluster_node_gets_its_volume_through_sagemaker_and_repeats_are_one_attachment() {
     let fixture = fixture().await;
@@ -47,8 +45,6 @@ async fn a_cluster_node_gets_its_volume_through_sagemaker_and_repeats_are_one_at
 }
 
 /// For others a volume of a HyperPod node is attached elsewhere, and the error names its cluster.
-///
-/// Rule: ebs-cloud.md 5.5; D-15
 #[tokio::test(start_paused = true)]
 async fn a_volume_of_a_cluster_node_is_attached_elsewhere_for_others() {
     let fixture = fixture().await;
@@ -64,8 +60,6 @@ async fn a_volume_of_a_cluster_node_is_attached_elsewhere_for_others() {
 }
 
 /// SageMaker's refusals to attach keep EC2's meaning.
-///
-/// Rule: ebs-cloud.md 5.5
 #[tokio::test(start_paused = true)]
 async fn refusals_to_attach_to_a_cluster_node_keep_their_meaning() {
     let fixture = fixture().await;
@@ -88,8 +82,6 @@ async fn refusals_to_attach_to_a_cluster_node_keep_their_meaning() {
 
 /// SageMaker's IncorrectState, InvalidAttachment.NotFound and InvalidVolume.NotFound mean detached, other refusals are
 /// errors.
-///
-/// Rule: ebs-cloud.md 5.5
 #[tokio::test(start_paused = true)]
 async fn a_cluster_node_without_the_volume_is_detached_and_other_refusals_are_errors() {
     let fixture = fixture().await;

@@ -23,8 +23,6 @@ fn initializing(fixture: &Fixture, time: Duration, with_estimate: bool) {
 }
 
 /// A volume that is initialised is asked about once in 6 h.
-///
-/// Rule: ebs-cloud.md 5.6 row "initialized", 13
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_initialised_is_asked_about_once() {
     let fixture = Fixture::new().await;
@@ -39,8 +37,6 @@ async fn a_volume_that_is_initialised_is_asked_about_once() {
 }
 
 /// With an estimate EC2 is asked again at the estimated end, at least a minute later; the error says when.
-///
-/// Rule: ebs-cloud.md 5.6 row "initializing, ETA"
 #[tokio::test(start_paused = true)]
 async fn with_an_estimate_ec2_is_asked_again_only_then_and_not_within_a_minute() {
     let fixture = Fixture::new().await;
@@ -63,8 +59,6 @@ async fn with_an_estimate_ec2_is_asked_again_only_then_and_not_within_a_minute()
 }
 
 /// Without an estimate EC2 is asked every two minutes.
-///
-/// Rule: ebs-cloud.md 5.6 row "initializing, no ETA"
 #[tokio::test(start_paused = true)]
 async fn without_an_estimate_ec2_is_asked_every_two_minutes() {
     let fixture = Fixture::new().await;
@@ -77,8 +71,6 @@ async fn without_an_estimate_ec2_is_asked_every_two_minutes() {
 }
 
 /// A status without details is an error and no end of the process; a missing volume is NotFound for its own request.
-///
-/// Rule: ebs-cloud.md 5.6, E2, E4
 #[tokio::test(start_paused = true)]
 async fn a_status_that_says_nothing_is_an_error_and_a_missing_volume_is_named() {
     let fixture = Fixture::new().await;
@@ -97,8 +89,6 @@ async fn a_status_that_says_nothing_is_an_error_and_a_missing_volume_is_named() 
 }
 
 /// The wait for initialization ends soon after its last waiter has left.
-///
-/// Rule: controller.md C21; D-10
 #[tokio::test(start_paused = true)]
 async fn the_wait_for_initialisation_ends_soon_after_its_last_waiter_has_left() {
     let fixture = Fixture::new().await;

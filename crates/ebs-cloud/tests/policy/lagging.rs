@@ -16,8 +16,6 @@ fn next_describe_lags(fixture: &Fixture, action: &str, seconds: u64) {
 
 /// A volume or snapshot that this process made a moment ago is not said to be missing because a look does not show it yet; one
 /// that it has deleted, or never heard of, is missing at once.
-///
-/// Rule: D-26; controller.md 10
 #[tokio::test(start_paused = true)]
 async fn what_was_made_a_moment_ago_is_not_missing_for_a_reader() {
     let fixture = Fixture::new().await;
@@ -43,8 +41,6 @@ async fn what_was_made_a_moment_ago_is_not_missing_for_a_reader() {
 }
 
 /// A sighting ends no doubt: the next look may lag more.
-///
-/// Rule: D-13; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_was_seen_once_and_then_not_is_not_taken_twice() {
     let fixture = Fixture::new().await;
@@ -59,8 +55,6 @@ async fn a_snapshot_that_was_seen_once_and_then_not_is_not_taken_twice() {
 }
 
 /// What this process deleted is not found by a look that lags.
-///
-/// Rule: D-12, D-13; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_was_deleted_is_not_found_by_a_describe_that_lags() {
     let fixture = Fixture::new().await;
@@ -75,7 +69,6 @@ async fn a_snapshot_that_was_deleted_is_not_found_by_a_describe_that_lags() {
     assert_ne!(second.id, first.id);
 }
 
-/// Rule: see `a_snapshot_that_was_deleted_is_not_found_by_a_describe_that_lags`
 #[tokio::test(start_paused = true)]
 async fn a_deleted_volume_that_a_describe_still_shows_does_not_stand_in_the_way_of_its_name() {
     let fixture = Fixture::new().await;
@@ -89,8 +82,6 @@ async fn a_deleted_volume_that_a_describe_still_shows_does_not_stand_in_the_way_
 }
 
 /// A source made a moment ago is waited for before it counts as missing.
-///
-/// Rule: D-16; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_source_that_describes_do_not_show_yet_is_waited_for() {
     let fixture = Fixture::new().await;

@@ -25,8 +25,6 @@ async fn ids_in_pages_of(fixture: &Fixture, length: u32) -> Vec<VolumeId> {
 }
 
 /// Listing shows every managed volume once in pages of any length, 1 to 4 included.
-///
-/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn pages_of_any_length_show_every_managed_volume_once_and_no_other() {
     let fixture = Fixture::new().await;
@@ -46,8 +44,6 @@ async fn pages_of_any_length_show_every_managed_volume_once_and_no_other() {
 }
 
 /// Volumes that come and go between two short pages shift nothing.
-///
-/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn volumes_that_come_and_go_between_two_short_pages_shift_nothing() {
     let fixture = Fixture::new().await;
@@ -67,8 +63,6 @@ async fn volumes_that_come_and_go_between_two_short_pages_shift_nothing() {
 }
 
 /// A paging token that nobody issued is refused as such.
-///
-/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn a_token_that_nobody_issued_is_refused() {
     let fixture = Fixture::new().await;
@@ -82,8 +76,6 @@ async fn a_token_that_nobody_issued_is_refused() {
 }
 
 /// Snapshots are listed all or by their volume, the account's own only.
-///
-/// Rule: controller.md 15, C17; ebs-cloud.md 8 row List
 #[tokio::test(start_paused = true)]
 async fn snapshots_are_listed_all_or_by_their_volume_in_short_pages_too() {
     let fixture = Fixture::new().await;
@@ -110,8 +102,6 @@ async fn snapshots_are_listed_all_or_by_their_volume_in_short_pages_too() {
 }
 
 /// A listing that is throttled or whose answer is lost is only late.
-///
-/// Rule: ebs-cloud.md 8 row List; D-22
 #[tokio::test(start_paused = true)]
 async fn a_listing_that_is_throttled_is_only_late() {
     let fixture = Fixture::new().await;
@@ -122,8 +112,6 @@ async fn a_listing_that_is_throttled_is_only_late() {
 }
 
 /// An empty page of snapshots with a next token is followed, not taken for the end.
-///
-/// Rule: ebs-cloud.md 8 row List; controller.md C17
 #[tokio::test(start_paused = true)]
 async fn an_empty_page_with_a_token_is_followed_and_not_taken_for_the_end() {
     let fixture = Fixture::new().await;

@@ -40,8 +40,6 @@ fn requests(fixture: &Fixture) -> Vec<Asked> {
 }
 
 /// A modified volume is as asked for once EC2 describes it so, and a repeat changes nothing.
-///
-/// Rule: ebs-cloud.md 7 steps 2, 3, 8, 9, 10
 #[tokio::test(start_paused = true)]
 async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
     let fixture = Fixture::new().await;
@@ -61,8 +59,6 @@ async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
 }
 
 /// Only properties that differ are sent; a smaller size is none.
-///
-/// Rule: ebs-cloud.md 7 steps 5, 8
 #[tokio::test(start_paused = true)]
 async fn only_what_differs_is_sent() {
     let fixture = Fixture::new().await;
@@ -79,8 +75,6 @@ async fn only_what_differs_is_sent() {
 }
 
 /// The volume is modified, then tags are deleted, then set; a key in both ends set.
-///
-/// Rule: ebs-cloud.md 7 tag changes; controller.md 12.3
 #[tokio::test(start_paused = true)]
 async fn the_volume_is_modified_then_tags_are_deleted_then_set() {
     let fixture = Fixture::new().await;
@@ -100,8 +94,6 @@ async fn the_volume_is_modified_then_tags_are_deleted_then_set() {
 }
 
 /// Tags alone modify nothing, and a request for nothing only looks whether there is such a volume.
-///
-/// Rule: controller.md 12.1, 12.3
 #[tokio::test(start_paused = true)]
 async fn tags_alone_modify_nothing_and_nothing_at_all_only_looks() {
     let fixture = Fixture::new().await;
@@ -116,8 +108,6 @@ async fn tags_alone_modify_nothing_and_nothing_at_all_only_looks() {
 }
 
 /// Tags that were written a moment ago count, although a look does not show them yet.
-///
-/// Rule: ebs-cloud.md 7 step 6; controller.md C11
 #[tokio::test(start_paused = true)]
 async fn tags_that_a_look_does_not_show_yet_count() {
     let fixture = Fixture::new().await;
@@ -135,9 +125,6 @@ async fn tags_that_a_look_does_not_show_yet_count() {
 }
 
 /// Each refusal of ModifyVolume keeps its meaning and is not repeated.
-///
-/// Rule: ebs-cloud.md E11, 7 step 9, 10 rows MaxIOPSLimitExceeded, VolumeModificationSizeLimitExceeded,
-/// InvalidParameter and its kin, VolumeModificationRateExceeded, KMS; D-25
 #[tokio::test(start_paused = true)]
 async fn refusals_of_a_modification_keep_their_meaning() {
     let fixture = Fixture::new().await;
@@ -170,11 +157,7 @@ async fn refusals_of_a_modification_keep_their_meaning() {
 
 /// A refused property has changed no tag, so it may be called invalid.
 ///
-/// Rule: controller.md 5.2 note 1
-///
 /// A tag that is refused after properties were changed is Internal, not invalid.
-///
-/// Rule: controller.md 5.2 note 1; D-16
 #[tokio::test(start_paused = true)]
 async fn a_refusal_says_invalid_only_when_nothing_was_changed() {
     let fixture = Fixture::new().await;
@@ -192,8 +175,6 @@ async fn a_refusal_says_invalid_only_when_nothing_was_changed() {
 }
 
 /// Refusals of tag changes keep their meaning; a lost answer is an unknown outcome.
-///
-/// Rule: ebs-cloud.md 7, 10 row TagLimitExceeded; D-14, D-16
 #[tokio::test(start_paused = true)]
 async fn refusals_of_tags_keep_their_meaning() {
     let fixture = Fixture::new().await;
@@ -213,8 +194,6 @@ async fn refusals_of_tags_keep_their_meaning() {
 }
 
 /// IOPS above the limit of type and place are lowered with a warning.
-///
-/// Rule: ebs-cloud.md 3.4, 7 step 7, E17; D-2
 #[tokio::test(start_paused = true)]
 async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for_the_volumes_place() {
     let fixture = Fixture::new().await;
@@ -228,8 +207,6 @@ async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for
 }
 
 /// A modification lifts IOPS to the minimum of the type to be.
-///
-/// Rule: ebs-cloud.md 3.4, 7 step 7
 #[tokio::test(start_paused = true)]
 async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_minimum() {
     let fixture = Fixture::new().await;
@@ -242,8 +219,6 @@ async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_mini
 }
 
 /// A failed modification is told with EC2's reason, at once.
-///
-/// Rule: ebs-cloud.md E11
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_fails_is_told_with_ec2s_reason() {
     let fixture = Fixture::new().await;
@@ -264,8 +239,6 @@ async fn a_modification_that_fails_is_told_with_ec2s_reason() {
 }
 
 /// A running modification that looks do not show yet is not taken for done.
-///
-/// Rule: ebs-cloud.md E3, 7 step 3
 #[tokio::test(start_paused = true)]
 async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_done() {
     let fixture = Fixture::new().await;
@@ -294,8 +267,6 @@ async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_
 }
 
 /// A modification that another process has just made is followed instead of refused.
-///
-/// Rule: ebs-cloud.md 7 step 3; D-14
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_another_process_has_just_made_is_followed_instead_of_refused() {
     let fixture = Fixture::with(EngineConfig { modifications_per_day: Some(1), ..EngineConfig::default() }).await;

@@ -28,8 +28,6 @@ async fn attach_by_hand(fixture: &Fixture, volume: &VolumeId, node: &NodeId, dev
 }
 
 /// Nothing is asked of a volume before it is attached, and one look shows it attached.
-///
-/// Rule: ebs-cloud.md 5.1; D-20, D-24
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_of_a_volume_before_it_is_attached() {
     let fixture = Fixture::new().await;
@@ -44,8 +42,6 @@ async fn nothing_is_asked_of_a_volume_before_it_is_attached() {
 }
 
 /// An instance is described once for the attachments of half a minute, and no name is taken twice for it.
-///
-/// Rule: ebs-cloud.md 5.1 steps 1 and 4, E18
 #[tokio::test(start_paused = true)]
 async fn an_instance_is_described_once_for_many_attachments_and_anew_after_a_while() {
     let fixture = Fixture::new().await;
@@ -67,8 +63,6 @@ async fn an_instance_is_described_once_for_many_attachments_and_anew_after_a_whi
 }
 
 /// A description of an instance that grew old while something else was asked gives no device name.
-///
-/// Rule: ebs-cloud.md 5.1, E18; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_description_that_grew_old_while_something_else_was_asked_gives_no_device_name() {
     let fixture = Fixture::new().await;
@@ -86,8 +80,6 @@ async fn a_description_that_grew_old_while_something_else_was_asked_gives_no_dev
 }
 
 /// A name that somebody else took leads to a fresh description and another name.
-///
-/// Rule: ebs-cloud.md 5.1 step 5, 10 row InvalidParameterValue "already in use"
 #[tokio::test(start_paused = true)]
 async fn a_name_that_somebody_else_took_meanwhile_leads_to_a_fresh_describe_and_another_name() {
     let fixture = Fixture::new().await;
@@ -101,8 +93,6 @@ async fn a_name_that_somebody_else_took_meanwhile_leads_to_a_fresh_describe_and_
 }
 
 /// A refusal for any reason is a success when the volume is attached to that node already.
-///
-/// Rule: ebs-cloud.md 5.1 step 4; D-20
 #[tokio::test(start_paused = true)]
 async fn a_refusal_for_any_reason_is_a_success_when_the_volume_is_attached_there_already() {
     let fixture = Fixture::new().await;
@@ -126,9 +116,6 @@ async fn a_refusal_for_any_reason_is_a_success_when_the_volume_is_attached_there
 
 /// A refusal of AttachVolume for a volume that is not attached to that node keeps its meaning and EC2's words, and the
 /// name is free again.
-///
-/// Rule: ebs-cloud.md 5.1 step 5, E9, 10 rows InvalidInstanceID.NotFound, InvalidVolume.NotFound,
-/// AttachmentLimitExceeded, VolumeInUse, InvalidVolume.ZoneMismatch, UnauthorizedOperation
 #[tokio::test(start_paused = true)]
 async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
     let fixture = Fixture::new().await;
@@ -173,8 +160,6 @@ async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
 }
 
 /// Names that are all refused end the attempt after five, and the next goes on with others.
-///
-/// Rule: ebs-cloud.md 5.1, 5.2
 #[tokio::test(start_paused = true)]
 async fn names_that_are_all_refused_end_the_attempt() {
     let fixture = Fixture::new().await;
@@ -193,8 +178,6 @@ async fn names_that_are_all_refused_end_the_attempt() {
 }
 
 /// An attachment that this process made is believed at once, one made by others when looks cannot show the past.
-///
-/// Rule: ebs-cloud.md 5.4; D-5
 #[tokio::test(start_paused = true)]
 async fn our_own_attachment_is_believed_at_once_and_one_of_others_when_describes_cannot_show_the_past() {
     let mut fixture = Fixture::new().await;
@@ -211,8 +194,6 @@ async fn our_own_attachment_is_believed_at_once_and_one_of_others_when_describes
 }
 
 /// An attachment that is over is not reported because looks still list it.
-///
-/// Rule: ebs-cloud.md E10; D-5
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_is_over_is_not_reported_because_describes_still_list_it() {
     let mut fixture = Fixture::new().await;
@@ -246,8 +227,6 @@ async fn an_attachment_that_is_over_is_not_reported_because_describes_still_list
 }
 
 /// An earlier attachment that is still listed is told from the new one by its attach time.
-///
-/// Rule: ebs-cloud.md E10; D-5
 #[tokio::test(start_paused = true)]
 async fn an_earlier_attachment_still_listed_is_not_taken_for_the_new_one() {
     let fixture = Fixture::new().await;
@@ -270,8 +249,6 @@ async fn an_earlier_attachment_still_listed_is_not_taken_for_the_new_one() {
 }
 
 /// After a lost answer the next attempt looks before it calls AttachVolume.
-///
-/// Rule: D-14
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attempt() {
     let fixture = Fixture::new().await;
@@ -294,8 +271,6 @@ async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attemp
 }
 
 /// An attachment that this process has ended or begun to end is not reported because looks still list it.
-///
-/// Rule: D-26, D-5
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_because_describes_still_list_it() {
     let fixture = Fixture::new().await;
@@ -327,7 +302,6 @@ async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_becaus
     assert!(again.is_err() || again.is_ok_and(|a| a.attach_time != first.attach_time), "it was on its way out");
 }
 
-/// Rule: see `an_attachment_that_this_process_has_begun_to_end_is_not_reported_because_describes_still_list_it`
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_this_process_has_ended_is_not_reported_because_describes_still_list_it() {
     for restarted in [false, true] {
@@ -357,8 +331,6 @@ async fn an_attachment_that_this_process_has_ended_is_not_reported_because_descr
 }
 
 /// Two processes that attach and detach at one node at the same time do not hurt each other.
-///
-/// Rule: D-22; ebs-cloud.md 5.1
 #[tokio::test(start_paused = true)]
 async fn two_processes_do_not_hurt_each_other() {
     let fixture = Fixture::new().await;
@@ -391,8 +363,6 @@ async fn two_processes_do_not_hurt_each_other() {
 
 /// A stuck attachment of another process is taken back too, when looks show it for certain, and the fresh start has
 /// another name.
-///
-/// Rule: ebs-cloud.md 5.4, E9
 #[tokio::test(start_paused = true)]
 async fn a_stuck_attachment_of_another_process_is_taken_back_too() {
     let fixture = Fixture::new().await;
@@ -412,8 +382,6 @@ async fn a_stuck_attachment_of_another_process_is_taken_back_too() {
 }
 
 /// A volume for one node that EC2 lists at two is an error that names both.
-///
-/// Rule: ebs-cloud.md 5.4 row MultiAttachEnabled
 #[tokio::test(start_paused = true)]
 async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both() {
     let fixture = Fixture::new().await;
@@ -437,8 +405,6 @@ async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both
 }
 
 /// A volume is attached again only when a DetachVolume that got no answer can no longer be carried out (15 s).
-///
-/// Rule: D-14, D-26
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_attached_again_only_when_a_detach_without_an_answer_can_no_longer_be_carried_out() {
     let fixture = Fixture::new().await;

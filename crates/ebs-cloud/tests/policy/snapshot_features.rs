@@ -32,8 +32,6 @@ fn lock(snapshot: &SnapshotId) -> LockSnapshot {
 }
 
 /// Fast restores are enabled in every zone and may be asked for again.
-///
-/// Rule: ebs-cloud.md 8 row FSR; controller.md C19
 #[tokio::test(start_paused = true)]
 async fn fast_restores_are_enabled_in_every_zone_and_may_be_asked_for_again() {
     let fixture = Fixture::new().await;
@@ -46,8 +44,6 @@ async fn fast_restores_are_enabled_in_every_zone_and_may_be_asked_for_again() {
 }
 
 /// Zones for fast restores must exist before anything is made; without a listing EC2 judges them.
-///
-/// Rule: ebs-cloud.md 8, E22; controller.md 14 step 6
 #[tokio::test(start_paused = true)]
 async fn a_zone_that_the_region_does_not_have_is_refused_before_anything_is_made() {
     let fixture = Fixture::new().await;
@@ -66,8 +62,6 @@ async fn a_zone_that_the_region_does_not_have_is_refused_before_anything_is_made
 }
 
 /// Each zone without fast restores is told with EC2's code and message.
-///
-/// Rule: ebs-cloud.md 8 row FSR
 #[tokio::test(start_paused = true)]
 async fn a_zone_without_fast_restores_is_told_with_ec2s_code_and_message() {
     let fixture = Fixture::new().await;
@@ -80,8 +74,6 @@ async fn a_zone_without_fast_restores_is_told_with_ec2s_code_and_message() {
 }
 
 /// A lock is passed on as given and EC2 judges it; a locked snapshot is not deleted.
-///
-/// Rule: ebs-cloud.md 8 row Lock; controller.md C27
 #[tokio::test(start_paused = true)]
 async fn a_lock_is_passed_on_as_it_was_given_and_ec2_judges_it() {
     let fixture = Fixture::new().await;
@@ -95,8 +87,6 @@ async fn a_lock_is_passed_on_as_it_was_given_and_ec2_judges_it() {
 }
 
 /// Features of a snapshot that does not exist are NotFound.
-///
-/// Rule: ebs-cloud.md 8, 10 row InvalidSnapshot.NotFound
 #[tokio::test(start_paused = true)]
 async fn features_of_a_snapshot_that_does_not_exist_are_not_found() {
     let fixture = Fixture::new().await;
@@ -108,8 +98,6 @@ async fn features_of_a_snapshot_that_does_not_exist_are_not_found() {
 }
 
 /// Whether a snapshot was made or found is told, also after a lost answer.
-///
-/// Rule: ebs-cloud.md 8, E24
 #[tokio::test(start_paused = true)]
 async fn whether_the_snapshot_was_made_or_found_is_told() {
     let fixture = Fixture::new().await;
@@ -123,8 +111,6 @@ async fn whether_the_snapshot_was_made_or_found_is_told() {
 }
 
 /// A local snapshot names its Outpost, and one elsewhere is not taken for it.
-///
-/// Rule: ebs-cloud.md 8 row Create
 #[tokio::test(start_paused = true)]
 async fn a_local_snapshot_names_its_outpost() {
     let fixture = Fixture::new().await;
@@ -146,8 +132,6 @@ async fn a_local_snapshot_names_its_outpost() {
 }
 
 /// SnapshotLimitExceeded and ConcurrentSnapshotLimitExceeded are LimitExceeded.
-///
-/// Rule: ebs-cloud.md 8 row Create, 10
 #[tokio::test(start_paused = true)]
 async fn a_quota_of_snapshots_is_a_limit() {
     let fixture = Fixture::new().await;
@@ -161,8 +145,6 @@ async fn a_quota_of_snapshots_is_a_limit() {
 }
 
 /// A snapshot that another process took moments ago is found through EC2's refusal and not taken twice.
-///
-/// Rule: ebs-cloud.md E24; D-13
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_another_process_took_moments_ago_is_found_and_not_taken_twice() {
     let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
@@ -181,8 +163,6 @@ async fn a_snapshot_that_another_process_took_moments_ago_is_found_and_not_taken
 }
 
 /// A snapshot that looks do not show yet is not taken for deleted.
-///
-/// Rule: ebs-cloud.md 8 row Delete; D-14
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     let fixture = Fixture::new().await;

@@ -13,11 +13,7 @@ async fn snapshots(fixture: &Fixture) -> usize {
 
 /// A snapshot of that name and source is the result of a repeat, pending or not.
 ///
-/// Rule: controller.md 14; D-13
-///
 /// A snapshot is answered while it is pending: its completion is not waited for.
-///
-/// Rule: ebs-cloud.md 2.2 row Snapshot, 8 last line
 #[tokio::test(start_paused = true)]
 async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
     let mut fixture = Fixture::new().await;
@@ -40,8 +36,6 @@ async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
 }
 
 /// A snapshot is described by its volume and carries its name and owner in one tag specification.
-///
-/// Rule: ebs-cloud.md 8 row Create
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_described_by_its_volume_and_carries_its_name_and_owner() {
     let fixture = Fixture::new().await;
@@ -60,8 +54,6 @@ async fn a_snapshot_is_described_by_its_volume_and_carries_its_name_and_owner() 
 }
 
 /// A snapshot name used for another source is AlreadyExists.
-///
-/// Rule: controller.md 14 step 3
 #[tokio::test(start_paused = true)]
 async fn a_name_used_for_another_source_already_exists() {
     let fixture = Fixture::new().await;
@@ -91,8 +83,6 @@ async fn a_name_used_for_another_source_already_exists() {
 
 /// A snapshot name that another process has given up a moment ago is free: a look that may be older than this process
 /// does not refuse it.
-///
-/// Rule: D-27
 #[tokio::test(start_paused = true)]
 async fn a_name_that_another_process_has_given_up_a_moment_ago_is_free() {
     let mut fixture = Fixture::new().await;
@@ -114,8 +104,6 @@ async fn a_name_that_another_process_has_given_up_a_moment_ago_is_free() {
 }
 
 /// A snapshot whose reply was lost is found by name.
-///
-/// Rule: D-13; ebs-cloud.md E24
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_whose_reply_was_lost_is_found_by_its_name() {
     let fixture = Fixture::new().await;
@@ -133,8 +121,6 @@ async fn a_snapshot_whose_reply_was_lost_is_found_by_its_name() {
 }
 
 /// After an unclear answer a snapshot is taken again only when 15 s have shown none.
-///
-/// Rule: D-13
 #[tokio::test(start_paused = true)]
 async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_of_describes() {
     let fixture = Fixture::new().await;
@@ -153,8 +139,6 @@ async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_o
 }
 
 /// A snapshot that looks do not show yet is not taken twice.
-///
-/// Rule: ebs-cloud.md 8 row By name, E24; D-13
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_twice() {
     let fixture = Fixture::new().await;
@@ -174,8 +158,6 @@ async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_twice() {
 }
 
 /// A process that has just started does not take the absence of a snapshot for granted.
-///
-/// Rule: D-13; ebs-cloud.md E24
 #[tokio::test(start_paused = true)]
 async fn a_process_that_has_just_started_does_not_trust_an_absence() {
     let mut fixture = Fixture::new().await;
@@ -198,8 +180,6 @@ async fn a_process_that_has_just_started_does_not_trust_an_absence() {
 
 /// A snapshot in state error is a failure that names it and leaves nothing behind; one that somebody may know stays and
 /// is not final.
-///
-/// Rule: controller.md C19; D-28
 #[tokio::test(start_paused = true)]
 async fn a_failed_snapshot_is_a_failure_and_leaves_nothing_behind() {
     let fixture = Fixture::new().await;
@@ -222,7 +202,6 @@ async fn a_failed_snapshot_is_a_failure_and_leaves_nothing_behind() {
     assert_eq!(snapshots(&fixture).await, 0);
 }
 
-/// Rule: see `a_failed_snapshot_is_a_failure_and_leaves_nothing_behind`
 #[tokio::test(start_paused = true)]
 async fn a_failed_snapshot_that_somebody_may_know_stays_and_is_no_final_error() {
     let fixture = Fixture::new().await;
@@ -241,8 +220,6 @@ async fn a_failed_snapshot_that_somebody_may_know_stays_and_is_no_final_error() 
 }
 
 /// Several snapshots of one name are all named in the error.
-///
-/// Rule: ebs-cloud.md 8, E5
 #[tokio::test(start_paused = true)]
 async fn several_snapshots_of_one_name_are_all_named() {
     let fixture = Fixture::new().await;
@@ -262,8 +239,6 @@ async fn several_snapshots_of_one_name_are_all_named() {
 }
 
 /// A missing source volume of a snapshot is named.
-///
-/// Rule: controller.md C18
 #[tokio::test(start_paused = true)]
 async fn a_missing_source_is_named() {
     let fixture = Fixture::new().await;
@@ -282,8 +257,6 @@ async fn a_missing_source_is_named() {
 }
 
 /// The cooldown between snapshots of a volume is waited for within the bound and is never final.
-///
-/// Rule: D-16, D-61
 #[tokio::test(start_paused = true)]
 async fn a_second_snapshot_of_a_volume_waits_for_the_cooldown() {
     let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
@@ -309,8 +282,6 @@ async fn a_second_snapshot_of_a_volume_waits_for_the_cooldown() {
 }
 
 /// A cooldown between snapshots that does not end is no final error.
-///
-/// Rule: ebs-cloud.md 10 last line (SnapshotCreationPerVolumeRateExceeded); D-16
 #[tokio::test(start_paused = true)]
 async fn an_endless_cooldown_is_no_final_error() {
     let fixture = Fixture::new().await;
@@ -330,8 +301,6 @@ async fn an_endless_cooldown_is_no_final_error() {
 }
 
 /// Deleting a snapshot that is gone, malformed or never was succeeds.
-///
-/// Rule: controller.md 15; D-17
 #[tokio::test(start_paused = true)]
 async fn deleting_a_snapshot_that_is_gone_or_never_was_succeeds() {
     let fixture = Fixture::new().await;
@@ -354,7 +323,6 @@ async fn deleting_a_snapshot_that_is_gone_or_never_was_succeeds() {
     assert_eq!(fixture.cloud.snapshots.get(&malformed).await.unwrap(), None);
 }
 
-/// Rule: see `crates/ebs-cloud/tests/policy/volumes.rs::a_deletion_whose_reply_was_lost_is_seen_and_not_repeated`
 #[tokio::test(start_paused = true)]
 async fn a_deletion_of_a_snapshot_with_a_lost_reply_is_looked_at() {
     let fixture = Fixture::new().await;
@@ -371,8 +339,6 @@ async fn a_deletion_of_a_snapshot_with_a_lost_reply_is_looked_at() {
 }
 
 /// A snapshot in use is not deleted: FailedPrecondition.
-///
-/// Rule: controller.md C27
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_in_use_is_not_deleted() {
     let fixture = Fixture::new().await;
@@ -389,7 +355,6 @@ async fn a_snapshot_in_use_is_not_deleted() {
     assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
 }
 
-/// Rule: see `crates/ebs-cloud/tests/policy/attach.rs::an_attach_that_nobody_waits_for_starts_nothing`
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_nobody_waits_for_is_not_taken() {
     let fixture = Fixture::new().await;
@@ -401,8 +366,6 @@ async fn a_snapshot_that_nobody_waits_for_is_not_taken() {
 }
 
 /// A refused look for a snapshot is no final error.
-///
-/// Rule: D-16
 #[tokio::test(start_paused = true)]
 async fn a_refused_describe_for_a_snapshot_is_no_final_error() {
     let fixture = Fixture::new().await;

@@ -29,8 +29,6 @@ async fn detach_for_real(fixture: &Fixture, volume: &VolumeId, node: &NodeId) ->
 
 /// Where EC2 has accepted DetachVolume, a look lists nothing and the proof would take more than half a second, one more
 /// DetachVolume asks (D-26 says 2 s; with those, D-24's second is missed).
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn a_young_attachment_is_proven_gone_at_once_by_one_more_call() {
     let (fixture, volume, node) = attached().await;
@@ -39,7 +37,6 @@ async fn a_young_attachment_is_proven_gone_at_once_by_one_more_call() {
     assert_eq!((fixture.count(Action::DetachVolume), fixture.accepted(Action::DetachVolume)), (2, 1));
 }
 
-/// Rule: see `a_young_attachment_is_proven_gone_at_once_by_one_more_call`
 #[tokio::test(start_paused = true)]
 async fn one_more_call_is_not_made_for_a_wait_of_less_than_half_a_second() {
     let (fixture, volume, node) = attached().await;
@@ -50,8 +47,6 @@ async fn one_more_call_is_not_made_for_a_wait_of_less_than_half_a_second() {
 }
 
 /// The further DetachVolume, which only asks, is made only while the bucket is believed at least half full.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn one_more_call_takes_no_token_from_anybody() {
     let (fixture, volume, node) = attached().await;
@@ -72,8 +67,6 @@ async fn one_more_call_takes_no_token_from_anybody() {
 
 /// Only `in the 'available' state` makes it the proof; after any other refusal or a lost answer the wait goes on, and
 /// there is no third call.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn only_the_state_itself_proves_an_end_and_no_missing_thing() {
     for class in [

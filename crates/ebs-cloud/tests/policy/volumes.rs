@@ -6,8 +6,6 @@ use ebs_types::VolumeId;
 use crate::fixture::Fixture;
 
 /// Deleting a volume that is gone, going, malformed or never was succeeds.
-///
-/// Rule: ebs-cloud.md 4; controller.md 7; D-17
 #[tokio::test(start_paused = true)]
 async fn deleting_a_volume_that_is_gone_going_or_never_was_succeeds() {
     let fixture = Fixture::new().await;
@@ -24,8 +22,6 @@ async fn deleting_a_volume_that_is_gone_going_or_never_was_succeeds() {
 }
 
 /// A volume being deleted does not exist.
-///
-/// Rule: controller.md C16
 #[tokio::test(start_paused = true)]
 async fn a_volume_being_deleted_does_not_exist() {
     let fixture = Fixture::new().await;
@@ -40,8 +36,6 @@ async fn a_volume_being_deleted_does_not_exist() {
 }
 
 /// A deletion whose reply was lost is seen and not repeated.
-///
-/// Rule: ebs-cloud.md 4, 8 row Delete; D-14
 #[tokio::test(start_paused = true)]
 async fn a_deletion_whose_reply_was_lost_is_seen_and_not_repeated() {
     let fixture = Fixture::new().await;
@@ -52,8 +46,6 @@ async fn a_deletion_whose_reply_was_lost_is_seen_and_not_repeated() {
 }
 
 /// A deletion of unclear outcome is looked at before it is repeated.
-///
-/// Rule: D-14
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_did_not_happen_is_repeated_after_the_describe() {
     let fixture = Fixture::new().await;
@@ -64,7 +56,6 @@ async fn a_deletion_that_did_not_happen_is_repeated_after_the_describe() {
     assert!(fixture.volumes().await.is_empty());
 }
 
-/// Rule: see `crates/ebs-driver/src/controller/tests/volumes.rs::a_volume_in_use_is_not_deleted`
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_use_is_not_deleted() {
     let fixture = Fixture::new().await;
@@ -77,8 +68,6 @@ async fn a_volume_in_use_is_not_deleted() {
 }
 
 /// The access check asks once and tells a refusal from an unreachable EC2.
-///
-/// Rule: ebs-cloud.md 11; D-18
 #[tokio::test(start_paused = true)]
 async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
     let fixture = Fixture::new().await;
@@ -97,8 +86,6 @@ async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
 }
 
 /// A volume that looks do not show yet is not taken for deleted.
-///
-/// Rule: ebs-cloud.md 4; D-14
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     let fixture = Fixture::new().await;
@@ -115,8 +102,6 @@ async fn a_volume_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
 }
 
 /// A volume still being created is deleted when it can be.
-///
-/// Rule: ebs-cloud.md 4
 #[tokio::test(start_paused = true)]
 async fn a_volume_still_being_created_is_deleted_when_it_can_be() {
     let fixture = Fixture::new().await;

@@ -43,8 +43,6 @@ async fn describe_all(cloud: &Arc<Cloud<SimEc2>>, ids: &[VolumeId]) -> Vec<Resul
 }
 
 /// 450 questions at once are at most four calls of at most 200 ids.
-///
-/// Rule: ebs-cloud.md 9, E5; D-20
 #[tokio::test(start_paused = true)]
 async fn lookups_that_come_together_share_calls_of_two_hundred_ids() {
     let world = World::instant().await;
@@ -64,8 +62,6 @@ async fn lookups_that_come_together_share_calls_of_two_hundred_ids() {
 }
 
 /// A missing object is missing at once, for who asked for it only.
-///
-/// Rule: ebs-cloud.md E4; D-23
 #[tokio::test(start_paused = true)]
 async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
     let world = World::instant().await;
@@ -81,8 +77,6 @@ async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
 }
 
 /// A missing instance, and a volume that was never modified, are absent, and the others of their call get their answers.
-///
-/// Rule: ebs-cloud.md E1, E3; D-21, D-23
 #[tokio::test(start_paused = true)]
 async fn a_missing_instance_or_modification_is_absent_and_fails_no_other() {
     let world = World::instant().await;
@@ -105,8 +99,6 @@ async fn a_missing_instance_or_modification_is_absent_and_fails_no_other() {
 }
 
 /// Duplicates share an entry of a batch.
-///
-/// Rule: ebs-cloud.md 9; D-20
 #[tokio::test(start_paused = true)]
 async fn lookups_of_one_volume_share_an_entry() {
     let world = World::instant().await;
@@ -119,8 +111,6 @@ async fn lookups_of_one_volume_share_an_entry() {
 }
 
 /// Without batching each question is a call of its own, at once.
-///
-/// Rule: ebs-cloud.md 9; D-20
 #[tokio::test(start_paused = true)]
 async fn without_batching_each_lookup_is_a_call_of_its_own_at_once() {
     let world = World::instant().await;
@@ -142,8 +132,6 @@ async fn without_batching_each_lookup_is_a_call_of_its_own_at_once() {
 }
 
 /// A caller that leaves a batch takes nobody's answer away.
-///
-/// Rule: ebs-cloud.md 2.2; D-20
 #[tokio::test(start_paused = true)]
 async fn who_leaves_takes_nobodys_answer_away() {
     let world = World::instant().await;
@@ -161,8 +149,6 @@ async fn who_leaves_takes_nobodys_answer_away() {
 }
 
 /// What a waiter sees was asked for after it came.
-///
-/// Rule: D-21
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
     let world = World::instant().await;
@@ -183,8 +169,6 @@ async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
 }
 
 /// Throttles and lost answers cost a question time only.
-///
-/// Rule: D-22
 #[tokio::test(start_paused = true)]
 async fn throttles_and_lost_answers_cost_a_lookup_time_only() {
     let world = World::instant().await;
@@ -197,8 +181,6 @@ async fn throttles_and_lost_answers_cost_a_lookup_time_only() {
 }
 
 /// A question that EC2 never answers ends with its own bound.
-///
-/// Rule: ebs-cloud.md 2.2, 9
 #[tokio::test(start_paused = true)]
 async fn a_lookup_that_ec2_never_answers_ends() {
     let world = World::instant().await;
@@ -213,8 +195,6 @@ async fn a_lookup_that_ec2_never_answers_ends() {
 }
 
 /// A driver that ends leaves no watcher behind.
-///
-/// Rule: D-21
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_ends_leaves_no_task_behind() {
     let world = World::instant().await;

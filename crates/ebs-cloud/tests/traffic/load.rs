@@ -12,8 +12,6 @@ use tokio::time::Instant;
 use crate::world::{Added, Driver, World, bill, lives, lives_of, median, spec};
 
 /// At 4 lives/s: at most 4.08 mutating calls and 0.8 describes a life, 2 % throttled, median added latency under 0.3 s.
-///
-/// Rule: D-24
 #[tokio::test(start_paused = true)]
 async fn volume_lives_at_four_a_second_cost_few_describes_and_little_time() {
     // So many that the thin traffic of the first and last lives hardly counts.
@@ -50,8 +48,6 @@ async fn volumes_used_for_a_second_are_detached_without_a_wait_at_the_rate_that_
 }
 
 /// With half of every bucket eaten: at most 4.3 mutating calls a life and 5 % throttled, and every life ends well.
-///
-/// Rule: D-24
 #[tokio::test(start_paused = true)]
 async fn with_half_of_every_bucket_eaten_few_calls_are_throttled_and_all_lives_end_well() {
     const LIVES: u32 = 400;
@@ -63,8 +59,6 @@ async fn with_half_of_every_bucket_eaten_few_calls_are_throttled_and_all_lives_e
 }
 
 /// A burst of 1,000 lives at once loses none and takes no longer than the buckets say.
-///
-/// Rule: D-24
 #[tokio::test(start_paused = true)]
 async fn of_a_thousand_lives_at_once_none_is_lost() {
     const LIVES: u32 = 1_000;
@@ -79,8 +73,6 @@ async fn of_a_thousand_lives_at_once_none_is_lost() {
 }
 
 /// Two drivers on one simulated account both come to their end without wasting calls.
-///
-/// Rule: D-22
 #[tokio::test(start_paused = true)]
 async fn two_drivers_on_one_account_both_come_to_their_end_without_wasting_calls() {
     const LIVES: u32 = 400;
@@ -92,8 +84,6 @@ async fn two_drivers_on_one_account_both_come_to_their_end_without_wasting_calls
 }
 
 /// What a volume costs in describes falls with the load.
-///
-/// Rule: D-21
 #[tokio::test(start_paused = true)]
 async fn what_a_life_costs_in_describes_falls_with_the_load() {
     let mut costs = Vec::new();
@@ -106,8 +96,6 @@ async fn what_a_life_costs_in_describes_falls_with_the_load() {
 }
 
 /// Under a load of lives DescribeVolumes keeps its distance of 0.4 s.
-///
-/// Rule: D-20
 #[tokio::test(start_paused = true)]
 async fn under_load_calls_of_one_kind_keep_their_distance() {
     let world = World::realistic().await;
@@ -136,8 +124,6 @@ impl Observer for DescribeWaits {
 
 /// The distance between describes is such that EC2's bucket has a token when one is due, also after throttles: one regulator
 /// decides when EC2 is asked, and not the sum of two.
-///
-/// Rule: D-20, D-21, D-22
 #[tokio::test(start_paused = true)]
 async fn describes_wait_for_their_distance_and_hardly_ever_for_a_token_as_well() {
     for eaten in [0.0, 0.5, 0.8] {
@@ -159,8 +145,6 @@ async fn create(driver: Driver, name: String, waiters: Waiters) -> bool {
 }
 
 /// First come, first served, also for those whose client leaves while they queue and comes back: they have kept their place.
-///
-/// Rule: D-22, D-24
 #[tokio::test(start_paused = true)]
 async fn a_creation_whose_client_comes_back_is_served_before_those_that_came_meanwhile() {
     let world = World::realistic().await;

@@ -26,8 +26,6 @@ async fn create_all(driver: &Driver, names: impl Iterator<Item = String>) {
 }
 
 /// All waits of a kind share their looks.
-///
-/// Rule: ebs-cloud.md 2.2; D-21
 #[tokio::test(start_paused = true)]
 async fn all_waits_of_a_kind_share_their_describes() {
     let world = World::instant().await;
@@ -39,8 +37,6 @@ async fn all_waits_of_a_kind_share_their_describes() {
 }
 
 /// The usual time of a change is learned, so that a change of known length costs few looks.
-///
-/// Rule: ebs-cloud.md 2.2; D-21
 #[tokio::test(start_paused = true)]
 async fn the_typical_time_of_a_transition_is_learned() {
     let world = World::instant().await;
@@ -58,8 +54,6 @@ async fn the_typical_time_of_a_transition_is_learned() {
 }
 
 /// A change that has become faster is noticed.
-///
-/// Rule: D-21
 #[tokio::test(start_paused = true)]
 async fn what_has_become_faster_is_noticed() {
     let world = World::instant().await;

@@ -63,8 +63,6 @@ fn help_of_pre_stop_hook_is_as_reviewed() {
 }
 
 /// Without a mode, or with a flag first, the mode is `all`.
-///
-/// Rule: runtime.md 1
 #[test]
 fn without_a_mode_it_is_all() {
     for line in ["", "--v=2", "-v 2", "all"] {
@@ -78,8 +76,6 @@ fn without_a_mode_it_is_all() {
 }
 
 /// An unknown mode is a usage error.
-///
-/// Rule: runtime.md 1, R-1; D-50
 #[test]
 fn unknown_modes_are_usage_errors() {
     refused("controler", "controler");
@@ -88,8 +84,6 @@ fn unknown_modes_are_usage_errors() {
 }
 
 /// Labeler and hook take the flags of all modes, the labeler those of AWS too, and serve no CSI.
-///
-/// Rule: runtime.md 1, 2
 #[test]
 fn labeler_and_hook_have_jobs_of_their_own() {
     let Job::LabelNodes(labeler) = job("metadataLabeler --user-agent-extra=helm --v=2 --http-endpoint=:1").unwrap()
@@ -105,8 +99,6 @@ fn labeler_and_hook_have_jobs_of_their_own() {
 }
 
 /// A flag of another mode is a usage error, as one that nobody knows.
-///
-/// Rule: runtime.md 2
 #[test]
 fn a_flag_of_another_mode_is_a_usage_error() {
     refused("node --extra-tags=a=b", "--extra-tags");
@@ -138,7 +130,6 @@ fn a_misplaced_flag_names_the_modes_that_have_it() {
     assert!(message.contains("--no-such-flag") && !message.contains("is a flag of"), "{message}");
 }
 
-/// Rule: see `crates/ebs-csi-driver/src/cli/tests/every_flag.rs::each_mode_has_the_flags_of_the_reference_with_their_defaults`
 #[test]
 fn defaults_are_the_references_but_for_batching() {
     let flags = read("all").unwrap();
@@ -160,8 +151,6 @@ fn defaults_are_the_references_but_for_batching() {
 }
 
 /// A bare boolean flag is true and takes a value only after an equals sign, in any Go spelling.
-///
-/// Rule: runtime.md 2; D-2
 #[test]
 fn booleans_are_bare_or_take_their_value_after_an_equals_sign() {
     let batching = |line: &str| read(line).expect(line).controller.unwrap().batching;
@@ -174,8 +163,6 @@ fn booleans_are_bare_or_take_their_value_after_an_equals_sign() {
 }
 
 /// Of a flag given twice the last counts; maps add up.
-///
-/// Rule: runtime.md 2
 #[test]
 fn of_a_flag_given_twice_the_last_counts_and_maps_add_up() {
     let flags = read("all --v=1 --v=4 --extra-tags=a=1 --extra-tags=b=2").unwrap();
@@ -191,8 +178,6 @@ fn values_may_stand_apart_and_be_negative() {
 }
 
 /// The arguments that the reference's chart passes are accepted.
-///
-/// Rule: runtime.md 2; D-1
 #[test]
 fn the_arguments_of_the_references_chart_are_accepted() {
     for line in [
@@ -210,7 +195,6 @@ fn the_arguments_of_the_references_chart_are_accepted() {
     }
 }
 
-/// Rule: see `help_is_no_error_and_anything_refused_is_exit_code_2`
 #[test]
 fn bad_values_are_usage_errors_that_name_the_flag() {
     refused("all --v=-1", "--v");
@@ -239,8 +223,6 @@ fn bad_values_are_usage_errors_that_name_the_flag() {
 }
 
 /// A flag of the reference that is accepted and changes nothing is said in the log; without it nothing is.
-///
-/// Rule: runtime.md 2; D-1, D-2
 #[test]
 fn a_flag_that_changes_nothing_is_said() {
     let said = |line: &str| checks::without_effect(&read(line).expect(line), Platform::Linux);
@@ -260,8 +242,6 @@ fn a_flag_that_changes_nothing_is_said() {
 
 /// TLS for the metrics needs the address, the certificate and the key together; asked for by half it is refused and never left
 /// out silently.
-///
-/// Rule: ebs-cloud.md 14 first line; runtime.md 2, R-1
 #[test]
 fn tls_for_the_metrics_needs_address_certificate_and_key_together() {
     let (address, certificate, key) = ("--http-endpoint=:1", "--metrics-cert-file=/c", "--metrics-key-file=/k");
@@ -278,8 +258,6 @@ fn tls_for_the_metrics_needs_address_certificate_and_key_together() {
 }
 
 /// Mounts below an absolute --csi-mount-point-prefix count; one that is empty or relative names nothing.
-///
-/// Rule: runtime.md 12
 #[test]
 fn only_an_absolute_mount_point_prefix_names_mounts() {
     let below = |line: &str| checked(line).unwrap().node.unwrap().mounts_below;
@@ -289,16 +267,12 @@ fn only_an_absolute_mount_point_prefix_names_mounts() {
 }
 
 /// A socket path too long for the kernel is refused before anything is touched.
-///
-/// Rule: runtime.md 4; own rule (bad input)
 #[test]
 fn a_socket_path_that_is_too_long_is_a_usage_error() {
     refused(&format!("all --endpoint=unix:///{}", "x".repeat(200)), "107");
 }
 
 /// Metadata sources keep their order, are trimmed and read in any case; a list without any is no usage error.
-///
-/// Rule: runtime.md 2, 10
 #[test]
 fn sources_keep_their_order_and_are_trimmed_and_read_in_any_case() {
     use ebs_metadata::SourceKind::{Imds, Kubernetes, MetadataLabeler};
@@ -311,8 +285,6 @@ fn sources_keep_their_order_and_are_trimmed_and_read_in_any_case() {
 }
 
 /// Invalid options, logging options included, end with exit code 2 and name the flag.
-///
-/// Rule: runtime.md; D-50
 #[test]
 fn help_is_no_error_and_anything_refused_is_exit_code_2() {
     assert_eq!(read("--help").unwrap_err().report(), 0);

@@ -109,8 +109,6 @@ async fn with_the_sample() -> anyhow::Result<KubeApi> {
 
 /// The sample keeps pods from csi-proxy's pipes whatever their path is written like, from what these lie below, and from host processes in
 /// each kind of container; the accounts that it lists may have them, whichever namespace others of that name are in; other paths are free.
-///
-/// Rule: windows.md S-10
 #[tokio::test]
 async fn the_admission_sample_keeps_pods_from_the_pipes_and_from_host_processes() -> anyhow::Result<()> {
     let api = with_the_sample().await?;

@@ -43,8 +43,6 @@ async fn identities(release: &Release, paths: &[String]) -> anyhow::Result<Vec<(
 /// An upgrade from the reference's chart, with the values of its release, changes every object of it in place: no
 /// immutable field stands against it, and the CSIDriver, the StorageClasses and all others keep their identity. Rolled
 /// back, the objects are the reference's again.
-///
-/// Rule: deployment.md 1, 4, 20 (ours); D-1
 #[tokio::test]
 async fn an_upgrade_from_the_reference_on_a_real_api_server_replaces_nothing_and_can_be_rolled_back()
 -> anyhow::Result<()> {

@@ -75,8 +75,6 @@ fn sorted(objects: &[Value], images: &mut BTreeSet<String>) -> Vec<Value> {
 }
 
 /// Each overlay is the chart in `kube-system`, but for the images that it is for; all of those are replaced.
-///
-/// Rule: deployment.md 16 (ours)
 #[tokio::test]
 async fn each_overlay_is_the_chart_with_all_images_of_its_registry() -> anyhow::Result<()> {
     let mut seen = BTreeSet::new();
@@ -105,8 +103,6 @@ async fn each_overlay_is_the_chart_with_all_images_of_its_registry() -> anyhow::
 
 /// A real API server takes every object of every overlay that is for its version, with strict validation, and the
 /// Secret beside them.
-///
-/// Rule: see `xtask/tests/kustomize.rs::the_manifests_for_kustomize_are_what_the_chart_renders`
 #[tokio::test]
 async fn a_real_api_server_takes_every_overlay() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;

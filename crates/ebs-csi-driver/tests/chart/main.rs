@@ -132,86 +132,48 @@ fn is_as_expected(Outcome { case, code, text }: &Outcome) -> anyhow::Result<()> 
 
 /// The release's labels are on every object of its own, and pods are selected by those that no upgrade changes.
 ///
-/// Rule: deployment.md 1
-///
 /// Images, labels, proxies, pull secrets, names of Secrets and the switches of the whole chart reach the containers and
 /// objects that the values' tables name.
 ///
-/// Rule: deployment.md 3.1
-///
 /// The controller's values render as their table says, `false`, 0 and empty ones too.
-///
-/// Rule: deployment.md 3.2
 ///
 /// The node's values render as their table says, on Linux and on Windows.
 ///
-/// Rule: deployment.md 3.3
-///
 /// Further DaemonSets have the node's values but for what they are given, `false`, 0 and empty values included.
-///
-/// Rule: deployment.md 3.4; D-2
 ///
 /// Sidecars take images, levels, environments, arguments, rights, resources and leader election of their own; an
 /// argument that is given replaces that default and no other.
 ///
-/// Rule: deployment.md 3.5
-///
 /// Classes of storage and snapshots are as the values have them, with the driver's name.
-///
-/// Rule: deployment.md 3.6, 12
 ///
 /// Maps of the user add to the defaults, null takes a default away, and a key that both have is there once, the user's.
 ///
-/// Rule: deployment.md 3.7
-///
 /// Values of earlier charts, contradictions and unknown keys are refused by name.
-///
-/// Rule: deployment.md 3.8; D-70
 ///
 /// Each object is there under its condition, with its name and namespace; optional APIs and the version of Kubernetes
 /// change what their table names.
 ///
-/// Rule: deployment.md 4
-///
 /// The controller's pod has the containers, arguments, environments, mounts, ports and probes of its tables.
-///
-/// Rule: deployment.md 5, 5.1, 5.2, 5.3
 ///
 /// The pods of Linux nodes have the containers, mounts, volumes, probes and hook of their tables, and no credentials.
 ///
-/// Rule: deployment.md 6; D-42
-///
 /// The pods of Windows nodes are rendered over csi-proxy, or as host processes.
-///
-/// Rule: deployment.md 7; runtime.md R-7b
 ///
 /// Their pre-stop hook names the program of Windows, where the image has it.
 ///
-/// Rule: windows.md N-17
-///
 /// The CSIDriver has the fields that the version of Kubernetes knows, and its period follows the source of metadata.
-///
-/// Rule: deployment.md 8
 ///
 /// Accounts have the rights of their table, those on leases included, and each binding names its account.
 ///
-/// Rule: deployment.md 9, 9.1, 10
-///
 /// Metrics have a Service for each container that has some, on its port, and a monitor where Prometheus' operator is.
 ///
-/// Rule: deployment.md 11
-///
 /// Taints are tolerated and pods may be disrupted as the values say; with three replicas and more two stay.
-///
-/// Rule: deployment.md 13
 #[tokio::test]
 async fn values_render_the_objects_of_the_table_or_are_refused_by_name() -> anyhow::Result<()> {
     all_pass(corpus().await?.iter().map(|outcome| (outcome.case.title.clone(), is_as_expected(outcome))))
 }
 
 /// Chart, image and driver have one version: the workspace's.
-///
-/// Rule: deployment.md 1 (ours)
 #[test]
 fn the_chart_has_the_version_of_the_workspace() -> anyhow::Result<()> {
     let text = std::fs::read_to_string(chart().join("Chart.yaml"))?;
@@ -221,8 +183,6 @@ fn the_chart_has_the_version_of_the_workspace() -> anyhow::Result<()> {
 }
 
 /// The driver takes the arguments and the environment of each container that the chart starts it in.
-///
-/// Rule: deployment.md 2
 #[tokio::test]
 async fn the_driver_takes_the_arguments_of_every_container_of_the_chart() -> anyhow::Result<()> {
     // Most containers are the same in most cases.

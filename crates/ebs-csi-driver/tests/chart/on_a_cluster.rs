@@ -75,8 +75,6 @@ pub(crate) async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
 
 /// A real API server takes every object that the corpus renders for its version, with strict validation: no unknown
 /// field, no key twice. What values have left without something that Kubernetes needs it refuses by the field, and nothing else.
-///
-/// Rule: deployment.md 20; D-53
 #[tokio::test]
 async fn a_real_api_server_takes_every_object_of_the_corpus() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
@@ -108,8 +106,6 @@ async fn dry_run(outcome: &Outcome, api: &KubeApi, seen: &mut BTreeSet<String>) 
 }
 
 /// A real API server takes every object of `examples/`, with strict validation.
-///
-/// Rule: D-73
 #[tokio::test]
 async fn a_real_api_server_takes_every_example() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
@@ -180,12 +176,8 @@ impl Release {
 /// The chart is installed, upgraded, rolled back and uninstalled by Helm on a real API server. An upgrade replaces no
 /// CSIDriver and loses no StorageClass.
 ///
-/// Rule: deployment.md 1, 20 (ours)
-///
 /// What Helm says after an installation names the pods' labels, the policies for AWS, and that the cluster serves no
 /// snapshots.
-///
-/// Rule: deployment.md 17 (ours)
 #[tokio::test]
 async fn helm_installs_upgrades_rolls_back_and_uninstalls_on_a_real_api_server() -> anyhow::Result<()> {
     const DRIVER: &str = "/apis/storage.k8s.io/v1/csidrivers/ebs.csi.aws.com";

@@ -157,8 +157,6 @@ fn values_of(case: &Case) -> anyhow::Result<Value> {
 
 /// The schema knows the values of values.yaml and no others, but for those that have no default and the keys of earlier
 /// charts.
-///
-/// Rule: deployment.md 18 (ours)
 #[test]
 fn the_schema_knows_the_values_of_the_values_file_and_no_others() -> anyhow::Result<()> {
     let (schema, defaults) = (schema()?, defaults()?);
@@ -178,8 +176,6 @@ fn the_schema_knows_the_values_of_the_values_file_and_no_others() -> anyhow::Res
 }
 
 /// Every value that the specification's tables name is one of the chart.
-///
-/// Rule: deployment.md 3
 #[test]
 fn every_value_of_the_specification_is_one_of_the_chart() -> anyhow::Result<()> {
     let schema = schema()?;
@@ -233,8 +229,6 @@ fn keys_of_table(behind: &str, prefix: &str) -> Vec<String> {
 }
 
 /// Every value is set in a case that renders, and values that change what comes of each other are set together.
-///
-/// Rule: deployment.md 20 (ours)
 #[test]
 fn every_value_is_set_in_a_case_and_those_that_interact_are_set_together() -> anyhow::Result<()> {
     let schema = schema()?;
@@ -254,8 +248,6 @@ fn every_value_is_set_in_a_case_and_those_that_interact_are_set_together() -> an
 }
 
 /// Every key of an earlier chart, and every message of a template, has a case that is refused with it.
-///
-/// Rule: deployment.md 3.8 (ours)
 #[tokio::test]
 async fn every_key_of_an_earlier_chart_and_every_message_of_a_template_has_its_refusal() -> anyhow::Result<()> {
     let schema = schema()?;
@@ -305,8 +297,6 @@ fn says(text: &str, message: &str) -> bool {
 
 /// A value of a wrong type, a number or word that is out of bounds, and a key that is not known are each refused by
 /// their path.
-///
-/// Rule: deployment.md 18
 #[tokio::test]
 async fn wrong_types_values_out_of_bounds_and_unknown_keys_are_refused_by_their_path() -> anyhow::Result<()> {
     let schema = schema()?;
@@ -377,8 +367,6 @@ fn needed() -> Vec<String> {
 
 /// What has no default of its own beside values.yaml is refused by its path when null takes it away, and all such at
 /// once.
-///
-/// Rule: deployment.md 3.7 (ours)
 #[tokio::test]
 async fn what_the_chart_cannot_do_without_is_refused_by_its_path_when_it_is_null() -> anyhow::Result<()> {
     let paths = needed();
@@ -397,8 +385,6 @@ async fn what_the_chart_cannot_do_without_is_refused_by_its_path_when_it_is_null
 
 /// What the chart renders depends on no API that Helm may or may not discover, once the values say what is wanted;
 /// attributes of volumes are there since Kubernetes 1.34 whatever is discovered.
-///
-/// Rule: deployment.md 20 (ours)
 #[tokio::test]
 async fn with_and_without_discovery_the_chart_renders_the_same_where_the_values_say_what_is_wanted()
 -> anyhow::Result<()> {

@@ -85,8 +85,6 @@ fn blocks(text: &str) -> anyhow::Result<Vec<Block>> {
 }
 
 /// Every block of code in the documents says its language, and one that is not run says why; only shell blocks have something to say.
-///
-/// Rule: own rule (house)
 #[test]
 fn every_block_says_its_language_and_one_that_is_not_run_says_why() -> anyhow::Result<()> {
     const LANGUAGES: [&str; 9] = ["sh", "powershell", "text", "yaml", "json", "python", "go", "mermaid", "rust"];
@@ -105,7 +103,6 @@ fn every_block_says_its_language_and_one_that_is_not_run_says_why() -> anyhow::R
     Ok(())
 }
 
-/// Rule: see `every_block_says_its_language_and_one_that_is_not_run_says_why`
 #[test]
 fn blocks_are_found_with_their_lines_and_reasons() -> anyhow::Result<()> {
     let text = "a\n```sh\nb\nc\n```\n<!-- not run: it needs a disk -->\n```sh\nd\n```\n  ```yaml\n  e: 1\n  ```\n";

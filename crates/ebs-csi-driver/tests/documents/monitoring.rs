@@ -107,8 +107,6 @@ async fn promtool(args: &[&str]) -> anyhow::Result<String> {
 }
 
 /// The alerts are rules that promtool accepts, and each fires in its case of `alerts.test.yaml`, and not before.
-///
-/// Rule: own rule (house)
 #[tokio::test]
 async fn each_alert_fires_in_its_case_and_not_before() -> anyhow::Result<()> {
     let path = |file: &str| repository().join(file).display().to_string();
@@ -133,8 +131,6 @@ async fn each_alert_fires_in_its_case_and_not_before() -> anyhow::Result<()> {
 }
 
 /// Every metric and label that an alert, its case, a panel of the dashboard or a choice above it names is one of the driver's.
-///
-/// Rule: runtime.md R-10 (ours)
 #[test]
 fn what_is_monitored_are_metrics_and_labels_of_the_driver() -> anyhow::Result<()> {
     let declared = Declared::read()?;
@@ -168,8 +164,6 @@ fn what_is_monitored_are_metrics_and_labels_of_the_driver() -> anyhow::Result<()
 }
 
 /// Prometheus' own parser takes every query of the dashboard; panels have ids of their own, and what they choose by is declared.
-///
-/// Rule: own rule (house)
 #[tokio::test]
 async fn every_query_of_the_dashboard_is_promql() -> anyhow::Result<()> {
     let dashboard: Value = serde_json::from_str(&text_of(DASHBOARD)?)?;

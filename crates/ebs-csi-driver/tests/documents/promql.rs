@@ -72,7 +72,6 @@ pub(crate) fn templated(text: &str) -> Vec<String> {
     parts.map(|(inside, _)| inside.trim().trim_start_matches("$labels.").to_owned()).collect()
 }
 
-/// Rule: see `crates/ebs-csi-driver/tests/documents/monitoring.rs::what_is_monitored_are_metrics_and_labels_of_the_driver`
 #[test]
 fn metrics_and_labels_of_an_expression_are_found() {
     let expression =

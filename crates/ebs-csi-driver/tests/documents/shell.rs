@@ -93,8 +93,6 @@ async fn run(page: Page) -> anyhow::Result<usize> {
 }
 
 /// Every shell block of the documents that is not marked otherwise runs to its end without an error.
-///
-/// Rule: own rule (house)
 #[tokio::test]
 async fn every_shell_block_of_the_documents_runs() -> anyhow::Result<()> {
     let places = Arc::new(Semaphore::new(AT_ONCE));
@@ -119,8 +117,6 @@ async fn every_shell_block_of_the_documents_runs() -> anyhow::Result<()> {
 }
 
 /// A block that is not run is shell all the same, and what it names of the repository is there.
-///
-/// Rule: see `every_shell_block_of_the_documents_runs`
 #[tokio::test]
 async fn a_block_that_is_not_run_is_shell_and_names_files_that_there_are() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -141,8 +137,6 @@ async fn a_block_that_is_not_run_is_shell_and_names_files_that_there_are() -> an
 
 /// A block that fails fails the test, wherever it stands in its page, and so do a target that make does not have, a file that is not
 /// there, a value that the chart does not have, and an argument that EC2 does not have.
-///
-/// Rule: see `every_shell_block_of_the_documents_runs`
 #[tokio::test]
 async fn a_wrong_block_fails() -> anyhow::Result<()> {
     let dir = clone_of_the_repository()?;

@@ -40,8 +40,6 @@ fn allows(schema: &Value, path: &[&str]) -> bool {
 }
 
 /// Every value of the chart that a document names is one of `values.yaml`, or of the schema where it has no default.
-///
-/// Rule: own rule (house)
 #[test]
 fn every_value_of_the_chart_that_a_document_names_is_there() -> anyhow::Result<()> {
     let values: Value = serde_saphyr::from_str(&text_of("charts/aws-ebs-csi-driver/values.yaml")?)?;

@@ -10,8 +10,6 @@ use super::{repository, with_tests_driver};
 
 /// The image has the driver, the listed file-system tools, their libraries and loader, certificates, licences and what names users and
 /// packages: no shell, no package manager, nothing else that runs.
-///
-/// Rule: D-72
 #[tokio::test]
 async fn only_the_driver_and_the_listed_tools_can_be_run() -> anyhow::Result<()> {
     let tree = with_tests_driver().await?.joined()?;
@@ -42,8 +40,6 @@ async fn only_the_driver_and_the_listed_tools_can_be_run() -> anyhow::Result<()>
 }
 
 /// Every program that the node starts is in the image.
-///
-/// Rule: see `only_the_driver_and_the_listed_tools_can_be_run`
 #[test]
 fn what_the_documentation_says_that_the_node_starts_is_in_the_image() -> anyhow::Result<()> {
     let page = std::fs::read_to_string(repository().join("docs/security.md"))?;
@@ -59,8 +55,6 @@ fn what_the_documentation_says_that_the_node_starts_is_in_the_image() -> anyhow:
 
 /// The Dockerfile makes the image of the same files, by the same program, with the same settings, and with the compiler of the
 /// repository.
-///
-/// Rule: image.md 6
 #[test]
 fn the_dockerfile_takes_its_files_and_settings_from_the_builder() -> anyhow::Result<()> {
     let text = std::fs::read_to_string(repository().join("deploy/image/Dockerfile"))?;
@@ -83,8 +77,6 @@ fn the_dockerfile_takes_its_files_and_settings_from_the_builder() -> anyhow::Res
 }
 
 /// The workflows of a public CI run the targets of the Makefile and nothing else.
-///
-/// Rule: deployment.md 15 (ours)
 #[test]
 fn the_workflows_run_make_and_nothing_else() -> anyhow::Result<()> {
     let makefile = std::fs::read_to_string(repository().join("Makefile"))?;
@@ -107,8 +99,6 @@ fn the_workflows_run_make_and_nothing_else() -> anyhow::Result<()> {
 }
 
 /// Each change is built, linted and tested for Windows, too: a CI's one command has that as a stage.
-///
-/// Rule: windows.md T-6
 #[test]
 fn each_change_is_built_linted_and_tested_for_windows() -> anyhow::Result<()> {
     let text = |path: &str| std::fs::read_to_string(repository().join(path)).context(path.to_owned());

@@ -65,8 +65,6 @@ async fn life(world: &World, pod: &ImagePod<'_>, access: &Access) -> anyhow::Res
 
 /// The image, in a real containerd, privileged, with a read-only root and the mounts of the chart's DaemonSet, formats, mounts and grows
 /// volumes with nothing but its own programs; only the directory of its socket must be writable.
-///
-/// Rule: D-72; image.md 3
 #[test]
 fn from_its_image_in_containerd_the_node_formats_mounts_and_grows_volumes() {
     with_mounts(|| async {

@@ -29,8 +29,6 @@ fn paths(tree: &Tree) -> BTreeSet<String> {
 }
 
 /// The image for arm64 is made of the same files as that for amd64, by the same recipe.
-///
-/// Rule: see `crates/ebs-csi-driver/tests/image/in_containerd.rs::from_its_image_in_containerd_the_node_formats_mounts_and_grows_volumes`
 #[tokio::test]
 async fn both_machines_have_the_same_files() -> anyhow::Result<()> {
     let amd64 = paths(&with_any_driver(Platform::Amd64).await?.joined()?);
@@ -41,8 +39,6 @@ async fn both_machines_have_the_same_files() -> anyhow::Result<()> {
 }
 
 /// Every tool of the image for arm64 starts, with the libraries of the image alone, on an emulated machine.
-///
-/// Rule: image.md 4
 #[tokio::test]
 async fn every_tool_of_arm64_starts_with_the_libraries_of_its_image() -> anyhow::Result<()> {
     let qemu = std::env::var("EBS_TEST_QEMU_AARCH64");

@@ -35,8 +35,6 @@ async fn release(to: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
 }
 
 /// Two builds of a release from the same inputs have the same bytes, image, chart and all; their checksums hold.
-///
-/// Rule: image.md 2; deployment.md 15 (ours)
 #[tokio::test]
 async fn two_releases_of_the_same_inputs_have_the_same_bytes() -> anyhow::Result<()> {
     let place = OwnDir::new("release-")?;
@@ -68,8 +66,6 @@ async fn two_releases_of_the_same_inputs_have_the_same_bytes() -> anyhow::Result
 }
 
 /// A release goes into a directory of its own: one that holds something else is left alone.
-///
-/// Rule: own rule (bad input)
 #[tokio::test]
 async fn a_directory_that_holds_something_else_is_left_alone() -> anyhow::Result<()> {
     let place = OwnDir::new("release-")?;

@@ -342,8 +342,6 @@ async fn snapshots_and_changes(world: &World, volume: &str, said: &mut Said) -> 
 
 /// With everything switched on that makes the driver talk, nothing of CSI secrets, of AWS credentials in the environment or of
 /// what stands in suspect fields is in its log, its pages, its traces, its answers or its files.
-///
-/// Rule: D-41
 #[test]
 fn nothing_secret_of_requests_and_of_the_environment_is_written() {
     with_mounts(|| async {
@@ -430,8 +428,6 @@ fn imds(line: &str) -> Option<String> {
 
 /// Nothing of web identity tokens, of STS's answers, of the credentials of containers and instances or of the tokens that these are
 /// asked with is written.
-///
-/// Rule: see `nothing_secret_of_requests_and_of_the_environment_is_written`
 #[tokio::test]
 async fn nothing_secret_of_other_sources_of_credentials_is_written() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -488,8 +484,6 @@ fn garbage(line: &str) -> Option<String> {
 }
 
 /// Sources of credentials that answer nonsense and a proxy with a password are no way out for a secret either.
-///
-/// Rule: see `nothing_secret_of_requests_and_of_the_environment_is_written`
 #[tokio::test]
 async fn nothing_secret_is_written_when_credentials_or_the_way_to_ec2_fail() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
@@ -553,8 +547,6 @@ async fn nothing_secret_is_written_when_credentials_or_the_way_to_ec2_fail() -> 
 }
 
 /// An endpoint with a password is refused without repeating it.
-///
-/// Rule: see `crates/ebs-aws/src/endpoint.rs::an_endpoint_that_is_no_url_is_refused_naming_its_variable`
 #[tokio::test]
 async fn an_endpoint_with_a_password_is_refused_without_repeating_it() -> anyhow::Result<()> {
     let variables = ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"];

@@ -45,8 +45,6 @@ async fn no_thread_idles(pid: u32) -> anyhow::Result<()> {
 
 /// What panics in the controller between a request with secrets and a signed call, and in the node service with secrets in a request,
 /// ends that one request and is told; nothing secret is in what is written about it. Then all goes on.
-///
-/// Rule: D-41, D-51
 #[test]
 fn nothing_secret_is_written_when_the_program_panics() {
     with_mounts(|| async {

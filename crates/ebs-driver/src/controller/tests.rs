@@ -214,8 +214,6 @@ async fn leave_when<T>(call: impl Future<Output = T>, reached: impl Future<Outpu
 
 /// Controller capabilities are the reference's in its order, then LIST_VOLUMES and GET_SNAPSHOT, which the reference
 /// lacks.
-///
-/// Rule: controller.md 4, 16
 #[tokio::test(start_paused = true)]
 async fn capabilities_are_the_reference_s_in_its_order_and_then_ours() {
     use csi_proto::csi::controller_service_capability::{Type, rpc};
@@ -246,8 +244,6 @@ async fn capabilities_are_the_reference_s_in_its_order_and_then_ours() {
 }
 
 /// RPCs that are not there are Unimplemented and name themselves.
-///
-/// Rule: controller.md 16
 #[tokio::test(start_paused = true)]
 async fn rpcs_that_are_not_there_say_so_by_name() {
     let world = World::start().await;

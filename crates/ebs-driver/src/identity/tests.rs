@@ -24,8 +24,6 @@ async fn probe(service: &IdentityService) -> Option<bool> {
 }
 
 /// Probe is not ready until all services are served, and ready from then on.
-///
-/// Rule: D-18; controller.md C29, 3; ebs-cloud.md 11
 #[tokio::test(start_paused = true)]
 async fn probe_is_ready_once_the_driver_can_serve() {
     for mode in [Mode::Controller, Mode::Node, Mode::All] {
@@ -63,8 +61,6 @@ async fn a_driver_that_never_served_is_not_ready() {
 }
 
 /// The plugin says its name and version and has no manifest.
-///
-/// Rule: controller.md 3
 #[tokio::test]
 async fn the_plugin_says_its_name_and_version() {
     let service = IdentityService::new(&config(Mode::All), Readiness::serving());
@@ -74,8 +70,6 @@ async fn the_plugin_says_its_name_and_version() {
 }
 
 /// Plugin capabilities follow the mode and include online expansion.
-///
-/// Rule: controller.md C29
 #[tokio::test]
 async fn capabilities_follow_the_mode_and_include_online_expansion() {
     for (mode, controller) in [(Mode::Controller, true), (Mode::All, true), (Mode::Node, false)] {

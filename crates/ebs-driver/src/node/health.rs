@@ -179,8 +179,6 @@ mod tests {
     }
 
     /// A vanished or foreign device is INACCESSIBLE.
-    ///
-    /// Rule: D-35
     #[test]
     fn a_vanished_or_foreign_device_is_inaccessible() {
         let entry = entry("rw", "rw");

@@ -81,8 +81,6 @@ async fn run(
 }
 
 /// A dropped caller does not drop the work: the operation runs to its end and holds its key until then.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn a_dropped_caller_does_not_drop_the_work_and_the_key_stays_held() {
     let (operations, gate) = (Operations::new(), Gate::default());
@@ -98,8 +96,6 @@ async fn a_dropped_caller_does_not_drop_the_work_and_the_key_stays_held() {
 }
 
 /// A retry with the same content joins the running operation and gets its result.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn a_joiner_gets_the_result_of_the_running_operation() {
     let (operations, gate) = (Operations::new(), Gate::default());
@@ -117,8 +113,6 @@ async fn a_joiner_gets_the_result_of_the_running_operation() {
 }
 
 /// A failure is shared by all who wait for the operation.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_shared_by_all_who_wait() {
     let (operations, gate) = (Operations::new(), Gate::default());
@@ -136,8 +130,6 @@ async fn a_failure_is_shared_by_all_who_wait() {
 }
 
 /// Other content under a held key is Aborted.
-///
-/// Rule: D-10; controller.md 5.1
 #[tokio::test(start_paused = true)]
 async fn another_plan_is_busy_and_another_type_of_plan_too() {
     let (operations, gate) = (Operations::new(), Gate::default());
@@ -154,8 +146,6 @@ async fn another_plan_is_busy_and_another_type_of_plan_too() {
 }
 
 /// Keys are typed: a volume and a snapshot of one name do not meet.
-///
-/// Rule: D-11; controller.md C35
 #[tokio::test(start_paused = true)]
 async fn keys_of_different_kinds_never_meet() {
     let operations = Operations::new();
@@ -170,8 +160,6 @@ async fn keys_of_different_kinds_never_meet() {
 }
 
 /// A panic frees the key and is an unknown outcome (Aborted) for everyone who waits.
-///
-/// Rule: D-16, D-51; controller.md C30
 #[tokio::test(start_paused = true)]
 async fn a_panic_leaves_the_outcome_unknown_and_the_key_free() {
     let operations = Operations::new();
@@ -197,8 +185,6 @@ async fn a_panic_leaves_the_outcome_unknown_and_the_key_free() {
 }
 
 /// The bound of a wait ends the wait and never the work.
-///
-/// Rule: D-10, D-11
 #[tokio::test(start_paused = true)]
 async fn the_bound_ends_the_wait_and_not_the_work() {
     let (operations, gate) = (Operations::new(), Gate::default());
@@ -212,8 +198,6 @@ async fn the_bound_ends_the_wait_and_not_the_work() {
 }
 
 /// An operation can see at any time whether anybody still waits for it.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn the_work_sees_whether_anybody_waits() {
     let operations = Operations::new();
@@ -239,8 +223,6 @@ async fn the_work_sees_whether_anybody_waits() {
 }
 
 /// A finished success is never replayed from memory.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn a_finished_success_is_not_replayed() {
     let operations = Operations::new();
@@ -253,8 +235,6 @@ async fn a_finished_success_is_not_replayed() {
 }
 
 /// Unpublish waits for a Publish that nobody waits for and then runs; nobody joins that Publish meanwhile.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn taking_over_waits_for_an_operation_that_nobody_waits_for() {
     let (operations, publish, unpublish) = (Operations::new(), Gate::default(), Gate::default());
@@ -277,8 +257,6 @@ async fn taking_over_waits_for_an_operation_that_nobody_waits_for() {
 }
 
 /// Unpublish does not disturb a Publish that is awaited.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn taking_over_does_not_disturb_an_operation_that_is_awaited() {
     let (operations, gate) = (Operations::new(), Gate::default());
@@ -292,8 +270,6 @@ async fn taking_over_does_not_disturb_an_operation_that_is_awaited() {
 }
 
 /// Taking over is bounded.
-///
-/// Rule: D-10, D-11
 #[tokio::test(start_paused = true)]
 async fn taking_over_is_bounded() {
     let (operations, gate) = (Operations::new(), Gate::default());
@@ -305,8 +281,6 @@ async fn taking_over_is_bounded() {
 }
 
 /// Shutdown refuses new operations, waits for running ones up to its limit and names what it leaves behind.
-///
-/// Rule: D-11, D-50
 #[tokio::test(start_paused = true)]
 async fn draining_refuses_new_work_and_names_what_it_leaves_behind() {
     let (operations, gate) = (Operations::new(), Gate::default());
@@ -333,8 +307,6 @@ fn volume_keys() -> (Key, Key, Key, Key) {
 }
 
 /// Stage and unstage of a volume exclude its publishes, unpublishes and growth, which do not exclude each other.
-///
-/// Rule: D-11, D-37
 #[tokio::test(start_paused = true)]
 async fn a_whole_volume_and_its_targets_exclude_each_other_and_targets_do_not() {
     let (whole, growth, a, b) = volume_keys();
@@ -363,8 +335,6 @@ async fn a_whole_volume_and_its_targets_exclude_each_other_and_targets_do_not() 
 }
 
 /// Unstage waits for a publish that nobody waits for.
-///
-/// Rule: D-10, D-37
 #[tokio::test(start_paused = true)]
 async fn an_unstage_waits_for_a_publish_that_nobody_waits_for_and_not_for_one_that_is_awaited() {
     let (whole, _, a, _) = volume_keys();
@@ -399,8 +369,6 @@ fn start(
 }
 
 /// Running operations tell their kind and age until they end.
-///
-/// Rule: see `crates/ebs-telemetry/src/metrics/tests.rs::running_operations_are_counted_with_the_age_of_the_oldest`
 #[tokio::test(start_paused = true)]
 async fn running_operations_tell_their_kind_and_age_until_they_end() {
     let (operations, gate) = (Operations::new(), Gate::default());

@@ -18,8 +18,6 @@ fn volume(entries: &[(&str, &str)]) -> Result<VolumeParameters, ParameterError> 
 }
 
 /// Parameter keys are case-insensitive.
-///
-/// Rule: controller.md 6.3
 #[test]
 fn keys_are_understood_in_any_case() {
     let got = volume(&[
@@ -47,8 +45,6 @@ fn keys_are_understood_in_any_case() {
 }
 
 /// Two spellings of one parameter key are refused.
-///
-/// Rule: controller.md C15
 #[test]
 fn two_spellings_of_one_key_are_refused() {
     let error = volume(&[("iops", "1"), ("IOPS", "1")]).expect_err("which one?");
@@ -56,8 +52,6 @@ fn two_spellings_of_one_key_are_refused() {
 }
 
 /// Unknown parameters are refused by name, `csi.storage.k8s.io/fstype` and a wrongly cased `tagSpecification` included.
-///
-/// Rule: controller.md 6.3
 #[test]
 fn an_unknown_key_is_refused_by_name() {
     for key in ["tipe", "csi.storage.k8s.io/fstype", "tagspecification_1", "tagDeletion_1"] {
@@ -66,8 +60,6 @@ fn an_unknown_key_is_refused_by_name() {
 }
 
 /// A volume type that this version does not know is passed to EC2 with a warning and its numbers unchecked.
-///
-/// Rule: D-19, D-2
 #[test]
 fn an_unknown_type_is_taken_as_it_is_and_a_known_one_in_any_case() {
     let read = |text: &str| volume(&[("type", text)]).expect("understood").volume_type;
@@ -79,8 +71,6 @@ fn an_unknown_type_is_taken_as_it_is_and_a_known_one_in_any_case() {
 }
 
 /// Booleans are understood in any Go spelling and garbage is refused; empty is unset.
-///
-/// Rule: controller.md C22; D-2
 #[test]
 fn booleans_are_understood_in_any_go_spelling_and_garbage_is_refused() {
     for text in ["1", "t", "T", "true", "TRUE", "True"] {
@@ -118,8 +108,6 @@ fn a_refused_number_names_a_range_that_means_something() {
 }
 
 /// Numbers are signed 32-bit; zero or less is unset.
-///
-/// Rule: controller.md 6.3
 #[test]
 fn numbers_are_32_bit_and_zero_or_less_is_unset() {
     for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
@@ -151,8 +139,6 @@ fn text_in_place_of_a_number_is_refused_by_an_example() {
 }
 
 /// Values for mkfs are letters and digits.
-///
-/// Rule: controller.md 6.3
 #[test]
 fn formatting_values_are_letters_and_digits() {
     for key in ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes", "ext4ClusterSize"] {
@@ -168,8 +154,6 @@ fn formatting_values_are_letters_and_digits() {
 
 /// Fast restore zones, Outpost and lock of a snapshot class are read in any case; what they cannot be is refused by
 /// name.
-///
-/// Rule: controller.md 14 step 4
 #[test]
 fn the_parameters_of_a_snapshot_are_read_in_any_case_and_bad_ones_are_refused_by_name() {
     let parse = |entries: &[(&str, &str)]| SnapshotParameters::parse(&map(entries));
@@ -206,8 +190,6 @@ fn the_parameters_of_a_snapshot_are_read_in_any_case_and_bad_ones_are_refused_by
 }
 
 /// Formatting options must fit every capability of the request.
-///
-/// Rule: controller.md 6.4
 #[test]
 fn formatting_options_fit_their_file_systems() {
     let mount = |fs_type: &str| [Access::Mount { fs_type: fs_type.to_owned() }];
@@ -246,8 +228,6 @@ fn formatting_options_fit_their_file_systems() {
 }
 
 /// Each of the seven formatting options travels in the volume context under its lower-case key; what is empty is left out.
-///
-/// Rule: controller.md 1, 6.4
 #[test]
 fn what_is_set_travels_in_the_volume_context_under_lower_case_keys() {
     let format = volume(&[("blockSize", "4096"), ("ext4BigAlloc", "T"), ("inodeSize", "")]).expect("fine").format;
@@ -277,8 +257,6 @@ fn overridden(parameters: &[(&str, &str)], mutable: &[(&str, &str)]) -> VolumePa
 }
 
 /// A VolumeAttributesClass overrides the StorageClass key by key; zero or empty unsets.
-///
-/// Rule: controller.md 6.5
 #[test]
 fn an_attributes_class_overrides_key_by_key() {
     let class = [("type", "io1"), ("iops", "100"), ("throughput", "200")];
@@ -296,8 +274,6 @@ fn an_attributes_class_overrides_key_by_key() {
 }
 
 /// A VolumeAttributesClass has the same keys, in any case, at creation as at modification.
-///
-/// Rule: controller.md C13
 #[test]
 fn an_attributes_class_has_the_keys_of_a_modification() {
     let got = overridden(&[], &[("iopsPerGB", "5"), ("allowAutoIOPSIncreaseOnModify", "true"), (PVC_NAME_KEY, "x")]);
@@ -311,8 +287,6 @@ fn an_attributes_class_has_the_keys_of_a_modification() {
 }
 
 /// A tag entry without `=` is refused.
-///
-/// Rule: controller.md 6.7
 #[test]
 fn a_tag_without_equals_sign_is_refused() {
     let error = volume(&[("tagSpecification_1", "team")]).expect_err("refused").to_string();

@@ -13,8 +13,6 @@ fn texts(request: &impl Summarize) -> [String; 2] {
 }
 
 /// No log summary of a request shows a secret.
-///
-/// Rule: D-41; controller.md 2, C28
 #[test]
 fn no_summary_shows_a_secret() {
     let all = [
@@ -40,8 +38,6 @@ fn no_summary_shows_a_secret() {
 }
 
 /// To log a request changes nothing of it: the driver works on what was sent, secrets included.
-///
-/// Rule: node.md N-29
 #[test]
 fn to_log_a_request_changes_nothing_of_it() {
     let sent = csi::NodeStageVolumeRequest { secrets: secrets(), ..Default::default() };
@@ -50,8 +46,6 @@ fn to_log_a_request_changes_nothing_of_it() {
 }
 
 /// Values of keys that sound secret are not logged from other maps either.
-///
-/// Rule: D-41
 #[test]
 fn a_secret_in_the_wrong_map_is_not_shown_either() {
     let parameters = HashMap::from([

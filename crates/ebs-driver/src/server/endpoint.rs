@@ -102,8 +102,6 @@ mod tests {
     use super::*;
 
     /// Endpoints are read as the reference reads them, the scheme in any case.
-    ///
-    /// Rule: runtime.md 4
     #[test]
     fn endpoints_are_read_as_the_reference_reads_them() {
         let rows = [
@@ -122,8 +120,6 @@ mod tests {
     }
 
     /// Other schemes and empty paths are refused.
-    ///
-    /// Rule: runtime.md 4
     #[test]
     fn other_schemes_and_empty_paths_are_refused() {
         for bad in [
@@ -142,8 +138,6 @@ mod tests {
     }
 
     /// TCP is taken on loopback only.
-    ///
-    /// Rule: D-40
     #[test]
     fn tcp_is_taken_on_loopback_only() {
         for bad in ["tcp://0.0.0.0:10000", "tcp://10.0.0.1:10000", "tcp://[::]:1"] {
@@ -152,8 +146,6 @@ mod tests {
     }
 
     /// A socket path longer than 107 bytes is refused with the limit.
-    ///
-    /// Rule: D-40
     #[test]
     fn a_path_longer_than_the_kernel_takes_is_refused_with_the_limit() {
         let path = |length: usize| format!("unix:///{}", "x".repeat(length - 1));

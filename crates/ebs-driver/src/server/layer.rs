@@ -123,8 +123,6 @@ mod tests {
     use super::*;
 
     /// Only methods of CSI become metric labels.
-    ///
-    /// Rule: runtime.md 11 (ours)
     #[test]
     fn only_methods_of_csi_are_named_in_logs_and_labels() {
         assert_eq!(method("/csi.v1.Controller/CreateVolume"), "CreateVolume");

@@ -128,8 +128,6 @@ fn mode(path: &Path) -> u32 {
 }
 
 /// The socket has exactly the mode asked for from its first moment.
-///
-/// Rule: D-40
 #[tokio::test]
 async fn the_socket_has_exactly_the_mode_asked_for_from_its_first_moment() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -147,8 +145,6 @@ async fn the_socket_has_exactly_the_mode_asked_for_from_its_first_moment() {
 }
 
 /// A stale socket is replaced, and our own removed at the end.
-///
-/// Rule: runtime.md 4, R-2
 #[tokio::test]
 async fn a_stale_socket_is_replaced_and_our_own_removed_at_the_end() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -162,8 +158,6 @@ async fn a_stale_socket_is_replaced_and_our_own_removed_at_the_end() {
 }
 
 /// A second driver on one socket is refused and leaves the first alone.
-///
-/// Rule: D-40
 #[tokio::test]
 async fn a_second_driver_on_one_socket_is_refused_and_leaves_the_first_alone() {
     let world = start(Duration::from_secs(1));
@@ -175,8 +169,6 @@ async fn a_second_driver_on_one_socket_is_refused_and_leaves_the_first_alone() {
 }
 
 /// A socket on which another program listens is left alone.
-///
-/// Rule: D-40
 #[tokio::test]
 async fn a_socket_on_which_another_program_listens_is_left_alone() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -188,8 +180,6 @@ async fn a_socket_on_which_another_program_listens_is_left_alone() {
 }
 
 /// A file under the socket's path, a link or a missing directory is named and left alone.
-///
-/// Rule: runtime.md 4
 #[tokio::test]
 async fn a_file_or_a_missing_directory_is_named_and_left_alone() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -206,8 +196,6 @@ async fn a_file_or_a_missing_directory_is_named_and_left_alone() {
 }
 
 /// A socket file that is no longer ours is not removed at the end.
-///
-/// Rule: D-40
 #[tokio::test]
 async fn a_socket_file_that_is_no_longer_ours_is_not_removed() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -220,8 +208,6 @@ async fn a_socket_file_that_is_no_longer_ours_is_not_removed() {
 }
 
 /// A panic ends one request by an unknown outcome; the process lives and counts it.
-///
-/// Rule: D-51; controller.md C30
 #[tokio::test]
 async fn a_panic_ends_one_request_with_an_unknown_outcome_and_the_server_lives() {
     let world = start(Duration::from_secs(1));
@@ -280,8 +266,6 @@ pub(crate) fn captured_log() -> (Lines, tracing::subscriber::DefaultGuard) {
 }
 
 /// A failed RPC is one log line with method, subject, code and chain.
-///
-/// Rule: runtime.md 5; D-41
 #[tokio::test]
 async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
     let (lines, _logging) = captured_log();
@@ -315,8 +299,6 @@ async fn controller() -> ControllerService<SimEc2> {
 }
 
 /// Every RPC is counted once, also when its client leaves.
-///
-/// Rule: runtime.md 11 (ours)
 #[tokio::test]
 async fn every_rpc_is_counted_once_also_when_the_client_leaves() {
     let world = start(Duration::from_secs(1));
@@ -335,8 +317,6 @@ async fn every_rpc_is_counted_once_also_when_the_client_leaves() {
 }
 
 /// Shutdown lets requests in flight end and takes no new connections.
-///
-/// Rule: runtime.md R-2; D-50
 #[tokio::test]
 async fn shutdown_lets_requests_in_flight_end_and_takes_no_new_connections() {
     let mut world = start(Duration::from_secs(120));
@@ -358,8 +338,6 @@ async fn shutdown_lets_requests_in_flight_end_and_takes_no_new_connections() {
 }
 
 /// Shutdown is bounded.
-///
-/// Rule: D-11, D-50
 #[tokio::test]
 async fn shutdown_is_bounded() {
     let mut world = start(Duration::from_millis(50));
@@ -379,7 +357,6 @@ async fn tcp_listens_on_a_free_port_of_loopback() {
     assert!(matches!(bound.endpoint(), Endpoint::Tcp(address) if address.port() > 0 && address.ip().is_loopback()));
 }
 
-/// Rule: see `crates/ebs-cloud/src/lease_terms.rs::a_term_lasts_as_long_as_the_connection_over_which_it_began`
 #[tokio::test]
 async fn requests_of_one_connection_carry_one_id() {
     let world = start(Duration::ZERO);
@@ -395,8 +372,6 @@ async fn requests_of_one_connection_carry_one_id() {
 }
 
 /// A client that sends a path as the `:authority` is served on a unix socket and on TCP alike.
-///
-/// Rule: see `crates/grpc-authority/src/tests/recorded.rs::streams_that_h2_alone_resets_are_served`
 #[tokio::test]
 async fn a_client_that_sends_a_path_as_authority_is_served_on_both_kinds_of_endpoints() {
     // What grpc-go sent through a dialer to `/csi/csi.sock`: three times GetPluginInfo, among others.

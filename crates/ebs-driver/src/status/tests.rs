@@ -27,8 +27,6 @@ impl IntoStatus for Outer {
 struct Repeats(#[source] Inner);
 
 /// An error message carries the whole chain of causes once, and what to do next.
-///
-/// Rule: D-44
 #[test]
 fn a_message_has_the_whole_chain_once_and_what_to_do_next() {
     let status = to_status(&Outer(Middle(Inner)));
@@ -39,8 +37,6 @@ fn a_message_has_the_whole_chain_once_and_what_to_do_next() {
 
 /// A message holds nothing that a terminal acts on, and no more than a header takes: of a long one the beginning and the next
 /// step are told.
-///
-/// Rule: D-44
 #[test]
 fn a_message_is_escaped_and_bounded() {
     let odd = status(Meaning::InvalidArgument, "name \"a\u{1b}[31m\n\u{202e}\0\" is \\ Größe 日本");
@@ -53,8 +49,6 @@ fn a_message_is_escaped_and_bounded() {
 }
 
 /// Every meaning of an error has exactly one gRPC code.
-///
-/// Rule: controller.md 5.2
 #[test]
 fn every_meaning_has_its_code() {
     let codes: Vec<Code> = Meaning::ALL.iter().map(|m| status(*m, "").code()).collect();
@@ -77,8 +71,6 @@ fn every_meaning_has_its_code() {
 }
 
 /// A request that broke off never gets a final code.
-///
-/// Rule: D-16, D-51
 #[test]
 fn a_request_that_broke_off_is_never_answered_with_a_final_code() {
     let status = broken_off("internal error: x");

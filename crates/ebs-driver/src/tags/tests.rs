@@ -19,8 +19,6 @@ fn tags(entries: &[(&str, &str)]) -> Tags {
 }
 
 /// A volume is tagged with its name, its manager, its claim and its IOPS policy, the flag normalised.
-///
-/// Rule: controller.md 6.6, C12
 #[test]
 fn a_volume_is_tagged_with_its_name_its_manager_and_its_claim() {
     let parameters = [
@@ -43,8 +41,6 @@ fn a_volume_is_tagged_with_its_name_its_manager_and_its_claim() {
 }
 
 /// A configured cluster id adds the ownership tags; snapshots do without `KubernetesCluster`.
-///
-/// Rule: controller.md 6.6, 14
 #[test]
 fn a_cluster_owns_what_it_makes() {
     let policy = TagPolicy { cluster_id: Some("prod".to_owned()), ..TagPolicy::default() };
@@ -63,8 +59,6 @@ fn a_cluster_owns_what_it_makes() {
 }
 
 /// One precedence for volumes and snapshots: own, cluster, class, attributes class, extra tags.
-///
-/// Rule: controller.md 6.6, C14
 #[test]
 fn later_sources_win_and_extra_tags_last_for_volumes_and_snapshots() {
     let policy =
@@ -87,8 +81,6 @@ fn later_sources_win_and_extra_tags_last_for_volumes_and_snapshots() {
 }
 
 /// Of two entries for one tag the later parameter key wins.
-///
-/// Rule: controller.md C15
 #[test]
 fn of_two_entries_for_one_tag_the_later_parameter_key_wins() {
     let got = volume(&TagPolicy::default(), &[("tagSpecification_2", "a=2"), ("tagSpecification_1", "a=1")], &[])
@@ -97,8 +89,6 @@ fn of_two_entries_for_one_tag_the_later_parameter_key_wins() {
 }
 
 /// `tagDeletion*` of an attributes class keeps a tag of the StorageClass away.
-///
-/// Rule: controller.md C13
 #[test]
 fn a_tag_that_the_attributes_class_deletes_is_not_written() {
     let got = volume(&TagPolicy::default(), &[("tagSpecification_1", "a=1")], &[("tagDeletion_1", "a")]).expect("fine");
@@ -113,8 +103,6 @@ fn a_tag_that_the_attributes_class_deletes_is_not_written() {
 
 /// Reserved tag keys are refused, or dropped with a warning under `--warn-on-invalid-tag`; for extra tags always
 /// refused.
-///
-/// Rule: controller.md 6.6
 #[test]
 fn reserved_keys_are_refused_or_dropped_under_warn_on_invalid_tag() {
     let reserved = [
@@ -138,8 +126,6 @@ fn reserved_keys_are_refused_or_dropped_under_warn_on_invalid_tag() {
 }
 
 /// Tag values are templates over the claim's names.
-///
-/// Rule: controller.md 6.7
 #[test]
 fn a_value_is_a_template_over_the_claim() {
     let class = [
@@ -152,8 +138,6 @@ fn a_value_is_a_template_over_the_claim() {
 }
 
 /// A bad template is refused or, under `--warn-on-invalid-tag`, its tag is left out.
-///
-/// Rule: controller.md 6.7
 #[test]
 fn a_bad_template_is_refused_or_dropped_under_warn_on_invalid_tag() {
     let class = [("tagSpecification_1", "a={{ .Nothing }}")];
@@ -163,8 +147,6 @@ fn a_bad_template_is_refused_or_dropped_under_warn_on_invalid_tag() {
 }
 
 /// Extra tags are templates on volumes where they parse as one, and literal otherwise and on snapshots.
-///
-/// Rule: controller.md C14; D-2
 #[test]
 fn an_extra_tag_is_a_template_on_volumes_and_literal_where_it_is_none() {
     let extra = tags(&[("a", "{{ .PVCName }}"), ("b", "{{ broken"), ("c", "plain")]);
@@ -175,7 +157,6 @@ fn an_extra_tag_is_a_template_on_volumes_and_literal_where_it_is_none() {
     assert_eq!(got["a"], "{{ .PVCName }}");
 }
 
-/// Rule: see `crates/go-template/src/tests.rs::a_verb_that_is_not_supported_is_an_error_before_any_value_is_known_and_names_those_that_are`
 #[test]
 fn an_extra_tag_with_a_verb_that_is_not_supported_is_refused_at_start() {
     for (value, refused) in [("{{printf `%x` 1}}", true), ("{{printf `%03d` 1}}", false), ("{{ broken", false)] {
@@ -185,8 +166,6 @@ fn an_extra_tag_with_a_verb_that_is_not_supported_is_refused_at_start() {
 }
 
 /// EC2's limits on tag keys, values and their number are checked before EC2 is asked.
-///
-/// Rule: controller.md 6.6 (better)
 #[test]
 fn ec2_limits_on_keys_values_and_number_are_kept() {
     let long_key = format!("{}=x", "k".repeat(129));
@@ -218,8 +197,6 @@ fn ec2_limits_on_keys_values_and_number_are_kept() {
 
 proptest! {
     /// No user tag replaces the tags that say whose the volume is.
-    ///
-    /// Rule: controller.md 6.6
     #[test]
     fn no_user_tag_replaces_the_tags_that_say_whose_the_volume_is(key in ".{0,40}", value in "[^{]{0,40}") {
         let entry = format!("{key}={value}");
@@ -231,8 +208,6 @@ proptest! {
 }
 
 /// Volumes and snapshots have three fields each, and another field is an error that names them.
-///
-/// Rule: controller.md 6.7
 #[test]
 fn a_snapshot_has_its_own_template_fields_and_only_those() {
     let names = [

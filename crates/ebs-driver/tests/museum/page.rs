@@ -35,8 +35,6 @@ fn table() -> String {
 }
 
 /// The documentation lists the exhibits of the museum.
-///
-/// Rule: own rule (house)
 #[test]
 fn the_page_lists_every_exhibit() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/never-formatted.md");
@@ -52,8 +50,6 @@ fn the_page_lists_every_exhibit() {
 }
 
 /// No two exhibits have one name, and there are more than forty.
-///
-/// Rule: own rule (tests)
 #[test]
 fn every_exhibit_has_a_name_of_its_own() {
     let rooms = exhibits::all();

@@ -28,7 +28,6 @@ async fn is_refused(node: &Node, request: NodeStageVolumeRequest, code: Code, wo
     refused(outcome, code, words);
 }
 
-/// Rule: see `crates/ebs-driver/tests/node_on_disk/stage.rs::a_device_smaller_than_the_volume_is_refused`
 #[test]
 fn a_disk_smaller_than_promised_is_not_formatted() {
     with_node(async |node| {
@@ -42,8 +41,6 @@ fn a_disk_smaller_than_promised_is_not_formatted() {
 }
 
 /// A disk whose end cannot be read, or not to its end, is never formatted: the kernel's I/O error is the answer.
-///
-/// Rule: node.md N-32; D-31
 #[test]
 fn a_disk_that_cannot_be_read_somewhere_is_not_formatted() {
     in_mount_namespace(|| async {
@@ -60,7 +57,6 @@ fn a_disk_that_cannot_be_read_somewhere_is_not_formatted() {
     });
 }
 
-/// Rule: see `crates/ebs-driver/tests/node_on_disk/format.rs::a_disk_that_refuses_writes_is_not_formatted`
 #[test]
 fn a_read_only_disk_is_not_formatted() {
     with_node(async |node| {
@@ -72,7 +68,6 @@ fn a_read_only_disk_is_not_formatted() {
     });
 }
 
-/// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::a_disk_that_somebody_holds_is_not_formatted_and_a_redo_can_wait_for_it`
 #[test]
 fn a_disk_that_somebody_holds_exclusively_is_not_formatted() {
     with_node(async |node| {
@@ -85,8 +80,6 @@ fn a_disk_that_somebody_holds_exclusively_is_not_formatted() {
 }
 
 /// A disk that is mounted elsewhere is not formatted as something else.
-///
-/// Rule: D-30, D-37
 #[test]
 fn a_disk_that_is_mounted_elsewhere_is_not_formatted() {
     in_mount_namespace(|| async {
@@ -101,8 +94,6 @@ fn a_disk_that_is_mounted_elsewhere_is_not_formatted() {
 }
 
 /// A blank disk that is bound raw at another path is not formatted.
-///
-/// Rule: D-37
 #[test]
 fn a_blank_disk_that_is_bound_raw_elsewhere_is_not_formatted() {
     with_node(async |node| {
@@ -115,8 +106,6 @@ fn a_blank_disk_that_is_bound_raw_elsewhere_is_not_formatted() {
 }
 
 /// A blank volume that was made from a snapshot or another volume is not formatted.
-///
-/// Rule: D-31
 #[test]
 fn a_blank_volume_made_from_a_snapshot_is_not_formatted() {
     with_node(async |node| {
@@ -134,8 +123,6 @@ fn record_file(node: &Node) -> PathBuf {
 
 /// A record is leave to format again only as it was written, for the same disk in the same attachment: one of another
 /// attachment, run of the kernel, volume, size or file system, and one that is cut short, is none.
-///
-/// Rule: D-32
 #[test]
 fn a_record_of_anything_else_is_no_leave_to_format() {
     with_node(async |node| {
@@ -181,8 +168,6 @@ fn a_record_of_anything_else_is_no_leave_to_format() {
 }
 
 /// A record is no leave to format over a sign of anything else.
-///
-/// Rule: D-32
 #[test]
 fn a_record_is_no_leave_to_format_over_a_foreign_sign() {
     with_node(async |node| {
@@ -196,8 +181,6 @@ fn a_record_is_no_leave_to_format_over_a_foreign_sign() {
 }
 
 /// An mkfs that failed by itself leaves no leave to format.
-///
-/// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record`
 #[test]
 fn an_mkfs_that_failed_by_itself_leaves_no_leave_to_format() {
     with_node(async |node| {
@@ -237,8 +220,6 @@ fn add_node(machine: &std::path::Path, name: &str, of: &Node) {
 
 /// A disk whose name leads to another one, or that says it is another one, between the proof and mkfs is not formatted, and
 /// neither is that other one.
-///
-/// Rule: D-34
 #[test]
 fn a_disk_that_was_swapped_between_proof_and_mkfs_is_not_formatted() {
     in_mount_namespace(|| async {
@@ -271,8 +252,6 @@ fn a_disk_that_was_swapped_between_proof_and_mkfs_is_not_formatted() {
 }
 
 /// What was blank and is written to before mkfs starts is not formatted.
-///
-/// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::what_was_blank_and_is_not_any_more_is_not_formatted`
 #[test]
 fn a_disk_that_is_written_to_after_the_proof_is_not_formatted() {
     with_node(async |node| {
@@ -289,8 +268,6 @@ fn a_disk_that_is_written_to_after_the_proof_is_not_formatted() {
 }
 
 /// A superblock of which nothing else is left is the kernel's to refuse, and is not formatted over.
-///
-/// Rule: D-5
 #[test]
 fn the_superblock_of_an_xfs_and_nothing_else_is_not_formatted() {
     in_mount_namespace(|| async {
@@ -307,8 +284,6 @@ fn the_superblock_of_an_xfs_and_nothing_else_is_not_formatted() {
 
 /// A complete file system of ours is mounted as it is, also where a file of it, or a boot sector, looks like a sign of
 /// something else.
-///
-/// Rule: D-30, D-31
 #[test]
 fn a_file_system_of_ours_is_mounted_whatever_its_files_look_like() {
     in_mount_namespace(|| async {

@@ -109,84 +109,66 @@ fn room(exhibits: Vec<Exhibit>) {
 }
 
 /// A file system whose beginning was wiped is never formatted: what is left of it is found.
-///
-/// Rule: D-31
 #[test]
 fn a_wiped_ext_is_never_formatted() {
     room(exhibits::wiped::ext());
 }
 
-/// Rule: see `a_wiped_ext_is_never_formatted`
 #[test]
 fn a_wiped_xfs_is_never_formatted() {
     room(exhibits::wiped::xfs());
 }
 
-/// Rule: see `a_wiped_ext_is_never_formatted`
 #[test]
 fn a_wiped_file_system_of_others_is_never_formatted() {
     room(exhibits::wiped::others());
 }
 
 /// Half a superblock is neither formatted over nor mounted.
-///
-/// Rule: D-31, D-32
 #[test]
 fn half_a_superblock_is_neither_formatted_over_nor_mounted() {
     room(exhibits::begun::all());
 }
 
 /// Partition tables, members of volume managers and RAID, and encrypted disks are never formatted.
-///
-/// Rule: D-31
 #[test]
 fn a_partition_table_is_never_formatted() {
     room(exhibits::tables::partitions());
 }
 
-/// Rule: see `a_partition_table_is_never_formatted`
 #[test]
 fn a_member_of_something_larger_is_never_formatted() {
     room(exhibits::tables::members());
 }
 
-/// Rule: see `a_partition_table_is_never_formatted`
 #[test]
 fn an_encrypted_disk_and_swap_are_never_formatted() {
     room(exhibits::tables::secret());
 }
 
 /// A file system that this driver does not mount is never formatted, and data without one neither.
-///
-/// Rule: D-5, D-31
 #[test]
 fn a_foreign_file_system_is_never_formatted() {
     room(exhibits::foreign::made_by_tools());
 }
 
-/// Rule: see `a_foreign_file_system_is_never_formatted`
 #[test]
 fn a_foreign_header_is_never_formatted() {
     room(exhibits::foreign::by_header());
 }
 
-/// Rule: see `a_foreign_file_system_is_never_formatted`
 #[test]
 fn data_without_a_file_system_is_never_formatted() {
     room(exhibits::foreign::plain());
 }
 
 /// One byte at any of the places that the proof reads is enough for a refusal, which names it.
-///
-/// Rule: D-31
 #[test]
 fn one_byte_at_any_place_of_the_proof_is_never_formatted() {
     room(exhibits::places::all());
 }
 
 /// A truly blank device is formatted: the museum's control.
-///
-/// Rule: D-31
 #[test]
 fn a_truly_blank_device_is_formatted() {
     in_mount_namespace(|| async {
@@ -201,8 +183,6 @@ fn a_truly_blank_device_is_formatted() {
 }
 
 /// The proof that a disk of 15 TiB is blank takes no longer than a stage may.
-///
-/// Rule: D-31
 #[test]
 fn a_blank_disk_of_15_tib_is_proven_blank_in_time() {
     in_mount_namespace(|| async {

@@ -46,8 +46,6 @@ fn stage_request(volume: &VolumeId, staging: &Path) -> csi::NodeStageVolumeReque
 
 /// 200 blank volumes that 16 clients stage at once are all formatted and mounted, and none is refused; and let go again as
 /// many at once.
-///
-/// Rule: D-38; node.md 2, 7.3
 #[test]
 fn two_hundred_volumes_staged_at_once_by_sixteen_clients_are_all_formatted_and_none_is_refused() {
     in_mount_namespace(|| async {

@@ -34,8 +34,6 @@ async fn left<T>(node: &Node, call: impl AsyncFnOnce(NodeService) -> Result<T, S
 }
 
 /// A request that nobody waits for any more neither formats nor mounts, and unmounts nothing.
-///
-/// Rule: D-10
 #[test]
 fn a_request_whose_client_has_left_formats_mounts_and_unmounts_nothing() {
     with_node(async |node| {
@@ -63,7 +61,6 @@ fn a_request_whose_client_has_left_formats_mounts_and_unmounts_nothing() {
     });
 }
 
-/// Rule: see `a_request_whose_client_has_left_formats_mounts_and_unmounts_nothing`
 #[test]
 fn a_raw_publish_whose_client_has_left_shows_nothing() {
     with_node(async |node| {

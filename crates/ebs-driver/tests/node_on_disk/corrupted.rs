@@ -27,8 +27,6 @@ pub(crate) fn shut_down(node: &Node, at: &str) {
 
 /// A file system that was shut down is mounted anew by the next stage when nobody uses it, with all that was synced, also
 /// where it is mounted read-only; while a pod has it, stage and publish refuse and say where.
-///
-/// Rule: node.md 9.4, N-18; D-35
 #[test]
 fn a_file_system_that_was_shut_down_is_mounted_anew_when_nobody_uses_it() {
     in_mount_namespace(|| async {
@@ -65,8 +63,6 @@ fn a_file_system_that_was_shut_down_is_mounted_anew_when_nobody_uses_it() {
 }
 
 /// A dead file system that a process still has open is not taken away from it.
-///
-/// Rule: D-35
 #[test]
 fn a_dead_file_system_in_use_stays_and_the_stage_fails() {
     in_mount_namespace(|| async {
@@ -105,8 +101,6 @@ async fn another_namespace(node: &Node, first: &str) -> Process {
 
 /// A dead file system that a process in another mount namespace uses is not mounted a second time: that would show the same dead
 /// file system.
-///
-/// Rule: D-35, D-37
 #[test]
 fn a_dead_file_system_used_in_another_namespace_is_not_staged() {
     in_mount_namespace(|| async {
@@ -129,8 +123,6 @@ fn a_dead_file_system_used_in_another_namespace_is_not_staged() {
 }
 
 /// A copy of a dead mount that nobody uses, in another mount namespace, keeps the volume from no stage.
-///
-/// Rule: D-35, D-37
 #[test]
 fn an_idle_copy_of_a_dead_mount_keeps_no_volume() {
     in_mount_namespace(|| async {
@@ -174,8 +166,6 @@ impl CameBack {
 
 /// A volume whose disk vanished and that is attached again is staged and published in place of what is left of its mounts, in
 /// one call each.
-///
-/// Rule: node.md 9.4, N-18; D-35
 #[test]
 fn a_volume_that_came_back_is_staged_and_published_in_place_of_its_dead_mounts() {
     in_mount_namespace(|| async {
@@ -205,7 +195,6 @@ fn a_volume_that_came_back_is_staged_and_published_in_place_of_its_dead_mounts()
     });
 }
 
-/// Rule: see `a_volume_that_came_back_is_staged_and_published_in_place_of_its_dead_mounts`
 #[test]
 fn a_raw_volume_that_came_back_is_published_in_place_of_its_dead_bind() {
     in_mount_namespace(|| async {
@@ -229,8 +218,6 @@ fn a_raw_volume_that_came_back_is_published_in_place_of_its_dead_bind() {
 }
 
 /// A disk that is there and cannot be identified has not vanished: its mounts stay, and nothing is mounted beside them.
-///
-/// Rule: D-35
 #[test]
 fn a_mount_whose_disk_cannot_be_identified_stays_and_nothing_is_mounted_beside_it() {
     in_mount_namespace(|| async {
@@ -252,8 +239,6 @@ fn a_mount_whose_disk_cannot_be_identified_stays_and_nothing_is_mounted_beside_i
 }
 
 /// A volume whose mount is hidden by another over a directory above it is neither reported as unstaged nor unmounted blindly.
-///
-/// Rule: node.md N-27; D-37
 #[test]
 fn a_volume_whose_mount_is_hidden_is_not_reported_as_unstaged() {
     in_mount_namespace(|| async {

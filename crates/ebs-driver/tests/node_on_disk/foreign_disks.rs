@@ -15,8 +15,6 @@ use tonic::{Code, Request};
 const BOUND: Duration = Duration::from_secs(20);
 
 /// Publish, unpublish, expand, statistics and health answer for a raw device only when it is this volume's.
-///
-/// Rule: D-39; node.md N-20
 #[test]
 fn a_raw_device_of_another_volume_is_not_answered_for() {
     in_mount_namespace(|| async {
@@ -43,8 +41,6 @@ fn a_raw_device_of_another_volume_is_not_answered_for() {
 }
 
 /// A raw device whose disk is gone can be unpublished, and is reported as gone.
-///
-/// Rule: D-35, D-39
 #[test]
 fn a_raw_device_that_is_gone_can_be_unpublished_and_is_reported_as_gone() {
     in_mount_namespace(|| async {
@@ -70,8 +66,6 @@ fn a_raw_device_that_is_gone_can_be_unpublished_and_is_reported_as_gone() {
 }
 
 /// A mounted disk without a serial number is the volume's on Xen only.
-///
-/// Rule: D-34, D-39
 #[test]
 fn a_disk_without_a_serial_number_is_the_volumes_on_xen_only() {
     in_mount_namespace(|| async {
@@ -131,8 +125,6 @@ fn bind_raw(node: &Node, name: &str) {
 
 /// A device that is bound raw elsewhere is neither formatted, checked nor mounted; its file system is neither published
 /// nor grown.
-///
-/// Rule: D-37
 #[test]
 fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
     with_node(async |node| {
@@ -151,7 +143,6 @@ fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
     });
 }
 
-/// Rule: see `a_device_that_is_bound_raw_is_neither_formatted_nor_mounted`
 #[test]
 fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
     in_mount_namespace(|| async {
@@ -175,8 +166,6 @@ fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
 
 /// A raw device is not published while its number is still bound from a former device, or while its file system is
 /// mounted.
-///
-/// Rule: D-37
 #[test]
 fn a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published() {
     with_node(async |node| {
@@ -198,7 +187,6 @@ fn a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published() {
     });
 }
 
-/// Rule: see `a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published`
 #[test]
 fn a_device_whose_file_system_is_mounted_is_not_published_raw() {
     with_staged_node(async |node| {
@@ -237,8 +225,6 @@ fn a_raw_device_that_a_pod_holds_is_published_again() {
 }
 
 /// A raw device smaller than the volume is refused.
-///
-/// Rule: D-31
 #[test]
 fn a_raw_device_smaller_than_the_volume_is_refused() {
     with_node(async |node| {
@@ -250,8 +236,6 @@ fn a_raw_device_smaller_than_the_volume_is_refused() {
 }
 
 /// A file system that was shut down is not reported as staged or published.
-///
-/// Rule: D-35
 #[test]
 fn a_file_system_that_was_shut_down_is_not_reported_as_staged_or_published() {
     in_mount_namespace(|| async {

@@ -74,7 +74,6 @@ fn a_raw_publish_is_refused_while_the_record_is_unknown() {
     });
 }
 
-/// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record`
 #[test]
 fn raw_data_written_after_a_format_that_failed_is_kept() {
     with_node(async |node| {
@@ -86,8 +85,6 @@ fn raw_data_written_after_a_format_that_failed_is_kept() {
 }
 
 /// A raw publish ends the leave to format again.
-///
-/// Rule: D-32
 #[test]
 fn raw_data_written_after_a_format_that_was_interrupted_is_kept() {
     with_node(async |node| {
@@ -99,8 +96,6 @@ fn raw_data_written_after_a_format_that_was_interrupted_is_kept() {
 }
 
 /// A raw publish that cannot take the leave to format away binds nothing: the pod's data would not be safe.
-///
-/// Rule: D-32
 #[test]
 fn a_raw_publish_that_cannot_forget_a_format_binds_nothing() {
     with_node(async |node| {
@@ -118,8 +113,6 @@ fn a_raw_publish_that_cannot_forget_a_format_binds_nothing() {
 }
 
 /// A volume that was detached and attached again by hand, with its old attach time, is not formatted again.
-///
-/// Rule: D-32
 #[test]
 fn a_volume_that_came_back_with_its_old_attach_time_is_not_formatted_again() {
     in_mount_namespace(|| async {
@@ -132,8 +125,6 @@ fn a_volume_that_came_back_with_its_old_attach_time_is_not_formatted_again() {
 }
 
 /// A record of an older version, without run of the kernel, disk or state, is no leave to format.
-///
-/// Rule: D-32
 #[test]
 fn a_record_of_an_older_version_is_no_leave_to_format() {
     with_node(async |node| {
@@ -147,8 +138,6 @@ fn a_record_of_an_older_version_is_no_leave_to_format() {
 }
 
 /// An interrupted format is finished by the same attachment and by no other.
-///
-/// Rule: D-32
 #[test]
 fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
     with_node(async |node| {
@@ -169,8 +158,6 @@ fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
 }
 
 /// An interrupted format is finished although the volume was expanded in between, and the file system fills it.
-///
-/// Rule: D-32
 #[test]
 fn an_interrupted_format_is_finished_although_the_volume_grew() {
     with_node(async |node| {
@@ -186,8 +173,6 @@ fn an_interrupted_format_is_finished_although_the_volume_grew() {
 
 /// Records of formats on disks that are gone, or of another run of the kernel, are removed at the next start; one that may
 /// still be leave to format again is kept.
-///
-/// Rule: D-32
 #[test]
 fn records_of_formats_on_disks_that_are_gone_are_removed_at_the_next_start() {
     in_mount_namespace(|| async {
@@ -208,8 +193,6 @@ fn records_of_formats_on_disks_that_are_gone_are_removed_at_the_next_start() {
 }
 
 /// Unstage forgets an interrupted format.
-///
-/// Rule: D-32
 #[test]
 fn unstage_forgets_an_interrupted_format() {
     with_node(async |node| {
@@ -221,8 +204,6 @@ fn unstage_forgets_an_interrupted_format() {
 }
 
 /// The record ends before the first mount, also when that fails.
-///
-/// Rule: D-32
 #[test]
 fn a_record_ends_before_the_first_mount() {
     with_node(async |node| {
@@ -241,8 +222,6 @@ fn blockdev(node: &Node, change: &str) {
 }
 
 /// A disk that refuses writes is not formatted.
-///
-/// Rule: node.md 7.2
 #[test]
 fn a_disk_that_refuses_writes_is_not_formatted() {
     with_node(async |node| {
@@ -255,8 +234,6 @@ fn a_disk_that_refuses_writes_is_not_formatted() {
 }
 
 /// Eight blank volumes at once are all formatted.
-///
-/// Rule: D-38
 #[test]
 fn eight_blank_volumes_staged_at_once_are_all_formatted() {
     in_mount_namespace(|| async {

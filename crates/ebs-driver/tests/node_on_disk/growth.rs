@@ -28,8 +28,6 @@ async fn total(node: &Node, at: &str) -> i64 {
 /// A file system grows twice under a pod that writes to it without pause, and every byte is there, also after the volume
 /// was let go. Where the kernel refuses that (ext without CAP_SYS_RESOURCE), the writer is left alone, and the next stage
 /// grows it.
-///
-/// Rule: node.md 8, 13; D-36
 #[test]
 fn a_file_system_grows_under_a_writer_and_every_byte_is_there() {
     in_mount_namespace(|| async {
@@ -69,8 +67,6 @@ fn a_file_system_grows_under_a_writer_and_every_byte_is_there() {
 }
 
 /// A file system whose volume grew while nobody had it is as large as the volume when it is staged, with the bytes it had.
-///
-/// Rule: node.md 8.1; D-36
 #[test]
 fn a_file_system_whose_volume_grew_meanwhile_is_staged_grown_and_unchanged() {
     in_mount_namespace(|| async {
@@ -90,8 +86,6 @@ fn a_file_system_whose_volume_grew_meanwhile_is_staged_grown_and_unchanged() {
 
 /// A tool that reports success and has grown nothing is an error of the growth that names both sizes, and none of the stage;
 /// the next attempt makes up for it.
-///
-/// Rule: node.md 8.2; D-36
 #[test]
 fn a_growth_that_did_not_happen_is_an_error_whatever_the_tool_says() {
     in_mount_namespace(|| async {
@@ -119,8 +113,6 @@ fn a_growth_that_did_not_happen_is_an_error_whatever_the_tool_says() {
 }
 
 /// A raw device grows under its writer: the new size is seen at the target, and what lies behind the old end can be used.
-///
-/// Rule: node.md 13 row 7
 #[test]
 fn a_raw_device_grows_under_its_writer() {
     in_mount_namespace(|| async {

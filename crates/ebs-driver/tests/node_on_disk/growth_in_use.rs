@@ -97,7 +97,6 @@ fn a_file_system_that_turned_read_only_does_not_grow() {
     });
 }
 
-/// Rule: see `crates/ebs-driver/tests/node_on_disk/stage.rs::a_read_only_stage_is_not_grown`
 #[test]
 fn an_expansion_of_a_read_only_mount_changes_nothing() {
     in_mount_namespace(|| async {
@@ -149,8 +148,6 @@ fn a_file_system_that_was_remounted_read_only_does_not_grow() {
 }
 
 /// The driver grows a mounted ext4 only with the capability that the kernel asks for, and names it.
-///
-/// Rule: D-36
 #[test]
 fn an_ext4_in_use_does_not_grow_without_the_capability() {
     in_mount_namespace(|| async {
@@ -169,8 +166,6 @@ fn an_ext4_in_use_does_not_grow_without_the_capability() {
 }
 
 /// Where this process has no such capability to give, the test says so and proves nothing: `make vm-test` does.
-///
-/// Rule: D-36
 #[test]
 #[expect(clippy::print_stderr, reason = "tells what this run does not prove")]
 fn an_ext4_in_use_grows_with_the_capability() {

@@ -81,8 +81,6 @@ fn publish_request(node: &Node, fs_type: &str, target: &str) -> csi::NodePublish
 
 /// A volume that the reference formatted, staged and published goes on: repeated calls change nothing, further pods get it,
 /// it is measured and grown, and taken down.
-///
-/// Rule: D-1, D-3; node.md 5.1 row 16, 9.4, 11
 #[test]
 fn a_volume_that_the_reference_left_mounted_is_taken_over() {
     in_mount_namespace(|| async {
@@ -140,8 +138,6 @@ async fn mounts(node: &Node) -> Vec<ebs_mounter::MountEntry> {
 }
 
 /// A raw device that the reference has bound is taken over, and its file removed in the end.
-///
-/// Rule: D-1, D-3; node.md 9.2
 #[test]
 fn a_raw_device_that_the_reference_left_bound_is_taken_over() {
     in_mount_namespace(|| async {
@@ -170,8 +166,6 @@ fn a_raw_device_that_the_reference_left_bound_is_taken_over() {
 }
 
 /// A node-local volume that the reference left mounted goes on too: its handle names no volume, the mount does.
-///
-/// Rule: D-1, D-3; node.md 16
 #[test]
 fn a_node_local_volume_that_the_reference_left_mounted_is_taken_over() {
     in_mount_namespace(|| async {
@@ -228,8 +222,6 @@ fn a_node_local_volume_that_the_reference_left_mounted_is_taken_over() {
 /// What this driver leaves is what the reference works on: the mount table names the device as its source in six plain
 /// fields, blkid and fsck find a clean file system of the type, nothing lies in volume, target or staging directory that was
 /// not put there by a pod, and unmounting and removing the paths is all that is left to do.
-///
-/// Rule: D-1; node.md 5.1 row 16, 7.1, 7.4, 11
 #[test]
 fn what_is_left_mounted_here_can_be_handed_back_to_the_reference() {
     in_mount_namespace(|| async {
@@ -274,8 +266,6 @@ fn names_in(node: &Node, path: &str) -> Vec<String> {
 }
 
 /// Places are made with the permissions that the reference gives them, parents included.
-///
-/// Rule: node.md 5.1 row 14, 9.2, 9.3
 #[test]
 fn places_are_made_with_the_permissions_that_the_reference_gives_them() {
     in_mount_namespace(|| async {

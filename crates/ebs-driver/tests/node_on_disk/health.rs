@@ -19,8 +19,6 @@ fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<Unh
 
 /// A volume whose device has vanished is found by the watch, also by a driver that started after it was staged; the log says
 /// it once, and once that it is over.
-///
-/// Rule: D-35
 #[test]
 fn a_vanished_volume_is_found_by_the_watch_and_logged_once() {
     with_staged_node(async |node| {
@@ -44,8 +42,6 @@ fn a_vanished_volume_is_found_by_the_watch_and_logged_once() {
 }
 
 /// A file system that the kernel turned read-only shows in the watch as degraded.
-///
-/// Rule: D-35
 #[test]
 fn a_file_system_that_turned_read_only_is_found_by_the_watch() {
     in_mount_namespace(|| async {
@@ -59,8 +55,6 @@ fn a_file_system_that_turned_read_only_is_found_by_the_watch() {
 
 /// A file system of which the kernel has counted errors is degraded, though the mount table says that it can be written: until the
 /// next stage has checked it.
-///
-/// Rule: D-35
 #[test]
 fn a_file_system_with_counted_errors_is_degraded_until_it_is_checked() {
     with_staged_node(async |node| {
@@ -79,8 +73,6 @@ fn a_file_system_with_counted_errors_is_degraded_until_it_is_checked() {
 
 /// A raw volume is watched at its target, and volumes that an earlier driver left mounted where the kubelet has them are
 /// watched too.
-///
-/// Rule: D-35, D-1
 #[test]
 fn raw_volumes_and_those_of_an_earlier_driver_are_watched() {
     in_mount_namespace(|| async {
@@ -112,8 +104,6 @@ fn raw_volumes_and_those_of_an_earlier_driver_are_watched() {
 }
 
 /// The health of a volume that is not here is not waited for, however long a late device is.
-///
-/// Rule: D-35; node.md N-9
 #[test]
 fn the_health_of_a_volume_that_is_not_here_is_not_waited_for() {
     in_mount_namespace(|| async {

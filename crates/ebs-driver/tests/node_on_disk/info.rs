@@ -45,8 +45,6 @@ fn booted_with(
 
 /// The attachment limit is the same after a reboot with the driver's volumes attached, however often the driver starts and
 /// whatever becomes of them then; volumes that somebody else attached lower it.
-///
-/// Rule: node.md N-22
 #[test]
 fn the_limit_is_the_same_after_a_reboot_with_volumes_attached() {
     with_staged_node(async |node| {
@@ -63,7 +61,6 @@ fn the_limit_is_the_same_after_a_reboot_with_volumes_attached() {
     });
 }
 
-/// Rule: see `the_limit_is_the_same_after_a_reboot_with_volumes_attached`
 #[test]
 fn a_volume_that_went_while_the_machine_was_down_does_not_raise_the_limit() {
     with_staged_node(async |node| {
@@ -77,8 +74,6 @@ fn a_volume_that_went_while_the_machine_was_down_does_not_raise_the_limit() {
 }
 
 /// A node-local volume, which somebody else attached, takes a place.
-///
-/// Rule: node.md 16, N-22
 #[test]
 fn a_node_local_volume_lowers_the_limit_after_a_reboot_as_before() {
     with_node(async |node| {
@@ -92,8 +87,6 @@ fn a_node_local_volume_lowers_the_limit_after_a_reboot_as_before() {
 }
 
 /// A node of a HyperPod cluster reports its HyperPod id, by which the controller knows it.
-///
-/// Rule: node.md 15; ebs-cloud.md 5.5
 #[tokio::test]
 async fn a_hyperpod_node_reports_its_hyperpod_id() {
     let node = Node::new(MIB);
@@ -145,8 +138,6 @@ impl Source for Known {
 
 /// The driver's own volumes are subtracted from what the metadata service counts, and from nothing that somebody counted
 /// without them.
-///
-/// Rule: node.md N-22 (ours)
 #[test]
 fn volumes_that_were_counted_without_the_drivers_own_stay_as_they_are() {
     with_staged_node(async |node| {
@@ -161,8 +152,6 @@ fn volumes_that_were_counted_without_the_drivers_own_stay_as_they_are() {
 
 /// NodeGetInfo asked by many at once, while the number of network interfaces changes, answers each with a number that was
 /// true; when the metadata service is gone, with the last one.
-///
-/// Rule: node.md 15, N-31
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_questions_get_whole_answers_while_the_metadata_changes() {
     let node = Node::new(MIB);

@@ -67,32 +67,26 @@ const XFS: [Asked; 6] = [
 ];
 
 /// Every file system with every format option is staged, published, written, let go and found again with the same bytes.
-///
-/// Rule: node.md 7.3; D-30, D-33
 #[test]
 fn ext2_with_every_format_option_keeps_its_data_through_a_whole_life() {
     lives("ext2", &[&EXT]);
 }
 
-/// Rule: see `ext2_with_every_format_option_keeps_its_data_through_a_whole_life`
 #[test]
 fn ext3_with_every_format_option_keeps_its_data_through_a_whole_life() {
     lives("ext3", &[&EXT]);
 }
 
-/// Rule: see `ext2_with_every_format_option_keeps_its_data_through_a_whole_life`
 #[test]
 fn ext4_with_every_format_option_keeps_its_data_through_a_whole_life() {
     lives("ext4", &[&EXT, &EXT4]);
 }
 
-/// Rule: see `ext2_with_every_format_option_keeps_its_data_through_a_whole_life`
 #[test]
 fn xfs_with_every_format_option_keeps_its_data_through_a_whole_life() {
     lives("xfs", &[&XFS]);
 }
 
-/// Rule: see `ext2_with_every_format_option_keeps_its_data_through_a_whole_life`
 #[test]
 fn legacy_xfs_keeps_its_data_through_a_whole_life() {
     in_mount_namespace(|| async {
@@ -185,8 +179,6 @@ fn described(node: &Node, fs_type: &str) -> String {
 
 /// Several pods share a volume: what one writes the others read, one that reads only cannot write, and who leaves takes
 /// nothing away from the rest.
-///
-/// Rule: node.md 9.3, 16
 #[test]
 fn several_pods_share_a_volume_and_each_leaves_for_itself() {
     in_mount_namespace(|| async {
@@ -220,8 +212,6 @@ fn several_pods_share_a_volume_and_each_leaves_for_itself() {
 }
 
 /// A raw block volume keeps its bytes from one publish to the next, also at several targets.
-///
-/// Rule: node.md 9.2, 12
 #[test]
 fn a_raw_block_volume_keeps_its_data_through_a_whole_life() {
     in_mount_namespace(|| async {
@@ -252,8 +242,6 @@ fn a_raw_block_volume_keeps_its_data_through_a_whole_life() {
 
 /// A volume restored from a smaller snapshot has the data of the snapshot and the size of the volume, beside the volume
 /// that the snapshot was made of.
-///
-/// Rule: node.md 5.3, 8; D-31
 #[test]
 fn a_volume_restored_larger_than_its_snapshot_has_its_data_and_fills_its_disk() {
     in_mount_namespace(|| async {

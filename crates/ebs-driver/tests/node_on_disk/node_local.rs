@@ -64,8 +64,6 @@ async fn total(node: &Node, path: &str) -> i64 {
 
 /// A node-local volume is formatted when it is blank, staged once, published to several pods of the node, measured, and taken
 /// down; what was written is there when it is staged again.
-///
-/// Rule: node.md 16
 #[test]
 fn a_node_local_volume_is_staged_once_and_published_to_several_pods() {
     with_node(async |node| {
@@ -91,7 +89,6 @@ fn a_node_local_volume_is_staged_once_and_published_to_several_pods() {
     });
 }
 
-/// Rule: see `a_node_local_volume_is_staged_once_and_published_to_several_pods`
 #[test]
 fn a_node_local_volume_is_published_raw() {
     with_node(async |node| {
@@ -115,8 +112,6 @@ fn a_node_local_volume_is_published_raw() {
 }
 
 /// A node-local volume grows: what it is, its mount tells.
-///
-/// Rule: node.md N-2
 #[test]
 fn a_node_local_volume_grows_with_its_device() {
     with_node(async |node| {
@@ -152,8 +147,6 @@ fn a_node_local_volume_grows_with_its_device() {
 }
 
 /// A node-local handle shows the volume that the controller names and no other.
-///
-/// Rule: node.md 5.2; D-5
 #[test]
 fn a_node_local_handle_does_not_show_another_volume_than_the_controller_names() {
     with_node(async |node| {
@@ -169,8 +162,6 @@ fn a_node_local_handle_does_not_show_another_volume_than_the_controller_names() 
 }
 
 /// A volume attribute for the file system has no effect, which the log says; the file system is that of `csi.fsType`.
-///
-/// Rule: node.md N-4
 #[test]
 fn a_volume_attribute_for_the_file_system_has_no_effect_and_the_log_says_so() {
     with_node(async |node| {

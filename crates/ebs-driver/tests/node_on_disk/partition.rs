@@ -29,8 +29,6 @@ fn stage_request(node: &Node, partition: &str) -> csi::NodeStageVolumeRequest {
 }
 
 /// A real partition is proven blank, formatted, mounted, published and let go by itself; the rest of the disk stays as it is.
-///
-/// Rule: node.md 6.4
 #[test]
 fn a_partition_is_formatted_and_mounted_and_the_rest_of_the_disk_stays() {
     with_partition(async |node| {
@@ -65,8 +63,6 @@ fn a_disk_whose_partition_is_mounted_is_not_published_raw() {
 }
 
 /// A real partition is published raw, and a partition that is not there is NotFound by its number.
-///
-/// Rule: node.md 6.4, 9
 #[test]
 fn a_partition_is_published_raw_and_a_missing_one_is_not_found() {
     with_partition(async |node| {
@@ -86,8 +82,6 @@ fn a_partition_is_published_raw_and_a_missing_one_is_not_found() {
 
 /// A disk with a partition table that is asked for as a whole is refused, and the refusal names the attribute and the partitions
 /// that there are.
-///
-/// Rule: D-44; node.md 6.4
 #[test]
 fn the_refusal_of_a_partitioned_disk_names_the_attribute() {
     with_partition(async |node| {
@@ -109,8 +103,6 @@ fn the_refusal_of_a_partitioned_disk_names_the_attribute() {
 }
 
 /// An empty `partition` attribute means the whole disk.
-///
-/// Rule: node.md 4
 #[test]
 fn an_empty_partition_attribute_means_the_whole_disk() {
     in_mount_namespace(|| async {

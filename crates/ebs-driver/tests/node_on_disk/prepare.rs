@@ -25,8 +25,6 @@ async fn in_need_of_a_check(fs_type: &str) -> Node {
 }
 
 /// A read-only volume that is staged again is not checked, not grown and not mounted anew.
-///
-/// Rule: see `crates/ebs-driver/tests/node_on_disk/stage.rs::a_read_only_stage_is_not_grown`
 #[test]
 fn a_second_read_only_stage_changes_nothing() {
     in_mount_namespace(|| async {
@@ -86,8 +84,6 @@ fn a_file_system_that_is_mounted_elsewhere_is_not_checked() {
 }
 
 /// An interrupted mkfs may be done again; a file system that was made and used may not, also when its next check fails.
-///
-/// Rule: D-32
 #[test]
 fn the_leave_to_format_again_ends_before_the_check() {
     with_node(async |node| {

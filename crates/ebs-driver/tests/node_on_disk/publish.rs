@@ -30,8 +30,6 @@ fn a_staged_volume_is_shown_at_its_target_with_the_flags_asked_for() {
 }
 
 /// A read-only publish cannot be written; asking again without is AlreadyExists.
-///
-/// Rule: node.md N-5
 #[test]
 fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
     with_staged_node(async |node| {
@@ -49,8 +47,6 @@ fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
 
 /// Another journal mode or file system than is staged is refused at stage, where the mount is not forgotten, and AlreadyExists
 /// at publish; none asked for is as it is.
-///
-/// Rule: node.md N-5; D-16
 #[test]
 fn another_journal_mode_or_file_system_than_is_staged_is_not_published() {
     with_node(async |node| {
@@ -70,8 +66,6 @@ fn another_journal_mode_or_file_system_than_is_staged_is_not_published() {
 
 /// A raw block volume that is published read-only is a read-only mount of its device node; the device itself is not made
 /// read-only, so whoever may open it can write.
-///
-/// Rule: node.md N-16
 #[test]
 fn a_read_only_raw_block_volume_is_a_read_only_mount_of_a_device_that_is_not() {
     with_node(async |node| {
@@ -91,8 +85,6 @@ fn a_read_only_raw_block_volume_is_a_read_only_mount_of_a_device_that_is_not() {
 }
 
 /// Mounts that nobody else sees, as without Bidirectional propagation of the kubelet's directory, are said in the log, once.
-///
-/// Rule: deployment.md 6; D-44
 #[test]
 fn mounts_that_nobody_else_sees_are_said_in_the_log() {
     in_mount_namespace(|| async {
@@ -114,8 +106,6 @@ fn mounts_that_nobody_else_sees_are_said_in_the_log() {
 }
 
 /// A volume that is not staged at the staging path is never published.
-///
-/// Rule: node.md N-17
 #[test]
 fn a_volume_that_is_not_staged_is_never_published() {
     in_mount_namespace(|| async {
@@ -134,8 +124,6 @@ fn a_volume_that_is_not_staged_is_never_published() {
 
 /// Target paths that are relative, contain `..`, are links or full directories are refused and left as they are, by
 /// publish and unpublish.
-///
-/// Rule: node.md 11; own rule (bad input)
 #[test]
 fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
     with_staged_node(async |node| {
@@ -165,8 +153,6 @@ fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
 }
 
 /// A mount of somebody else at the target is neither covered nor unmounted.
-///
-/// Rule: D-5; node.md N-5
 #[test]
 fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
     with_staged_node(async |node| {
@@ -181,8 +167,6 @@ fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
 }
 
 /// A raw block volume is a device at its target; unpublish removes the file.
-///
-/// Rule: node.md 9.2, 12
 #[test]
 fn a_raw_block_volume_is_a_device_at_its_target() {
     with_node(async |node| {
@@ -208,8 +192,6 @@ fn a_raw_block_volume_is_a_device_at_its_target() {
 }
 
 /// Statistics count bytes and inodes of a mount of the volume; anything else is NotFound.
-///
-/// Rule: node.md 14, N-20
 #[test]
 fn statistics_count_bytes_and_inodes_of_the_volume_and_of_nothing_else() {
     with_staged_node(async |node| {
@@ -232,8 +214,6 @@ fn statistics_count_bytes_and_inodes_of_the_volume_and_of_nothing_else() {
 }
 
 /// A published xfs grows while it is used; the reply is the device's size.
-///
-/// Rule: node.md 13
 #[test]
 fn a_published_xfs_grows_while_it_is_used() {
     in_mount_namespace(|| async {
@@ -251,8 +231,6 @@ fn a_published_xfs_grows_while_it_is_used() {
 }
 
 /// Growth at a path that is no mount of the volume is NotFound.
-///
-/// Rule: node.md 13, N-2
 #[test]
 fn growth_of_what_is_not_the_volumes_mount_is_not_found() {
     in_mount_namespace(|| async {
@@ -291,8 +269,6 @@ fn a_healthy_volume_has_no_health_entry_and_a_foreign_one_is_inaccessible() {
 }
 
 /// A file system that the kernel turned read-only is DEGRADED, and the next stage repairs it.
-///
-/// Rule: D-35, D-36
 #[test]
 fn a_file_system_that_went_read_only_is_degraded() {
     with_node(async |node| {
@@ -316,8 +292,6 @@ fn a_file_system_that_went_read_only_is_degraded() {
 }
 
 /// A node on an Outpost reports its partition, region, account and id too.
-///
-/// Rule: node.md 15; controller.md 17
 #[tokio::test]
 async fn a_node_on_an_outpost_says_on_which() {
     let node = Node::new(MIB);
@@ -339,8 +313,6 @@ async fn a_node_on_an_outpost_says_on_which() {
 }
 
 /// The node reports id, zone under both keys, operating system, limit, and four capabilities in order.
-///
-/// Rule: node.md 1, 15; D-35
 #[tokio::test]
 async fn the_node_says_who_and_where_it_is_and_what_it_can() {
     let node = Node::new(MIB);
@@ -369,8 +341,6 @@ async fn the_node_says_who_and_where_it_is_and_what_it_can() {
 }
 
 /// A publish whose mount fails is an error; the place that was made for it is taken away, and one that was there before stays.
-///
-/// Rule: node.md 9.3
 #[test]
 fn a_publish_whose_mount_fails_takes_away_the_place_that_it_made_and_no_other() {
     with_staged_node(async |node| {
@@ -388,7 +358,6 @@ fn a_publish_whose_mount_fails_takes_away_the_place_that_it_made_and_no_other() 
     });
 }
 
-/// Rule: see `crates/ebs-driver/tests/node_on_disk/stage.rs::a_volume_in_use_is_not_unstaged`
 #[test]
 fn a_raw_device_in_use_is_not_taken_away() {
     with_node(async |node| {

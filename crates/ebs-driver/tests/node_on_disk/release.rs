@@ -15,8 +15,6 @@ const BOUND: Duration = Duration::from_secs(20);
 const O_EXCL: i32 = 0o200;
 
 /// A volume that is published, or bound raw, is not unstaged, the places are named, and it stays staged.
-///
-/// Rule: D-37; node.md 10 row 6
 #[test]
 fn a_volume_that_is_still_published_is_not_unstaged_and_its_targets_are_named() {
     with_staged_node(async |node| {
@@ -31,7 +29,6 @@ fn a_volume_that_is_still_published_is_not_unstaged_and_its_targets_are_named() 
     });
 }
 
-/// Rule: see `a_volume_that_is_still_published_is_not_unstaged_and_its_targets_are_named`
 #[test]
 fn a_volume_that_is_bound_raw_is_not_unstaged() {
     with_node(async |node| {
@@ -45,8 +42,6 @@ fn a_volume_that_is_bound_raw_is_not_unstaged() {
 
 /// A volume that another mount namespace or an exclusive open holds is not reported as unstaged, however often that is
 /// asked; the holder is named, and that the path is unmounted already.
-///
-/// Rule: D-37
 #[test]
 fn a_volume_that_another_mount_namespace_holds_is_not_unstaged_until_it_lets_go() {
     with_staged_node(async |node| {
@@ -137,7 +132,6 @@ pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Proces
     process
 }
 
-/// Rule: see `a_volume_that_another_mount_namespace_holds_is_not_unstaged_until_it_lets_go`
 #[test]
 fn a_volume_whose_device_is_opened_exclusively_is_not_unstaged() {
     with_node(async |node| {
@@ -150,8 +144,6 @@ fn a_volume_whose_device_is_opened_exclusively_is_not_unstaged() {
 }
 
 /// A second view of the staging mount, which goes with it, is no other use.
-///
-/// Rule: D-37
 #[test]
 fn a_mount_that_goes_with_the_staging_mount_is_no_other_use() {
     with_staged_node(async |node| {
@@ -177,8 +169,6 @@ fn a_mount_that_goes_with_the_staging_mount_is_no_other_use() {
 }
 
 /// A vanished device is let go although it is published.
-///
-/// Rule: D-35, D-37
 #[test]
 fn a_vanished_device_is_let_go_although_it_is_published() {
     with_staged_node(async |node| {
@@ -193,8 +183,6 @@ fn a_vanished_device_is_let_go_although_it_is_published() {
 }
 
 /// Each mount is asked for its owner before it is unmounted, top to bottom; a foreign one ends the RPC and stays.
-///
-/// Rule: D-37; node.md N-6
 #[test]
 fn a_foreign_mount_below_ours_ends_the_unstage_and_stays() {
     in_mount_namespace(|| async {
@@ -208,7 +196,6 @@ fn a_foreign_mount_below_ours_ends_the_unstage_and_stays() {
     });
 }
 
-/// Rule: see `a_foreign_mount_below_ours_ends_the_unstage_and_stays`
 #[test]
 fn a_foreign_mount_below_ours_ends_the_unpublish_and_stays() {
     with_node(async |node| {
@@ -231,8 +218,6 @@ async fn cover(node: &Node, name: &str) {
 }
 
 /// A node-local volume of the reference can be unpublished and unstaged; only a mount without a disk is not its.
-///
-/// Rule: node.md 16; D-1, D-3
 #[test]
 fn a_node_local_volume_of_the_reference_can_be_taken_down() {
     with_staged_node(async |node| {
@@ -250,7 +235,6 @@ fn a_node_local_volume_of_the_reference_can_be_taken_down() {
     });
 }
 
-/// Rule: see `a_node_local_volume_of_the_reference_can_be_taken_down`
 #[test]
 fn a_node_local_handle_does_not_take_a_mount_without_a_disk_away() {
     in_mount_namespace(|| async {

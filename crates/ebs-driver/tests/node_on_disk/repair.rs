@@ -66,8 +66,6 @@ async fn publish_at(node: &Node, target: &str, readonly: bool) -> Result<(), Sta
 }
 
 /// Damage that the kernel refuses to mount and that e2fsck repairs by itself is repaired by the stage, and no data are lost.
-///
-/// Rule: D-36
 #[test]
 fn damage_that_the_kernel_refuses_is_repaired_at_stage() {
     in_mount_namespace(|| async {
@@ -85,8 +83,6 @@ fn damage_that_the_kernel_refuses_is_repaired_at_stage() {
 }
 
 /// Damage that no automatic repair may decide about is refused and left as it is.
-///
-/// Rule: D-36; node.md N-12
 #[test]
 fn damage_beyond_automatic_repair_is_refused_and_kept() {
     in_mount_namespace(|| async {
@@ -107,8 +103,6 @@ fn damage_beyond_automatic_repair_is_refused_and_kept() {
 }
 
 /// A stage for reading repairs nothing, and its refusal tells how to repair.
-///
-/// Rule: D-36
 #[test]
 fn a_stage_for_reading_repairs_nothing() {
     in_mount_namespace(|| async {
@@ -123,8 +117,6 @@ fn a_stage_for_reading_repairs_nothing() {
 }
 
 /// An error that only the journal has recorded is checked before a pod gets the volume, wherever the journal is.
-///
-/// Rule: D-36
 #[test]
 fn an_error_that_only_the_journal_recorded_is_checked() {
     in_mount_namespace(|| async {
@@ -156,8 +148,6 @@ fn an_error_that_only_the_journal_recorded_is_checked() {
 
 /// An error that is recorded in the superblock alone shows in the health, and a repeated stage of a volume that is not used
 /// checks it.
-///
-/// Rule: D-35, D-36
 #[test]
 fn an_error_in_the_superblock_state_shows_in_the_health() {
     in_mount_namespace(|| async {
@@ -178,8 +168,6 @@ fn an_error_in_the_superblock_state_shows_in_the_health() {
 
 /// Errors after which a file system can still be written take it away from nobody; when nobody uses it, a repeated stage
 /// checks it.
-///
-/// Rule: D-35, D-36
 #[test]
 fn errors_that_leave_a_file_system_writable_keep_no_pod_out() {
     in_mount_namespace(|| async {
@@ -290,8 +278,6 @@ fn an_immutable_root_directory_keeps_no_pod_out() {
 
 /// A pod that is to write gets no file system that turned read-only after errors. While another pod uses it, stage and publish
 /// refuse; when nobody uses it any more, the next stage checks it and mounts it again.
-///
-/// Rule: D-35
 #[test]
 fn a_pod_that_writes_gets_no_read_only_file_system() {
     in_mount_namespace(|| async {
@@ -322,8 +308,6 @@ fn a_pod_that_writes_gets_no_read_only_file_system() {
 }
 
 /// A stage that asks for a read-only mount leaves one that turned read-only as it is.
-///
-/// Rule: D-35
 #[test]
 fn a_read_only_stage_is_content_with_a_read_only_file_system() {
     in_mount_namespace(|| async {

@@ -5,8 +5,6 @@ use ebs_testkit::mount_namespace::in_mount_namespace;
 use tonic::Code;
 
 /// A request that names no file system gets the one that is on the disk; a request that names one still gets no other.
-///
-/// Rule: D-30
 #[test]
 fn no_file_system_asked_for_mounts_what_is_there() {
     in_mount_namespace(|| async {
@@ -37,8 +35,6 @@ fn no_file_system_asked_for_mounts_what_is_there() {
 
 /// A mount option that the file system does not take is InvalidArgument. The message names this option and the file system, and
 /// no option that is right or that the request does not have.
-///
-/// Rule: node.md 7.6; D-44
 #[test]
 fn a_mount_option_that_is_not_taken_is_named_alone() {
     in_mount_namespace(|| async {
@@ -65,8 +61,6 @@ fn a_mount_option_that_is_not_taken_is_named_alone() {
 }
 
 /// A request for other attributes than the mount has is refused in the words that the user writes.
-///
-/// Rule: node.md N-5; D-44
 #[test]
 fn other_attributes_are_refused_in_the_words_of_the_user() {
     in_mount_namespace(|| async {

@@ -13,8 +13,6 @@ const SOURCE: &str = "ebs.csi.aws.com/source";
 const SIZE: &str = "ebs.csi.aws.com/size-gib";
 
 /// A second stage with the same request changes nothing.
-///
-/// Rule: node.md 5.1 row 16
 #[test]
 fn a_blank_volume_is_formatted_and_mounted_and_a_second_stage_changes_nothing() {
     in_mount_namespace(|| async {
@@ -46,8 +44,6 @@ fn data_survives_unstage_and_stage() {
 }
 
 /// xfs is mounted with nouuid, whether the request has that flag or not.
-///
-/// Rule: node.md 5.3 item 2
 #[test]
 fn xfs_is_mounted_with_nouuid_so_that_a_clone_can_be_beside_it() {
     in_mount_namespace(|| async {
@@ -61,8 +57,6 @@ fn xfs_is_mounted_with_nouuid_so_that_a_clone_can_be_beside_it() {
 }
 
 /// A stage that differs in file system or flags from the mount is refused, and the mount is not forgotten.
-///
-/// Rule: node.md N-5; D-16
 #[test]
 fn a_stage_with_other_flags_than_the_mount_has_is_refused() {
     with_node(async |node| {
@@ -75,8 +69,6 @@ fn a_stage_with_other_flags_than_the_mount_has_is_refused() {
 }
 
 /// Another file system than asked for is refused and both are named; ext2, ext3 and ext4 mount as found.
-///
-/// Rule: D-30
 #[test]
 fn another_file_system_than_asked_for_is_refused_and_both_are_named() {
     in_mount_namespace(|| async {
@@ -100,8 +92,6 @@ fn ntfs_is_refused_before_the_device_is_looked_at() {
 }
 
 /// A blank restore or clone is never formatted unless its class says so.
-///
-/// Rule: D-31
 #[test]
 fn a_blank_restore_is_never_formatted_unless_its_class_says_so() {
     with_node(async |node| {
@@ -119,8 +109,6 @@ fn a_blank_restore_is_never_formatted_unless_its_class_says_so() {
 }
 
 /// A blank volume is not formatted for a read-only mount.
-///
-/// Rule: node.md 7.2
 #[test]
 fn a_blank_volume_is_not_formatted_for_a_read_only_mount() {
     with_node(async |node| {
@@ -130,8 +118,6 @@ fn a_blank_volume_is_not_formatted_for_a_read_only_mount() {
 }
 
 /// A volume with unknown data is refused with its offset and how to go on.
-///
-/// Rule: D-31, D-44
 #[test]
 fn a_volume_with_data_that_nobody_knows_is_refused_with_the_place_of_it() {
     with_node(async |node| {
@@ -143,8 +129,6 @@ fn a_volume_with_data_that_nobody_knows_is_refused_with_the_place_of_it() {
 }
 
 /// A device smaller than the volume is refused.
-///
-/// Rule: D-31
 #[test]
 fn a_device_smaller_than_the_volume_is_refused() {
     with_node(async |node| {
@@ -156,8 +140,6 @@ fn a_device_smaller_than_the_volume_is_refused() {
 }
 
 /// A device as large as the volume is staged, and so is a partition, which is smaller than the volume.
-///
-/// Rule: D-31
 #[test]
 fn a_device_as_large_as_the_volume_is_staged_and_a_partition_of_it_too() {
     in_mount_namespace(|| async {
@@ -173,8 +155,6 @@ fn a_device_as_large_as_the_volume_is_staged_and_a_partition_of_it_too() {
 }
 
 /// The mount at the staging path of a volume that is published stays, also when its file system cannot grow now.
-///
-/// Rule: D-36
 #[test]
 fn the_staging_mount_of_a_published_volume_stays_while_its_disk_grows() {
     in_mount_namespace(|| async {
@@ -193,8 +173,6 @@ fn the_staging_mount_of_a_published_volume_stays_while_its_disk_grows() {
 }
 
 /// A foreign mount at the staging path is neither covered nor taken away.
-///
-/// Rule: node.md N-6
 #[test]
 fn a_foreign_mount_at_the_staging_path_is_neither_covered_nor_taken_away() {
     in_mount_namespace(|| async {
@@ -210,8 +188,6 @@ fn a_foreign_mount_at_the_staging_path_is_neither_covered_nor_taken_away() {
 }
 
 /// A dropped stage request leaves one file system and one mount when it is sent again.
-///
-/// Rule: node.md N-1; D-10
 #[test]
 fn a_client_that_leaves_in_the_middle_finds_one_file_system_when_it_calls_again() {
     with_node(async |node| {
@@ -228,8 +204,6 @@ fn a_client_that_leaves_in_the_middle_finds_one_file_system_when_it_calls_again(
 }
 
 /// A file system smaller than its device is grown at stage, ext without CAP_SYS_RESOURCE before the mount.
-///
-/// Rule: node.md 8; D-36
 #[test]
 fn a_file_system_smaller_than_its_device_is_grown_while_it_is_staged() {
     in_mount_namespace(|| async {
@@ -250,8 +224,6 @@ async fn total(node: &Node) -> u64 {
 
 /// A growth that a former stage did not finish is finished by the next: by one that finds the mount where a mounted file
 /// system may grow, and else by one that mounts.
-///
-/// Rule: node.md N-7
 #[test]
 fn a_growth_that_a_former_stage_did_not_finish_is_finished_by_the_next() {
     in_mount_namespace(|| async {
@@ -273,8 +245,6 @@ fn a_growth_that_a_former_stage_did_not_finish_is_finished_by_the_next() {
 }
 
 /// A read-only stage is not grown.
-///
-/// Rule: node.md N-14
 #[test]
 fn a_read_only_stage_is_not_grown() {
     in_mount_namespace(|| async {
@@ -289,8 +259,6 @@ fn a_read_only_stage_is_not_grown() {
 }
 
 /// Staging paths that are relative, contain `..`, are links or hold something are refused.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn a_staging_path_that_cannot_be_one_is_refused_and_nothing_is_done() {
     with_node(async |node| {
@@ -314,8 +282,6 @@ fn a_staging_path_that_cannot_be_one_is_refused_and_nothing_is_done() {
 }
 
 /// A raw block volume needs no staging and unstages without a trace.
-///
-/// Rule: node.md 5.1 row 6, 10 row 5
 #[test]
 fn a_raw_block_volume_is_not_staged_and_unstages_without_a_trace() {
     with_node(async |node| {
@@ -328,8 +294,6 @@ fn a_raw_block_volume_is_not_staged_and_unstages_without_a_trace() {
 }
 
 /// A volume that is not on this machine is NotFound.
-///
-/// Rule: node.md 5.1 row 12
 #[test]
 fn a_volume_that_is_not_here_is_not_found() {
     with_node(async |node| {
@@ -342,8 +306,6 @@ fn a_volume_that_is_not_here_is_not_found() {
 }
 
 /// Unstage takes all mounts away, and with a repeat the directory that a call before it has left.
-///
-/// Rule: node.md 10
 #[test]
 fn unstage_takes_all_mounts_and_the_directory_away() {
     with_staged_node(async |node| {
@@ -360,8 +322,6 @@ fn unstage_takes_all_mounts_and_the_directory_away() {
 }
 
 /// A volume in use is not unstaged.
-///
-/// Rule: node.md 11; D-35
 #[test]
 fn a_volume_in_use_is_not_unstaged() {
     with_staged_node(async |node| {
@@ -383,8 +343,6 @@ fn a_format_option_for_another_file_system_is_refused() {
 }
 
 /// A plain stage of a clean volume starts no child but blkid, and that once; publish, unpublish and unstage start none.
-///
-/// Rule: D-36
 #[test]
 fn a_plain_stage_of_a_clean_volume_starts_no_child_but_blkid() {
     in_mount_namespace(|| async {
@@ -413,8 +371,6 @@ fn a_plain_stage_of_a_clean_volume_starts_no_child_but_blkid() {
 }
 
 /// A volume attribute of the driver's that nothing heeds is said in the log: the file system is the one of fsType.
-///
-/// Rule: node.md N-4
 #[test]
 fn a_volume_attribute_that_nothing_heeds_is_said_in_the_log() {
     with_node(async |node| {
@@ -430,8 +386,6 @@ fn a_volume_attribute_that_nothing_heeds_is_said_in_the_log() {
 }
 
 /// Flags that mount(8) takes for `-t ext4` are taken, also of a volume that was made as ext3 and is asked for as ext4.
-///
-/// Rule: node.md 7.5; D-30
 #[test]
 fn flags_for_ext4_are_taken_of_a_volume_that_was_made_as_ext3() {
     with_node(async |node| {

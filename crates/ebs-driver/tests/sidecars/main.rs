@@ -34,8 +34,6 @@ mod tests {
     /// What the official sidecars send is answered as it was when it was recorded, and in the end EC2 has nothing left:
     /// volumes for pods, expansions, snapshots, restores and clones, refusals, retries of slow calls, secrets, sidecars that were
     /// killed, attribute classes.
-    ///
-    /// Rule: D-1, D-10; sidecars.md 3.2, 3.5, 4, 5, 6, 7
     #[tokio::test(start_paused = true)]
     async fn what_the_official_sidecars_send_is_answered_as_recorded() {
         for recording in recordings() {
@@ -45,8 +43,6 @@ mod tests {
 
     /// A sidecar that dies at any moment between a call and its answer, and repeats the call after its restart, gets what it
     /// would have got, with no second volume or snapshot, and nothing is left in the end.
-    ///
-    /// Rule: D-10, D-27; sidecars.md 2
     #[tokio::test(start_paused = true)]
     async fn a_sidecar_that_dies_between_a_call_and_its_answer_repeats_it_and_nothing_is_left_or_doubled() {
         let mut deaths = 0;
@@ -126,8 +122,6 @@ mod tests {
 
     /// The recordings hold what they are for: calls that were given up by their deadline, calls whose sidecar died, refusals for
     /// good, secrets, the metadata that `--extra-create-metadata` adds, and every mutating RPC.
-    ///
-    /// Rule: own rule (tests)
     #[test]
     fn the_recordings_have_deadlines_deaths_refusals_secrets_metadata_and_every_mutating_rpc() {
         let lines: Vec<_> = recordings().into_iter().flat_map(|recording| recording.lines).collect();

@@ -69,8 +69,6 @@ mod tests {
     use super::*;
 
     /// A file of the layer is the administrators' and the system's; users may read and run it and not write it.
-    ///
-    /// Rule: windows.md 2.1 (ours)
     #[test]
     fn users_may_read_and_run_a_file_and_not_write_it() {
         let bytes = descriptor(false);

@@ -83,8 +83,6 @@ fn images(files: &BTreeMap<String, Vec<u8>>) -> Value {
 }
 
 /// One index has an image for each version of Windows, told apart by `os.version`: a node takes that of its own.
-///
-/// Rule: windows.md 2.1, 2.3 (ours)
 #[test]
 fn one_index_has_an_image_for_each_version_of_windows() {
     let files = index(&Release::ALL);
@@ -102,8 +100,6 @@ fn one_index_has_an_image_for_each_version_of_windows() {
 
 /// The base is named by the digests of its layers, in OCI's words and with where foreign ones are fetched from; none of its bytes is in
 /// the archive, and our layer is the last.
-///
-/// Rule: image.md 2 (Windows)
 #[test]
 fn the_base_is_there_by_reference_and_our_layer_is_the_last() {
     let files = index(&[Release::Ltsc2022]);
@@ -129,8 +125,6 @@ fn the_base_is_there_by_reference_and_our_layer_is_the_last() {
 }
 
 /// Our layer has the form of Windows' layers: `Files` and `Hives`, with Windows' attributes, rights and times in extended headers.
-///
-/// Rule: see `one_index_has_an_image_for_each_version_of_windows`
 #[test]
 fn our_layer_has_the_form_of_windows_layers() {
     let files = index(&[Release::Ltsc2019]);
@@ -163,8 +157,6 @@ fn our_layer_has_the_form_of_windows_layers() {
 }
 
 /// The registrar has an image of the same form, with its own name in it.
-///
-/// Rule: see `one_index_has_an_image_for_each_version_of_windows`
 #[test]
 fn the_registrar_has_an_image_of_its_own() {
     let what = image_of(Path::new("out/csi-node-driver-registrar.exe")).unwrap();
@@ -177,8 +169,6 @@ fn the_registrar_has_an_image_of_its_own() {
 }
 
 /// The same input makes the same bytes.
-///
-/// Rule: see `one_index_has_an_image_for_each_version_of_windows`
 #[test]
 fn the_same_program_over_the_same_bases_makes_the_same_bytes() {
     assert_eq!(index(&Release::ALL), index(&Release::ALL));
@@ -189,8 +179,6 @@ type Change = fn(&mut Value, &mut Value);
 
 /// What is said of a base and does not fit is refused by name: another version, system or configuration, a layer of a kind that is not known,
 /// or a foreign one that is nowhere.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn what_is_said_of_a_base_and_does_not_fit_is_refused() {
     let changed = |change: Change| {

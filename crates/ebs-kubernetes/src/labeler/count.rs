@@ -82,8 +82,6 @@ mod tests {
 
     /// A node's labels count its instance's network interfaces, and its volumes less the root and less those that are
     /// PersistentVolumes.
-    ///
-    /// Rule: runtime.md 8
     #[test]
     fn volumes_besides_the_root_and_the_persistent_ones_are_counted() {
         let devices = [
@@ -100,8 +98,6 @@ mod tests {
     }
 
     /// The count is never below 0: neither with a root in instance store nor when every volume, the root too, is a PersistentVolume.
-    ///
-    /// Rule: runtime.md R-6b
     #[test]
     fn the_count_is_never_below_0() {
         let without_root = instance(None, &[("/dev/sdb", Some("vol-0b"))]);
@@ -113,8 +109,6 @@ mod tests {
     }
 
     /// An instance that has ended, or is about to, has no count.
-    ///
-    /// Rule: runtime.md R-6a
     #[test]
     fn an_instance_that_has_ended_has_no_count() {
         for state in ["shutting-down", "terminated"] {

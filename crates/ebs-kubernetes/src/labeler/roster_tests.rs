@@ -56,8 +56,6 @@ fn described(interfaces: u32, volumes: &[&str]) -> Described {
 }
 
 /// Nothing is labelled before both lists are there: a PersistentVolume that is not known yet would be counted as somebody else's.
-///
-/// Rule: runtime.md R-6d
 #[tokio::test(start_paused = true)]
 async fn both_lists_must_be_there() {
     let mut roster = roster();
@@ -78,8 +76,6 @@ async fn both_lists_must_be_there() {
 }
 
 /// A node is due when it comes, then every hour; sooner only when somebody changes its labels or its instance.
-///
-/// Rule: runtime.md 8, 8 (ours)
 #[tokio::test(start_paused = true)]
 async fn a_node_is_due_when_it_comes_and_every_hour_and_when_it_changes() {
     let mut roster = listed(&[node("a", &[])], &[]);
@@ -110,8 +106,6 @@ async fn a_node_is_due_when_it_comes_and_every_hour_and_when_it_changes() {
 }
 
 /// A node that fails comes again after 10 s and then after ever longer pauses, up to the hour; others do not wait for it.
-///
-/// Rule: runtime.md R-6
 #[tokio::test(start_paused = true)]
 async fn a_node_that_fails_comes_again_ever_later_and_others_do_not_wait() {
     let mut roster = listed(&[node("a", &[]), node("b", &[])], &[]);
@@ -132,8 +126,6 @@ async fn a_node_that_fails_comes_again_ever_later_and_others_do_not_wait() {
 }
 
 /// Nodes that EC2 does not describe (HyperPod, Fargate, hybrid, other clouds) are not looked at and never written to.
-///
-/// Rule: runtime.md R-6a
 #[tokio::test(start_paused = true)]
 async fn nodes_that_ec2_does_not_describe_are_left_alone() {
     let mut others: Vec<NodeView> = [
@@ -157,8 +149,6 @@ async fn nodes_that_ec2_does_not_describe_are_left_alone() {
 }
 
 /// Volumes come and go with their PersistentVolumes, also by a list that is read anew.
-///
-/// Rule: runtime.md 8 (ours)
 #[tokio::test(start_paused = true)]
 async fn volumes_come_and_go_with_their_persistent_volumes() {
     let ids = |roster: &Roster| {

@@ -85,8 +85,6 @@ mod tests {
     }
 
     /// A PersistentVolume is the driver's when it is of the driver or of the in-tree plug-in, whatever stands before its id.
-    ///
-    /// Rule: runtime.md R-6c
     #[test]
     fn ids_are_compared_without_what_stands_before_them() {
         let csi =

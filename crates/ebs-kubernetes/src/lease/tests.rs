@@ -116,8 +116,6 @@ fn spec(server: &Server) -> LeaseSpec {
 }
 
 /// The lease's name is made of the driver's; each process has an identity of its own.
-///
-/// Rule: runtime.md 8, 8 (ours)
 #[test]
 fn the_name_has_letters_digits_and_dashes_and_no_two_processes_one_identity() {
     let (one, other) = (LeaseConfig::new("metadata-labeler-ebs.csi.aws.com", "host.local."), config("b"));
@@ -129,8 +127,6 @@ fn the_name_has_letters_digits_and_dashes_and_no_two_processes_one_identity() {
 }
 
 /// Who finds no lease makes it, and it says who holds it, for how long and since when.
-///
-/// Rule: runtime.md 8
 #[tokio::test(start_paused = true)]
 async fn the_first_makes_the_lease_and_holds_it() {
     let server = Arc::new(Server::default());
@@ -143,8 +139,6 @@ async fn the_first_makes_the_lease_and_holds_it() {
 }
 
 /// While the holder renews, nobody else gets the lease; the holder needs one request for it every 5 s.
-///
-/// Rule: runtime.md 8 (ours)
 #[tokio::test(start_paused = true)]
 async fn while_it_is_renewed_nobody_else_gets_it() {
     let server = Arc::new(Server::default());
@@ -167,8 +161,6 @@ async fn while_it_is_renewed_nobody_else_gets_it() {
 
 /// A holder that is gone is followed when its lease has lasted its time by the clock of the one who waits, whatever the time
 /// stamps in it say.
-///
-/// Rule: runtime.md 8 (ours)
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_is_gone_is_followed_by_the_clock_of_the_one_who_waits() {
     for stamp in ["1970-01-01T00:00:00Z", "2999-01-01T00:00:00Z"] {
@@ -187,8 +179,6 @@ async fn a_holder_that_is_gone_is_followed_by_the_clock_of_the_one_who_waits() {
 }
 
 /// A holder that cannot renew stops leading before another may begin, whether the API server fails, hangs or is out of its reach.
-///
-/// Rule: runtime.md R-6 (ours)
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_cannot_renew_stops_before_another_begins() {
     let server = Arc::new(Server::default());
@@ -222,8 +212,6 @@ async fn a_holder_that_cannot_renew_stops_before_another_begins() {
 }
 
 /// A short trouble of the API server costs nothing: the holder renews in time.
-///
-/// Rule: see `a_holder_that_cannot_renew_stops_before_another_begins`
 #[tokio::test(start_paused = true)]
 async fn a_short_trouble_costs_nothing() {
     let server = Arc::new(Server::default());
@@ -244,8 +232,6 @@ async fn a_short_trouble_costs_nothing() {
 }
 
 /// Of two that try at once one gets the lease: the other's write names a version that is not there any more.
-///
-/// Rule: runtime.md 8 (ours)
 #[tokio::test(start_paused = true)]
 async fn of_many_that_try_at_once_one_gets_it() {
     let server = Arc::new(Server::default());
@@ -264,8 +250,6 @@ async fn of_many_that_try_at_once_one_gets_it() {
 }
 
 /// A lease that is given back is taken at the next attempt, without waiting for its end; one that is not held is not given back.
-///
-/// Rule: runtime.md R-2
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_given_back_is_free_at_once() {
     let server = Arc::new(Server::default());
@@ -284,8 +268,6 @@ async fn a_lease_that_is_given_back_is_free_at_once() {
 }
 
 /// A holder whose lease another process has taken learns it with its next renewal, and takes nothing back.
-///
-/// Rule: runtime.md R-6 (ours)
 #[tokio::test(start_paused = true)]
 async fn who_lost_the_lease_learns_it_and_takes_nothing_back() {
     let server = Arc::new(Server::default());

@@ -21,8 +21,6 @@ fn counts(more: &[(&str, &str)], kind: SourceKind) -> Option<(u32, u32)> {
 
 /// A Node says which instance it is by its provider id and, by the well-known labels, of which type and where, without the `ml.`
 /// of SageMaker's types; a label that is missing or no zone is named.
-///
-/// Rule: runtime.md 10.2
 #[test]
 fn a_node_says_which_instance_it_is_of_which_type_and_where() {
     let metadata = read(&node(&[]), SourceKind::Kubernetes).unwrap().metadata;
@@ -44,8 +42,6 @@ fn a_node_says_which_instance_it_is_of_which_type_and_where() {
 
 /// The source `kubernetes` counts interfaces and volumes by SageMaker's labels, else by the labeler's, else assumes one interface
 /// and no volume and says that nobody has counted.
-///
-/// Rule: runtime.md 10.2, 10.2 (ours)
 #[test]
 fn the_source_kubernetes_counts_by_any_label_that_is_a_number() {
     let kubernetes = SourceKind::Kubernetes;
@@ -66,8 +62,6 @@ fn the_source_kubernetes_counts_by_any_label_that_is_a_number() {
 
 /// The source `metadata-labeler` counts by the labeler's two labels, unless SageMaker's are valid, and names those of them that are
 /// missing or no number.
-///
-/// Rule: runtime.md 10.3
 #[test]
 fn the_source_metadata_labeler_wants_its_two_labels_or_valid_ones_of_sagemaker() {
     let labeler = SourceKind::MetadataLabeler;
@@ -87,8 +81,6 @@ fn the_source_metadata_labeler_wants_its_two_labels_or_valid_ones_of_sagemaker()
 }
 
 /// A Node that is no EC2 instance, such as one of Fargate or another cloud, is told from one whose provider id is not there yet.
-///
-/// Rule: runtime.md 10.3 (ours)
 #[test]
 fn a_node_that_is_no_instance_is_told_from_one_that_does_not_say() {
     let hybrid = NodeView::with("node-1", "eks-hybrid:///us-west-2/c/mi-0abc", &PLACE);
@@ -100,8 +92,6 @@ fn a_node_that_is_no_instance_is_told_from_one_that_does_not_say() {
 }
 
 /// A Node that was registered on an Outpost before is on it still when the metadata service is silent.
-///
-/// Rule: runtime.md 10.2 (ours)
 #[test]
 fn a_node_that_was_registered_on_an_outpost_is_on_it_still() {
     let labels = [

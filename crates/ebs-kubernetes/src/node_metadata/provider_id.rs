@@ -53,8 +53,6 @@ mod tests {
 
     /// A Node's provider id names its instance, or its HyperPod node, in the last part of the path; an id that only ends like an
     /// instance's names none.
-    ///
-    /// Rule: runtime.md 10.3
     #[test]
     fn the_last_part_of_the_path_names_the_instance() {
         for (given, instance) in [

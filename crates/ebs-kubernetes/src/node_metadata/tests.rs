@@ -98,8 +98,6 @@ async fn asked(machine: &Machine) -> (u32, BlockDevices) {
 }
 
 /// Labels that are missing are waited for, 5 s at most; then the source fails and names them.
-///
-/// Rule: runtime.md 10.3 (ours)
 #[tokio::test(start_paused = true)]
 async fn labels_that_are_missing_are_waited_for_and_then_named() {
     let api = OneNode::new(json!({}));
@@ -117,8 +115,6 @@ async fn labels_that_are_missing_are_waited_for_and_then_named() {
 
 /// With the source `metadata-labeler` each question for the limit reads both numbers again, as one; while the Node or the API
 /// server is not there, the last ones count.
-///
-/// Rule: runtime.md 10.3 (ours)
 #[tokio::test(start_paused = true)]
 async fn each_question_reads_the_labelers_numbers_again() {
     let api = OneNode::new(labelled("3", "1"));
@@ -138,8 +134,6 @@ async fn each_question_reads_the_labelers_numbers_again() {
 }
 
 /// With the source `kubernetes` the Node is read again every five minutes at most: the kubelet of each node may ask every 10 s.
-///
-/// Rule: runtime.md R-18 (ours)
 #[tokio::test(start_paused = true)]
 async fn the_source_kubernetes_reads_its_node_again_every_five_minutes_at_most() {
     let api = OneNode::new(json!({}));
@@ -157,8 +151,6 @@ async fn the_source_kubernetes_reads_its_node_again_every_five_minutes_at_most()
 }
 
 /// A Node that is not there, or that is no instance, is an error that names it.
-///
-/// Rule: runtime.md 10.2 (ours)
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_not_there_or_no_instance_is_named() {
     let api = OneNode::default();

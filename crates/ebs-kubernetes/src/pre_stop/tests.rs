@@ -45,8 +45,6 @@ async fn ended(
 }
 
 /// On a node that carries no taint of a drain the hook ends at once, whatever is attached.
-///
-/// Rule: runtime.md 9
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_not_drained_is_not_waited_for() {
     for taint in [None, Some("node.kubernetes.io/not-ready")] {
@@ -60,8 +58,6 @@ async fn a_node_that_is_not_drained_is_not_waited_for() {
 
 /// On a node that is being drained, by any of four taints, or whose Node is gone, the hook waits until the last volume of this
 /// driver is detached from it; volumes of other drivers and other nodes are nothing to it.
-///
-/// Rule: runtime.md 9, R-7
 #[tokio::test(start_paused = true)]
 async fn a_drained_node_is_held_until_the_last_volume_of_this_driver_is_detached() {
     for taint in DRAINING.into_iter().map(Some).chain([None]) {
@@ -81,8 +77,6 @@ async fn a_drained_node_is_held_until_the_last_volume_of_this_driver_is_detached
 }
 
 /// A list or watch that fails, hangs or breaks is tried again: a failed first list does not make the hook wait for ever.
-///
-/// Rule: runtime.md R-7a
 #[tokio::test(start_paused = true)]
 async fn a_list_or_watch_that_fails_is_tried_again_and_the_end_is_not_missed() {
     let faults = [
@@ -116,8 +110,6 @@ async fn a_list_or_watch_that_fails_is_tried_again_and_the_end_is_not_missed() {
 }
 
 /// A Node that cannot be read fails the hook, with what the server said; a server that is away for a moment does not.
-///
-/// Rule: runtime.md 9, R-12
 #[tokio::test(start_paused = true)]
 async fn a_node_that_cannot_be_read_fails_the_hook_with_the_servers_words() {
     let api = draining();

@@ -64,8 +64,6 @@ impl Scene {
 
 /// The start-up taint goes when the kubelet has registered the driver with the number of volumes that the node takes, not
 /// before; while it waits, the CSINode is asked for after 2 s, 3 s and so on, at most 15 s apart.
-///
-/// Rule: runtime.md 7
 #[tokio::test(start_paused = true)]
 async fn the_taint_goes_when_the_driver_is_registered_with_its_count_and_not_before() {
     let api = Scene::api();
@@ -85,8 +83,6 @@ async fn the_taint_goes_when_the_driver_is_registered_with_its_count_and_not_bef
 }
 
 /// The CSINode of a former Node of the same name says nothing about this one.
-///
-/// Rule: runtime.md 7 (ours)
 #[tokio::test(start_paused = true)]
 async fn a_registration_with_a_former_node_of_that_name_does_not_count() {
     let api = Scene::api();
@@ -99,8 +95,6 @@ async fn a_registration_with_a_former_node_of_that_name_does_not_count() {
 }
 
 /// Where the Node may be read and patched but not listed and watched, the taint goes all the same.
-///
-/// Rule: runtime.md R-5
 #[tokio::test(start_paused = true)]
 async fn without_the_right_to_watch_the_node_is_read_and_the_taint_goes() {
     for code in [401, 403] {
@@ -116,8 +110,6 @@ async fn without_the_right_to_watch_the_node_is_read_and_the_taint_goes() {
 }
 
 /// A taint that is set long after the start goes too; until then one watch is all that is asked for.
-///
-/// Rule: runtime.md R-13
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_comes_hours_after_the_start_goes_at_once() {
     let api = Scene::api();
@@ -134,8 +126,6 @@ async fn a_taint_that_comes_hours_after_the_start_goes_at_once() {
 }
 
 /// A server that hangs, is busy, breaks the watch or has forgotten the version delays the removal and does not prevent it.
-///
-/// Rule: runtime.md 7 (ours)
 #[tokio::test(start_paused = true)]
 async fn a_server_that_hangs_is_busy_or_breaks_the_watch_delays_the_removal_and_no_more() {
     let faults = [
@@ -165,8 +155,6 @@ async fn a_server_that_hangs_is_busy_or_breaks_the_watch_delays_the_removal_and_
 }
 
 /// A watch on which nothing comes, not even a bookmark, is begun anew after some minutes.
-///
-/// Rule: see `a_server_that_hangs_is_busy_or_breaks_the_watch_delays_the_removal_and_no_more`
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_has_died_silently_is_noticed() {
     let api = Scene::api();
@@ -182,8 +170,6 @@ async fn a_watch_that_has_died_silently_is_noticed() {
 }
 
 /// While an attempt hangs, the watch goes on: a Node that is gone meanwhile is seen.
-///
-/// Rule: runtime.md R-13
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_hangs_does_not_hold_up_the_watch() {
     let api = Scene::api();
@@ -200,8 +186,6 @@ async fn an_attempt_that_hangs_does_not_hold_up_the_watch() {
 }
 
 /// What others change between the look at the Node and the patch is not lost: the patch is made anew from what is there then.
-///
-/// Rule: runtime.md 7 (ours)
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_is_set_while_ours_is_removed_stays() {
     let api = Scene::api();
@@ -214,8 +198,6 @@ async fn a_taint_that_is_set_while_ours_is_removed_stays() {
 
 /// A Node that was deleted and made again between the look and the patch keeps its taint until the driver is registered
 /// with the new one.
-///
-/// Rule: see `a_registration_with_a_former_node_of_that_name_does_not_count`
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_made_anew_keeps_its_taint_until_its_own_registration() {
     let api = Scene::api();
@@ -229,8 +211,6 @@ async fn a_node_that_was_made_anew_keeps_its_taint_until_its_own_registration() 
 
 /// Where RBAC or an admission policy forbids the patch, it is tried about once a minute and no more, and the taint goes when it is
 /// allowed.
-///
-/// Rule: runtime.md 7 (ours)
 #[tokio::test(start_paused = true)]
 async fn missing_rights_are_tried_again_seldom_and_heal() {
     // A policy answers with the code that a failed test of the patch has.

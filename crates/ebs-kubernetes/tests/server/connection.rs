@@ -12,8 +12,6 @@ use serde_json::json;
 use crate::rights::token;
 use crate::support::{connect, make_node, node_account, shared, unique};
 
-/// Rule: see `crates/ebs-kubernetes/src/client/config/tests.rs::a_pod_finds_the_api_server_by_its_environment_and_account`
-///
 /// As in a pod, with a real token, which is then replaced.
 #[tokio::test]
 async fn a_pods_account_is_understood_by_the_server_and_a_rotated_token_is_used_at_once() -> anyhow::Result<()> {
@@ -42,8 +40,6 @@ async fn a_pods_account_is_understood_by_the_server_and_a_rotated_token_is_used_
 }
 
 /// A server whose certificate is not of the authority in the configuration gets no token.
-///
-/// Rule: runtime.md 10.4 (ours)
 #[tokio::test]
 async fn a_server_of_another_authority_is_not_spoken_to() -> anyhow::Result<()> {
     let api = shared().await?;
@@ -62,8 +58,6 @@ async fn a_server_of_another_authority_is_not_spoken_to() -> anyhow::Result<()> 
 
 /// An API server that a test has started is gone with its etcd and its files when the test is over, also when it was stopped in
 /// the middle of its work.
-///
-/// Rule: own rule (tests)
 #[tokio::test]
 async fn an_api_server_of_a_test_leaves_no_process_and_no_files() -> anyhow::Result<()> {
     let api = KubeApi::start().await?;

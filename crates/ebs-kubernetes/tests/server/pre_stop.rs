@@ -24,7 +24,6 @@ async fn attach(api: &KubeApi, attacher: &str, node: &str) -> anyhow::Result<Str
     Ok(format!("{ATTACHMENTS}/{name}"))
 }
 
-/// Rule: see `crates/ebs-kubernetes/src/pre_stop/tests.rs::a_drained_node_is_held_until_the_last_volume_of_this_driver_is_detached`
 #[tokio::test]
 async fn the_hook_with_the_rights_of_the_node_account_ends_when_the_attacher_has_detached() -> anyhow::Result<()> {
     let api = shared().await?;

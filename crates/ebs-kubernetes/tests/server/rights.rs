@@ -82,8 +82,6 @@ async fn in_force(speaker: &Speaker, path: &str) -> anyhow::Result<()> {
 
 /// The account of the node pods removes the start-up taint of the node that its pod runs on, and can change nothing else: no
 /// other taint, label or field of this Node, and nothing of any other.
-///
-/// Rule: D-42
 #[tokio::test]
 async fn the_node_account_removes_the_taint_of_its_own_node_and_changes_nothing_else() -> anyhow::Result<()> {
     let api = shared().await?;
@@ -133,8 +131,6 @@ async fn the_node_account_removes_the_taint_of_its_own_node_and_changes_nothing_
 }
 
 /// A token of that account that is bound to no pod says of no node that it is its own, and changes none.
-///
-/// Rule: D-42
 #[tokio::test]
 async fn a_token_of_the_node_account_without_a_node_changes_no_node() -> anyhow::Result<()> {
     let api = shared().await?;

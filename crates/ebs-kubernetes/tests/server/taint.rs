@@ -25,7 +25,6 @@ async fn set_taints(api: &KubeApi, node: &str, keys: &[&str]) -> anyhow::Result<
     Ok(())
 }
 
-/// Rule: see `crates/ebs-kubernetes/src/taint/tests.rs::the_taint_goes_when_the_driver_is_registered_with_its_count_and_not_before`
 #[tokio::test]
 async fn a_real_node_loses_its_start_up_taint_when_the_driver_is_registered_and_keeps_the_others() -> anyhow::Result<()>
 {
@@ -45,7 +44,6 @@ async fn a_real_node_loses_its_start_up_taint_when_the_driver_is_registered_and_
     Ok(())
 }
 
-/// Rule: see `crates/ebs-kubernetes/src/taint/tests.rs::a_taint_that_is_set_while_ours_is_removed_stays`
 #[tokio::test]
 async fn no_taint_of_other_writers_is_lost_while_ours_comes_and_goes() -> anyhow::Result<()> {
     let api = shared().await?;
@@ -77,7 +75,6 @@ async fn no_taint_of_other_writers_is_lost_while_ours_comes_and_goes() -> anyhow
     until_taints(&api, &name, &wanted).await
 }
 
-/// Rule: see `crates/ebs-kubernetes/src/taint/tests.rs::without_the_right_to_watch_the_node_is_read_and_the_taint_goes`
 #[tokio::test]
 async fn an_account_that_rbac_lets_only_get_and_patch_removes_the_taint() -> anyhow::Result<()> {
     let api = shared().await?;
@@ -103,7 +100,6 @@ async fn an_account_that_rbac_lets_only_get_and_patch_removes_the_taint() -> any
     until_taints(&api, &name, &["a"]).await
 }
 
-/// Rule: see `crates/ebs-kubernetes/src/taint/tests.rs::a_registration_with_a_former_node_of_that_name_does_not_count`
 #[tokio::test]
 async fn a_node_that_is_deleted_and_made_again_loses_its_taint_after_its_own_registration() -> anyhow::Result<()> {
     let api = shared().await?;
@@ -120,7 +116,6 @@ async fn a_node_that_is_deleted_and_made_again_loses_its_taint_after_its_own_reg
     until_taints(&api, &name, &[]).await
 }
 
-/// Rule: see `crates/ebs-kubernetes/src/taint/tests.rs::a_server_that_hangs_is_busy_or_breaks_the_watch_delays_the_removal_and_no_more`
 #[tokio::test]
 async fn a_taint_that_is_set_after_the_api_server_was_killed_or_hung_goes() -> anyhow::Result<()> {
     let mut api = KubeApi::start().await?;

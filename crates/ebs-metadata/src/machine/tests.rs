@@ -68,8 +68,6 @@ fn boxed(tellers: &[&Teller]) -> Vec<Box<dyn Source>> {
 }
 
 /// Metadata sources are tried in the order of the flag, and the first that answers is believed; later ones are not asked.
-///
-/// Rule: runtime.md 10
 #[tokio::test(start_paused = true)]
 async fn the_first_source_that_answers_is_believed() {
     let silent = Teller::new(SourceKind::Imds, None);
@@ -82,8 +80,6 @@ async fn the_first_source_that_answers_is_believed() {
 }
 
 /// When no metadata source knows the machine, the error has the reason of each.
-///
-/// Rule: runtime.md 10 (ours)
 #[tokio::test(start_paused = true)]
 async fn when_no_source_knows_each_says_why() {
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Unusable::new(SourceKind::Imds, MetadataError::Disabled))];
@@ -98,8 +94,6 @@ async fn when_no_source_knows_each_says_why() {
 }
 
 /// AWS_REGION replaces the region of any source, also when the machine is asked about again.
-///
-/// Rule: runtime.md 10 (ours)
 #[tokio::test(start_paused = true)]
 async fn aws_region_replaces_the_region_of_any_source() {
     let teller = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
@@ -110,8 +104,6 @@ async fn aws_region_replaces_the_region_of_any_source() {
 
 /// A source before the one that is believed is asked again, first after 15 s and then ever more seldom, and believed from its
 /// first answer on: a metadata service that was away when the driver started is not lost for good.
-///
-/// Rule: runtime.md R-18
 #[tokio::test(start_paused = true)]
 async fn a_better_source_is_asked_again_ever_more_seldom_and_then_believed() {
     let imds = Teller::new(SourceKind::Imds, None);
@@ -139,7 +131,6 @@ async fn a_better_source_is_asked_again_ever_more_seldom_and_then_believed() {
     assert_eq!(kubernetes.asked(), asked);
 }
 
-/// Rule: see `a_better_source_is_asked_again_ever_more_seldom_and_then_believed`
 #[tokio::test(start_paused = true)]
 async fn a_source_that_is_switched_off_is_not_asked_again() {
     let teller = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
@@ -152,8 +143,6 @@ async fn a_source_that_is_switched_off_is_not_asked_again() {
 }
 
 /// A source that is asked again and names another instance is not believed.
-///
-/// Rule: runtime.md R-18 (ours)
 #[tokio::test(start_paused = true)]
 async fn a_machine_never_becomes_another_instance() {
     let imds = Teller::new(SourceKind::Imds, None);
@@ -167,8 +156,6 @@ async fn a_machine_never_becomes_another_instance() {
 }
 
 /// When the source is silent, what was heard last stays.
-///
-/// Rule: node.md 15 (ours)
 #[tokio::test(start_paused = true)]
 async fn what_was_heard_last_stays_while_the_source_is_silent() {
     let teller = Teller::new(SourceKind::Imds, Some(machine("i-0abc", 2)));

@@ -52,8 +52,6 @@ const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-012345
 
 /// A node on an Outpost learns its ARN; without one, or with one that cannot be read, it is of the region; another answer than
 /// "not found" is an error.
-///
-/// Rule: runtime.md 10.1
 #[tokio::test]
 async fn a_node_on_an_outpost_learns_which() {
     let sim = sim(|config| config.account.machine_outpost = Some(OUTPOST.to_owned())).await;
@@ -82,8 +80,6 @@ async fn a_node_on_an_outpost_learns_which() {
 }
 
 /// AWS_REGION replaces the region of the metadata.
-///
-/// Rule: runtime.md 10; ebs-cloud.md 1 row Region
 #[tokio::test]
 async fn aws_region_replaces_the_region_of_the_service() {
     let sim = sim(|_| ()).await;
@@ -94,8 +90,6 @@ async fn aws_region_replaces_the_region_of_the_service() {
 }
 
 /// A token that the service does not take any more is replaced and the request repeated.
-///
-/// Rule: runtime.md 10.1
 #[tokio::test]
 async fn a_restarted_service_gets_a_new_token() {
     let first = sim(|_| ()).await;
@@ -150,8 +144,6 @@ async fn serve(app: Router, token_requests: Arc<AtomicUsize>) -> Other {
 }
 
 /// Where the metadata service issues no tokens it is asked without from then on; a refused token request is final.
-///
-/// Rule: runtime.md 10.1
 #[tokio::test]
 async fn a_service_without_tokens_is_asked_without_from_then_on() {
     for status in [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED] {
@@ -165,8 +157,6 @@ async fn a_service_without_tokens_is_asked_without_from_then_on() {
 }
 
 /// A service that wants a token and was only slow to give one is asked for it again: the node starts.
-///
-/// Rule: runtime.md 10.1
 #[tokio::test]
 async fn a_token_that_came_too_late_is_asked_for_again_where_the_service_wants_one() {
     let (unanswered, tokens) = (2, Arc::new(AtomicUsize::new(0)));
@@ -197,8 +187,6 @@ async fn a_refused_token_request_is_final() {
 }
 
 /// Where IMDSv1 is forbidden nothing is asked without a token.
-///
-/// Rule: runtime.md 10.1
 #[tokio::test]
 async fn nothing_is_asked_without_a_token_where_that_is_forbidden() {
     let service = other(StatusCode::FORBIDDEN, DOCUMENT).await;

@@ -79,8 +79,6 @@ mod tests {
     use super::*;
 
     /// Where the kernel cannot be listened to, a wait is the pause between two looks, and no longer than asked.
-    ///
-    /// Rule: see `crates/ebs-mounter/src/device/find/tests.rs::without_the_kernels_word_late_devices_are_looked_for_again_and_again`
     #[tokio::test(start_paused = true)]
     async fn where_the_kernel_cannot_be_listened_to_a_wait_is_the_pause_between_two_looks() {
         let is_about =
@@ -93,7 +91,6 @@ mod tests {
         assert!(is_about(start.elapsed(), soon), "{:?}", start.elapsed());
     }
 
-    /// Rule: see `crates/ebs-mounter/src/device/find/tests.rs::a_late_device_is_found_because_the_kernel_says_that_it_has_come`
     #[tokio::test(start_paused = true)]
     async fn a_wait_for_the_kernels_word_does_not_end_at_once() {
         let (mut arrivals, start) = (Arrivals::listen(), Instant::now());

@@ -162,8 +162,6 @@ mod tests {
 
     /// A controller that answers with a volume's serial number is that volume; one that answers with none, or not at all, is
     /// nobody.
-    ///
-    /// Rule: see `crates/ebs-mounter/tests/on_disk/device.rs::an_nvme_disk_without_a_serial_number_is_an_error`
     #[test]
     fn a_controller_that_answers_with_a_volumes_serial_number_is_the_volume() {
         let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
@@ -175,8 +173,6 @@ mod tests {
     }
 
     /// That a disk says nothing of itself is known only where sysfs has nothing to say: another failure is an error.
-    ///
-    /// Rule: see `crates/ebs-mounter/tests/on_disk/device.rs::an_nvme_disk_without_a_serial_number_is_an_error`
     #[test]
     fn only_what_is_not_there_says_nothing_and_any_other_failure_is_an_error() {
         let directory = tempfile::tempdir().unwrap();

@@ -63,7 +63,6 @@ fn is_missing<T>(look: io::Result<T>) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    /// Rule: see `crates/ebs-mounter/tests/on_disk/mount.rs::without_a_sysfs_that_lists_block_devices_nothing_has_vanished_and_a_mount_in_use_stays`
     #[test]
     fn a_look_that_fails_is_no_proof_that_nothing_is_there() {
         assert!(!is_missing(Ok(())).unwrap());

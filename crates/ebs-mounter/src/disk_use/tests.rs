@@ -60,8 +60,6 @@ fn mount_of(root: &str, target: &Path, fs_type: &str) -> MountEntry {
 
 /// What is seen at a path is looked at only where a device node may be bound to it: a file system of another machine could
 /// hang.
-///
-/// Rule: D-37, D-38
 #[test]
 fn what_is_bound_is_looked_at_only_on_file_systems_of_this_machine() {
     let (disk, number) = disk();
@@ -78,8 +76,6 @@ fn what_is_bound_is_looked_at_only_on_file_systems_of_this_machine() {
 }
 
 /// An exclusive open counts for the disk that sysfs lists by that name, and for no other.
-///
-/// Rule: D-37
 #[tokio::test]
 async fn an_exclusive_open_counts_for_the_disk_that_sysfs_lists_by_that_name() {
     let machine = Machine::new();
@@ -101,8 +97,6 @@ async fn an_exclusive_open_counts_for_the_disk_that_sysfs_lists_by_that_name() {
 }
 
 /// Whoever holds a disk for a moment is waited for, and whoever holds it longer is named.
-///
-/// Rule: D-37
 #[tokio::test(start_paused = true)]
 async fn who_holds_a_disk_for_a_moment_is_waited_for_and_who_holds_it_longer_is_named() {
     let (disk, number) = disk();
@@ -123,8 +117,6 @@ async fn who_holds_a_disk_for_a_moment_is_waited_for_and_who_holds_it_longer_is_
 }
 
 /// A disk is gone only when sysfs does not list it: an entry that leads nowhere, or that cannot be followed, proves nothing.
-///
-/// Rule: D-35, D-37
 #[tokio::test]
 async fn a_disk_is_gone_only_when_sysfs_does_not_list_it() {
     let machine = Machine::new();
@@ -141,8 +133,6 @@ async fn a_disk_is_gone_only_when_sysfs_does_not_list_it() {
 }
 
 /// The disk behind a raw bind is gone when its node was deleted or it holds no byte, and not because sysfs cannot tell.
-///
-/// Rule: D-35
 #[tokio::test]
 async fn the_disk_behind_a_raw_bind_is_gone_when_it_holds_no_byte() {
     let machine = Machine::new();
@@ -163,8 +153,6 @@ async fn the_disk_behind_a_raw_bind_is_gone_when_it_holds_no_byte() {
 }
 
 /// A search that does not wait for a late device does not.
-///
-/// Rule: see `crates/ebs-mounter/tests/on_disk/device.rs::a_late_device_is_waited_for_and_a_missing_one_is_missing`
 #[tokio::test]
 async fn a_search_for_what_is_there_now_does_not_wait() {
     let machine = Machine::new();

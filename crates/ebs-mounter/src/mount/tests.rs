@@ -23,8 +23,6 @@ async fn number_at(at: &NodePath) -> DeviceNumber {
 }
 
 /// A mount that lacks an attribute that was asked for is taken away again, and the error says what was seen.
-///
-/// Rule: node.md N-19
 #[test]
 fn a_mount_that_lacks_an_attribute_that_was_asked_for_is_taken_away_again() {
     with_tmpfs(async |mounter, at| {

@@ -49,8 +49,6 @@ fn bin(lower: u64, upper: Option<u64>, operations: u32) -> LatencyBin {
 
 /// The statistics page of an EBS volume has its counters and both histograms at their places; a range without an end has no
 /// upper bound.
-///
-/// Rule: runtime.md 12, R-8d
 #[test]
 fn the_page_of_an_ebs_volume_has_its_counters_and_histograms_at_their_places() {
     let transfers = |operations, bytes, microseconds| Transfers { operations, bytes, microseconds };
@@ -70,8 +68,6 @@ fn the_page_of_an_ebs_volume_has_its_counters_and_histograms_at_their_places() {
 
 /// A version that is not 0, and reserved words beside the counts of a histogram that are used, change nothing: the magic and
 /// the counts are words of 32 bits.
-///
-/// Rule: runtime.md R-8
 #[test]
 fn a_later_version_and_used_reserved_words_change_nothing() {
     let mut page = ebs();
@@ -86,8 +82,6 @@ fn a_later_version_and_used_reserved_words_change_nothing() {
 }
 
 /// A histogram has at most the 64 ranges that the page has room for, whatever it says, and none that is empty.
-///
-/// Rule: runtime.md 12
 #[test]
 fn a_histogram_has_at_most_64_ranges_and_no_empty_one() {
     let full: Vec<(u64, u64, u32)> = (0..64).map(|bin| (bin, bin + 1, 1)).collect();
@@ -100,8 +94,6 @@ fn a_histogram_has_at_most_64_ranges_and_no_empty_one() {
 }
 
 /// The page of an instance-store disk is told apart, and any other page is refused by its first word.
-///
-/// Rule: runtime.md 12
 #[test]
 fn the_page_of_an_instance_store_disk_and_any_other_page_are_refused_by_their_first_word() {
     let of = |magic| NvmeStatistics::decode(&Page::new(magic).counted().0).unwrap_err();
@@ -112,8 +104,6 @@ fn the_page_of_an_instance_store_disk_and_any_other_page_are_refused_by_their_fi
 
 proptest! {
     /// Any 4096 bytes are decoded or refused.
-    ///
-    /// Rule: own rule (bad input)
     #[test]
     fn any_page_is_decoded_or_refused(
         bytes in proptest::collection::vec(any::<u8>(), STATISTICS_PAGE_BYTES),

@@ -101,8 +101,6 @@ mod tests {
 
     /// A volume that hangs when it is asked for its statistics is not asked again before it has answered, and nobody else is
     /// refused the disk for that.
-    ///
-    /// Rule: D-38; runtime.md R-8d
     #[tokio::test]
     async fn a_volume_that_hangs_is_not_asked_again_and_nobody_else_is_refused_the_disk() {
         let directory = tempfile::tempdir().unwrap();
@@ -126,8 +124,6 @@ mod tests {
     }
 
     /// A disk that has gone since it was found is no volume any more, and no failure.
-    ///
-    /// Rule: runtime.md 12 (ours)
     #[tokio::test]
     async fn a_disk_that_has_gone_is_no_failure() {
         let directory = tempfile::tempdir().unwrap();

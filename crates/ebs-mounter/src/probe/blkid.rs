@@ -124,8 +124,6 @@ mod tests {
     }
 
     /// Blank needs our own proof and blkid to agree.
-    ///
-    /// Rule: D-31
     #[test]
     fn blank_needs_both_to_find_nothing() {
         let blank =
@@ -141,8 +139,6 @@ mod tests {
     }
 
     /// A blkid that says anything but what it found, or nothing, has no opinion.
-    ///
-    /// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::a_blkid_that_could_not_look_gives_no_opinion`
     #[test]
     fn an_exit_code_with_other_words_is_no_opinion() {
         let of = |kind: Option<&str>, table: Option<&str>| {
@@ -161,8 +157,6 @@ mod tests {
     }
 
     /// What both find is one thing, or nothing is touched.
-    ///
-    /// Rule: D-5, D-31
     #[test]
     fn a_file_system_needs_blkid_to_find_it_too_and_nothing_besides() {
         let opinion = |kind: &str, table: &str| {

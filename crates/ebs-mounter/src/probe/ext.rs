@@ -187,8 +187,6 @@ mod tests {
     }
 
     /// Each field that a finished ext has, and whose want makes it incomplete.
-    ///
-    /// Rule: see `crates/ebs-driver/tests/museum/visit.rs::half_a_superblock_is_neither_formatted_over_nor_mounted`
     #[test]
     fn an_ext_without_blocks_inodes_or_groups_or_of_a_journal_alone_is_not_complete() {
         assert!(with(&[]).is_complete());

@@ -173,8 +173,6 @@ mod tests {
 
     /// Beside a complete file system a sign of another counts when the header around it agrees with itself; else it is file
     /// data, or a boot sector, and the file system is mounted.
-    ///
-    /// Rule: D-31
     #[test]
     fn beside_a_complete_file_system_a_sign_counts_when_its_header_agrees_with_itself() {
         let ext4 = made_by("mke2fs", &["-q", "-F", "-t", "ext4"], SIZE);
@@ -198,8 +196,6 @@ mod tests {
 
     /// A whole header that says it stands elsewhere is a copy in a file; a partition without a start or a length is none; and of a
     /// pool only the blocks of one label are counted.
-    ///
-    /// Rule: see `beside_a_complete_file_system_a_sign_counts_when_its_header_agrees_with_itself`
     #[test]
     fn a_header_of_another_place_a_partition_without_length_and_blocks_after_a_label_do_not_count() {
         let agrees = |what: &'static str, offset: u64, bytes: Vec<u8>| {
@@ -243,8 +239,6 @@ mod tests {
     }
 
     /// Where the superblock is not whole, and where there is none, any sign counts.
-    ///
-    /// Rule: D-5
     #[test]
     fn without_a_complete_file_system_any_sign_counts() {
         let damaged = made_by("mke2fs", &["-q", "-F", "-t", "ext4"], SIZE);

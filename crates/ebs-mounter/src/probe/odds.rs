@@ -120,8 +120,6 @@ fn check(page: &str, name: &str, table: &str) {
 }
 
 /// The documentation says, with numbers from the code, what the proof that a disk is blank reads and can overlook.
-///
-/// Rule: D-31
 #[test]
 fn the_documentation_says_what_the_proof_can_overlook() {
     check("never-formatted.md", "what is read", &what_is_read());
@@ -131,8 +129,6 @@ fn the_documentation_says_what_the_proof_can_overlook() {
 }
 
 /// A piece as long as the largest gap between two places that are read, and any longer one, is never overlooked.
-///
-/// Rule: D-31
 #[test]
 fn what_is_longer_than_any_gap_is_never_overlooked() {
     for (size, _) in DISKS {

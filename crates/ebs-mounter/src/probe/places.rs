@@ -158,8 +158,6 @@ mod tests {
     }
 
     /// Copies of ext superblocks are read for every size of block and cluster.
-    ///
-    /// Rule: D-31
     #[test]
     fn superblock_copies_of_ext_are_read_for_every_group_size() {
         // Block size, cluster size, size of the disk; what dumpe2fs says of the first group's end is in the superblock.
@@ -188,7 +186,6 @@ mod tests {
         assert!(is_read(GIB, 64 * MIB + 64 * KIB));
     }
 
-    /// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::an_xfs_of_any_number_of_groups_is_not_blank_when_its_first_mib_was_wiped`
     #[test]
     fn heads_of_xfs_groups_are_read_for_every_number_of_groups() {
         let odd = 12 * GIB + 13 * PAGE;
@@ -211,8 +208,6 @@ mod tests {
     }
 
     /// Where an xfs ended before it grew is read, for every size that an EBS volume can have had and every number of CPUs.
-    ///
-    /// Rule: D-31
     #[test]
     fn the_former_end_of_a_grown_xfs_is_read_for_every_size_and_number_of_cpus() {
         let places: Vec<_> = copies_of_superblocks(4 * TIB).into_iter().collect();
@@ -231,8 +226,6 @@ mod tests {
 
     /// Heads of xfs groups are read for the largest machines and disks, with fewer than 4,000
     /// stretches up to a TiB and 11,000 on any disk.
-    ///
-    /// Rule: D-31
     #[test]
     fn groups_of_the_largest_machines_and_disks_are_read() {
         // xfsprogs 6.12 on a disk without moving parts: what mkfs.xfs says for so many CPUs.
@@ -254,8 +247,6 @@ mod tests {
     }
 
     /// Every place of the proof is whole pages of the device.
-    ///
-    /// Rule: D-31
     #[test]
     fn every_place_is_whole_pages_of_the_device() {
         for size in [8 * MIB + 512, GIB, 100 * GIB + 4096 * 3, 64 * TIB] {
@@ -266,8 +257,6 @@ mod tests {
     }
 
     /// Every place of the proof is the same in every build: none is left out unseen.
-    ///
-    /// Rule: D-31
     #[test]
     fn the_places_of_the_proof_are_the_same_in_every_build() {
         let line = |size: u64| {
@@ -289,8 +278,6 @@ mod tests {
     }
 
     /// A page is read in each of 1,024 equal stretches.
-    ///
-    /// Rule: D-31
     #[test]
     fn a_page_is_read_in_each_of_1024_stretches() {
         let size = 5 * GIB + 12_288;
@@ -303,8 +290,6 @@ mod tests {
     }
 
     /// Every stretch of a device is sampled up to its end, whatever its size.
-    ///
-    /// Rule: D-31
     #[test]
     fn every_stretch_is_sampled_up_to_the_end_of_a_device_of_any_size() {
         for size in [8 * MIB + PAGE, 19 * MIB, 5 * GIB - PAGE, 5 * GIB + 7 * PAGE, 64 * TIB - 3 * PAGE] {
@@ -319,8 +304,6 @@ mod tests {
     }
 
     /// A volume is sampled at the same places again, another at others.
-    ///
-    /// Rule: D-31
     #[test]
     fn a_volume_is_sampled_at_the_same_places_again_and_another_at_others() {
         let places = |volume| sampled(GIB, seed(volume)).collect::<Vec<_>>();

@@ -186,8 +186,6 @@ mod tests {
     ];
 
     /// Every sign that this driver knows is found where it stands, and not one byte beside it.
-    ///
-    /// Rule: see `crates/ebs-mounter/src/probe/tests.rs::every_known_signature_is_found_where_it_stands_and_named`
     #[test]
     fn every_sign_is_found_at_its_place_and_not_beside_it() {
         let found = |at: u64, sign: &[u8]| find(&Area::new(&Written(vec![(at, sign.to_vec())]), SIZE)).unwrap();

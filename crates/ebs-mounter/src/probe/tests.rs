@@ -103,8 +103,6 @@ pub(super) fn contents_of_new_ext4(damaged: bool) -> Contents {
 }
 
 /// What a device holds is said in words that name kind and place.
-///
-/// Rule: D-31
 #[test]
 fn what_a_device_holds_is_said_with_kind_and_place() {
     let said = |contents: Contents| contents.to_string();
@@ -117,16 +115,12 @@ fn what_a_device_holds_is_said_with_kind_and_place() {
 }
 
 /// A device without a size is no blank device.
-///
-/// Rule: node.md N-32
 #[test]
 fn a_device_without_a_size_is_an_error() {
     assert!(inspect(&Area::new(&Zeros, 0), PROOF).is_err());
 }
 
 /// A device that can be read whole in a moment is read whole.
-///
-/// Rule: D-31
 #[test]
 fn a_small_device_is_read_whole() {
     for size in [512, 4096, 1 << 20, 2 * blank::END] {
@@ -139,8 +133,6 @@ fn a_small_device_is_read_whole() {
 }
 
 /// The look right before mkfs reads the signs and the first and the last MiB again, no more: it must be short.
-///
-/// Rule: D-32, D-34
 #[test]
 fn the_last_look_reads_the_signs_and_the_ends() {
     let again = |offset: u64, bytes: &[u8]| {
@@ -156,8 +148,6 @@ fn the_last_look_reads_the_signs_and_the_ends() {
 }
 
 /// Each of the four labels of a ZFS pool is found where it stands, in either byte order.
-///
-/// Rule: D-31
 #[test]
 fn each_label_of_a_zfs_pool_is_found_by_any_of_its_blocks() {
     let end = SIZE / (256 * 1024) * (256 * 1024);
@@ -176,8 +166,6 @@ fn a_device_of_zeros_is_blank() {
 }
 
 /// Known signatures and partition tables are named with their place.
-///
-/// Rule: D-31
 #[test]
 fn every_known_signature_is_found_where_it_stands_and_named() {
     let cases: [(&str, u64, &[u8]); 12] = [
@@ -211,8 +199,6 @@ fn a_dos_partition_table_is_its_mark_and_an_entry() {
 }
 
 /// A read error is an error at whatever place of the proof it is.
-///
-/// Rule: node.md N-32; D-31
 #[test]
 fn a_read_error_is_an_error_wherever_it_is_and_never_blank() {
     for bad in [0, 4096, 512 * 1024, SIZE - 4096, 32_768 * 4096, 65_536 * 4096, 64 << 20] {
@@ -223,8 +209,6 @@ fn a_read_error_is_an_error_wherever_it_is_and_never_blank() {
 }
 
 /// A device that ends before the size that the kernel gives it cannot be read, and is not blank.
-///
-/// Rule: see `a_read_error_is_an_error_wherever_it_is_and_never_blank`
 #[test]
 fn a_device_that_ends_before_its_size_is_an_error() {
     let file = tempfile::tempfile().unwrap();

@@ -93,7 +93,6 @@ mod tests {
         read(&Area::new(&device, 1 << 30)).unwrap().unwrap()
     }
 
-    /// Rule: see `crates/ebs-driver/tests/museum/visit.rs::half_a_superblock_is_neither_formatted_over_nor_mounted`
     #[test]
     fn an_xfs_with_a_format_in_progress_or_impossible_numbers_is_not_complete() {
         assert!(with(&[]).is_complete());

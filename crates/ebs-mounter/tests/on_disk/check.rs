@@ -11,8 +11,6 @@ fn is_untouched(disk: &Disk) -> bool {
 }
 
 /// A check that the superblock demands repairs nothing about which a person must decide.
-///
-/// Rule: D-36; node.md N-12
 #[test]
 fn a_demanded_check_decides_nothing_for_a_person() {
     with_disk(async |disk| {
@@ -28,8 +26,6 @@ fn a_demanded_check_decides_nothing_for_a_person() {
 }
 
 /// The full check before a growth repairs nothing about which a person must decide, and the file system does not grow.
-///
-/// Rule: D-36; node.md N-12
 #[test]
 fn a_check_before_growth_decides_nothing_for_a_person() {
     with_disk(async |disk| {

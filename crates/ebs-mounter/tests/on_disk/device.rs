@@ -114,8 +114,6 @@ pub(crate) fn query(volume: &VolumeId) -> DeviceQuery {
 }
 
 /// A loop device is a volume only below EBS_SIM_DEVICES_DIR and only with the id in its backing name.
-///
-/// Rule: D-34
 #[tokio::test]
 async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
     let disk = Disk::new(MIB);
@@ -133,8 +131,6 @@ async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
 }
 
 /// A foreign device under the expected name is refused with both ids and not touched.
-///
-/// Rule: D-5, D-34
 #[tokio::test]
 async fn a_foreign_device_under_the_expected_name_is_refused_by_both_ids_and_not_touched() {
     let (machine, disk, wanted) = (Machine::new(), Disk::new(64 * MIB), unused_volume_id());
@@ -148,8 +144,6 @@ async fn a_foreign_device_under_the_expected_name_is_refused_by_both_ids_and_not
 }
 
 /// A volume is found by NVMe serial number without any link.
-///
-/// Rule: node.md N-9; D-34
 #[tokio::test]
 async fn a_volume_is_found_by_its_serial_number_without_any_link() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -159,8 +153,6 @@ async fn a_volume_is_found_by_its_serial_number_without_any_link() {
 }
 
 /// A stale name is passed over for the right disk, also under a by-id name with suffix.
-///
-/// Rule: node.md N-8, N-9
 #[tokio::test]
 async fn a_stale_name_is_passed_over_for_the_right_disk() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
@@ -175,8 +167,6 @@ async fn a_stale_name_is_passed_over_for_the_right_disk() {
 }
 
 /// No disk is opened before sysfs says that it is the one asked for.
-///
-/// Rule: D-38
 #[tokio::test]
 async fn no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
@@ -200,7 +190,6 @@ async fn no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for() {
     assert!(!right.seen());
 }
 
-/// Rule: see `no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for`
 #[tokio::test]
 async fn an_nvme_disk_that_nothing_names_and_that_sysfs_does_not_know_is_not_opened() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -211,8 +200,6 @@ async fn an_nvme_disk_that_nothing_names_and_that_sysfs_does_not_know_is_not_ope
 }
 
 /// An NVMe disk without a serial number is an error.
-///
-/// Rule: node.md N-10
 #[tokio::test]
 async fn an_nvme_disk_without_a_serial_number_is_an_error() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -223,8 +210,6 @@ async fn an_nvme_disk_without_a_serial_number_is_an_error() {
 }
 
 /// What is no block device or leads out of /dev is refused.
-///
-/// Rule: node.md N-10
 #[tokio::test]
 async fn what_is_no_block_device_or_leads_elsewhere_is_refused() {
     let (machine, volume) = (Machine::new(), unused_volume_id());
@@ -238,8 +223,6 @@ async fn what_is_no_block_device_or_leads_elsewhere_is_refused() {
 }
 
 /// A name below /dev may have hyphens and directories; what it leads to decides.
-///
-/// Rule: node.md N-26
 #[tokio::test]
 async fn a_device_may_have_a_name_with_hyphens_and_directories() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -252,8 +235,6 @@ async fn a_device_may_have_a_name_with_hyphens_and_directories() {
 
 /// A multipath map whose paths are the volume is the volume, and is used instead of a disk that it holds; any other mapped
 /// device is refused by its name and not opened.
-///
-/// Rule: node.md N-26; D-38
 #[tokio::test]
 async fn a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_device_is_not() {
     let (machine, disk, map, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB), Disk::new(MIB));
@@ -276,7 +257,6 @@ async fn a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_devi
     assert!(!opens.seen());
 }
 
-/// Rule: see `a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_device_is_not`
 #[tokio::test]
 async fn a_disk_that_another_mapped_device_holds_is_found_itself() {
     let (machine, disk, map) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
@@ -286,7 +266,6 @@ async fn a_disk_that_another_mapped_device_holds_is_found_itself() {
     assert_eq!(device.path(), machine.path("dev/nvme1n1"));
 }
 
-/// Rule: see `a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_device_is_not`
 #[tokio::test]
 async fn a_multipath_map_over_two_volumes_or_none_is_no_volume() {
     let (machine, disk, second, map) = (Machine::new(), Disk::new(MIB), Disk::new(MIB), Disk::new(MIB));
@@ -308,8 +287,6 @@ async fn a_multipath_map_over_two_volumes_or_none_is_no_volume() {
 }
 
 /// A disk that keeps no statistics, or that refuses to tell them, is an error that names it, and nothing is made up.
-///
-/// Rule: runtime.md 12
 #[tokio::test]
 async fn a_disk_that_keeps_no_statistics_is_an_error_that_names_it() {
     let disk = Disk::new(MIB);
@@ -319,8 +296,6 @@ async fn a_disk_that_keeps_no_statistics_is_an_error_that_names_it() {
 }
 
 /// A late device is waited for, for a bounded time.
-///
-/// Rule: node.md N-9
 #[tokio::test]
 async fn a_late_device_is_waited_for_and_a_missing_one_is_missing() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -336,8 +311,6 @@ async fn a_late_device_is_waited_for_and_a_missing_one_is_missing() {
 }
 
 /// On Xen the name EC2 reports is the identity; elsewhere a silent disk is refused.
-///
-/// Rule: node.md 6.2; D-34
 #[tokio::test]
 async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_not() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -365,8 +338,6 @@ async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_no
 }
 
 /// A partition is found by its number below the proven disk, and must exist.
-///
-/// Rule: node.md 6.4
 #[tokio::test]
 async fn a_partition_is_found_by_its_number_below_the_right_disk() {
     let (machine, disk, part) = (Machine::new(), Disk::new(2 * MIB), Disk::new(MIB));
@@ -389,11 +360,7 @@ async fn a_partition_is_found_by_its_number_below_the_right_disk() {
 
 /// The identity is read again just before mkfs; a name that leads elsewhere stops it.
 ///
-/// Rule: D-34
-///
 /// A name that leads elsewhere at the last moment leaves no record behind.
-///
-/// Rule: D-32, D-34
 #[tokio::test]
 async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
     let (machine, disk, other) = (Machine::new(), Disk::new(64 * MIB), Disk::new(64 * MIB));
@@ -413,8 +380,6 @@ async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
 }
 
 /// A disk that says it is another one since the check is neither formatted nor mounted.
-///
-/// Rule: D-34
 #[tokio::test]
 async fn a_disk_that_says_it_is_another_since_the_check_is_neither_formatted_nor_mounted() {
     let (machine, disk) = (Machine::new(), Disk::new(64 * MIB));

@@ -40,8 +40,6 @@ async fn features_of(fs_type: FsType, expected: &str) {
 }
 
 /// ext4 has the features of e2fsprogs 1.46.5 and no other, and no reserved blocks.
-///
-/// Rule: D-33; node.md 7.3
 #[tokio::test]
 async fn ext4_has_the_features_of_e2fsprogs_1_46_5_and_no_other() {
     let features = "has_journal ext_attr resize_inode dir_index filetype extent 64bit flex_bg sparse_super large_file \
@@ -63,8 +61,6 @@ fn xfs_words(disk: &Disk) -> Vec<String> {
 }
 
 /// xfs has the features of xfsprogs 6.12, fewer with --legacy-xfs.
-///
-/// Rule: D-33; node.md 7.3 row 8
 #[tokio::test]
 async fn xfs_has_the_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     let disk = Disk::new(600 * MIB);
@@ -94,8 +90,6 @@ fn xfs_bits(disk: &Disk) -> Vec<String> {
 }
 
 /// bigalloc and encryption are one feature list.
-///
-/// Rule: node.md N-11
 #[tokio::test]
 async fn bigalloc_and_encryption_come_together_with_their_sizes() {
     let disk = Disk::new(600 * MIB);
@@ -115,8 +109,6 @@ async fn bigalloc_and_encryption_come_together_with_their_sizes() {
 }
 
 /// One byte at a random place of the first or last MiB is not blank.
-///
-/// Rule: D-31
 #[tokio::test]
 async fn one_byte_at_a_random_place_of_the_ends_is_not_blank() {
     let disk = Disk::new(600 * MIB);
@@ -133,8 +125,6 @@ async fn one_byte_at_a_random_place_of_the_ends_is_not_blank() {
 }
 
 /// One dirty page where ext, xfs or btrfs keep further superblocks is not blank.
-///
-/// Rule: D-31
 #[tokio::test]
 async fn one_dirty_page_where_a_backup_superblock_would_be_is_not_blank() {
     let disk = Disk::new(600 * MIB);
@@ -156,8 +146,6 @@ async fn wiped(program: &str, args: &[&str], bytes: u64) -> Contents {
 }
 
 /// An xfs of any number of groups is not blank when its first MiB was wiped.
-///
-/// Rule: D-31
 #[tokio::test]
 async fn an_xfs_of_any_number_of_groups_is_not_blank_when_its_first_mib_was_wiped() {
     for groups in [5, 6, 25, 36, 48, 96] {
@@ -167,7 +155,6 @@ async fn an_xfs_of_any_number_of_groups_is_not_blank_when_its_first_mib_was_wipe
     }
 }
 
-/// Rule: see `crates/ebs-mounter/src/probe/places.rs::superblock_copies_of_ext_are_read_for_every_group_size`
 #[tokio::test]
 async fn an_ext4_with_clusters_is_not_blank_when_its_first_mib_was_wiped() {
     let args = ["-q", "-t", "ext4", "-O", "bigalloc", "-C", "65536", "-E", "nodiscard,lazy_itable_init=1"];
@@ -176,8 +163,6 @@ async fn an_ext4_with_clusters_is_not_blank_when_its_first_mib_was_wiped() {
 }
 
 /// A blkid that could not look gives no opinion.
-///
-/// Rule: D-31; node.md N-32
 #[test]
 fn a_blkid_that_could_not_look_gives_no_opinion() {
     with_disk(async |disk| {
@@ -188,8 +173,6 @@ fn a_blkid_that_could_not_look_gives_no_opinion() {
 }
 
 /// What only blkid knows is not blank.
-///
-/// Rule: D-31
 #[tokio::test]
 async fn what_only_blkid_knows_is_not_blank() {
     let disk = Disk::new(600 * MIB);
@@ -216,8 +199,6 @@ async fn data_over_one_stretch_in_the_middle_is_not_blank() {
 }
 
 /// Any signature or partition table on a disk is foreign and stays untouched.
-///
-/// Rule: D-5, D-31
 #[tokio::test]
 async fn any_signature_or_partition_table_is_foreign_and_stays_untouched() {
     let entry = [0, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0];
@@ -238,8 +219,6 @@ async fn any_signature_or_partition_table_is_foreign_and_stays_untouched() {
 }
 
 /// A device that cannot be read is an error, never blank (a disk with real I/O errors).
-///
-/// Rule: node.md N-32; D-31
 #[test]
 fn a_device_that_cannot_be_read_is_an_error_and_never_blank() {
     in_mount_namespace(|| async {
@@ -258,8 +237,6 @@ fn a_device_that_cannot_be_read_is_an_error_and_never_blank() {
 }
 
 /// What was blank and is not any more is not formatted.
-///
-/// Rule: D-34; image.md 3
 #[tokio::test]
 async fn what_was_blank_and_is_not_any_more_is_not_formatted() {
     let disk = Disk::new(64 * MIB);
@@ -307,8 +284,6 @@ async fn format_again(disk: &Disk, fs_type: FsType) -> Option<Result<(), FormatE
 }
 
 /// A refusal, also of the last moment, is no leave to format at the next call.
-///
-/// Rule: D-32
 #[tokio::test]
 async fn a_refusal_at_the_last_moment_is_no_leave_to_format_at_the_next_call() {
     let disk = Disk::new(64 * MIB);
@@ -324,8 +299,6 @@ async fn a_refusal_at_the_last_moment_is_no_leave_to_format_at_the_next_call() {
 }
 
 /// An mkfs that cannot be started leaves no record.
-///
-/// Rule: D-32
 #[test]
 fn a_program_that_cannot_be_started_leaves_no_record() {
     with_disk(async |disk| {
@@ -337,8 +310,6 @@ fn a_program_that_cannot_be_started_leaves_no_record() {
 }
 
 /// An mkfs that ended by itself with an error leaves no record.
-///
-/// Rule: D-32
 #[tokio::test]
 async fn an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record() {
     for fs_type in [FsType::Ext4, FsType::Xfs] {
@@ -354,7 +325,6 @@ async fn an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record() {
     }
 }
 
-/// Rule: see `crates/ebs-driver/tests/node_on_disk/format.rs::eight_blank_volumes_staged_at_once_are_all_formatted`
 #[tokio::test]
 async fn eight_blank_volumes_at_once_are_all_formatted() {
     let disks: Vec<_> = (0..8).map(|_| Disk::new(64 * MIB)).collect();
@@ -392,7 +362,6 @@ fn an_interrupted_format_is_done_again_with_its_record_and_only_so() {
     });
 }
 
-/// Rule: see `crates/ebs-driver/tests/node_on_disk/format.rs::raw_data_written_after_a_format_that_was_interrupted_is_kept`
 #[test]
 fn a_redo_whose_record_was_taken_away_meanwhile_does_not_begin() {
     with_disk(async |disk| {
@@ -415,8 +384,6 @@ fn held(disk: &Disk) -> std::fs::File {
 }
 
 /// A disk that somebody holds is not formatted; an interrupted format waits for it and keeps its record.
-///
-/// Rule: D-32, D-37
 #[test]
 fn a_disk_that_somebody_holds_is_not_formatted_and_a_redo_can_wait_for_it() {
     in_mount_namespace(|| async {
@@ -441,8 +408,6 @@ fn a_disk_that_somebody_holds_is_not_formatted_and_a_redo_can_wait_for_it() {
 }
 
 /// A record of a format that never came to its mkfs is no leave.
-///
-/// Rule: D-32
 #[test]
 fn a_record_of_a_format_that_never_came_to_its_mkfs_is_no_leave() {
     with_disk(async |disk| {
@@ -456,8 +421,6 @@ fn a_record_of_a_format_that_never_came_to_its_mkfs_is_no_leave() {
 }
 
 /// A record, and its removal, survive a power cut.
-///
-/// Rule: D-32
 #[test]
 fn a_record_and_its_removal_survive_a_power_cut() {
     in_mount_namespace(|| async {
@@ -489,8 +452,6 @@ fn a_record_and_its_removal_survive_a_power_cut() {
 }
 
 /// An xfs with a format in progress is not complete and is made again with its record.
-///
-/// Rule: D-32
 #[test]
 fn an_xfs_with_a_format_in_progress_is_made_again_with_its_record() {
     in_mount_namespace(|| async {
@@ -507,8 +468,6 @@ fn an_xfs_with_a_format_in_progress_is_made_again_with_its_record() {
 }
 
 /// A redo never goes over a complete file system.
-///
-/// Rule: D-32
 #[test]
 fn a_redo_never_goes_over_a_complete_file_system() {
     with_disk(async |disk| {
@@ -525,8 +484,6 @@ fn a_redo_never_goes_over_a_complete_file_system() {
 }
 
 /// A file system that another node made mounts as it is.
-///
-/// Rule: D-30
 #[test]
 fn a_file_system_that_another_node_made_mounts_as_it_is() {
     with_disk(async |disk| {

@@ -69,8 +69,6 @@ fn a_flag_that_the_file_system_does_not_know_leaves_nothing_mounted() {
 }
 
 /// Contents that changed since the probe are not mounted.
-///
-/// Rule: D-34
 #[test]
 fn contents_that_changed_since_the_probe_are_not_mounted() {
     with_disk(async |disk| {
@@ -84,7 +82,6 @@ fn contents_that_changed_since_the_probe_are_not_mounted() {
     });
 }
 
-/// Rule: see `contents_that_changed_since_the_probe_are_not_mounted`
 #[test]
 fn a_file_system_of_another_type_or_with_a_damaged_superblock_is_not_mounted() {
     with_disk(async |disk| {
@@ -102,8 +99,6 @@ fn a_file_system_of_another_type_or_with_a_damaged_superblock_is_not_mounted() {
 }
 
 /// A published mount has the flags asked for, at once.
-///
-/// Rule: node.md 9.3, N-19
 #[test]
 fn a_bind_mount_appears_with_all_its_attributes() {
     with_disk(async |disk| {
@@ -122,8 +117,6 @@ fn a_bind_mount_appears_with_all_its_attributes() {
 }
 
 /// A bind mount that shows something else is taken away again.
-///
-/// Rule: node.md N-19
 #[test]
 fn a_bind_mount_that_shows_something_else_is_taken_away_again() {
     with_disk(async |disk| {
@@ -154,8 +147,6 @@ fn a_device_is_bound_to_a_file_read_only_when_asked() {
 }
 
 /// A mount that is no longer the one that was asked about stays.
-///
-/// Rule: D-37
 #[test]
 fn a_mount_that_is_no_longer_the_one_that_was_asked_about_stays() {
     with_mounted_disk(async |disk, device, at| {
@@ -198,8 +189,6 @@ fn a_mount_in_use_is_busy_and_stays() {
 
 /// A mount that is in use for a moment only is unmounted all the same: a program that the driver is just starting has copies
 /// of the driver's open files until it runs.
-///
-/// Rule: node.md 10; D-37
 #[test]
 fn a_mount_in_use_for_a_moment_is_unmounted_when_it_is_free() {
     with_mounted_disk(async |disk, _, at| {
@@ -216,8 +205,6 @@ fn a_mount_in_use_for_a_moment_is_unmounted_when_it_is_free() {
 }
 
 /// Only a mount whose device vanished is detached lazily.
-///
-/// Rule: D-35
 #[test]
 fn only_a_mount_whose_device_vanished_is_detached_lazily() {
     with_mounted_disk(async |disk, device, at| {
@@ -246,8 +233,6 @@ fn mounter_with(disk: &Disk, sys: &Path) -> Result<Mounter, MounterError> {
 }
 
 /// Without a sysfs that lists block devices nothing has vanished, and a mount in use stays.
-///
-/// Rule: D-35
 #[test]
 fn without_a_sysfs_that_lists_block_devices_nothing_has_vanished_and_a_mount_in_use_stays() {
     with_mounted_disk(async |disk, device, at| {
@@ -267,8 +252,6 @@ fn without_a_sysfs_that_lists_block_devices_nothing_has_vanished_and_a_mount_in_
 }
 
 /// A node does not start without a sysfs that lists block devices, and says what to mount.
-///
-/// Rule: D-35
 #[test]
 fn a_mounter_does_not_start_without_a_sysfs_that_lists_block_devices() {
     with_disk(async |disk| {
@@ -281,8 +264,6 @@ fn a_mounter_does_not_start_without_a_sysfs_that_lists_block_devices() {
 }
 
 /// A file system is checked only when its superblock says so.
-///
-/// Rule: D-36
 #[test]
 fn a_file_system_is_checked_only_when_its_superblock_says_so() {
     with_disk(async |disk| {

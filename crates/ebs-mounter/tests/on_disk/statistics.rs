@@ -21,8 +21,6 @@ fn assert_names_it(answer: &VolumeStatistics, disk: &Disk) {
 
 /// A volume is asked for its statistics once, however often it is mounted and bound, below the given directory or where it is
 /// registered; a disk without statistics, as a simulated one is, is a failure that names it.
-///
-/// Rule: runtime.md 11.3, R-8b
 #[test]
 fn a_volume_is_asked_once_below_the_directory_or_where_it_is_registered() {
     with_disk(async |disk| {
@@ -44,8 +42,6 @@ fn a_volume_is_asked_once_below_the_directory_or_where_it_is_registered() {
 }
 
 /// A raw block volume is asked for its statistics, too.
-///
-/// Rule: see `a_volume_is_asked_once_below_the_directory_or_where_it_is_registered`
 #[test]
 fn a_raw_block_volume_is_asked_too() {
     with_disk(async |disk| {
@@ -61,8 +57,6 @@ fn a_raw_block_volume_is_asked_too() {
 }
 
 /// A prefix with a symlink in it means the directory that it leads to.
-///
-/// Rule: runtime.md 12 (ours)
 #[test]
 fn a_directory_with_a_symlink_in_it_is_the_one_that_it_leads_to() {
     with_disk(async |disk| {

@@ -33,8 +33,6 @@ fn burst(buckets: &mut Buckets, now: SystemTime, call: &Call, share: f64) -> usi
 
 /// EC2 keeps one token bucket for each action, of the documented size and refill; a describe without filters and pages
 /// has a smaller one of its own.
-///
-/// Rule: D-22, D-61
 #[test]
 fn every_action_has_its_documented_bucket() {
     let tags = Call::CreateTags(CreateTags::default());
@@ -57,8 +55,6 @@ fn every_action_has_its_documented_bucket() {
 }
 
 /// An empty bucket answers RequestLimitExceeded with HTTP 503, costs nothing and does nothing.
-///
-/// Rule: D-61
 #[test]
 fn an_empty_bucket_answers_as_ec2_does() {
     let mut buckets = Buckets::new(Limits::ec2());
@@ -69,8 +65,6 @@ fn an_empty_bucket_answers_as_ec2_does() {
 }
 
 /// One action does not draw on another's bucket; filtered and paged describes share one.
-///
-/// Rule: D-22
 #[test]
 fn one_action_does_not_draw_on_the_bucket_of_another() {
     let mut buckets = Buckets::new(Limits::ec2());
@@ -82,8 +76,6 @@ fn one_action_does_not_draw_on_the_bucket_of_another() {
 }
 
 /// Another client takes its fraction of size and refill of every bucket it draws on.
-///
-/// Rule: D-62, D-24
 #[test]
 fn another_client_takes_its_part_of_size_and_refill() {
     let mut buckets = Buckets::new(Limits::ec2());
@@ -100,8 +92,6 @@ fn without_limits_nothing_is_throttled() {
 }
 
 /// Limits can be replaced by action or beginning of one; a name that means no action is refused.
-///
-/// Rule: D-61
 #[test]
 fn the_nearest_name_sets_the_rate() {
     let rate = |capacity| Rate { capacity, per_second: 1 };
@@ -119,8 +109,6 @@ fn the_nearest_name_sets_the_rate() {
 }
 
 /// A bad limit is refused with its name.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn a_limit_for_no_action_is_refused_by_name() {
     for (name, word) in [("CreateVolum", "no action"), ("CreateVolume:unfiltered", "only describes"), ("", "no action")]

@@ -61,8 +61,6 @@ fn listening_for_other_machines_is_warned_of() {
 }
 
 /// Files of the command line are understood before anything starts; errors name flag, file and field.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn files_are_understood_before_anything_starts() {
     let dir = tempfile::tempdir().unwrap();
@@ -100,8 +98,6 @@ fn the_help_names_every_flag() {
 }
 
 /// `--policy` files are checked at the start; a bad one is a usage error that names it.
-///
-/// Rule: D-61
 #[test]
 fn policies_are_read_at_the_start_and_one_that_cannot_be_used_is_a_usage_error_that_names_it() {
     let dir = tempfile::tempdir().unwrap();

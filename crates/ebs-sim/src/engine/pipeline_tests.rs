@@ -30,8 +30,6 @@ async fn made(engine: &Engine) -> usize {
 }
 
 /// A lost request does nothing, a lost reply everything; both look alike to the client.
-///
-/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn a_lost_request_does_nothing_and_a_lost_reply_everything() {
     let engine = with(Effect::LoseRequest { after_ms: 0 }).await;
@@ -44,8 +42,6 @@ async fn a_lost_request_does_nothing_and_a_lost_reply_everything() {
 }
 
 /// A 5xx may come instead of the work or after it.
-///
-/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn an_error_instead_of_the_work_does_nothing_and_one_after_it_everything() {
     for (after_doing, volumes) in [(false, 0), (true, 1)] {
@@ -56,8 +52,6 @@ async fn an_error_instead_of_the_work_does_nothing_and_one_after_it_everything()
 }
 
 /// Garbage, truncated and oversized replies are of work that was done.
-///
-/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn unreadable_replies_are_of_work_that_was_done() {
     for effect in [Effect::Garbage, Effect::Truncate, Effect::Oversize { bytes: 10 }] {
@@ -69,8 +63,6 @@ async fn unreadable_replies_are_of_work_that_was_done() {
 }
 
 /// A delayed request is carried out late, a delayed reply at once.
-///
-/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn a_late_request_is_done_late_and_a_late_reply_at_once() {
     let half = Duration::from_secs(5);
@@ -90,8 +82,6 @@ async fn a_late_request_is_done_late_and_a_late_reply_at_once() {
 }
 
 /// A client that hangs up takes nothing back: the call is carried out and written down.
-///
-/// Rule: D-62, D-63
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_client_left_is_done_and_witnessed_all_the_same() {
     let engine = with(Effect::DelayRequest { ms: 10_000, spread_ms: 0 }).await;
@@ -106,8 +96,6 @@ async fn a_call_whose_client_left_is_done_and_witnessed_all_the_same() {
 }
 
 /// A call meets its token bucket before any fault rule and before its rights; then nothing is done.
-///
-/// Rule: D-61
 #[tokio::test(start_paused = true)]
 async fn an_empty_bucket_refuses_before_any_rule_and_does_nothing() {
     let limits = Limits { enabled: true, rates: [("*".to_owned(), Rate { capacity: 1, per_second: 1 })].into() };
@@ -125,8 +113,6 @@ async fn an_empty_bucket_refuses_before_any_rule_and_does_nothing() {
 }
 
 /// With realistic timing a mutating call takes 150 to 400 ms and a describe 50 to 150 ms, and buckets are on.
-///
-/// Rule: D-61
 #[tokio::test(start_paused = true)]
 async fn realistic_calls_take_their_time_and_draw_on_buckets() {
     let config = EngineConfig { timing: Timing::Realistic, seed: Some(3), ..EngineConfig::default() };
@@ -182,8 +168,6 @@ async fn history(seed: Option<u64>) -> (Vec<String>, String) {
 }
 
 /// One seed has one history: ids, latencies, transitions, faults, times.
-///
-/// Rule: own rule (model)
 #[tokio::test(start_paused = true)]
 async fn one_seed_has_one_history() {
     let first = history(Some(11)).await;
@@ -194,8 +178,6 @@ async fn one_seed_has_one_history() {
 }
 
 /// Realistic transitions take about as long as usual, each its own time.
-///
-/// Rule: D-61
 #[tokio::test(start_paused = true)]
 async fn realistic_transitions_take_about_as_long_as_usual_each_its_own_time() {
     let engine = Engine::start(EngineConfig { timing: Timing::Realistic, seed: Some(5), ..EngineConfig::default() });
@@ -221,8 +203,6 @@ async fn realistic_transitions_take_about_as_long_as_usual_each_its_own_time() {
 }
 
 /// A given transition time is exact unless its spread is given too.
-///
-/// Rule: D-61
 #[tokio::test(start_paused = true)]
 async fn a_given_time_is_exact_unless_its_spread_is_given_too() {
     let engine = Engine::start(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await.unwrap();
@@ -237,8 +217,6 @@ async fn a_given_time_is_exact_unless_its_spread_is_given_too() {
 }
 
 /// One seed has one ledger over HTTP too, request ids included.
-///
-/// Rule: own rule (model)
 #[tokio::test(start_paused = true)]
 async fn one_seed_has_one_ledger() {
     let ledger = async |seed| {
@@ -260,8 +238,6 @@ async fn one_seed_has_one_ledger() {
 }
 
 /// Ids come from the seed, but are random where devices are made of them.
-///
-/// Rule: D-64
 #[test]
 fn ids_come_from_the_seed_but_never_where_devices_are_made_of_them() {
     let seed_of = |config: &EngineConfig| config.state_seed();

@@ -54,8 +54,6 @@ fn files(dir: &Path) -> Vec<String> {
 }
 
 /// Replaying the journal leads to the same state and ids; time does not go back.
-///
-/// Rule: D-63
 #[tokio::test]
 async fn a_replayed_journal_leads_where_it_led() {
     let dir = tempfile::tempdir().unwrap();
@@ -94,8 +92,6 @@ async fn a_line_that_a_kill_cut_off_is_left_out() {
 }
 
 /// A journal that leads elsewhere is refused and named.
-///
-/// Rule: D-63
 #[tokio::test]
 async fn a_journal_that_goes_astray_is_refused_and_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -145,8 +141,6 @@ async fn the_journal_is_turned_over_while_calls_go_on_and_nothing_is_lost() {
 }
 
 /// Stuck attachments and their release survive a kill.
-///
-/// Rule: D-62, D-63
 #[tokio::test]
 async fn stuck_attachments_and_their_release_are_replayed() {
     let dir = tempfile::tempdir().unwrap();

@@ -94,8 +94,6 @@ async fn times_can_be_replaced_while_it_runs() {
 }
 
 /// A call that was sent is carried out although its caller left.
-///
-/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn a_call_that_has_been_sent_is_carried_out_when_its_caller_leaves() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
@@ -110,8 +108,6 @@ async fn a_call_that_has_been_sent_is_carried_out_when_its_caller_leaves() {
 }
 
 /// The simulator's state survives its sudden end.
-///
-/// Rule: D-63
 #[tokio::test]
 async fn the_state_survives_an_engine_that_just_vanishes() {
     let dir = tempfile::tempdir().unwrap();
@@ -128,8 +124,6 @@ async fn the_state_survives_an_engine_that_just_vanishes() {
 }
 
 /// A second simulator on a state directory is refused.
-///
-/// Rule: D-63
 #[tokio::test]
 async fn a_second_simulator_on_the_same_directory_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -47,8 +47,6 @@ fn hits(rules: &mut RuleSet, call: &Call, calls: usize) -> Vec<usize> {
 }
 
 /// A rule hits the actions that it names.
-///
-/// Rule: D-62
 #[test]
 fn a_rule_hits_the_actions_that_it_names() {
     let mut rules = rule_set(vec![lost().on("AttachVolume").on("Describe*")]);
@@ -58,8 +56,6 @@ fn a_rule_hits_the_actions_that_it_names() {
 }
 
 /// A rule can be about one id, token, filter value or tag value.
-///
-/// Rule: D-62
 #[test]
 fn a_rule_hits_calls_that_name_its_resource_and_no_others() {
     let tagged = CreateVolume {
@@ -87,8 +83,6 @@ fn a_rule_hits_calls_that_name_its_resource_and_no_others() {
 }
 
 /// A rule can hit the nth call only, or so many calls.
-///
-/// Rule: D-62
 #[test]
 fn a_rule_hits_the_nth_call_or_so_many_calls() {
     assert_eq!(hits(&mut rule_set(vec![lost().nth(3)]), &describe(), 5), [3]);
@@ -99,8 +93,6 @@ fn a_rule_hits_the_nth_call_or_so_many_calls() {
 }
 
 /// A rule is in force from and until its times.
-///
-/// Rule: D-62
 #[test]
 fn a_rule_is_in_force_from_and_until_its_times() {
     let mut rules = rule_set(vec![lost().during(Duration::from_millis(100), Duration::from_millis(200))]);
@@ -110,8 +102,6 @@ fn a_rule_is_in_force_from_and_until_its_times() {
 }
 
 /// One seed makes the same choices again.
-///
-/// Rule: D-61; own rule (model)
 #[test]
 fn one_seed_hits_the_same_calls_again() {
     let of = |seed| hits(&mut seeded(seed, vec![lost().chance(0.3)]), &describe(), 200);
@@ -156,8 +146,6 @@ fn delays_add_up_and_the_first_ending_wins() {
 }
 
 /// Faults that are injected into attachments, devices and reads hit only the calls that they make sense for.
-///
-/// Rule: D-62
 #[test]
 fn injected_faults_hit_only_the_calls_that_they_make_sense_for() {
     let second = Duration::from_secs(1);
@@ -219,8 +207,6 @@ fn clients_that_eat_leave_what_is_left_of_the_buckets_they_draw_on() {
 }
 
 /// Rules are set all or none, and removed by number and name.
-///
-/// Rule: D-62
 #[test]
 fn rules_are_set_all_or_none_and_removed_by_number_and_name() {
     let mut rules = rule_set(vec![lost()]);
@@ -273,8 +259,6 @@ fn every_rule_reads_as_it_was_written() {
 }
 
 /// A bad fault rule is refused with its place and field.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn a_bad_rule_is_refused_with_its_place_and_field() {
     let effect = r#""effect":{"kind":"throttle"}"#;

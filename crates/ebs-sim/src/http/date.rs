@@ -26,8 +26,6 @@ mod tests {
     use super::*;
 
     /// The simulator dates its replies by its own clock.
-    ///
-    /// Rule: D-61
     #[test]
     fn a_date_is_written_as_http_does() {
         for (seconds, text) in [

@@ -70,8 +70,6 @@ async fn get(imds: &Imds, path: &str) -> (u16, String) {
 }
 
 /// The metadata service tells nothing without a valid session token.
-///
-/// Rule: D-60; runtime.md 10.1
 #[tokio::test]
 async fn nothing_is_told_without_a_valid_token() {
     let imds = service(false);

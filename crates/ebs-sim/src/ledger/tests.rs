@@ -21,8 +21,6 @@ fn actions(page: &LedgerPage) -> Vec<(u64, &str)> {
 }
 
 /// A ledger entry tells arrival, service time, caller, request id and faults.
-///
-/// Rule: D-63
 #[test]
 fn an_entry_tells_when_it_came_how_long_it_took_and_who_sent_it() {
     let ledger = Ledger::default();
@@ -80,8 +78,6 @@ fn the_next_run_goes_on_where_the_last_one_stopped() {
 }
 
 /// The ledger goes on over restarts; a torn last line is left out.
-///
-/// Rule: D-63
 #[test]
 fn a_line_that_a_kill_cut_off_is_left_out_for_good() {
     let dir = tempfile::tempdir().unwrap();
@@ -94,8 +90,6 @@ fn a_line_that_a_kill_cut_off_is_left_out_for_good() {
 }
 
 /// The ledger is bounded on disk.
-///
-/// Rule: D-63
 #[test]
 fn its_files_are_two_and_bounded() {
     let dir = tempfile::tempdir().unwrap();

@@ -199,8 +199,6 @@ async fn ec2s_codes_become_classes() {
 }
 
 /// HyperPod works through the simulator's port and its errors keep EC2's meaning.
-///
-/// Rule: ebs-cloud.md 5.5; D-60
 #[tokio::test(start_paused = true)]
 async fn a_hyperpod_node_is_served_through_the_port_and_its_refusals_keep_ec2s_meaning() {
     let sim = sim().await;
@@ -223,8 +221,6 @@ async fn a_hyperpod_node_is_served_through_the_port_and_its_refusals_keep_ec2s_m
 }
 
 /// Volume status, fast restores and locks are served through the simulator's port.
-///
-/// Rule: ebs-cloud.md 2.1; D-60
 #[tokio::test(start_paused = true)]
 async fn status_fast_restores_and_locks_are_served_through_the_port() {
     let sim = sim().await;
@@ -272,8 +268,6 @@ async fn failure_at_the_end(calls: impl AsyncFnOnce(&SimEc2)) -> Option<String> 
 }
 
 /// A suite over the port fails when a call was allowed by none of the policies, whatever became of the call.
-///
-/// Rule: D-1
 #[tokio::test(start_paused = true)]
 async fn a_call_that_no_policy_allows_fails_the_suite_that_made_it() {
     let untagged = || CreateVolume { tags: Tags::new(), ..request("a") };
@@ -287,8 +281,6 @@ async fn a_call_that_no_policy_allows_fails_the_suite_that_made_it() {
 }
 
 /// Calls that were lost or refused before EC2 saw them are audited too.
-///
-/// Rule: D-1
 #[tokio::test(start_paused = true)]
 async fn a_call_that_never_arrived_is_held_against_the_policies_too() {
     let untagged = || CreateVolume { tags: Tags::new(), ..request("a") };
@@ -357,8 +349,6 @@ async fn a_dry_run_tells_whether_the_caller_has_the_right() {
 }
 
 /// A volume whose key the caller may not use is accepted and vanishes.
-///
-/// Rule: D-61
 #[tokio::test(start_paused = true)]
 async fn a_volume_whose_key_may_not_be_used_vanishes_after_the_answer() {
     let sim = strict().await;

@@ -15,8 +15,6 @@ const SCENARIO: &str = r#"[
 ]"#;
 
 /// A scenario's steps are taken at their times, those of the start before the first call.
-///
-/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn every_step_is_taken_at_its_time() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
@@ -41,8 +39,6 @@ async fn every_step_is_taken_at_its_time() {
 }
 
 /// A bad step of a scenario is refused with its place and field.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn a_bad_step_is_refused_with_its_place_and_field() {
     let good = r#"{"at_ms":0,"advance_ms":1}"#;

@@ -82,8 +82,6 @@ mod tests {
     const ATTACH: &str = "SageMaker.AttachClusterNodeVolume";
 
     /// SageMaker's two calls name cluster, node and volume; anything else is refused in SageMaker's words.
-    ///
-    /// Rule: ebs-cloud.md 5.5, 2.1
     #[test]
     fn a_call_names_cluster_node_and_volume() {
         let body = br#"{"ClusterArn": "arn:c", "NodeId": "i-1", "VolumeId": "vol-1", "Later": [1]}"#;
@@ -94,7 +92,6 @@ mod tests {
         );
     }
 
-    /// Rule: see `a_call_names_cluster_node_and_volume`
     #[test]
     fn what_cannot_be_a_call_is_refused_in_sagemakers_words() {
         for (target, body, code) in [

@@ -21,8 +21,6 @@ mod tests {
     use super::*;
 
     /// An error answer of the simulated EC2 carries code, message and request id in the shape every SDK parses.
-    ///
-    /// Rule: D-60, D-61
     #[test]
     fn an_error_answer_has_the_shape_every_sdk_parses() {
         assert_eq!(

@@ -44,14 +44,11 @@ const SIGNED: [&str; 2] = ["--access-key", "AKIAACCEPTANCE:acceptance/secret+"];
 /// boto3, with its own parameter validation, takes volumes, snapshots, instances, tags, copies, locks and fast restores
 /// through whole lives, with its waiters and pages, and meets EC2's codes; every answer holds against botocore's model
 /// of EC2 (names, places, types, enumerations, empty sets, times).
-///
-/// Rule: D-60, D-61; ebs-cloud.md 2.1, 10
 #[tokio::test]
 async fn boto3_finds_the_simulator_as_it_finds_ec2() {
     assert_passed(&against(&SIGNED, &python(), &["-B", SCRIPT]).await);
 }
 
-/// Rule: see `crates/ebs-sim/src/wire/sigv4/tests.rs::a_session_token_must_be_the_one_that_goes_with_the_key`
 #[tokio::test]
 async fn boto3_works_with_temporary_credentials() {
     let sim = [&SIGNED[..], &["--session-token", "a/made+up=token"]].concat();
@@ -62,8 +59,6 @@ async fn boto3_works_with_temporary_credentials() {
 
 /// With realistic timing one snapshot of a volume in 15 s, four modifications in 24 h and the buckets of describes are
 /// kept; other people's clients see a throttle as one and get through by their own retries.
-///
-/// Rule: D-61, D-22, D-25
 #[tokio::test]
 async fn boto3_meets_ec2s_rate_limits_where_timing_is_realistic() {
     let sim = [&SIGNED[..], &["--timing", "realistic"]].concat();
@@ -72,8 +67,6 @@ async fn boto3_meets_ec2s_rate_limits_where_timing_is_realistic() {
 
 /// A client of a simulator with a policy gets UnauthorizedOperation (403) for what the policy does not allow, dry runs
 /// included, and nothing else.
-///
-/// Rule: D-61, D-1; deployment.md 14
 #[tokio::test]
 async fn boto3_is_held_to_the_policy_that_the_simulator_was_started_with() {
     const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/iam/managed-v2.json");
@@ -82,8 +75,6 @@ async fn boto3_is_held_to_the_policy_that_the_simulator_was_started_with() {
 }
 
 /// The Go SDK, unchanged, finds pages, filters, waiters, dry runs, codes and idempotency as it finds them in EC2.
-///
-/// Rule: D-60
 #[tokio::test]
 async fn the_go_sdk_finds_the_simulator_as_it_finds_ec2() {
     let by_hand = "cd acceptance/go && go build -o FILE .; FILE is it";
@@ -91,8 +82,6 @@ async fn the_go_sdk_finds_the_simulator_as_it_finds_ec2() {
 }
 
 /// An acceptance program fails when a rule of EC2 is not kept.
-///
-/// Rule: D-60; own rule (tests)
 #[tokio::test]
 async fn the_acceptance_program_fails_where_a_rule_of_ec2_is_not_kept() {
     // Without a key of its own the simulator lets everybody in, which EC2 does not.

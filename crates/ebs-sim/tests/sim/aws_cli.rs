@@ -60,8 +60,6 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 /// The AWS CLI, unchanged, takes a volume through its life in the simulator.
-///
-/// Rule: D-60
 #[tokio::test]
 async fn the_aws_cli_takes_a_volume_through_its_life() {
     let sim = Sim::start().await;
@@ -137,8 +135,6 @@ async fn the_aws_cli_snapshots_restores_and_modifies() {
 
 /// The AWS CLI, unchanged, runs and terminates instances, copies volumes, enables fast restores and locks snapshots,
 /// with its own waiters.
-///
-/// Rule: D-60; ebs-cloud.md 2.1
 #[tokio::test]
 async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
     let sim = Sim::start().await;
@@ -211,8 +207,6 @@ async fn the_aws_cli_pages_through_a_listing() {
 }
 
 /// The AWS CLI repeats a creation with its token, filters with wildcards and up to 200 values, and gets EC2's codes.
-///
-/// Rule: D-60, D-61
 #[tokio::test]
 async fn the_aws_cli_filters_and_repeats_itself() {
     let sim = Sim::start().await;
@@ -256,8 +250,6 @@ async fn the_aws_cli_reads_what_there_is() {
 }
 
 /// The AWS CLI sees dry runs and errors by EC2's codes.
-///
-/// Rule: D-60, D-61
 #[tokio::test]
 async fn the_aws_cli_reports_dry_runs_and_errors_by_their_codes() {
     let sim = Sim::start().await;

@@ -136,8 +136,6 @@ fn request_of(file: &[u8]) -> (String, Request<Bytes>) {
 
 /// Every kept request (huge, gapped, disguised and duplicate indices, no UTF-8, markup, odd numbers, other versions,
 /// cut JSON) is answered as the corpus says.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn every_request_of_the_corpus_is_answered_as_it_says() {
     let server = TestServer::start();
@@ -412,8 +410,6 @@ fn fuzz<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Resul
 }
 
 /// Any bytes are answered with a well-formed document of EC2, never with a panic or an error of the server.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn any_bytes_are_answered_with_a_document_of_ec2() {
     let server = TestServer::start();
@@ -429,8 +425,6 @@ fn any_bytes_are_answered_with_a_document_of_ec2() {
 }
 
 /// Any parameters of any action, however they are written, are answered with a well-formed document of EC2.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn any_parameters_are_answered_with_a_document_of_ec2() {
     let server = TestServer::start();
@@ -440,8 +434,6 @@ fn any_parameters_are_answered_with_a_document_of_ec2() {
 }
 
 /// A right call with wrong values or parts left out is answered with a well-formed document of EC2.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn a_right_call_with_wrong_values_is_answered_with_a_document_of_ec2() {
     let server = TestServer::start();
@@ -465,8 +457,6 @@ fn a_right_call_with_wrong_values_is_answered_with_a_document_of_ec2() {
 }
 
 /// Any request target and signing headers are answered with a well-formed document of EC2, and nobody gets in by them.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn any_request_target_and_headers_are_answered_with_a_document_of_ec2() {
     let server = TestServer::start();
@@ -500,8 +490,6 @@ fn carried(text: &str) -> bool {
 }
 
 /// A tag that EC2 takes comes back as it was given, whatever its characters.
-///
-/// Rule: D-61; own rule (bad input)
 #[test]
 fn any_tag_comes_back_as_it_was_given() {
     let server = TestServer::start();
@@ -541,8 +529,6 @@ fn ticks_of_this_thread() -> u64 {
 }
 
 /// A mebibyte of anything is answered in time, more is refused.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn a_mebibyte_of_anything_is_answered_in_time() {
     let server = TestServer::start();

@@ -71,8 +71,6 @@ async fn rules_are_set_listed_and_removed() {
 }
 
 /// Bad input to the control API is refused with rule and field and changes nothing.
-///
-/// Rule: own rule (bad input)
 #[tokio::test]
 async fn bad_input_is_refused_with_rule_and_field_and_changes_nothing() {
     let sim = Sim::start().await;
@@ -107,8 +105,6 @@ async fn bad_input_is_refused_with_rule_and_field_and_changes_nothing() {
 }
 
 /// A lost reply breaks the HTTP connection without a byte.
-///
-/// Rule: D-62
 #[tokio::test]
 async fn a_lost_reply_breaks_the_connection_after_the_work() {
     let sim = Sim::start().await;
@@ -125,8 +121,6 @@ async fn a_lost_reply_breaks_the_connection_after_the_work() {
 
 /// Replies that cannot be read are so on the wire: no XML, a connection that breaks in the middle of the body, a padded
 /// body.
-///
-/// Rule: D-62
 #[tokio::test]
 async fn unreadable_replies_are_unreadable_on_the_wire() {
     let sim = Sim::start().await;
@@ -172,8 +166,6 @@ async fn limits_throttle_and_another_client_eats_from_them() {
 }
 
 /// The clock leaps on request, and what is due has happened then.
-///
-/// Rule: D-61
 #[tokio::test]
 async fn the_clock_leaps_and_times_are_shown() {
     let sim = Sim::start().await;
@@ -212,8 +204,6 @@ async fn attachment(control: &str, volume: &str) -> String {
 }
 
 /// Attachments stick in attaching, detaching or busy, whatever time passes, until they are released.
-///
-/// Rule: D-62
 #[tokio::test]
 async fn attachments_stick_until_they_are_released() {
     let sim = Sim::start().await;
@@ -248,8 +238,6 @@ async fn attachments_stick_until_they_are_released() {
 }
 
 /// Reads may lag up to 15 s: by rule or by setting; what changes something sees the present.
-///
-/// Rule: D-61, D-62
 #[tokio::test]
 async fn reads_lag_when_a_rule_or_the_consistency_says_so() {
     let sim = Sim::start().await;

@@ -112,8 +112,6 @@ async fn a_request_without_signature_is_refused_when_a_key_was_given() {
 }
 
 /// Every EC2 call is in the ledger with action, parameters, outcome and dry run, and without anything that signs.
-///
-/// Rule: D-63, D-41
 #[tokio::test]
 async fn every_call_is_in_the_ledger_with_its_outcome() {
     let sim = Sim::start().await;

@@ -100,8 +100,6 @@ async fn client(host: String, name: String, answered: Arc<AtomicUsize>) -> Confi
 }
 
 /// What a killed simulator has confirmed is never forgotten: volumes, tags, deletions, ledger.
-///
-/// Rule: D-63
 #[tokio::test]
 async fn nothing_that_a_killed_simulator_has_promised_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();

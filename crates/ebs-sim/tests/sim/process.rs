@@ -33,8 +33,6 @@ async fn the_env_file_has_what_a_shell_needs_to_reach_it() {
 }
 
 /// SIGTERM, SIGINT and the control API end the simulator cleanly with exit code 0.
-///
-/// Rule: D-50
 #[tokio::test]
 async fn either_signal_and_the_control_api_end_it_cleanly() {
     for how in ["SIGTERM", "SIGINT", "POST /shutdown"] {
@@ -52,8 +50,6 @@ async fn either_signal_and_the_control_api_end_it_cleanly() {
 }
 
 /// A second signal ends the simulator at once.
-///
-/// Rule: D-50
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     let mut process = Process::start(&[]);
@@ -91,8 +87,6 @@ async fn a_second_simulator_on_the_same_state_directory_is_refused() {
 }
 
 /// A simulator command line that makes no sense ends with code 2 before anything is written.
-///
-/// Rule: D-50; own rule (bad input)
 #[tokio::test]
 async fn a_command_line_that_makes_no_sense_is_refused_before_anything_is_written() {
     for (args, word) in [
@@ -114,8 +108,6 @@ async fn a_command_line_that_makes_no_sense_is_refused_before_anything_is_writte
 }
 
 /// The simulator's state survives kill -9.
-///
-/// Rule: D-63
 #[tokio::test]
 async fn a_killed_simulator_starts_again_from_its_state_directory() {
     let mut first = Process::start(&[]);

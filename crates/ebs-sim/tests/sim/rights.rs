@@ -21,8 +21,6 @@ async fn under(policies: &[Shipped], audit: bool) -> Sim {
 }
 
 /// An enforced policy refuses and does nothing; a dry run answers DryRunOperation or UnauthorizedOperation.
-///
-/// Rule: D-61
 #[tokio::test]
 async fn an_enforced_policy_answers_403_and_a_dry_run_asks_without_doing() {
     let sim = under(&[Shipped::ManagedV2], false).await;
@@ -42,8 +40,6 @@ async fn an_enforced_policy_answers_403_and_a_dry_run_asks_without_doing() {
 }
 
 /// Several policies count as one; SageMaker refuses with AccessDeniedException.
-///
-/// Rule: D-61
 #[tokio::test]
 async fn several_policies_are_one_and_the_answer_to_sagemaker_is_its_own() {
     let sim = under(&[Shipped::ClusterScoped, Shipped::ManagedV2], false).await;
@@ -56,8 +52,6 @@ async fn several_policies_are_one_and_the_answer_to_sagemaker_is_its_own() {
 }
 
 /// With `--audit-policies` the ledger says which shipped policies allow a call, and why when none does.
-///
-/// Rule: D-1, D-63
 #[tokio::test]
 async fn the_ledger_tells_which_of_the_projects_policies_allow_a_call_and_why_none_does() {
     let sim = under(&[], true).await;

@@ -37,8 +37,6 @@ mod tests {
     use super::*;
 
     /// The text format 0.0.4 is served unless the client asks for OpenMetrics 1.0 and takes no text.
-    ///
-    /// Rule: runtime.md 11.1
     #[test]
     fn text_is_served_unless_only_open_metrics_is_taken() {
         let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";

@@ -30,8 +30,6 @@ async fn started(pages: Pages) -> (JoinSet<()>, std::net::SocketAddr) {
 }
 
 /// `/metrics` is text of format 0.0.4; anything but the metrics and health pages is 404.
-///
-/// Rule: runtime.md 11.1
 #[tokio::test]
 async fn metrics_are_text_of_format_0_0_4_and_anything_else_is_404() {
     let pages = pages();
@@ -51,8 +49,6 @@ async fn metrics_are_text_of_format_0_0_4_and_anything_else_is_404() {
 }
 
 /// The page is compressed for a client that accepts gzip, and for no other.
-///
-/// Rule: runtime.md 11.1
 #[tokio::test]
 async fn the_page_is_compressed_for_a_client_that_accepts_gzip() {
     let (_tasks, address) = started(pages()).await;
@@ -69,8 +65,6 @@ async fn the_page_is_compressed_for_a_client_that_accepts_gzip() {
 }
 
 /// `/metrics` is given 10 times at once and 5 times a second, then 429; health pages are not limited.
-///
-/// Rule: ebs-cloud.md 12
 #[tokio::test(start_paused = true)]
 async fn more_than_the_allowed_rate_of_metrics_is_refused_with_429() {
     // Without connections: between two of them, on a busy machine, the next page may have become due.
@@ -95,8 +89,6 @@ async fn more_than_the_allowed_rate_of_metrics_is_refused_with_429() {
 }
 
 /// A client of the metrics port has 3 s to send its request.
-///
-/// Rule: ebs-cloud.md 14
 #[tokio::test]
 async fn a_client_that_sends_no_request_is_cut_off() {
     let (_tasks, address) = started(pages()).await;
@@ -111,8 +103,6 @@ async fn a_client_that_sends_no_request_is_cut_off() {
 }
 
 /// Clients that only hold connections are in nobody's way for longer than it takes to cut them off.
-///
-/// Rule: own rule (bad input)
 #[tokio::test]
 async fn clients_that_only_hold_connections_do_not_keep_others_out() {
     let (_tasks, address) = started(pages()).await;
@@ -126,8 +116,6 @@ async fn clients_that_only_hold_connections_do_not_keep_others_out() {
 }
 
 /// A connection does not live for ever, whatever its client does.
-///
-/// Rule: own rule (bad input)
 #[tokio::test(start_paused = true)]
 async fn a_connection_ends_with_its_lifetime() {
     struct Deaf;
@@ -143,8 +131,6 @@ async fn a_connection_ends_with_its_lifetime() {
 }
 
 /// Not being ready is shown with its reason and never as ill health.
-///
-/// Rule: D-18
 #[tokio::test]
 async fn readyz_shows_why_not_while_healthz_stays_ok() {
     let pages = pages();
@@ -158,8 +144,6 @@ async fn readyz_shows_why_not_while_healthz_stays_ok() {
 }
 
 /// A metrics listener that fails never stops the driver and is tried again.
-///
-/// Rule: runtime.md R-15
 #[tokio::test(start_paused = true)]
 async fn a_listener_that_cannot_start_is_tried_again_until_it_can() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();

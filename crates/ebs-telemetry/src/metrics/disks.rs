@@ -225,8 +225,6 @@ mod tests {
 
     /// A volume's statistics have the reference's names, types and labels, times in seconds; a bin's upper bound is `le`, the
     /// range without an end is in `+Inf` alone, and the sum is the time that the operations took.
-    ///
-    /// Rule: runtime.md 11.3, R-8d
     #[tokio::test]
     async fn the_statistics_of_a_volume_have_the_references_names_types_and_labels() {
         let text = page(&metrics(&node(Some(one_volume())))).await;
@@ -262,8 +260,6 @@ aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 2
 
     /// Scrapes that come at once cost the disks one look, and a failure of that look counts once; a second later they are
     /// looked at again.
-    ///
-    /// Rule: runtime.md R-8d
     #[tokio::test(start_paused = true)]
     async fn two_scrapes_at_once_cost_one_look() {
         let node =
@@ -294,7 +290,6 @@ aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 2
         assert!(!page(&metrics(&node(None))).await.contains("nvme"));
     }
 
-    /// Rule: see `the_statistics_of_a_volume_have_the_references_names_types_and_labels`
     #[test]
     fn bins_with_one_bound_are_one_bucket_and_bins_in_any_order_are_sorted() {
         let transfers = DiskTransfers {

@@ -191,8 +191,6 @@ mod tests {
 
     /// Numbers of the text format are printed as Go prints them: shortest digits, an exponent of at least two digits below
     /// 1e-4 and from 1e6 on.
-    ///
-    /// Rule: runtime.md 11.1
     #[test]
     fn numbers_are_printed_as_go_prints_them() {
         for (number, text) in [
@@ -251,8 +249,6 @@ mod tests {
     /// The text format is that of Prometheus' Go library: families by name, samples by labels, labels in alphabetical order
     /// and escaped, `le` last, `+Inf` bucket, sum and count; a counter without `_total` is a counter; what has no sample is
     /// left out.
-    ///
-    /// Rule: runtime.md 11.1
     #[test]
     fn the_text_format_is_that_of_the_go_library() {
         let page = page(families(), Format::Text);
@@ -276,8 +272,6 @@ cloudprovider_aws_api_request_errors{code="X",request="DeleteVolume"} 1
 
     /// OpenMetrics names counters without `_total` and their samples with it, leaves the type of a counter open whose name has
     /// none, writes bounds as floats and ends with EOF.
-    ///
-    /// Rule: runtime.md 11.1 (ours)
     #[test]
     fn open_metrics_has_families_without_total_and_an_end() {
         assert_eq!(

@@ -35,8 +35,6 @@ mod tests {
     use super::*;
 
     /// Panics are counted, from zero on, and still told as before.
-    ///
-    /// Rule: D-51
     #[test]
     fn panics_are_counted_and_still_told() {
         let metrics = Arc::new(Metrics::default());

@@ -14,8 +14,6 @@ fn lines(page: &str, name: &str) -> Vec<String> {
 }
 
 /// RPCs are counted by method and code, and timed by method, however they ended.
-///
-/// Rule: runtime.md 11 (ours)
 #[test]
 fn rpcs_are_counted_by_method_and_code_and_timed_by_method() {
     let metrics = Metrics::default();
@@ -79,8 +77,6 @@ fn labels_of_refusals_are_bounded() {
 }
 
 /// Successful EC2 calls are timed under `aws_ebs_csi_api_request_duration_seconds`, with Prometheus' default bounds.
-///
-/// Rule: ebs-cloud.md 14 row 1
 #[test]
 fn durations_are_those_of_successes_in_the_default_bounds() {
     let metrics = Metrics::default();
@@ -96,8 +92,6 @@ fn durations_are_those_of_successes_in_the_default_bounds() {
 }
 
 /// Refused calls count by code, throttles by themselves, calls without an answer as neither.
-///
-/// Rule: ebs-cloud.md 14 rows 2 and 3, E19
 #[test]
 fn errors_and_throttles_are_apart_and_what_had_no_answer_is_neither() {
     let metrics = Metrics::default();
@@ -117,8 +111,6 @@ fn errors_and_throttles_are_apart_and_what_had_no_answer_is_neither() {
 
 /// The names of the in-tree cloud provider come with `--deprecated-metrics` only and say the same; the errors are a counter
 /// although its name has no `_total`.
-///
-/// Rule: ebs-cloud.md 14 row 4
 #[test]
 fn old_names_are_shown_only_when_asked_for_and_say_the_same() {
     let count = |metrics: &Metrics| {
@@ -140,8 +132,6 @@ fn old_names_are_shown_only_when_asked_for_and_say_the_same() {
 }
 
 /// The duration series of the usual actions exist at zero from the start; counters appear with their first use.
-///
-/// Rule: ebs-cloud.md 14, E19
 #[test]
 fn expected_actions_have_durations_at_zero_from_the_start() {
     let config = MetricsConfig { expected_actions: vec!["CreateVolume", "DescribeTags"], ..MetricsConfig::default() };
@@ -163,8 +153,6 @@ fn the_time_for_which_calls_are_held_back_adds_up_by_action() {
 }
 
 /// The last health check of EC2 shows as 1 or 0, and failed ones count by reason; a driver that asks nobody shows neither.
-///
-/// Rule: see `crates/ebs-csi-driver/tests/health.rs::an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_and_end_by_themselves`
 #[test]
 fn the_last_health_check_shows_and_failed_ones_count_by_reason() {
     let metrics = Metrics::new(MetricsConfig { checks_health: true, ..MetricsConfig::default() });
@@ -197,8 +185,6 @@ impl PendingDetaches for Waiting {
 
 /// A detachment is shown when it has been waited for longer than 60 s, until it ends: under the reference's name as a
 /// counter, and as a level besides.
-///
-/// Rule: ebs-cloud.md 14 row 5, E20; runtime.md R-11
 #[tokio::test(start_paused = true)]
 async fn a_detachment_is_told_after_sixty_seconds_and_until_it_ends() {
     let waiting = Arc::new(Waiting::default());
@@ -223,8 +209,6 @@ async fn a_detachment_is_told_after_sixty_seconds_and_until_it_ends() {
 }
 
 /// Each reading of the pending detachments is counted and timed.
-///
-/// Rule: ebs-cloud.md 14 rows 6 and 7
 #[test]
 fn each_reading_of_the_detachments_is_counted_and_timed() {
     let detaches: Arc<dyn PendingDetaches> = Arc::new(Waiting::default());
@@ -250,8 +234,6 @@ impl RunningOperations for Waiting {
 }
 
 /// Running operations are counted by what they have to themselves, with the age of the oldest.
-///
-/// Rule: runtime.md 11 (ours)
 #[test]
 fn running_operations_are_counted_with_the_age_of_the_oldest() {
     let operations: Option<Arc<dyn RunningOperations>> = Some(Arc::new(Waiting::default()));
@@ -302,8 +284,6 @@ async fn full_page() -> String {
 }
 
 /// A page has every metric that is declared and no other, each with the labels and the type of its declaration.
-///
-/// Rule: own rule (house)
 #[tokio::test(start_paused = true)]
 async fn a_page_has_every_metric_that_is_declared_and_no_other() {
     let page = full_page().await;
@@ -329,8 +309,6 @@ async fn a_page_has_every_metric_that_is_declared_and_no_other() {
 }
 
 /// Labels are declared in the order in which the page has them, and no two metrics become one in OpenMetrics.
-///
-/// Rule: own rule (house)
 #[test]
 fn declared_labels_are_in_order_and_no_two_metrics_become_one_in_open_metrics() {
     assert!(TABLE.iter().all(|row| row.labels().is_sorted()));
@@ -339,8 +317,6 @@ fn declared_labels_are_in_order_and_no_two_metrics_become_one_in_open_metrics() 
 }
 
 /// The reference's metrics have its names, types and labels.
-///
-/// Rule: runtime.md 11.2
 #[test]
 fn the_references_metrics_have_its_names_types_and_labels() {
     let ours: Vec<String> = TABLE
@@ -422,8 +398,6 @@ fn table() -> String {
 }
 
 /// The table of metrics in the documentation is that of the code. `EBS_WRITE_DOCS=1` writes it.
-///
-/// Rule: runtime.md R-10
 #[test]
 fn the_metrics_in_the_documentation_are_those_of_the_code() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
@@ -465,8 +439,6 @@ fn a_volume_that_has_not_grown_is_a_gauge_of_the_bytes_it_lacks() {
 }
 
 /// Each volume of the node that is not healthy is a gauge with its status and reason, for as long as it is not.
-///
-/// Rule: D-35
 #[test]
 fn each_volume_that_is_not_healthy_is_a_gauge_for_as_long_as_it_is_not() {
     let volume = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "ReadOnlyAfterErrors" };

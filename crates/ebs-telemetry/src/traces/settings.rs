@@ -120,8 +120,6 @@ mod tests {
     }
 
     /// The endpoint of the collector is checked before anything repeats it: a password in it is in no message.
-    ///
-    /// Rule: D-41; runtime.md 14
     #[test]
     fn an_endpoint_with_a_password_is_refused_without_repeating_it() {
         for name in ENDPOINTS {
@@ -136,8 +134,6 @@ mod tests {
     }
 
     /// A variable of OpenTelemetry that has no effect is named in the log when it is set to something else than what is done anyway.
-    ///
-    /// Rule: runtime.md 14 (ours)
     #[test]
     fn variables_without_effect_are_named_when_they_ask_for_something_else() {
         assert!(without_effect(set(&[])).is_empty());

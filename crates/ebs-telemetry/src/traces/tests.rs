@@ -102,8 +102,6 @@ fn attribute(span: &SpanData, name: &str) -> Option<String> {
 
 /// An RPC is a span in its caller's trace, and a call to AWS is a child of its RPC, also when the RPC was answered before: its span
 /// ends with the answer.
-///
-/// Rule: runtime.md 14, R-9 (ours: calls to AWS)
 #[tokio::test(start_paused = true)]
 async fn a_span_joins_its_callers_trace_and_what_outlives_it_joins_it() {
     let setting = Setting::new(Does::Keep);
@@ -130,8 +128,6 @@ async fn a_span_joins_its_callers_trace_and_what_outlives_it_joins_it() {
 }
 
 /// A trace begins anew when the caller names none or nonsense; spans of ours without a kind and of others are not exported.
-///
-/// Rule: runtime.md 14
 #[tokio::test(start_paused = true)]
 async fn a_trace_begins_anew_without_a_caller_and_only_spans_with_a_kind_are_exported() {
     let setting = Setting::new(Does::Keep);
@@ -146,8 +142,6 @@ async fn a_trace_begins_anew_without_a_caller_and_only_spans_with_a_kind_are_exp
 }
 
 /// Attributes of traces stand in no log line.
-///
-/// Rule: runtime.md 13
 #[tokio::test(start_paused = true)]
 async fn attributes_of_traces_stand_in_no_log_line() {
     let setting = Setting::new(Does::Keep);
@@ -157,8 +151,6 @@ async fn attributes_of_traces_stand_in_no_log_line() {
 }
 
 /// Nothing waits for a collector that hangs: what does not fit is counted and lost, and the end is bounded.
-///
-/// Rule: runtime.md R-9 (ours: bounded)
 #[tokio::test(start_paused = true)]
 async fn nothing_waits_for_a_collector_that_hangs() {
     let setting = Setting::new(Does::Hang);
@@ -176,8 +168,6 @@ async fn nothing_waits_for_a_collector_that_hangs() {
 }
 
 /// A collector that does not take spans is said once, and once more when it takes them again; what was lost is counted.
-///
-/// Rule: runtime.md 14 (ours: said once)
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_refuses_is_said_once_and_once_more_when_it_takes_spans_again() {
     let setting = Setting::new(Does::Refuse);
@@ -197,8 +187,6 @@ async fn a_collector_that_refuses_is_said_once_and_once_more_when_it_takes_spans
 }
 
 /// Spans travel together, but none waits longer than the delay, and the end sends the rest.
-///
-/// Rule: see `a_span_joins_its_callers_trace_and_what_outlives_it_joins_it`
 #[tokio::test(start_paused = true)]
 async fn the_end_sends_what_waits() {
     let setting = Setting::new(Does::Keep);

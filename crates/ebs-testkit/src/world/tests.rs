@@ -37,8 +37,6 @@ async fn tidy(world: &World) {
 }
 
 /// A suite in which the driver makes a call that no policy allows fails, also when nobody looks at its end.
-///
-/// Rule: D-1; ebs-cloud.md 15
 #[tokio::test]
 async fn a_world_in_which_the_driver_went_beyond_its_rights_does_not_finish_well() {
     let world = world().await;
@@ -50,7 +48,6 @@ async fn a_world_in_which_the_driver_went_beyond_its_rights_does_not_finish_well
     }
 }
 
-/// Rule: see `a_world_in_which_the_driver_went_beyond_its_rights_does_not_finish_well`
 #[tokio::test]
 async fn a_world_that_nobody_finishes_tells_of_such_calls_too() {
     let world = world().await;
@@ -60,8 +57,6 @@ async fn a_world_that_nobody_finishes_tells_of_such_calls_too() {
 }
 
 /// Calls that a test makes itself, known by its access key, need no rights.
-///
-/// Rule: D-1
 #[tokio::test]
 async fn calls_of_the_test_itself_need_no_rights() {
     let world = world().await;
@@ -70,7 +65,6 @@ async fn calls_of_the_test_itself_need_no_rights() {
     world.finish().await.unwrap();
 }
 
-/// Rule: see `crates/ebs-sim/src/iam/tests/tables.rs::all_three_may_look_and_only_the_legacy_one_at_tags`
 #[tokio::test]
 async fn a_call_that_only_the_legacy_policy_allows_fails_a_world_under_another() {
     for (policy, allowed) in [(None, true), (Some(Shipped::LegacyExample), true), (Some(Shipped::ManagedV2), false)] {
@@ -84,8 +78,6 @@ async fn a_call_that_only_the_legacy_policy_allows_fails_a_world_under_another()
 }
 
 /// A feature that needs a further statement has to be declared by the suite.
-///
-/// Rule: D-1; ebs-cloud.md 15; deployment.md 14
 #[tokio::test]
 async fn a_feature_that_is_not_declared_is_missed() {
     let secret = format!("{TAGGED}&Encrypted=true&KmsKeyId=alias/mine");

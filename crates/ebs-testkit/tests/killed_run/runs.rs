@@ -46,8 +46,6 @@ impl Things {
     }
 }
 
-/// Rule: see `a_process_that_needs_no_directory_any_more_leaves_none`
-///
 /// The tests below start it as a run of its own, which does not end by itself.
 #[test]
 fn a_run_that_ends_by_itself_leaves_nothing() {
@@ -138,8 +136,6 @@ impl Run {
 }
 
 /// The next test run removes what a killed one left (processes, mounts, loop devices, links by id, files), and says so.
-///
-/// Rule: own rule (tests)
 #[test]
 fn the_next_run_removes_what_a_killed_one_left_and_nothing_of_one_that_lives() {
     in_mount_namespace(|| async {
@@ -171,7 +167,6 @@ fn the_next_run_removes_what_a_killed_one_left_and_nothing_of_one_that_lives() {
     });
 }
 
-/// Rule: see `the_next_run_removes_what_a_killed_one_left_and_nothing_of_one_that_lives`
 #[tokio::test]
 async fn a_process_that_outlives_its_run_is_ended_by_the_next_one_and_a_stranger_of_its_id_is_not() {
     let own = OwnDir::new("ebs-runs-").unwrap();
@@ -200,8 +195,6 @@ async fn a_process_that_outlives_its_run_is_ended_by_the_next_one_and_a_stranger
 
 /// Nothing of a run that lives is touched, nor of one of which a suite still lives; who holds the lock of its directory
 /// lives.
-///
-/// Rule: own rule (tests)
 #[test]
 fn a_run_of_which_a_suite_still_lives_is_left_alone_until_that_has_ended() {
     let own = OwnDir::new("ebs-runs-").unwrap();
@@ -217,7 +210,6 @@ fn a_run_of_which_a_suite_still_lives_is_left_alone_until_that_has_ended() {
     assert!(!run.exists());
 }
 
-/// Rule: see `a_run_of_which_a_suite_still_lives_is_left_alone_until_that_has_ended`
 #[test]
 fn what_is_not_a_runs_directory_stays() {
     let own = OwnDir::new("ebs-runs-").unwrap();
@@ -230,8 +222,6 @@ fn what_is_not_a_runs_directory_stays() {
 }
 
 /// A test process that has nothing left on the machine leaves no directory.
-///
-/// Rule: own rule (tests)
 #[test]
 fn a_process_that_needs_no_directory_any_more_leaves_none() {
     let parent = OwnDir::new("ebs-runs-").unwrap();

@@ -90,40 +90,30 @@ async fn dies_after_every_call_of(rpc: &str) {
 }
 
 /// Wherever the process dies in a stage, the retry of another one comes to the same end: one partition, one format, one mount.
-///
-/// Rule: windows.md T-5
 #[tokio::test]
 async fn wherever_a_stage_dies_the_retry_comes_to_the_same_end() {
     dies_after_every_call_of("stage").await;
 }
 
 /// The same of a publish: one link.
-///
-/// Rule: see `wherever_a_stage_dies_the_retry_comes_to_the_same_end`
 #[tokio::test]
 async fn wherever_a_publish_dies_the_retry_comes_to_the_same_end() {
     dies_after_every_call_of("publish").await;
 }
 
 /// The same of an unpublish: no link, and the volume staged.
-///
-/// Rule: see `wherever_a_stage_dies_the_retry_comes_to_the_same_end`
 #[tokio::test]
 async fn wherever_an_unpublish_dies_the_retry_comes_to_the_same_end() {
     dies_after_every_call_of("unpublish").await;
 }
 
 /// The same of an unstage: nothing mounted, and never a disk that stays online.
-///
-/// Rule: see `wherever_a_stage_dies_the_retry_comes_to_the_same_end`
 #[tokio::test]
 async fn wherever_an_unstage_dies_the_retry_comes_to_the_same_end() {
     dies_after_every_call_of("unstage").await;
 }
 
 /// The same of a growth.
-///
-/// Rule: see `wherever_a_stage_dies_the_retry_comes_to_the_same_end`
 #[tokio::test]
 async fn wherever_a_growth_dies_the_retry_comes_to_the_same_end() {
     dies_after_every_call_of("expand").await;

@@ -8,8 +8,6 @@ async fn published() -> World {
 }
 
 /// Growth goes to the end of the disk, and the answer is the disk's size; without growth nothing is done.
-///
-/// Rule: windows.md 2.3
 #[tokio::test]
 async fn a_volume_grows_to_the_end_of_its_disk() {
     let world = published().await;
@@ -24,8 +22,6 @@ async fn a_volume_grows_to_the_end_of_its_disk() {
 }
 
 /// A disk that has not grown yet is no success, and neither is a path that does not show the volume.
-///
-/// Rule: windows.md O-16
 #[tokio::test]
 async fn a_disk_that_has_not_grown_yet_is_no_success() {
     let world = published().await;

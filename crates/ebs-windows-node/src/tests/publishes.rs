@@ -8,8 +8,6 @@ async fn staged() -> World {
 
 /// Publishing links the target to the staging path; a link that leads there stays as it is, one that leads elsewhere is replaced, and an
 /// empty directory makes room.
-///
-/// Rule: windows.md N-14
 #[tokio::test]
 async fn a_target_is_a_link_to_the_staging_path() {
     let world = staged().await;
@@ -31,8 +29,6 @@ async fn a_target_is_a_link_to_the_staging_path() {
 }
 
 /// A directory with something in it, a file and a mount point are never removed for a publish or an unpublish.
-///
-/// Rule: see `a_target_is_a_link_to_the_staging_path`
 #[tokio::test]
 async fn what_is_not_ours_at_a_target_stays() {
     let world = staged().await;
@@ -54,8 +50,6 @@ async fn what_is_not_ours_at_a_target_stays() {
 }
 
 /// Only the volume itself, mounted at the staging path, is published.
-///
-/// Rule: D-39; node.md N-17
 #[tokio::test]
 async fn only_a_staged_volume_is_published() {
     let world = World::new();
@@ -73,8 +67,6 @@ async fn only_a_staged_volume_is_published() {
 }
 
 /// Unpublishing removes the link alone: what it leads to, and the staging path, stay; a target that is missing is a success.
-///
-/// Rule: windows.md 2.3
 #[tokio::test]
 async fn unpublishing_removes_the_link_alone() {
     let world = staged().await;
@@ -86,8 +78,6 @@ async fn unpublishing_removes_the_link_alone() {
 }
 
 /// Usage is told of the volume that the path leads to, in bytes; a path that does not show the volume is not found.
-///
-/// Rule: node.md N-20; windows.md 2.3
 #[tokio::test]
 async fn usage_is_told_of_the_volume_that_a_path_leads_to() {
     let world = staged().await;

@@ -6,8 +6,6 @@ use csi_proto::csi::volume_capability::BlockVolume;
 use super::*;
 
 /// Paths are taken with either separator, repeated and trailing ones, and without a drive.
-///
-/// Rule: windows.md N-1, N-3
 #[tokio::test]
 async fn paths_are_normalised_before_anything_is_done() {
     let world = World::new();
@@ -24,8 +22,6 @@ async fn paths_are_normalised_before_anything_is_done() {
 }
 
 /// Paths outside of the kubelet's directory are refused, whatever is asked.
-///
-/// Rule: windows.md N-4
 #[tokio::test]
 async fn paths_outside_of_the_kubelets_directory_are_refused() {
     let world = World::new();
@@ -38,8 +34,6 @@ async fn paths_outside_of_the_kubelets_directory_are_refused() {
 }
 
 /// Options for mkfs are refused: they are of Linux.
-///
-/// Rule: windows.md N-8
 #[tokio::test]
 async fn options_for_mkfs_are_refused() {
     let mut request = stage_request();
@@ -50,8 +44,6 @@ async fn options_for_mkfs_are_refused() {
 }
 
 /// Raw block volumes are refused at once.
-///
-/// Rule: windows.md N-11
 #[tokio::test]
 async fn raw_block_volumes_are_refused_at_once() {
     let world = World::new();
@@ -67,8 +59,6 @@ async fn raw_block_volumes_are_refused_at_once() {
 }
 
 /// NTFS, or nothing, or what classes of Linux ask for by default becomes NTFS; what can be no default is refused.
-///
-/// Rule: windows.md N-16
 #[tokio::test]
 async fn file_systems_of_linux_are_ntfs_or_refused() {
     for (fs_type, is_taken) in
@@ -115,8 +105,6 @@ fn logged() -> (Lines, tracing::subscriber::DefaultGuard) {
 
 /// Mount flags and `readonly` have no meaning for NTFS behind a link: a call that has them is served, and a warning in the log names the
 /// volume and what was asked; one that has none is served without a word. Figures of a volume are the same with them.
-///
-/// Rule: windows.md O-23
 #[tokio::test]
 async fn mount_flags_and_read_only_are_warned_of_and_change_nothing() {
     let world = World::new();
@@ -151,8 +139,6 @@ async fn mount_flags_and_read_only_are_warned_of_and_change_nothing() {
 }
 
 /// The node says that it runs Windows, and what it can.
-///
-/// Rule: windows.md 2.3
 #[tokio::test]
 async fn the_node_says_that_it_runs_windows() {
     let world = World::new();
@@ -168,8 +154,6 @@ async fn the_node_says_that_it_runs_windows() {
 }
 
 /// A request that comes while another one for the volume runs is aborted, and an equal one joins it.
-///
-/// Rule: D-10
 #[tokio::test]
 async fn equal_requests_share_one_operation() {
     let world = World::new();

@@ -13,8 +13,6 @@ fn position(world: &World, step: &str) -> usize {
 }
 
 /// A new disk goes online, gets a partition, its volume is formatted once and mounted at the staging path, which is made.
-///
-/// Rule: windows.md 2.3
 #[tokio::test]
 async fn a_new_disk_is_partitioned_formatted_and_mounted() {
     let world = World::new();
@@ -31,8 +29,6 @@ async fn a_new_disk_is_partitioned_formatted_and_mounted() {
 }
 
 /// The disk is online before it is partitioned.
-///
-/// Rule: windows.md N-15
 #[tokio::test]
 async fn a_disk_is_online_before_it_is_partitioned() {
     let world = World::new();
@@ -43,8 +39,6 @@ async fn a_disk_is_online_before_it_is_partitioned() {
 
 /// The disk is told by its serial number, whatever number it has; one that arrives late is waited for; without one the error is the
 /// reference's, and with two nothing is guessed.
-///
-/// Rule: windows.md N-6
 #[tokio::test]
 async fn the_disk_is_told_by_its_serial_number() {
     let world = World::without_disk();
@@ -67,8 +61,6 @@ async fn the_disk_is_told_by_its_serial_number() {
 }
 
 /// The place of a disk counts on instances without Nitro alone, where disks do not say what they are.
-///
-/// Rule: D-34; windows.md N-6
 #[tokio::test]
 async fn the_place_of_a_disk_counts_without_nitro_alone() {
     let json = r#"{"virtual_time": true, "disks": [{"number": 1, "size": 10737418240,
@@ -89,8 +81,6 @@ async fn the_place_of_a_disk_counts_without_nitro_alone() {
 
 /// A disk that holds something that Windows does not know is never formatted, and the refusal says where the first byte is; the disk goes
 /// offline again.
-///
-/// Rule: D-5; windows.md O-22
 #[tokio::test]
 async fn a_disk_with_something_on_it_is_never_formatted() {
     for (offset, bytes) in [(0x438, b"\x53\xef".as_slice()), (0, b"XFSB"), (10 * GIB - 4096, b"x")] {
@@ -107,8 +97,6 @@ async fn a_disk_with_something_on_it_is_never_formatted() {
 }
 
 /// A volume that was made from a snapshot or of another volume and is blank is not formatted, unless its class says so.
-///
-/// Rule: see `a_disk_with_something_on_it_is_never_formatted`
 #[tokio::test]
 async fn a_blank_restore_is_not_formatted() {
     let mut request = stage_request();
@@ -123,8 +111,6 @@ async fn a_blank_restore_is_not_formatted() {
 }
 
 /// A disk smaller than EC2 promised is refused before it is touched, and Windows' own disk is never used.
-///
-/// Rule: D-31
 #[tokio::test]
 async fn a_disk_smaller_than_promised_is_refused() {
     let mut request = stage_request();
@@ -142,8 +128,6 @@ async fn a_disk_smaller_than_promised_is_refused() {
 }
 
 /// A partition whose volume Windows does not show yet is an error that asks for a retry.
-///
-/// Rule: windows.md N-9, O-22
 #[tokio::test]
 async fn a_volume_that_windows_does_not_show_yet_is_asked_for_again() {
     let partition = r#"{"number": 1, "kind": "data", "size": 1048576}"#;
@@ -158,8 +142,6 @@ async fn a_volume_that_windows_does_not_show_yet_is_asked_for_again() {
 }
 
 /// A disk that has become another one by the time of the format is not written to.
-///
-/// Rule: D-34
 #[tokio::test]
 async fn a_number_that_has_become_another_disks_is_not_written_to() {
     let world = World::new();
@@ -177,8 +159,6 @@ async fn a_number_that_has_become_another_disks_is_not_written_to() {
 }
 
 /// After a reboot the mount point is there, and the disk may be offline: it goes online, and nothing else is done.
-///
-/// Rule: windows.md N-15
 #[tokio::test]
 async fn a_mount_point_whose_disk_went_offline_is_staged_again() {
     let world = World::new();
@@ -193,8 +173,6 @@ async fn a_mount_point_whose_disk_went_offline_is_staged_again() {
 
 /// A mount point of a disk that was detached is replaced; one of another volume, a file, a link and a directory with something in it are
 /// refused and stay, and the disk goes offline again.
-///
-/// Rule: D-35; windows.md P-19
 #[tokio::test]
 async fn what_stands_at_the_staging_path_decides() {
     let world = World::new();
@@ -226,8 +204,6 @@ async fn what_stands_at_the_staging_path_decides() {
 }
 
 /// Staging grows a file system that is smaller than its disk by more than Windows' tolerance, and leaves the rest alone.
-///
-/// Rule: windows.md N-10; node.md N-23
 #[tokio::test]
 async fn staging_grows_what_is_smaller_than_its_disk() {
     let world = World::new();

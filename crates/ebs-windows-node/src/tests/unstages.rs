@@ -4,8 +4,6 @@ use winstorage::host::Answer;
 use super::*;
 
 /// Unstaging flushes, unmounts, removes the place and takes the disk offline, in this order; asked again it is a success.
-///
-/// Rule: windows.md 2.3
 #[tokio::test]
 async fn unstaging_leaves_an_offline_disk_and_nothing_else() {
     let world = World::new();
@@ -26,8 +24,6 @@ async fn unstaging_leaves_an_offline_disk_and_nothing_else() {
 }
 
 /// A disk that nothing is mounted of any more is found by its serial number and taken offline: what a former process left is finished.
-///
-/// Rule: windows.md N-13
 #[tokio::test]
 async fn a_disk_that_was_left_online_goes_offline_with_the_next_unstage() {
     let mut world = World::new();
@@ -42,8 +38,6 @@ async fn a_disk_that_was_left_online_goes_offline_with_the_next_unstage() {
 }
 
 /// A flush that fails unmounts nothing and takes nothing offline.
-///
-/// Rule: windows.md P-20
 #[tokio::test]
 async fn a_flush_that_fails_leaves_the_volume_mounted() {
     let world = World::new();
@@ -56,8 +50,6 @@ async fn a_flush_that_fails_leaves_the_volume_mounted() {
 }
 
 /// The mount of another volume is not taken away, and a directory with something in it stays.
-///
-/// Rule: D-37
 #[tokio::test]
 async fn what_is_another_volumes_stays() {
     let world = World::new();
@@ -76,8 +68,6 @@ async fn what_is_another_volumes_stays() {
 }
 
 /// A volume that was detached without a word is let go: its mount point goes, and the next stage finds a free place.
-///
-/// Rule: D-35
 #[tokio::test]
 async fn a_volume_that_vanished_is_let_go() {
     let world = World::new();
@@ -88,8 +78,6 @@ async fn a_volume_that_vanished_is_let_go() {
 }
 
 /// A drive letter that Windows has given to the volume is no obstacle.
-///
-/// Rule: windows.md S-6
 #[tokio::test]
 async fn a_drive_letter_is_no_obstacle() {
     let world = World::new();

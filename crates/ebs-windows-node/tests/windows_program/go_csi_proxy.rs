@@ -27,8 +27,6 @@ fn in_kubelets_words(windows: &Windows, path: &Path) -> anyhow::Result<String> {
 
 /// The driver works over the Go csi-proxy as it is: it connects to its pipes, takes "nothing is mounted there" from its words, leaves a
 /// directory with something in it alone, and finds no disk where there is none.
-///
-/// Rule: windows.md N-12
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_the_go_csi_proxy_the_driver_understands_what_it_is_told() -> anyhow::Result<()> {
     let dir = tempfile::Builder::new().prefix("ebs-windows-").tempdir()?;

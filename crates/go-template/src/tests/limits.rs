@@ -6,8 +6,6 @@ use super::volume;
 use crate::{TemplateError, check, render};
 
 /// A template that is too long, too deep, endless or too productive ends with an error that says which.
-///
-/// Rule: controller.md 6.7; D-2
 #[test]
 fn a_template_beyond_its_bounds_ends_with_an_error_that_says_which() {
     let deep = format!("{}1{}", "{{if 1}}".repeat(500), "{{end}}".repeat(500));
@@ -116,8 +114,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// No template text makes the driver panic or hang, and a text comes to the same every time.
-    ///
-    /// Rule: controller.md 6.7; D-51
     #[test]
     fn no_input_makes_rendering_panic_or_hang(template in proptest::collection::vec(piece(), 0..40)) {
         let template = template.concat();

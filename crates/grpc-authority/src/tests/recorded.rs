@@ -22,8 +22,6 @@ const RECORDINGS: [Recording; 4] = [
 ];
 
 /// Streams of clients that `h2` alone resets, with an authority that is a path, percent-encoded or not, or empty, are served.
-///
-/// Rule: D-55; windows.md P-11
 #[test]
 fn streams_that_h2_alone_resets_are_served() {
     for (client, stream, calls, name) in RECORDINGS {
@@ -40,8 +38,6 @@ fn streams_that_h2_alone_resets_are_served() {
 }
 
 /// How a client's bytes are cut on their way changes nothing: tried at every place.
-///
-/// Rule: see `streams_that_h2_alone_resets_are_served`
 #[test]
 fn a_cut_at_any_place_changes_nothing() {
     for (client, stream, ..) in RECORDINGS {

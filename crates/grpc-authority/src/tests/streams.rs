@@ -41,8 +41,6 @@ fn framings() -> Vec<Frames> {
 
 /// However a client writes its fields and cuts them into frames, a path as its authority is served, whether the field is
 /// written or referred to, and the other fields arrive as they are.
-///
-/// Rule: windows.md P-11 (ours)
 #[test]
 fn however_a_client_writes_its_fields_a_path_as_authority_is_served() {
     for style in styles() {
@@ -73,8 +71,6 @@ fn however_a_client_writes_its_fields_a_path_as_authority_is_served() {
 }
 
 /// A stream in which the server takes every authority passes byte for byte, whatever its bodies hold.
-///
-/// Rule: D-55
 #[test]
 fn a_stream_whose_authorities_are_taken_passes_byte_for_byte() {
     let mut bad = Client::new();
@@ -93,8 +89,6 @@ fn a_stream_whose_authorities_are_taken_passes_byte_for_byte() {
 }
 
 /// A name that stands for several authorities of a connection changes no other field of it, also when the table is full.
-///
-/// Rule: see `however_a_client_writes_its_fields_a_path_as_authority_is_served`
 #[test]
 fn many_authorities_on_one_connection_keep_the_tables_in_step() {
     for coded in [false, true] {
@@ -115,8 +109,6 @@ fn many_authorities_on_one_connection_keep_the_tables_in_step() {
 }
 
 /// An authority of 16 KiB, as long as all fields of a request may be, is served; a longer one is left to the server.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn an_authority_of_16_kib_is_served_and_a_longer_one_left_to_the_server() {
     for (length, is_changed) in [(MAX_HELD, true), (MAX_HELD + 1, false), (1 << 20, false)] {
@@ -142,8 +134,6 @@ fn an_authority_of_16_kib_is_served_and_a_longer_one_left_to_the_server() {
 }
 
 /// An empty authority that is an entry of the static table, as grpc-go sends it without a target, counts as none.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn an_empty_authority_counts_as_none() {
     let mut client = Client::new();
@@ -157,8 +147,6 @@ fn an_empty_authority_counts_as_none() {
 }
 
 /// What cannot be mended costs its own request alone: those before and after it on the connection are served.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn what_cannot_be_mended_costs_its_own_request_alone() {
     let good = fields("/csi/csi.sock", &[]);
@@ -183,8 +171,6 @@ fn what_cannot_be_mended_costs_its_own_request_alone() {
 }
 
 /// From the first byte that is no HTTP/2 on, a client's bytes pass as they are, and the server says what is wrong with them.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn bytes_that_are_no_http2_pass_as_they_are() {
     let request = fields("/csi/csi.sock", &[]);
@@ -237,8 +223,6 @@ fn bytes_that_are_no_http2_pass_as_they_are() {
 }
 
 /// Bytes wait only for the end of an authority: where the server sees that there will be none, it gets all at once.
-///
-/// Rule: see `bytes_that_are_no_http2_pass_as_they_are`
 #[test]
 fn bytes_wait_only_for_an_authority_that_may_still_end() {
     let begun = [0x83, 0x41, 0x09, b'/'];

@@ -36,8 +36,6 @@ fn stream() -> Vec<u8> {
 }
 
 /// Whatever the sizes of reads, above and below, the same bytes come.
-///
-/// Rule: see `crates/grpc-authority/src/tests/recorded.rs::streams_that_h2_alone_resets_are_served`
 #[tokio::test]
 async fn whatever_the_sizes_of_reads_the_same_bytes_come() {
     let sent = stream();
@@ -58,8 +56,6 @@ async fn whatever_the_sizes_of_reads_the_same_bytes_come() {
 }
 
 /// A stream that ends within an authority gives all its bytes, as they were, and then its end.
-///
-/// Rule: own rule (bad input)
 #[tokio::test]
 async fn a_stream_that_ends_within_an_authority_gives_all_its_bytes() {
     let mut client = Client::new();
@@ -75,8 +71,6 @@ async fn a_stream_that_ends_within_an_authority_gives_all_its_bytes() {
 }
 
 /// What is written goes through, slices of a vectored write at once.
-///
-/// Rule: see `crates/grpc-authority/src/tests/recorded.rs::streams_that_h2_alone_resets_are_served`
 #[tokio::test]
 async fn what_is_written_goes_through() {
     let (mut client, server) = tokio::io::duplex(100);

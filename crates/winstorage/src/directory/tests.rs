@@ -18,8 +18,6 @@ fn listing(names: &[&str]) -> Vec<u8> {
 }
 
 /// A listing is read name by name, without the directory itself and the one above it; what is no listing is refused.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn a_listing_is_read_name_by_name() {
     assert_eq!(names(&listing(&[".", "..", "mount", "ä😀"])).unwrap(), ["mount", "ä😀"]);

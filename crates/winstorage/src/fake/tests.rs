@@ -25,8 +25,6 @@ const MACHINE: &str = r#"{
 }"#;
 
 /// A test build's machine is described by a file: disks, files, shares, portals, services and what goes wrong.
-///
-/// Rule: windows.md T-7
 #[test]
 fn a_machine_is_made_from_its_description() {
     let host = FakeHost::from_json(MACHINE).unwrap();
@@ -48,8 +46,6 @@ fn a_machine_is_made_from_its_description() {
 }
 
 /// A description with a word that means nothing is refused, so that a test never runs on another machine than it thinks.
-///
-/// Rule: own rule (tests)
 #[test]
 fn a_description_that_is_not_understood_is_refused() {
     for odd in [
@@ -68,8 +64,6 @@ fn a_description_that_is_not_understood_is_refused() {
 }
 
 /// A delay takes its time on a machine whose clock is real.
-///
-/// Rule: see `a_machine_is_made_from_its_description`
 #[test]
 fn a_delay_takes_its_time_where_the_clock_is_real() {
     let host = FakeHost::from_json(r#"{"faults": [{"step": "rescan", "delay_ms": 50}]}"#).unwrap();

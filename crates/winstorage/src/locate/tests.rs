@@ -1,8 +1,6 @@
 use super::*;
 
 /// A place is read from a location of at least five parts, of which those with exactly two words count; a disk without any is in no place.
-///
-/// Rule: windows.md P-13
 #[test]
 fn a_location_is_read_part_by_part() {
     let place = |adapter: &str, bus: &str, target: &str, lun: &str| {
@@ -31,8 +29,6 @@ fn look(serials: &[(u32, &str)]) -> Result<Look, SearchError> {
 }
 
 /// The disk of a volume is the one whose serial number is the volume's id without its dash; without one the error is the reference's.
-///
-/// Rule: windows.md N-5
 #[test]
 fn the_disk_of_a_volume_is_told_by_its_serial_number() {
     let serials = [(0, "vol00000000000000000_00000001."), (3, "vol0123456789abcdef0_00000001.")];
@@ -50,8 +46,6 @@ fn the_disk_of_a_volume_is_told_by_its_serial_number() {
 }
 
 /// Serial numbers are compared as a whole, without blanks, suffix and case; two disks that name one volume are an error.
-///
-/// Rule: windows.md N-6
 #[test]
 fn serial_numbers_are_compared_as_a_whole_and_two_matches_are_none() {
     assert_eq!(look(&[(2, "  VOL0123456789ABCDEF0_00000001. ")]), Ok(Look::Found(DiskNumber(2))));
@@ -65,8 +59,6 @@ fn serial_numbers_are_compared_as_a_whole_and_two_matches_are_none() {
 }
 
 /// A disk that is not there is looked for again after a rescan, for some seconds with growing pauses.
-///
-/// Rule: see `serial_numbers_are_compared_as_a_whole_and_two_matches_are_none`
 #[test]
 fn a_late_disk_is_waited_for_with_growing_pauses_and_an_end() {
     let mut search = DiskSearch::new(VOLUME, "/dev/xvdba");
@@ -81,8 +73,6 @@ fn a_late_disk_is_waited_for_with_growing_pauses_and_an_end() {
 
 /// Without a serial number that names an EBS volume a disk is told by page 83, else by the SCSI target of its device name; never a disk that
 /// names another volume.
-///
-/// Rule: see `serial_numbers_are_compared_as_a_whole_and_two_matches_are_none`
 #[test]
 fn page_83_and_place_tell_a_disk_that_has_no_such_serial_number() {
     let mut ids = disks(&[(1, ""), (2, "")]);

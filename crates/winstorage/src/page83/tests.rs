@@ -25,8 +25,6 @@ fn descriptor(identifiers: &[(u32, u32, &[u8])]) -> Vec<u8> {
 
 /// Page 83 is the first identifier of the device itself that is binary, then lower-case hex, or ASCII, then as it stands; without one it is
 /// empty.
-///
-/// Rule: windows.md P-15
 #[test]
 fn page_83_is_the_first_identifier_of_the_device_in_hex_or_ascii() {
     assert_eq!(identifier(&descriptor(&[(1, 0, &[0xEB, 0x01, 0x7F])])), "eb017f");
@@ -38,8 +36,6 @@ fn page_83_is_the_first_identifier_of_the_device_in_hex_or_ascii() {
 }
 
 /// A descriptor whose sizes and offsets lead out of it, or nowhere, has as many identifiers as fit.
-///
-/// Rule: windows.md P-16
 #[test]
 fn a_descriptor_is_read_as_far_as_it_fits() {
     let whole = descriptor(&[(1, 1, b"port"), (2, 0, b"disk")]);
@@ -61,7 +57,6 @@ fn a_descriptor_is_read_as_far_as_it_fits() {
 }
 
 proptest! {
-    /// Rule: see `a_descriptor_is_read_as_far_as_it_fits`
     #[test]
     fn whatever_bytes_a_disk_tells_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(identifier(&bytes).len() <= 3 * bytes.len());

@@ -13,8 +13,6 @@ fn refusal(text: &str) -> String {
 
 /// A path is refused by the first of the reference's five checks that it fails, with the reference's text: length, beginning,
 /// characters, not absolute, outside of the working directories.
-///
-/// Rule: windows.md 1.4
 #[test]
 fn a_path_is_refused_by_the_first_check_that_fails_with_the_references_text() {
     let long = format!(r"{KUBELET}\{}", "x".repeat(300));
@@ -35,8 +33,6 @@ fn a_path_is_refused_by_the_first_check_that_fails_with_the_references_text() {
 }
 
 /// The length counts UTF-16 units, as Windows does.
-///
-/// Rule: windows.md 1.4
 #[test]
 fn the_length_is_that_of_windows() {
     let fitting = format!(r"{KUBELET}\{}", "ä".repeat(260 - KUBELET.len() - 1));
@@ -47,8 +43,6 @@ fn the_length_is_that_of_windows() {
 
 /// A working directory contains itself and what is below it, component by component, whatever the case: a longer name beside it is
 /// outside.
-///
-/// Rule: windows.md P-40
 #[test]
 fn containment_is_by_component_and_not_by_prefix() {
     let rules = rules(Validation::Strict);
@@ -65,8 +59,6 @@ fn containment_is_by_component_and_not_by_prefix() {
 }
 
 /// A letter that only some case table makes an ASCII one is another letter.
-///
-/// Rule: see `containment_is_by_component_and_not_by_prefix`
 #[test]
 fn letters_that_fold_to_ascii_elsewhere_are_other_letters() {
     // The Kelvin sign and the long s.
@@ -77,8 +69,6 @@ fn letters_that_fold_to_ascii_elsewhere_are_other_letters() {
 
 /// Control characters, `<` and `>`, components that end in a dot or blank, and names of devices, with or without an extension, are
 /// refused; repeated separators are one.
-///
-/// Rule: windows.md P-41
 #[test]
 fn names_that_windows_would_change_or_take_for_a_device_are_refused() {
     let odd = [
@@ -116,8 +106,6 @@ fn names_that_windows_would_change_or_take_for_a_device_are_refused() {
 }
 
 /// Legacy validation is exactly the reference's five checks: a prefix is enough, and what the reference leaves unchecked is.
-///
-/// Rule: windows.md 1.6
 #[test]
 fn legacy_validation_is_exactly_the_references() {
     let rules = rules(Validation::Legacy);
@@ -251,8 +239,6 @@ impl Chance {
 
 /// Of 100,000 generated paths none that passes is outside of a working directory, or anything else than plain names in it, by a judge that
 /// shares no code with the checks.
-///
-/// Rule: windows.md O-4, T-1
 #[test]
 fn nothing_that_passes_is_outside_by_an_independent_judge() {
     let rules = rules(Validation::Strict);
@@ -271,8 +257,6 @@ fn nothing_that_passes_is_outside_by_an_independent_judge() {
 
 /// Paths of the administrator and of the orchestrator come with either separator, repeated, at the end too, and without a drive, which is
 /// `c:` then.
-///
-/// Rule: windows.md N-3
 #[test]
 fn paths_of_the_administrator_are_normalised() {
     let normal = |text: &str| WinPath::normalise(text).map(|path| path.to_string());

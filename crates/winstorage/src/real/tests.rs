@@ -30,8 +30,6 @@ impl Drop for Scratch {
 }
 
 /// Directories are made, listed, told and removed by name in a directory that is open, and names that lead elsewhere are none.
-///
-/// Rule: windows.md T-7
 #[test]
 fn entries_are_handled_by_name_in_an_open_directory() {
     let scratch = Scratch::new("entries");
@@ -60,8 +58,6 @@ fn entries_are_handled_by_name_in_an_open_directory() {
 }
 
 /// Many names are listed over several reads.
-///
-/// Rule: see `entries_are_handled_by_name_in_an_open_directory`
 #[test]
 fn a_long_listing_is_read_whole() {
     let scratch = Scratch::new("listing");
@@ -75,8 +71,6 @@ fn a_long_listing_is_read_whole() {
 }
 
 /// The drive of Windows, its volume and its space are told; what is not there is told as missing.
-///
-/// Rule: see `entries_are_handled_by_name_in_an_open_directory`
 #[test]
 fn the_drive_of_windows_has_a_volume_and_space() {
     let drive = Win32.system_drive().unwrap();
@@ -94,8 +88,6 @@ fn the_drive_of_windows_has_a_volume_and_space() {
 }
 
 /// A device tells its number.
-///
-/// Rule: see `entries_are_handled_by_name_in_an_open_directory`
 #[test]
 fn a_device_tells_its_number() {
     assert!(Win32.device_number(r"\\.\PhysicalDrive0").is_ok());
@@ -105,8 +97,6 @@ fn a_device_tells_its_number() {
 }
 
 /// WMI is asked over COM from any thread; what it refuses has an HRESULT.
-///
-/// Rule: windows.md P-63
 #[test]
 fn wmi_answers_on_every_thread() {
     let host = windows_host(true);

@@ -16,8 +16,6 @@ fn mount_point(substitute: &str) -> Vec<u8> {
 
 /// A mount point is a volume where its name is the volume's and nothing more, and a junction where it is a path; tags are compared as a whole, so a
 /// symbolic link is neither.
-///
-/// Rule: windows.md P-30; windows.md O-7
 #[test]
 fn a_volume_a_junction_and_a_link_are_told_apart_by_tag_and_name() {
     let id = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
@@ -34,8 +32,6 @@ fn a_volume_a_junction_and_a_link_are_told_apart_by_tag_and_name() {
 }
 
 /// A symbolic link that is written is read back with its target, also of a share.
-///
-/// Rule: see `a_volume_a_junction_and_a_link_are_told_apart_by_tag_and_name`
 #[test]
 fn a_link_is_read_back_as_it_was_written() {
     for (target, read) in [
@@ -56,8 +52,6 @@ fn a_link_is_read_back_as_it_was_written() {
 
 proptest! {
     /// Reparse data of any content is understood or refused.
-    ///
-    /// Rule: own rule (bad input)
     #[test]
     fn whatever_reparse_data_says_is_read_without_a_panic(tag in 0_usize..3, rest in prop::collection::vec(any::<u8>(), 0..80)) {
         let tag = [TAG_MOUNT_POINT, TAG_SYMLINK, 0x8000_0013][tag];

@@ -25,8 +25,6 @@ fn failed(storage: &Storage, spare: &Spare) -> Vec<(&'static str, String)> {
 }
 
 /// What a person runs on a real machine holds on the machine in memory, step by step, and leaves nothing behind.
-///
-/// Rule: windows.md 4.3
 #[test]
 fn the_machine_in_memory_passes_what_a_real_one_is_asked() {
     let (host, storage, spare) = machine();
@@ -36,8 +34,6 @@ fn the_machine_in_memory_passes_what_a_real_one_is_asked() {
 }
 
 /// A step that finds something else says what, and the others go on.
-///
-/// Rule: see `the_machine_in_memory_passes_what_a_real_one_is_asked`
 #[test]
 fn a_step_that_fails_says_what_was_found() {
     let (host, storage, spare) = machine();
@@ -50,8 +46,6 @@ fn a_step_that_fails_says_what_was_found() {
 }
 
 /// A disk that has a partition, or that Windows lives on, is not used up.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn only_a_disk_without_partitions_is_used_up() {
     let (host, storage, mut spare) = machine();
@@ -68,8 +62,6 @@ fn only_a_disk_without_partitions_is_used_up() {
 
 /// Whatever is asked for in whatever order, the answer and what is there afterwards are the model's; no volume is formatted twice, and
 /// Windows' own disk stays as it is.
-///
-/// Rule: see `crates/winstorage/src/service/tests/crashes.rs::wherever_the_process_dies_the_retry_comes_to_the_same_end`
 #[test]
 fn operations_by_chance_come_to_what_the_model_says() {
     for run in 0..40 {
@@ -102,8 +94,6 @@ fn operations_by_chance_come_to_what_the_model_says() {
 }
 
 /// A machine that does otherwise than the model is found out, and the operation is named.
-///
-/// Rule: see `the_machine_in_memory_passes_what_a_real_one_is_asked`
 #[test]
 fn a_machine_that_does_otherwise_than_the_model_is_found_out() {
     let (host, storage, spare) = machine();

@@ -117,8 +117,6 @@ mod tests {
     use super::*;
 
     /// A share is the first two components of the remote path, in lower case, with either separator; a path with fewer is refused.
-    ///
-    /// Rule: windows.md P-25
     #[test]
     fn a_share_is_the_first_two_components_in_lower_case() {
         let root = |path: &str| remote(path).map(|remote| remote.root).map_err(|error| error.to_string());
@@ -131,8 +129,6 @@ mod tests {
     }
 
     /// A remote path that Windows would read as a device, a stream or a way out of the share is refused.
-    ///
-    /// Rule: windows.md O-20
     #[test]
     fn a_remote_path_that_is_no_share_is_refused() {
         for path in [r"\\?\C:\x", r"\\.\pipe\x", r"\\host\share\..\..\other", r"\\host\a:b", "\\\\host\\a\u{1}b"] {
@@ -141,8 +137,6 @@ mod tests {
     }
 
     /// Of the user's name a backslash is doubled and a colon gets one; without a name no credential is sent.
-    ///
-    /// Rule: windows.md P-26
     #[test]
     fn a_credential_escapes_the_users_name_and_not_the_password() {
         let text = |user: &str| credential(user, &Secret::new(r"p:\w")).map(|secret| secret.expose().to_owned());

@@ -128,8 +128,6 @@ mod tests {
     use super::*;
 
     /// Service names, target names and portal addresses outside of their grammars are refused before any query.
-    ///
-    /// Rule: see `crates/winstorage/src/types/volume_guid.rs::a_volume_id_has_one_form_and_nothing_else_is_one`
     #[test]
     fn names_outside_of_their_grammars_are_refused() {
         assert!(ServiceName::parse("MSiSCSI").is_ok());
@@ -149,8 +147,6 @@ mod tests {
     }
 
     /// A port above 65535 is refused, never cut to 16 bits.
-    ///
-    /// Rule: windows.md 1.3
     #[test]
     fn a_port_above_16_bits_is_refused() {
         let refused = PortalAddress::parse("10.0.0.1", 65_536 + 3260).unwrap_err();

@@ -83,8 +83,6 @@ mod tests {
 
     /// A volume id is taken with and without the last backslash and with `\\.\` before it, and printed in one form; nothing else is one, so nothing
     /// else gets into a query.
-    ///
-    /// Rule: windows.md S-5
     #[test]
     fn a_volume_id_has_one_form_and_nothing_else_is_one() {
         for text in [

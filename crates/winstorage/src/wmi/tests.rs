@@ -125,8 +125,6 @@ const SYSTEM: &[(&str, Operation, &str)] = &[
 ];
 
 /// Each operation sends exactly its recorded queries and calls, in order, with the recorded arguments and types, and nothing else.
-///
-/// Rule: windows.md T-9
 #[test]
 fn each_operation_sends_exactly_what_is_recorded() {
     let all: Vec<_> = [DISKS, VOLUMES, NETWORK, SYSTEM].concat();
@@ -157,8 +155,6 @@ const SAID: [&str; 15] = [
 ];
 
 /// Everything that is sent stands in the list of the specification, and every method of the list is sent by some operation.
-///
-/// Rule: see `each_operation_sends_exactly_what_is_recorded`
 #[test]
 fn nothing_is_sent_that_the_specification_does_not_list() {
     let patterns: Vec<Regex> = SAID.iter().map(|pattern| Regex::new(&format!("^(?:{pattern})$")).unwrap()).collect();
@@ -174,8 +170,6 @@ fn nothing_is_sent_that_the_specification_does_not_list() {
 }
 
 /// In a query a backslash stands before each backslash and quote.
-///
-/// Rule: see `crates/winstorage/src/types/volume_guid.rs::a_volume_id_has_one_form_and_nothing_else_is_one`
 #[test]
 fn texts_in_queries_are_escaped_by_backslashes() {
     assert!(vocabulary::service("it's").ends_with(r"WHERE Name = 'it\'s'"));
@@ -190,8 +184,6 @@ fn host(recordings: serde_json::Value) -> WmiHost<Recorded, FakeHost> {
 }
 
 /// A method's result other than 0 is an error with class, method and code; a refusal of WMI itself one with its HRESULT.
-///
-/// Rule: windows.md 1.3
 #[test]
 fn a_methods_result_is_an_error_with_class_method_and_code() {
     use crate::host::DiskHost;
@@ -210,8 +202,6 @@ fn a_methods_result_is_an_error_with_class_method_and_code() {
 }
 
 /// A reply that says something unknown of a disk or partition is an error: what is not known to be empty is not initialised.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn a_reply_that_is_not_understood_is_an_error() {
     use crate::host::{DiskHost, VolumeHost};

@@ -14,8 +14,6 @@ fn requested(spec: &ModifySpec, volume: &Volume) -> RequestedIops {
 }
 
 /// Explicit IOPS win over a ratio, a ratio asked for over that of the tags, and it counts without any flag.
-///
-/// Rule: ebs-cloud.md 7 step 7; controller.md C13
 #[test]
 fn explicit_iops_win_over_a_ratio_and_a_ratio_of_the_request_over_that_of_the_tags() {
     let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
@@ -29,8 +27,6 @@ fn explicit_iops_win_over_a_ratio_and_a_ratio_of_the_request_over_that_of_the_ta
 }
 
 /// The ratio of the tags counts when the request's flag, or else the tag's, allows it.
-///
-/// Rule: ebs-cloud.md 7 steps 6, 7
 #[test]
 fn the_ratio_of_the_tags_counts_only_when_request_or_tag_allow_it() {
     for (tag, asked, counts) in [
@@ -49,8 +45,6 @@ fn the_ratio_of_the_tags_counts_only_when_request_or_tag_allow_it() {
 }
 
 /// IOPS tags that cannot be read ask for nothing.
-///
-/// Rule: ebs-cloud.md 7 step 6; controller.md C12
 #[test]
 fn tags_that_cannot_be_read_ask_for_nothing() {
     for (ratio, allow) in [("many", "true"), ("-5", "true"), ("0", "true"), ("99999999999", "true"), ("7", "yes")] {
@@ -86,8 +80,6 @@ fn only_what_differs_is_asked_for() {
 }
 
 /// With another type IOPS and throughput are named although the volume has them: EC2 keeps them with its type only.
-///
-/// Rule: ebs-cloud.md 7 step 5
 #[test]
 fn with_another_type_everything_that_is_asked_for_is_named() {
     let now = Volume { throughput: Some(200), ..volume(&[]) };
@@ -102,8 +94,6 @@ fn with_another_type_everything_that_is_asked_for_is_named() {
 }
 
 /// IOPS tags never lower IOPS.
-///
-/// Rule: ebs-cloud.md 7 step 7
 #[test]
 fn tags_never_lower_iops() {
     let now = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
@@ -113,8 +103,6 @@ fn tags_never_lower_iops() {
 }
 
 /// The final check holds size, type, IOPS and throughput against what was asked for.
-///
-/// Rule: ebs-cloud.md 7 step 10
 #[test]
 fn a_volume_and_a_modification_are_held_against_all_that_was_asked_for() {
     let ask = ModifyVolume {

@@ -190,8 +190,6 @@ fn names_in(text: &str) -> BTreeSet<String> {
 }
 
 /// The process reads no variable that is not in the documentation's table.
-///
-/// Rule: runtime.md 3 (ours)
 #[test]
 fn no_variable_is_read_that_is_not_in_the_table() {
     let told: BTreeSet<&str> = VARIABLES.iter().flat_map(|row| row.names.split_whitespace()).collect();

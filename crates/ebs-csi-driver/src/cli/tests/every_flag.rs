@@ -99,8 +99,6 @@ pub(super) fn fate(mode: &str, flag: &Arg) -> Fate {
 
 /// No flag is accepted and then forgotten: in each mode a flag changes what the process does, or the log says that it does not,
 /// or it is refused with its reason.
-///
-/// Rule: runtime.md 2 (ours)
 #[test]
 fn in_each_mode_a_flag_has_an_effect_or_the_log_says_that_it_has_none_or_it_is_refused() {
     for mode in ALL_MODES {
@@ -166,8 +164,6 @@ fn modes_of(letter: &str) -> &'static [&'static str] {
 }
 
 /// Each mode has exactly the reference's flags with their defaults, besides those that are ours by decision.
-///
-/// Rule: runtime.md 2, 1; D-1
 #[test]
 fn each_mode_has_the_flags_of_the_reference_with_their_defaults() {
     for mode in ALL_MODES {

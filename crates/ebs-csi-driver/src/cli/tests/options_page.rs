@@ -71,8 +71,6 @@ fn variables() -> String {
 }
 
 /// The tables of flags and variables in the documentation are those of the code. `EBS_WRITE_DOCS=1` writes them.
-///
-/// Rule: own rule (house)
 #[test]
 fn the_options_in_the_documentation_are_those_of_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/options.md");

@@ -36,8 +36,6 @@ pub(super) fn product_files() -> Vec<PathBuf> {
 
 /// The driver's name is one constant: it stands nowhere else in code, besides in the name of a tag that is not derived from it and
 /// in the words of the documentation.
-///
-/// Rule: runtime.md 16, 6, R-17
 #[test]
 fn the_drivers_name_is_one_constant() {
     let known =

@@ -8,8 +8,6 @@ fn on_windows(line: &str) -> Result<Job, Refused> {
 
 /// On Windows a mode with a controller is a usage error that says where the controller runs, the default one included, and so is the
 /// labeler; the version is told by any.
-///
-/// Rule: D-52
 #[test]
 fn on_windows_a_mode_with_a_controller_is_refused_and_says_where_it_runs() {
     for line in ["", "all", "controller", "metadataLabeler"] {
@@ -29,8 +27,6 @@ fn on_windows_a_mode_with_a_controller_is_refused_and_says_where_it_runs() {
 
 /// On Windows the node service keeps no records: no directory for them is asked for, and flags of Linux' file systems and sockets are
 /// said to have no effect.
-///
-/// Rule: see `crates/ebs-csi-driver/src/cli/tests.rs::a_flag_that_changes_nothing_is_said`
 #[test]
 fn on_windows_no_directory_for_records_is_asked_for_and_what_is_for_linux_is_said() {
     let Job::Serve(settings) = on_windows("node --windows-host-process --endpoint=tcp://127.0.0.1:1").unwrap() else {

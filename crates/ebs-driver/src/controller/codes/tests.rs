@@ -77,8 +77,6 @@ fn code(rpc: Rpc, kind: CloudErrorKind) -> String {
 /// Every outcome of EC2 policy has its code for every RPC: quota and shortage are ResourceExhausted, a size OutOfRange, what must
 /// wait for something else FailedPrecondition, credentials that EC2 does not accept Unauthenticated and those that do not
 /// allow it PermissionDenied; a missing object is NotFound, or OK where it was to be gone.
-///
-/// Rule: controller.md 5.2, C2, C3, C10, C16, C18, C24, C27; D-17
 #[test]
 fn every_outcome_of_every_rpc_has_its_code() {
     let kinds: Vec<CloudErrorKind> = all().collect();
@@ -93,8 +91,6 @@ fn every_outcome_of_every_rpc_has_its_code() {
 }
 
 /// What is not proven is Aborted or Unavailable for every RPC, with the advice to call again; nothing else is.
-///
-/// Rule: D-16; sidecars.md 1
 #[test]
 fn what_is_not_proven_never_has_a_final_code() {
     for kind in all().filter(|kind| !kind.is_final()) {

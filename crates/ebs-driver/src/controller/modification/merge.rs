@@ -82,8 +82,6 @@ mod tests {
     }
 
     /// Each field that only one request sets is taken over, the ratio of IOPS and its flag too, whichever came first.
-    ///
-    /// Rule: controller.md 13, C11
     #[test]
     fn what_only_one_request_says_is_taken_over_whichever_came_first() {
         let class = ModifySpec {
@@ -113,8 +111,6 @@ mod tests {
 
     /// Two values for one property or tag, a number of IOPS and a ratio, and a tag that is set and deleted are
     /// contradictions; the order of deletions is none.
-    ///
-    /// Rule: controller.md 13, C11, C32
     #[test]
     fn what_contradicts_is_not_merged() {
         let default = ModifySpec::default;

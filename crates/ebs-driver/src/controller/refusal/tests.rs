@@ -3,8 +3,6 @@ use crate::operation::Key;
 use crate::status::chain;
 
 /// Whatever ends a wait without an outcome is no final code.
-///
-/// Rule: D-16; sidecars.md 1
 #[test]
 fn an_operation_without_an_outcome_never_has_a_final_code() {
     let key = Key::CreateVolume("pvc-1".to_owned());
@@ -16,8 +14,6 @@ fn an_operation_without_an_outcome_never_has_a_final_code() {
 }
 
 /// Wrong requests have codes that say so.
-///
-/// Rule: controller.md 5.2; D-17
 #[test]
 fn wrong_requests_have_codes_that_say_so() {
     let id = || "x".to_owned();

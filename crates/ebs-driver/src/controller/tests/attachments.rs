@@ -3,8 +3,6 @@ use ebs_sim::faults::{Effect, Rule};
 use super::*;
 
 /// Publishing tells the node device name, size, source and attach time, the same on every repeat.
-///
-/// Rule: controller.md 8; D-31
 #[tokio::test(start_paused = true)]
 async fn publishing_tells_the_node_the_device_the_size_the_source_and_when() {
     let world = World::start().await;
@@ -23,8 +21,6 @@ async fn publishing_tells_the_node_the_device_the_size_the_source_and_when() {
 }
 
 /// Publishing a volume from a snapshot or a clone says so.
-///
-/// Rule: D-31
 #[tokio::test(start_paused = true)]
 async fn publishing_a_restored_volume_or_a_copy_says_so() {
     let world = World::start().await;
@@ -51,8 +47,6 @@ async fn publishing_a_restored_volume_or_a_copy_says_so() {
 }
 
 /// A volume attached elsewhere is FailedPrecondition.
-///
-/// Rule: controller.md C26; D-15
 #[tokio::test(start_paused = true)]
 async fn a_volume_attached_elsewhere_is_a_failed_precondition_that_names_the_instance() {
     let world = World::start().await;
@@ -83,8 +77,6 @@ async fn a_node_in_another_zone_is_a_failed_precondition() {
 }
 
 /// Publishing a missing volume or to a missing node is NotFound.
-///
-/// Rule: controller.md 5.2, 8; D-17
 #[tokio::test(start_paused = true)]
 async fn what_does_not_exist_cannot_be_published() {
     let world = World::start().await;
@@ -99,8 +91,6 @@ async fn what_does_not_exist_cannot_be_published() {
 }
 
 /// A Publish that cannot be (wrong capability, missing ids) is refused before EC2 is asked.
-///
-/// Rule: controller.md 8, C26
 #[tokio::test(start_paused = true)]
 async fn a_publish_that_cannot_be_changes_nothing() {
     let world = World::start().await;
@@ -181,8 +171,6 @@ async fn fields_that_no_capability_asks_for_are_accepted() {
 }
 
 /// A volume for one node is not promised to several; published already, that is AlreadyExists.
-///
-/// Rule: controller.md C26
 #[tokio::test(start_paused = true)]
 async fn a_volume_for_one_node_is_not_promised_to_several() {
     let world = World::start().await;
@@ -200,8 +188,6 @@ async fn a_volume_for_one_node_is_not_promised_to_several() {
 }
 
 /// The controller publishes to HyperPod nodes.
-///
-/// Rule: ebs-cloud.md 5.5; controller.md 17
 #[tokio::test(start_paused = true)]
 async fn volumes_are_published_to_hyperpod_nodes_through_their_cluster() {
     let world = World::start().await;
@@ -222,8 +208,6 @@ async fn volumes_are_published_to_hyperpod_nodes_through_their_cluster() {
 }
 
 /// Unpublish detaches, is idempotent and understands old handles.
-///
-/// Rule: controller.md 9; D-3
 #[tokio::test(start_paused = true)]
 async fn unpublishing_detaches_and_is_idempotent() {
     let world = World::start().await;
@@ -236,8 +220,6 @@ async fn unpublishing_detaches_and_is_idempotent() {
 }
 
 /// Unpublish of what cannot exist succeeds, an impossible HyperPod node included; an empty node id is refused.
-///
-/// Rule: controller.md 5.2, 9; D-5, D-17
 #[tokio::test(start_paused = true)]
 async fn nothing_is_attached_to_or_of_what_does_not_exist() {
     let world = World::start().await;
@@ -254,8 +236,6 @@ async fn nothing_is_attached_to_or_of_what_does_not_exist() {
 }
 
 /// `blockAttachUntilInitialized` is kept in the volume context, and such a volume is looked at before it is attached.
-///
-/// Rule: D-3; controller.md 8 step 6, C21
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_to_wait_for_initialization_is_looked_at_before_it_is_attached() {
     let world = World::start().await;
@@ -281,8 +261,6 @@ async fn a_volume_that_is_to_wait_for_initialization_is_looked_at_before_it_is_a
 }
 
 /// A multi-attach volume is published also before looks show it.
-///
-/// Rule: controller.md 17; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_volume_for_several_nodes_is_published_also_before_looks_show_it() {
     let world = World::start().await;

@@ -271,8 +271,6 @@ fn with(page: &str, table: &Table) -> String {
 }
 
 /// The tables in the documentation of parameters are those of the code that reads them.
-///
-/// Rule: own rule (house)
 #[test]
 fn the_tables_in_the_documentation_are_those_of_the_code() {
     let write = std::env::var_os("EBS_WRITE_DOCS").is_some_and(|value| value == "1");
@@ -289,8 +287,6 @@ fn the_tables_in_the_documentation_are_those_of_the_code() {
 }
 
 /// Every key that is documented is understood, and every one that is understood is documented once.
-///
-/// Rule: controller.md 6.3, 12.1, 14 step 4 (ours)
 #[test]
 fn a_key_is_documented_once_and_understood() {
     let all: [Vec<Described>; 3] = [

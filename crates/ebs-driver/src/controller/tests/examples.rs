@@ -79,8 +79,6 @@ fn topology_of(class: &Yaml) -> Option<csi::TopologyRequirement> {
 
 /// Every StorageClass, VolumeSnapshotClass and VolumeAttributesClass in the documentation and below `examples/` is applied as it stands: a volume or
 /// a snapshot is made of it, or a volume changed to it, and every parameter is a string, as Kubernetes wants it.
-///
-/// Rule: D-73
 #[tokio::test(start_paused = true)]
 async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
     let (mut classes, mut snapshot_classes, mut attributes_classes) = (0, 0, 0);
@@ -121,8 +119,6 @@ async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
 
 /// The PersistentVolume of the documentation of node-local volumes is published as it stands, sets its file system where it
 /// counts, and has no attribute that nobody reads.
-///
-/// Rule: node.md 16, N-4; D-73
 #[tokio::test(start_paused = true)]
 async fn the_node_local_volume_in_the_documentation_is_published_with_its_file_system() {
     let volumes = objects("docs/node-local-volumes.md");

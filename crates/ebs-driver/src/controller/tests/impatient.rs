@@ -43,8 +43,6 @@ async fn insist<T>(what: &str, seconds: u64, mut call: impl AsyncFnMut() -> Resu
 }
 
 /// What a former process attached is published to clients with deadlines from 1 s up that come again, each time later.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn what_a_former_process_attached_is_published_whatever_the_clients_deadline() {
     for seconds in DEADLINES {
@@ -62,8 +60,6 @@ async fn what_a_former_process_attached_is_published_whatever_the_clients_deadli
 }
 
 /// What was attached a moment ago, by this process or a former one, is unpublished for such clients.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn what_was_attached_a_moment_ago_is_unpublished_whatever_the_clients_deadline() {
     for seconds in DEADLINES {
@@ -83,8 +79,6 @@ async fn what_was_attached_a_moment_ago_is_unpublished_whatever_the_clients_dead
 }
 
 /// An attach or a detach whose answer was lost is made for such clients, and an attachment that sticks is made anew.
-///
-/// Rule: D-26, D-14
 #[tokio::test(start_paused = true)]
 async fn an_attachment_whose_answer_was_lost_is_made_whatever_the_clients_deadline() {
     for seconds in DEADLINES {
@@ -98,7 +92,6 @@ async fn an_attachment_whose_answer_was_lost_is_made_whatever_the_clients_deadli
     }
 }
 
-/// Rule: see `an_attachment_whose_answer_was_lost_is_made_whatever_the_clients_deadline`
 #[tokio::test(start_paused = true)]
 async fn a_detach_whose_answer_was_lost_is_made_whatever_the_clients_deadline() {
     for seconds in DEADLINES {
@@ -118,7 +111,6 @@ async fn a_detach_whose_answer_was_lost_is_made_whatever_the_clients_deadline() 
     }
 }
 
-/// Rule: see `an_attachment_whose_answer_was_lost_is_made_whatever_the_clients_deadline`
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_sticks_is_made_anew_whatever_the_clients_deadline() {
     for seconds in [10, 15] {
@@ -141,8 +133,6 @@ async fn an_attachment_that_sticks_is_made_anew_whatever_the_clients_deadline() 
 }
 
 /// Unpublish takes over at once from a Publish that only looks, and Publish from such an Unpublish.
-///
-/// Rule: D-10, D-26
 #[tokio::test(start_paused = true)]
 async fn unpublish_takes_over_at_once_from_a_publish_that_only_looks() {
     let world = World::start().await;
@@ -158,7 +148,6 @@ async fn unpublish_takes_over_at_once_from_a_publish_that_only_looks() {
     assert!(began.elapsed() < Duration::from_millis(10), "{:?}", began.elapsed());
 }
 
-/// Rule: see `unpublish_takes_over_at_once_from_a_publish_that_only_looks`
 #[tokio::test(start_paused = true)]
 async fn publish_takes_over_at_once_from_an_unpublish_that_only_looks() {
     let world = World::start().await;
@@ -185,8 +174,6 @@ async fn publish_takes_over_at_once_from_an_unpublish_that_only_looks() {
 }
 
 /// A Publish that waits for its turn and has lost its client attaches nothing.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn a_publish_that_waits_for_its_turn_attaches_nothing_when_nobody_waits_any_more() {
     let world = World::start().await;
@@ -205,8 +192,6 @@ async fn a_publish_that_waits_for_its_turn_attaches_nothing_when_nobody_waits_an
 }
 
 /// A shutdown does not wait for an operation that only looks.
-///
-/// Rule: D-11
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_does_not_wait_for_an_operation_that_only_looks() {
     let world = World::start().await;

@@ -6,8 +6,6 @@ use super::*;
 use crate::operation::Key;
 
 /// A client that leaves during CreateVolume and calls again gets one volume from one call.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_during_create_and_calls_again_gets_one_volume() {
     let world = World::start().await;
@@ -23,8 +21,6 @@ async fn a_client_that_leaves_during_create_and_calls_again_gets_one_volume() {
 }
 
 /// The order of topology terms makes no other request.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn the_order_of_topology_terms_makes_no_other_request() {
     let world = World::start().await;
@@ -51,8 +47,6 @@ async fn the_order_of_topology_terms_makes_no_other_request() {
 }
 
 /// Another request for a name that is being created is Aborted.
-///
-/// Rule: controller.md 5.1; D-10
 #[tokio::test(start_paused = true)]
 async fn another_request_for_a_name_that_is_being_created_is_aborted() {
     let world = World::start().await;
@@ -71,8 +65,6 @@ async fn another_request_for_a_name_that_is_being_created_is_aborted() {
 }
 
 /// A lost reply leads to one volume and never to a final code.
-///
-/// Rule: D-14, D-16
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_leads_to_one_volume_and_never_to_a_final_code() {
     let world = World::start().await;
@@ -89,8 +81,6 @@ async fn a_lost_reply_leads_to_one_volume_and_never_to_a_final_code() {
 }
 
 /// An unreachable EC2 is Unavailable and nothing is left behind.
-///
-/// Rule: D-16
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_ec2_is_unavailable_and_nothing_is_left_behind() {
     let world = World::start().await;
@@ -103,8 +93,6 @@ async fn an_unreachable_ec2_is_unavailable_and_nothing_is_left_behind() {
 }
 
 /// No late attach after a detach: Unpublish takes over from a Publish whose client has left.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn unpublish_takes_over_from_a_publish_whose_client_has_left() {
     let world = World::start().await;
@@ -127,8 +115,6 @@ async fn unpublish_takes_over_from_a_publish_whose_client_has_left() {
 }
 
 /// A Publish that nobody waits for starts no attachment any more.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn a_publish_that_nobody_waits_for_attaches_nothing_any_more() {
     let world = World::start().await;
@@ -147,8 +133,6 @@ async fn a_publish_that_nobody_waits_for_attaches_nothing_any_more() {
 }
 
 /// Publish during Unpublish, and Unpublish during an awaited Publish, are Aborted.
-///
-/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn unpublish_does_not_disturb_a_publish_that_is_awaited_nor_publish_an_unpublish() {
     let world = World::start().await;
@@ -177,8 +161,6 @@ async fn unpublish_does_not_disturb_a_publish_that_is_awaited_nor_publish_an_unp
 }
 
 /// Publishes of one volume to several nodes do not collide.
-///
-/// Rule: D-11; controller.md 17, C35
 #[tokio::test(start_paused = true)]
 async fn publishes_of_one_volume_to_several_nodes_do_not_collide() {
     let world = World::start().await;
@@ -197,8 +179,6 @@ async fn publishes_of_one_volume_to_several_nodes_do_not_collide() {
 }
 
 /// Deleting and growing one volume at once is Aborted.
-///
-/// Rule: D-11
 #[tokio::test(start_paused = true)]
 async fn deleting_and_growing_one_volume_at_once_is_aborted() {
     let world = World::start().await;
@@ -222,8 +202,6 @@ async fn deleting_and_growing_one_volume_at_once_is_aborted() {
 }
 
 /// A driver that shuts down starts nothing and answers Unavailable.
-///
-/// Rule: D-11, D-16
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_shuts_down_starts_nothing_and_says_so_without_a_final_code() {
     let world = World::start().await;

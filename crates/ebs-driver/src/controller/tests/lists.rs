@@ -17,8 +17,6 @@ async fn foreign(world: &World) {
 }
 
 /// ListVolumes lists only what carries the driver's tag.
-///
-/// Rule: controller.md 16 (ours)
 #[tokio::test(start_paused = true)]
 async fn only_volumes_of_the_driver_are_listed() {
     let world = World::start().await;
@@ -31,8 +29,6 @@ async fn only_volumes_of_the_driver_are_listed() {
 }
 
 /// Pages of volumes of any length show every volume once.
-///
-/// Rule: controller.md 16 (ours)
 #[tokio::test(start_paused = true)]
 async fn pages_of_any_length_show_every_volume_once() {
     let world = World::start().await;
@@ -58,8 +54,6 @@ async fn pages_of_any_length_show_every_volume_once() {
 }
 
 /// A bad token of ListVolumes is Aborted, a negative length InvalidArgument.
-///
-/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn a_bad_token_or_a_negative_length_is_refused() {
     let world = World::start().await;

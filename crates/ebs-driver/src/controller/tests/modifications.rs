@@ -101,8 +101,6 @@ fn asked(world: &World) -> Vec<(Option<i64>, Option<i64>, Option<i64>)> {
 
 /// A class changes type, IOPS, throughput and tags of a volume, with the claim's names in values of tags; the older
 /// service does the same.
-///
-/// Rule: controller.md 12.1, 12.2, 6.7
 #[tokio::test(start_paused = true)]
 async fn a_class_changes_properties_and_tags_through_both_services() {
     for by in [By::Csi, By::VolumeModifier] {
@@ -136,8 +134,6 @@ type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
 
 /// What a class may not say is refused before EC2 is asked, and always: `--warn-on-invalid-tag` is not for
 /// modifications.
-///
-/// Rule: controller.md 12.1, 6.7, C12, C34
 #[tokio::test(start_paused = true)]
 async fn what_a_class_may_not_say_is_refused_before_ec2_is_asked() {
     let mut world = World::start().await;
@@ -169,8 +165,6 @@ async fn what_a_class_may_not_say_is_refused_before_ec2_is_asked() {
 }
 
 /// A class that asks for nothing changes nothing, and a volume that does not exist is NotFound all the same.
-///
-/// Rule: controller.md 12.1, C16
 #[tokio::test(start_paused = true)]
 async fn an_empty_class_changes_nothing_and_a_missing_volume_is_not_found() {
     let world = World::start().await;
@@ -185,8 +179,6 @@ async fn an_empty_class_changes_nothing_and_a_missing_volume_is_not_found() {
 }
 
 /// The ratio of IOPS and the flag are kept in tags, the flag normalised, and count at later expansions.
-///
-/// Rule: controller.md 11, 12.1, C12, C13
 #[tokio::test(start_paused = true)]
 async fn the_ratio_of_iops_is_kept_and_counts_at_later_expansions() {
     let world = World::start().await;
@@ -202,8 +194,6 @@ async fn the_ratio_of_iops_is_kept_and_counts_at_later_expansions() {
 }
 
 /// Tags of `--extra-tags` stay as they are, whatever a class says.
-///
-/// Rule: controller.md C14
 #[tokio::test(start_paused = true)]
 async fn extra_tags_are_stronger_than_a_class() {
     let mut world = World::start().await;
@@ -219,8 +209,6 @@ async fn extra_tags_are_stronger_than_a_class() {
 }
 
 /// Growth and a class that come together become one ModifyVolume, without waiting for the end of the window.
-///
-/// Rule: controller.md 13
 #[tokio::test(start_paused = true)]
 async fn growth_and_a_class_become_one_modification_at_once() {
     let world = World::start().await;
@@ -236,8 +224,6 @@ async fn growth_and_a_class_become_one_modification_at_once() {
 }
 
 /// A request alone waits for others for the length of the window; all that come within it are one ModifyVolume.
-///
-/// Rule: controller.md 13
 #[tokio::test(start_paused = true)]
 async fn classes_within_the_window_become_one_modification_at_its_end() {
     let world = World::start().await;
@@ -262,8 +248,6 @@ async fn classes_within_the_window_become_one_modification_at_its_end() {
 }
 
 /// The ratio of IOPS counts whichever request of the window came first, with the size of the other.
-///
-/// Rule: controller.md C11, 13
 #[tokio::test(start_paused = true)]
 async fn the_ratio_of_a_later_request_counts_for_the_size_of_an_earlier_one() {
     let world = World::start().await;
@@ -275,8 +259,6 @@ async fn the_ratio_of_a_later_request_counts_for_the_size_of_an_earlier_one() {
 }
 
 /// What contradicts a request of the window is Aborted, and disturbs nobody.
-///
-/// Rule: controller.md 13, C10, C11
 #[tokio::test(start_paused = true)]
 async fn what_contradicts_is_aborted_and_disturbs_nobody() {
     let world = World::start().await;
@@ -299,8 +281,6 @@ async fn what_contradicts_is_aborted_and_disturbs_nobody() {
 }
 
 /// While a modification runs, no second window opens: another request is Aborted, the same one joins.
-///
-/// Rule: controller.md C31; D-10
 #[tokio::test(start_paused = true)]
 async fn no_second_window_opens_while_one_modification_runs() {
     let world = World::start().await;
@@ -324,8 +304,6 @@ async fn no_second_window_opens_while_one_modification_runs() {
 }
 
 /// What EC2 refuses of several requests together is tried one by one: each gets its own result, with its own code.
-///
-/// Rule: controller.md 13, 5.2 note 1, C10
 #[tokio::test(start_paused = true)]
 async fn a_bad_value_of_one_request_does_not_refuse_another() {
     let world = World::start().await;
@@ -352,8 +330,6 @@ async fn a_quota_that_a_class_exceeds_does_not_refuse_growth() {
 }
 
 /// A limit of EC2 says when it ends and is not asked again; a quota is ResourceExhausted, a value InvalidArgument.
-///
-/// Rule: D-25; controller.md 5.2
 #[tokio::test(start_paused = true)]
 async fn a_limit_says_when_it_ends() {
     let world = World::start().await;
@@ -372,8 +348,6 @@ async fn a_limit_says_when_it_ends() {
 }
 
 /// A change that nobody waits for any more is not begun, and gives way to another one and to a shutdown.
-///
-/// Rule: D-10, D-11
 #[tokio::test(start_paused = true)]
 async fn a_change_that_nobody_waits_for_is_not_begun_and_gives_way() {
     let world = World::start().await;
@@ -400,8 +374,6 @@ async fn a_change_that_nobody_waits_for_is_not_begun_and_gives_way() {
 
 /// A request that comes again after the window goes on at once: a client that waits for less than a window opens none
 /// anew.
-///
-/// Rule: D-26; controller.md 13
 #[tokio::test(start_paused = true)]
 async fn a_request_that_comes_again_after_the_window_goes_on_at_once() {
     let world = World::start().await;
@@ -487,8 +459,6 @@ async fn callers_that_return_within_a_window_are_served_together() {
 }
 
 /// Both services know the same keys at creation and at modification, in any case.
-///
-/// Rule: controller.md C13
 #[tokio::test(start_paused = true)]
 async fn creation_and_modification_know_the_same_keys_in_any_case() {
     let world = World::start().await;

@@ -38,8 +38,6 @@ pub(super) fn request(handle: &str, node: &str) -> ControllerPublishVolumeReques
 
 /// A node-local volume is looked up on its node, not attached: the device in the handle and the volume that EC2 lists there are
 /// told; unpublish does nothing.
-///
-/// Rule: controller.md 1, 8, 9, 17
 #[tokio::test(start_paused = true)]
 async fn a_node_local_volume_is_looked_up_and_not_attached() {
     let world = world().await;
@@ -64,8 +62,6 @@ async fn a_node_local_volume_is_looked_up_and_not_attached() {
 }
 
 /// A node-local volume that is not there, a node that is not there, the root device and a lost answer have codes of their own.
-///
-/// Rule: controller.md 8, C25
 #[tokio::test(start_paused = true)]
 async fn what_is_not_at_the_device_cannot_be_published() {
     let world = world().await;
@@ -83,8 +79,6 @@ async fn what_is_not_at_the_device_cannot_be_published() {
 }
 
 /// An attachment that begins or ends is no device yet, or no more.
-///
-/// Rule: controller.md C25; D-5
 #[tokio::test(start_paused = true)]
 async fn a_device_that_comes_or_goes_is_not_published() {
     let world = world().await;
@@ -99,8 +93,6 @@ async fn a_device_that_comes_or_goes_is_not_published() {
 
 /// A node-local request that cannot be is refused before EC2 is asked: a handle without device, no node, no capability or one of
 /// another kind, a HyperPod node.
-///
-/// Rule: controller.md 8, C25
 #[tokio::test(start_paused = true)]
 async fn a_node_local_request_that_cannot_be_changes_nothing() {
     let world = world().await;
@@ -125,8 +117,6 @@ async fn a_node_local_request_that_cannot_be_changes_nothing() {
 }
 
 /// Node-local volumes are validated without a look-up, and deleting one deletes nothing, whatever its handle says.
-///
-/// Rule: controller.md 7, 10
 #[tokio::test(start_paused = true)]
 async fn node_local_volumes_are_validated_and_deleted_without_a_call() {
     let world = world().await;

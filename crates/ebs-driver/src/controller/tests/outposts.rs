@@ -23,8 +23,6 @@ fn copy_of(volume: &str, name: &str, place: &[(&str, &str)]) -> CreateVolumeRequ
 
 /// A volume of an Outpost is made there, and its topology is its zone and the four segments that the Outpost's nodes have, in the
 /// reply and in lists.
-///
-/// Rule: controller.md 6.9, 6.10, 17, C6
 #[tokio::test(start_paused = true)]
 async fn a_volume_of_an_outpost_has_the_segments_of_its_nodes() {
     let world = World::start().await;
@@ -43,8 +41,6 @@ async fn a_volume_of_an_outpost_has_the_segments_of_its_nodes() {
 }
 
 /// Zone and Outpost come from one term: a preferred term in the region is not mixed with a required one on an Outpost.
-///
-/// Rule: controller.md C6
 #[tokio::test(start_paused = true)]
 async fn zone_and_outpost_come_from_one_term() {
     let world = World::start().await;
@@ -60,8 +56,6 @@ async fn zone_and_outpost_come_from_one_term() {
 
 /// A clone is where its source is: a request that requires its zone without its Outpost's, or another Outpost, is
 /// ResourceExhausted before EC2 is asked to copy.
-///
-/// Rule: controller.md 6.8, C4
 #[tokio::test(start_paused = true)]
 async fn a_clone_is_on_the_outpost_of_its_source_or_nowhere() {
     let world = World::start().await;
@@ -85,8 +79,6 @@ async fn a_clone_is_on_the_outpost_of_its_source_or_nowhere() {
 
 /// The topology of whatever EC2 made, a clone too, has the segments of the Outpost that EC2 names; without a zone, or with an
 /// Outpost that has no ARN, there is none.
-///
-/// Rule: controller.md 6.10
 #[tokio::test(start_paused = true)]
 async fn the_topology_of_a_volume_is_what_ec2_says_of_it() {
     use ebs_ec2::{Page, PageRequest, VolumeQuery, Volumes as _};
@@ -106,8 +98,6 @@ async fn the_topology_of_a_volume_is_what_ec2_says_of_it() {
 }
 
 /// A local snapshot is kept on the Outpost of its volume and restored there.
-///
-/// Rule: controller.md 14 step 4, 17
 #[tokio::test(start_paused = true)]
 async fn a_local_snapshot_is_kept_and_restored_on_its_outpost() {
     let world = World::start().await;

@@ -94,8 +94,6 @@ fn faults(request: &Request, refused: &Refused) -> Vec<&'static str> {
 /// Ten thousand random requests to all controller RPCs (each field any text, any number, any map, keys that differ in case
 /// only) each get a code of CSI and a bounded message without control characters that names the field; a refused one has
 /// changed nothing in EC2; none panics.
-///
-/// Rule: controller.md 6.1, 19, C15, C30; D-17, D-44
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_random_requests_get_a_code_and_a_message_and_refused_ones_change_nothing() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

@@ -14,8 +14,6 @@ type Mend = fn(&mut CreateVolumeRequest);
 
 /// Of several faults of a CreateVolume the first is told: name, capabilities, size, parameters, those of the attributes class,
 /// tags, formatting, source, topology.
-///
-/// Rule: controller.md 6.1
 #[tokio::test(start_paused = true)]
 async fn of_several_faults_the_first_is_told() {
     let world = World::start().await;
@@ -55,8 +53,6 @@ async fn of_several_faults_the_first_is_told() {
 }
 
 /// Of several faults of a ControllerPublishVolume the first is told: volume, node, capability.
-///
-/// Rule: controller.md 8 step 2
 #[tokio::test(start_paused = true)]
 async fn of_several_faults_of_a_publish_the_first_is_told() {
     let world = World::start().await;
@@ -76,8 +72,6 @@ async fn of_several_faults_of_a_publish_the_first_is_told() {
 }
 
 /// A KMS key encrypts the volume, whatever `encrypted` says.
-///
-/// Rule: controller.md 6.3
 #[tokio::test(start_paused = true)]
 async fn a_key_encrypts_whatever_encrypted_says() {
     let world = World::start().await;
@@ -90,8 +84,6 @@ async fn a_key_encrypts_whatever_encrypted_says() {
 }
 
 /// The initialization rate is sent with a snapshot; a clone, which EC2 gives no rate, is made without it.
-///
-/// Rule: controller.md 6.3; ebs-cloud.md 3.1
 #[tokio::test(start_paused = true)]
 async fn the_initialization_rate_is_for_snapshots_and_has_no_effect_on_clones() {
     let world = World::start().await;
@@ -114,8 +106,6 @@ async fn the_initialization_rate_is_for_snapshots_and_has_no_effect_on_clones() 
 }
 
 /// `fsType` and `blockExpress` are accepted and have no effect.
-///
-/// Rule: controller.md 6.3
 #[tokio::test(start_paused = true)]
 async fn deprecated_parameters_have_no_effect() {
     let world = World::start().await;
@@ -127,8 +117,6 @@ async fn deprecated_parameters_have_no_effect() {
 }
 
 /// A snapshot is listed as it was told when it was taken: id, source, size, time and readiness.
-///
-/// Rule: controller.md 14 step 9, 15
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_listed_as_it_was_told() {
     let world = World::start().await;
@@ -147,8 +135,6 @@ async fn a_snapshot_is_listed_as_it_was_told() {
 
 /// While a snapshot of a name is being taken, another request for the name is Aborted, and an equal one joins; deleting a snapshot
 /// twice at once joins too.
-///
-/// Rule: controller.md 5.1; D-10, D-11
 #[tokio::test(start_paused = true)]
 async fn snapshots_of_one_name_do_not_run_beside_each_other() {
     let world = World::start().await;

@@ -64,8 +64,6 @@ async fn snapshots_there(world: &World) -> usize {
 
 /// CreateVolume and DeleteVolume converge for clients that wait 1 to 15 s and come again later and later, after the
 /// death of the driver too: done, or its refusal told.
-///
-/// Rule: D-26; sidecars.md 2.1
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_created_once_whatever_becomes_of_the_first_answer() {
     for seconds in DEADLINES {
@@ -79,7 +77,6 @@ async fn a_volume_is_created_once_whatever_becomes_of_the_first_answer() {
     }
 }
 
-/// Rule: see `a_volume_is_created_once_whatever_becomes_of_the_first_answer`
 #[tokio::test(start_paused = true)]
 async fn a_creation_goes_on_after_the_death_of_the_driver() {
     for seconds in DEADLINES {
@@ -95,7 +92,6 @@ async fn a_creation_goes_on_after_the_death_of_the_driver() {
     }
 }
 
-/// Rule: see `a_volume_is_created_once_whatever_becomes_of_the_first_answer`
 #[tokio::test(start_paused = true)]
 async fn a_refused_creation_is_told_as_such_by_a_driver_that_has_just_been_asked_for_the_first_time() {
     for seconds in DEADLINES {
@@ -109,7 +105,6 @@ async fn a_refused_creation_is_told_as_such_by_a_driver_that_has_just_been_asked
     }
 }
 
-/// Rule: see `a_volume_is_created_once_whatever_becomes_of_the_first_answer`
 #[tokio::test(start_paused = true)]
 async fn a_key_that_makes_volumes_vanish_is_told_and_not_tried_without_end() {
     for seconds in DEADLINES {
@@ -126,7 +121,6 @@ async fn a_key_that_makes_volumes_vanish_is_told_and_not_tried_without_end() {
     }
 }
 
-/// Rule: see `a_volume_is_created_once_whatever_becomes_of_the_first_answer`
 #[tokio::test(start_paused = true)]
 async fn a_missing_source_is_told() {
     for seconds in DEADLINES {
@@ -143,7 +137,6 @@ async fn a_missing_source_is_told() {
     }
 }
 
-/// Rule: see `a_volume_is_created_once_whatever_becomes_of_the_first_answer`
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_deleted_whatever_the_first_answer_says() {
     for seconds in DEADLINES {
@@ -167,8 +160,6 @@ async fn a_volume_is_deleted_whatever_the_first_answer_says() {
 
 /// CreateSnapshot with fast restores and lock, and DeleteSnapshot, converge for clients that wait 1 to 15 s and come
 /// again.
-///
-/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_taken_once_with_all_it_is_to_have() {
     let features =
@@ -199,7 +190,6 @@ async fn a_snapshot_is_taken_once_with_all_it_is_to_have() {
     }
 }
 
-/// Rule: see `a_snapshot_is_taken_once_with_all_it_is_to_have`
 #[tokio::test(start_paused = true)]
 async fn a_refused_lock_is_told_and_leaves_no_snapshot() {
     for seconds in DEADLINES {
@@ -216,7 +206,6 @@ async fn a_refused_lock_is_told_and_leaves_no_snapshot() {
     }
 }
 
-/// Rule: see `a_snapshot_is_taken_once_with_all_it_is_to_have`
 #[tokio::test(start_paused = true)]
 async fn a_refused_snapshot_is_told() {
     for seconds in DEADLINES {
@@ -227,7 +216,6 @@ async fn a_refused_snapshot_is_told() {
     }
 }
 
-/// Rule: see `a_snapshot_is_taken_once_with_all_it_is_to_have`
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_deleted_whatever_the_first_answer_says() {
     for seconds in DEADLINES {
@@ -257,8 +245,6 @@ async fn a_snapshot_is_deleted_whatever_the_first_answer_says() {
 
 /// ControllerExpandVolume and ControllerModifyVolume converge for clients that wait 1 to 15 s; a refusal for the limits is
 /// not followed for 15 s anew with each attempt.
-///
-/// Rule: D-26, D-25
 #[tokio::test(start_paused = true)]
 async fn a_volume_grows_whatever_becomes_of_the_first_answer() {
     for seconds in DEADLINES {
@@ -286,7 +272,6 @@ async fn a_volume_grows_whatever_becomes_of_the_first_answer() {
     }
 }
 
-/// Rule: see `a_volume_grows_whatever_becomes_of_the_first_answer`
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_cannot_grow_yet_or_does_not_exist_is_told() {
     for seconds in DEADLINES {

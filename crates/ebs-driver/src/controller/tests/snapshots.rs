@@ -31,8 +31,6 @@ async fn list(world: &World, request: ListSnapshotsRequest) -> Result<(Vec<Strin
 }
 
 /// A snapshot is taken once for a name and tagged from its class.
-///
-/// Rule: controller.md 14; D-13
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_taken_once_for_a_name() {
     let world = World::start().await;
@@ -55,8 +53,6 @@ async fn a_snapshot_is_taken_once_for_a_name() {
 }
 
 /// A snapshot name of another volume is AlreadyExists.
-///
-/// Rule: controller.md 14
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_name_of_another_volume_is_refused() {
     let world = World::start().await;
@@ -66,8 +62,6 @@ async fn a_snapshot_name_of_another_volume_is_refused() {
 }
 
 /// A CreateSnapshot that cannot be is refused; a missing source is NotFound.
-///
-/// Rule: controller.md 14, C18
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_cannot_be_changes_nothing() {
     let world = World::start().await;
@@ -85,8 +79,6 @@ async fn a_snapshot_that_cannot_be_changes_nothing() {
 }
 
 /// DeleteSnapshot is idempotent and succeeds for what cannot be an id.
-///
-/// Rule: controller.md 15; D-17
 #[tokio::test(start_paused = true)]
 async fn deleting_a_snapshot_is_idempotent() {
     let world = World::start().await;
@@ -100,8 +92,6 @@ async fn deleting_a_snapshot_is_idempotent() {
 }
 
 /// Snapshots are listed by id and by source, and both filters apply.
-///
-/// Rule: controller.md 15, C16, C17
 #[tokio::test(start_paused = true)]
 async fn snapshots_are_listed_by_id_and_by_source_and_both_filters_apply() {
     let world = World::start().await;
@@ -126,8 +116,6 @@ async fn snapshots_are_listed_by_id_and_by_source_and_both_filters_apply() {
 }
 
 /// Pages of 1 to 4 snapshots are possible; a bad token is Aborted.
-///
-/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn pages_of_snapshots_may_be_shorter_than_ec2_allows() {
     let world = World::start().await;
@@ -159,8 +147,6 @@ async fn pages_of_snapshots_may_be_shorter_than_ec2_allows() {
 }
 
 /// GetSnapshot finds a snapshot by id; a missing one is NotFound.
-///
-/// Rule: controller.md 16 (ours); ebs-cloud.md 8 row By ID
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_can_be_asked_for_by_id() {
     let world = World::start().await;
@@ -188,8 +174,6 @@ async fn snapshots_there(world: &World) -> usize {
 }
 
 /// A snapshot gets its lock and then fast restores, with which EC2 would not delete it when the lock is refused.
-///
-/// Rule: controller.md 14 step 8 (better); D-28
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_gets_its_lock_and_then_fast_restores() {
     let world = World::start().await;
@@ -201,8 +185,6 @@ async fn a_snapshot_gets_its_lock_and_then_fast_restores() {
 }
 
 /// Zones that do not exist are refused before a snapshot is taken.
-///
-/// Rule: controller.md 14 step 6
 #[tokio::test(start_paused = true)]
 async fn zones_that_do_not_exist_are_refused_before_a_snapshot_is_taken() {
     let world = World::start().await;
@@ -214,8 +196,6 @@ async fn zones_that_do_not_exist_are_refused_before_a_snapshot_is_taken() {
 
 /// A new snapshot that cannot be had as asked for is deleted again; when that fails both errors are told and the answer
 /// is not final.
-///
-/// Rule: controller.md 14 step 8, C20; D-16
 #[tokio::test(start_paused = true)]
 async fn a_new_snapshot_that_cannot_be_had_as_asked_for_is_deleted_again_and_both_errors_are_told() {
     let world = World::start().await;
@@ -233,8 +213,6 @@ async fn a_new_snapshot_that_cannot_be_had_as_asked_for_is_deleted_again_and_bot
 }
 
 /// A locked snapshot whose fast restores are refused stays, which is not final, and a repeat goes on with it.
-///
-/// Rule: D-28, D-16
 #[tokio::test(start_paused = true)]
 async fn a_locked_snapshot_whose_fast_restores_are_refused_stays_and_a_repeat_goes_on() {
     let world = World::start().await;
@@ -250,8 +228,6 @@ async fn a_locked_snapshot_whose_fast_restores_are_refused_stays_and_a_repeat_go
 
 /// Parameters that are no lock together are refused before a snapshot is made: no mode, a cooling-off period in governance mode,
 /// two ends or none, numbers that EC2 does not take, an end in the past.
-///
-/// Rule: controller.md 14 step 4 (better); D-19
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_cannot_be_is_refused_before_a_snapshot_is_made() {
     let world = World::start().await;
@@ -287,8 +263,6 @@ async fn a_lock_that_cannot_be_is_refused_before_a_snapshot_is_made() {
 }
 
 /// A snapshot whose lock was seen done is answered when the lock has ended meanwhile.
-///
-/// Rule: D-28
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_outlives_its_lock_is_answered_all_the_same() {
     let mut world = World::start().await;
@@ -314,8 +288,6 @@ async fn slow(world: &World) {
 }
 
 /// A repeat gives a pending snapshot what it lacks, and only what this process has not seen done.
-///
-/// Rule: controller.md C19; D-28
 #[tokio::test(start_paused = true)]
 async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_only_that() {
     let world = World::start().await;
@@ -334,8 +306,6 @@ async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_only_that() {
 
 /// A snapshot that this process took for a request, or may have taken, is deleted before a refusal of its lock or fast
 /// restore is final, on a repeat too.
-///
-/// Rule: D-28
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when_a_repeat_of_it_is_refused() {
     let world = World::start().await;
@@ -357,7 +327,6 @@ async fn a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when
     assert_eq!(snapshots_there(&world).await, 0);
 }
 
-/// Rule: see `a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when_a_repeat_of_it_is_refused`
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_whose_creation_was_unclear_is_not_left_behind_when_its_lock_is_refused() {
     let world = World::start().await;
@@ -375,8 +344,6 @@ async fn a_snapshot_whose_creation_was_unclear_is_not_left_behind_when_its_lock_
 }
 
 /// A snapshot that somebody may know is never deleted; that it cannot be as asked for is not final.
-///
-/// Rule: D-28, D-16
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock_is_not_final() {
     let mut world = World::start().await;
@@ -397,8 +364,6 @@ async fn a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock
 }
 
 /// A completed snapshot is ready only when this process has seen it locked and restored fast.
-///
-/// Rule: D-28
 #[tokio::test(start_paused = true)]
 async fn a_completed_snapshot_is_ready_only_when_this_process_has_seen_it_locked_and_restored_fast() {
     let mut world = World::start().await;
@@ -417,7 +382,6 @@ async fn a_completed_snapshot_is_ready_only_when_this_process_has_seen_it_locked
     refused(delete(&world, &ready.snapshot_id).await, "FailedPrecondition", "locked");
 }
 
-/// Rule: see `a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock_is_not_final`
 #[tokio::test(start_paused = true)]
 async fn zones_that_are_refused_leave_no_snapshot_of_an_earlier_attempt_behind() {
     let mut world = World::start().await;
@@ -434,8 +398,6 @@ async fn zones_that_are_refused_leave_no_snapshot_of_an_earlier_attempt_behind()
 
 /// `lockDuration` and `lockCoolOffPeriod` below 1 are refused and never left out: the rest could be an irrevocable
 /// lock.
-///
-/// Rule: D-19
 #[tokio::test(start_paused = true)]
 async fn numbers_of_a_lock_below_one_are_refused_and_never_left_out() {
     let world = World::start().await;

@@ -16,8 +16,6 @@ fn from_volume(request: CreateVolumeRequest, id: &str) -> CreateVolumeRequest {
 }
 
 /// A volume is what the class says, and its topology is its zone.
-///
-/// Rule: controller.md 6.3, 6.10
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_what_the_class_says() {
     let world = World::start().await;
@@ -47,8 +45,6 @@ async fn a_volume_is_what_the_class_says() {
 }
 
 /// The same request again gives the same volume.
-///
-/// Rule: controller.md 6.11; D-12
 #[tokio::test(start_paused = true)]
 async fn the_same_request_again_gives_the_same_volume() {
     let world = World::start().await;
@@ -59,8 +55,6 @@ async fn the_same_request_again_gives_the_same_volume() {
 }
 
 /// Another volume under the same name is AlreadyExists every time.
-///
-/// Rule: controller.md C1
 #[tokio::test(start_paused = true)]
 async fn another_volume_under_the_same_name_is_refused_every_time() {
     let world = World::start().await;
@@ -74,8 +68,6 @@ async fn another_volume_under_the_same_name_is_refused_every_time() {
 }
 
 /// A zone id gives a volume whose topology is the zone's name.
-///
-/// Rule: controller.md C5
 #[tokio::test(start_paused = true)]
 async fn a_zone_id_gives_a_volume_whose_topology_is_the_zone_s_name() {
     let world = World::start().await;
@@ -85,8 +77,6 @@ async fn a_zone_id_gives_a_volume_whose_topology_is_the_zone_s_name() {
 }
 
 /// Multi-attach is asked for by a block capability with several writers, on io2 only.
-///
-/// Rule: controller.md 6.1, 17, C2
 #[tokio::test(start_paused = true)]
 async fn several_nodes_share_an_io2_block_volume() {
     let world = World::start().await;
@@ -100,11 +90,7 @@ async fn several_nodes_share_an_io2_block_volume() {
 
 /// A CreateVolume that cannot be is refused before EC2 is asked anything.
 ///
-/// Rule: controller.md 6.1, C2, C8, C22, C34, C36; D-17
-///
 /// IOPS and IOPS per GiB together are refused before any call.
-///
-/// Rule: ebs-cloud.md 3.1, 7 step 4; controller.md C2, C34
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_changes_nothing() {
     let world = World::start().await;
@@ -162,8 +148,6 @@ async fn an_attributes_class_is_stronger_than_the_storage_class() {
 }
 
 /// A volume of no particular type is a gp3 volume.
-///
-/// Rule: ebs-cloud.md 3.1 row VolumeType
 #[tokio::test(start_paused = true)]
 async fn a_volume_of_no_particular_type_is_gp3() {
     let world = World::start().await;
@@ -172,8 +156,6 @@ async fn a_volume_of_no_particular_type_is_gp3() {
 }
 
 /// A clone names its source.
-///
-/// Rule: controller.md 6.8, 6.10
 #[tokio::test(start_paused = true)]
 async fn a_copy_of_a_volume_names_its_source() {
     let world = World::start().await;
@@ -185,8 +167,6 @@ async fn a_copy_of_a_volume_names_its_source() {
 }
 
 /// A source that does not exist is NotFound.
-///
-/// Rule: controller.md 5.2, C24
 #[tokio::test(start_paused = true)]
 async fn a_source_that_does_not_exist_is_not_found() {
     let world = World::start().await;
@@ -198,8 +178,6 @@ async fn a_source_that_does_not_exist_is_not_found() {
 }
 
 /// A quota or a full zone is ResourceExhausted.
-///
-/// Rule: controller.md C3
 #[tokio::test(start_paused = true)]
 async fn a_quota_or_a_full_zone_lets_the_orchestrator_choose_another() {
     let world = World::start().await;
@@ -211,8 +189,6 @@ async fn a_quota_or_a_full_zone_lets_the_orchestrator_choose_another() {
 }
 
 /// Wrong credentials are Unauthenticated, and a right that is missing is PermissionDenied; each says what to look at.
-///
-/// Rule: D-44; controller.md 5.2
 #[tokio::test(start_paused = true)]
 async fn wrong_credentials_and_missing_rights_are_named() {
     let world = World::start().await;
@@ -246,8 +222,6 @@ async fn the_state_of_the_account_is_not_blamed_on_iam() {
 }
 
 /// DeleteVolume is idempotent, understands old handles, and succeeds for what cannot be an id.
-///
-/// Rule: controller.md 7; D-3, D-17
 #[tokio::test(start_paused = true)]
 async fn deleting_is_idempotent_and_understands_old_handles() {
     let world = World::start().await;
@@ -262,8 +236,6 @@ async fn deleting_is_idempotent_and_understands_old_handles() {
 }
 
 /// A volume in use is not deleted: FailedPrecondition.
-///
-/// Rule: controller.md C27
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_use_is_not_deleted() {
     let world = World::start().await;
@@ -294,8 +266,6 @@ fn bytes(required_bytes: i64, limit_bytes: i64) -> Option<CapacityRange> {
 }
 
 /// Expansion rounds up to GiB, never shrinks, reports the real size, and block volumes need nothing on the node.
-///
-/// Rule: controller.md 11
 #[tokio::test(start_paused = true)]
 async fn a_volume_grows_to_whole_gib_and_never_shrinks() {
     let world = World::start().await;
@@ -310,8 +280,6 @@ async fn a_volume_grows_to_whole_gib_and_never_shrinks() {
 }
 
 /// An expansion that cannot be says why, with its own code.
-///
-/// Rule: controller.md C9, C10
 #[tokio::test(start_paused = true)]
 async fn an_expansion_that_cannot_be_says_why() {
     let world = World::start().await;
@@ -345,8 +313,6 @@ async fn validate(
 }
 
 /// Validation confirms the capabilities and only them; a missing volume is NotFound.
-///
-/// Rule: controller.md 10, C16
 #[tokio::test(start_paused = true)]
 async fn validation_confirms_the_capabilities_and_only_them() {
     let world = World::start().await;
@@ -363,7 +329,6 @@ async fn validation_confirms_the_capabilities_and_only_them() {
     refused(validate(&world, "disk-7", good).await, "NotFound", "disk-7");
 }
 
-/// Rule: see `crates/ebs-driver/src/parameters/tests.rs::an_unknown_type_is_taken_as_it_is_and_a_known_one_in_any_case`
 #[tokio::test(start_paused = true)]
 async fn a_volume_type_that_is_not_known_is_passed_to_ec2_with_its_numbers_as_they_are() {
     let world = World::start().await;

@@ -82,8 +82,6 @@ fn a_publish_compares_device_root_and_attributes() {
 
 /// A stage or publish that asks for another security context, journal mode or file system than is mounted is refused as
 /// existing; words that the kernel does not repeat as they were given decide nothing.
-///
-/// Rule: node.md N-5
 #[test]
 fn another_context_journal_mode_or_file_system_than_is_mounted_is_refused_as_existing() {
     let with = |words: &str| {

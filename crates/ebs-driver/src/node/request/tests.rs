@@ -56,8 +56,6 @@ fn a_plain_stage_is_ext4_of_a_device_that_may_be_blank() {
 }
 
 /// Each missing or wrong field of a stage is InvalidArgument before anything is looked at.
-///
-/// Rule: node.md 5.1 rows 1 to 11
 #[test]
 fn each_missing_or_wrong_field_of_a_stage_is_refused_before_anything_is_looked_at() {
     type Change = fn(&mut NodeStageVolumeRequest);
@@ -86,8 +84,6 @@ fn each_missing_or_wrong_field_of_a_stage_is_refused_before_anything_is_looked_a
 }
 
 /// An id that EC2 cannot have is NotFound; a handle with a zone is understood.
-///
-/// Rule: D-3, D-17
 #[test]
 fn an_id_that_ec2_cannot_have_is_not_found_and_an_in_tree_handle_is_understood() {
     let error = stage(|r| r.volume_id = "no-volume".to_owned()).unwrap_err();
@@ -103,8 +99,6 @@ fn a_raw_block_volume_needs_no_staging() {
 }
 
 /// A format key must belong to the file system asked for, even with an empty value.
-///
-/// Rule: node.md 5.1 row 9, N-28
 #[test]
 fn a_format_key_must_belong_to_the_file_system_even_when_empty() {
     for (fs_type, key) in [("xfs", "bytesperinode"), ("ext3", "ext4bigalloc"), ("xfs", "ext4clustersize")] {
@@ -124,8 +118,6 @@ fn a_format_key_must_belong_to_the_file_system_even_when_empty() {
 }
 
 /// The publish context tells source, least size and attach time; all three may be absent.
-///
-/// Rule: D-31
 #[test]
 fn the_publish_context_tells_source_size_and_attach_time() {
     let context = map(&[
@@ -153,8 +145,6 @@ fn the_publish_context_tells_source_size_and_attach_time() {
 }
 
 /// The file system asked for is read in any case, and the empty name asks for none: then a blank disk becomes ext4.
-///
-/// Rule: node.md N-25; D-30
 #[test]
 fn the_file_system_asked_for_is_read_in_any_case() {
     for (name, asked, made) in [
@@ -190,8 +180,6 @@ fn publish(change: impl FnOnce(&mut NodePublishVolumeRequest)) -> Result<Publish
 }
 
 /// Publish without an access type is InvalidArgument.
-///
-/// Rule: node.md N-15
 #[test]
 fn a_publish_without_access_type_is_refused_and_readonly_adds_ro() {
     let unset = publish(|r| r.volume_capability = Some(capability(None, Mode::SingleNodeWriter)));
@@ -223,8 +211,6 @@ const LOCAL: &str = "local-ebs://dev/xvdbz";
 
 /// On the node a node-local handle names the volume in the publish context; with none, or with one that is none, there is
 /// nothing to work on.
-///
-/// Rule: node.md 5.2, 16
 #[test]
 fn a_node_local_handle_names_the_volume_in_the_publish_context() {
     let local = |id: &str| map(&[("devicePath", "/dev/xvdbz"), ("volumeID", id)]);
@@ -252,8 +238,6 @@ fn a_node_local_handle_names_the_volume_in_the_publish_context() {
 
 /// A node-local volume may be one writer's or several nodes', also with a file system, when it is staged, published and
 /// grown; a volume of EC2's with a file system may not be several nodes'.
-///
-/// Rule: node.md 3, N-2
 #[test]
 fn a_node_local_volume_with_a_file_system_may_be_several_nodes() {
     let shared = |mode| Some(capability(mount("ext4", &[]).access_type, mode));

@@ -37,8 +37,6 @@ mod tests {
     }
 
     /// The socket's path is taken as manifests write it: with a drive or without, either separator, doubled or not.
-    ///
-    /// Rule: windows.md N-1, N-2
     #[test]
     fn the_path_of_a_socket_is_taken_as_manifests_write_it() {
         let plugin = r"C:\var\lib\kubelet\plugins\ebs.csi.aws.com\csi.sock";

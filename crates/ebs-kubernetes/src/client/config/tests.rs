@@ -27,8 +27,6 @@ fn write_account(account: &Path) {
 }
 
 /// A pod finds the API server by its environment and speaks as its service account, in its namespace.
-///
-/// Rule: runtime.md 10.4
 #[test]
 fn a_pod_finds_the_api_server_by_its_environment_and_account() {
     let dir = tempfile::tempdir().unwrap();
@@ -47,8 +45,6 @@ fn a_pod_finds_the_api_server_by_its_environment_and_account() {
 }
 
 /// Where the token is not at its usual place, a Windows host process has it below its mount point; without one that is an error.
-///
-/// Rule: runtime.md 3, 10.4
 #[test]
 fn a_host_process_has_its_account_below_the_mount_point() {
     let dir = tempfile::tempdir().unwrap();
@@ -62,8 +58,6 @@ fn a_host_process_has_its_account_below_the_mount_point() {
 }
 
 /// An account or environment that cannot be used is an error that names the file or the variable.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn what_is_missing_or_broken_of_a_pod_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -86,8 +80,6 @@ fn what_is_missing_or_broken_of_a_pod_is_named() {
 }
 
 /// A kubeconfig file's token file is read anew too, and is found beside the file; a token in the file itself goes before it.
-///
-/// Rule: see `crates/ebs-kubernetes/src/client/guard/tests.rs::the_token_is_read_anew_for_each_call`
 #[tokio::test]
 async fn the_token_file_of_a_kubeconfig_is_relative_to_it_and_gives_way_to_a_token() {
     let dir = tempfile::tempdir().unwrap();
@@ -109,8 +101,6 @@ async fn the_token_file_of_a_kubeconfig_is_relative_to_it_and_gives_way_to_a_tok
 }
 
 /// A call names this program and its version, and carries the token.
-///
-/// Rule: runtime.md 10.4 (ours)
 #[tokio::test]
 async fn a_call_names_the_program_and_carries_the_token() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -13,8 +13,6 @@ fn nodes(api: &FakeApi) -> Api<Node> {
 }
 
 /// Calls to the API server are at most 5 a second, after a burst of 10.
-///
-/// Rule: runtime.md 10.4
 #[tokio::test(start_paused = true)]
 async fn calls_come_ten_at_once_and_then_five_a_second() {
     let api = FakeApi::default();
@@ -34,8 +32,6 @@ async fn calls_come_ten_at_once_and_then_five_a_second() {
 }
 
 /// A server that says when it wants to be asked again is left alone until then, by all calls, and a minute at most.
-///
-/// Rule: runtime.md 10.4 (ours)
 #[tokio::test(start_paused = true)]
 async fn a_busy_server_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
     for (asked, kept) in [(7, 7), (100_000, 60)] {
@@ -50,8 +46,6 @@ async fn a_busy_server_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
 }
 
 /// A server that accepts a call and never answers is an error after half a minute.
-///
-/// Rule: see `crates/ebs-kubernetes/src/taint/tests.rs::a_server_that_hangs_is_busy_or_breaks_the_watch_delays_the_removal_and_no_more`
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_is_an_error_that_says_so() {
     let api = FakeApi::default();
@@ -63,8 +57,6 @@ async fn a_server_that_never_answers_is_an_error_that_says_so() {
 }
 
 /// The token is the one that the file has when a call is made; while there is none, the last one is used.
-///
-/// Rule: runtime.md 10.4
 #[test]
 fn the_token_is_read_anew_for_each_call() {
     let dir = tempfile::tempdir().unwrap();

@@ -33,8 +33,6 @@ fn taint() -> impl Strategy<Value = Value> {
 proptest! {
     /// Every taint with the driver's key goes, whatever its effect and value; all others stay as they are, in their order;
     /// where there is none, nothing is sent.
-    ///
-    /// Rule: runtime.md 7
     #[test]
     fn all_start_up_taints_go_and_all_others_stay_in_order(taints in proptest::collection::vec(taint(), 0..8)) {
         let others: Vec<Value> = taints.iter().filter(|taint| taint["key"] != KEY).cloned().collect();
@@ -54,8 +52,6 @@ proptest! {
     }
 
     /// A patch changes nothing on a Node whose taints are not the ones that it was made for, or on another Node of that name.
-    ///
-    /// Rule: runtime.md 7 (ours)
     #[test]
     fn a_patch_changes_only_the_node_and_the_taints_that_it_was_made_for(
         seen in proptest::collection::vec(taint(), 1..6),

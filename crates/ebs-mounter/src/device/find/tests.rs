@@ -40,8 +40,6 @@ fn query(volume: &VolumeId) -> DeviceQuery {
 }
 
 /// A disk that hangs is in the way of its own volume alone.
-///
-/// Rule: D-38
 #[tokio::test]
 async fn a_disk_that_hangs_is_in_the_way_of_its_own_volume_alone() {
     let (_directory, root) = machine();
@@ -74,8 +72,6 @@ fn late(directory: &Path, volume: &VolumeId) -> (Arc<MounterConfig>, DeviceQuery
 }
 
 /// A late device is found because the kernel says that it has come.
-///
-/// Rule: node.md N-9
 #[tokio::test]
 async fn a_late_device_is_found_because_the_kernel_says_that_it_has_come() {
     let directory = tempfile::tempdir().unwrap();
@@ -91,8 +87,6 @@ async fn a_late_device_is_found_because_the_kernel_says_that_it_has_come() {
 }
 
 /// Where the kernel's word cannot be had, late devices are looked for again and again, for a bounded time.
-///
-/// Rule: node.md N-9
 #[tokio::test]
 async fn without_the_kernels_word_late_devices_are_looked_for_again_and_again() {
     let directory = tempfile::tempdir().unwrap();
@@ -111,8 +105,6 @@ async fn without_the_kernels_word_late_devices_are_looked_for_again_and_again() 
 
 /// A disk that is another one as soon as it is open is not used, whether its serial number says so or another disk has taken
 /// its name.
-///
-/// Rule: D-34; node.md N-8
 #[tokio::test]
 async fn a_disk_that_is_another_one_as_soon_as_it_is_open_is_not_used() {
     for takes_the_name in [false, true] {
@@ -144,8 +136,6 @@ async fn a_disk_that_is_another_one_as_soon_as_it_is_open_is_not_used() {
 }
 
 /// A disk that cannot be examined is in nobody's way but that of the volume that it is named for.
-///
-/// Rule: node.md N-8
 #[tokio::test]
 async fn a_disk_that_cannot_be_examined_is_in_the_way_only_of_the_volume_that_it_is_named_for() {
     let (_directory, root) = machine();

@@ -18,8 +18,6 @@ fn found(table: &str, places: &Places) -> Vec<String> {
 
 /// Volumes for metrics are found by the mounts below the given directory, whatever optional fields a mount has, and by where
 /// they are registered; with a CSI driver's directory raw block volumes beside it are found, too.
-///
-/// Rule: runtime.md 12, R-8a, R-8b
 #[test]
 fn volumes_are_found_below_the_directory_beside_it_and_where_they_are_registered() {
     let csi = "/var/lib/kubelet/plugins/kubernetes.io/csi";
@@ -47,8 +45,6 @@ fn volumes_are_found_below_the_directory_beside_it_and_where_they_are_registered
 
 /// An empty directory names nothing, the root names everything, and a path is read as its text says, without `..` and double
 /// slashes.
-///
-/// Rule: runtime.md 12, R-8c
 #[test]
 fn an_empty_directory_names_nothing_and_the_root_everything() {
     let table = "\
@@ -131,7 +127,6 @@ fn mount() -> impl Strategy<Value = Mount> {
 }
 
 proptest! {
-    /// Rule: see `volumes_are_found_below_the_directory_beside_it_and_where_they_are_registered`
     #[test]
     fn of_any_mounts_those_of_the_driver_are_found(
         mounts in proptest::collection::vec(mount(), 0..30),

@@ -209,8 +209,6 @@ mod tests {
     }
 
     /// The kernel shows each attribute of a bind by its word, whichever way the bind is made.
-    ///
-    /// Rule: node.md N-19
     #[test]
     fn the_kernel_shows_each_attribute_of_a_bind() {
         with_places(|source, target, workshop| {
@@ -231,8 +229,6 @@ mod tests {
     }
 
     /// On kernels before 5.12 too a bind has every attribute of its source, also those that take rights away.
-    ///
-    /// Rule: node.md N-19
     #[test]
     fn on_old_kernels_a_bind_has_every_attribute_of_its_source() {
         with_places(|source, target, workshop| {
@@ -281,8 +277,6 @@ mod tests {
     }
 
     /// On kernels before 5.12 too a bind has its attributes, and those of its source, from its first moment.
-    ///
-    /// Rule: node.md N-19
     #[test]
     fn on_old_kernels_a_bind_has_its_attributes_and_those_of_its_source() {
         with_places(|source, target, workshop| {
@@ -302,8 +296,6 @@ mod tests {
 
     /// What fails, or is killed, on the way of a bind on kernels before 5.12 leaves nothing at the target, and what it leaves
     /// elsewhere is taken away.
-    ///
-    /// Rule: node.md N-19
     #[test]
     fn on_old_kernels_a_bind_that_does_not_come_to_its_end_leaves_nothing_mounted() {
         with_places(|source, target, workshop| {

@@ -142,8 +142,6 @@ mod tests {
     }
 
     /// The statistics page is asked for as 1024 words of 4 bytes, counted from zero, into a buffer of 4096 bytes.
-    ///
-    /// Rule: runtime.md R-8
     #[test]
     fn the_statistics_page_is_asked_for_in_words_counted_from_zero() {
         let command = statistics_page();

@@ -85,8 +85,6 @@ fn asked(call: &Call) -> Vec<String> {
 
 /// Each call asks for the actions and resources that EC2's authorization reference lists; creation with tags asks for
 /// CreateTags too.
-///
-/// Rule: D-61; EC2 service authorization reference; ebs-cloud.md 15
 #[test]
 fn each_call_asks_for_its_actions_on_its_resources() {
     let untagged = api::CreateVolume::default();
@@ -190,10 +188,6 @@ fn each_call_asks_for_its_actions_on_its_resources() {
 }
 
 /// Keys of the customer's own take KMS rights at creation and attachment, the AWS-managed key takes none.
-///
-/// Rule: deployment.md 14; D-61
-///
-/// Rule: see `crates/ebs-sim/src/iam/tests/tables.rs::each_optional_statement_adds_its_own_actions_and_no_others`
 #[test]
 fn keys_of_the_customer_take_rights_and_the_default_key_takes_none() {
     let kms = |call: Call| -> Vec<String> {
@@ -266,8 +260,6 @@ fn an_audit_names_each_policy_that_allows_a_call_with_what_must_be_added() {
 }
 
 /// The question for an IOPS limit carries the cluster tag, without which the newer policy denies it.
-///
-/// Rule: ebs-cloud.md E7, 15, 15 row 2; D-1; deployment.md 14
 #[test]
 fn the_iops_probe_without_the_cluster_tag_is_what_v2_denies() {
     let probe = api::CreateVolume {
@@ -280,8 +272,6 @@ fn the_iops_probe_without_the_cluster_tag_is_what_v2_denies() {
 }
 
 /// The cluster-scoped policy goes by the caller's cluster, for volumes and for the instances that they are attached to.
-///
-/// Rule: ebs-cloud.md 15 last paragraph
 #[test]
 fn the_cluster_scoped_policy_goes_by_the_tag_of_the_caller() {
     let tagged = api::CreateVolume {
@@ -295,8 +285,6 @@ fn the_cluster_scoped_policy_goes_by_the_tag_of_the_caller() {
 }
 
 /// A resource that does not exist is reported as such and not as forbidden.
-///
-/// Rule: D-61 (our reading), D-61; ebs-cloud.md 10 last line (UnauthorizedOperation)
 #[test]
 fn a_resource_that_does_not_exist_is_not_called_forbidden() {
     // EC2 answers InvalidVolume.NotFound, which a driver that deletes twice depends on.
@@ -329,8 +317,6 @@ fn delete(id: &str) -> Call {
 }
 
 /// A refusal is UnauthorizedOperation, 403, in EC2's words, with action, resource and reason.
-///
-/// Rule: D-61; ebs-cloud.md 10 last line (UnauthorizedOperation)
 #[test]
 fn a_refusal_reads_as_ec2s() {
     let (rights_of_v2, _) = rights(vec![v2()]);

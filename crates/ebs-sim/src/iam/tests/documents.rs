@@ -21,8 +21,6 @@ fn of(statement: &str) -> String {
 }
 
 /// A policy that is not wholly understood is refused with statement and field.
-///
-/// Rule: D-61
 #[test]
 fn what_the_simulator_does_not_understand_is_refused_with_statement_and_field() {
     let table = [
@@ -106,8 +104,6 @@ fn a_single_statement_and_single_texts_need_no_lists() {
 }
 
 /// The policies in `deploy/iam` are understood whole.
-///
-/// Rule: D-1; ebs-cloud.md 15
 #[test]
 fn every_shipped_document_is_understood_and_none_denies_anything() {
     let texts = Shipped::ALL.map(|p| (p.name(), p.text())).into_iter().chain(Extra::ALL.map(|e| (e.name(), e.text())));

@@ -53,8 +53,6 @@ proptest! {
 
     /// An explicit deny wins over any allow, and what nothing allows is refused.
     ///
-    /// Rule: D-61
-    ///
     /// Adding a deny of everything to whatever is allowed leaves nothing.
     #[test]
     fn an_explicit_deny_wins_over_any_allow(action in prop::sample::select(vec!["ec2:DeleteVolume", "ec2:*", "*"]), deny_first: bool) {
@@ -77,8 +75,6 @@ fn nothing_is_allowed_that_no_statement_allows() {
 }
 
 /// Actions and resources match by wildcard and by exception; a wildcard does not cross a colon of an ARN.
-///
-/// Rule: D-61
 #[test]
 fn actions_and_resources_are_matched_by_pattern_and_by_exception() {
     let volume = Check::new("ec2:DeleteVolume", VOLUME.to_owned());
@@ -114,8 +110,6 @@ fn holds(condition: &str) -> bool {
 }
 
 /// Each condition operator, quantifier, IfExists and policy variable holds where IAM says so.
-///
-/// Rule: D-61
 #[test]
 fn each_operator_holds_where_iam_says_so() {
     let table = [

@@ -56,8 +56,6 @@ fn resource(check: Check, with: &[(&str, &str)]) -> Check {
 const NEITHER: [bool; 3] = [false, false, false];
 
 /// All three policies allow the seven describes; DescribeTags only the legacy example, and the driver never calls it.
-///
-/// Rule: ebs-cloud.md 15 rows 1 and last, 2.1 last paragraph, 15 row 1; deployment.md 14 row 1
 #[test]
 fn all_three_may_look_and_only_the_legacy_one_at_tags() {
     for action in [
@@ -78,8 +76,6 @@ fn all_three_may_look_and_only_the_legacy_one_at_tags() {
 }
 
 /// A new volume, made or copied, must carry the tag of the policy.
-///
-/// Rule: ebs-cloud.md 15 rows CreateVolume and CopyVolumes, 15 rows 2 and 3; deployment.md 14 row 2
 #[test]
 fn a_new_volume_must_carry_the_tag_of_the_policy() {
     rows(
@@ -99,8 +95,6 @@ fn a_new_volume_must_carry_the_tag_of_the_policy() {
 
 /// The source of a copy or restore, and a snapshot for fast restores, must be managed (or migrated, as a copy's
 /// source).
-///
-/// Rule: deployment.md 14 rows 3 and 4; ebs-cloud.md 15, 15 rows CreateVolume, CopyVolumes, EnableFastSnapshotRestores
 #[test]
 fn the_source_of_a_copy_or_restore_must_be_managed() {
     rows(
@@ -128,8 +122,6 @@ fn the_source_of_a_copy_or_restore_must_be_managed() {
 }
 
 /// Volumes are attached, detached and modified if they are managed or migrated.
-///
-/// Rule: ebs-cloud.md 15 rows AttachVolume and ModifyVolume, 15; deployment.md 14 rows 5 and 7
 #[test]
 fn volumes_are_attached_detached_and_modified_if_managed_or_migrated() {
     rows(
@@ -146,10 +138,6 @@ fn volumes_are_attached_detached_and_modified_if_managed_or_migrated() {
 }
 
 /// The cluster-scoped policy attaches to instances of its cluster alone, by either tag.
-///
-/// Rule: deployment.md 14 row 6; ebs-cloud.md 15 last paragraph
-///
-/// Rule: see `crates/ebs-sim/src/iam/tests/calls.rs::the_cluster_scoped_policy_goes_by_the_tag_of_the_caller`
 #[test]
 fn only_the_cluster_scoped_policy_asks_for_tags_of_the_instance() {
     rows(
@@ -166,8 +154,6 @@ fn only_the_cluster_scoped_policy_asks_for_tags_of_the_instance() {
 }
 
 /// Volumes may be deleted if managed, migrated or, under the legacy policy, named.
-///
-/// Rule: deployment.md 14 row 8; ebs-cloud.md 15 row ModifyVolume, DeleteVolume
 #[test]
 fn a_volume_is_deleted_if_managed_migrated_or_for_the_legacy_policy_named() {
     rows(
@@ -185,8 +171,6 @@ fn a_volume_is_deleted_if_managed_migrated_or_for_the_legacy_policy_named() {
 }
 
 /// Snapshots are made of managed volumes, tagged, and deleted and locked by their tag.
-///
-/// Rule: deployment.md 14 rows 9 to 11; ebs-cloud.md 15, 15 rows CreateSnapshot and DeleteSnapshot
 #[test]
 fn snapshots_are_made_of_managed_volumes_and_tagged() {
     rows(
@@ -215,8 +199,6 @@ fn snapshots_are_made_of_managed_volumes_and_tagged() {
 }
 
 /// What CreateVolume, CreateSnapshot and CopyVolumes make may be tagged in the same call.
-///
-/// Rule: deployment.md 14 row 12; ebs-cloud.md 15, 15 row CreateTags (tagging at creation)
 #[test]
 fn what_is_created_may_be_tagged_in_the_same_call() {
     for (resource, action) in
@@ -230,8 +212,6 @@ fn what_is_created_may_be_tagged_in_the_same_call() {
 }
 
 /// Tags of managed volumes change, but not those that rights depend on.
-///
-/// Rule: ebs-cloud.md 15 row CreateTags, DeleteTags, 15; deployment.md 14 row 13
 #[test]
 fn tags_of_a_managed_volume_change_but_those_that_rights_depend_on() {
     let change = |action, own: &[(&str, &str)], with: &[(&str, &str)]| {
@@ -258,8 +238,6 @@ fn tags_of_a_managed_volume_change_but_those_that_rights_depend_on() {
 
 /// Customer keys, HyperPod, the sight of locks and tag changes under the older policies take a statement of their own each, and
 /// each gives those rights only.
-///
-/// Rule: ebs-cloud.md 15 rows kms, sagemaker, CreateTags; deployment.md 14 optional statements
 #[test]
 fn each_optional_statement_adds_its_own_actions_and_no_others() {
     let key = "arn:aws:kms:us-west-2:123456789012:key/12345678-1234-1234-1234-123456789012";

@@ -24,8 +24,6 @@ fn a_device_can_come_without_its_link() {
 }
 
 /// Reads of a broken loop device give I/O errors, and its data are there again when it is healed.
-///
-/// Rule: D-62
 #[test]
 fn a_volume_whose_reads_fail_gets_its_data_back_when_it_heals() {
     let bench = Bench::new();
@@ -74,8 +72,6 @@ fn what_was_kept_of_a_broken_volume_goes_with_it() {
 }
 
 /// Force and vanishing take a loop device away under its user.
-///
-/// Rule: D-62
 #[test]
 fn force_and_vanishing_take_a_device_away_under_its_user() {
     let bench = Bench::new();

@@ -16,8 +16,6 @@ fn snapshot(volume: &str, snapshot: &str) -> Effect {
 }
 
 /// A snapshot has what was written to the device, a restore has it again, larger if asked.
-///
-/// Rule: D-64
 #[test]
 fn a_snapshot_has_what_was_written_to_the_device_and_a_restore_has_it_again() {
     let bench = Bench::new();
@@ -45,8 +43,6 @@ fn a_snapshot_has_what_was_written_to_the_device_and_a_restore_has_it_again() {
 }
 
 /// Copies keep holes.
-///
-/// Rule: D-64
 #[test]
 fn holes_stay_holes() {
     let bench = Bench::new();
@@ -65,8 +61,6 @@ fn holes_stay_holes() {
 }
 
 /// A copy made while somebody writes is of one moment or fails.
-///
-/// Rule: D-64, D-5
 ///
 /// The writer raises a number at the start of the device, then the same number at its end, each synced: at any moment
 /// the first is equal to the second or one ahead.

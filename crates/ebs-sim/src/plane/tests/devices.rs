@@ -3,8 +3,6 @@
 use super::*;
 
 /// A connected volume is a device of its exact size with udev's link, its id in the backing file's name.
-///
-/// Rule: D-34, D-60
 #[test]
 fn a_connected_volume_is_a_device_of_its_size_with_the_link_that_udev_makes() {
     let bench = Bench::new();
@@ -24,8 +22,6 @@ fn a_connected_volume_is_a_device_of_its_size_with_the_link_that_udev_makes() {
 }
 
 /// A device grows while it is used.
-///
-/// Rule: D-64
 #[test]
 fn a_device_grows_while_it_is_used() {
     let bench = Bench::new();
@@ -43,8 +39,6 @@ fn a_device_grows_while_it_is_used() {
 }
 
 /// A mounted device is not disconnected.
-///
-/// Rule: D-15, D-61
 #[test]
 fn a_mounted_device_is_not_disconnected() {
     let bench = Bench::new();

@@ -32,8 +32,6 @@ impl Drop for Foreign {
 }
 
 /// What a former run left is removed, and nobody else's.
-///
-/// Rule: D-60
 #[test]
 fn what_a_former_run_left_is_removed_and_nothing_else() {
     let bench = Bench::new();

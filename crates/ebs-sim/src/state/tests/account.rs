@@ -21,8 +21,6 @@ fn of(name: &str, number: u64) -> std::collections::BTreeMap<String, u64> {
 }
 
 /// An account that encrypts by default encrypts every volume, with its default key unless another is named.
-///
-/// Rule: D-61 (encryption)
 #[test]
 fn an_account_that_encrypts_by_default_encrypts_every_volume() {
     let key = "12345678-1234-1234-1234-123456789012";
@@ -39,8 +37,6 @@ fn an_account_that_encrypts_by_default_encrypts_every_volume() {
 }
 
 /// A volume whose key, or whose snapshot's key, cannot be used is accepted and then vanishes.
-///
-/// Rule: D-61 (KMS)
 #[test]
 fn volumes_whose_key_or_whose_snapshots_key_cannot_be_used_vanish() {
     let account = AccountSettings { unusable_kms_keys: vec!["alias/gone".into()], ..AccountSettings::default() };
@@ -67,8 +63,6 @@ fn volumes_whose_key_or_whose_snapshots_key_cannot_be_used_vanish() {
 }
 
 /// Storage and IOPS of each volume type have quotas, on creation and modification.
-///
-/// Rule: ebs-cloud.md 3.5, 10 (VolumeLimitExceeded, MaxIOPSLimitExceeded); D-61
 #[test]
 fn storage_and_iops_of_a_type_have_quotas() {
     let mut world = with_quotas(Quotas { storage_tib: of("st1", 1), iops: of("io2", 1000), ..Quotas::default() });
@@ -83,8 +77,6 @@ fn storage_and_iops_of_a_type_have_quotas() {
 }
 
 /// TiB in modification and copies under way have quotas.
-///
-/// Rule: ebs-cloud.md 10 (VolumeModificationSizeLimitExceeded); D-61
 #[test]
 fn modifications_and_copies_at_one_time_have_quotas() {
     let quotas = Quotas { modification_tib: of("gp3", 1), concurrent_copies: Some(1), ..Quotas::default() };
@@ -108,8 +100,6 @@ fn modifications_and_copies_at_one_time_have_quotas() {
 }
 
 /// An Outpost's ARN is checked, kept on volume and snapshot, and binds a local snapshot to its Outpost.
-///
-/// Rule: ebs-cloud.md 3.1, 8 (OutpostArn)
 #[test]
 fn an_outposts_arn_is_kept_on_volume_and_snapshot() {
     let mut world = World::instant();
@@ -140,8 +130,6 @@ fn an_outposts_arn_is_kept_on_volume_and_snapshot() {
 }
 
 /// Not every zone has every volume type.
-///
-/// Rule: ebs-cloud.md E15; D-61
 #[test]
 fn not_every_zone_has_every_type() {
     let missing_volume_types = [("us-west-2b".to_owned(), vec!["gp3".to_owned()])].into();
@@ -155,8 +143,6 @@ fn not_every_zone_has_every_type() {
 }
 
 /// Multi-Attach needs Nitro, and an io1 volume with it is never modified.
-///
-/// Rule: D-61
 #[test]
 fn a_multi_attach_volume_is_for_nitro_instances_and_an_io1_one_is_never_modified() {
     let mut world = World::of(EngineConfig { instance_type: "t2.micro".into(), ..EngineConfig::default() });

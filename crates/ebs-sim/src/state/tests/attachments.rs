@@ -4,8 +4,6 @@ use super::*;
 use crate::api::{ModifyVolume, TerminateInstances};
 
 /// An attachment is attached only when its device is really connected.
-///
-/// Rule: D-61, D-60
 #[test]
 fn an_attachment_is_attached_when_its_time_has_passed_and_its_device_is_connected() {
     let mut world = World::realistic();
@@ -63,8 +61,6 @@ fn attaching_what_is_attached_is_refused() {
 }
 
 /// A device name is taken while any attachment has it, detaching ones included.
-///
-/// Rule: D-61; ebs-cloud.md 5.1
 #[test]
 fn a_device_name_is_taken_while_any_attachment_has_it() {
     let mut world = World::realistic();
@@ -90,8 +86,6 @@ fn a_device_name_is_taken_while_any_attachment_has_it() {
 }
 
 /// Only EC2's device names are accepted.
-///
-/// Rule: ebs-cloud.md 5.2
 #[test]
 fn only_ec2s_device_names_are_taken() {
     let mut world = World::instant();
@@ -118,8 +112,6 @@ fn only_ec2s_device_names_are_taken() {
 }
 
 /// An instance takes as many volumes as its type allows, the root included.
-///
-/// Rule: D-61; ebs-cloud.md 16
 #[test]
 fn an_instance_takes_as_many_volumes_as_its_type_allows_the_root_included() {
     let mut world = World::of(EngineConfig { instance_type: "inf1.24xlarge".into(), ..EngineConfig::default() });
@@ -133,8 +125,6 @@ fn an_instance_takes_as_many_volumes_as_its_type_allows_the_root_included() {
 }
 
 /// A volume of another zone cannot be attached.
-///
-/// Rule: D-61; ebs-cloud.md 10
 #[test]
 fn a_volume_of_another_zone_cannot_be_attached() {
     let mut world = World::instant();
@@ -154,8 +144,6 @@ fn what_is_not_there_cannot_be_attached() {
 }
 
 /// Only io1 and io2 volumes with Multi-Attach are shared, by different instances.
-///
-/// Rule: D-61; ebs-cloud.md 3.1
 #[test]
 fn only_a_multi_attach_volume_is_shared_and_only_by_different_instances() {
     let config = EngineConfig::default();
@@ -178,8 +166,6 @@ fn only_a_multi_attach_volume_is_shared_and_only_by_different_instances() {
 }
 
 /// Detaching what is not attached is IncorrectState or InvalidAttachment.NotFound.
-///
-/// Rule: D-61; ebs-cloud.md 6
 #[test]
 fn detaching_what_is_not_attached_is_refused() {
     let mut world = World::instant();
@@ -221,8 +207,6 @@ fn the_root_volume_of_a_running_instance_cannot_be_detached() {
 }
 
 /// An instance that shuts down lets no volume go: its attachments end with it.
-///
-/// Rule: D-61
 #[test]
 fn an_instance_that_shuts_down_lets_no_volume_go() {
     let mut world = World::realistic();
@@ -239,8 +223,6 @@ fn an_instance_that_shuts_down_lets_no_volume_go() {
 }
 
 /// A volume is not attached while it is modified, and is from `optimizing` on.
-///
-/// Rule: D-61
 #[test]
 fn a_volume_is_not_attached_while_it_is_modified() {
     let mut world = World::realistic();
@@ -254,8 +236,6 @@ fn a_volume_is_not_attached_while_it_is_modified() {
 }
 
 /// `/dev/sdb` and `/dev/xvdb` are one name.
-///
-/// Rule: see `a_device_name_is_taken_while_any_attachment_has_it`
 #[test]
 fn a_name_is_taken_in_both_its_forms() {
     let mut world = World::instant();
@@ -267,8 +247,6 @@ fn a_name_is_taken_in_both_its_forms() {
 }
 
 /// A detach is `busy` while the device is used.
-///
-/// Rule: D-15, D-61
 #[test]
 fn a_detach_is_busy_while_the_device_is_used_and_ends_when_it_is_not() {
     let mut world = World::instant();

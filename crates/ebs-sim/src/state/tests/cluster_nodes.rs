@@ -21,8 +21,6 @@ impl World {
 }
 
 /// A HyperPod node's volume shows the node as associated resource and no instance, and EC2 does not detach it.
-///
-/// Rule: ebs-cloud.md 5.5
 #[test]
 fn a_nodes_volume_shows_the_node_as_associated_resource_and_no_instance() {
     let mut world = World::instant();
@@ -44,8 +42,6 @@ fn a_nodes_volume_shows_the_node_as_associated_resource_and_no_instance() {
 }
 
 /// SageMaker passes EC2's codes on in its ValidationException.
-///
-/// Rule: ebs-cloud.md 5.5
 #[test]
 fn sagemaker_passes_the_codes_of_ec2_on() {
     let mut world = World::instant();

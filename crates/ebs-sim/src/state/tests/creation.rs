@@ -12,8 +12,6 @@ fn of_type(volume_type: &str, size: i64) -> CreateVolume {
 }
 
 /// A simulated volume of each type is held to its range of sizes.
-///
-/// Rule: ebs-cloud.md 3.3; D-61
 #[test]
 fn each_type_has_its_range_of_sizes() {
     let mut world = World::instant();
@@ -37,8 +35,6 @@ fn each_type_has_its_range_of_sizes() {
 }
 
 /// IOPS and throughput are held to the ranges and ratios of the type, and defaults are EC2's.
-///
-/// Rule: ebs-cloud.md 3.3; D-61
 #[test]
 fn iops_and_throughput_are_held_to_the_ranges_and_ratios_of_the_type() {
     let mut world = World::instant();
@@ -82,8 +78,6 @@ fn iops_and_throughput_are_held_to_the_ranges_and_ratios_of_the_type() {
 }
 
 /// The IOPS probe gets EC2's texts: the maximum of the type, or that the type has no such parameter.
-///
-/// Rule: ebs-cloud.md 3.3
 #[test]
 fn a_dry_run_with_huge_iops_names_the_maximum_of_the_type() {
     let mut world = World::instant();
@@ -101,8 +95,6 @@ fn a_dry_run_with_huge_iops_names_the_maximum_of_the_type() {
 }
 
 /// A dry run that would work ends with DryRunOperation (412) and changes nothing.
-///
-/// Rule: D-61; ebs-cloud.md 10
 #[test]
 fn a_dry_run_says_that_it_would_work_and_changes_nothing() {
     let mut world = World::instant();
@@ -156,8 +148,6 @@ fn what_no_volume_can_be_is_refused_with_the_code_of_ec2() {
 }
 
 /// A volume is available only when its time has passed and its data are there.
-///
-/// Rule: D-61, D-64
 #[test]
 fn a_volume_is_creating_until_its_time_has_passed_and_its_data_are_there() {
     let mut world = World::realistic();
@@ -193,8 +183,6 @@ fn a_volume_whose_data_cannot_be_made_is_in_error_and_can_be_deleted() {
 }
 
 /// A volume with a key that cannot be used is accepted and vanishes.
-///
-/// Rule: D-61
 #[test]
 fn a_volume_with_a_key_that_cannot_be_used_is_accepted_and_then_vanishes() {
     let mut world = World::instant();
@@ -234,8 +222,6 @@ fn deleting_takes_its_time_and_then_the_volume_and_its_data_are_gone() {
 }
 
 /// Deleting an attached volume is VolumeInUse.
-///
-/// Rule: D-61; ebs-cloud.md 10
 #[test]
 fn deleting_an_attached_volume_is_refused() {
     let mut world = World::instant();
@@ -245,8 +231,6 @@ fn deleting_an_attached_volume_is_refused() {
 }
 
 /// Text that is no volume id gets EC2's malformed-id answers.
-///
-/// Rule: D-17, D-61
 #[test]
 fn text_that_is_no_volume_id_is_malformed() {
     let mut world = World::instant();
@@ -264,8 +248,6 @@ fn text_that_is_no_volume_id_is_malformed() {
 }
 
 /// A restored volume is at least as large as its snapshot and inherits its encryption.
-///
-/// Rule: D-61, D-64
 #[test]
 fn a_volume_from_a_snapshot_is_at_least_as_large_and_inherits_its_encryption() {
     let mut world = World::instant();
@@ -317,8 +299,6 @@ fn more_volumes_than_the_quota_are_refused() {
 }
 
 /// Ids are random and never repeat, since /dev is shared.
-///
-/// Rule: D-64
 #[test]
 fn ids_are_seventeen_hexadecimal_digits_and_never_repeat() {
     let mut world = World::instant();

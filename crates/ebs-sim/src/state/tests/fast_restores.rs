@@ -78,8 +78,6 @@ fn initialization(status: &SimVolumeStatus) -> String {
 }
 
 /// Fast restores pass from enabling over optimizing to enabled, and then make volumes that are complete.
-///
-/// Rule: ebs-cloud.md 8 FSR; D-61
 #[test]
 fn fast_restores_are_enabling_then_optimizing_then_enabled_and_make_volumes_that_are_complete() {
     let mut world = World::realistic();
@@ -102,8 +100,6 @@ fn fast_restores_are_enabling_then_optimizing_then_enabled_and_make_volumes_that
 
 /// DisableFastSnapshotRestores answers `disabling`; `disabled` follows and stays listed, gives its place free and can
 /// be enabled again; each pair that is not enabled has its own error.
-///
-/// Rule: D-61; EBS user guide, fast snapshot restore
 #[test]
 fn fast_restores_that_are_disabled_make_slow_volumes_leave_their_place_and_can_be_enabled_again() {
     let quotas = Quotas { fast_restores: Some(1), ..Quotas::default() };
@@ -127,7 +123,6 @@ fn fast_restores_that_are_disabled_make_slow_volumes_leave_their_place_and_can_b
     assert_eq!(world.fast_restores("disabled").len(), 0);
 }
 
-/// Rule: see `fast_restores_that_are_disabled_make_slow_volumes_leave_their_place_and_can_be_enabled_again`
 #[test]
 fn what_is_not_enabled_cannot_be_disabled() {
     let mut world = World::instant();
@@ -152,8 +147,6 @@ fn what_is_not_enabled_cannot_be_disabled() {
 }
 
 /// Fast restores report each failed zone of each snapshot with its own code, besides those that worked.
-///
-/// Rule: ebs-cloud.md 8 FSR, E22
 #[test]
 fn each_zone_and_snapshot_that_fails_has_its_own_error() {
     let fast_restores = Some(1);
@@ -182,8 +175,6 @@ fn each_zone_and_snapshot_that_fails_has_its_own_error() {
 }
 
 /// A volume of a snapshot is initializing for as long as its size and rate take, with progress and estimate.
-///
-/// Rule: ebs-cloud.md 5.6
 #[test]
 fn a_volume_of_a_snapshot_is_initializing_for_as_long_as_its_rate_takes() {
     let mut world = World::realistic();
@@ -230,8 +221,6 @@ fn the_time_of_filling_can_be_chosen() {
 }
 
 /// DescribeVolumeStatus has no filter by volume id, and one missing id fails it.
-///
-/// Rule: ebs-cloud.md 2.1 DescribeVolumeStatus
 #[test]
 fn volume_status_has_filters_of_its_own() {
     let mut world = World::instant();
@@ -258,8 +247,6 @@ fn volume_status_has_filters_of_its_own() {
 }
 
 /// A snapshot with fast restores stays until they are off in every zone.
-///
-/// Rule: D-61
 #[test]
 fn a_snapshot_stays_until_its_fast_restores_are_off_in_every_zone() {
     let mut world = World::realistic();

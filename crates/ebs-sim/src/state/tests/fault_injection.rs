@@ -39,8 +39,6 @@ impl World {
 }
 
 /// A stuck attachment stays attaching until it is released.
-///
-/// Rule: D-62
 #[test]
 fn a_stuck_attachment_stays_attaching_until_it_is_released() {
     let mut world = World::realistic();
@@ -55,8 +53,6 @@ fn a_stuck_attachment_stays_attaching_until_it_is_released() {
 }
 
 /// DetachVolume frees an attachment that is stuck attaching.
-///
-/// Rule: ebs-cloud.md 5.4 row 5; D-62
 #[test]
 fn detaching_frees_an_attachment_that_is_stuck_attaching() {
     let mut world = World::instant();
@@ -67,8 +63,6 @@ fn detaching_frees_an_attachment_that_is_stuck_attaching() {
 }
 
 /// Only Force ends a detachment that is stuck or busy.
-///
-/// Rule: D-15, D-62
 #[test]
 fn only_force_ends_a_stuck_or_busy_detachment() {
     for (how, state) in [(Stuck::StuckDetaching, "detaching"), (Stuck::Busy, "busy")] {
@@ -99,8 +93,6 @@ fn a_released_detachment_goes_on() {
 }
 
 /// A late device comes after EC2 says attached.
-///
-/// Rule: D-62
 #[test]
 fn a_late_device_comes_after_the_attachment_is_attached() {
     let mut world = World::instant();
@@ -127,8 +119,6 @@ fn a_device_can_come_without_its_link() {
 }
 
 /// A device that vanished leaves EC2 saying attached, and the volume can be detached without it.
-///
-/// Rule: D-35, D-62
 #[test]
 fn a_device_that_vanished_comes_back_when_it_is_healed_and_can_be_detached_without() {
     let mut world = World::instant();
@@ -170,8 +160,6 @@ fn a_volume_with_io_errors_is_impaired_until_it_is_healed() {
 
 /// A lagging read shows each object as it was, absent before its creation and present after its deletion; calls that
 /// change something act on what is.
-///
-/// Rule: D-61 (eventual consistency)
 #[test]
 fn a_lagging_read_shows_each_object_as_it_was() {
     let mut world = World::instant();
@@ -198,8 +186,6 @@ fn a_lagging_read_shows_each_object_as_it_was() {
 }
 
 /// An instance's block devices lag with its volumes, and a read changes nothing.
-///
-/// Rule: D-61
 #[test]
 fn the_block_devices_of_an_instance_lag_with_its_volumes() {
     let mut world = World::instant();
@@ -221,8 +207,6 @@ fn the_block_devices_of_an_instance_lag_with_its_volumes() {
 }
 
 /// Reads never lag by more than 15 s, and lag the same for one seed.
-///
-/// Rule: D-61
 #[test]
 fn reads_lag_at_random_up_to_fifteen_seconds_and_the_same_for_one_seed() {
     let run = |seed| {

@@ -52,8 +52,6 @@ impl World {
 }
 
 /// The simulated EC2 has an instance pending, running, shutting down, terminated, and lists it for an hour afterwards.
-///
-/// Rule: D-61; EC2 API reference, TerminateInstances
 #[test]
 fn an_instance_is_pending_then_running_then_shutting_down_then_terminated_and_listed_for_an_hour() {
     let mut world = World::realistic();
@@ -86,8 +84,6 @@ fn an_instance_is_pending_then_running_then_shutting_down_then_terminated_and_li
 
 /// A stopped instance keeps its volumes attached, takes others, and lets them go at once, its root volume too; only a
 /// running one is stopped, all or none.
-///
-/// Rule: D-61; EC2 API reference, StopInstances
 #[test]
 fn a_stopped_instance_keeps_its_volumes_takes_others_and_lets_them_go_at_once() {
     let mut world = World::realistic();
@@ -119,8 +115,6 @@ fn a_stopped_instance_keeps_its_volumes_takes_others_and_lets_them_go_at_once() 
 }
 
 /// A stopped instance starts again with its volumes and addresses, and not while it stops or without its root volume.
-///
-/// Rule: D-61; EC2 API reference, StartInstances
 #[test]
 fn a_stopped_instance_starts_again_with_its_volumes_and_its_address() {
     let mut world = World::realistic();
@@ -157,9 +151,6 @@ fn a_stopped_instance_starts_again_with_its_volumes_and_its_address() {
     assert_eq!(world.refused(Call::StartInstances(StartInstances::default())), "MissingParameter");
 }
 
-/// Rule: see `a_stopped_instance_keeps_its_volumes_takes_others_and_lets_them_go_at_once`
-///
-/// Rule: see `a_stopped_instance_starts_again_with_its_volumes_and_its_address`
 #[test]
 fn the_root_volume_of_a_stopped_instance_can_be_detached_and_is_needed_to_start_it() {
     let mut world = World::instant();
@@ -175,7 +166,6 @@ fn the_root_volume_of_a_stopped_instance_can_be_detached_and_is_needed_to_start_
     assert_eq!(world.state_of(&instance.id), ("running".into(), 16));
 }
 
-/// Rule: see `a_stopped_instance_keeps_its_volumes_takes_others_and_lets_them_go_at_once`
 #[test]
 fn instances_are_stopped_all_or_none() {
     let mut world = World::instant();
@@ -193,8 +183,6 @@ fn instances_are_stopped_all_or_none() {
 }
 
 /// A terminated instance ends its attachments and takes along only the volumes that are marked to go with it.
-///
-/// Rule: D-61
 #[test]
 fn a_terminated_instance_lets_its_volumes_go_and_takes_along_those_that_go_with_it() {
     let mut world = World::instant();
@@ -223,8 +211,6 @@ fn a_terminated_instance_lets_its_volumes_go_and_takes_along_those_that_go_with_
 }
 
 /// Termination ends attachments that are stuck, too.
-///
-/// Rule: D-62
 #[test]
 fn terminating_ends_attachments_that_are_stuck_too() {
     let mut world = World::instant();
@@ -238,8 +224,6 @@ fn terminating_ends_attachments_that_are_stuck_too() {
 }
 
 /// RunInstances is idempotent by client token and tags what it makes.
-///
-/// Rule: D-61
 #[test]
 fn launching_is_idempotent_by_token_and_tags_instances_and_volumes() {
     let mut world = World::instant();
@@ -267,8 +251,6 @@ fn launching_is_idempotent_by_token_and_tags_instances_and_volumes() {
 }
 
 /// Network interfaces after the first take slots only where the instance type shares them.
-///
-/// Rule: ebs-cloud.md 16.1; D-61
 #[test]
 fn network_interfaces_take_slots_where_the_type_shares_them() {
     let mut world = World::instant();

@@ -175,8 +175,6 @@ proptest! {
 
     /// No sequence of calls, restarts and lags attaches a volume twice, uses a device name twice, shrinks a volume,
     /// moves a token, or lets a refused call change anything; everything settles.
-    ///
-    /// Rule: D-61, D-63
     #[test]
     fn no_sequence_of_calls_breaks_the_rules(steps in steps(), realistic: bool, lag in 0..16_u64) {
         let timing = if realistic { Timing::Realistic } else { Timing::Instant };
@@ -196,8 +194,6 @@ proptest! {
     }
 
     /// One seed and one sequence of calls make one history.
-    ///
-    /// Rule: D-61, D-64
     #[test]
     fn one_seed_and_one_sequence_of_calls_make_one_history(steps in steps(), seed: u64) {
         let run = || {

@@ -55,8 +55,6 @@ fn volumes_are_found_by_every_filter_that_matters() {
 }
 
 /// An unknown filter is refused, and so are more than 200 filter values.
-///
-/// Rule: D-61; ebs-cloud.md E5
 #[test]
 fn filters_that_do_not_exist_or_are_too_many_are_refused() {
     let mut world = World::instant();
@@ -70,8 +68,6 @@ fn filters_that_do_not_exist_or_are_too_many_are_refused() {
 }
 
 /// One missing id fails the whole describe, and the message names only it.
-///
-/// Rule: D-21; ebs-cloud.md E1
 #[test]
 fn one_missing_id_fails_the_whole_call() {
     let mut world = World::instant();
@@ -89,8 +85,6 @@ fn one_missing_id_fails_the_whole_call() {
 }
 
 /// Pages follow one another without gap or overlap while volumes go.
-///
-/// Rule: D-61
 #[test]
 fn pages_follow_one_another_without_gap_or_overlap_while_volumes_come_and_go() {
     let mut world = World::instant();
@@ -116,8 +110,6 @@ fn pages_follow_one_another_without_gap_or_overlap_while_volumes_come_and_go() {
 }
 
 /// MaxResults together with ids is refused, and MaxResults has EC2's range.
-///
-/// Rule: D-61; ebs-cloud.md 8
 #[test]
 fn pages_are_asked_for_as_ec2_wants_it() {
     let mut world = World::instant();
@@ -134,8 +126,6 @@ fn pages_are_asked_for_as_ec2_wants_it() {
 }
 
 /// A paging token is good for its own query only.
-///
-/// Rule: D-61
 #[test]
 fn a_token_is_good_for_its_own_query_only() {
     let mut world = World::instant();
@@ -206,8 +196,6 @@ fn instance_types_show_what_the_published_table_says() {
 }
 
 /// The first zone listed is no availability zone.
-///
-/// Rule: ebs-cloud.md E15
 #[test]
 fn the_first_zone_listed_is_no_availability_zone() {
     let mut world = World::instant();
@@ -242,8 +230,6 @@ fn a_volumes_status_says_that_it_is_initialised() {
 }
 
 /// Every filter that EC2 lists for instances is understood, any other refused.
-///
-/// Rule: D-60, D-61 (filters)
 #[test]
 fn instances_are_found_by_every_filter_that_ec2_has() {
     let mut world = World::instant();
@@ -271,8 +257,6 @@ fn instances_are_found_by_every_filter_that_ec2_has() {
 }
 
 /// Each action has pages of its own sizes.
-///
-/// Rule: D-61 (paging)
 #[test]
 fn each_action_has_pages_of_its_own_sizes() {
     let mut world = World::instant();
@@ -305,8 +289,6 @@ fn modifications_have_no_filters_by_tag() {
 }
 
 /// Where the account is set so, a full page that is the last has a token, and the page after it is empty.
-///
-/// Rule: D-61
 #[test]
 fn a_full_last_page_has_a_token_where_the_account_is_set_so() {
     let oddities = Oddities { tokens_after_full_pages: true, ..Oddities::default() };

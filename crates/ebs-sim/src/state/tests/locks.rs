@@ -46,8 +46,6 @@ impl World {
 }
 
 /// A locked snapshot is not deleted before its lock expires.
-///
-/// Rule: ebs-cloud.md 2.1 LockSnapshot; D-61
 #[test]
 fn a_locked_snapshot_cannot_be_deleted_until_its_lock_expires() {
     let mut world = World::instant();
@@ -62,8 +60,6 @@ fn a_locked_snapshot_cannot_be_deleted_until_its_lock_expires() {
 }
 
 /// A compliance lock can be changed in its cooling-off period and only grow afterwards.
-///
-/// Rule: ebs-cloud.md 2.1 LockSnapshot
 #[test]
 fn a_compliance_lock_can_be_changed_in_its_cooling_off_period_and_only_grow_afterwards() {
     let mut world = World::instant();
@@ -86,8 +82,6 @@ fn a_compliance_lock_can_be_changed_in_its_cooling_off_period_and_only_grow_afte
 
 /// UnlockSnapshot takes off a lock in governance mode or in its cooling-off period; a compliance lock after it stays
 /// (`OperationNotPermitted`).
-///
-/// Rule: D-61; EC2 API reference, UnlockSnapshot
 #[test]
 fn a_lock_is_taken_off_by_unlocking_but_not_a_compliance_lock_after_its_cooling_off_period() {
     let mut world = World::instant();
@@ -122,8 +116,6 @@ fn the_days_of_a_pending_snapshots_lock_count_from_its_completion() {
 }
 
 /// A lock needs a mode and exactly one of duration and expiration, within their ranges.
-///
-/// Rule: ebs-cloud.md 2.1 LockSnapshot
 #[test]
 fn what_is_no_lock_is_refused() {
     let mut world = World::instant();

@@ -25,8 +25,6 @@ fn state(world: &mut World, volume: &str) -> String {
 }
 
 /// A modification is modifying until the device has grown, then optimizing, then completed.
-///
-/// Rule: D-61, D-64; ebs-cloud.md 7, E3
 #[test]
 fn a_modification_is_modifying_until_the_device_has_grown_then_optimizing_then_completed() {
     let mut world = World::realistic();
@@ -60,8 +58,6 @@ fn a_modification_that_cannot_be_done_is_failed_and_the_size_is_the_old_one() {
 }
 
 /// One modification of a volume at a time.
-///
-/// Rule: D-25
 #[test]
 fn one_modification_at_a_time() {
     let mut world = World::realistic();
@@ -77,8 +73,6 @@ fn one_modification_at_a_time() {
 }
 
 /// At most four modifications of a volume in a rolling 24 h.
-///
-/// Rule: D-25
 #[test]
 fn four_modifications_in_any_twenty_four_hours() {
     let mut world = World::realistic();
@@ -136,8 +130,6 @@ fn what_cannot_be_is_refused() {
 }
 
 /// A volume never modified is an error by id and absent by filter.
-///
-/// Rule: ebs-cloud.md 7, E3
 #[test]
 fn a_volume_never_modified_is_an_error_by_id_and_absent_by_filter() {
     let mut world = World::instant();

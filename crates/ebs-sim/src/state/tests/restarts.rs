@@ -64,8 +64,6 @@ fn a_volume_being_made_is_made_again_and_a_growing_one_grows_again() {
 }
 
 /// Copies whose moment was lost in a crash are taken back, since nobody was told of them.
-///
-/// Rule: D-63, D-64
 #[test]
 fn copies_whose_moment_is_lost_are_taken_back_since_nobody_was_told_of_them() {
     let mut world = World::instant();

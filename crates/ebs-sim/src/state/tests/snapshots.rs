@@ -23,8 +23,6 @@ fn by_id(id: &str) -> DescribeSnapshots {
 }
 
 /// A snapshot is pending with progress until its data are copied.
-///
-/// Rule: D-61, D-64; ebs-cloud.md 8
 #[test]
 fn a_snapshot_is_pending_with_progress_until_its_time_has_passed_and_its_data_are_copied() {
     let mut world = World::realistic();
@@ -59,8 +57,6 @@ fn a_snapshot_whose_data_cannot_be_copied_is_in_error() {
 }
 
 /// One snapshot of a volume per 15 s.
-///
-/// Rule: D-61
 #[test]
 fn one_snapshot_of_a_volume_in_fifteen_seconds() {
     let mut world = World::realistic();

@@ -22,8 +22,6 @@ fn new_with(resource_type: &str, tags: Vec<Tag>) -> Call {
 }
 
 /// Tags follow EC2's rules: 50, no `aws:`, lengths, no duplicates.
-///
-/// Rule: D-61
 #[test]
 fn tags_of_a_new_volume_follow_the_rules() {
     let mut world = World::instant();
@@ -47,8 +45,6 @@ fn tags_of_a_new_volume_follow_the_rules() {
 }
 
 /// Tags are added to all named resources or to none.
-///
-/// Rule: D-61
 #[test]
 fn tags_are_added_to_all_resources_or_to_none() {
     let mut world = World::instant();

@@ -17,8 +17,6 @@ fn tagged(token: &str, tags: &[(&str, &str)]) -> CreateVolume {
 }
 
 /// The same client token and parameters give the same volume.
-///
-/// Rule: D-61, D-12; ebs-cloud.md 3.2
 #[test]
 fn the_same_token_and_parameters_are_the_same_volume() {
     let mut world = World::instant();
@@ -31,8 +29,6 @@ fn the_same_token_and_parameters_are_the_same_volume() {
 }
 
 /// The same client token with other parameters is IdempotentParameterMismatch.
-///
-/// Rule: D-61; ebs-cloud.md 10
 #[test]
 fn the_same_token_with_other_parameters_is_a_mismatch() {
     let mut world = World::instant();
@@ -56,8 +52,6 @@ fn the_order_of_tags_is_no_other_parameter() {
 }
 
 /// The token of a deleted volume stays burnt for 12 h.
-///
-/// Rule: D-61; ebs-cloud.md 3.2
 #[test]
 fn the_token_of_a_deleted_volume_stays_burnt_for_twelve_hours() {
     let mut world = World::instant();
@@ -71,8 +65,6 @@ fn the_token_of_a_deleted_volume_stays_burnt_for_twelve_hours() {
 }
 
 /// A burnt token may repeat the old reply instead: both known answers can be chosen.
-///
-/// Rule: D-61
 #[test]
 fn a_burnt_token_may_repeat_the_reply_that_names_the_volume_that_is_gone() {
     let mut world = World::of(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() });

@@ -66,8 +66,6 @@ fn what_signs_a_query_string_is_no_parameter_of_the_call() {
 
 /// RunInstances is understood with everything that makes a difference to a disk; what makes none is taken and left
 /// alone, what would and is not simulated is refused by name.
-///
-/// Rule: D-61
 #[test]
 fn an_instance_is_run_with_its_disks_and_what_makes_no_difference_to_them_is_left_alone() {
     let form = "Action=RunInstances&ImageId=ami-1&InstanceType=m5.large&MinCount=1&MaxCount=2&ClientToken=t\
@@ -91,8 +89,6 @@ fn an_instance_is_run_with_its_disks_and_what_makes_no_difference_to_them_is_lef
 }
 
 /// Instances to terminate are named, at least one.
-///
-/// Rule: D-61
 #[test]
 fn instances_to_terminate_are_named() {
     let Ok(Call::TerminateInstances(c)) = call("Action=TerminateInstances&InstanceId.1=i-1&InstanceId.2=i-2") else {
@@ -103,8 +99,6 @@ fn instances_to_terminate_are_named() {
 }
 
 /// EnableFastSnapshotRestores and LockSnapshot are decoded with all their parameters.
-///
-/// Rule: ebs-cloud.md 2.1, 8
 #[test]
 fn fast_restores_and_locks_are_decoded_with_all_their_parameters() {
     let form = "Action=EnableFastSnapshotRestores&AvailabilityZone.1=a&AvailabilityZone.2=b&SourceSnapshotId.1=snap-1";
@@ -124,8 +118,6 @@ fn fast_restores_and_locks_are_decoded_with_all_their_parameters() {
 }
 
 /// A parameter that EC2 has and the simulator has not is refused by its name, never ignored.
-///
-/// Rule: D-61
 #[test]
 fn what_ec2_has_and_the_simulator_has_not_is_refused_by_name() {
     for form in ["Action=CreateVolume&Size=1&Operator.Principal=p", "Action=CreateSnapshot&VolumeId=v&Location=local"] {
@@ -136,8 +128,6 @@ fn what_ec2_has_and_the_simulator_has_not_is_refused_by_name() {
 }
 
 /// A request of another version of the API is refused with NoSuchVersion.
-///
-/// Rule: D-61
 #[test]
 fn one_version_of_the_api_is_spoken() {
     assert!(call("Action=DescribeVolumes&Version=2016-11-15").is_ok());

@@ -51,8 +51,6 @@ fn the_loop_device_behind_an_attachment_is_no_ones_business_on_the_wire() {
 
 /// A volume is written with EC2's element names; a volume without tags lists none, one without attachments lists an
 /// empty set.
-///
-/// Rule: D-60
 #[test]
 fn a_volume_without_tags_and_attachments_lists_no_tags_and_an_empty_attachment_set() {
     let bare = SimVolume { tags: Tags::new(), attachments: vec![], ..volume() };
@@ -68,8 +66,6 @@ fn an_action_without_result_answers_true() {
 }
 
 /// Instances of one launch are listed under one reservation.
-///
-/// Rule: D-61
 #[test]
 fn the_instances_of_a_launch_share_their_reservation() {
     let instance = |id: &str, reservation: &str| SimInstance {
@@ -101,8 +97,6 @@ fn the_instances_of_a_launch_share_their_reservation() {
 }
 
 /// An attachment of a HyperPod node names the node and no instance.
-///
-/// Rule: ebs-cloud.md 5.5
 #[test]
 fn a_volume_of_a_cluster_node_names_the_node_and_no_instance() {
     let mut bare = volume();
@@ -113,8 +107,6 @@ fn a_volume_of_a_cluster_node_names_the_node_and_no_instance() {
 }
 
 /// A fast restore that could not be enabled is listed with zone, code and message.
-///
-/// Rule: ebs-cloud.md 8
 #[test]
 fn a_fast_restore_that_failed_says_where_and_why() {
     let error = SimFastRestoreError {

@@ -112,8 +112,6 @@ fn a_request_without_signature_lacks_a_token_and_a_garbled_one_is_incomplete() {
 }
 
 /// With a session token configured, only requests that carry and sign it are accepted.
-///
-/// Rule: D-60
 #[test]
 fn a_session_token_must_be_the_one_that_goes_with_the_key() {
     let answer = |given, wanted: Option<&str>| {
@@ -151,8 +149,6 @@ fn answer_query(query: &str, now: &str) -> Result<(), String> {
 }
 
 /// A signed query string (presigned URL) is accepted until it expires, a changed one never.
-///
-/// Rule: D-60
 #[test]
 fn a_signed_query_string_is_accepted_until_it_expires() {
     let query = presigned("right", "&MaxResults=5");
@@ -165,8 +161,6 @@ fn a_signed_query_string_is_accepted_until_it_expires() {
 }
 
 /// A signed query string that lacks a part is an incomplete signature.
-///
-/// Rule: D-60
 #[test]
 fn a_signed_query_string_that_lacks_a_part_is_incomplete() {
     let query = presigned("right", "");
@@ -182,8 +176,6 @@ fn a_signed_query_string_that_lacks_a_part_is_incomplete() {
 
 proptest! {
     /// Any authorization header and any signed query string are refused without panic unless their signature is right.
-    ///
-    /// Rule: own rule (bad input)
     #[test]
     fn any_authorization_header_is_refused_without_panic(
         value in prop_oneof![
@@ -201,7 +193,6 @@ proptest! {
         prop_assert!(answer(&headers, &body, NOW).is_err());
     }
 
-    /// Rule: see `any_authorization_header_is_refused_without_panic`
     #[test]
     fn any_query_string_is_refused_without_panic(
         query in prop_oneof![

@@ -127,8 +127,6 @@ async fn get_over_http1(mut stream: TlsStream<TcpStream>) -> String {
 }
 
 /// Over TLS the page is served in HTTP/2 to who asks for it and in HTTP/1.1 else, in TLS 1.2 and 1.3, and never in clear.
-///
-/// Rule: runtime.md 11.1
 #[tokio::test]
 async fn over_tls_both_http_versions_are_served_and_nothing_in_clear() {
     let pair = Pair::new();
@@ -164,8 +162,6 @@ async fn over_tls_both_http_versions_are_served_and_nothing_in_clear() {
 }
 
 /// A client that begins no handshake is cut off like one that sends no request.
-///
-/// Rule: see `crates/ebs-telemetry/src/http/tests.rs::a_client_that_sends_no_request_is_cut_off`
 #[tokio::test]
 async fn a_client_that_begins_no_handshake_is_cut_off() {
     let served = Served::with(&Pair::new()).await;
@@ -177,8 +173,6 @@ async fn a_client_that_begins_no_handshake_is_cut_off() {
 
 /// A new certificate is served as soon as its files are there, also when a symlink is turned to them as Kubernetes does with
 /// secrets; one that cannot be served leaves the one before it in place, which a metric says.
-///
-/// Rule: runtime.md R-16
 #[tokio::test]
 async fn a_new_certificate_is_served_and_a_broken_one_leaves_the_old_one() {
     let (first, second, third) = (Pair::new(), Pair::new(), Pair::new());
@@ -207,8 +201,6 @@ async fn a_new_certificate_is_served_and_a_broken_one_leaves_the_old_one() {
 }
 
 /// The files are also looked at when no client comes.
-///
-/// Rule: see `a_new_certificate_is_served_and_a_broken_one_leaves_the_old_one`
 #[tokio::test]
 async fn the_files_are_looked_at_when_no_client_comes() {
     let secret = tempfile::tempdir().unwrap();
@@ -228,8 +220,6 @@ async fn the_files_are_looked_at_when_no_client_comes() {
 }
 
 /// Files that cannot be served at the start are an error that names the file and what is wrong with it.
-///
-/// Rule: runtime.md 2 (ours)
 #[tokio::test]
 async fn files_that_cannot_be_served_are_an_error_that_names_the_file() {
     let secret = tempfile::tempdir().unwrap();

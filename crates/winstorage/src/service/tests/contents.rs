@@ -13,8 +13,6 @@ fn contents(storage: &Storage) -> Contents {
 
 /// A disk that Windows calls raw is blank only where its bytes are zero: a file system that Windows does not know is none of Windows'
 /// business, and never blank.
-///
-/// Rule: D-5, D-31; windows.md N-9
 #[test]
 fn a_raw_disk_is_blank_only_where_its_bytes_are_zero() {
     let (_, storage) = machine();
@@ -29,8 +27,6 @@ fn a_raw_disk_is_blank_only_where_its_bytes_are_zero() {
 }
 
 /// A disk with a table and no partition, or with an empty partition, is what an interrupted call has left, as long as all else is zero.
-///
-/// Rule: see `a_raw_disk_is_blank_only_where_its_bytes_are_zero`
 #[test]
 fn an_interrupted_start_is_told_from_somebodys_partition() {
     let (host, storage) = machine();
@@ -54,8 +50,6 @@ fn an_interrupted_start_is_told_from_somebodys_partition() {
 }
 
 /// A read that fails is an error and never a blank disk, and Windows' own disk is not looked at.
-///
-/// Rule: see `a_raw_disk_is_blank_only_where_its_bytes_are_zero`
 #[test]
 fn a_read_that_fails_is_no_blank_disk() {
     let (host, storage) = machine();
@@ -69,8 +63,6 @@ fn a_read_that_fails_is_no_blank_disk() {
 }
 
 /// Of several partitions the one of basic data is used; of several such ones the only one with a file system; else nothing is guessed.
-///
-/// Rule: windows.md N-9, O-22
 #[test]
 fn of_several_partitions_the_one_of_basic_data_is_used() {
     let volume = |last: char| format!(r"\\?\Volume{{00000000-0000-0000-0000-00000000000{last}}}\");
@@ -102,8 +94,6 @@ fn of_several_partitions_the_one_of_basic_data_is_used() {
 }
 
 /// What stands at a path is told without following anything.
-///
-/// Rule: windows.md P-30
 #[test]
 fn what_stands_at_a_path_is_told_without_following_it() {
     let (host, storage) = machine();

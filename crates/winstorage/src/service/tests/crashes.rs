@@ -55,8 +55,6 @@ const STEPS: [&str; 23] = [
 ];
 
 /// Wherever the process dies, the retry comes to the same end: one partition, one format, one mount, and after unstage the disk is offline.
-///
-/// Rule: windows.md T-3
 #[test]
 fn wherever_the_process_dies_the_retry_comes_to_the_same_end() {
     let mut crashes = 0;

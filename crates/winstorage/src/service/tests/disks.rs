@@ -5,8 +5,6 @@ use crate::service::ACCESS_PATH_IN_USE;
 use crate::{StorageError, page83};
 
 /// Partitioning initialises a raw disk only, creates one partition where there is none, and may be repeated: then nothing is touched.
-///
-/// Rule: windows.md P-14
 #[test]
 fn partitioning_makes_one_partition_and_is_idempotent() {
     let (host, storage) = machine();
@@ -20,8 +18,6 @@ fn partitioning_makes_one_partition_and_is_idempotent() {
 }
 
 /// A disk that has any partition, also one of an MBR disk without a type, is never initialised or given another one.
-///
-/// Rule: windows.md O-15
 #[test]
 fn a_disk_with_any_partition_is_left_alone() {
     let (host, storage) = described(
@@ -38,8 +34,6 @@ fn a_disk_with_any_partition_is_left_alone() {
 }
 
 /// The result 42002 of CreatePartition is a success, for the partition is there; any other is an error that names class, method and code.
-///
-/// Rule: see `partitioning_makes_one_partition_and_is_idempotent`
 #[test]
 fn a_partition_whose_access_path_is_in_use_was_made() {
     let (host, storage) = machine();
@@ -62,8 +56,6 @@ fn a_partition_whose_access_path_is_in_use_was_made() {
 }
 
 /// Every disk is listed under the number that the device tells, with its serial number verbatim, blanks included.
-///
-/// Rule: see `crates/winstorage/src/page83/tests.rs::page_83_is_the_first_identifier_of_the_device_in_hex_or_ascii`
 #[test]
 fn disks_are_listed_with_their_identifiers() {
     let (_, storage) = described(
@@ -79,8 +71,6 @@ fn disks_are_listed_with_their_identifiers() {
 }
 
 /// A disk that does not tell its identifiers is listed without them, and one that tells no number hides no other.
-///
-/// Rule: windows.md O-8
 #[test]
 fn one_odd_disk_hides_no_other() {
     let (host, storage) = machine();
@@ -97,8 +87,6 @@ fn one_odd_disk_hides_no_other() {
 
 /// The disk of an EBS volume that arrives late is found by a rescan, though rescans and places may fail; one that does not come is told after
 /// some seconds.
-///
-/// Rule: see `crates/winstorage/src/locate/tests.rs::serial_numbers_are_compared_as_a_whole_and_two_matches_are_none`
 #[test]
 fn a_disk_that_arrives_late_is_found_by_a_rescan() {
     let (host, storage) = machine();
@@ -113,8 +101,6 @@ fn a_disk_that_arrives_late_is_found_by_a_rescan() {
 }
 
 /// A disk that is in the state asked for is not touched.
-///
-/// Rule: windows.md P-17
 #[test]
 fn a_disk_in_the_wanted_state_is_not_touched() {
     let (host, storage) = machine();
@@ -126,8 +112,6 @@ fn a_disk_in_the_wanted_state_is_not_touched() {
 }
 
 /// An unknown disk is named in the text, with "not found".
-///
-/// Rule: windows.md 1.3
 #[test]
 fn an_unknown_disk_is_named_as_not_found() {
     let (_, storage) = machine();
@@ -145,8 +129,6 @@ fn an_unknown_disk_is_named_as_not_found() {
 }
 
 /// Sizes and locations are Windows' own; a rescan finds what has arrived.
-///
-/// Rule: see `an_unknown_disk_is_named_as_not_found`
 #[test]
 fn sizes_locations_and_arrivals_are_told() {
     let (host, storage) = described(
@@ -164,8 +146,6 @@ fn sizes_locations_and_arrivals_are_told() {
 
 /// A change of a disk that another operation changes is refused with its name and does not hold a thread; one caller is woken when the disk is
 /// released; changes of another disk go on.
-///
-/// Rule: windows.md P-63
 #[test]
 fn changes_of_one_disk_follow_each_other() {
     let (host, storage) = machine();
@@ -205,8 +185,6 @@ fn changes_of_one_disk_follow_each_other() {
 }
 
 /// The machine in memory tells identifiers in Windows' own layout.
-///
-/// Rule: own rule (tests)
 #[test]
 fn the_fake_disk_tells_identifiers_as_a_disk_does() {
     let (host, _) = described(r#"{"disks": [{"number": 1, "size": 1, "page83": "eb01"}]}"#);

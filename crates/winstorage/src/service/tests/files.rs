@@ -3,8 +3,6 @@ use crate::host::EntryKind;
 use crate::{StorageError, WayError};
 
 /// A path exists where there is anything, be it a link that leads nowhere; what is not there is no error.
-///
-/// Rule: windows.md 1.3
 #[test]
 fn a_path_exists_where_there_is_anything() {
     let (host, storage) = machine();
@@ -19,8 +17,6 @@ fn a_path_exists_where_there_is_anything() {
 }
 
 /// A directory is made with its parents; one that is there is a success, a file in the way an error.
-///
-/// Rule: windows.md O-17
 #[test]
 fn a_directory_is_made_with_its_parents_and_may_be_there() {
     let (host, storage) = machine();
@@ -41,8 +37,6 @@ fn a_directory_is_made_with_its_parents_and_may_be_there() {
 
 /// Without force a file, an empty directory or a link itself is removed; what is not there or not empty is an error. With force all below goes,
 /// and what is not there is a success.
-///
-/// Rule: see `a_path_exists_where_there_is_anything`
 #[test]
 fn removal_with_and_without_force() {
     let (host, storage) = machine();
@@ -63,8 +57,6 @@ fn removal_with_and_without_force() {
 }
 
 /// The working directory itself is nobody's to remove, empty, mount or link.
-///
-/// Rule: own rule (bad input)
 #[test]
 fn the_working_directory_itself_is_not_a_clients() {
     let (host, storage) = machine();
@@ -82,8 +74,6 @@ fn the_working_directory_itself_is_not_a_clients() {
 }
 
 /// Removal never goes through a link, junction or mount point: it is removed as an entry, what it leads to stays.
-///
-/// Rule: windows.md P-24
 #[test]
 fn removal_never_goes_through_a_reparse_point() {
     let (host, storage) = machine();
@@ -116,8 +106,6 @@ fn removal_never_goes_through_a_reparse_point() {
 
 /// A link is made to a directory, or to a file where the source is one; one that leads there already is a success, anything else in its place an
 /// error. The link's own path is checked first.
-///
-/// Rule: see `crates/winstorage/src/service/tests/mounts.rs::unmounting_what_is_not_mounted_is_a_success`
 #[test]
 fn a_link_is_made_once() {
     let (host, storage) = machine();
@@ -141,8 +129,6 @@ fn a_link_is_made_once() {
 }
 
 /// A link or mount point is a symlink where it leads to something; a directory is none, and a path that is not there is an error.
-///
-/// Rule: see `a_path_exists_where_there_is_anything`
 #[test]
 fn a_symlink_is_a_link_or_mount_point_that_leads_somewhere() {
     let (host, storage) = machine();

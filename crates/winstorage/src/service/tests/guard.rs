@@ -21,8 +21,6 @@ fn is_refused<T: std::fmt::Debug>(result: Result<T, StorageError>) -> bool {
 
 /// The disk that Windows starts from or lies on, its volumes, and volumes with a drive letter are out of reach of every operation that could
 /// destroy or hide them, and nothing of them is changed.
-///
-/// Rule: windows.md S-6; windows.md O-11
 #[test]
 fn windows_own_storage_is_out_of_reach() {
     let (host, storage) = machine();
@@ -44,8 +42,6 @@ fn windows_own_storage_is_out_of_reach() {
 
 /// Windows gives a drive letter by itself to the volume of a disk that it has not seen before, such as one made from a snapshot. Such a volume is
 /// mounted, grown and unmounted, and its disk goes offline.
-///
-/// Rule: see `windows_own_storage_is_out_of_reach`
 #[test]
 fn volume_with_a_drive_letter_leads_a_whole_life() {
     let (host, storage) = machine();
@@ -64,8 +60,6 @@ fn volume_with_a_drive_letter_leads_a_whole_life() {
 
 /// A drive letter that an interrupted call has left on a blank volume does not keep it from its format; without the proof that it is blank
 /// (`--allow-reformat`) the letter does.
-///
-/// Rule: see `windows_own_storage_is_out_of_reach`
 #[test]
 fn drive_letter_protects_what_no_proof_protects() {
     let (host, storage) = machine();
@@ -79,8 +73,6 @@ fn drive_letter_protects_what_no_proof_protects() {
 }
 
 /// A disk of which Windows says neither that it starts from it nor that it is its own, but that holds `%SystemRoot%`, is guarded by that.
-///
-/// Rule: see `windows_own_storage_is_out_of_reach`
 #[test]
 fn the_disk_that_holds_systemroot_is_guarded_whatever_its_flags() {
     let (_, storage) = described(

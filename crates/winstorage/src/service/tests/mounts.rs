@@ -5,8 +5,6 @@ use crate::{StorageError, WayError};
 
 /// A volume is mounted at an empty directory that is there; repeated, it is a success; another volume's mount point, or a directory that holds
 /// something, is an error.
-///
-/// Rule: windows.md P-19; windows.md O-27
 #[test]
 fn a_volume_is_mounted_once_and_only_at_an_empty_directory() {
     let (host, storage) = machine();
@@ -36,8 +34,6 @@ fn a_volume_is_mounted_once_and_only_at_an_empty_directory() {
 }
 
 /// Where somebody else was quicker, what the directory is then decides.
-///
-/// Rule: see `a_volume_is_mounted_once_and_only_at_an_empty_directory`
 #[test]
 fn a_mount_that_another_client_has_made_meanwhile_is_a_success() {
     let (host, storage) = machine();
@@ -51,8 +47,6 @@ fn a_mount_that_another_client_has_made_meanwhile_is_a_success() {
 }
 
 /// Before a volume is unmounted it is flushed; when that fails it stays mounted. The empty directory stays.
-///
-/// Rule: windows.md P-20
 #[test]
 fn a_volume_is_flushed_before_it_is_unmounted() {
     let (host, storage) = machine();
@@ -74,8 +68,6 @@ fn a_volume_is_flushed_before_it_is_unmounted() {
 }
 
 /// What is unmounted, unlinked, unmapped or removed already is a success; another volume's mount point is not.
-///
-/// Rule: windows.md O-18
 #[test]
 fn unmounting_what_is_not_mounted_is_a_success() {
     let (host, storage) = machine();

@@ -24,8 +24,6 @@ fn mapping(local: &str) -> SmbMapping {
 }
 
 /// A mapping that works is kept; one that cannot be reached is removed and made anew; a look-up that fails counts as not mapped.
-///
-/// Rule: see `crates/winstorage/src/service/smb.rs::a_credential_escapes_the_users_name_and_not_the_password`
 #[test]
 fn a_working_mapping_is_kept_and_a_stale_one_made_anew() {
     let (host, storage) = machine();
@@ -53,8 +51,6 @@ fn a_working_mapping_is_kept_and_a_stale_one_made_anew() {
 
 /// The local path is checked before anything is mapped; the link leads to the whole remote path, by a name that Windows understands; made again
 /// it is a success, and anything else in its place an error with the reference's text.
-///
-/// Rule: windows.md P-27
 #[test]
 fn the_link_to_a_share_is_checked_before_and_made_after_the_mapping() {
     let (host, storage) = machine();
@@ -82,8 +78,6 @@ fn the_link_to_a_share_is_checked_before_and_made_after_the_mapping() {
 }
 
 /// Removal is forced, and what is not mapped is a success.
-///
-/// Rule: windows.md P-28
 #[test]
 fn removing_a_mapping_that_is_not_there_is_a_success() {
     let (host, storage) = machine();
@@ -96,8 +90,6 @@ fn removing_a_mapping_that_is_not_there_is_a_success() {
 }
 
 /// A password or secret shows in no error, no log of calls and no debug output.
-///
-/// Rule: windows.md S-8
 #[test]
 fn no_secret_is_printed() {
     let (host, storage) = machine();
@@ -121,8 +113,6 @@ fn target(target: FakeTarget) -> (FakeHost, Storage) {
 }
 
 /// Portals are added, removed and connected once; disks of a target that is not connected are none, and empty CHAP fields are not sent.
-///
-/// Rule: windows.md 1.3
 #[test]
 fn a_target_lives_from_portal_to_disconnect() {
     let (host, storage) = target(FakeTarget { disks: vec![4, 5], ..FakeTarget::default() });
@@ -155,8 +145,6 @@ fn a_target_lives_from_portal_to_disconnect() {
 }
 
 /// A persistent session is unregistered before it ends; a target without a session is disconnected already.
-///
-/// Rule: windows.md O-9
 #[test]
 fn a_persistent_session_is_forgotten_and_a_missing_one_is_no_error() {
     let (host, storage) = target(FakeTarget { is_connected: true, is_persistent: true, ..FakeTarget::default() });
@@ -175,8 +163,6 @@ fn a_persistent_session_is_forgotten_and_a_missing_one_is_no_error() {
 }
 
 /// The secret of mutual CHAP has 1 to 16 bytes.
-///
-/// Rule: see `a_target_lives_from_portal_to_disconnect`
 #[test]
 fn the_secret_of_mutual_chap_has_a_length_that_initiators_take() {
     let (host, storage) = machine();

@@ -21,8 +21,6 @@ fn staged() -> (FakeHost, Storage, VolumeGuid) {
 }
 
 /// A pod's path is a link to the staging path, which is a mount point: both have the volume; links are followed, and not without an end.
-///
-/// Rule: windows.md P-30
 #[test]
 fn the_volume_of_a_path_is_found_through_links() {
     let (host, storage, volume) = staged();
@@ -42,8 +40,6 @@ fn the_volume_of_a_path_is_found_through_links() {
 }
 
 /// A directory that is no mount point, and a path that is not there, are answered with the texts that drivers look for.
-///
-/// Rule: windows.md P-31
 #[test]
 fn what_is_not_mounted_is_said_in_the_words_that_drivers_look_for() {
     let (host, storage, _) = staged();
@@ -67,8 +63,6 @@ fn what_is_not_mounted_is_said_in_the_words_that_drivers_look_for() {
 
 /// The closest volume is that of the mount point above the path, through a link at its end, or of the drive; errors carry the reference's
 /// prefix.
-///
-/// Rule: windows.md P-23
 #[test]
 fn the_closest_volume_is_that_of_the_mount_point_above_or_of_the_drive() {
     let (host, storage, volume) = staged();
@@ -95,8 +89,6 @@ fn the_closest_volume_is_that_of_the_mount_point_above_or_of_the_drive() {
 }
 
 /// Space is told of the volume that a pod's path leads to, and of nothing outside.
-///
-/// Rule: windows.md 2.3
 #[test]
 fn space_is_told_of_the_volume_that_a_path_leads_to() {
     let (host, storage, volume) = staged();
@@ -113,8 +105,6 @@ fn space_is_told_of_the_volume_that_a_path_leads_to() {
 }
 
 /// Above the working directories links and mount points are the administrator's, and are followed.
-///
-/// Rule: see `the_closest_volume_is_that_of_the_mount_point_above_or_of_the_drive`
 #[test]
 fn a_kubelet_on_a_mounted_disk_has_that_disks_volume() {
     let host = FakeHost::new();
@@ -131,8 +121,6 @@ fn a_kubelet_on_a_mounted_disk_has_that_disks_volume() {
 }
 
 /// Mounts, look-ups of volumes and IsSymlink take allowed paths only, which the reference does not check.
-///
-/// Rule: windows.md P-43; windows.md O-5; windows.md S-7
 #[test]
 fn every_operation_checks_its_paths() {
     let (host, storage, volume) = staged();
@@ -166,8 +154,6 @@ fn every_operation_checks_its_paths() {
 }
 
 /// With legacy validation the operations that the reference does not check take any path, and links are followed.
-///
-/// Rule: see `crates/winstorage/src/path/tests.rs::legacy_validation_is_exactly_the_references`
 #[test]
 fn legacy_validation_reaches_where_the_reference_reaches() {
     let (host, _, volume) = staged();

@@ -15,8 +15,6 @@ fn service(name: &str, state: &str, needs: &[&str]) -> FakeService {
 }
 
 /// States and start modes are told by their own names; a mode without a name here is an error, never "boot".
-///
-/// Rule: windows.md O-19
 #[test]
 fn states_and_start_modes_are_told_by_name() {
     let (host, storage) = machine();
@@ -54,8 +52,6 @@ fn states_and_start_modes_are_told_by_name() {
 
 /// A service is started and stopped, and waited for; one that is in that state is a success, one that does not get there in 30 s an error with
 /// the reference's text.
-///
-/// Rule: windows.md 1.3
 #[test]
 fn a_service_is_started_and_stopped_within_thirty_seconds() {
     let (host, storage) = machine();
@@ -81,8 +77,6 @@ fn a_service_is_started_and_stopped_within_thirty_seconds() {
 }
 
 /// With force those that need the service are stopped before it, the deepest first; without, they keep it running.
-///
-/// Rule: see `a_service_is_started_and_stopped_within_thirty_seconds`
 #[test]
 fn dependents_are_stopped_first_and_only_with_force() {
     let (host, storage) = machine();
@@ -100,8 +94,6 @@ fn dependents_are_stopped_first_and_only_with_force() {
 }
 
 /// The serial number of the firmware is the first that it tells, or empty.
-///
-/// Rule: see `a_service_is_started_and_stopped_within_thirty_seconds`
 #[test]
 fn the_firmwares_serial_number_is_told() {
     let (_, storage) = described(r#"{"bios_serial": "ec2-1234"}"#);

@@ -11,8 +11,6 @@ fn is_stopped<T: std::fmt::Debug>(result: &Result<T, StorageError>) -> bool {
 
 /// No component above the last may be a link or junction. A mount point may be crossed to ask whether a path exists or is a link, and for
 /// nothing else.
-///
-/// Rule: windows.md P-42; windows.md O-6
 #[test]
 fn a_link_above_the_last_component_is_not_followed() {
     let (host, storage) = machine();
@@ -80,8 +78,6 @@ fn with_a_swap_before_every_step(operation: impl Fn(&Storage) -> Result<(), Stor
 
 /// A component that is replaced by a link between its check and its use changes nothing outside: what is done is done to the directory that was
 /// checked.
-///
-/// Rule: see `a_link_above_the_last_component_is_not_followed`
 #[test]
 fn a_component_swapped_for_a_link_changes_nothing_outside() {
     with_a_swap_before_every_step(|storage| storage.mkdir(&at(r"pods\a\b\c\new")));
@@ -93,8 +89,6 @@ fn a_component_swapped_for_a_link_changes_nothing_outside() {
 }
 
 /// A mount target that is swapped for a link is refused, or the directory that was checked is mounted.
-///
-/// Rule: see `a_link_above_the_last_component_is_not_followed`
 #[test]
 fn a_mount_target_swapped_for_a_link_mounts_nothing_outside() {
     for step in ["open", "child", "kind", "mount"] {

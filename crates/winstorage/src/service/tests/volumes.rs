@@ -11,8 +11,6 @@ const ID: &str = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
 
 /// Volumes are listed in the order of the partitions, of all or of one; a partition without a volume adds nothing, and an empty list is a
 /// success.
-///
-/// Rule: windows.md P-18
 #[test]
 fn volumes_are_listed_in_the_order_of_their_partitions() {
     let (_, storage) = described(
@@ -33,8 +31,6 @@ fn volumes_are_listed_in_the_order_of_their_partitions() {
 }
 
 /// A volume is formatted once: a second time is refused and leaves the data, unless the administrator has allowed it.
-///
-/// Rule: windows.md P-21
 #[test]
 fn a_formatted_volume_is_not_formatted_again() {
     let (host, storage) = machine();
@@ -50,8 +46,6 @@ fn a_formatted_volume_is_not_formatted_again() {
 }
 
 /// Two requests to format one volume format it once.
-///
-/// Rule: see `a_formatted_volume_is_not_formatted_again`
 #[test]
 fn two_formats_at_once_are_one() {
     let (host, storage) = machine();
@@ -72,8 +66,6 @@ fn two_formats_at_once_are_one() {
 
 /// A volume grows to the size asked for, or to all that there is for 0; less than 100 MiB of growth and every shrinkage are left undone, a
 /// negative size is refused with the reference's text.
-///
-/// Rule: windows.md P-22
 #[test]
 fn a_volume_grows_and_never_shrinks() {
     let (host, storage) = machine();
@@ -96,8 +88,6 @@ fn a_volume_grows_and_never_shrinks() {
 }
 
 /// Growth that is left undone is told: what comes back is the size that the volume has.
-///
-/// Rule: windows.md O-16
 #[test]
 fn the_size_that_comes_back_is_the_volumes_own() {
     let (host, storage) = machine();
@@ -109,8 +99,6 @@ fn the_size_that_comes_back_is_the_volumes_own() {
 }
 
 /// While another service holds the volume its resize is tried again, as long as the caller waits; any other refusal ends it.
-///
-/// Rule: see `a_volume_grows_and_never_shrinks`
 #[test]
 fn a_resize_is_tried_again_while_the_volume_is_held() {
     let (host, storage) = machine();
@@ -133,8 +121,6 @@ fn a_resize_is_tried_again_while_the_volume_is_held() {
 }
 
 /// Used bytes are those that are not free.
-///
-/// Rule: see `crates/winstorage/src/service/tests/disks.rs::an_unknown_disk_is_named_as_not_found`
 #[test]
 fn used_bytes_are_those_that_are_not_free() {
     let (host, storage) = machine();
@@ -148,8 +134,6 @@ fn used_bytes_are_those_that_are_not_free() {
 }
 
 /// A volume on several disks has no disk number.
-///
-/// Rule: see `crates/winstorage/src/service/tests/disks.rs::an_unknown_disk_is_named_as_not_found`
 #[test]
 fn a_volume_on_several_disks_has_no_number() {
     let half = |number: u32| {
@@ -167,8 +151,6 @@ fn a_volume_on_several_disks_has_no_number() {
 }
 
 /// Empty fields are refused with the reference's texts, and malformed ids, before the host hears anything.
-///
-/// Rule: windows.md 1.3
 #[test]
 fn empty_and_malformed_fields_are_refused_before_any_call() {
     let (host, storage) = machine();
@@ -200,8 +182,6 @@ fn empty_and_malformed_fields_are_refused_before_any_call() {
 }
 
 /// An unknown volume is named in the text, with "not found".
-///
-/// Rule: see `empty_and_malformed_fields_are_refused_before_any_call`
 #[test]
 fn an_unknown_volume_is_named_as_not_found() {
     let (host, storage) = machine();
