@@ -23,10 +23,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check what the compiler cannot: who depends on whom, file lengths, names, the catalogue of rules
+    /// Check what the compiler cannot: who depends on whom, file lengths, names
     Tidy,
-    /// Write docs/rules, the catalogue of behaviour, from the doc comments of the tests
-    Rules,
     /// Write deploy/kubernetes/base from the chart; needs Helm, named by EBS_TEST_HELM (`scripts/setup test`)
     Kustomize(kustomize::KustomizeArgs),
     /// Print the least policy for the driver's role that allows what the given features do
@@ -44,7 +42,6 @@ enum Task {
 fn main() -> ExitCode {
     let ended = match Arguments::parse().task {
         Task::Tidy => tidy::run(),
-        Task::Rules => tidy::write_rules(),
         Task::Kustomize(arguments) => kustomize::run(&arguments),
         Task::Iam(arguments) => iam::run(&arguments),
         Task::Test(arguments) => suites::run(&arguments),

@@ -2,7 +2,6 @@
 //! how to mend it.
 
 mod circles;
-mod citations;
 mod crate_docs;
 mod dependencies;
 mod error_classes;
@@ -10,7 +9,6 @@ mod length;
 mod links;
 mod mermaid;
 mod outside;
-mod rules;
 mod source;
 mod words;
 mod workspace;
@@ -50,41 +48,19 @@ impl fmt::Display for Finding {
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let workspace = Workspace::read()?;
     let tree = Tree::read(&workspace.root)?;
-    let findings = all(&workspace, &tree);
+    let mut findings = all(&workspace, &tree);
+    findings.sort();
+    findings.dedup();
     if findings.is_empty() {
         let (crates, files) = (workspace.crates.len(), tree.sources.len());
         writeln!(std::io::stdout(), "tidy: {crates} crates, {files} files: nothing to mend")?;
         return Ok(ExitCode::SUCCESS);
     }
-    failed("tidy", findings)
-}
-
-/// Writes `docs/rules` and prints which files have changed; fails, and writes nothing, when a test's rule is wrong.
-pub(crate) fn write_rules() -> anyhow::Result<ExitCode> {
-    let workspace = Workspace::read()?;
-    let tree = Tree::read(&workspace.root)?;
-    match rules::pages(&tree) {
-        Ok(pages) => {
-            let changed = rules::write(&workspace.root, &tree, &pages)?;
-            let mut out = std::io::stdout().lock();
-            for path in &changed {
-                writeln!(out, "{}", path.display())?;
-            }
-            writeln!(out, "rules: {} of {} files changed", changed.len(), pages.len())?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(findings) => failed("rules", findings),
-    }
-}
-
-fn failed(task: &str, mut findings: Vec<Finding>) -> anyhow::Result<ExitCode> {
-    findings.sort();
-    findings.dedup();
     let mut out = std::io::stdout().lock();
     for finding in &findings {
         writeln!(out, "{finding}")?;
     }
-    writeln!(out, "{task}: {} to mend", findings.len())?;
+    writeln!(out, "tidy: {} to mend", findings.len())?;
     Ok(ExitCode::FAILURE)
 }
 
@@ -96,8 +72,6 @@ fn all(workspace: &Workspace, tree: &Tree) -> Vec<Finding> {
         words::check(tree),
         outside::check(tree),
         crate_docs::check(workspace, tree),
-        rules::check(tree),
-        citations::check(tree),
         links::check(tree),
         mermaid::check(tree),
         error_classes::check(tree),

@@ -11,8 +11,6 @@ const MONITORING: &str = "deploy/monitoring";
 
 /// Each file or folder right below the folder is linked from its `README.md`.
 const INDEXED: [&str; 2] = ["docs", "examples"];
-/// A text from which `docs/rules` is written: its links are those of that folder, where they are looked at.
-const WRITTEN_FROM: &str = "xtask/src/tidy/rules/introduction.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let places = Places::read(tree);
@@ -33,7 +31,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn is_page(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "md") && path != Path::new(WRITTEN_FROM)
+    path.extension().is_some_and(|extension| extension == "md")
 }
 
 /// What is right below the folder and not linked from its index.

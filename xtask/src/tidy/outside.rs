@@ -30,7 +30,7 @@ fn bare_issues(source: &Source) -> Vec<Finding> {
                 &source.path,
                 at + 1,
                 "names an issue by a bare number",
-                "cite the row of docs/spec that states the rule, or another project's issue like owner/repository#12",
+                "give the reason itself, or name another project's issue like owner/repository#12",
             )
         })
         .collect()
@@ -44,7 +44,7 @@ fn pointers(source: &Source) -> Vec<Finding> {
                 &source.path,
                 at + 1,
                 format!("points at {place}, which a clone does not have"),
-                "cite a specification of docs/spec by its name alone, like `node.md N-5`; copy what the repository needs into it",
+                "copy what the repository needs into it",
             ));
         }
     }
