@@ -10,7 +10,7 @@ use crate::platform::{MAX_SOCKET_PATH, Platform};
 pub(crate) enum Address {
     /// A local socket.
     Local(PathBuf),
-    /// TCP on loopback: for tests where there are no local sockets (`windows.md` T-34).
+    /// TCP on loopback: for tests where there are no local sockets.
     Tcp(SocketAddr),
 }
 

@@ -1,4 +1,4 @@
-//! The command line: the flags of the official registrar (`windows.md` 3.3), one dash or two.
+//! The command line: the flags of the official registrar, one dash or two.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -88,7 +88,7 @@ pub(crate) struct Settings {
 pub(crate) enum Place {
     /// At a socket in this directory that is named after the driver.
     Directory(String),
-    /// For tests where there are no local sockets (`windows.md` T-34).
+    /// For tests where there are no local sockets.
     Tcp(SocketAddr),
 }
 
@@ -117,7 +117,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// 1 where the official registrar has it, else 2 as all usage errors (`windows.md` 3.4; `decisions.md` D-50).
+    /// 1 where the official registrar has it, else 2 as all usage errors.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NoEndpoint | Self::TwoHealthPorts => 1,

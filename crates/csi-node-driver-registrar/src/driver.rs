@@ -16,7 +16,7 @@ use crate::channel::channel;
 use crate::driver_name::{BadDriverName, DriverName};
 use crate::stream::{Link, LinkState, link};
 
-/// How long the registrar waits for the driver when it starts (`windows.md` 3.4).
+/// How long the registrar waits for the driver when it starts.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a driver that does not answer in time is asked for its name at the start.
 const FIRST_ASKS: u32 = 10;

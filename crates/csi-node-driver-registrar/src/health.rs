@@ -1,4 +1,4 @@
-//! `/healthz`: whether the registration socket answers as this driver's (`windows.md` R-6).
+//! `/healthz`: whether the registration socket answers as this driver's.
 
 use std::io;
 use std::time::Duration;

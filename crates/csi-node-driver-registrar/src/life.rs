@@ -1,4 +1,4 @@
-//! The registrar's life (`windows.md` 3.4): wait for the driver, ask its name, serve the kubelet, until told to end.
+//! The registrar's life: wait for the driver, ask its name, serve the kubelet, until told to end.
 
 use std::convert::Infallible;
 

@@ -30,7 +30,7 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// A new local socket at `path`, where nothing is: for this user alone from its first moment (`windows.md` R-5). Must be called
+    /// A new local socket at `path`, where nothing is: for this user alone from its first moment. Must be called
     /// in a runtime.
     ///
     /// # Errors

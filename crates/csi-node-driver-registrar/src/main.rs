@@ -1,4 +1,4 @@
-//! The node-driver-registrar: makes a CSI driver known to the kubelet of its node, on Linux and Windows (`windows.md` 3).
+//! The node-driver-registrar: makes a CSI driver known to the kubelet of its node, on Linux and Windows.
 //!
 //! It asks the driver beside it for its name and serves the kubelet's plugin registration on a socket in the directory that the
 //! kubelet watches. It calls nobody else, has no rights, and keeps nothing.
@@ -26,7 +26,7 @@ mod version;
 use cli::{Job, Refused, Settings};
 use process_signals::Signals;
 
-/// Something went wrong while running (`decisions.md` D-50).
+/// Something went wrong while running.
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {

@@ -15,8 +15,8 @@ impl Platform {
     /// The one that this program was built for.
     pub(crate) const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
 
-    /// A path as it is used. Values files write Windows' paths with doubled backslashes, with slashes, and with one at the end
-    /// (`windows.md` N-1): there it becomes single backslashes.
+    /// A path as it is used. Values files write Windows' paths with doubled backslashes, with slashes, and with one at the end:
+    /// there it becomes single backslashes.
     pub(crate) fn path(self, text: &str) -> PathBuf {
         PathBuf::from(match self {
             Self::Unix => text.to_owned(),

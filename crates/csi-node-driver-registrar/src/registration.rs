@@ -1,4 +1,4 @@
-//! What the kubelet asks and tells: `pluginregistration.Registration` (`windows.md` 3.1).
+//! What the kubelet asks and tells: `pluginregistration.Registration`.
 
 use csi_proto::registration::registration_server::{Registration, RegistrationServer};
 use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};

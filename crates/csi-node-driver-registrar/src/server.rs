@@ -160,7 +160,7 @@ impl Server {
         }
     }
 
-    /// Puts a socket that has vanished back (`windows.md` R-8). One that another has put in its place stays: that one serves now.
+    /// Puts a socket that has vanished back. One that another has put in its place stays: that one serves now.
     fn look_after_the_file(&mut self) -> Result<(), ServeError> {
         let Some(file) = &self.file else { return Ok(()) };
         let path = file.path().to_owned();

@@ -1,7 +1,7 @@
 //! Messages, clients and servers generated from the files in `proto/`: no logic.
 //!
-//! No request shows its `secrets`: its `Debug` says how many there are. So not even a panic's message can hold one
-//! (`decisions.md` D-41). A log still gets only what the driver's `redact` module names field by field.
+//! No request shows its `secrets`: its `Debug` says how many there are. So not even a panic's message can hold one.
+//! A log still gets only what the driver's `redact` module names field by field.
 
 use std::fmt;
 

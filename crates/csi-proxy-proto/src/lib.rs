@@ -1,5 +1,5 @@
 //! csi-proxy's programming interface: the messages, clients and servers of its 23 pairs of group and version, generated from
-//! the files in `proto/csi-proxy/`, and the way to a client (`windows.md` 1.1, 1.2, 1.5).
+//! the files in `proto/csi-proxy/`, and the way to a client.
 //!
 //! Each pair is a module, `disk::v1` for one. Their protobuf packages are bare versions, so that messages of different groups
 //! have equal names: no module sees another.

@@ -1,6 +1,7 @@
-//! The files in `proto/csi-proxy` are the tables of `windows.md` 1.2, field by field.
+//! The files in `proto/csi-proxy` describe the interface that csi-proxy's released clients use, field by field.
 //!
-//! `contract.tsv` was made from those tables, not from the files: group, version, call or type, what of it, field, number, type.
+//! `contract.tsv` was written from the released interface, not from the files: group, version, call or type, what of it, field, number,
+//! type.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! All calls of all versions: one table of conversions, a file for each group (`windows.md` 1.2, 1.5).
+//! All calls of all versions: one table of conversions, a file for each group.
 //!
 //! A row is a method of some versions: how its request becomes arguments of one operation, and how what that answers becomes its
 //! response. What versions have in common is a row once; what the operation does is `winstorage`'s.

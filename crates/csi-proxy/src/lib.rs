@@ -1,4 +1,4 @@
-//! csi-proxy: storage of a Windows node for CSI drivers in containers, which have no rights of their own to it (`windows.md` 1).
+//! csi-proxy: storage of a Windows node for CSI drivers in containers, which have no rights of their own to it.
 //!
 //! ```text
 //! pipes ─ connection (preface in time, lenient authority) ─ tonic ─ serve: method, pace, record, count

@@ -85,10 +85,10 @@ pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write
     if failures == 0 { Ok(()) } else { Err(format!("{failures} of {steps} steps found something else")) }
 }
 
-fn tell(out: &mut dyn Write, Outcome { rules, what, failure }: &Outcome) -> io::Result<()> {
+fn tell(out: &mut dyn Write, Outcome { what, failure }: &Outcome) -> io::Result<()> {
     match failure {
-        None => writeln!(out, "ok     {rules}: {what}"),
-        Some(failure) => writeln!(out, "FAILED {rules}: {what}: {failure}"),
+        None => writeln!(out, "ok     {what}"),
+        Some(failure) => writeln!(out, "FAILED {what}: {failure}"),
     }?;
     out.flush()
 }

@@ -89,7 +89,7 @@ fn span(action: Action) -> Span {
     )
 }
 
-/// An error answer at verbosity 3, a throttle at 4, and what got no answer always (`runtime.md` 13). A dry run ends with an error when
+/// An error answer at verbosity 3, a throttle at 4, and what got no answer always. A dry run ends with an error when
 /// all is well.
 fn log(took: Duration, dry_run: bool, error: Option<&Ec2Error>) {
     let Some(error) = error else { return tracing::debug!(?took, "done") };

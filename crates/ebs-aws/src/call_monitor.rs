@@ -179,7 +179,7 @@ impl AwsEc2 {
             action,
             dry_run: false,
             repeatable: false,
-            // What STS says of the caller is nobody else's business (`decisions.md` D-41).
+            // What STS says of the caller is nobody else's business.
             log_bodies: self.log_bodies && action != Action::GetCallerIdentity,
             observer: Arc::clone(&self.observer),
             endpoint: Arc::default(),

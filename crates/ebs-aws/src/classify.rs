@@ -144,7 +144,7 @@ pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) ->
     }
 }
 
-/// SageMaker passes EC2's refusals on inside its own: `HyperPod - Ec2ErrCode: X` (`ebs-cloud.md` 5.5).
+/// SageMaker passes EC2's refusals on inside its own: `HyperPod - Ec2ErrCode: X`.
 fn ec2_code_within(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("HyperPod - Ec2ErrCode:")?;
     let code: String =
@@ -187,7 +187,7 @@ fn parameter_value(action: Action, message: &str) -> ErrorClass {
 mod tests {
     use super::*;
 
-    /// Every row of `ebs-cloud.md` 10 and the codes below its table.
+    /// Every code that the driver treats specially, with its class.
     const ROWS: &[(&str, C)] = &[
         ("InvalidInstanceID.NotFound", C::InstanceNotFound),
         ("InvalidVolume.NotFound", C::VolumeNotFound),

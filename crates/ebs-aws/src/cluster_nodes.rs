@@ -1,5 +1,4 @@
-//! The port's HyperPod nodes: one method, one call of SageMaker, after one of STS the first time
-//! (`ebs-cloud.md` 5.5).
+//! The port's HyperPod nodes: one method, one call of SageMaker, after one of STS the first time.
 
 use std::time::SystemTime;
 

@@ -118,7 +118,7 @@ fn too_large(error: &(dyn Error + 'static)) -> bool {
     find::<TooLarge>(error).is_some() || find::<LengthLimitError>(error).is_some()
 }
 
-/// Status and beginning of a reply; not of STS's, which says who the caller is (`decisions.md` D-41).
+/// Status and beginning of a reply; not of STS's, which says who the caller is.
 fn describe_reply(action: Action, raw: &HttpResponse) -> String {
     let status = raw.status().as_u16();
     let Some(body) = raw.body().bytes() else {

@@ -17,7 +17,7 @@ pub(crate) fn of_describes() -> RetryConfig {
         .with_max_backoff(Duration::from_secs(1))
 }
 
-/// A throttle is never repeated down here: the caller keeps the budget and must learn of it (`decisions.md` D-22).
+/// A throttle is never repeated down here: the caller keeps the budget and must learn of it.
 #[derive(Debug)]
 pub(crate) struct ThrottlesGoToTheCaller;
 

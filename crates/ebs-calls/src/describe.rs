@@ -1,4 +1,4 @@
-//! What EC2 shows of its objects, and when it is asked (`decisions.md` D-20, D-21, D-23).
+//! What EC2 shows of its objects, and when it is asked.
 //!
 //! - [`DescribeBatchers`]: one for each kind of object, which puts the questions of all subscribers into few calls.
 //! - [`TransitionTimes`] tell when a subscriber that waits for a transition is polled for first.

@@ -1,4 +1,4 @@
-//! How often EC2 is called (`decisions.md` D-20 to D-22).
+//! How often EC2 is called.
 //!
 //! - [`RateLimited`] gives [`Ec2Handle`]s, the port behind the rate limiter: every call waits for its token
 //!   there, in the handle's context, which says how urgent it is and until when it may wait.

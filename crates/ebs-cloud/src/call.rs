@@ -1,5 +1,5 @@
 //! Single calls, with patience for what is no answer: a throttle says that nothing was done, so the call waits and is
-//! made again until the bound of the operation ends (`decisions.md` D-14, D-22).
+//! made again until the bound of the operation ends.
 
 use std::time::Duration;
 

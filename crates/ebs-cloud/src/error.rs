@@ -20,7 +20,7 @@ pub struct CloudError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloudErrorKind {
     /// The object that the request is about does not exist. Proven where a sidecar forgets something after it; a read
-    /// that finds nothing says so at once, unless this process has known the object within the last 15 s (`decisions.md` D-26).
+    /// that finds nothing says so at once, unless this process has known the object within the last 15 s.
     NotFound(Object),
     /// The snapshot or volume that the new object was to be made from does not exist.
     SourceNotFound(Object),
@@ -55,7 +55,7 @@ pub enum CloudErrorKind {
 }
 
 impl CloudErrorKind {
-    /// True when a sidecar forgets what it asked for after this (`sidecars.md` 1).
+    /// True when a sidecar forgets what it asked for after this.
     pub fn is_final(&self) -> bool {
         match self {
             Self::InProgress | Self::OutcomeUnknown | Self::Abandoned | Self::Unavailable => false,

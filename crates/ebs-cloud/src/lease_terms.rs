@@ -1,4 +1,4 @@
-//! For how long this process has been the only one that a sidecar asks (`decisions.md` D-27).
+//! For how long this process has been the only one that a sidecar asks.
 //!
 //! A sidecar asks the driver of its own pod, while it holds its lease. A process that is new, or that stood by until now,
 //! must reckon with what another one did for the sidecar a moment ago: describes may not show it yet, and EC2 may carry

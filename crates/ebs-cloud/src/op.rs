@@ -40,7 +40,7 @@ impl<'a> Op<'a> {
     }
 
     /// Asked before each mutation, and only then: an operation that only looks goes on to its end for those who come
-    /// after (`decisions.md` D-26).
+    /// after.
     pub(crate) fn still_wanted(&self) -> Result<(), CloudError> {
         if self.waiters.any() && !self.waiters.is_superseded() { Ok(()) } else { Err(self.abandoned()) }
     }

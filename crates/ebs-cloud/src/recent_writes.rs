@@ -1,4 +1,4 @@
-//! What this process knows of things that a look may not show yet, or may still show (`decisions.md` D-26, D-27).
+//! What this process knows of things that a look may not show yet, or may still show.
 
 use std::hash::Hash;
 use std::time::Duration;

@@ -12,7 +12,7 @@ use ebs_types::{DeviceName, DriverName, Gib, IopsRequest, SnapshotId, Tags, Volu
 pub struct CloudConfig {
     /// The driver's name; the managed tag and the IOPS tags derive from it.
     pub driver: DriverName,
-    /// Questions about several objects travel in one call (`decisions.md` D-20); false: each alone, at once.
+    /// Questions about several objects travel in one call; false: each alone, at once.
     pub batching: bool,
     /// The time of day now; `None`: that of the machine. For tests whose time is not real.
     pub time_of_day: Option<SystemTime>,

@@ -1,4 +1,4 @@
-//! The command line: the reference driver's modes and flags (`runtime.md` 1 and 2), and a few of ours.
+//! The command line: the reference driver's modes and flags, and a few of ours.
 
 mod checks;
 mod flags;

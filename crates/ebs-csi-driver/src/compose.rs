@@ -23,7 +23,7 @@ use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, Running};
 use crate::version::{COMMIT, VERSION};
 use crate::{health, kubernetes};
 
-/// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
+/// What the reference driver's SDK reads and this driver does not.
 const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
 
 /// What answers from the first moment: the socket, and who the driver is.
@@ -171,7 +171,7 @@ pub(crate) async fn listen(http: Option<&HttpSettings>) -> anyhow::Result<Option
     Ok(Some(Listen { endpoint, tls }))
 }
 
-/// The EC2 client and the policy over it; none where nothing would use it (`runtime.md` R-14).
+/// The EC2 client and the policy over it; none where nothing would use it.
 async fn cloud(
     settings: &Settings,
     here: &Whereabouts,

@@ -1,4 +1,4 @@
-//! `GODEBUG=fips140=on`: how users of the reference driver, which is a Go program, ask for validated cryptography (`runtime.md` 16).
+//! `GODEBUG=fips140=on`: how users of the reference driver, which is a Go program, ask for validated cryptography.
 
 use std::fmt;
 

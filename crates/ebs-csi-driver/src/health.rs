@@ -1,5 +1,5 @@
 //! Keeps `/readyz`, the metrics and the log up to date with what EC2 answers. Probe does not depend on it: the kubelet restarts a driver
-//! whose Probe fails, and that helps no outage (`decisions.md` D-18).
+//! whose Probe fails, and that helps no outage.
 
 use std::sync::Arc;
 use std::time::Duration;

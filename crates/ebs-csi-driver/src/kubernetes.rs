@@ -27,7 +27,7 @@ pub(crate) async fn connect(kubeconfig: Option<&PathBuf>) -> Result<Cluster, Str
     Cluster::connect(&options).await.map_err(|error| chain(&error))
 }
 
-/// Logs once which cluster there is, or what is off without one (`decisions.md` D-4): a warning only where a kubeconfig was given. A
+/// Logs once which cluster there is, or what is off without one: a warning only where a kubeconfig was given. A
 /// controller does nothing with a cluster but look for its region there, which reports its own failure.
 pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bool, mode: Mode) {
     const OFF: &str = "no Kubernetes client: the removal of start-up taints and metadata of the Node are off";
@@ -39,8 +39,7 @@ pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bo
     }
 }
 
-/// Takes the start-up taint from this node's Node, in the background, unless the environment says otherwise
-/// (`runtime.md` 7).
+/// Takes the start-up taint from this node's Node, in the background, unless the environment says otherwise.
 pub(crate) fn remove_taints(cluster: &Cluster, driver: &DriverName, background: &mut JoinSet<()>) {
     if environment("DISABLE_TAINT_WATCHER").is_some() {
         tracing::info!("DISABLE_TAINT_WATCHER is set: the start-up taint of this node is nobody's business here");

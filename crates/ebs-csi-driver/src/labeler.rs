@@ -1,4 +1,4 @@
-//! Mode `metadataLabeler`: no CSI, no socket (`runtime.md` 8).
+//! Mode `metadataLabeler`: no CSI, no socket.
 
 use std::sync::Arc;
 

@@ -34,14 +34,14 @@ use cli::{Flags, Job, Refused, Settings};
 
 pub use node::System;
 
-/// Something went wrong while running (`decisions.md` D-50).
+/// Something went wrong while running.
 const FAILED: u8 = 1;
 
 /// The driver was told something that cannot be.
 const USAGE: u8 = 2;
 
 /// Worker threads, whatever the number of cores: each brings buffers and an arena of the allocator with it, and none of the modes
-/// has work for more (`decisions.md` D-54).
+/// has work for more.
 const THREADS: usize = 2;
 
 /// How long the stop waits for the collector of traces to take the last ones, after the drain.

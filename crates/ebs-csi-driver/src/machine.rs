@@ -1,4 +1,4 @@
-//! What machine this is: the sources of `--metadata-sources`, put together with what they ask (`runtime.md` 10).
+//! What machine this is: the sources of `--metadata-sources`, put together with what they ask.
 
 use std::sync::Arc;
 use std::time::Duration;

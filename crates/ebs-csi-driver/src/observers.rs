@@ -115,8 +115,8 @@ fn detach(detach: ebs_cloud::PendingDetach) -> PendingDetach {
     }
 }
 
-/// The actions whose durations dashboards expect from the start (`ebs-cloud.md` 14), and those that were added to the
-/// driver since (`ebs-cloud.md` E19).
+/// The actions whose durations dashboards expect from the start, and those that were added to the
+/// driver since.
 pub(crate) const EXPECTED_ACTIONS: [&str; 20] = [
     "CreateVolume",
     "DeleteVolume",

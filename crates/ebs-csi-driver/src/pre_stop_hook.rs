@@ -1,4 +1,4 @@
-//! Mode `pre-stop-hook`: waits until this node's volumes are detached (`runtime.md` 9). No CSI, no socket.
+//! Mode `pre-stop-hook`: waits until this node's volumes are detached. No CSI, no socket.
 
 use anyhow::{Context, bail};
 use ebs_kubernetes::PreStop;

@@ -88,7 +88,7 @@ fn running(operations: &[Operations]) -> Vec<String> {
     operations.iter().flat_map(Operations::running).map(|key| key.to_string()).collect()
 }
 
-/// What EC2 and the node are still doing when the process ends must not go unsaid (`decisions.md` D-11).
+/// What EC2 and the node are still doing when the process ends must not go unsaid.
 fn left_behind(operations: Vec<String>) -> anyhow::Result<()> {
     if operations.is_empty() {
         tracing::info!("stopped: nothing is left running");

@@ -1,4 +1,4 @@
-//! Who built this, and from what (`runtime.md` 15).
+//! Who built this, and from what.
 
 use std::fmt::Write;
 

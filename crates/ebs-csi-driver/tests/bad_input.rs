@@ -307,7 +307,7 @@ async fn wrong_credentials_are_named_as_such_and_nothing_is_made() -> anyhow::Re
     until_ready(&mut world).await?;
     let status = world.client().create_volume(new_volume("pvc-denied", 4, &ext4())).await.err();
     let status = status.context("wrong credentials made a volume")?;
-    // A driver that has just begun may not see whether a former one made it: nothing is final then (D-16).
+    // A driver that has just begun may not see whether a former one made it: nothing is final then.
     ensure!(status.code() == Code::Aborted, "{status:?}");
     let text = status.message();
     ensure!(text.contains("SignatureDoesNotMatch") || text.contains("AuthFailure"), "{text}");

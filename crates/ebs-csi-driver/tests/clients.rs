@@ -1,4 +1,4 @@
-//! The gRPC clients of the field, unmodified, at the driver's socket (`decisions.md` D-55). Most of them send its path as the
+//! The gRPC clients of the field, unmodified, at the driver's socket. Most of them send its path as the
 //! `:authority` of their requests, in one form or another. The programs are in `acceptance/clients` at the root.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! The program from outside, by its command line and its environment: hundreds of combinations, their exit codes and what they
-//! say (`runtime.md` 1 to 3). The rows are in `tests/cli/*.tsv`; pairs of flags are made from a few here.
+//! say. The rows are in `tests/cli/*.tsv`; pairs of flags are made from a few here.
 
 use std::collections::BTreeMap;
 use std::path::Path;

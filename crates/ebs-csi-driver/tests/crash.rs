@@ -1,8 +1,8 @@
 //! Six volumes that come and go under sidecars with short deadlines while the driver is killed twice: everything is
-//! attached in the end, then everything is gone, whatever the killed process had begun (`decisions.md` D-10, D-16, D-26).
+//! attached in the end, then everything is gone, whatever the killed process had begun.
 //!
-//! EC2 is as slow as the real one, and its reads lag. Calls are made as the sidecars make them (`sidecars.md`,
-//! one deadline for all, a pause that doubles with each failure of a call, and a sidecar that loses the driver
+//! EC2 is as slow as the real one, and its reads lag. Calls are made as the sidecars make them:
+//! one deadline for all, a pause that doubles with each failure of a call, and a sidecar that loses the driver
 //! begins anew once the driver is ready again.
 
 use std::collections::BTreeSet;
@@ -151,7 +151,7 @@ impl Sidecars {
     }
 }
 
-/// After one of the others the provisioner asks again even when nobody wants the volume any more (`sidecars.md` 1).
+/// After one of the others the provisioner asks again even when nobody wants the volume any more.
 fn is_final(code: Code) -> bool {
     !matches!(code, Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::Aborted)
 }

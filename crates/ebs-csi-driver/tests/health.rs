@@ -1,5 +1,5 @@
-//! What operators see of an EC2 that does not answer, or does not accept the driver any more (`decisions.md` D-18), and of
-//! volumes that are not healthy (D-35), over the endpoint that the running binary serves.
+//! What operators see of an EC2 that does not answer, or does not accept the driver any more, and of
+//! volumes that are not healthy, over the endpoint that the running binary serves.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Clients that leave and drivers that die in the middle: whoever calls again finds one volume, one attachment and one
-//! file system (`decisions.md` D-10, D-11, D-16, D-32).
+//! file system.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

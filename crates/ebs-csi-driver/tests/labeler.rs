@@ -1,5 +1,5 @@
 //! The metadata labeler as a process, and the node service that reads its labels: against the simulated EC2 and a real
-//! Kubernetes API server (`runtime.md` 8, 10).
+//! Kubernetes API server.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

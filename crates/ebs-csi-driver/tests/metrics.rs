@@ -18,7 +18,7 @@ const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/monitori
 /// Prometheus scrapes every second; the machine may be busy.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// What promtool complains about in the reference's names, which cannot change (`runtime.md` 11.2).
+/// What promtool complains about in the reference's names, which cannot change.
 const COMPLAINTS: [&str; 1] =
     // The in-tree cloud provider named it so before the suffix was a rule.
     [r#"cloudprovider_aws_api_request_errors counter metrics should have "_total" suffix"#];

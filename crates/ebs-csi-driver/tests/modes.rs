@@ -1,5 +1,5 @@
 //! The process: its modes without Kubernetes, what it serves in each, how it is asked to end and how it says that it
-//! cannot start (`decisions.md` D-4, D-18, D-50; `runtime.md` 1).
+//! cannot start.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -89,7 +89,7 @@ async fn a_node_that_may_not_mount_warns_of_it() -> anyhow::Result<()> {
 /// Node mode serves no controller, needs no AWS credentials and makes no EC2 call.
 #[tokio::test]
 async fn node_mode_serves_the_node_and_no_controller_and_calls_no_ec2() -> anyhow::Result<()> {
-    // A node has no AWS credentials (decisions.md D-42).
+    // A node has no AWS credentials.
     let world = World::builder(DRIVER)
         .mode("node")
         .without_env("AWS_ACCESS_KEY_ID")

@@ -1,5 +1,5 @@
 //! SIGTERM in the middle of every RPC that changes something, two hundred times: the driver ends with 0, a new one starts, the
-//! client calls again, and in the end everything is as if nothing had happened (`runtime.md` R-2; `decisions.md` D-10, D-11, D-50).
+//! client calls again, and in the end everything is as if nothing had happened.
 //!
 //! A volume lives its whole life on a real loop device. In each of its thirteen RPCs the driver is told to stop at a moment drawn
 //! at random within the time that the RPC took in earlier lives. The seed is printed and `EBS_STOPPED_SEED` repeats the draws.

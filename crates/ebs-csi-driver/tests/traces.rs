@@ -1,4 +1,4 @@
-//! Traces of the running driver (`runtime.md` 14, R-9), as a collector that is not ours sees them.
+//! Traces of the running driver, as a collector that is not ours sees them.
 
 use std::collections::BTreeMap;
 use std::path::Path;

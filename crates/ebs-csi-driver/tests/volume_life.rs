@@ -1,5 +1,5 @@
 //! A volume's whole life over the driver's socket, spoken as an orchestrator would, on real block devices and with no
-//! Kubernetes anywhere (`decisions.md` D-4). Needs root; every test has a mount namespace of its own.
+//! Kubernetes anywhere. Needs root; every test has a mount namespace of its own.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const DATA: u64 = 8 << 20;
 const BOUND: Duration = Duration::from_secs(180);
 
-/// Whatever a life needs, the managed policy must allow (`decisions.md` D-1).
+/// Whatever a life needs, the managed policy must allow.
 fn world() -> WorldBuilder {
     World::builder(DRIVER).under(Shipped::ManagedV2)
 }

@@ -1,4 +1,4 @@
-//! Volume capabilities: which access EBS can give (`controller.md` 4).
+//! Volume capabilities: which access EBS can give.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Sizes asked for (`controller.md` 6.2, C8, C9).
+//! Sizes asked for.
 
 use csi_proto::csi::CapacityRange;
 use ebs_cloud::CapacityRequest;

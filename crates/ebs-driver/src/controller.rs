@@ -1,4 +1,4 @@
-//! The Controller service: volumes, attachments and snapshots in EC2 (`controller.md`).
+//! The Controller service: volumes, attachments and snapshots in EC2.
 //!
 //! Each RPC reads its request into a typed plan, runs what mutates as an operation, and turns what comes back into the
 //! reply. What EC2 is asked, and in which order, is `ebs-cloud`'s.
@@ -60,7 +60,7 @@ pub struct ControllerOptions {
     pub tags: TagPolicy,
     /// `--enable-node-local-volumes`: handles `local-ebs://…` may be published.
     pub node_local_volumes: bool,
-    /// For how long changes of one volume are gathered (`controller.md` 13).
+    /// For how long changes of one volume are gathered.
     pub modification_window: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The Identity service (`controller.md` 3, C29; `decisions.md` D-18).
+//! The Identity service.
 
 mod readiness;
 

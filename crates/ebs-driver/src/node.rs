@@ -1,7 +1,7 @@
 //! The node service: stage, publish, grow and look at volumes on this machine.
 //!
-//! A request becomes a typed plan (`request`); mutations run as operations that outlive the request
-//! (`decisions.md` D-10). What is mounted already is judged by pure functions (`decide`); disks are `ebs-mounter`'s.
+//! A request becomes a typed plan (`request`); mutations run as operations that outlive the request.
+//! What is mounted already is judged by pure functions (`decide`); disks are `ebs-mounter`'s.
 //! Every step of a flow can be found half done by the next call.
 
 mod backlog;

@@ -1,4 +1,4 @@
-//! NodeGetInfo (`node.md` 15): who a node is, where it is and how many volumes it can have, whatever system it runs.
+//! NodeGetInfo: who a node is, where it is and how many volumes it can have, whatever system it runs.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Operations: mutations that outlive the request that started them (`decisions.md` D-10, D-11).
+//! Operations: mutations that outlive the request that started them.
 //!
 //! A mutating RPC runs in a task of its own that holds its [`Key`] until its future has ended. The request only waits
 //! for it. When the client goes away, its deadline passes or the bound of `bounds` is reached, the wait ends and the

@@ -1,7 +1,7 @@
 //! Parameters of StorageClasses, VolumeAttributesClasses and VolumeSnapshotClasses as typed values.
 //!
 //! A map of strings is read once, completely, and refused at the first thing that is not understood. Keys are
-//! case-insensitive, except the prefix `tagSpecification`; two spellings of one key are refused (`controller.md` C15).
+//! case-insensitive, except the prefix `tagSpecification`; two spellings of one key are refused.
 
 mod applicable;
 mod described;

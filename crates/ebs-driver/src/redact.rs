@@ -1,4 +1,4 @@
-//! The only way from a request to the log: its content without anything secret (`decisions.md` D-41).
+//! The only way from a request to the log: its content without anything secret.
 //!
 //! Generated messages show all fields but their `secrets`, and a user may put a secret elsewhere; so each request has a summary that
 //! names the fields to be logged one by one. A field that is not named here is not logged.

@@ -13,7 +13,7 @@ use crate::status::Answer;
 
 /// The span of one RPC; its fields are on every line that is logged for it. `subject` is filled by [`received`].
 ///
-/// Those with a dot in their names are for traces (`runtime.md` 14), in the words of OpenTelemetry, and stand in no line: the name
+/// Those with a dot in their names are for traces, in the words of OpenTelemetry, and stand in no line: the name
 /// of the span, the caller's own span, and what [`traced`] and [`received`] fill in.
 pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
     let service = service_of_path(request.uri().path()).unwrap_or("unknown");

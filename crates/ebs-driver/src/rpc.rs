@@ -79,7 +79,7 @@ impl Rpc {
     /// How long one request waits at most for the operation that it has started or joined, when its own deadline is not
     /// earlier. Zero: the RPC changes nothing, starts no operation and ends with its request.
     ///
-    /// The end of a wait never ends the work (`decisions.md` D-10): mkfs, fsck and resize are not killed by a deadline. The
+    /// The end of a wait never ends the work: mkfs, fsck and resize are not killed by a deadline. The
     /// sidecars of the official chart wait 60 s (attacher: 6 min), the kubelet 2 min; they call again and join what still
     /// runs.
     pub const fn bound(self) -> Duration {

@@ -1,7 +1,7 @@
 //! From errors to gRPC: the only file that names `tonic::Code`.
 //!
-//! A sidecar forgets a volume after a *final* code (`sidecars.md` 1). Where the outcome of a mutation is not proven, the
-//! meaning is [`Meaning::InProgress`] or [`Meaning::Unavailable`], never a final one (`decisions.md` D-16).
+//! A sidecar forgets a volume after a *final* code. Where the outcome of a mutation is not proven, the
+//! meaning is [`Meaning::InProgress`] or [`Meaning::Unavailable`], never a final one.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -164,7 +164,7 @@ pub fn unimplemented_rpc(rpc: Rpc) -> Status {
     )
 }
 
-/// The answer to a request whose handler broke off: the outcome is not known (`decisions.md` D-16, D-51).
+/// The answer to a request whose handler broke off: the outcome is not known.
 pub fn broken_off(cause: &str) -> Status {
     status(
         Meaning::InProgress,

@@ -1,8 +1,7 @@
-//! Tags of volumes and snapshots: who says which, who wins, and what may not be said (`controller.md` 6.6).
+//! Tags of volumes and snapshots: who says which, who wins, and what may not be said.
 //!
 //! Later wins: the driver's own tags, those of the cluster, `tagSpecification*` of the StorageClass (or snapshot
-//! class), those of the VolumeAttributesClass, `--extra-tags`. The same precedence holds for volumes and snapshots
-//! (`controller.md` C14).
+//! class), those of the VolumeAttributesClass, `--extra-tags`. The same precedence holds for volumes and snapshots.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -143,7 +142,7 @@ impl TagPolicy {
     }
 
     /// The tags that a modification sets, and the keys of those that it deletes. A bad tag is refused whatever the policy
-    /// says of bad tags (`controller.md` 6.7). Extra tags win here as at creation: those of their keys are left as they are.
+    /// says of bad tags. Extra tags win here as at creation: those of their keys are left as they are.
     ///
     /// # Errors
     /// [`TagError`].

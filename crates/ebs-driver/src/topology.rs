@@ -1,4 +1,4 @@
-//! Where a volume may be, and where it is (`controller.md` 6.9, 6.10).
+//! Where a volume may be, and where it is.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -53,7 +53,7 @@ impl IntoStatus for TopologyError {
 }
 
 /// Reads the requirement. Each term gives its own zone or zone id and its own Outpost, never a mix of two terms; a term that
-/// has a zone name needs no id (`controller.md` C6, C7). Terms that say nothing about the place are dropped, and so are
+/// has a zone name needs no id. Terms that say nothing about the place are dropped, and so are
 /// repeats.
 ///
 /// The volume must be accessible from one of the required terms (CSI specification, TopologyRequirement), so a key that the
@@ -120,7 +120,7 @@ fn log_unknown_keys(terms: &[WireTerm], driver: &DriverName) {
 }
 
 /// The same requirement with its terms in one order: two requests that differ only in the order of terms are the
-/// same request (`decisions.md` D-10).
+/// same request.
 pub fn in_one_order(topology: &Topology) -> Topology {
     let mut sorted = topology.clone();
     sorted.preferred.sort();

@@ -1,4 +1,4 @@
-//! What a volume handle names (`decisions.md` D-3, D-17; `node.md` 16).
+//! What a volume handle names.
 
 use std::fmt;
 

@@ -133,6 +133,6 @@ pub trait Observer: Send + Sync + 'static {
         let _nobody_counts = action;
     }
 
-    /// An HTTP request of a call has ended (`ebs-cloud.md` 14 counts these).
+    /// An HTTP request of a call has ended. Metrics count these.
     fn attempted(&self, _attempt: &Attempt<'_>) {}
 }

@@ -43,7 +43,7 @@ pub struct Attachment {
 
 impl Attachment {
     /// The instance behind the HyperPod node that this is attached to: the last two dash fields of
-    /// [`Attachment::associated_resource`] (`ebs-cloud.md` 5.5). `None` for everything else, a resource of another
+    /// [`Attachment::associated_resource`]. `None` for everything else, a resource of another
     /// service included.
     pub fn cluster_node(&self) -> Option<InstanceId> {
         let resource = self.associated_resource.as_deref()?;

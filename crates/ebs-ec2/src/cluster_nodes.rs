@@ -15,7 +15,7 @@ pub struct ClusterNodeDevice {
     pub said_at: Option<SystemTime>,
 }
 
-/// What SageMaker does with volumes and cluster nodes (`ebs-cloud.md` 5.5). Its errors carry EC2's meaning where it
+/// What SageMaker does with volumes and cluster nodes. Its errors carry EC2's meaning where it
 /// reports one. The first call asks STS for the account, once for the process.
 pub trait ClusterNodes {
     /// AttachClusterNodeVolume; answers with the device name that SageMaker chose. EC2 then lists an attachment

@@ -20,7 +20,7 @@ pub struct VolumeStatus {
 
 impl VolumeStatus {
     /// True while blocks are still loaded from a snapshot. Without a word on it the volume is initialised; `None`
-    /// when EC2 gave no details at all, which says nothing (`ebs-cloud.md` 5.6).
+    /// when EC2 gave no details at all, which says nothing.
     pub fn initializing(&self) -> Option<bool> {
         let details = self.details.as_ref()?;
         Some(details.iter().any(|(name, word)| name == INITIALIZATION && word == "initializing"))

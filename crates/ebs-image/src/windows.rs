@@ -29,7 +29,7 @@ pub const IMAGES: [What; 2] = [
     What { name: NAME, description: "Amazon EBS volumes by CSI: the node service of Windows" },
     What { name: "csi-node-driver-registrar", description: "Makes a CSI driver known to the kubelet" },
 ];
-/// The account that may open csi-proxy's pipes (`windows.md` S-1).
+/// The account that may open csi-proxy's pipes.
 const USER: &str = "ContainerAdministrator";
 /// Most bytes that our layer may have, compressed.
 const MOST_BYTES: u64 = 12_000_000;

@@ -1,4 +1,4 @@
-//! The metadata labeler (`runtime.md` 8): writes on each Node how many network interfaces and volumes of others its instance has,
+//! The metadata labeler: writes on each Node how many network interfaces and volumes of others its instance has,
 //! for nodes that cannot ask their metadata service.
 //!
 //! One process leads, by a lease; the others wait. The leader watches Nodes and PersistentVolumes, asks EC2 for many instances at

@@ -4,7 +4,7 @@
 //! has registered the driver; [`PreStop`] holds a draining node's plug-in until its volumes are detached. [`NodeSource`] reads this
 //! machine's Node; [`label_nodes`] writes on Nodes what such a source needs, while this process leads by a [`lease`].
 //!
-//! None of it is needed to serve CSI (`decisions.md` D-4).
+//! None of it is needed to serve CSI.
 #![warn(missing_docs)]
 
 mod client;

@@ -1,4 +1,4 @@
-//! What this machine is, by its Node object: the metadata sources `kubernetes` and `metadata-labeler` (`runtime.md` 10.2, 10.3).
+//! What this machine is, by its Node object: the metadata sources `kubernetes` and `metadata-labeler`.
 
 mod error;
 mod facts;

@@ -1,5 +1,5 @@
 //! The hook that runs before the node's plug-in is stopped: on a node that is being drained it waits until the volumes of
-//! this driver are detached, since nobody could unmount them afterwards (`runtime.md` 9).
+//! this driver are detached, since nobody could unmount them afterwards.
 
 mod attachments;
 

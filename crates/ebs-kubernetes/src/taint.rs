@@ -1,5 +1,5 @@
 //! The start-up taint: who makes nodes may set `<driver>/agent-not-ready` on new ones, so that no pod comes before its
-//! volumes can. It is taken away when the kubelet has registered the driver (`runtime.md` 7).
+//! volumes can. It is taken away when the kubelet has registered the driver.
 //!
 //! [`watch`] says what the Node is, [`remove`] acts on it, [`patch`] decides how. The two run beside each other: however
 //! long an attempt takes, the watch goes on.

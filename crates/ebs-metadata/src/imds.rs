@@ -1,4 +1,4 @@
-//! Asking the instance metadata service (`runtime.md` 10.1).
+//! Asking the instance metadata service.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -2,7 +2,7 @@
 //!
 //! The sources are tried in the order of the flag, and the first that answers is believed. While it is not the first of the list,
 //! those before it are asked again now and then: a metadata service that was away for a moment when the driver started is no
-//! reason to live with less for good (`runtime.md` R-18).
+//! reason to live with less for good.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The places that may know what machine this is (`runtime.md` 10).
+//! The places that may know what machine this is.
 
 use std::error::Error;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! What the orchestrator believes, by CSI's rules alone.
 //!
-//! A belief is certain only when the last word was a success, or an error that the sidecars take for final
-//! (`sidecars.md` 1). In between, a call may have been carried out, may be on its way, or may come to nothing: then
+//! A belief is certain only when the last word was a success, or an error that the sidecars take for final.
+//! In between, a call may have been carried out, may be on its way, or may come to nothing: then
 //! the only way on is the same request again, or the request that undoes it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -80,7 +80,7 @@ pub(crate) struct RpcError {
 }
 
 impl RpcCode {
-    /// The sidecars take it for certain that the driver does not work on the request any more (`sidecars.md` 1).
+    /// The sidecars take it for certain that the driver does not work on the request any more.
     /// CreateVolume alone counts ResourceExhausted among these.
     pub(crate) fn is_final(self, is_create_volume: bool) -> bool {
         match self {

@@ -1,7 +1,7 @@
 //! What happens to driver processes: they die and are started again, and the lease goes from one to another.
 //!
 //! **What a lost lease allows.** A driver whose sidecar loses its lease lives on, but that sidecar's calls end at that moment
-//! (it exits); each sidecar has a lease of its own. By `decisions.md` D-10 it starts no mutation from then on; that is checked. What it
+//! (it exits); each sidecar has a lease of its own. It starts no mutation from then on, since nobody waits for one; that is checked. What it
 //! had sent before may still reach EC2 for a short while, and the new driver, a process that has been running all along,
 //! cannot know of it. So exactly this is allowed, and counted in the trace of a run:
 //!
@@ -12,8 +12,7 @@
 //!
 //! (1) and (3) are allowed only where the sidecar has called the new driver without a pause of 15 s since before the call
 //! was sent: it has lost the lease and got it back meanwhile. Any other new driver, however long it has been running,
-//! begins to serve after the loss and has to wait for what may still come, as a process that was just started does
-//! (D-27).
+//! begins to serve after the loss and has to wait for what may still come, as a process that was just started does.
 //!
 //! A process that *died* is another matter: the one that is started for it knows when it was started, and waits for
 //! what may still come where it would otherwise promise too much. Only (2) is allowed to it.

@@ -6,7 +6,7 @@ use ebs_ec2::Action;
 
 use crate::rng::Rng;
 
-/// EC2's reads may lag this far behind its writes (`decisions.md` D-61), and no proof is one before (D-12).
+/// EC2's reads may lag this far behind its writes, and no proof is one before.
 pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
 /// The faults of a run, each in times per thousand calls.
@@ -211,7 +211,7 @@ fn some_time(rng: &mut Rng) -> Duration {
 mod tests {
     use super::*;
 
-    /// Late effects and lagging reads together stay within the 15 s of D-12 in every run of the model.
+    /// Late effects and lagging reads together stay within the 15 s after which the driver believes a describe, in every run of the model.
     #[test]
     fn late_effects_and_lagging_reads_together_stay_within_the_time_to_settle() {
         for seed in 0..500 {

@@ -10,7 +10,7 @@
 //!
 //! Between driver and EC2 lies a port that loses requests and replies, delays them beyond every deadline, lets them
 //! take effect after their caller has given up, throttles, and forgets the caller ([`link`], [`fault_plan`]). Together, a
-//! late effect and a stale read stay within the 15 s of `decisions.md` D-12. What a lost lease allows stands in [`events`].
+//! late effect and a stale read stay within the 15 s after which the driver believes a describe. What a lost lease allows stands in [`events`].
 //!
 //! That the model finds bugs is shown by planting some ([`Planted`]).
 

@@ -1,7 +1,7 @@
 //! How long the orchestrator's clients wait for an answer, and when they ask again.
 //!
 //! Sidecars leave when their time-out has passed and come back after a pause that doubles. A driver whose attempts each
-//! begin a wait anew that is longer than that never comes to an end (`decisions.md` D-26), so every wish must be
+//! begin a wait anew that is longer than that never comes to an end, so every wish must be
 //! fulfilled under such clients too, not only under patient ones.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! e2fsck, only where the superblock, the journal or the kernel says that it must run (`decisions.md` D-36). XFS repairs itself at
+//! e2fsck, only where the superblock, the journal or the kernel says that it must run. XFS repairs itself at
 //! mount from its log.
 
 use std::io;
@@ -37,7 +37,7 @@ enum Verdict {
     NotChecked,
 }
 
-/// The exit code is a mask: a combination with "errors left uncorrected" is that (`node.md` N-12).
+/// The exit code is a mask: a combination with "errors left uncorrected" is that.
 fn verdict_of(code: Option<i32>) -> Verdict {
     match code {
         Some(0) => Verdict::Clean,

@@ -1,4 +1,4 @@
-//! Errors of a mounted ext file system that the kernel has counted or marked (`decisions.md` D-35).
+//! Errors of a mounted ext file system that the kernel has counted or marked.
 //!
 //! It counts them from one check of the file system to the next, over mounts too. Some kernels (6.12 to 6.14, and older ones that
 //! took over the same change) end all writes after an error of the journal and show it nowhere else: their mount table says `rw`.

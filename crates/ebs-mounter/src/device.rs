@@ -145,7 +145,7 @@ pub enum DeviceError {
 
 impl Mounter {
     /// Finds the device of a volume. A device that EC2 reports attached may come late: the search repeats for as long
-    /// as the configuration says. What carries the right name and the wrong identity is passed over (`node.md` N-8); when
+    /// as the configuration says. What carries the right name and the wrong identity is passed over; when
     /// nothing better is found, it is the error.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl Mounter {
     }
 
     /// What the disk behind a device number says it is; a partition is its disk. `None` is proof that no such device
-    /// exists any more: it vanished (`decisions.md` D-35).
+    /// exists any more: it vanished.
     ///
     /// # Errors
     /// [`IdentityError`], also where sysfs cannot tell.

@@ -1,5 +1,5 @@
 //! What uses a disk besides the caller: mounts and binds of it in this mount table, and, beyond that, whoever keeps it
-//! from being opened exclusively (`decisions.md` D-37).
+//! from being opened exclusively.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! Writing out what the kernel keeps of a disk in memory, before the disk is let go (`decisions.md` D-37).
+//! Writing out what the kernel keeps of a disk in memory, before the disk is let go.
 //!
 //! The kernel flushes a block device by itself only when it is closed for the last time: with another process that has it open,
 //! whatever a pod has not synced would be lost with the detachment.

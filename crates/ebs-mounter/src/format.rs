@@ -1,6 +1,6 @@
 //! mkfs: from a typed specification to arguments, in one place, and the one way to run it.
 //!
-//! The features are listed one by one (`decisions.md` D-33), equal to the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12,
+//! The features are listed one by one, equal to the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12,
 //! so that a volume moves between nodes whatever tools they have.
 
 use std::ffi::OsString;
@@ -67,7 +67,7 @@ impl FormatSpec {
         for (flag, word) in sizes {
             args.extend(word.iter().flat_map(|word| [flag.to_owned(), word.as_str().to_owned()]));
         }
-        // One list: of several -O mke2fs heeds the last alone (`node.md` N-11).
+        // One list: of several -O mke2fs heeds the last alone.
         let mut features = vec!["none", BASE_FEATURES];
         features.extend((self.fs_type != FsType::Ext2).then_some("has_journal"));
         if self.fs_type == FsType::Ext4 {
@@ -123,7 +123,7 @@ pub enum FormatError {
 }
 
 impl Mounter {
-    /// Makes a file system, in the order of `decisions.md` D-32: the record is written and synced, serial number and
+    /// Makes a file system, in this order: the record is written and synced, serial number and
     /// signatures are read once more through the held descriptor, mkfs starts. What fails before it has started, and an
     /// mkfs that ends by itself with an error, leave no record; an mkfs that was killed leaves one, and a success too, until
     /// [`Mounter::forget_format_if_known`].

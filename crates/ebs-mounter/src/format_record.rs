@@ -1,4 +1,4 @@
-//! The record of a format in progress (`decisions.md` D-32): what makes an interrupted mkfs safe to run again.
+//! The record of a format in progress: what makes an interrupted mkfs safe to run again.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

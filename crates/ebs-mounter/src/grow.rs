@@ -1,4 +1,4 @@
-//! Growing a file system to its device, only when the sizes say that it is smaller (`decisions.md` D-36).
+//! Growing a file system to its device, only when the sizes say that it is smaller.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

@@ -273,7 +273,7 @@ fn describe(entry: &MountEntry) -> String {
 }
 
 /// Kernels without names of their own for ext2 and ext3 mount them with the ext4 driver under its name; and it alone takes
-/// some options, which a volume that is asked for as ext4 and was made as ext3 may have (`decisions.md` D-30).
+/// some options, which a volume that is asked for as ext4 and was made as ext3 may have.
 fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOptions) -> io::Result<()> {
     let is_older = fs_type.is_ext() && fs_type != FsType::Ext4;
     match os::mount(source, target, fs_type.as_str(), options) {

@@ -22,7 +22,7 @@ pub enum MounterError {
     /// Programs that are needed and not installed.
     #[error("missing programs: {}; install e2fsprogs, xfsprogs and util-linux", .0.join(", "))]
     MissingTools(Vec<&'static str>),
-    /// Disks cannot be told apart here (`decisions.md` D-35).
+    /// Disks cannot be told apart here.
     #[error(transparent)]
     NoSysfs(#[from] NoSysfs),
 }

@@ -72,7 +72,7 @@ impl MountTable {
         Ok(Self::parse(&text))
     }
 
-    /// Parses the text of a table. A line that cannot be understood concerns its own path alone (`decisions.md` D-38):
+    /// Parses the text of a table. A line that cannot be understood concerns its own path alone:
     /// something is mounted there, of no device, and its type says what is wrong with the line. One that names no path is
     /// left out.
     pub fn parse(text: &[u8]) -> Self {

@@ -1,4 +1,4 @@
-//! What an EBS volume counts of itself: log page 0xD0 of its NVMe controller (`runtime.md` 12).
+//! What an EBS volume counts of itself: log page 0xD0 of its NVMe controller.
 
 mod volumes;
 
@@ -104,7 +104,7 @@ pub enum StatisticsError {
 
 impl NvmeStatistics {
     /// Reads the page, whose numbers are little-endian. The words that are reserved today are not looked at, so that a
-    /// later use of them is no error (`runtime.md` R-8).
+    /// later use of them is no error.
     ///
     /// # Errors
     /// [`StatisticsPageError`] for a page that does not begin as an EBS volume's does.

@@ -1,7 +1,7 @@
 //! What a device holds, read through the descriptor that is held since the identity check.
 //!
-//! [`Contents::Blank`] is a positive answer (`decisions.md` D-31): every place that must be empty was read and is. A read
-//! that fails is an error, never an answer (`node.md` N-32). `blkid -p` is asked as a second opinion; when the two
+//! [`Contents::Blank`] is a positive answer: every place that must be empty was read and is. A read
+//! that fails is an error, never an answer. `blkid -p` is asked as a second opinion; when the two
 //! disagree nothing is touched.
 
 mod blank;
@@ -137,7 +137,7 @@ pub enum ProbeError {
 /// How thoroughly to look for bytes where nothing is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// All of D-31; the seed says which pages are sampled.
+    /// The whole proof of a blank disk; the seed says which pages are sampled.
     Proof {
         /// From the volume's id.
         seed: u64,

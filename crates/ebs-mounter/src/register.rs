@@ -2,8 +2,8 @@
 //! that starts anew, also after a reboot, knows its volumes from others.
 //!
 //! Three things need it. The metadata service counts the volumes that were attached when the machine booted, and cannot tell
-//! the driver's own among them (`node.md` N-22). A device that vanished tells nobody which volume it was (`decisions.md`
-//! D-35). And on Xen only the name that EC2 reported leads from a volume to its disk.
+//! the driver's own among them. A device that vanished tells nobody which volume it was.
+//! And on Xen only the name that EC2 reported leads from a volume to its disk.
 //!
 //! It is an aid: the map in memory answers at once, a thread of its own writes what has changed, and what is lost of it, in a
 //! crash or because the directory cannot be written, comes back with the next stage.

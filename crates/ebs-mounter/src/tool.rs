@@ -1,4 +1,4 @@
-//! Children: the only place that starts one (`decisions.md` D-43).
+//! Children: the only place that starts one.
 //!
 //! A program is found once, at start, in fixed directories, and started by absolute path with a cleared environment,
 //! typed arguments and no shell, in a process group of its own. What it writes goes to an anonymous file, so it neither

@@ -47,7 +47,7 @@ pub struct Unmounted {
 
 impl Mounter {
     /// Unmounts the mount that is seen at a path, which must still be the given one. Only where the device has vanished
-    /// is it detached lazily (`decisions.md` D-35), and that is said in the log; a device that errs or hangs has not
+    /// is it detached lazily, and that is said in the log; a device that errs or hangs has not
     /// vanished. `is_gone`: so was the disk behind a raw bind, whose own number belongs to no disk. A mount that is in use is
     /// tried again for a second: a program that this process is just starting has copies of its descriptors until it runs.
     /// A frozen file system is thawed before its last mount in this mount table goes.

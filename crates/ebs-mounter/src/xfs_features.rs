@@ -1,4 +1,4 @@
-//! Every feature of a new xfs, by name (`decisions.md` D-33): equal to the defaults of xfsprogs 6.12, minus what the running
+//! Every feature of a new xfs, by name: equal to the defaults of xfsprogs 6.12, minus what the running
 //! kernel lacks. A feature that is not named is whatever the installed mkfs.xfs thinks best.
 //!
 //! Geometry (groups, stripes, size of the log) is no feature: any kernel mounts it, and mkfs.xfs knows the machine better.

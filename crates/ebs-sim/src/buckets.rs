@@ -1,6 +1,6 @@
 //! The token buckets of the EC2 API: one for each action, and for a describe one more for calls that ask broadly.
 //!
-//! Pure: the time is given. Source of the rates: `decisions.md` D-22 and the EC2 developer guide, "Request throttling".
+//! Pure: the time is given. Source of the rates: the EC2 developer guide, "Request throttling".
 
 mod bucket;
 mod limits;

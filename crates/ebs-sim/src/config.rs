@@ -213,7 +213,7 @@ impl Default for EngineConfig {
 
 impl EngineConfig {
     /// The seed of the state. Ids are random where devices are made of them, since all simulators of a machine share
-    /// `/dev` (`decisions.md` D-64). A state that is kept has a seed in any case: its journal is replayed.
+    /// `/dev`. A state that is kept has a seed in any case: its journal is replayed.
     pub(crate) fn state_seed(&self) -> Option<u64> {
         let given = self.seed.filter(|_| self.devices == Devices::None);
         given.or_else(|| self.state_dir.as_ref().map(|_| rand::random()))

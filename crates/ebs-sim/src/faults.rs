@@ -1,4 +1,4 @@
-//! What goes wrong on request: rules that say which calls are hit, how often, and by what (`decisions.md` D-62).
+//! What goes wrong on request: rules that say which calls are hit, how often, and by what.
 //!
 //! Pure: the time is given, and all choices come from one seed, so that a run repeats.
 

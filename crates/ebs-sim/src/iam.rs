@@ -6,7 +6,7 @@
 //!
 //! Two uses: the policies that a run is given are *enforced* (UnauthorizedOperation), and the policies that the project
 //! ships in `deploy/iam` are *audited*: each call is told which of them would allow it, so that a test suite can prove
-//! that the driver needs no more rights than these give (`decisions.md` D-1).
+//! that the driver needs no more rights than these give.
 
 mod check;
 mod condition;

@@ -175,7 +175,7 @@ impl SimEc2 {
 }
 
 impl Drop for SimEc2 {
-    /// Every suite keeps to the rights that the project's policies give its driver (`decisions.md` D-1), and nobody can
+    /// Every suite keeps to the rights that the project's policies give its driver, and nobody can
     /// forget to look: whoever lets go of its EC2 fails if a call was made that none of the three allows.
     fn drop(&mut self) {
         if std::thread::panicking() {

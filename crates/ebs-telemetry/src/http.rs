@@ -48,7 +48,7 @@ pub struct Listen {
 }
 
 /// Serves the pages until dropped. A listener that cannot start or that fails is logged and tried again every ten
-/// seconds: the driver's real work goes on without it (`runtime.md` R-15). The files of the certificate are watched.
+/// seconds: the driver's real work goes on without it. The files of the certificate are watched.
 ///
 /// Cancellation: dropping the future closes the listener and every connection.
 pub async fn serve(listen: Listen, pages: Pages) {

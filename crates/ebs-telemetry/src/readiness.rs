@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A level that parts of the driver set and `/readyz` shows. Cheap to clone; all clones are one.
 ///
-/// Not being ready never restarts anything (`decisions.md` D-18): it is shown, nothing more. `/readyz` is open to everybody in the
+/// Not being ready never restarts anything: it is shown, nothing more. `/readyz` is open to everybody in the
 /// cluster, so a reason is a text of this program: no answer of AWS, with its account ids, ARNs and request ids, can become one.
 #[derive(Debug, Clone)]
 pub struct Readiness(Arc<Mutex<Result<(), &'static str>>>);

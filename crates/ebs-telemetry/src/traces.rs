@@ -1,4 +1,4 @@
-//! Traces for `--enable-otel-tracing` (`runtime.md` 14, R-9): one span an RPC, one a call to AWS, sent to an OTLP collector over
+//! Traces for `--enable-otel-tracing`: one span an RPC, one a call to AWS, sent to an OTLP collector over
 //! gRPC. All settings are `OTEL_*` variables.
 //!
 //! Other crates know nothing of it: they open spans of `tracing`, and those with a field `otel.kind` are exported. Of their fields

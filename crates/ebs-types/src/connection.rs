@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A connection of a client. No two connections of one process have the same.
 ///
 /// A sidecar keeps its connection to the driver open for as long as it runs, and ends when it loses its lease. So while
-/// requests come over one connection, no other driver process is asked in their stead (`decisions.md` D-27).
+/// requests come over one connection, no other driver process is asked in their stead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConnectionId(u64);
 

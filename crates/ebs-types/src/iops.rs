@@ -1,4 +1,4 @@
-//! How many IOPS a request means (`ebs-cloud.md` 3.4).
+//! How many IOPS a request means.
 
 use std::num::NonZeroU32;
 

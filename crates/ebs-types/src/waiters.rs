@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// Counts the requests that wait for one operation. The operation asks [`Waiters::any`] before each mutation: when
-/// nobody waits any more it goes on looking and starts nothing new (`decisions.md` D-10, D-26).
+/// nobody waits any more it goes on looking and starts nothing new.
 ///
 /// It hears from here too that another operation is to run in its place: then it ends as soon as the call in flight
 /// has ended.

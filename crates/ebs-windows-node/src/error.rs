@@ -226,7 +226,7 @@ fn of_refused(refused: &Refused) -> Meaning {
     }
 }
 
-/// What to do next, where we know it (`decisions.md` D-44).
+/// What to do next, where we know it.
 fn next_step(cause: &Cause) -> Option<&'static str> {
     Some(match cause {
         Cause::Storage(StorageError::Search(SearchError::NotFound { .. })) => {

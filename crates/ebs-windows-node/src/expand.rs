@@ -1,4 +1,4 @@
-//! NodeExpandVolume (`windows.md` 2.3): grows the file system that a path shows to its disk.
+//! NodeExpandVolume: grows the file system that a path shows to its disk.
 
 use std::time::Duration;
 

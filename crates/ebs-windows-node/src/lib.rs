@@ -1,7 +1,7 @@
 //! The CSI node service of Windows: stage, publish, grow and look at volumes through [`winstorage`].
 //!
 //! It is layered as the node service of Linux is. A request becomes a typed plan (`request`); mutations run as operations that outlive
-//! the request (`decisions.md` D-10), under the same keys. What differs are the steps below: disks are told by the serial numbers that
+//! the request, under the same keys. What differs are the steps below: disks are told by the serial numbers that
 //! they have, file systems are NTFS, a staged volume is a mount point, and a published one a link to it. Every step of a flow can be
 //! found half done by the next call, of a process that knows nothing of the one before.
 //!

@@ -1,4 +1,4 @@
-//! The storage of a node behind its csi-proxy, any that speaks version 1 of the interface, the Go one included (`windows.md` 2.3).
+//! The storage of a node behind its csi-proxy, any that speaks version 1 of the interface, the Go one included.
 //!
 //! The interface has fewer answers than Windows. It does not have a link's target: a target path is right when it shows the volume that the
 //! staging path shows. Nor does it have the contents of a disk on which Windows recognises no file system. This project's csi-proxy reads such a
@@ -42,7 +42,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// and it may hold a file system of Linux, a damaged NTFS, a locked BitLocker volume, or data without a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
-    /// It is refused (`decisions.md` D-5).
+    /// It is refused.
     Refuse,
     /// It is formatted, as other drivers over csi-proxy do.
     Format,
@@ -156,7 +156,7 @@ impl OverProxy {
         Ok(self.wait("PathExists", QUICKLY, files.path_exists(request))?.exists)
     }
 
-    /// The volume that a path shows; `None` where it shows none, in the words of any proxy (`windows.md` N-12).
+    /// The volume that a path shows; `None` where it shows none, in the words of any proxy.
     fn shown(&self, path: &str) -> Result<Option<VolumeGuid>, ProxyError> {
         let call = "GetVolumeIDFromTargetPath";
         let mut volumes = self.volumes.clone();
@@ -190,7 +190,7 @@ fn failed(call: &'static str, status: Status) -> ProxyError {
     if is_connection {
         return ProxyError::Unreachable { call, status: Box::new(status) };
     }
-    // What Windows and the proxy's rules refuse has one code (`windows.md` P-8). The others are the server's own.
+    // What Windows and the proxy's rules refuse has one code. The others are the server's own.
     let is = |other: Status| status.code() == other.code();
     let message = status.message().to_owned();
     if is(Status::unimplemented("")) {

@@ -1,4 +1,4 @@
-//! NodePublishVolume and NodeUnpublishVolume (`windows.md` N-14): a link at the target that leads to the staging path. A pod that runs
+//! NodePublishVolume and NodeUnpublishVolume: a link at the target that leads to the staging path. A pod that runs
 //! keeps its link: it is never taken down to be made anew.
 
 use ebs_types::Waiters;

@@ -1,4 +1,4 @@
-//! Requests as typed plans. Each `parse` does all validation in the order of `node.md`'s table; below it no string map is seen.
+//! Requests as typed plans. Each `parse` does all validation in the Linux node service's order; below it no string map is seen.
 //! Secrets are never read.
 
 use csi_proto::csi;

@@ -1,4 +1,4 @@
-//! NodeStageVolume (`windows.md` 2.3): find the disk, bring it online, see what it holds, format it only when that is proven right, mount
+//! NodeStageVolume: find the disk, bring it online, see what it holds, format it only when that is proven right, mount
 //! it, grow what is smaller than its disk. Every step may be found done by a former call.
 
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), 
     }
 }
 
-/// Stops before a change when nobody waits for it any more (`decisions.md` D-10).
+/// Stops before a change when nobody waits for it any more.
 pub(crate) fn still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
 }

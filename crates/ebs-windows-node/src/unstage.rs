@@ -1,4 +1,4 @@
-//! NodeUnstageVolume (`windows.md` N-13): flush, unmount, remove the place, take the disk offline, because EC2 detaches it next. After each
+//! NodeUnstageVolume: flush, unmount, remove the place, take the disk offline, because EC2 detaches it next. After each
 //! step the next call goes on: the disk is told before the unmount, and by its serial number where nothing is mounted any more.
 
 use ebs_types::Waiters;

@@ -1,5 +1,5 @@
-//! The part of Go's `text/template` language that short values need, for programs whose users know Go's (`controller.md`
-//! 6.7: the values of tags).
+//! The part of Go's `text/template` language that short values need, for programs whose users know Go's: the driver
+//! reads the values of tags with it.
 //!
 //! A template makes one string; its data are named strings. The text becomes tokens (`lexer`), a tree (`parser`, `tree`)
 //! and then a string (`eval`).

@@ -1,5 +1,5 @@
 //! Makes the `:authority` of local gRPC clients valid, in the byte stream, in front of an HTTP/2 server that is not to be
-//! changed (`decisions.md` D-55; `windows.md` P-11).
+//! changed.
 //!
 //! Clients of a socket have no host to name. Many send its path, as it is or percent-encoded: grpc-go when it is given a
 //! dialer of the program's own, grpc-core (C++, Python) always. The `h2` crate wants an authority of a URI (RFC 3986, 3.2) and

@@ -1,6 +1,6 @@
 //! Log lines as klog writes them, the log library of Kubernetes' programs: their shape, their verbosity, and the flags for both.
 //!
-//! One line an event, as text or JSON, in the shapes that users parse (`runtime.md` 13). Times are UTC, which is what klog's local
+//! One line an event, as text or JSON, in the shapes that users parse. Times are UTC, which is what klog's local
 //! time is in a container.
 
 mod by_verbosity;

@@ -1,4 +1,4 @@
-//! Text as it stands in a line: whatever it holds, it stays in its quotes and on its line (`decisions.md` D-41).
+//! Text as it stands in a line: whatever it holds, it stays in its quotes and on its line.
 
 use std::fmt::Write;
 

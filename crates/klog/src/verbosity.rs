@@ -1,4 +1,4 @@
-//! How far down a line is, as a number: `--v=N` shows lines of verbosity N and below (`runtime.md` 13).
+//! How far down a line is, as a number: `--v=N` shows lines of verbosity N and below.
 //!
 //! The level gives the number, and the name of an event a finer one: `tracing::debug!(name: "v5", "…")`. A name is known
 //! before anything is formatted, so a line that is not wanted costs next to nothing.

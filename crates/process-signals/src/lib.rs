@@ -1,4 +1,4 @@
-//! What asks a process to end: signals on Unix, what the console and the end of a container send on Windows (`windows.md` R-7).
+//! What asks a process to end: signals on Unix, what the console and the end of a container send on Windows.
 
 use std::io;
 

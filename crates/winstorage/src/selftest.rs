@@ -1,4 +1,4 @@
-//! What only Windows can prove (`[W]`), as steps on a spare disk: the same that the tests run over [`crate::fake`], so that the machine
+//! What only Windows can prove, as steps on a spare disk: the same that the tests run over [`crate::fake`], so that the machine
 //! in memory and a real one are held against each other. **It formats the disk.**
 
 mod model;
@@ -21,8 +21,6 @@ pub struct Spare {
 /// A step that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The rows of `docs/spec/windows.md` that it is for.
-    pub rules: &'static str,
     /// What is to be so.
     pub what: &'static str,
     /// What is instead.
@@ -37,7 +35,7 @@ struct Bench<'a> {
     volume: RefCell<Option<VolumeGuid>>,
 }
 
-type Step = (&'static str, &'static str, fn(&Bench<'_>) -> Result<(), String>);
+type Step = (&'static str, fn(&Bench<'_>) -> Result<(), String>);
 
 /// Runs all steps in order, telling `report` of each as it ends, and returns how many failed. A step that fails does not end the others: they
 /// fail where they build on it.
@@ -48,10 +46,10 @@ pub fn run(storage: &Storage, spare: &Spare, report: &mut dyn FnMut(&Outcome)) -
     storage.unused_disk(spare.disk)?;
     let bench = Bench { storage, spare, volume: RefCell::new(None) };
     let mut failures = 0;
-    for (rules, what, step) in steps::ALL {
+    for (what, step) in steps::ALL {
         let failure = step(&bench).err();
         failures += usize::from(failure.is_some());
-        report(&Outcome { rules, what, failure });
+        report(&Outcome { what, failure });
     }
     Ok(failures)
 }

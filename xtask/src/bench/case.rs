@@ -1,4 +1,4 @@
-//! The cases, and what `decisions.md` D-24 wants of each.
+//! The cases, and the targets of each.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ fn per_second(lives: f64) -> Duration {
 }
 
 /// The phases of a day with so many lives. Noon and evening are alike, the quiet time before the evening is as long as a
-/// believed rate may take to drift back (`decisions.md` D-29: 10 minutes) with the usual 2,000 lives.
+/// believed rate may take to drift back, 10 minutes, with the usual 2,000 lives.
 fn day(lives: u32) -> Vec<Phase> {
     let part = |of_2_000: u64| u32::try_from(u64::from(lives) * of_2_000 / 2_000).unwrap_or(lives).max(1);
     let phase = |name, of_2_000, rate, judged| Phase { name, lives: part(of_2_000), every: per_second(rate), judged };

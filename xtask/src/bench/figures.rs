@@ -88,8 +88,8 @@ pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
     }
 }
 
-/// Calls that ask EC2 once more to detach what it has agreed to detach, for the proof that lies in the refusal (`decisions.md`
-/// D-26): one for each detachment. Any further one is an ordinary call. The ledger tells, whatever the driver says.
+/// Calls that ask EC2 once more to detach what it has agreed to detach, for the proof that lies in the refusal:
+/// one for each detachment. Any further one is an ordinary call. The ledger tells, whatever the driver says.
 fn spare_calls(calls: &[Call]) -> usize {
     let mut detached: HashMap<&str, bool> = HashMap::new();
     let mut spare = 0;

@@ -10,7 +10,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// EC2's default for a mutating action of a life (`decisions.md` D-22), less the part that another client uses.
+    /// EC2's default for a mutating action of a life, less the part that another client uses.
     pub(super) fn of(action: &str, eaten: f64) -> Self {
         let capacity = match action {
             "AttachVolume" | "DetachVolume" => 50.0,

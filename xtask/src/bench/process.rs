@@ -30,7 +30,7 @@ const CALLS: usize = 1_000;
 /// How finely time is measured.
 const TICK: Duration = Duration::from_micros(500);
 
-/// Most that ours may need, from D-54 and what was agreed for it: MiB, seconds, bytes.
+/// Most that ours may need: MiB, seconds, bytes.
 const NODE_MEMORY: f64 = 10.0;
 const NODE_MEMORY_WITH_KUBERNETES: f64 = 13.0;
 const CONTROLLER_MEMORY: f64 = 18.0;

@@ -1,4 +1,4 @@
-//! AF_UNIX on Windows (`windows.md` T-20): neither std nor tokio has it, and `socket2` has it blocking. A connected socket is a
+//! AF_UNIX on Windows: neither std nor tokio has it, and `socket2` has it blocking. A connected socket is a
 //! TCP stream to tokio: what reads and writes it does not ask for the family. Whoever calls `peer_addr` on it gets an error.
 
 use std::io;
@@ -23,7 +23,7 @@ const WAITING: usize = 16;
 pub(crate) struct Listener(mpsc::Receiver<io::Result<std::net::TcpStream>>);
 
 impl Listener {
-    /// The file gets the rights that its directory hands down (`windows.md` R-5).
+    /// The file gets the rights that its directory hands down.
     pub(super) fn bind(path: &Path) -> Result<Self, Failed> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(|cause| (CREATE, cause))?;
         let address = SockAddr::unix(path).map_err(|cause| ("use the path as an address", cause))?;

@@ -1,4 +1,4 @@
-//! The gRPC clients of the field, unmodified, at the registration socket (`decisions.md` D-55). The programs are in
+//! The gRPC clients of the field, unmodified, at the registration socket. The programs are in
 //! `acceptance/clients` at the root.
 
 use std::collections::BTreeMap;

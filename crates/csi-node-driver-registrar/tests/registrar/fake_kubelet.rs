@@ -1,4 +1,4 @@
-//! The kubelet as far as plugins see it (`windows.md` 3.1): looks for sockets in its directory, asks who is there, calls the driver at
+//! The kubelet as far as plugins see it: looks for sockets in its directory, asks who is there, calls the driver at
 //! the endpoint that it is told, and says what came of it.
 
 use std::collections::BTreeMap;

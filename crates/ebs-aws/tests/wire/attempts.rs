@@ -1,4 +1,4 @@
-//! What the observer learns of each HTTP attempt (`ebs-cloud.md` 14).
+//! What the observer learns of each HTTP attempt.
 
 use ebs_ec2::{PageRequest, Volumes, Zones};
 use ebs_types::VolumeId;

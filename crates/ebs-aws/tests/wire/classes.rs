@@ -1,4 +1,4 @@
-//! What each code of EC2 means, over the wire: the rows of `ebs-cloud.md` 10 and the codes below its table.
+//! What each code of EC2 means, over the wire.
 
 use ebs_ec2::ErrorClass::{self, *};
 use ebs_ec2::{
@@ -97,7 +97,7 @@ rows! {
     fn wrong_credentials() = 401 "AuthFailure" => Unauthenticated;
     fn old_credentials() = 400 "RequestExpired" => Unauthenticated;
     fn a_snapshot_in_use() = 400 "InvalidSnapshot.InUse" => SnapshotInUse;
-    /// Codes that EC2 was quoted with besides those of the specification have classes too: instances in a wrong state, what is not
+    /// Further codes that EC2 was quoted with have classes too: instances in a wrong state, what is not
     /// permitted, whole requests, types that a region lacks.
     fn an_instance_in_the_wrong_state() = 400 "IncorrectInstanceState" => IncorrectInstanceState;
     fn what_is_not_permitted() = 400 "OperationNotPermitted" => NotPermitted;

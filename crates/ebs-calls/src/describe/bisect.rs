@@ -1,4 +1,4 @@
-//! One question about several things, and to whom its answer belongs (`ebs-cloud.md` E1, E3, E4; `decisions.md` D-23).
+//! One question about several things, and to whom its answer belongs.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use ebs_ec2::{Page, PageRequest, Result};
 
-/// With a length and a filter a describe draws on EC2's larger bucket (`decisions.md` D-21).
+/// With a length and a filter a describe draws on EC2's larger bucket.
 const LENGTH: u32 = 500;
 
 /// A request for the first page.

@@ -1,6 +1,6 @@
 //! When to poll for which subscribers of a batcher. Pure: the time is given.
 //!
-//! The rules (`decisions.md` D-20, D-21):
+//! The rules:
 //! - With no call in flight, a call is made as soon as one subscriber is due. While one is in flight, others collect; one that
 //!   hangs holds up the next for 2 s, two of them for 4 s, so that however many hang a call is made every 8 s.
 //! - A call asks for every subscriber it has room for, due or not: one more key in a call is free.

@@ -31,7 +31,7 @@ impl BucketKey {
         self.action
     }
 
-    /// What EC2 documents (`decisions.md` D-22).
+    /// What EC2 documents.
     pub(crate) fn documented(self) -> BucketSize {
         let size = |capacity, per_second| BucketSize { capacity, per_second };
         match self.action {

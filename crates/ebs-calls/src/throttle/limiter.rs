@@ -1,4 +1,4 @@
-//! The rate limiter: one for the process, a queue and a believed bucket for each of EC2's (`decisions.md` D-22).
+//! The rate limiter: one for the process, a queue and a believed bucket for each of EC2's.
 //!
 //! No call is refused: it waits for its token until its own deadline, or until nobody wants it any more. A throttle
 //! costs a call time and nothing else; it keeps its position in the queue.

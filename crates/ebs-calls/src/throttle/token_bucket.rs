@@ -3,8 +3,8 @@
 //! The belief begins with what EC2 documents. A throttle says that the bucket is empty and that it fills more slowly
 //! than believed, because others draw on it: the believed rate is cut by a factor. Each accepted call that had to wait
 //! for its token is evidence that the rate is right or higher, and raises it a little. So several drivers on one
-//! account come to equal shares (additive increase, multiplicative decrease; `decisions.md` D-22). A bucket that is little
-//! used gives no such evidence: its rate drifts back by itself, since whoever drew on it may have gone (D-29).
+//! account come to equal shares (additive increase, multiplicative decrease). A bucket that is little
+//! used gives no such evidence: its rate drifts back by itself, since whoever drew on it may have gone.
 
 use std::time::Duration;
 

@@ -76,8 +76,8 @@ impl<E: Ec2> AttachmentService<E> {
     }
 
     /// An attachment that is to be looked for before anything is asked of EC2. That is one whose call got no answer:
-    /// such a call is never repeated blindly (`decisions.md` D-14). And any to a HyperPod node: SageMaker has no answer
-    /// that tells an attachment which is there already from other failures (`ebs-cloud.md` E14).
+    /// such a call is never repeated blindly. And any to a HyperPod node: SageMaker has no answer
+    /// that tells an attachment which is there already from other failures.
     async fn unfinished(&self, op: &Op<'_>, pair: &Pair) -> Result<Option<Expected>, CloudError> {
         if let Some(settled) = self.pairs.unclear_until(pair) {
             return Ok(Some(Expected::unclear_until(settled)));

@@ -1,5 +1,4 @@
-//! The call that attaches, without a describe before it: EC2's refusal says what a describe would have shown
-//! (`decisions.md` D-20, D-24).
+//! The call that attaches, without a describe before it: EC2's refusal says what a describe would have shown.
 //!
 //! After a refusal a describe shows why.
 
@@ -121,7 +120,7 @@ pub(super) enum AfterRefusal {
 }
 
 impl<E: Ec2> AttachmentService<E> {
-    /// Looks why, and waits, bounded, for what may get out of the way (`decisions.md` D-15). `first`: EC2 has refused
+    /// Looks why, and waits, bounded, for what may get out of the way. `first`: EC2 has refused
     /// this operation nothing before.
     pub(super) async fn after_refusal(
         &self,

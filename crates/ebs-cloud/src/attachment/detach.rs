@@ -96,7 +96,7 @@ impl<E: Ec2> AttachmentService<E> {
         }
     }
 
-    /// Until when an AttachVolume of another process may still be carried out (`decisions.md` D-27), also after EC2 has said
+    /// Until when an AttachVolume of another process may still be carried out, also after EC2 has said
     /// that nothing is attached. What this process attached itself while it was the only one asked stands in no other's way.
     fn late_attach_until(&self, pair: &Pair) -> Option<Instant> {
         let alone_since = self.context.recent.term_began(Sidecar::Attacher);

@@ -1,7 +1,7 @@
 //! The call that detaches, and what its answer proves.
 //!
 //! One more DetachVolume where a describe lists nothing and that proves nothing yet: its refusal names the state itself
-//! (`decisions.md` D-26, [`super::proof`] rule 6). It takes no token from anybody.
+//! ([`super::proof`] rule 6). It takes no token from anybody.
 
 use std::time::Duration;
 
@@ -52,8 +52,8 @@ impl DetachProgress {
     }
 }
 
-/// A wait for proof that is shorter than this is not worth a call. D-26 says 2 s; with those, the volumes that are left
-/// with 1 to 2 s of it put the 99th percentile of Unpublish over the second that D-24 allows (`docs/performance.md`).
+/// A wait for proof that is shorter than this is not worth a call. With 2 s, the volumes that are left with a wait of 1 to
+/// 2 s put the 99th percentile of Unpublish over its target of one second (`docs/performance.md`).
 pub(super) const MIN_WAIT_FOR_SPARE_CALL: Duration = Duration::from_millis(500);
 
 pub(super) enum SpareCall {

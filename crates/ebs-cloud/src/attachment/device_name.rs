@@ -1,4 +1,4 @@
-//! Device names: which ones there are, and which one the next attachment takes (`ebs-cloud.md` 5.2).
+//! Device names: which ones there are, and which one the next attachment takes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -105,7 +105,7 @@ impl DeviceNames {
     }
 
     /// EC2 shows the attachment: soon every description of the instance that is used shows it too (reads lag, and
-    /// descriptions are kept for a while), and the entry may go (`ebs-cloud.md` E18).
+    /// descriptions are kept for a while), and the entry may go.
     pub(crate) fn settle(&self, instance: &InstanceId, volume: &VolumeId) {
         let mut by_instance = self.live();
         let Some(names) = by_instance.get_mut(instance) else { return };

@@ -1,4 +1,4 @@
-//! What is attached to an instance already: node-local volumes are found there, not attached (`controller.md` 8).
+//! What is attached to an instance already: node-local volumes are found there, not attached.
 
 use ebs_ec2::{AttachmentState, Ec2};
 use ebs_types::{DeviceName, InstanceId, VolumeId};

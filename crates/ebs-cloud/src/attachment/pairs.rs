@@ -22,7 +22,7 @@ pub(crate) struct Pair {
 }
 
 /// Memory of pairs. What one attempt has learnt the next one uses, so that a client that never waits long enough for
-/// a proof gets it from the attempts before (`decisions.md` D-26).
+/// a proof gets it from the attempts before.
 #[derive(Debug, Default)]
 pub(crate) struct PairMemory {
     existed: Expiring<Pair, Existed>,

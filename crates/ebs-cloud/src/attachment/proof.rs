@@ -24,14 +24,14 @@
 //!    only with a token that nobody needs ([`super::detach_call`]).
 //! 7. *Otherwise* 15 s after the answer to DetachVolume every describe shows a time after it.
 //! 8. An AttachVolume without answer may still be carried out: it is given its 15 s before the DetachVolume is sent,
-//!    so that it cannot come after it (`decisions.md` D-10). The same holds for one of another process, which may have
+//!    so that it cannot come after it. The same holds for one of another process, which may have
 //!    led until a moment ago: the end of an attachment that this process did not make is believed only when the attacher has
-//!    asked it alone for 15 s (D-27), and EC2 is asked once more then.
+//!    asked it alone for 15 s, and EC2 is asked once more then.
 //! 9. *"Attached" may be an earlier attachment.* Ours is the one whose attach time EC2 gave us (SageMaker: the one that began
 //!    when it answered). After an answer without, what describes sent 15 s later show is true. Of an attachment that
 //!    was there before we asked: one that this process knows, or that began 15 s ago or more, is believed at once,
 //!    unless the process has itself sent a DetachVolume for it within 15 s or, not knowing it, has alone been asked for less; others
-//!    once 15 s have passed since this process first saw them, over all attempts (D-26).
+//!    once 15 s have passed since this process first saw them, over all attempts.
 //!
 //! Attach times that differ by 2 s or less are the same: descriptions are no finer, and nobody says how EC2 rounds.
 

@@ -4,7 +4,7 @@
 //! once, is decided by the batchers. Throttles and lost answers do not end a wait, they only cost time; nor, once the
 //! operation has changed something, does an EC2 that cannot be reached.
 //! A wait starts no mutation, so it goes on when nobody waits for its operation any more: the next attempt joins it or
-//! uses what it has learnt (`decisions.md` D-26). It ends at once when another operation is to run in its place.
+//! uses what it has learnt. It ends at once when another operation is to run in its place.
 //! What `decide` sees was asked for after its wait began, at the instant that it is given: what a describe shows may be
 //! 15 s older than that ([`bounds::SETTLE`]).
 

@@ -1,4 +1,4 @@
-//! Snapshots. CreateSnapshot has no client token: it is idempotent by looking for the name (`decisions.md` D-13).
+//! Snapshots. CreateSnapshot has no client token: it is idempotent by looking for the name.
 
 use ebs_ec2::{CreateSnapshot, Ec2, Ec2Error, ErrorClass, Snapshot, SnapshotState, Snapshots};
 use ebs_types::{DriverName, Waiters};
@@ -55,7 +55,7 @@ impl<E: Ec2> SnapshotService<E> {
                     self.context.recent.note(name.clone());
                 }
                 // EC2 takes one snapshot of a volume in 15 s. The one that was taken may be ours, by another process
-                // and not shown yet, so this too is followed by looks until it would be (`ebs-cloud.md` E24).
+                // and not shown yet, so this too is followed by looks until it would be.
                 ErrorClass::SnapshotCooldown if Instant::now() + bounds::SETTLE < op.deadline => {
                     self.context.recent.note(name.clone());
                 }
@@ -68,7 +68,7 @@ impl<E: Ec2> SnapshotService<E> {
     }
 
     /// Gives the error on proof that there is no snapshot of the name; otherwise the snapshot, or an error that is not
-    /// final (`decisions.md` D-27).
+    /// final.
     pub(crate) async fn refused_unless_taken(
         &self,
         op: &Op<'_>,
@@ -116,7 +116,7 @@ impl<E: Ec2> SnapshotService<E> {
     }
 
     /// A snapshot that has failed is of no use. One that this process has taken and not reported is deleted before
-    /// that is final; one that somebody may know stays, and the error is not final (`decisions.md` D-28).
+    /// that is final; one that somebody may know stays, and the error is not final.
     async fn unless_failed(&self, op: &Op<'_>, found: Snapshot) -> Result<Snapshot, CloudError> {
         if found.state != SnapshotState::Error {
             return Ok(found);

@@ -36,7 +36,7 @@ impl<E: Ec2> SnapshotService<E> {
                 ErrorClass::SnapshotNotFound if self.context.recent.is_recent(&Write::SnapshotDeletion(id.clone())) => {
                     break;
                 }
-                // No better than a look: it may be an answer from before the creation (`decisions.md` D-26).
+                // No better than a look: it may be an answer from before the creation.
                 ErrorClass::SnapshotNotFound => {
                     let gone_from = self.context.recent.gone_from(&Object::Snapshot(id.clone()), Sidecar::Snapshotter);
                     if asked >= gone_from {

@@ -1,5 +1,5 @@
-//! What a snapshot can be given once it exists: fast restores and a lock, also where an earlier attempt died in between
-//! (`controller.md` C19). Fast restores may be asked for again and again; a lock is looked at first ([`super::strength`]).
+//! What a snapshot can be given once it exists: fast restores and a lock, also where an earlier attempt died in between.
+//! Fast restores may be asked for again and again; a lock is looked at first ([`super::strength`]).
 
 use ebs_calls::DESCRIBE_TIMEOUT;
 use ebs_ec2::{Ec2, FastRestoreFailure, LockSnapshot, Snapshots};
@@ -25,7 +25,7 @@ pub(super) enum SeenLock {
 
 impl<E: Ec2> SnapshotService<E> {
     /// Refuses zones that the region does not have, before anything is made for them. When EC2 does not list its zones
-    /// it is left to judge; whether a zone has fast restores it judges in any case (`ebs-cloud.md` E22).
+    /// it is left to judge; whether a zone has fast restores it judges in any case.
     ///
     /// # Errors
     /// `CloudErrorKind::InvalidArgument` names the zones.

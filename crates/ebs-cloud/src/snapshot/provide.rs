@@ -1,4 +1,4 @@
-//! A snapshot with all that it is to have: taken, locked, restored fast (`decisions.md` D-28).
+//! A snapshot with all that it is to have: taken, locked, restored fast.
 //!
 //! One that cannot be had as asked for is not left behind by a final error. Who may know it decides what becomes of it:
 //! one that this process has taken and not reported is deleted, any other one stays, and the error is not final.

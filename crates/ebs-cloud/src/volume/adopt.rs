@@ -1,4 +1,4 @@
-//! Whether a volume that carries the wanted name is the wanted volume (`decisions.md` D-12).
+//! Whether a volume that carries the wanted name is the wanted volume.
 
 use ebs_ec2::{Volume, VolumeState};
 use ebs_types::{DriverName, Tags, may_be_one_kms_key};

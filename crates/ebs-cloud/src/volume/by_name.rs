@@ -1,4 +1,4 @@
-//! Looking for a volume by its name, and what must be known before a creation is refused for good (`decisions.md` D-27).
+//! Looking for a volume by its name, and what must be known before a creation is refused for good.
 
 use ebs_ec2::{Ec2, Volume, VolumeState};
 use tokio::time::Instant;
@@ -98,8 +98,7 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
-    /// Deletes a volume of ours that EC2 could not make, until it is seen going: no error is final before that
-    /// (`decisions.md` D-28).
+    /// Deletes a volume of ours that EC2 could not make, until it is seen going: no error is final before that.
     pub(super) async fn remove_broken(&self, op: &Op<'_>, volume: &Volume) -> Result<(), CloudError> {
         let id = &volume.id;
         tracing::warn!(volume = %id, step = %op.what, "EC2 could not make the volume: it is in state error and is deleted");

@@ -1,5 +1,5 @@
 //! Client tokens of CreateVolume and CopyVolumes: a function of the volume's name, so that a retry, also by another
-//! process or by the reference driver, is the same request (`ebs-cloud.md` 3.2, `decisions.md` D-12).
+//! process or by the reference driver, is the same request.
 
 use std::time::Duration;
 

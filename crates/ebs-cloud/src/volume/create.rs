@@ -1,4 +1,4 @@
-//! CreateVolume, idempotent by client token (`decisions.md` D-12).
+//! CreateVolume, idempotent by client token.
 
 use ebs_calls::Transition;
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume, VolumeState};

@@ -45,7 +45,7 @@ impl<E: Ec2> VolumeService<E> {
             let gone_from = match error.class {
                 ErrorClass::MalformedId => break,
                 ErrorClass::VolumeNotFound if self.context.recent.is_recent(&Write::Deletion(id.clone())) => break,
-                // No better than a look: it may be an answer from before the creation (`decisions.md` D-26).
+                // No better than a look: it may be an answer from before the creation.
                 ErrorClass::VolumeNotFound => {
                     let gone_from = self.context.recent.gone_from(&Object::Volume(id.clone()), Sidecar::Provisioner);
                     if asked >= gone_from {

@@ -1,4 +1,4 @@
-//! Waiting until a volume made from a snapshot has loaded all its blocks (`ebs-cloud.md` 5.6).
+//! Waiting until a volume made from a snapshot has loaded all its blocks.
 
 use std::time::Duration;
 

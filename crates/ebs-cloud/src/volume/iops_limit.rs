@@ -1,8 +1,8 @@
 //! How many IOPS a volume type may have in a place. EC2 names the maximum when it refuses more: a dry run that asks for far
-//! too many learns it (`ebs-cloud.md` 3.3), and so does a call that was meant.
+//! too many learns it, and so does a call that was meant.
 //!
 //! A maximum that EC2 has not named is not known, and then nothing is lowered: EC2 is asked for what the user wants, and judges
-//! it. (The specification falls back to a table; a volume would be slower than its class says, and no message would tell the user.)
+//! it. (The reference driver falls back to a table; a volume would be slower than its class says, and no message would tell the user.)
 
 use std::convert::Infallible;
 use std::fmt;

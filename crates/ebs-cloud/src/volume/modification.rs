@@ -1,4 +1,4 @@
-//! Modifications: growing a volume and changing its type, IOPS, throughput and tags (`ebs-cloud.md` 7).
+//! Modifications: growing a volume and changing its type, IOPS, throughput and tags.
 
 mod end;
 mod plan;

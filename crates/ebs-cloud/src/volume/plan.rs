@@ -49,7 +49,7 @@ pub(crate) fn size(
 }
 
 /// The sites that the request names, better ones first; empty when it leaves the place open. A term gives all of its
-/// site: zone, or zone id where it has no zone, and Outpost (`controller.md` C6, C7).
+/// site: zone, or zone id where it has no zone, and Outpost.
 pub(crate) fn named_sites(topology: &Topology) -> Vec<Site> {
     let mut sites = Vec::new();
     for term in topology.preferred.iter().chain(&topology.requisite) {

@@ -1,5 +1,5 @@
 //! The request that is sent to EC2 for a volume: computed once for a name and then kept, so that every retry sends
-//! the same (`ebs-cloud.md` E8).
+//! the same.
 
 use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Volume};
 use ebs_types::{Gib, Iops, VolumeType};

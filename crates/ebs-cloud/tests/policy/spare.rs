@@ -28,7 +28,7 @@ async fn detach_for_real(fixture: &Fixture, volume: &VolumeId, node: &NodeId) ->
 }
 
 /// Where EC2 has accepted DetachVolume, a look lists nothing and the proof would take more than half a second, one more
-/// DetachVolume asks (D-26 says 2 s; with those, D-24's second is missed).
+/// DetachVolume asks. With a limit of 2 s, Unpublish would miss its target of one second.
 #[tokio::test(start_paused = true)]
 async fn a_young_attachment_is_proven_gone_at_once_by_one_more_call() {
     let (fixture, volume, node) = attached().await;

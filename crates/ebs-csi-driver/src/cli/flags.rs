@@ -1,4 +1,4 @@
-//! The flags by group: names, types and defaults are the reference driver's (`runtime.md` 2) unless said otherwise.
+//! The flags by group: names, types and defaults are the reference driver's unless said otherwise.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -15,7 +15,7 @@ impl Platform {
     /// The one that this program was built for.
     pub(super) const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Linux };
 
-    /// Why a mode does not run here (`decisions.md` D-52).
+    /// Why a mode does not run here.
     pub(super) fn refuses(self, role: Role) -> Option<&'static str> {
         match (self, role) {
             (Self::Linux, _) | (Self::Windows, Role::Driver(Mode::Node) | Role::PreStopHook) => None,

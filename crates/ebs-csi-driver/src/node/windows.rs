@@ -15,7 +15,7 @@ use winstorage::{Policy, Storage};
 use super::Here;
 use crate::cli::NodeSettings;
 
-/// Where the kubelet keeps staged and published volumes (`windows.md` 2.1).
+/// Where the kubelet keeps staged and published volumes.
 const KUBELET: &str = r"C:\var\lib\kubelet";
 
 /// The machine below the node service. Programs of tests have one in memory.

@@ -1,5 +1,5 @@
 //! The Helm chart, rendered by Helm itself over a corpus of values (`cases.txt`), asserted as parsed objects; and the
-//! driver, which must take the arguments of every container that the chart gives it (`deployment.md` 1 to 13, 20).
+//! driver, which must take the arguments of every container that the chart gives it.
 
 mod admission;
 mod cases;

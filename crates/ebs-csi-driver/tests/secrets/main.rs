@@ -1,4 +1,4 @@
-//! Nothing secret is written (`decisions.md` D-41): canaries stand wherever the driver is given a secret, everything that it can be
+//! Nothing secret is written: canaries stand wherever the driver is given a secret, everything that it can be
 //! told to say is switched on, and whatever it wrote or answered is searched.
 
 mod panics;

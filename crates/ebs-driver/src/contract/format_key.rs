@@ -1,4 +1,4 @@
-//! The options for mkfs that a StorageClass has, and which file systems know them (`controller.md` 6.4, `node.md` 4).
+//! The options for mkfs that a StorageClass has, and which file systems know them.
 
 use std::fmt;
 

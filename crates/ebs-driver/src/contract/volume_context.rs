@@ -18,8 +18,7 @@ const ATTACH_WHEN_INITIALIZED: &str = "blockattachuntilinitialized";
 pub struct VolumeContext {
     /// How a file system is made, should one have to be made. `legacy_xfs` is the node's own and does not travel.
     pub format: FormatOptions,
-    /// The volume was made from a snapshot or clone and may be formatted all the same when it is proven blank
-    /// (`decisions.md` D-31).
+    /// The volume was made from a snapshot or clone and may be formatted all the same when it is proven blank.
     pub format_blank_restore: bool,
     /// The volume is attached only when EC2 has loaded all its blocks from the snapshot.
     pub attach_when_initialized: bool,

@@ -1,4 +1,4 @@
-//! ControllerGetCapabilities (`controller.md` 4): what works, nothing that does not work yet.
+//! ControllerGetCapabilities: what works, nothing that does not work yet.
 
 use csi_proto::csi::controller_service_capability::{Rpc, Type, rpc};
 use csi_proto::csi::{ControllerGetCapabilitiesResponse, ControllerServiceCapability};

@@ -1,5 +1,4 @@
-//! The table of codes: what an outcome of EC2 policy means to whoever called which RPC (`controller.md` 5.2 with its oddities
-//! corrected; `decisions.md` D-16, D-17). Neither match has a wildcard: a new outcome or RPC does not compile without its row.
+//! The table of codes: what an outcome of EC2 policy means to whoever called which RPC. Neither match has a wildcard: a new outcome or RPC does not compile without its row.
 
 use ebs_cloud::{CloudError, CloudErrorKind};
 

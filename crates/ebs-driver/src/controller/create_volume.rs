@@ -1,4 +1,4 @@
-//! CreateVolume (`controller.md` 6).
+//! CreateVolume.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub(super) async fn run<E: Ec2>(
     plan.reply(&volume, &service.options.driver).map_err(refused)
 }
 
-/// Reads the request in the order of `controller.md` 6.1.
+/// Reads the request in the reference driver's order, so that a request with several errors gets the same one.
 fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Plan, ControllerError> {
     require(&request.name, "name")?;
     let capabilities = capability::parse_all(&request.volume_capabilities)?;

@@ -1,4 +1,4 @@
-//! DeleteVolume (`controller.md` 7).
+//! DeleteVolume.
 
 use std::sync::Arc;
 

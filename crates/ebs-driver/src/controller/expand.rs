@@ -1,4 +1,4 @@
-//! ControllerExpandVolume (`controller.md` 11, C9, C10).
+//! ControllerExpandVolume.
 
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};

@@ -1,4 +1,4 @@
-//! Ids as orchestrators write them (`decisions.md` D-3, D-17).
+//! Ids as orchestrators write them.
 
 use ebs_types::{DeviceName, NodeId, SnapshotId, VolumeId};
 

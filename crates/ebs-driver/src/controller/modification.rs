@@ -1,10 +1,10 @@
-//! Changes to one volume that are asked for at about the same time become one ModifyVolume (`controller.md` 13), because
-//! EC2 takes the next one only when the first has completed, which can take hours (`decisions.md` D-25).
+//! Changes to one volume that are asked for at about the same time become one ModifyVolume, because
+//! EC2 takes the next one only when the first has completed, which can take hours.
 //!
 //! The first request opens a window and holds the volume's key from then on. Requests that come within it join, unless they
 //! contradict what is there already. When it closes, the operation carries out all of it, and each request gets its own
-//! result. From then on, other requests than those are Aborted: while one modification runs, no second window opens
-//! (`controller.md` C31). A request that comes again joins its own part, in the window and after. A change whose caller has left
+//! result. From then on, other requests than those are Aborted: while one modification runs, no second window opens.
+//! A request that comes again joins its own part, in the window and after. A change whose caller has left
 //! is not begun. When all have left, the operation waits, and goes on with the changes whose callers come back; it drops the others.
 
 mod carry_out;

@@ -1,4 +1,4 @@
-//! ControllerModifyVolume and the volume modifier's older service (`controller.md` 12).
+//! ControllerModifyVolume and the volume modifier's older service.
 
 use std::collections::HashMap;
 

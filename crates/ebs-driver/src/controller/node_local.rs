@@ -1,4 +1,4 @@
-//! ControllerPublishVolume of a node-local volume (`controller.md` 8, 17, C25): nothing is attached, EC2 is asked what is
+//! ControllerPublishVolume of a node-local volume: nothing is attached, EC2 is asked what is
 //! at the device already. So there is no operation to join or to collide with.
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};

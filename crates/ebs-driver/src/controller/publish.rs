@@ -1,4 +1,4 @@
-//! ControllerPublishVolume (`controller.md` 8, C26).
+//! ControllerPublishVolume.
 
 use std::sync::Arc;
 
@@ -74,8 +74,7 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
         refuse_single_attach(cloud, plan).await?;
     }
     if plan.only_initialized {
-        // Before it is attached, not after: a volume that nobody can use yet need not be taken back
-        // (`controller.md` C21).
+        // Before it is attached, not after: a volume that nobody can use yet need not be taken back.
         cloud
             .volumes
             .await_initialized(&plan.volume, waiters)

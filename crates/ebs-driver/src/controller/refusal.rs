@@ -26,7 +26,7 @@ pub enum ControllerError {
         /// Its name in the protocol.
         field: &'static str,
     },
-    /// An id that cannot be one of EC2, so nothing has it (`decisions.md` D-17).
+    /// An id that cannot be one of EC2, so nothing has it.
     #[error("{kind} {id:?} does not exist: EC2 gives no such ids")]
     NoSuchId {
         /// `volume`, `snapshot` or `node`.
@@ -54,7 +54,7 @@ pub enum ControllerError {
         "{handle} cannot be published to {node}: EC2 does not describe the instances of HyperPod nodes to this account"
     )]
     NodeLocalOnHyperPod { handle: String, node: String },
-    /// A source without an id, which would silently give a blank volume (`controller.md` C36).
+    /// A source without an id, which would silently give a blank volume.
     #[error(
         "volume_content_source names neither a snapshot nor a volume: give the id of one, or leave volume_content_source out for a blank volume"
     )]

@@ -1,4 +1,4 @@
-//! CreateSnapshot, DeleteSnapshot, ListSnapshots and GetSnapshot (`controller.md` 14, 15, C16 to C18).
+//! CreateSnapshot, DeleteSnapshot, ListSnapshots and GetSnapshot.
 
 use std::sync::Arc;
 

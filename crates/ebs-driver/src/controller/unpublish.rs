@@ -1,4 +1,4 @@
-//! ControllerUnpublishVolume (`controller.md` 9).
+//! ControllerUnpublishVolume.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! ValidateVolumeCapabilities (`controller.md` 10).
+//! ValidateVolumeCapabilities.
 
 use csi_proto::csi::validate_volume_capabilities_response::Confirmed;
 use csi_proto::csi::{ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse};

@@ -1,4 +1,4 @@
-//! Whether the driver can serve (`decisions.md` D-18).
+//! Whether the driver can serve.
 
 use std::time::Duration;
 

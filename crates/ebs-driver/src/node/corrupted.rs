@@ -1,4 +1,4 @@
-//! Mounts that are of no use any more (`node.md` 9.4, N-18; `decisions.md` D-35): their disk has vanished, or their file
+//! Mounts that are of no use any more: their disk has vanished, or their file
 //! system was shut down and answers with errors only. They make room for the volume as it is now, where it is proven that
 //! nobody loses anything by it; a device that hangs or cannot be identified has not vanished.
 

@@ -185,7 +185,7 @@ pub(super) struct Evidence<'a> {
 }
 
 /// Mount what is complete and of the right family, format what is proven blank or was interrupted while we formatted
-/// it, refuse the rest (`decisions.md` D-5, D-30 to D-32).
+/// it, refuse the rest.
 pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, Refused> {
     let may_write = || match evidence.restored_from {
         _ if evidence.read_only => Err(Refused::BlankReadOnly),

@@ -94,10 +94,10 @@ impl Cause {
 /// A rule that forbids what was asked. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Something that is not the volume is mounted where it should go (`node.md` N-6).
+    /// Something that is not the volume is mounted where it should go.
     #[error("another mount is already at the path: {found}, which is not this volume")]
     OtherMount { found: String },
-    /// The volume is mounted there in another way (`node.md` N-5).
+    /// The volume is mounted there in another way.
     #[error("the volume is already mounted there with {found}, and the request asks for {wanted}")]
     MountedDifferently {
         found: String,
@@ -131,7 +131,7 @@ pub enum Refused {
     /// mkfs said it succeeded, and there is no file system of that type.
     #[error("mkfs reported success, but the device holds {contents} and not {asked}")]
     FormatLeft { contents: String, asked: FsType },
-    /// The disk is bound as a raw device besides (`decisions.md` D-37).
+    /// The disk is bound as a raw device besides.
     #[error("the device is also bound as a raw device at {at}: a write there would destroy a file system on it")]
     BoundRaw { at: String },
     /// A file system of the disk is mounted.
@@ -143,7 +143,7 @@ pub enum Refused {
         /// Who, as far as this process can see.
         by: String,
     },
-    /// The volume is to be let go and is used elsewhere (`decisions.md` D-37). Nothing was unmounted.
+    /// The volume is to be let go and is used elsewhere. Nothing was unmounted.
     #[error("the volume is still in use: {at}")]
     InUse { at: String },
     /// Nothing of the volume is mounted here any more, and somebody holds its disk all the same.
@@ -154,7 +154,7 @@ pub enum Refused {
         /// This call has unmounted the path.
         unmounted: bool,
     },
-    /// The file system that is mounted there answers with errors (`decisions.md` D-35).
+    /// The file system that is mounted there answers with errors.
     #[error("the file system that is mounted at {at} cannot be used any more: it answers {error}{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
     DeadFileSystem {
         at: NodePath,
@@ -162,7 +162,7 @@ pub enum Refused {
         /// Where the volume is used besides, so that it cannot be mounted anew.
         also: String,
     },
-    /// The kernel turned the file system read-only after errors, or writes to it no more (`decisions.md` D-35).
+    /// The kernel turned the file system read-only after errors, or writes to it no more.
     #[error("the file system that is mounted at {at} is read-only after errors, and the request asks to write{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
     ReadOnlyAfterErrors {
         at: NodePath,
@@ -178,13 +178,13 @@ pub enum Refused {
     /// A symbolic link where a path of ours should be.
     #[error("the path is a symbolic link, and the driver follows none")]
     Symlink,
-    /// The volume is not staged where the request says (`node.md` N-17).
+    /// The volume is not staged where the request says.
     #[error("the volume is not mounted at the staging path {staging}: {found}")]
     NotStaged { staging: NodePath, found: String },
     /// The path shows nothing of the volume.
     #[error("the path is not a mount of this volume: {found}")]
     NotPublished { found: String },
-    /// A mounted ext file system that this process may not grow (`decisions.md` D-36).
+    /// A mounted ext file system that this process may not grow.
     #[error(
         "the file system is mounted and must grow {growth}, for which the driver needs the capability CAP_SYS_RESOURCE"
     )]
@@ -355,7 +355,7 @@ const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot of the vo
                          as a raw block volume and copy from there; if nothing was ever in it, delete the claim, or wipe it on purpose \
                          (blkdiscard --zeroout on the node, never wipefs alone)";
 
-/// What to do next, where we know it (`decisions.md` D-44).
+/// What to do next, where we know it.
 fn next_step(cause: &Cause) -> Option<String> {
     match cause {
         Cause::Refused(Refused::NotBlank { partitions, .. }) => Some(after_not_blank(partitions)),

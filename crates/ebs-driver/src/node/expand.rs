@@ -1,4 +1,4 @@
-//! NodeExpandVolume (`node.md` 13): grows the file system that is mounted at a path to its device. OK means that the kernel
+//! NodeExpandVolume: grows the file system that is mounted at a path to its device. OK means that the kernel
 //! shows the size that was asked for, and that the file system has grown to it.
 
 use std::path::PathBuf;

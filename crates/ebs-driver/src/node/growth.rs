@@ -1,4 +1,4 @@
-//! Growth of file systems to their disks (`decisions.md` D-36).
+//! Growth of file systems to their disks.
 //!
 //! Growth never decides whether a volume can be used. A stage mounts the file system at the size that it has; a growth
 //! that fails is a warning in the log, an entry in the volume's health and a metric, and NodeExpandVolume returns its error.

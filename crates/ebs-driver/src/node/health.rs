@@ -1,4 +1,4 @@
-//! NodeGetVolumeHealth (`decisions.md` D-35): what a mount says of its device and of its file system.
+//! NodeGetVolumeHealth: what a mount says of its device and of its file system.
 
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use csi_proto::csi::{NodeGetVolumeHealthRequest, NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};

@@ -1,5 +1,5 @@
 //! The node RPCs that change something: each reads its request, and runs its work as an operation that outlives the
-//! request (`decisions.md` D-10).
+//! request.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What else uses a volume's disk: nothing is written to it, shown or let go while that would hurt (`decisions.md` D-37).
+//! What else uses a volume's disk: nothing is written to it, shown or let go while that would hurt.
 
 use std::path::Path;
 

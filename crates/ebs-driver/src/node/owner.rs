@@ -45,7 +45,7 @@ pub(super) async fn of_handle(mounter: &Mounter, entry: &MountEntry, handle: &Ha
     }
 }
 
-/// The volume that a handle names at a path; of a node-local one, what is mounted or bound there (`node.md` N-2).
+/// The volume that a handle names at a path; of a node-local one, what is mounted or bound there.
 pub(super) async fn named(mounter: &Mounter, handle: &Handle, path: &NodePath) -> Result<VolumeId, Cause> {
     if let Handle::Volume(volume) = handle {
         return Ok(volume.clone());
@@ -74,7 +74,7 @@ pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<Vo
     }
 }
 
-/// Whose the block device with a number is (`decisions.md` D-39).
+/// Whose the block device with a number is.
 pub(super) async fn of_device(mounter: &Mounter, number: DeviceNumber, volume: &VolumeId) -> Result<Owner, Cause> {
     let identity = mounter.identify(number).await?;
     Ok(owner_by_identity(mounter, identity, volume, || format!("device {number}")))
@@ -119,7 +119,7 @@ pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Resu
     Ok(if exists { Owner::Volume } else { Owner::Vanished })
 }
 
-/// The mount at the staging path when it is this volume's (`node.md` N-17). On Xen the name EC2 reports decides.
+/// The mount at the staging path when it is this volume's. On Xen the name EC2 reports decides.
 pub(super) async fn staged(
     mounter: &Mounter,
     staging: &NodePath,

@@ -4,7 +4,7 @@
 //! records that nothing of the volume is mounted at the path and never unmounts it. After a stage the volume is detached under the
 //! mount; after a publish the mount keeps the volume in use, so that no unstage succeeds. So a [`PlaceError`] means something final
 //! only together with a proof, and only a look at the mount table after the last step makes one. The steps of a stage or publish need
-//! not know about it (`decisions.md` D-16).
+//! not know about it.
 
 use ebs_mounter::{MountTable, NodePath};
 

@@ -1,4 +1,4 @@
-//! NodePublishVolume (`node.md` 9): shows the staged file system, or the device itself, at the target.
+//! NodePublishVolume: shows the staged file system, or the device itself, at the target.
 
 use ebs_mounter::{DeviceQuery, Found, FsType, MountEntry, NodePath, Shown};
 use ebs_types::{Gib, Waiters};
@@ -76,7 +76,7 @@ async fn block(
 ) -> Result<(), Cause> {
     let device = node.mounter.find(&query).await?;
     large_enough(&device, promised).await?;
-    // From now on somebody else writes to the disk: what was left of a format is no leave to do it again (D-32).
+    // From now on somebody else writes to the disk: what was left of a format is no leave to do it again.
     node.mounter.forget_format(&plan.volume).await?;
     corrupted::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
     let (table, at) = owner::topmost(&plan.target).await?;

@@ -1,4 +1,4 @@
-//! Repairs at stage (`decisions.md` D-35, D-36): what the kernel refuses for damage, what it found while it mounted, and what it
+//! Repairs at stage: what the kernel refuses for damage, what it found while it mounted, and what it
 //! recorded or turned read-only while no pod used the volume. e2fsck decides about nothing that a person must decide about.
 
 use ebs_mounter::{

@@ -1,5 +1,5 @@
-//! Requests as typed plans. Each `parse` does all validation of `node.md` in the order of its table; below it no string
-//! map is seen. Secrets are never read.
+//! Requests as typed plans. Each `parse` does all validation, in the reference driver's order; below it no string map is
+//! seen. Secrets are never read.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -284,7 +284,7 @@ fn mount_options(wire: &csi::VolumeCapability) -> Result<MountOptions, RequestEr
     Ok(MountOptions::parse(flags.iter().map(String::as_str))?)
 }
 
-/// People expect such attributes to work, as they do with other drivers; saying so beats a surprise (`node.md` N-4).
+/// People expect such attributes to work, as they do with other drivers; saying so beats a surprise.
 fn warn_of_attributes_without_effect(context: &HashMap<String, String>, driver: &DriverName) {
     let prefix = format!("{driver}/");
     for key in context.keys().filter(|key| key.starts_with(&prefix)) {
@@ -300,12 +300,12 @@ fn handle(text: &str) -> Result<Handle, RequestError> {
     Handle::parse(text).map_err(RequestError::NoSuchVolume)
 }
 
-/// What may be asked of the volume that a handle names (`node.md` 3).
+/// What may be asked of the volume that a handle names.
 fn capability_of(handle: &str, wire: &csi::VolumeCapability) -> Result<Capability, CapabilityError> {
     if handle.starts_with(NODE_LOCAL) { capability::of_node_local(wire) } else { Capability::try_from(wire) }
 }
 
-/// What a handle names on this node: of a node-local one the controller says it (`node.md` 5.2).
+/// What a handle names on this node: of a node-local one the controller says it.
 fn volume(handle: &Handle, publish_context: &HashMap<String, String>) -> Result<VolumeId, RequestError> {
     match handle {
         Handle::Volume(volume) => Ok(volume.clone()),

@@ -1,4 +1,4 @@
-//! NodeStageVolume (`node.md` 5 to 8): find the device, see what it holds, format it only when that is proven right,
+//! NodeStageVolume: find the device, see what it holds, format it only when that is proven right,
 //! mount it, and grow what is smaller than its device as far as that is possible.
 
 use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, Found, FsType, MountTable, Superblock};
@@ -43,7 +43,7 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     growth::after_mount(node, plan, &device, fs_type, waiters).await
 }
 
-/// Stops before a change when nobody waits for it any more (`decisions.md` D-10).
+/// Stops before a change when nobody waits for it any more.
 fn check_still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
 }
@@ -57,7 +57,7 @@ async fn look_at_place(plan: &Stage) -> Result<Found, Cause> {
     Ok(found)
 }
 
-/// True when the volume is staged as wanted. A growth that a former call did not finish is finished here (`node.md` N-7), as
+/// True when the volume is staged as wanted. A growth that a former call did not finish is finished here, as
 /// far as that is possible without taking the mount away: it might not come back.
 async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<bool, Cause> {
     corrupted::clear_vanished(node, &plan.volume, &plan.staging, waiters).await?;
@@ -94,7 +94,7 @@ pub(super) async fn large_enough(device: &Device, promised: Option<Gib>) -> Resu
     Ok(())
 }
 
-/// Nothing is formatted, checked, grown or mounted while the device is bound raw elsewhere (`decisions.md` D-37).
+/// Nothing is formatted, checked, grown or mounted while the device is bound raw elsewhere.
 async fn refuse_raw_binds(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let at = plan.staging.in_table().await.map_err(Cause::io("resolving the path"))?;
     other_use::refuse_raw_binds(node, device.number(), &at).await

@@ -1,4 +1,4 @@
-//! NodeGetVolumeStats (`node.md` 14).
+//! NodeGetVolumeStats.
 
 use csi_proto::csi::volume_usage::Unit;
 use csi_proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
@@ -11,7 +11,7 @@ use super::owner::{self, Owner};
 use super::request::{Handle, Look};
 use crate::rpc::Rpc;
 
-/// How full the volume at a path is. A path that is no mount of the volume is not found (`node.md` N-20).
+/// How full the volume at a path is. A path that is no mount of the volume is not found.
 pub(super) async fn run(
     node: &Inner,
     request: &NodeGetVolumeStatsRequest,

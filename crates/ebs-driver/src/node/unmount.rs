@@ -1,6 +1,6 @@
-//! NodeUnstageVolume and NodeUnpublishVolume (`node.md` 10 to 12): unmount all that lies at the path and remove the place.
+//! NodeUnstageVolume and NodeUnpublishVolume: unmount all that lies at the path and remove the place.
 //!
-//! Unstaged means that nothing holds the disk (`decisions.md` D-37), because EC2 detaches it next. Uses that this mount
+//! Unstaged means that nothing holds the disk, because EC2 detaches it next. Uses that this mount
 //! table shows are refused before anything is changed. What it cannot show, mounts in other namespaces, shows an exclusive
 //! open; that is possible only when our own mount is gone, so such a refusal says that the path is unmounted already. It comes
 //! after the directory is removed: the kernel then takes away every idle copy of the mount in other namespaces, and what
@@ -19,7 +19,7 @@ use super::request::{Handle, Unmount};
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// Unmounts the staging path and removes it. A directory that holds files where nothing is mounted is left as it is. The record
-/// of an interrupted format ends here (`decisions.md` D-32).
+/// of an interrupted format ends here.
 pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<(), Cause> {
     let found = look(plan).await?;
     let disk = match &plan.volume {

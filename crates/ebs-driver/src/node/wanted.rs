@@ -1,4 +1,4 @@
-//! Whether anybody still waits for an operation, after work that takes long (`decisions.md` D-10).
+//! Whether anybody still waits for an operation, after work that takes long.
 
 use std::time::Duration;
 

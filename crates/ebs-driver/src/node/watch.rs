@@ -1,4 +1,4 @@
-//! Looks at the health of all volumes of this node now and then (`decisions.md` D-35): older kubelets do not ask for it, so it
+//! Looks at the health of all volumes of this node now and then: older kubelets do not ask for it, so it
 //! is shown in the log and to whoever reads the metrics.
 
 use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ async fn adopt(node: &Inner) {
             continue;
         }
         // A raw volume is a node of the kernel's own directory. What else has no disk is another driver's, and to look at it
-        // could hang (D-38).
+        // could hang.
         if entry.device.major == 0 && entry.fs_type != "devtmpfs" {
             continue;
         }

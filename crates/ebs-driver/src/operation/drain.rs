@@ -1,4 +1,4 @@
-//! The end of all operations at the end of the process (`decisions.md` D-11). Who calls it, and what is said of those that
+//! The end of all operations at the end of the process. Who calls it, and what is said of those that
 //! are left, is in `supervise.rs` of the binary.
 
 use std::time::Duration;

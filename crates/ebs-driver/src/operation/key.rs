@@ -7,7 +7,7 @@ use ebs_types::{NodeId, SnapshotId, VolumeId};
 
 use crate::volume_handle::VolumeHandle;
 
-/// The object that an operation has to itself (`decisions.md` D-11). Typed, so that keys of different kinds never
+/// The object that an operation has to itself. Typed, so that keys of different kinds never
 /// meet and no two different objects share one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
@@ -53,7 +53,7 @@ impl Key {
     }
 
     /// True when operations under both keys must not run at the same time: a volume is staged or unstaged as a whole,
-    /// and published or grown only while that rests (`decisions.md` D-37). Equal keys exclude each other anyway.
+    /// and published or grown only while that rests. Equal keys exclude each other anyway.
     pub(super) fn excludes(&self, other: &Self) -> bool {
         let whole = |key: &Self, part: &Self| match (key, part) {
             (Self::NodeVolume(whole), Self::NodeGrowth(part) | Self::NodeTarget { volume: part, .. }) => whole == part,

@@ -1,4 +1,4 @@
-//! Which options for mkfs fit which capability, and which of their values mkfs takes (`controller.md` 6.4).
+//! Which options for mkfs fit which capability, and which of their values mkfs takes.
 
 use std::ops::RangeInclusive;
 

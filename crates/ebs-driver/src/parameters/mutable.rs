@@ -1,4 +1,4 @@
-//! Parameters of a VolumeAttributesClass, at creation and at modification (`controller.md` 6.5, 12.1, C13).
+//! Parameters of a VolumeAttributesClass, at creation and at modification.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;

@@ -1,4 +1,4 @@
-//! The keys of a VolumeAttributesClass (`controller.md` 6.5, 12.1): what the parser does with each, and what the
+//! The keys of a VolumeAttributesClass: what the parser does with each, and what the
 //! documentation says.
 
 use super::{Described, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY};

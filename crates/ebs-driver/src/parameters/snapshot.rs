@@ -1,4 +1,4 @@
-//! Parameters of CreateSnapshot (`controller.md` 14, step 4).
+//! Parameters of CreateSnapshot (step 4).
 
 use std::collections::HashMap;
 

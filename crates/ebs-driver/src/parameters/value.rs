@@ -11,7 +11,7 @@ use super::{Entry, ParameterError};
 
 impl Entry<'_> {
     /// A truth value in any spelling that Go takes; empty is unset. Garbage is refused: with `encrypted`, a guess
-    /// would be a leak (`controller.md` C22).
+    /// would be a leak.
     pub(super) fn boolean(&self) -> Result<Option<bool>, ParameterError> {
         match self.value {
             "" => Ok(None),
@@ -34,7 +34,7 @@ impl Entry<'_> {
     }
 
     /// A number that must be there and in the range, which `wanted` names: left out, it could change the meaning of the
-    /// rest for good (`decisions.md` D-19).
+    /// rest for good.
     pub(super) fn within(&self, range: &RangeInclusive<u32>, wanted: &'static str) -> Result<u32, ParameterError> {
         let number = self.value.parse().ok().filter(|n| range.contains(n));
         number.ok_or_else(|| self.malformed(wanted))
@@ -50,7 +50,7 @@ impl Entry<'_> {
         (!self.value.is_empty()).then(|| self.value.to_owned())
     }
 
-    /// A volume type; empty is unset. EC2 judges those that this version does not know (`decisions.md` D-19).
+    /// A volume type; empty is unset. EC2 judges those that this version does not know.
     pub(super) fn volume_type(&self) -> Option<VolumeType> {
         let text = self.text()?;
         Some(VolumeType::parse_known(&text).unwrap_or_else(|| {

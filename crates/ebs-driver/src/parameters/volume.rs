@@ -1,4 +1,4 @@
-//! Parameters of CreateVolume (`controller.md` 6.3).
+//! Parameters of CreateVolume.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -32,7 +32,7 @@ pub struct VolumeParameters {
     pub claim: ClaimNames,
     /// Options for mkfs.
     pub format: FormatOptions,
-    /// A volume from a snapshot or clone may be formatted when it is blank (`decisions.md` D-31).
+    /// A volume from a snapshot or clone may be formatted when it is blank.
     pub format_blank_restore: bool,
     /// Attach it only when it is initialised.
     pub block_until_initialized: bool,

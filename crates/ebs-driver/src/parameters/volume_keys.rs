@@ -1,4 +1,4 @@
-//! The keys of a StorageClass (`controller.md` 6.3): what the parser does with each, and what the documentation says.
+//! The keys of a StorageClass: what the parser does with each, and what the documentation says.
 
 use super::{Described, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY};
 use crate::contract::FormatKey;

@@ -1,5 +1,5 @@
 //! Accepted connections, told apart: each request carries the [`ConnectionId`] of its own among its extensions. Clients name
-//! them as they like: what a path or nothing is in `:authority` becomes a name (`decisions.md` D-55).
+//! them as they like: what a path or nothing is in `:authority` becomes a name.
 
 use std::io;
 use std::pin::Pin;

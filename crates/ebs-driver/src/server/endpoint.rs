@@ -1,4 +1,4 @@
-//! Where to listen (`runtime.md` 4; `decisions.md` D-40).
+//! Where to listen.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! A socket that is private from its first moment, and only one driver on it (`decisions.md` D-40).
+//! A socket that is private from its first moment, and only one driver on it.
 
 #[cfg(unix)]
 #[path = "socket/unix.rs"]

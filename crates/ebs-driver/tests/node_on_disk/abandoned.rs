@@ -1,4 +1,4 @@
-//! Requests whose client has left: what is begun is finished, and nothing further is changed (`decisions.md` D-10).
+//! Requests whose client has left: what is begun is finished, and nothing further is changed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Mounts that are of no use any more (`node.md` 9.4, N-18; `decisions.md` D-35): a disk that vanished below, a file system
+//! Mounts that are of no use any more: a disk that vanished below, a file system
 //! that was shut down. They make room for the volume where nobody loses anything by it, and are never answered for.
 
 use std::os::unix::fs::{MetadataExt, symlink};

@@ -1,4 +1,4 @@
-//! Which calls for one volume run beside each other (`decisions.md` D-10, D-37): none beside its stage or unstage, and an
+//! Which calls for one volume run beside each other: none beside its stage or unstage, and an
 //! unstage or unpublish takes over from what nobody waits for any more.
 
 use std::io::Write;

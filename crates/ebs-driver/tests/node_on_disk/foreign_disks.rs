@@ -1,4 +1,4 @@
-//! What is not the volume's, and what else uses its disk (`decisions.md` D-37, D-39): never answered for, never ignored.
+//! What is not the volume's, and what else uses its disk: never answered for, never ignored.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Volumes in use change hands between the reference and this driver without a pod noticing (`decisions.md` D-1, D-3): what the
-//! reference leaves mounted is taken over, and what is left mounted here is as it expects it (`node.md` 5.3, 7.3, 9.5, 11).
+//! Volumes in use change hands between the reference and this driver without a pod noticing: what the
+//! reference leaves mounted is taken over, and what is left mounted here is as it expects it.
 //!
 //! The reference's part is played by the programs that it runs, with its arguments.
 

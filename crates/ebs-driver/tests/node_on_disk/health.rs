@@ -1,4 +1,4 @@
-//! The health of the node's volumes (`decisions.md` D-35), asked for and watched.
+//! The health of the node's volumes, asked for and watched.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! NodeGetInfo (`node.md` 15): who the node is, and how many volumes it can have.
+//! NodeGetInfo: who the node is, and how many volumes it can have.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

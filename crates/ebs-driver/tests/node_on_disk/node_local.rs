@@ -1,4 +1,4 @@
-//! Node-local volumes (`node.md` 16): a handle that names a device, and on each node another volume.
+//! Node-local volumes: a handle that names a device, and on each node another volume.
 
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;

@@ -1,4 +1,4 @@
-//! A partition of the volume instead of the whole disk (`node.md` 6.4), on real partitions.
+//! A partition of the volume instead of the whole disk, on real partitions.
 
 use csi_proto::csi;
 use ebs_testkit::mount_namespace::in_mount_namespace;

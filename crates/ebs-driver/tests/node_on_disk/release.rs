@@ -1,4 +1,4 @@
-//! Letting go of a volume (`decisions.md` D-35, D-37): unstaged means that nothing holds the disk.
+//! Letting go of a volume: unstaged means that nothing holds the disk.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -208,7 +208,7 @@ fn a_foreign_mount_below_ours_ends_the_unpublish_and_stays() {
     });
 }
 
-/// Stacks the volume on what is mounted at a path already, as the reference leaves it behind (`node.md` N-6).
+/// Stacks the volume on what is mounted at a path already, as the reference leaves it behind.
 async fn cover(node: &Node, name: &str) {
     let mut request = node.stage_request("ext4", &[]);
     request.staging_target_path = node.text("second");

@@ -337,7 +337,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The codes after which a sidecar takes it that nothing goes on any more (`sidecars.md` 1).
+/// The codes after which a sidecar takes it that nothing goes on any more.
 fn is_final(code: &str) -> bool {
     !["Cancelled", "DeadlineExceeded", "Unavailable", "Aborted"].contains(&code)
 }

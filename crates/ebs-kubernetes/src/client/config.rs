@@ -1,4 +1,4 @@
-//! Where the API server is and who asks it: a kubeconfig file, else the pod's account (`runtime.md` 10.4).
+//! Where the API server is and who asks it: a kubeconfig file, else the pod's account.
 
 use std::path::{Path, PathBuf};
 

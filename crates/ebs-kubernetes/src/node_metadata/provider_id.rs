@@ -1,4 +1,4 @@
-//! Which instance a Node is, by its `spec.providerID` (`runtime.md` 10.3).
+//! Which instance a Node is, by its `spec.providerID`.
 
 use ebs_types::{HyperPodNode, NodeId};
 

@@ -1,4 +1,4 @@
-//! What the account of the node pods can do, and what it cannot (`decisions.md` D-42).
+//! What the account of the node pods can do, and what it cannot.
 
 use anyhow::{Context, ensure};
 use ebs_kubernetes::TaintRemoval;

@@ -116,7 +116,7 @@ impl<E: Ec2> Link<E> {
         });
     }
 
-    /// One ModifyVolume; a driver has one of a volume on its way at most (`controller.md` C31).
+    /// One ModifyVolume; a driver has one of a volume on its way at most.
     async fn modify_once(&self, request: &ModifyVolume) -> Result<Modification> {
         let (ec2, request) = (self.ec2(), request.clone());
         let volume = request.volume.to_string();

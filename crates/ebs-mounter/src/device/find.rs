@@ -50,7 +50,7 @@ fn is_final(error: &DeviceError, deadline: Instant) -> bool {
     matches!(error, DeviceError::Stuck(_)) || Instant::now() >= deadline
 }
 
-/// One look at every place, each bounded by itself: a disk that hangs is in nobody else's way (`decisions.md` D-38). The first
+/// One look at every place, each bounded by itself: a disk that hangs is in nobody else's way. The first
 /// rejection is kept, because it explains the failure best, unless something hangs.
 async fn search(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let mut rejected: Option<DeviceError> = None;

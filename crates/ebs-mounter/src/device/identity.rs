@@ -43,7 +43,7 @@ pub enum IdentityError {
     /// Its name leads out of the directory of devices.
     #[error("it leads to {0}, outside of the directory of devices")]
     Elsewhere(PathBuf),
-    /// An NVMe disk that tells nobody its serial number (`node.md` N-10).
+    /// An NVMe disk that tells nobody its serial number.
     #[error("its NVMe controller reports no serial number")]
     NoSerial,
     /// It cannot be opened or asked.
@@ -131,7 +131,7 @@ pub(super) fn of_serial(serial: &str) -> Identity {
         .map_or_else(|_| Identity::Other(format!("a disk with serial number {serial:?}")), Identity::Volume)
 }
 
-/// A simulated disk is a loop device over `<volume id>.img` below the configured directory (`decisions.md` D-34).
+/// A simulated disk is a loop device over `<volume id>.img` below the configured directory.
 fn of_backing_file(config: &MounterConfig, backing: &Path) -> Identity {
     let other = || Identity::Other(format!("a loop device over {}", backing.display()));
     let Some(directory) = &config.simulated_devices else { return other() };

@@ -1,5 +1,5 @@
 //! Which disks are mounted or bound where the driver's volumes are, by the mount table and by sysfs. No path of a volume is
-//! touched, so that a disk that hangs is in nobody's way (`decisions.md` D-38).
+//! touched, so that a disk that hangs is in nobody's way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -46,8 +46,8 @@ enum Named {
 
 impl Places {
     /// Below a prefix, `--csi-mount-point-prefix`, and at the places that are known. With the directory of a CSI driver below
-    /// the kubelet's `kubernetes.io/csi`, the directory of raw block volumes beside it is meant, too (`runtime.md` R-8b). A
-    /// prefix that is empty or not absolute names nothing (`runtime.md` R-8c).
+    /// the kubelet's `kubernetes.io/csi`, the directory of raw block volumes beside it is meant, too. A
+    /// prefix that is empty or not absolute names nothing.
     pub(crate) fn new(prefix: Option<&Path>, at: impl IntoIterator<Item = PathBuf>) -> Self {
         let prefix = prefix.filter(|prefix| prefix.is_absolute()).map(cleaned);
         let raw = prefix.as_deref().and_then(Path::parent).filter(|parent| parent.ends_with("kubernetes.io/csi"));

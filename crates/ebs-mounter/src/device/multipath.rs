@@ -1,4 +1,4 @@
-//! Disks that `multipathd` has taken for itself (`node.md` N-26): its map is the device to use, since the kernel gives the disk
+//! Disks that `multipathd` has taken for itself: its map is the device to use, since the kernel gives the disk
 //! below to nobody else.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! When a device has vanished (`decisions.md` D-35): sysfs lists this machine's block devices, and it is not among them.
+//! When a device has vanished: sysfs lists this machine's block devices, and it is not among them.
 //!
 //! A sysfs that is not there, or lists nothing, proves nothing: no machine is without a block device.
 

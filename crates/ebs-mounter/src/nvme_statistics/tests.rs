@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A page that is built field by field, by the table of the specification.
+/// A page that is built field by field, by the table of the EBS user guide.
 struct Page([u8; STATISTICS_PAGE_BYTES]);
 
 impl Page {

@@ -1,4 +1,4 @@
-//! The proof that a device is blank (`decisions.md` D-31): no byte other than zero in the first and the last 16 MiB, where file
+//! The proof that a device is blank: no byte other than zero in the first and the last 16 MiB, where file
 //! systems keep further superblocks, and in one page of each of 1,024 equal stretches (`places`).
 
 use std::io;
@@ -31,7 +31,7 @@ impl BlankProof {
     }
 }
 
-/// All of D-31. The seed says which pages are sampled.
+/// The whole proof of a blank disk. The seed says which pages are sampled.
 pub(super) fn prove(area: &Area<'_>, seed: u64) -> io::Result<Contents> {
     let size = area.size();
     if size == 0 {

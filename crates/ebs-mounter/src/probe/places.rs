@@ -1,5 +1,4 @@
-//! Where a file system that was made on the whole device keeps copies of its superblock, and which further pages are sampled
-//! (`decisions.md` D-31).
+//! Where a file system that was made on the whole device keeps copies of its superblock, and which further pages are sampled.
 //!
 //! The primary superblock is gone with the first MiB; the copies are what tells a wiped file system from a blank disk.
 //! One copy is enough, so of a geometry with many not all are read: that would be tens of thousands of pages, an hour

@@ -8,7 +8,7 @@ use crate::api::Fault;
 use crate::config::Consistency;
 use crate::engine::Engine;
 
-/// The longest that EC2 is known to lag behind itself (`decisions.md` D-61).
+/// The longest that EC2 is known to lag behind itself.
 const MAX_LAG_MS: u64 = 15_000;
 
 /// How far reads may lag behind.

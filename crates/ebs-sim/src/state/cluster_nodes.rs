@@ -1,5 +1,5 @@
 //! Volumes of SageMaker HyperPod nodes. The nodes are SageMaker's: EC2 shows no instance, only that the volume is
-//! attached to something (`ebs-cloud.md` 5.5).
+//! attached to something.
 
 use std::time::SystemTime;
 

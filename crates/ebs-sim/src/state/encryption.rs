@@ -1,7 +1,7 @@
 //! Encryption: the account's default, keys, and keys that cannot be used.
 //!
 //! EC2 looks at a key only after it has accepted the volume: one that cannot be used makes the volume vanish instead
-//! of refusing it (`decisions.md` D-61).
+//! of refusing it.
 
 use crate::api::{CopyVolumes, CreateVolume, Fault};
 

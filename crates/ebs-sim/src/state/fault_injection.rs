@@ -1,4 +1,4 @@
-//! What fault rules do to calls and attachments: things that EC2 does now and then (`decisions.md` D-62).
+//! What fault rules do to calls and attachments: things that EC2 does now and then.
 
 use std::time::{Duration, SystemTime};
 

@@ -16,7 +16,7 @@ use super::instances::Instance;
 use super::model::{Snapshot, Volume};
 use super::random::Random;
 
-/// EC2's answers lag by no more than this (`decisions.md` D-61).
+/// EC2's answers lag by no more than this.
 pub(super) const MAX_LAG: Duration = Duration::from_secs(15);
 
 /// What reads may show instead of the present.

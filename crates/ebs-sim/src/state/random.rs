@@ -57,7 +57,7 @@ impl Random {
     }
 
     /// A new id: 17 hexadecimal digits. Without a seed also where tests repeat themselves, since the names of devices
-    /// under `/dev` are made of ids and `/dev` is shared by all simulators of a machine (`decisions.md` D-64).
+    /// under `/dev` are made of ids and `/dev` is shared by all simulators of a machine.
     pub(super) fn new_id(&mut self, kind: Kind) -> String {
         format!("{}0{}", kind.prefix(), self.hex())
     }

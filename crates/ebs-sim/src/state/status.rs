@@ -1,5 +1,4 @@
-//! DescribeVolumeStatus: whether a volume works, and how far it has been filled from its snapshot or source
-//! (`ebs-cloud.md` 5.6).
+//! DescribeVolumeStatus: whether a volume works, and how far it has been filled from its snapshot or source.
 
 use std::time::{Duration, SystemTime};
 

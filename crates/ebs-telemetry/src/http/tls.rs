@@ -1,4 +1,4 @@
-//! The certificate of the pages, and its renewal while the driver runs (`runtime.md` 11.1, R-16).
+//! The certificate of the pages, and its renewal while the driver runs.
 
 use std::io;
 #[cfg(unix)]

@@ -37,13 +37,13 @@ impl Wanted {
     }
 }
 
-/// Below INFO other people's crates print headers and bodies, credentials among them (`decisions.md` D-41): never, even when
+/// Below INFO other people's crates print headers and bodies, credentials among them: never, even when
 /// `RUST_LOG` asks for it.
 fn is_safe(metadata: &Metadata<'_>) -> bool {
     is_ours(metadata.target()) || *metadata.level() <= Level::INFO
 }
 
-/// The AWS SDK's warnings show errors with all that they hold, whole replies of STS among it (`decisions.md` D-41): of its lines
+/// The AWS SDK's warnings show errors with all that they hold, whole replies of STS among it: of its lines
 /// the message is written, which is fixed text, and which source of credentials it is about. What failed is told by ours.
 pub(super) const CARELESS: Careless =
     Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };

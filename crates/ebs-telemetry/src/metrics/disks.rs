@@ -1,4 +1,4 @@
-//! What the volumes of this node count of themselves, read when the page is asked for (`runtime.md` 11.3).
+//! What the volumes of this node count of themselves, read when the page is asked for.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ fn of_volumes(report: &DiskReport) -> Vec<Family> {
 }
 
 /// The page has no sum of latencies beside its histogram, but it has the time that all operations took, which is one: of
-/// the same operations, counted by the same volume (`runtime.md` R-8d).
+/// the same operations, counted by the same volume.
 fn latency(transfers: &DiskTransfers) -> super::exposition::Value {
     let mut bins: Vec<(f64, u64)> =
         transfers.latency.iter().map(|(up_to, count)| (up_to.map_or(f64::INFINITY, seconds), *count)).collect();

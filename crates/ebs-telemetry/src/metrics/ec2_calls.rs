@@ -1,7 +1,7 @@
 //! Calls to EC2: how long the good ones took, how many failed, how many were throttled.
 //!
 //! The names are those of the reference driver, for the dashboards that exist; its copies under the names of the
-//! in-tree cloud provider come with `--deprecated-metrics`. The labels differ among the three (`ebs-cloud.md` E19)
+//! in-tree cloud provider come with `--deprecated-metrics`. The labels differ among the three
 //! and stay so; the consistent series is `aws_ebs_csi_api_requests_total`.
 
 use std::collections::BTreeSet;

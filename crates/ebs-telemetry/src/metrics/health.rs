@@ -1,4 +1,4 @@
-//! Whether EC2 answers and accepts the driver: the driver's own question, asked now and then (`decisions.md` D-18).
+//! Whether EC2 answers and accepts the driver: the driver's own question, asked now and then.
 
 use super::exposition::Family;
 use super::store::Numbers;

@@ -1,4 +1,4 @@
-//! How often a bug has ended a request or a task (`decisions.md` D-51).
+//! How often a bug has ended a request or a task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! How a bind mount appears at a target (`node.md` N-19), on kernels with mount_setattr(2), which 5.12 brought, and without.
+//! How a bind mount appears at a target, on kernels with mount_setattr(2), which 5.12 brought, and without.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

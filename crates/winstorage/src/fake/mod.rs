@@ -1,7 +1,7 @@
 //! A Windows machine in memory: state that steps change, faults on request, a log of all calls. For tests, here and above.
 //!
 //! It stands in Windows' place, below all decisions: nothing here checks what a client may do. What it answers where Windows refuses
-//! are Windows' own codes, as far as they are documented; `[W]` runs hold it against a real machine.
+//! are Windows' own codes, as far as they are documented; `csi-proxy selftest` holds it against a real machine.
 
 mod attachments;
 pub mod control;

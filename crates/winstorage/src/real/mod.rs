@@ -1,7 +1,7 @@
 //! Windows itself.
 //!
-//! `[W]`: nothing below this line is proven by the tests of this repository but that it compiles, and what Wine does honestly
-//! (`docs/spec/windows.md` 4.2). What is sent and decided is in [`crate::wmi`] and [`crate::service`].
+//! Nothing below this line is proven by the tests of this repository but that it compiles, and what Wine does honestly.
+//! What is sent and decided is in [`crate::wmi`] and [`crate::service`].
 
 mod com;
 mod device;

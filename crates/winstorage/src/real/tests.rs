@@ -1,4 +1,4 @@
-//! What Wine does honestly of it (`docs/spec/windows.md` 4.2). Links, mount points and disks are `[W]`.
+//! What Wine does honestly of it. Links, mount points and disks need Windows: see "What only Windows can prove" in `docs/csi-proxy.md`.
 
 use std::sync::Barrier;
 

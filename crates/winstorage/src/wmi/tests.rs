@@ -1,5 +1,5 @@
 //! What is sent to WMI, by recordings: for each operation every query and call in order, with names and types. The recordings were
-//! written by the vocabulary of `docs/spec/windows.md` 1.3; `[W]` they are to be made anew on a Windows machine.
+//! written from the documentation of the WMI classes; they are to be made again on a Windows machine.
 
 mod recorded;
 
@@ -135,7 +135,7 @@ fn each_operation_sends_exactly_what_is_recorded() {
     assert!(recordings().keys().all(|name| tried.contains(&name.as_str())), "a recording that no operation replays");
 }
 
-/// All that may be said to WMI, from the list of the specification, as patterns.
+/// All that may be said to WMI, as patterns.
 const SAID: [&str; 15] = [
     r"SELECT Number, Location FROM MSFT_Disk",
     r"SELECT Path, SerialNumber FROM MSFT_Disk",
@@ -154,7 +154,7 @@ const SAID: [&str; 15] = [
     r"SELECT nothing else",
 ];
 
-/// Everything that is sent stands in the list of the specification, and every method of the list is sent by some operation.
+/// Everything that is sent stands in the list, and every method of the list is sent by some operation.
 #[test]
 fn nothing_is_sent_that_the_specification_does_not_list() {
     let patterns: Vec<Regex> = SAID.iter().map(|pattern| Regex::new(&format!("^(?:{pattern})$")).unwrap()).collect();

@@ -16,9 +16,9 @@ pub(super) struct RequestedIops {
 }
 
 /// What the request asks for; else what the tags of the volume ask for, when request or tags allow it. A request for a
-/// ratio counts without that (`controller.md` C13).
+/// ratio counts without that.
 ///
-/// Tags that cannot be read are passed over: they must not keep a volume from growing (`controller.md` C12).
+/// Tags that cannot be read are passed over: they must not keep a volume from growing.
 pub(super) fn requested_iops(spec: &ModifySpec, volume: &Volume, driver: &DriverName) -> RequestedIops {
     if spec.iops != IopsRequest::Default {
         return RequestedIops { request: spec.iops, only_raises: false };

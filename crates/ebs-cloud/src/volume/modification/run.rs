@@ -18,7 +18,7 @@ use crate::volume::iops_limit::{IopsQuery, Site};
 use crate::volume::service::VolumeService;
 use crate::{CloudError, CloudErrorKind, ModifySpec, Object, bounds};
 
-/// EC2 counts the modifications of a volume over this time (`decisions.md` D-25).
+/// EC2 counts the modifications of a volume over this time.
 const MODIFICATION_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 impl<E: Ec2> VolumeService<E> {
@@ -96,7 +96,7 @@ impl<E: Ec2> VolumeService<E> {
     }
 
     /// From when on a describe shows what stands in the way of a change, or has brought it about. An old process may be a new
-    /// leader (`decisions.md` D-27), and another one may have changed the volume just before, or have a call under way. Not so
+    /// leader, and another one may have changed the volume just before, or have a call under way. Not so
     /// with growth: EC2 never shrinks a volume.
     fn settled_at(&self, id: &VolumeId, spec: &ModifySpec) -> Instant {
         let (recent, write) = (&self.context.recent, Write::Modification(id.clone()));

@@ -7,8 +7,8 @@ use super::Change;
 
 /// All changes as one; `None` when two of them contradict each other.
 ///
-/// Fields are taken over one by one, the ratio of IOPS and the flag that belongs to it too (`controller.md` C11). Tags are
-/// compared key by key and deletions as sets (`controller.md` C32).
+/// Fields are taken over one by one, the ratio of IOPS and the flag that belongs to it too. Tags are
+/// compared key by key and deletions as sets.
 pub(super) fn merged<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<ModifySpec> {
     changes.into_iter().try_fold(ModifySpec::default(), |all, change| both(all, &change.spec))
 }

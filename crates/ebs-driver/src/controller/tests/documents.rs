@@ -202,7 +202,7 @@ fn codes() -> String {
             Meaning::Unimplemented => "not offered",
             Meaning::Internal => "definite, and none of the others",
         };
-        // `sidecars.md` 1; ResourceExhausted is final for a creation alone.
+        // The provisioner forgets a volume after these codes; ResourceExhausted is final for a creation alone.
         let is_final = match code.as_str() {
             "Aborted" | "Unavailable" => "no",
             "ResourceExhausted" => "of a creation",

@@ -1,4 +1,4 @@
-//! Socket paths of Windows (`windows.md` N-1, N-2). Manifests write them in many ways: `unix:/csi/csi.sock`, `unix://C:\csi\csi.sock`,
+//! Socket paths of Windows. Manifests write them in many ways: `unix:/csi/csi.sock`, `unix://C:\csi\csi.sock`,
 //! and with backslashes doubled, which YAML leaves as they are where nothing is quoted.
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! AF_UNIX on Windows (`windows.md` T-20): neither std nor tokio has it, and `socket2` has it blocking. A connected socket is a TCP stream
-//! to tokio: what reads and writes it does not ask for the family. `[W]`: Wine has no such sockets.
+//! AF_UNIX on Windows: neither std nor tokio has it, and `socket2` has it blocking. A connected socket is a TCP stream
+//! to tokio: what reads and writes it does not ask for the family. Not tested: Wine has no such sockets.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Takes the socket. The file gets the rights that its directory hands down: Windows has no mode (`windows.md` R-5).
+/// Takes the socket. The file gets the rights that its directory hands down: Windows has no mode.
 pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(Listener, SocketFile), BindError> {
     let failed = |step| move |cause| io_error(endpoint, step, cause);
     let directory = path.parent().unwrap_or(path);

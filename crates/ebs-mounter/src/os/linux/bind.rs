@@ -1,4 +1,4 @@
-//! Bind mounts that appear with all their attributes or not at all (`node.md` N-19).
+//! Bind mounts that appear with all their attributes or not at all.
 
 use std::collections::BTreeSet;
 use std::fs;

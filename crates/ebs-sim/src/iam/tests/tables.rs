@@ -1,4 +1,4 @@
-//! The shipped policies are the tables of `deployment.md` 14, row by row.
+//! The shipped policies allow what these tables list, row by row, and nothing else.
 
 use super::{allows_caller, tags};
 use crate::iam::check::Check;
