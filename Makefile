@@ -84,7 +84,8 @@ tidy: ## The rules of the house that no compiler checks
 fmt: ## Format all code
 	cargo fmt --all
 
-lint: ## Clippy, warnings denied
+lint: ## Scripts, links, dependencies, and clippy with warnings denied
+	scripts/lint
 	@scripts/setup build
 	cargo clippy --workspace --all-targets --features ebs-windows-node/under-wine --locked -- -D warnings
 

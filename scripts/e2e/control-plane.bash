@@ -38,7 +38,7 @@ cluster_up() {
 
 cluster_down() {
   destroy_node
-  rm -rf "$data" "$images" "$work/sim" "$work/sim.env" "$work/home"
+  rm -rf "$data" "$images" "$work/sim" "$work/sim.env" "${work:?}/home"
 }
 
 node_is_ready() { [ "$(kc get node "$node_name" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = True ]; }

@@ -11,8 +11,10 @@ helm_in_node() { in_node env HOME="$work/home" KUBECONFIG="$admin" "$EBS_E2E_HEL
 # EC2 and the metadata service at the node's address, where pods reach them; in the node, so that its disks are the node's.
 simulator_up() {
   rm -rf "$work/sim" "$work/sim.env"
+  local timing=(--timing realistic --max-lag 2000)
+  [ -z "${E2E_SIMULATOR:-}" ] || read -ra timing <<<"$E2E_SIMULATOR"
   start ebs-sim "$bin/ebs-sim" --state-dir "$work/sim" --env-file "$work/sim.env" --ec2-listen "$node_ip:8000" --imds-listen "$node_ip:8001" \
-    --control-listen "${control#http://}" ${E2E_SIMULATOR:---timing realistic --max-lag 2000}
+    --control-listen "${control#http://}" "${timing[@]}"
   within 120 "the simulator is ready" test -e "$work/sim.env"
 }
 

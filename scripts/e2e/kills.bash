@@ -44,9 +44,9 @@ while_killing() {
 stop_killing() {
   [ -n "${killer:-}" ] || return 0
   # What it waits for would outlive it.
-  local children
-  children=$(pgrep -P "$killer" || true)
-  kill "$killer" $children 2>/dev/null || true
+  local -a children
+  mapfile -t children < <(pgrep -P "$killer" || true)
+  kill "$killer" "${children[@]}" 2>/dev/null || true
   wait "$killer" 2>/dev/null || true
   killer=
 }
