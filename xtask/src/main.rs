@@ -8,8 +8,6 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod demo;
 mod iam;
-mod kustomize;
-mod mutants;
 mod simulator;
 mod suites;
 mod tidy;
@@ -23,18 +21,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check what the compiler cannot: who depends on whom, file lengths, names
+    /// Check what the compiler cannot: circles of modules, file lengths, names, the crate map
     Tidy,
-    /// Write deploy/kubernetes/base from the chart; needs Helm, named by EBS_TEST_HELM (`scripts/setup test`)
-    Kustomize(kustomize::KustomizeArgs),
     /// Print the least policy for the driver's role that allows what the given features do
     Iam(iam::IamArgs),
     /// The tests of the workspace, several executables at once; `make test` builds what they need first
     Test(suites::TestArgs),
     /// One volume's whole life through the driver against the simulated EC2; `make demo` builds what it needs first
     Demo(demo::DemoArgs),
-    /// What of cargo-mutants' results no test caught, beside the list of harmless ones; `make mutants` runs it
-    Mutants(mutants::MutantsArgs),
     /// Volume lives under load: calls spent, latency added, memory; `make bench` builds release programs first
     Bench(bench::BenchArgs),
 }
@@ -42,10 +36,8 @@ enum Task {
 fn main() -> ExitCode {
     let ended = match Arguments::parse().task {
         Task::Tidy => tidy::run(),
-        Task::Kustomize(arguments) => kustomize::run(&arguments),
         Task::Iam(arguments) => iam::run(&arguments),
         Task::Test(arguments) => suites::run(&arguments),
-        Task::Mutants(arguments) => mutants::run(&arguments),
         Task::Bench(arguments) => bench::run(arguments).map(|()| ExitCode::SUCCESS),
         Task::Demo(arguments) => demo::run(arguments).map(|()| ExitCode::SUCCESS),
     };
