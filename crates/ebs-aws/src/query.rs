@@ -1,4 +1,6 @@
 //! Requests in EC2's Query protocol: an action and its parameters as a form, lists numbered from 1.
+//!
+//! Decision: `docs/decisions/0010-write-our-own-ec2-requests.md`.
 
 use std::fmt::{self, Write};
 use std::time::SystemTime;

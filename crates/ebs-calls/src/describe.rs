@@ -3,6 +3,8 @@
 //! - [`DescribeBatchers`]: one for each kind of object, which puts the questions of all subscribers into few calls.
 //! - [`TransitionTimes`] tell when a subscriber that waits for a transition is polled for first.
 //! - [`pages`] reads listings to their end.
+//!
+//! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.
 
 mod batcher;
 mod bisect;

@@ -1,4 +1,6 @@
 //! How long the operations may take, and the times that EC2 is known to need.
+//!
+//! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
 use std::time::Duration;
 

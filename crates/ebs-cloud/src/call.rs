@@ -1,5 +1,7 @@
 //! Single calls, with patience for what is no answer: a throttle says that nothing was done, so the call waits and is
 //! made again until the bound of the operation ends.
+//!
+//! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! What a policy operation can end with, by meaning.
+//!
+//! Decision: `docs/decisions/0003-return-final-codes-only-for-proven-outcomes.md`.
 
 use ebs_ec2::Ec2Error;
 

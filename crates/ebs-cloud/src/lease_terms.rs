@@ -3,6 +3,8 @@
 //! A sidecar asks the driver of its own pod, while it holds its lease. A process that is new, or that stood by until now,
 //! must reckon with what another one did for the sidecar a moment ago: describes may not show it yet, and EC2 may carry
 //! out calls of it that are under way.
+//!
+//! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

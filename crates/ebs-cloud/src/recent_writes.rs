@@ -1,4 +1,6 @@
 //! What this process knows of things that a look may not show yet, or may still show.
+//!
+//! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
 use std::hash::Hash;
 use std::time::Duration;

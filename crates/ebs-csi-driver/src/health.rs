@@ -1,5 +1,7 @@
 //! Keeps `/readyz`, the metrics and the log up to date with what EC2 answers. Probe does not depend on it: the kubelet restarts a driver
 //! whose Probe fails, and that helps no outage.
+//!
+//! Decision: `docs/decisions/0024-keep-probe-independent-of-ec2.md`.
 
 use std::sync::Arc;
 use std::time::Duration;

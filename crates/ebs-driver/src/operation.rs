@@ -11,6 +11,8 @@
 //! - Another key that excludes this one ([`Key`]): the same.
 //! - A panic frees the key and is [`OperationError::OutcomeUnknown`] for everyone who waits.
 //! - A finished result is never replayed: the next call runs again.
+//!
+//! Decision: `docs/decisions/0002-run-each-change-as-an-operation.md`.
 
 mod drain;
 mod key;

@@ -2,6 +2,8 @@
 //!
 //! Generated messages show all fields but their `secrets`, and a user may put a secret elsewhere; so each request has a summary that
 //! names the fields to be logged one by one. A field that is not named here is not logged.
+//!
+//! Decision: `docs/decisions/0026-log-only-fields-that-are-known-to-be-safe.md`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

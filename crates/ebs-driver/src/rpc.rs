@@ -1,4 +1,6 @@
 //! The RPCs of CSI: their names, in logs, metrics and messages, and how long one request waits for its operation.
+//!
+//! Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
 
 use std::fmt;
 use std::time::Duration;

@@ -2,6 +2,8 @@
 //!
 //! A sidecar forgets a volume after a *final* code. Where the outcome of a mutation is not proven, the
 //! meaning is [`Meaning::InProgress`] or [`Meaning::Unavailable`], never a final one.
+//!
+//! Decision: `docs/decisions/0003-return-final-codes-only-for-proven-outcomes.md`.
 
 use std::error::Error;
 use std::fmt::Write;

@@ -2,6 +2,8 @@
 //!
 //! Later wins: the driver's own tags, those of the cluster, `tagSpecification*` of the StorageClass (or snapshot
 //! class), those of the VolumeAttributesClass, `--extra-tags`. The same precedence holds for volumes and snapshots.
+//!
+//! Decision: `docs/decisions/0014-apply-tags-in-one-order.md`.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;

@@ -1,4 +1,6 @@
 //! Where a volume may be, and where it is.
+//!
+//! Decision: `docs/decisions/0013-take-a-place-from-one-topology-term.md`.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,6 @@
 //! What is in the image: the one list of it. The packages that the files are from stand in `deploy/image/packages.lock`.
+//!
+//! Decision: `docs/decisions/0028-ship-an-image-without-a-shell.md`.
 
 /// The product's name, of program and image.
 pub const NAME: &str = "aws-ebs-csi-driver";

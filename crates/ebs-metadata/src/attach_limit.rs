@@ -1,4 +1,6 @@
 //! How many volumes a node can have attached by the driver.
+//!
+//! Decision: `docs/decisions/0015-compute-the-attach-limit-from-ec2s-table.md`.
 
 use ebs_types::{LimitKind, attachment_limit};
 

@@ -2,6 +2,8 @@
 //!
 //! A call that has started cannot be cancelled, and nothing here pretends to: a wait for a *read* ends at its bound with
 //! [`Stuck`] while the call stays where it is; a wait for a *change* goes on and says so in the log.
+//!
+//! Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! e2fsck, only where the superblock, the journal or the kernel says that it must run. XFS repairs itself at
 //! mount from its log.
+//!
+//! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! What uses a disk besides the caller: mounts and binds of it in this mount table, and, beyond that, whoever keeps it
 //! from being opened exclusively.
+//!
+//! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
 
 use std::fs::File;
 use std::io;

@@ -2,6 +2,8 @@
 //!
 //! The features are listed one by one, equal to the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12,
 //! so that a volume moves between nodes whatever tools they have.
+//!
+//! Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,4 +1,6 @@
 //! The record of a format in progress: what makes an interrupted mkfs safe to run again.
+//!
+//! Decision: `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -1,4 +1,6 @@
 //! Growing a file system to its device, only when the sizes say that it is smaller.
+//!
+//! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

@@ -3,6 +3,8 @@
 //! [`Contents::Blank`] is a positive answer: every place that must be empty was read and is. A read
 //! that fails is an error, never an answer. `blkid -p` is asked as a second opinion; when the two
 //! disagree nothing is touched.
+//!
+//! Decision: `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
 
 mod blank;
 mod blkid;

@@ -1,5 +1,7 @@
 //! The state directory at the start of the driver. It is an aid: whatever is wrong with it, the driver starts, and only what
 //! cannot do without, a format with its record, fails for it later.
+//!
+//! Decision: `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;

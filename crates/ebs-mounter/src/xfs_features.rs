@@ -2,6 +2,8 @@
 //! kernel lacks. A feature that is not named is whatever the installed mkfs.xfs thinks best.
 //!
 //! Geometry (groups, stripes, size of the log) is no feature: any kernel mounts it, and mkfs.xfs knows the machine better.
+//!
+//! Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
 use std::time::Duration;
 

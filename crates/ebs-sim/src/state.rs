@@ -4,6 +4,8 @@
 //! an [`Effect`] on the data plane ended. What has to happen outside is returned as data; nothing here waits.
 //!
 //! A resource settles when two things are true: its time has passed, and its data or device is in place.
+//!
+//! Decision: `docs/decisions/0030-simulate-ec2-as-pure-state.md`.
 
 mod account;
 mod advance;

@@ -1,4 +1,6 @@
 //! Every name that is derived from the driver's own, in one place.
+//!
+//! Decision: `docs/decisions/0001-replace-the-reference-driver-in-place.md`.
 
 use std::fmt;
 

@@ -2,6 +2,8 @@
 //!
 //! One line an event, as text or JSON, in the shapes that users parse. Times are UTC, which is what klog's local
 //! time is in a container.
+//!
+//! Decision: `docs/decisions/0025-log-in-klogs-format.md`.
 
 mod by_verbosity;
 mod date;

@@ -1,5 +1,7 @@
 //! Detaching a volume from a node. Never forced, and never reported done before it is proven that nothing is attached:
 //! what proves it is in [`super::proof`].
+//!
+//! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
 
 use std::time::SystemTime;
 

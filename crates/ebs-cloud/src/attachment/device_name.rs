@@ -1,4 +1,6 @@
 //! Device names: which ones there are, and which one the next attachment takes.
+//!
+//! Decision: `docs/decisions/0008-choose-device-names-in-the-controller.md`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

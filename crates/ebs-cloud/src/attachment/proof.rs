@@ -34,6 +34,8 @@
 //!    once 15 s have passed since this process first saw them, over all attempts.
 //!
 //! Attach times that differ by 2 s or less are the same: descriptions are no finer, and nobody says how EC2 rounds.
+//!
+//! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
 
 use std::time::{Duration, SystemTime};
 

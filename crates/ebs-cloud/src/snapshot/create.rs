@@ -1,4 +1,6 @@
 //! Snapshots. CreateSnapshot has no client token: it is idempotent by looking for the name.
+//!
+//! Decision: `docs/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
 
 use ebs_ec2::{CreateSnapshot, Ec2, Ec2Error, ErrorClass, Snapshot, SnapshotState, Snapshots};
 use ebs_types::{DriverName, Waiters};

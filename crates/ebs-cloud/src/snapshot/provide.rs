@@ -2,6 +2,8 @@
 //!
 //! One that cannot be had as asked for is not left behind by a final error. Who may know it decides what becomes of it:
 //! one that this process has taken and not reported is deleted, any other one stays, and the error is not final.
+//!
+//! Decision: `docs/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
 
 use ebs_ec2::{Ec2, Snapshot};
 use ebs_types::{SnapshotId, Waiters};

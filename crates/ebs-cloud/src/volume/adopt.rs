@@ -1,4 +1,6 @@
 //! Whether a volume that carries the wanted name is the wanted volume.
+//!
+//! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
 
 use ebs_ec2::{Volume, VolumeState};
 use ebs_types::{DriverName, Tags, may_be_one_kms_key};

@@ -1,5 +1,7 @@
 //! Client tokens of CreateVolume and CopyVolumes: a function of the volume's name, so that a retry, also by another
 //! process or by the reference driver, is the same request.
+//!
+//! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
 
 use std::time::Duration;
 

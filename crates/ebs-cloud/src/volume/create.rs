@@ -1,4 +1,6 @@
 //! CreateVolume, idempotent by client token.
+//!
+//! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
 
 use ebs_calls::Transition;
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume, VolumeState};

@@ -1,4 +1,6 @@
 //! Modifications: growing a volume and changing its type, IOPS, throughput and tags.
+//!
+//! Decision: `docs/decisions/0011-merge-modifications-of-one-volume.md`.
 
 mod end;
 mod plan;

@@ -6,6 +6,8 @@
 //! result. From then on, other requests than those are Aborted: while one modification runs, no second window opens.
 //! A request that comes again joins its own part, in the window and after. A change whose caller has left
 //! is not begun. When all have left, the operation waits, and goes on with the changes whose callers come back; it drops the others.
+//!
+//! Decision: `docs/decisions/0011-merge-modifications-of-one-volume.md`.
 
 mod carry_out;
 mod gathering;

@@ -1,4 +1,6 @@
 //! Whether the driver can serve.
+//!
+//! Decision: `docs/decisions/0024-keep-probe-independent-of-ec2.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Pure decisions: what is there against what is wanted. No look, no change.
+//!
+//! Decision: `docs/decisions/0016-compare-every-mount-with-the-request.md`.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -2,6 +2,8 @@
 //!
 //! Growth never decides whether a volume can be used. A stage mounts the file system at the size that it has; a growth
 //! that fails is a warning in the log, an entry in the volume's health and a metric, and NodeExpandVolume returns its error.
+//!
+//! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,6 @@
 //! What else uses a volume's disk: nothing is written to it, shown or let go while that would hurt.
+//!
+//! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
 
 use std::path::Path;
 

@@ -1,5 +1,7 @@
 //! Repairs at stage: what the kernel refuses for damage, what it found while it mounted, and what it
 //! recorded or turned read-only while no pod used the volume. e2fsck decides about nothing that a person must decide about.
+//!
+//! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 
 use ebs_mounter::{
     CheckError, Device, FsType, Hold, MountEntry, MountError, MountTable, NodePath, Superblock, Suspicion, UnmountError,

@@ -1,4 +1,6 @@
 //! Where a volume's device may be, in the order in which we look.
+//!
+//! Decision: `docs/decisions/0017-identify-a-disk-by-its-serial-number.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,4 +1,6 @@
 //! What a disk says it is.
+//!
+//! Decision: `docs/decisions/0017-identify-a-disk-by-its-serial-number.md`.
 
 use std::fmt;
 use std::fs::{self, File};

@@ -1,5 +1,7 @@
 //! The proof that a device is blank: no byte other than zero in the first and the last 16 MiB, where file
 //! systems keep further superblocks, and in one page of each of 1,024 equal stretches (`places`).
+//!
+//! Decision: `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
 
 use std::io;
 

@@ -1,6 +1,8 @@
 //! Every metric of the driver, declared once: what may be shown, and what `docs/metrics.md` says of it.
 //!
 //! A [`Row`] can be made here alone, and every store and every sample takes one, so nothing is shown that is not declared.
+//!
+//! Decision: `docs/decisions/0027-keep-the-reference-drivers-metrics.md`.
 
 /// What a metric is to Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq)]

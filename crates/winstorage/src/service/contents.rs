@@ -2,6 +2,8 @@
 //!
 //! A disk that Windows calls raw may hold a file system that Windows does not know, ext4 for one; so *blank* is said only of what was
 //! read and was zero: both ends of the disk, and a page in each of many equal stretches between them.
+//!
+//! Decision: `docs/decisions/0029-prove-windows-disks-in-csi-proxy.md`.
 
 use std::fmt;
 
