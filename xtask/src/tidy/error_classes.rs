@@ -1,76 +1,52 @@
-//! Every class of error has its entry in the documentation: a table at the end of a program's page names each error type of the product, or each of
-//! its variants, and the entry that is for it.
+//! Each error type of the product, or each of its variants, has a row in the table at the end of a troubleshooting page, and each row
+//! an error.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::str::FromStr;
-
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::Finding;
-use super::source::{Source, Tree};
+use super::source::{Source, Tree, code_only};
 
 /// The driver's, and those of the programs beside it.
 const PAGES: [&str; 2] = ["docs/troubleshooting.md", "docs/registrar.md"];
 const TABLE: (&str, &str) = ("<!-- error classes -->", "<!-- end of error classes -->");
 /// Crates whose errors no user of the driver meets.
 const NOT_OF_THE_PRODUCT: [&str; 6] = ["ebs-sim", "ebs-testkit", "ebs-model", "ebs-torture", "ebs-vm", "go-template"];
-/// Closed sets of outcomes that are no errors themselves.
+/// Closed sets of outcomes that are not errors themselves.
 const MEANINGS: [&str; 1] = ["CloudErrorKind"];
 
-/// `crate::Type`, with its variants; none: it is a struct.
-type Classes = BTreeMap<String, BTreeSet<String>>;
-
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let classes: Classes = tree.rust().filter(|source| is_product(source)).flat_map(classes_of).collect();
+    let errors: Vec<(String, Vec<String>)> = tree.rust().filter(|s| is_product(s)).flat_map(errors_of).collect();
     let mut findings = Vec::new();
+    let mut find = |page: &str, line, problem| {
+        findings.push(Finding::new(Path::new(page), line, problem, "name each error once, with a link to its entry"));
+    };
     let mut named = BTreeSet::new();
     for path in PAGES {
-        let Some(page) = tree.file(Path::new(path)) else {
-            findings.push(Finding::new(Path::new(path), 1, "the page is missing", "bring it back"));
-            continue;
-        };
-        for row in rows(page) {
-            let problems = problems(&row, &classes, &mut named);
-            let finding = |(problem, mend)| Finding::new(&page.path, row.line, problem, mend);
-            findings.extend(problems.into_iter().map(finding));
+        let text = tree.file(Path::new(path)).map_or("", |page| page.text.as_str());
+        let table = text.lines().enumerate().skip_while(|(_, line)| *line != TABLE.0);
+        for (at, row) in table.take_while(|(_, line)| *line != TABLE.1).filter(|(_, line)| line.starts_with("| `")) {
+            let (names, entry) = row[1..].split_once('|').unwrap_or((row, ""));
+            for name in names.split('`').skip(1).step_by(2) {
+                if !entry.contains("](#") {
+                    find(path, at + 1, format!("{name} has no entry"));
+                }
+                if !named.insert(name.to_owned()) {
+                    find(path, at + 1, format!("{name} is here twice"));
+                }
+                if !errors.iter().any(|(error, variants)| error == name || variants.iter().any(|v| v == name)) {
+                    find(path, at + 1, format!("there is no error {name}"));
+                }
+            }
         }
     }
-    findings.extend(missing(&classes, &named).map(|name| {
-        let problem = format!("the error {name} has no entry");
-        let mend = "write an entry, and name the error in the table at the end of the page";
-        Finding::new(Path::new(PAGES[0]), 1, problem, mend)
-    }));
+    for (error, variants) in errors.iter().filter(|(error, _)| !named.contains(error)) {
+        let all = if variants.is_empty() { std::slice::from_ref(error) } else { variants };
+        for name in all.iter().filter(|name| !named.contains(*name)) {
+            find(PAGES[0], 1, format!("the error {name} has no entry"));
+        }
+    }
     findings
-}
-
-/// What is wrong with a row, and how to mend it; its error is named then.
-fn problems(row: &Row, classes: &Classes, named: &mut BTreeSet<String>) -> Vec<(String, &'static str)> {
-    let Row { name, has_entry, .. } = row;
-    let mut found = Vec::new();
-    if !has_entry {
-        found.push((format!("{name} has no entry"), "link to the entry that says what to do"));
-    }
-    if !named.insert(name.clone()) {
-        found.push((format!("{name} stands here twice"), "keep one row"));
-    }
-    let exists = classes.iter().any(|(class, variants)| {
-        name.strip_prefix(class.as_str()).is_some_and(|rest| {
-            rest.is_empty() || rest.strip_prefix("::").is_some_and(|variant| variants.contains(variant))
-        })
-    });
-    if !exists {
-        found.push((format!("there is no error {name}"), "name it as crate::Type or crate::Type::Variant"));
-    }
-    found
-}
-
-fn missing<'a>(classes: &'a Classes, named: &'a BTreeSet<String>) -> impl Iterator<Item = String> + 'a {
-    classes.iter().filter(move |(class, _)| !named.contains(*class)).flat_map(move |(class, variants)| {
-        let all = variants.iter().map(|variant| format!("{class}::{variant}"));
-        let unnamed: Vec<String> = all.filter(|name| !named.contains(name)).collect();
-        if variants.is_empty() { vec![class.clone()] } else { unnamed }
-    })
 }
 
 fn is_product(source: &Source) -> bool {
@@ -78,82 +54,37 @@ fn is_product(source: &Source) -> bool {
     of_crate.is_some_and(|name| !NOT_OF_THE_PRODUCT.contains(&name)) && !source.is_test()
 }
 
-/// An error that a table names.
-struct Row {
-    line: usize,
-    name: String,
-    /// The row links to an entry.
-    has_entry: bool,
-}
-
-fn rows(page: &Source) -> Vec<Row> {
-    let lines = page.text.lines().enumerate();
-    let table = lines.skip_while(|(_, line)| *line != TABLE.0).take_while(|(_, line)| *line != TABLE.1);
-    let rows = table.filter(|(_, line)| line.starts_with("| `"));
-    rows.flat_map(|(at, line)| {
-        let mut cells = line.trim_matches('|').split('|');
-        let (names, entry) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
-        let has_entry = entry.contains("](#");
-        let row = move |name: &str| Row { line: at + 1, name: name.to_owned(), has_entry };
-        names.split('`').skip(1).step_by(2).map(row).collect::<Vec<_>>()
-    })
-    .collect()
-}
-
-/// The errors that a file of the product defines. A variant that only passes another error on is none of its own.
-fn classes_of(source: &Source) -> Classes {
-    // What stands inside of modules, of tests above all, is not looked at.
-    let Ok(tokens) = TokenStream::from_str(&source.text) else { return Classes::new() };
+/// The errors that formatted code defines outside of modules, as `crate::Type`, each with its variants. A variant that only passes another
+/// error on is left out.
+fn errors_of(source: &Source) -> Vec<(String, Vec<String>)> {
     let krate = source.path.iter().nth(1).map(|name| name.to_string_lossy().replace('-', "_")).unwrap_or_default();
-    let mut classes = Classes::new();
-    // Whether an attribute has said that an error comes; `enum` or `struct`; and the class whose variants come.
-    let (mut is_error, mut kind, mut open) = (false, None, None);
-    for token in tokens {
-        match token {
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
-                let attribute: String = group.stream().to_string().split_whitespace().collect();
-                is_error |= attribute.starts_with("derive(") && attribute.contains("thiserror::Error");
-            }
-            TokenTree::Ident(word) if word == "enum" || word == "struct" => kind = Some(word.to_string()),
-            TokenTree::Ident(name) if kind.is_some() => {
-                let is_enum = kind.take().as_deref() == Some("enum");
-                if is_error || MEANINGS.contains(&name.to_string().as_str()) {
-                    let class = format!("{krate}::{name}");
-                    classes.insert(class.clone(), BTreeSet::new());
-                    open = is_enum.then_some(class);
+    let mut errors: Vec<(String, Vec<String>)> = Vec::new();
+    let (mut derives_error, mut is_open, mut is_transparent) = (false, false, false);
+    for line in code_only(&source.text).lines() {
+        if line.starts_with(|c: char| !c.is_whitespace()) {
+            derives_error |= line.contains("thiserror::Error");
+            is_open = false;
+            let words: Vec<&str> = line.split([' ', '(', '{', '<', ';']).collect();
+            if let Some(at) = words.iter().position(|word| ["enum", "struct"].contains(word)) {
+                let name = words.get(at + 1).copied().unwrap_or_default();
+                if derives_error || MEANINGS.contains(&name) {
+                    errors.push((format!("{krate}::{name}"), Vec::new()));
+                    is_open = words[at] == "enum";
                 }
-                is_error = false;
+                derives_error = false;
             }
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
-                if let Some(class) = open.take() {
-                    classes.insert(class, variants(group.stream()).into_iter().collect());
+        } else if is_open && let Some(member) = line.strip_prefix("    ") {
+            is_transparent |= member.starts_with("#[error(transparent)]");
+            if member.starts_with(char::is_uppercase) {
+                let name = member.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+                if let Some((error, variants)) = errors.last_mut().filter(|_| !is_transparent) {
+                    variants.push(format!("{error}::{name}"));
                 }
+                is_transparent = false;
             }
-            _ => {}
         }
     }
-    classes
-}
-
-fn variants(body: TokenStream) -> Vec<String> {
-    let mut found = Vec::new();
-    let (mut is_transparent, mut is_open) = (false, true);
-    for token in body {
-        match token {
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
-                is_transparent |= group.stream().to_string().replace(' ', "") == "error(transparent)";
-            }
-            TokenTree::Ident(name) if is_open => {
-                if !is_transparent {
-                    found.push(name.to_string());
-                }
-                is_open = false;
-            }
-            TokenTree::Punct(mark) if mark.as_char() == ',' => (is_transparent, is_open) = (false, true),
-            _ => {}
-        }
-    }
-    found
+    errors
 }
 
 #[cfg(test)]
@@ -162,12 +93,12 @@ mod tests {
 
     const CODE: &str = "\
         /// Why.\n#[derive(Debug, thiserror::Error)]\npub enum Why {\n    #[error(\"a {0}\")]\n    One(u8),\n\
-        /// Two.\n    #[error(\"b\")]\n    Two { a: u8 },\n    #[error(transparent)]\n    Other(#[from] Other),\n}\n\
-        #[derive(Debug)]\nenum NoError { A }\n#[derive(Debug, thiserror::Error)]\n#[error(\"x\")]\npub(crate) struct Other(u8);\n\
-        pub enum CloudErrorKind { NotFound(Object) }\n\
-        #[cfg(test)]\nmod tests {\n#[derive(thiserror::Error)]\nenum OfTests { A }\n}\n";
+        \u{20}   /// Two.\n    #[error(\"b\")]\n    Two {\n        a: u8,\n    },\n    #[error(transparent)]\n    Other(#[from] Other),\n}\n\
+        #[derive(Debug)]\nenum NoError {\n    A,\n}\n#[derive(Debug, thiserror::Error)]\n#[error(\"x\")]\npub(crate) struct Other(u8);\n\
+        pub enum CloudErrorKind {\n    NotFound(Object),\n}\n\
+        #[cfg(test)]\nmod tests {\n    #[derive(thiserror::Error)]\n    enum OfTests {\n        A,\n    }\n}\n";
 
-    /// The rows stand on two pages, the first alone on the first.
+    /// The first row is on the first page, the others are on the second one.
     fn problems(rows: &str) -> Vec<String> {
         let page = |rows: &str| format!("### Entry\n{}\n| error | entry |\n|---|---|\n{rows}{}\n", TABLE.0, TABLE.1);
         let (first, others) = rows.split_at(rows.find('\n').map_or(0, |end| end + 1));
@@ -176,24 +107,22 @@ mod tests {
         check(&Tree { sources }).into_iter().map(|finding| finding.problem).collect()
     }
 
-    /// Each class of error has an entry in the documentation of troubleshooting, and each entry's error is there.
     #[test]
-    fn an_error_without_an_entry_and_an_entry_without_an_error_are_found() {
+    fn error_without_entry_and_entry_without_error_are_found() {
         let rest = "| `ebs_driver::Other`, `ebs_driver::CloudErrorKind` | [Entry](#entry) |\n";
         let whole = format!("| `ebs_driver::Why` | [Entry](#entry) |\n{rest}");
         assert!(problems(&whole).is_empty(), "{:?}", problems(&whole));
-        let both = "| `ebs_driver::Why::One` | [Entry](#entry) |\n| `ebs_driver::Why::Two` | [Entry](#entry) |\n";
-        assert!(problems(&format!("{both}{rest}")).is_empty());
         let one = format!("| `ebs_driver::Why::One` | [Entry](#entry) |\n{rest}");
         assert_eq!(problems(&one), ["the error ebs_driver::Why::Two has no entry"]);
+        assert!(problems(&format!("| `ebs_driver::Why::Two` | [Entry](#entry) |\n{one}")).is_empty());
         for (row, problem) in [
-            ("| `ebs_driver::Why` | [Entry](#entry) |\n", "ebs_driver::Why stands here twice"),
+            ("| `ebs_driver::Why` | [Entry](#entry) |\n", "ebs_driver::Why is here twice"),
             ("| `ebs_driver::Gone` | [Entry](#entry) |\n", "there is no error ebs_driver::Gone"),
             ("| `ebs_driver::Why::Other` | [Entry](#entry) |\n", "there is no error ebs_driver::Why::Other"),
         ] {
             assert_eq!(problems(&format!("{whole}{row}")), [problem]);
         }
         assert_eq!(problems(&whole.replacen("[Entry](#entry)", "", 1)), ["ebs_driver::Why has no entry"]);
-        assert_eq!(check(&Tree { sources: Vec::new() }).len(), PAGES.len());
+        assert_eq!(problems("").len(), 4, "all errors have no entry");
     }
 }

@@ -1,4 +1,5 @@
-//! The table of codes: what an outcome of EC2 policy means to whoever called which RPC. Neither match has a wildcard: a new outcome or RPC does not compile without its row.
+//! The table of codes: what an outcome of EC2 policy means to whoever called which RPC. Neither match has a
+//! wildcard: a new outcome or RPC does not compile without its row.
 
 use ebs_cloud::{CloudError, CloudErrorKind};
 

@@ -1,4 +1,4 @@
-//! Parameters of CreateSnapshot (step 4).
+//! Parameters of CreateSnapshot.
 
 use std::collections::HashMap;
 

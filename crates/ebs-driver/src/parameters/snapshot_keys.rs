@@ -1,4 +1,4 @@
-//! The keys of a VolumeSnapshotClass (step 4): what the parser does with each, and what the
+//! The keys of a VolumeSnapshotClass: what the parser does with each, and what the
 //! documentation says.
 
 use super::Described;
