@@ -28,6 +28,9 @@ pub enum CheckError {
     /// e2fsck did not do its work.
     #[error("the file system could not be checked")]
     Tool(#[from] ToolError),
+    /// A signal ended e2fsck: a repair may be half done.
+    #[error("the check of the file system was interrupted, perhaps in the middle of a repair")]
+    Interrupted(#[source] ToolError),
 }
 
 /// What a check did.
@@ -163,6 +166,7 @@ fn conclude(ended: Finished) -> Result<(), CheckError> {
             Ok(())
         }
         Verdict::Uncorrected => Err(CheckError::Uncorrected(ended.output)),
+        Verdict::NotChecked if ended.code().is_none() => Err(CheckError::Interrupted(ended.into_error())),
         Verdict::NotChecked => Err(CheckError::Tool(ended.into_error())),
     }
 }

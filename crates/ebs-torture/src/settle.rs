@@ -126,7 +126,7 @@ fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
     let names_what_it_found = why.contains("not blank") || why.contains("holds") || why.contains("blkid finds");
     let exception = if !truth.raw.is_empty() || truth.maybe_raw {
         Exception::HoldsData
-    } else if truth.has_file_system && truth.half_grown && why.contains("e2fsck") {
+    } else if truth.half_grown && why.contains("e2fsck") {
         return Some(Exception::GrowthBrokenOff);
     } else if !truth.has_file_system && truth.half_by_cut {
         if !names_what_it_found {

@@ -731,8 +731,8 @@ async fn a_creation_that_nobody_heard_of_is_repeated_as_it_was() {
         drop(waiter);
     });
     let made = made.unwrap().into_inner();
-    // By now the first zone counts as one with room.
-    fixture.pass(600).await;
+    // By now the first zone counts as one with room: it is passed over for 35 min. The request itself is kept for an hour.
+    fixture.pass(36 * 60).await;
     assert_eq!(fixture.create(&wanted).await.unwrap().id, made.id);
     let requests = fixture.creations();
     assert_eq!((requests.len(), &requests[2]), (3, &requests[1]));

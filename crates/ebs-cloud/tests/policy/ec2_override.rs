@@ -24,6 +24,7 @@ pub(crate) struct Ec2Override {
     statuses: Override<VolumeStatus>,
     zones: Override<Zone>,
     without_zones: AtomicBool,
+    without_dates: AtomicBool,
 }
 
 impl Ec2Override {
@@ -36,6 +37,7 @@ impl Ec2Override {
             statuses: Mutex::default(),
             zones: Mutex::default(),
             without_zones: AtomicBool::new(false),
+            without_dates: AtomicBool::new(false),
         }
     }
 
@@ -67,6 +69,11 @@ impl Ec2Override {
     /// From now on it lists them again.
     pub(crate) fn show_zones(&self) {
         self.without_zones.store(false, Ordering::SeqCst);
+    }
+
+    /// From now on SageMaker's answers have no date.
+    pub(crate) fn hide_dates_of_cluster_nodes(&self) {
+        self.without_dates.store(true, Ordering::SeqCst);
     }
 
     /// From now on every list of zones is edited by this.
@@ -148,7 +155,9 @@ impl Attachments for Ec2Override {
 
 impl ClusterNodes for Ec2Override {
     async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
-        self.sim.attach_cluster_node_volume(node, volume).await
+        let reply = self.sim.attach_cluster_node_volume(node, volume).await?;
+        let said_at = reply.said_at.filter(|_| !self.without_dates.load(Ordering::SeqCst));
+        Ok(ClusterNodeDevice { said_at, ..reply })
     }
 
     async fn detach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<()> {

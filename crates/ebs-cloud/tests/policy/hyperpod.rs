@@ -1,10 +1,12 @@
 //! Volumes of HyperPod nodes, which SageMaker attaches.
 
+use std::time::Duration;
+
 use ebs_cloud::{CloudError, CloudErrorKind};
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::iam::Extra;
-use ebs_types::NodeId;
+use ebs_types::{NodeId, Waiters};
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, message_of};
@@ -121,6 +123,49 @@ async fn a_new_process_learns_no_age_from_describes() {
             }
         }
     });
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    assert!(fixture.volumes().await[0].attachments.is_empty(), "reported detached after {:?}", began.elapsed());
+}
+
+/// Neither SageMaker's answer nor a describe shows when the attachment of this process began: the age of an earlier
+/// attachment proves nothing about it.
+#[tokio::test(start_paused = true)]
+async fn a_new_process_learns_no_age_of_its_undated_attachment() {
+    let mut fixture = fixture().await;
+    let (volume, node) = (fixture.volume("pvc-1").await.id, node("blue"));
+    let earlier = fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.pass(600).await;
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.pass(20).await;
+    fixture.timing(TimingOverride { detach_ms: Some(10_000), ..TimingOverride::default() }).await;
+    fixture.ec2.hide_dates_of_cluster_nodes();
+    fixture.restart();
+    let (sim, mut looks, began) = (fixture.sim.clone(), 0, Instant::now());
+    let detaches = sim.count(Action::DetachClusterNodeVolume);
+    fixture.ec2.override_volumes(move |volumes| {
+        if began.elapsed().as_secs() >= 14 {
+            return;
+        }
+        // Only the first describe after the detach lists an attachment: the earlier one.
+        looks += u32::from(sim.count(Action::DetachClusterNodeVolume) > detaches);
+        for attachments in volumes.iter_mut().map(|v| &mut v.attachments) {
+            if looks != 1 {
+                attachments.clear();
+            }
+            for attachment in attachments {
+                attachment.attach_time = earlier.attach_time;
+                attachment.state = ebs_ec2::AttachmentState::Detaching;
+            }
+        }
+    });
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let (attached, _successor) = tokio::join!(fixture.cloud.attachments.attach(&volume, &node, &waiters), async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        drop(waiter);
+        waiters.supersede()
+    });
+    attached.unwrap_err();
     fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
     assert!(fixture.volumes().await[0].attachments.is_empty(), "reported detached after {:?}", began.elapsed());
 }

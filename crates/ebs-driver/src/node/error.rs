@@ -254,9 +254,10 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
         },
         Cause::Check(CheckError::Uncorrected(_)) => Meaning::FailedPrecondition,
         Cause::Record(error) if error.is_unknown() => Meaning::Unavailable,
-        Cause::Check(CheckError::Tool(_)) | Cause::Record(_) | Cause::Table(_) | Cause::Implausible(_) => {
-            Meaning::Internal
-        }
+        Cause::Check(CheckError::Tool(_) | CheckError::Interrupted(_))
+        | Cause::Record(_)
+        | Cause::Table(_)
+        | Cause::Implausible(_) => Meaning::Internal,
         Cause::Grow(error) => match error {
             // Of NodeExpandVolume alone. The kubelet starts the pod all the same after this code, and after no other: a volume
             // whose file system cannot grow is used at its size.
@@ -396,9 +397,11 @@ const MORE_MEMORY: &str =
 /// True when signal 9 ended a tool.
 fn was_killed(cause: &Cause) -> bool {
     let tool = match cause {
-        Cause::Check(CheckError::Tool(tool))
+        Cause::Check(CheckError::Tool(tool) | CheckError::Interrupted(tool))
         | Cause::Format(FormatError::Mkfs(tool))
-        | Cause::Grow(GrowError::Tool(tool) | GrowError::Check(CheckError::Tool(tool))) => tool,
+        | Cause::Grow(
+            GrowError::Tool(tool) | GrowError::Check(CheckError::Tool(tool) | CheckError::Interrupted(tool)),
+        ) => tool,
         _ => return false,
     };
     matches!(tool, ToolError::Killed { .. })

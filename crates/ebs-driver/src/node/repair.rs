@@ -32,7 +32,7 @@ enum Tried {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     Possible,
-    /// The file system needs a check, and e2fsck cannot run to its end. That proves no damage.
+    /// The file system needs a check, and e2fsck cannot start. That proves no damage.
     Impossible,
 }
 
@@ -42,8 +42,9 @@ pub(super) enum Check {
 /// Cancellation: a check that has started runs to its end.
 ///
 /// # Errors
-/// Damage that e2fsck does not repair by itself. Also a check that could not run, where the mark may be that of a growth that broke
-/// off: the kernel would mount what resize2fs has moved in part.
+/// Damage that e2fsck does not repair by itself. A check that a signal ended: e2fsck may have written a part of a repair, and the
+/// kernel would mount that. Also a check that could not run, where the mark may be that of a growth that broke off: the kernel
+/// would mount what resize2fs has moved in part.
 pub(super) async fn check_if_needed(
     node: &Inner,
     plan: &Stage,
@@ -75,7 +76,7 @@ fn warn_unchecked(plan: &Stage, why: &str) {
 
 /// Mounts the file system of a device at the staging path. Where the kernel refuses it for damage, or finds errors while it
 /// mounts, an ext file system that is mounted nowhere else is checked, and mounted again. What the kernel mounts stays mounted when
-/// e2fsck cannot run.
+/// e2fsck cannot start.
 ///
 /// Cancellation: a check that has started runs to its end; the caller's operation outlives its request.
 ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use csi_proto::csi;
 use ebs_driver::node::NotGrownVolume;
-use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::run_tool;
 use rustix::thread::CapabilitySet;
 use tonic::Code;
@@ -286,5 +286,24 @@ fn a_growth_that_took_long_and_failed_is_not_repeated() {
         node.staged("ext4").await;
         assert_eq!(tools.started().len(), 4);
         node.unstage().await.unwrap();
+    });
+}
+
+/// A file system that is mounted at another path does not grow as if it were mounted nowhere.
+#[test]
+fn a_file_system_mounted_elsewhere_does_not_grow_from_outside() {
+    in_mount_namespace(|| async {
+        give_up_growth_of_mounted_ext();
+        let node = grown_while_unstaged("ext4", &[]).await;
+        std::fs::create_dir(node.path("elsewhere")).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount(node.disk.path(), node.path("elsewhere"), "ext4", flags, None).unwrap();
+        let tools = TracedTools::that_fail(&node);
+        node.staged("ext4").await;
+        assert_eq!(tools.started(), [] as [&str; 0]);
+        drop(tools);
+        assert_eq!(health(&node).await, ["NotGrown"]);
+        unmount(node.path("staging")).await;
+        unmount(node.path("elsewhere")).await;
     });
 }

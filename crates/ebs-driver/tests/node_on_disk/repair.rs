@@ -224,20 +224,41 @@ async fn reasons(node: &Node) -> Vec<String> {
 #[test]
 fn a_stage_mounts_what_e2fsck_cannot_check() {
     in_mount_namespace(|| async {
-        for ending in ["exit 8", "kill -9 $$"] {
+        let (node, kept) = used_node().await;
+        node.staged("ext4").await;
+        trigger_error(&node).await;
+        node.unstage().await.unwrap();
+        let (replaced, log) = (ReplacedTool::by_script("e2fsck", "exit 8").unwrap(), Log::listen());
+        node.staged("ext4").await;
+        assert_eq!(log.lines_with(&["WARN", "could not be checked", node.volume.as_str()]).len(), 1);
+        assert_eq!(reasons(&node).await, ["FileSystemErrors"]);
+        // A repeat tries the check again. The volume stays usable.
+        node.staged("ext4").await;
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+        drop((replaced, log));
+        node.staged("ext4").await;
+        assert_eq!(reasons(&node).await, [""; 0]);
+        assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A signal may end e2fsck in the middle of a repair: the driver mounts the file system only after a whole check.
+#[test]
+fn a_file_system_with_a_half_done_repair_is_not_mounted() {
+    in_mount_namespace(|| async {
+        for ending in ["kill -9 $$", "kill -SEGV $$"] {
             let (node, kept) = used_node().await;
             node.staged("ext4").await;
             trigger_error(&node).await;
-            node.unstage().await.unwrap();
-            let (replaced, log) = (ReplacedTool::by_script("e2fsck", ending).unwrap(), Log::listen());
-            let stage = node.stage(node.stage_request("ext4", &[])).await;
-            stage.unwrap_or_else(|status| panic!("{ending}: {}", status.message()));
-            assert_eq!(log.lines_with(&["WARN", "could not be checked", node.volume.as_str()]).len(), 1);
-            assert_eq!(reasons(&node).await, ["FileSystemErrors"]);
-            // A repeat tries again, and the volume is there all the same.
-            node.staged("ext4").await;
-            assert_eq!(node.mounts_at("staging").await.len(), 1);
-            drop((replaced, log));
+            let replaced = ReplacedTool::by_script("e2fsck", ending).unwrap();
+            // The first call finds the volume staged and unused, the second finds it unmounted.
+            for _ in 0..2 {
+                let staged = node.stage(node.stage_request("ext4", &[])).await;
+                refused(staged, Code::Internal, &["interrupted"]);
+                assert!(node.mounts_at("staging").await.is_empty(), "{ending}");
+            }
+            drop(replaced);
             node.staged("ext4").await;
             assert_eq!(reasons(&node).await, [""; 0]);
             assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);

@@ -61,7 +61,7 @@ impl Volume {
             Answer::Unknown(_) => {
                 self.truth.refused = false;
                 self.truth.unclear |= !self.truth.has_file_system;
-                self.truth.half_grown |= self.truth.has_file_system;
+                self.truth.half_grown = true;
             }
         }
         self.look_at_raw(shared, before.cuts).await?;
@@ -104,7 +104,8 @@ impl Volume {
             self.truth.unclear = true;
             self.truth.half |= !tools_were_killed;
         }
-        self.truth.half_grown |= self.truth.has_file_system && refusal == Refusal::Failed;
+        // The answer to a growth that was killed is that of the check after it.
+        self.truth.half_grown |= tools_were_killed || refusal == Refusal::Failed;
         if shared.planted == Some(Planted::RecordOutlivesRefusal) && self.keeper.put_back() {
             self.tell(shared, "planted: the record of the refused format is back");
         }

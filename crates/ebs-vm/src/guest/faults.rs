@@ -118,11 +118,19 @@ async fn with_errors(failing: &impl Fails) -> anyhow::Result<String> {
     Ok(written)
 }
 
+/// The first unstage may report that the kernel could not write everything. The kubelet repeats it, and so does this.
+async fn take_down_after_errors(disk: &Disk<'_>) -> anyhow::Result<()> {
+    match disk.take_down().await {
+        Err(error) if format!("{error:#}").contains("could not be flushed") => disk.take_down().await,
+        outcome => outcome,
+    }
+}
+
 /// The next stage makes it whole, with what was synced.
 async fn mended(failing: &impl Fails, written: &str) -> anyhow::Result<()> {
     let disk = failing.disk();
     failing.heal()?;
-    disk.take_down().await.context("with errors")?;
+    take_down_after_errors(disk).await.context("with errors")?;
     disk.bring_up().await.context("after the errors")?;
     ensure!(disk.health().await?.is_none(), "not healthy after the next stage");
     ensure!(content::hash_file(&disk.volume.target.join("before"))? == written, "what was synced before is lost");
