@@ -11,10 +11,7 @@ use super::owner::{self, Owner};
 use super::request::{Handle, Look};
 use crate::rpc::Rpc;
 
-/// Returns the usage of the volume at a path.
-///
-/// # Errors
-/// NotFound, when the path is not a mount of the volume.
+/// Returns the usage of the volume at a path. A path that is not a mount of the volume is NotFound.
 pub(super) async fn run(
     node: &Inner,
     request: &NodeGetVolumeStatsRequest,
