@@ -32,7 +32,7 @@ const WINDOWS: &str = "windows";
 const EXT: [&str; 3] = ["ext2", "ext3", "ext4"];
 
 impl Access {
-    /// The file system that a Linux node would make; `None` for raw block volumes and for names that it does not know.
+    /// Returns the file system that a Linux node would make, or `None` for raw block volumes and unknown names.
     pub fn linux_file_system(&self) -> Option<FsType> {
         match self {
             Self::Mount { fs_type } => FsType::parse(fs_type).ok(),

@@ -130,7 +130,7 @@ async fn identity_answers_at_once_and_other_calls_wait() {
     });
     // This call is sent later and answered earlier.
     identity_answers(&server).await;
-    assert!(calls.try_join_next().is_none(), "nobody could have answered it");
+    assert!(calls.try_join_next().is_none(), "no service could have answered it");
     opening.open(Routes::default().add_service(ModifyServer::new(Stub)));
     within("the call that waited", calls.join_next()).await.expect("one").expect("no panic").expect("answered");
     let status = within("no node", NodeClient::new(channel).node_get_info(NodeGetInfoRequest {})).await;

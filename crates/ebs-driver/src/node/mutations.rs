@@ -126,7 +126,7 @@ pub(super) async fn expand(
 ) -> Ended<csi::NodeExpandVolumeResponse> {
     let plan = request::ExpandRequest::parse(&request).map_err(refused)?;
     if plan.is_block == Some(true) {
-        // A raw device follows its volume; there is nothing to grow.
+        // A raw device follows its volume, so nothing has to grow.
         return Ok(csi::NodeExpandVolumeResponse { capacity_bytes: 0 });
     }
     let key = Key::NodeGrowth(plan.handle.clone());

@@ -245,7 +245,7 @@ async fn take_over_waits_for_an_operation_without_callers() {
         settle().await;
         assert_eq!(unpublish.starts(), 0, "not beside the publish");
         let late = run(&operations, "publish", &publish, Ok(3)).await;
-        assert!(matches!(late, Err(OperationError::Busy(_))), "nobody joins what is to end");
+        assert!(matches!(late, Err(OperationError::Busy(_))), "no call joins an operation that is to end");
         publish.open.notify_one();
     });
     assert_eq!(taken.expect("ran after the publish"), 2);

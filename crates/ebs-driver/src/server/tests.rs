@@ -151,7 +151,7 @@ async fn stale_socket_is_replaced_and_own_socket_removed() {
     drop(StdListener::bind(&socket).expect("free"));
     assert!(socket.exists(), "the file of a process that is gone");
     let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("stale");
-    assert!(StdStream::connect(&socket).is_ok(), "somebody listens now");
+    assert!(StdStream::connect(&socket).is_ok(), "the new server listens");
     drop(bound);
     assert!(!socket.exists());
 }

@@ -45,7 +45,7 @@ fn documentation_lists_every_exhibit() {
         std::fs::write(&path, &with).expect("write the page");
     }
     let page = std::fs::read_to_string(&path).expect("docs/never-formatted.md");
-    assert!(page == with, "docs/never-formatted.md is not what the exhibits say: run this test with EBS_WRITE_DOCS=1");
+    assert!(page == with, "docs/never-formatted.md differs from the exhibits: run this test with EBS_WRITE_DOCS=1");
 }
 
 /// There are more than forty.

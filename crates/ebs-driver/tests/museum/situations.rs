@@ -242,7 +242,7 @@ fn disk_swapped_between_proof_and_mkfs_is_not_formatted() {
             drop(replaced);
             assert_eq!(before, (node.disk.fingerprint().unwrap(), other.disk.fingerprint().unwrap()), "{outcome:?}");
             refused(outcome, Code::FailedPrecondition, &["not any more"]);
-            assert!(!record_file(&node).exists(), "a refusal is no leave to format");
+            assert!(!record_file(&node).exists(), "a refusal does not permit a format");
         }
     });
 }
@@ -257,7 +257,7 @@ fn disk_written_to_after_the_proof_is_not_formatted() {
         drop(replaced);
         refused(outcome, Code::FailedPrecondition, &["was blank a moment ago", "40960"]);
         assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
-        assert!(!record_file(node).exists(), "a refusal is no leave to format");
+        assert!(!record_file(node).exists(), "a refusal does not permit a format");
         is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["not blank", "40960"]).await;
     });
 }

@@ -69,10 +69,10 @@ async fn grow_xfs(node: &Node, to: u64) {
 async fn visit(exhibit: &Exhibit) -> Vec<String> {
     let node = Node::new(exhibit.bytes);
     make(&node, exhibit).await;
-    let before = node.disk.fingerprint().expect("a look at the disk");
+    let before = node.disk.fingerprint().expect("a fingerprint of the disk");
     let outcome = node.stage(node.stage_request(exhibit.asked, &[])).await;
     let mut wrong = Vec::new();
-    if before != node.disk.fingerprint().expect("a look at the disk") {
+    if before != node.disk.fingerprint().expect("a fingerprint of the disk") {
         wrong.push("the disk has changed".to_owned());
     }
     if !node.mounts_at("staging").await.is_empty() {
@@ -85,11 +85,11 @@ async fn visit(exhibit: &Exhibit) -> Vec<String> {
     match &outcome {
         Err(status) if status.code() == Code::FailedPrecondition => {
             let unsaid = exhibit.told.iter().filter(|told| !told.is_said_in(status.message()));
-            wrong.extend(unsaid.map(|told| format!("{told:?} is not said")));
+            wrong.extend(unsaid.map(|told| format!("{told:?} is missing")));
             // A reader may stop after the first advice, which must not be how to wipe.
             let (kept, wiped) = (status.message().find("to keep it"), status.message().find("wipe"));
             if kept.is_none() || kept > wiped {
-                wrong.push("how to keep the data is not said first".to_owned());
+                wrong.push("the advice to keep the data is not first".to_owned());
             }
         }
         _ => wrong.push("it was not refused".to_owned()),
@@ -171,9 +171,9 @@ fn blank_device_is_formatted() {
     in_mount_namespace(|| async {
         for asked in ["ext2", "ext3", "ext4", "xfs"] {
             let node = Node::new(600 * MIB);
-            let before = node.disk.fingerprint().expect("a look at the disk");
+            let before = node.disk.fingerprint().expect("a fingerprint of the disk");
             node.staged(asked).await;
-            assert_ne!(before, node.disk.fingerprint().expect("a look at the disk"), "{asked}");
+            assert_ne!(before, node.disk.fingerprint().expect("a fingerprint of the disk"), "{asked}");
             node.unstage().await.expect("an unstaged volume");
         }
     });

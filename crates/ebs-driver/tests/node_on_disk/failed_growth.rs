@@ -104,7 +104,7 @@ fn ext4_with_clusters_is_staged_at_its_present_size() {
             Code::FailedPrecondition,
             &["CAP_SYS_RESOURCE", "bigalloc"],
         );
-        assert!(!said.contains("unstage"), "nothing but the capability helps: {said}");
+        assert!(!said.contains("unstage"), "only the capability helps: {said}");
         node.unstage().await.unwrap();
     });
 }

@@ -184,7 +184,7 @@ fn records_for_missing_disks_are_removed_at_the_next_start() {
         let _started = node.again(|_| {});
         assert_eq!(records(&node), 1);
         let kept = node.path("state").join(format!("format-{}", node.volume));
-        assert!(kept.exists(), "that of the disk that is there stays");
+        assert!(kept.exists(), "the record of the present disk is kept");
         node.disk.attach_again().await.unwrap();
         let _started = node.again(|_| {});
         assert_eq!(records(&node), 0);

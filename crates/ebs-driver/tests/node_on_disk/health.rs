@@ -96,7 +96,7 @@ fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
         };
         tokio::select! {
             () = heir.clone().watch_health() => panic!("it watches for ever"),
-            seen = tokio::time::timeout(Duration::from_secs(30), seen) => seen.expect("found by the first look"),
+            seen = tokio::time::timeout(Duration::from_secs(30), seen) => seen.expect("found by the first check"),
         }
     });
 }

@@ -145,7 +145,7 @@ async fn life(node: &Node, fs_type: &str, asked: &Asked) {
     node.stage(request).await.expect(&what);
     node.publish(publish).await.expect(&what);
     assert_eq!(content::hash_file(&node.path("target/data")).unwrap(), written, "{what}");
-    assert_eq!(described(node, fs_type), made, "{what}: made anew");
+    assert_eq!(described(node, fs_type), made, "{what}: formatted again");
     let_go(node).await;
 }
 

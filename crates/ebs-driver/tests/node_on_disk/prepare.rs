@@ -103,7 +103,7 @@ fn record_of_a_format_is_removed_before_the_check() {
         let tools = TracedTools::new(node, &[("e2fsck", "exit 4")]);
         refused(node.stage(node.stage_request("ext2", &[])).await, Code::FailedPrecondition, &["e2fsck by hand"]);
         drop(tools);
-        assert!(!record.exists(), "a file system that somebody has used may be formatted");
+        assert!(!record.exists(), "the record would permit a format of a used file system");
     });
 }
 

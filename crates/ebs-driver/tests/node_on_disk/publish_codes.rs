@@ -18,8 +18,8 @@ fn that_fail(node: &Node) -> Vec<(&'static str, csi::NodePublishVolumeRequest)> 
         request
     };
     vec![
-        ("a flag that is none", node.publish_request(mount("ext4", &["loop"]))),
-        ("a file system that is none", node.publish_request(mount("ntfs", &[]))),
+        ("an invalid flag", node.publish_request(mount("ext4", &["loop"]))),
+        ("an unsupported file system", node.publish_request(mount("ntfs", &[]))),
         ("no capability", with(&|request| request.volume_capability = None)),
         ("no volume", with(&|request| request.volume_id = String::new())),
         ("no staging path", with(&|request| request.staging_target_path = String::new())),

@@ -49,7 +49,7 @@ fn volume_held_in_another_mount_namespace_is_not_unstaged() {
         let mut holder = another_namespace(node, Some("staging/file")).await;
         let (process, staging) = (format!("process {}", holder.pid()), node.text("staging"));
         let said = refused(node.unstage().await, Code::FailedPrecondition, &["held", &process, &staging]);
-        assert!(said.contains("is unmounted"), "a volume that is half let go is said to be so: {said}");
+        assert!(said.contains("is unmounted"), "the error reports a partly released volume: {said}");
         // A volume that is only partly released is never reported as unstaged, not even by a repeat.
         refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
         holder.kill().unwrap();
@@ -63,10 +63,10 @@ fn volume_held_in_another_mount_namespace_is_not_unstaged() {
 fn idle_copy_of_the_staging_mount_is_removed_by_unstage() {
     with_staged_node(async |node| {
         let holder = another_namespace(node, None).await;
-        assert!(has_mounted(&holder, node), "the copy is there");
+        assert!(has_mounted(&holder, node), "the copy is mounted");
         node.unstage().await.unwrap();
         assert!(!has_mounted(&holder, node) && !node.path("staging").exists());
-        exclusively(node).expect("nobody holds the disk");
+        exclusively(node).expect("no process holds the disk");
     });
 }
 

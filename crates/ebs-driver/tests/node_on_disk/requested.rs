@@ -50,7 +50,7 @@ fn rejected_mount_option_is_named_alone() {
             let right: Vec<&str> =
                 flags.iter().flat_map(|flag| flag.split(',')).filter(|flag| *flag != wrong).collect();
             for word in right.iter().chain(&["nouuid", "{", "["]) {
-                assert!(!said.contains(word), "{word} is in: {said}");
+                assert!(!said.contains(word), "the error contains {word}: {said}");
             }
             assert!(node.mounts_at("staging").await.is_empty());
             node.stage(node.stage_request(fs_type, &right)).await.unwrap();

@@ -18,18 +18,18 @@ fn that_fail(node: &Node) -> Vec<(&'static str, csi::NodeStageVolumeRequest)> {
     vec![
         ("other flags", node.stage_request("ext4", &["noatime"])),
         ("another file system", node.stage_request("xfs", &[])),
-        ("a flag that is none", node.stage_request("ext4", &["loop"])),
-        ("a file system that is none", node.stage_request("ntfs", &[])),
+        ("an invalid flag", node.stage_request("ext4", &["loop"])),
+        ("an unsupported file system", node.stage_request("ntfs", &[])),
         ("no capability", with(&|request| request.volume_capability = None)),
         ("no volume", with(&|request| request.volume_id = String::new())),
-        ("a volume that is none", with(&|request| request.volume_id = "no-volume".to_owned())),
+        ("an invalid volume", with(&|request| request.volume_id = "no-volume".to_owned())),
         ("a volume that is not here", with(&|request| request.volume_id = "vol-0123456789abcdef0".to_owned())),
         (
             "a partition that is not here",
             with(&|request| drop(request.volume_context.insert("partition".to_owned(), "7".to_owned()))),
         ),
         (
-            "a partition that is none",
+            "an invalid partition",
             with(&|request| drop(request.volume_context.insert("partition".to_owned(), "x".to_owned()))),
         ),
     ]

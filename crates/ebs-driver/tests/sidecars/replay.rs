@@ -322,7 +322,7 @@ impl<'a> Stage<'a> {
         let snapshots = state.snapshots.iter().filter_map(|snapshot| snapshot.tags.get("CSIVolumeSnapshotName"));
         let mut seen = BTreeSet::new();
         for name in volumes.chain(snapshots) {
-            assert!(seen.insert(name.clone()), "{}: {name} is there twice", self.what());
+            assert!(seen.insert(name.clone()), "{}: {name} exists twice", self.what());
         }
     }
 

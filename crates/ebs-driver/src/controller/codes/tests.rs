@@ -112,7 +112,7 @@ fn unproven_outcome_never_has_a_final_code() {
             let code = code(*rpc, kind.clone());
             assert!(
                 code != "Aborted" && code != "Unavailable",
-                "{rpc}: {kind:?} is {code}, and calling again is no use"
+                "{rpc}: {kind:?} is {code}, and a repeated call does not help"
             );
         }
     }

@@ -281,7 +281,7 @@ fn tables_of_the_documentation_match_the_code() {
         if write {
             std::fs::write(&path, wanted).expect("the page can be written");
         } else {
-            assert!(page == wanted, "{} is not as the code says: run this test with EBS_WRITE_DOCS=1", table.page);
+            assert!(page == wanted, "{} differs from the code: run this test with EBS_WRITE_DOCS=1", table.page);
         }
     }
 }

@@ -110,7 +110,7 @@ async fn every_documented_class_can_be_applied() {
                 "VolumeSnapshotContent" => assert_eq!(object.text(&["spec", "driver"]), "ebs.csi.aws.com", "{what}"),
                 "PersistentVolume" => assert_eq!(object.text(&["spec", "csi", "driver"]), "ebs.csi.aws.com", "{what}"),
                 "PersistentVolumeClaim" | "VolumeSnapshot" | "Pod" | "Deployment" => {}
-                other => panic!("{page}: nobody applies a {other:?} here"),
+                other => panic!("{page}: this test does not apply a {other:?}"),
             }
         }
     }
@@ -126,7 +126,7 @@ async fn documented_node_local_volume_is_published_with_its_fs_type() {
     let csi = |key: &str| volume.text(&["spec", "csi", key]);
     assert_eq!([volume.text(&["kind"]), csi("driver")], ["PersistentVolume", "ebs.csi.aws.com"]);
     assert!(["ext3", "ext4", "xfs"].contains(&csi("fsType")), "{volume:?}");
-    assert!(volume.at(&["spec", "csi", "volumeAttributes"]).is_none(), "nobody reads them");
+    assert!(volume.at(&["spec", "csi", "volumeAttributes"]).is_none(), "they have no effect");
     let world = super::node_local::world().await;
     super::node_local::attached_by_hand(&world).await;
     let request = super::node_local::request(csi("volumeHandle"), world.here.as_str());
@@ -153,7 +153,7 @@ async fn apply_class(what: &str, class: &Yaml) {
     let made =
         world.create(volume_of(class, "pvc-1", source)).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     assert_eq!(made.capacity_bytes, 100 * GIB, "{what}");
-    let volume = world.volumes().await.into_iter().find(|v| v.id == made.volume_id).expect("it is there");
+    let volume = world.volumes().await.into_iter().find(|v| v.id == made.volume_id).expect("the volume exists");
     let promised = Promised::by(&class.strings(&["parameters"]).into_iter().collect());
     assert_eq!(Promised::of(&volume, promised.key.is_some()), promised, "{what}");
     let zones = zones_of(class);
@@ -189,7 +189,7 @@ impl Promised {
             "io2" => (100, 100_000, None, None),
             // 3 for each GiB.
             "gp2" => (0, 0, None, Some(300)),
-            other => panic!("no class has shown {other} so far: say what it promises"),
+            other => panic!("no class has used {other} so far: add its properties"),
         };
         let by_size = number("iopsPerGB").map(|ratio| (ratio * 100).clamp(least, most));
         let key = text("kmsKeyId");

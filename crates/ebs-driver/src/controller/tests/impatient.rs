@@ -141,7 +141,7 @@ async fn unpublish_takes_over_at_once_from_an_abandoned_publish() {
     let node = world.here.as_str();
     assert!(timeout(Duration::from_secs(5), world.publish(&volume, node)).await.is_err());
     sleep(Duration::from_secs(30)).await;
-    assert_eq!(world.operations.running().len(), 1, "it goes on looking");
+    assert_eq!(world.operations.running().len(), 1, "it still describes");
     let began = Instant::now();
     let gate = world.ec2.hold(Action::DetachVolume);
     leave_when(world.unpublish(&volume, node), gate.reached()).await;
@@ -157,7 +157,7 @@ async fn publish_takes_over_at_once_from_an_abandoned_unpublish() {
     world.timing(TimingOverride { detach_ms: Some(50_000), ..TimingOverride::default() }).await;
     assert!(timeout(Duration::from_secs(5), world.unpublish(&volume, node)).await.is_err());
     sleep(Duration::from_secs(10)).await;
-    assert_eq!(world.operations.running().len(), 1, "it goes on looking");
+    assert_eq!(world.operations.running().len(), 1, "it still describes");
     world.timing(TimingOverride { detach_ms: Some(0), ..TimingOverride::default() }).await;
     let gate = world.ec2.hold(Action::AttachVolume);
     let began = Instant::now();
@@ -197,7 +197,7 @@ async fn shutdown_does_not_wait_for_an_operation_that_describes() {
     world.timing(TimingOverride { attach_ms: Some(100_000_000), ..TimingOverride::default() }).await;
     assert!(timeout(Duration::from_secs(5), world.publish(&volume, world.here.as_str())).await.is_err());
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(world.operations.running().len(), 1, "it goes on looking");
+    assert_eq!(world.operations.running().len(), 1, "it still describes");
     let began = Instant::now();
     assert!(world.operations.drain(Duration::from_secs(20)).await.is_empty());
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());

@@ -47,7 +47,8 @@ async fn file_systems_that_no_node_mounts_are_refused() {
             volume_capabilities: wanted,
             ..Default::default()
         };
-        let answer = world.service.validate_volume_capabilities(Request::new(request)).await.expect("it is there");
+        let answer =
+            world.service.validate_volume_capabilities(Request::new(request)).await.expect("the volume exists");
         let answer = answer.into_inner();
         assert!(answer.confirmed.is_none() && answer.message.contains(fs_type), "{answer:?}");
     }

@@ -137,7 +137,7 @@ async fn snapshot_is_locked_again_without_permission_to_describe() {
     take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("taken");
     world.replace_driver();
     world.ec2.fail_next(Action::DescribeLockedSnapshots, ErrorClass::Unauthorized, false);
-    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("locked once more");
+    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("locked again");
     assert_eq!(calls(&world), 2);
     world.replace_driver();
     world.ec2.fail_next(Action::DescribeLockedSnapshots, ErrorClass::Unauthorized, false);

@@ -125,7 +125,7 @@ async fn class_changes_properties_and_tags_through_both_services() {
     }
     let world = World::start().await;
     let asked = GetCsiDriverModificationCapabilityRequest {};
-    world.service.get_csi_driver_modification_capability(Request::new(asked)).await.expect("it is there");
+    world.service.get_csi_driver_modification_capability(Request::new(asked)).await.expect("the RPC exists");
 }
 
 /// A handle, parameters, their code, and a part of the message.

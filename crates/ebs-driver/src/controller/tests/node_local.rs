@@ -49,7 +49,7 @@ async fn node_local_volume_is_described_and_not_attached() {
             volume_context: map(&[("blockattachuntilinitialized", "true")]),
             ..request(HANDLE, world.here.as_str())
         };
-        let context = world.publish_as(request).await.expect("it is there");
+        let context = world.publish_as(request).await.expect("the volume is attached");
         assert_eq!(context, map(&[("devicePath", "/dev/xvdbz"), ("volumeID", &volume)]));
     }
     for handle in [HANDLE, "local-ebs://"] {
@@ -74,7 +74,7 @@ async fn publish_of_a_missing_device_is_refused() {
     refused(publish("local-ebs://dev/xvda", here).await, "InvalidArgument", "root device");
     world.ec2.fail_next(Action::DescribeInstances, ErrorClass::Unauthorized, false);
     refused(publish(HANDLE, here).await, "PermissionDenied", "instance");
-    publish(HANDLE, here).await.expect("it is there");
+    publish(HANDLE, here).await.expect("the volume is attached");
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +148,7 @@ async fn readonly_of_a_node_local_publish_is_passed_on() {
     let volume = attached_by_hand(&world).await;
     let request =
         ControllerPublishVolumeRequest { readonly: true, ..request("local-ebs:///dev/xvdbz", world.here.as_str()) };
-    let context = world.publish_as(request).await.expect("it is there");
+    let context = world.publish_as(request).await.expect("the volume is attached");
     let wanted = [("devicePath", "/dev/xvdbz"), ("volumeID", &volume), ("ebs.csi.aws.com/readonly", "true")];
     assert_eq!(context, map(&wanted));
 }

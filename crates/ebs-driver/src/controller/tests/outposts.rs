@@ -84,7 +84,7 @@ async fn topology_of_a_volume_comes_from_its_description() {
     world.volume("pvc-1").await;
     let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: vec!["pvc-1".to_owned()] };
     let Page { items, .. } = world.ec2.describe_volumes(&query, &PageRequest::default()).await.expect("lists");
-    let mut volume = items.into_iter().find(|v| v.csi_name() == Some("pvc-1")).expect("it is there");
+    let mut volume = items.into_iter().find(|v| v.csi_name() == Some("pvc-1")).expect("the volume exists");
     let driver = DriverName::default();
     volume.outpost_arn = Some(ARN.to_owned());
     let place = |volume: &ebs_cloud::Volume| crate::topology::of_volume(volume, &driver);

@@ -89,7 +89,8 @@ async fn attributes_class_overrides_the_storage_class() {
     let asked: Vec<_> = creations(&world).into_iter().map(|r| (r.volume_type.unwrap_or_default(), r.iops)).collect();
     let io2 = |iops| ("io2".to_owned(), Some(iops));
     assert_eq!(asked, [("gp2".to_owned(), None), io2(3000), io2(10_000)]);
-    let volume = world.volumes().await.into_iter().find(|v| v.tags["CSIVolumeName"] == "pvc-2").expect("it is there");
+    let volume =
+        world.volumes().await.into_iter().find(|v| v.tags["CSIVolumeName"] == "pvc-2").expect("the volume exists");
     assert!(!volume.tags.contains_key("ebs.csi.aws.com/IOPSPerGb"), "{:?}", volume.tags);
 }
 
@@ -233,7 +234,7 @@ async fn clone_of_an_unencrypted_volume_is_encrypted_on_request() {
         let clone = world.create(request()).await.unwrap_or_else(|error| panic!("{name}: {error:?}")).volume_id;
         assert_eq!(world.create(request()).await.expect("found").volume_id, clone);
         let volumes = world.volumes().await;
-        let volume = volumes.iter().find(|volume| volume.id == clone).expect("it is there");
+        let volume = volumes.iter().find(|volume| volume.id == clone).expect("the volume exists");
         assert!(volume.encrypted, "{name}");
         if name == "pvc-3" {
             assert_eq!(volume.kms_key_id.as_ref(), Some(&arn));
@@ -250,7 +251,7 @@ async fn recorded_ratio_is_left_out_of_a_type_without_iops() {
     modify(&world, &volume, &[("type", "gp2")]).await.expect("gp2");
     tokio::time::advance(Duration::from_hours(7)).await;
     assert_eq!(grow(&world, &volume, 20).await, Ok(20));
-    let found = world.volumes().await.into_iter().find(|v| v.id == volume).expect("it is there");
+    let found = world.volumes().await.into_iter().find(|v| v.id == volume).expect("the volume exists");
     assert_eq!((found.volume_type.as_str(), found.size_gib, found.iops), ("gp2", 20, Some(100)));
     tokio::time::advance(Duration::from_hours(7)).await;
     refused(modify(&world, &volume, &[("iops", "4000")]).await, "InvalidArgument", "iops");

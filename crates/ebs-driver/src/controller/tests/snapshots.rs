@@ -221,7 +221,7 @@ async fn locked_snapshot_is_kept_when_fast_restores_are_rejected() {
     world.ec2.fail_next(Action::EnableFastSnapshotRestores, ErrorClass::Unauthorized, false);
     refused(take(&world, "snapshot-1", &volume, &all).await, "Aborted", "locked");
     assert_eq!(snapshots_there(&world).await, 1);
-    assert!(take(&world, "snapshot-1", &volume, &all).await.expect("goes on").ready_to_use);
+    assert!(take(&world, "snapshot-1", &volume, &all).await.expect("continues").ready_to_use);
     assert_eq!((snapshots_there(&world).await, world.ec2.count(Action::LockSnapshot)), (1, 1));
 }
 
