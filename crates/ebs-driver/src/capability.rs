@@ -1,4 +1,4 @@
-//! Volume capabilities: which access EBS can give.
+//! Volume capabilities, and which of them EBS supports.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use ebs_mounter::{FsType, MountOptions, OptionsError};
 
 use crate::status::{IntoStatus, Meaning};
 
-/// How a workload sees the volume.
+/// How a workload uses the volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
     /// As a raw device.
     Block,
     /// As a file system.
     Mount {
-        /// As asked for; may be empty.
+        /// The requested type. May be empty.
         fs_type: String,
     },
-    /// Not said.
+    /// The capability has no access type.
     Unset,
 }
 
@@ -28,11 +28,11 @@ const NTFS: &str = "ntfs";
 /// File systems of Linux nodes, for messages.
 const ON_LINUX: &str = "ext4, ext3, ext2 or xfs";
 const WINDOWS: &str = "windows";
-/// What the Windows node takes for "the default".
+/// The types for which the Windows node uses its default.
 const EXT: [&str; 3] = ["ext2", "ext3", "ext4"];
 
 impl Access {
-    /// The file system that a Linux node would make; `None` for raw block volumes and for names that it does not know.
+    /// Returns the file system that a Linux node would make, or `None` for raw block volumes and unknown names.
     pub fn linux_file_system(&self) -> Option<FsType> {
         match self {
             Self::Mount { fs_type } => FsType::parse(fs_type).ok(),
@@ -41,15 +41,15 @@ impl Access {
     }
 }
 
-/// A capability that EBS can give.
+/// A capability that EBS supports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Capability {
     pub access: Access,
-    /// By several nodes at once (block only).
+    /// Access by several nodes at once (block only).
     pub multi_node: bool,
 }
 
-/// A capability that is missing or that EBS cannot give. Always InvalidArgument.
+/// A capability that is missing or that EBS does not support. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapabilityError {
     #[error("the request names no volume capability")]
@@ -63,18 +63,18 @@ pub enum CapabilityError {
         /// `mount`, `block` or `unspecified`.
         access: &'static str,
     },
-    /// Of a node-local volume.
+    /// The access mode of a node-local volume is unsupported.
     #[error(
         "access mode {mode} of a node-local volume is not supported: use SINGLE_NODE_WRITER, or MULTI_NODE_MULTI_WRITER \
              for several nodes with a device each"
     )]
     UnsupportedLocally { mode: String },
-    /// Neither Linux nor Windows nodes mount it.
+    /// Neither Linux nor Windows nodes can mount the file system.
     #[error(
         "volume_capability asks for file system {fs_type:?}, which no node can mount: use {ON_LINUX}, or {NTFS} for Windows nodes"
     )]
     FileSystem { fs_type: String },
-    /// The required topology leaves only nodes of an operating system that does not mount it.
+    /// The required topology permits only nodes of an operating system that cannot mount the file system.
     #[error(
         "volume_capability asks for file system {fs_type:?}, but accessibility_requirements leave only {os} nodes, which cannot \
              mount it: use {possible}"
@@ -117,7 +117,7 @@ impl TryFrom<&VolumeCapability> for Capability {
     }
 }
 
-/// How the workload sees the volume, and the word for it.
+/// Returns the access type, with its name for messages.
 fn access(wire: &VolumeCapability) -> (Access, &'static str) {
     match &wire.access_type {
         Some(AccessType::Block(_)) => (Access::Block, "block"),
@@ -126,11 +126,11 @@ fn access(wire: &VolumeCapability) -> (Access, &'static str) {
     }
 }
 
-/// Refuses the access that a node-local volume cannot give. Each node has a volume of its own behind the handle, so it may be
-/// one writer on one node, or one on each of several, with a file system or without.
+/// Refuses access modes that a node-local volume does not support. Each node has its own volume for the handle. So it
+/// supports one writer on one node, or one writer on each of several nodes, with or without a file system.
 ///
 /// # Errors
-/// [`CapabilityError::Unsupported`].
+/// [`CapabilityError::UnsupportedLocally`].
 pub fn check_node_local(wire: &VolumeCapability) -> Result<(), CapabilityError> {
     let number = wire.access_mode.as_ref().map_or(0, |m| m.mode);
     match Mode::try_from(number) {
@@ -142,10 +142,10 @@ pub fn check_node_local(wire: &VolumeCapability) -> Result<(), CapabilityError> 
     }
 }
 
-/// As the plain conversion, for a node-local volume.
+/// Converts a capability for a node-local volume.
 ///
 /// # Errors
-/// As [`check_node_local`].
+/// The errors of [`check_node_local`].
 pub fn of_node_local(wire: &VolumeCapability) -> Result<Capability, CapabilityError> {
     check_node_local(wire)?;
     let (access, _) = access(wire);
@@ -153,10 +153,10 @@ pub fn of_node_local(wire: &VolumeCapability) -> Result<Capability, CapabilityEr
     Ok(Capability { access, multi_node })
 }
 
-/// All capabilities of a request; every one must be possible.
+/// Returns all capabilities of a request, of which each must be supported.
 ///
 /// # Errors
-/// [`CapabilityError`], for none at all or for the first that EBS cannot give.
+/// [`CapabilityError`], when the list is empty or for the first unsupported capability.
 pub fn parse_all(wire: &[VolumeCapability]) -> Result<Vec<Capability>, CapabilityError> {
     if wire.is_empty() {
         return Err(CapabilityError::Missing);
@@ -164,8 +164,8 @@ pub fn parse_all(wire: &[VolumeCapability]) -> Result<Vec<Capability>, Capabilit
     wire.iter().map(Capability::try_from).collect()
 }
 
-/// Refuses a file system or mount flags that no node can use, as far as that needs no node. `systems` are the operating
-/// systems that the required topology leaves; `None`: any.
+/// Refuses a file system or mount flags that no node can use, as far as the controller can check this. `systems` are
+/// the operating systems that the required topology permits, or `None` for any.
 ///
 /// # Errors
 /// [`CapabilityError::FileSystem`], [`CapabilityError::OtherSystem`], [`CapabilityError::MountFlags`].
@@ -182,7 +182,7 @@ pub fn check_mounts(wire: &[VolumeCapability], systems: Option<&BTreeSet<String>
             }
             continue;
         }
-        // Linux' default is what a class without a file system comes to: on Windows such a volume is NTFS.
+        // A class without a file system gets the default of Linux. On Windows such a volume is NTFS.
         if only(WINDOWS) && !fs_type.is_empty() && !EXT.iter().any(|ext| fs_type.eq_ignore_ascii_case(ext)) {
             return other("Windows", NTFS);
         }
@@ -209,7 +209,7 @@ pub fn check_file_system(wire: &VolumeCapability) -> Result<(), CapabilityError>
     }
 }
 
-/// Logs what an orchestrator asks for although the driver does not offer it, and that has no effect.
+/// Logs requested features that the driver does not support and that have no effect.
 pub fn log_without_effect(wire: &[VolumeCapability]) {
     for capability in wire {
         if let Some(AccessType::Mount(mount)) = &capability.access_type
@@ -234,9 +234,9 @@ mod tests {
         VolumeCapability { access_type, access_mode: Some(AccessMode { mode }) }
     }
 
-    /// A single writer may have anything, several writers only blocks, nobody anything else.
+    /// No other access mode is supported.
     #[test]
-    fn single_writers_may_have_anything_and_several_writers_only_blocks() {
+    fn single_writer_gets_any_access_and_several_writers_only_block() {
         let block = || Some(AccessType::Block(BlockVolume {}));
         let mount = || Some(AccessType::Mount(MountVolume::default()));
         let rows = [
@@ -255,9 +255,9 @@ mod tests {
         }
     }
 
-    /// A node-local volume may be one writer's on one node or on several, as a file system or raw, and nothing else.
+    /// As a file system or raw. Other access modes are unsupported.
     #[test]
-    fn a_node_local_volume_may_be_written_by_one_node_or_by_several() {
+    fn node_local_volume_has_one_writer_on_one_or_several_nodes() {
         for mode in 0..9 {
             for access in
                 [None, Some(AccessType::Block(BlockVolume {})), Some(AccessType::Mount(MountVolume::default()))]
@@ -268,9 +268,8 @@ mod tests {
         }
     }
 
-    /// A capability list is supported when every element is.
     #[test]
-    fn a_capability_list_is_supported_when_every_element_is() {
+    fn capability_list_is_supported_if_every_element_is() {
         let good = wire(Some(AccessType::Block(BlockVolume {})), Mode::SingleNodeWriter.into());
         let bad = wire(None, Mode::SingleNodeReaderOnly.into());
         assert_eq!(parse_all(&[]), Err(CapabilityError::Missing));
@@ -281,7 +280,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mode_of_a_later_csi_is_refused_and_never_mistaken(mode in 8..i32::MAX) {
+        fn access_mode_of_a_later_csi_version_is_refused(mode in 8..i32::MAX) {
             let result = Capability::try_from(&wire(None, mode));
             let refused = matches!(result, Err(CapabilityError::Unsupported { .. }));
             prop_assert!(refused, "{mode}");

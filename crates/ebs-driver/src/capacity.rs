@@ -1,4 +1,4 @@
-//! Sizes asked for.
+//! Requested sizes.
 
 use csi_proto::csi::CapacityRange;
 use ebs_cloud::CapacityRequest;
@@ -9,13 +9,13 @@ use crate::capability::Access;
 use crate::parameters::block_size;
 use crate::status::{IntoStatus, Meaning};
 
-/// The size of a volume for which nobody asked for one.
+/// The size of a volume when the request has no size.
 const DEFAULT_SIZE: Gib = Gib(100);
 
-/// A size that cannot be.
+/// An invalid size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapacityError {
-    /// A number that is no size.
+    /// The number is not a valid size.
     #[error("capacity_range.{field} is not valid")]
     NoSize {
         /// `required_bytes` or `limit_bytes`.
@@ -23,19 +23,19 @@ pub enum CapacityError {
         #[source]
         cause: SizeError,
     },
-    /// A range that says nothing.
+    /// The range has no limits.
     #[error("capacity_range has neither required_bytes nor limit_bytes: set one of them above 0")]
     Empty,
-    /// The range is missing where it must be there.
+    /// The required range is missing.
     #[error("the request has no capacity_range")]
     Missing,
-    /// No whole number of GiB lies in the range.
+    /// The range contains no whole number of GiB.
     #[error(
         "capacity_range.limit_bytes is {limit}, but the volume would have {size}, because EBS sizes are whole GiB: raise \
              limit_bytes, or ask for less"
     )]
     AboveLimit { size: Gib, limit: u64 },
-    /// A volume that its file system cannot fill.
+    /// The file system cannot be as large as the volume.
     #[error(
         "capacity_range asks for {size}, but {fs_type} with blocks of {block} bytes has at most {most}: use ext4 or xfs, or ask \
              for less"
@@ -43,7 +43,7 @@ pub enum CapacityError {
     FileSystem {
         size: Gib,
         fs_type: FsType,
-        /// Bytes.
+        /// The size of a block in bytes.
         block: u64,
         most: Gib,
     },
@@ -62,7 +62,7 @@ impl IntoStatus for CapacityError {
     }
 }
 
-/// Both numbers of a range: the required size rounded up to GiB, the limit in bytes; 0 is "not said".
+/// Returns the required size, rounded up to GiB, and the limit in bytes. 0 means unset.
 fn read(range: &CapacityRange) -> Result<(Option<Gib>, Option<u64>), CapacityError> {
     let bytes = |field, wire| Bytes::from_wire(wire).map_err(|cause| CapacityError::NoSize { field, cause });
     let required = bytes("required_bytes", range.required_bytes)?;
@@ -76,7 +76,8 @@ fn read(range: &CapacityRange) -> Result<(Option<Gib>, Option<u64>), CapacityErr
     }
 }
 
-/// The size of a new volume. Without a range 100 GiB; with a limit only, the least that the type has.
+/// Returns the size of a new volume. The default is 100 GiB without a range, and the minimum of the type with a limit
+/// only.
 ///
 /// # Errors
 /// [`CapacityError`] when no size fits.
@@ -97,8 +98,8 @@ pub fn for_new_volume(
     Ok(CapacityRequest { required, fallback: least, limit: limit.map(whole_gib) })
 }
 
-/// Refuses a size that the file system to be made cannot have: ext2 and ext3 number their blocks with 32 bits, and mke2fs
-/// refuses a device with more.
+/// Refuses a size that the new file system cannot have. ext2 and ext3 have 32-bit block numbers, and mke2fs refuses a
+/// device with more blocks.
 ///
 /// # Errors
 /// [`CapacityError::FileSystem`].
@@ -118,7 +119,7 @@ pub fn check_file_systems(
     Ok(())
 }
 
-/// The size to which a volume is to grow.
+/// Returns the size to which a volume is to grow.
 ///
 /// # Errors
 /// [`CapacityError`], also when the range is missing or has no required size.
@@ -127,7 +128,7 @@ pub fn for_expansion(range: Option<&CapacityRange>) -> Result<Gib, CapacityError
     required.ok_or(CapacityError::Empty)
 }
 
-/// The whole GiB that fit below a limit; what EC2 cannot express is no limit.
+/// Returns the whole GiB below a limit. A limit that EC2 cannot express has no effect.
 fn whole_gib(limit: u64) -> Gib {
     Gib(u32::try_from(limit / ebs_types::GIB).unwrap_or(u32::MAX))
 }
@@ -148,36 +149,33 @@ mod tests {
         for_new_volume(range.as_ref(), &VolumeType::Gp3)
     }
 
-    /// One byte is one GiB, and no range is 100 GiB.
     #[test]
-    fn one_byte_becomes_one_gib_and_no_range_a_hundred() {
+    fn one_byte_becomes_one_gib_and_no_range_becomes_100_gib() {
         assert_eq!(new(range(1, 0)).expect("fits").required, Some(Gib(1)));
         assert_eq!(new(range(GIB + 1, 0)).expect("fits").required, Some(Gib(2)));
         let absent = new(None).expect("fits");
         assert_eq!((absent.required, absent.fallback, absent.limit), (None, Gib(100), None));
     }
 
-    /// A limit below the rounded size is OutOfRange.
     #[test]
-    fn a_limit_below_the_rounded_size_is_out_of_range() {
+    fn limit_below_the_rounded_size_is_out_of_range() {
         let error = new(range(GIB + 1, 2 * GIB - 1)).expect_err("no whole GiB fits");
         assert_eq!(error.meaning(), Meaning::OutOfRange);
         assert!(new(range(GIB + 1, 2 * GIB)).is_ok());
         assert_eq!(new(range(i64::MAX, 0)).expect_err("too large").meaning(), Meaning::OutOfRange);
     }
 
-    /// A range with only a limit gives the least size of the type.
     #[test]
-    fn a_limit_alone_is_honoured_with_the_least_size_of_the_type() {
+    fn limit_alone_gives_the_minimum_size_of_the_type() {
         let got = for_new_volume(range(0, 10 * GIB).as_ref(), &VolumeType::Io2).expect("fits");
         assert_eq!((got.required, got.fallback, got.limit), (None, Gib(4), Some(Gib(10))));
         let error = for_new_volume(range(0, 3 * GIB).as_ref(), &VolumeType::Io2).expect_err("io2 has at least 4 GiB");
         assert_eq!(error.meaning(), Meaning::OutOfRange);
     }
 
-    /// A size of zero (neither required nor limit) or below is InvalidArgument, at creation and expansion.
+    /// At creation and at expansion. Zero means that neither required nor limit is set.
     #[test]
-    fn a_size_of_zero_or_below_is_refused() {
+    fn zero_or_negative_size_is_refused() {
         for bad in [range(0, 0), range(-1, 0), range(GIB, -1)] {
             assert_eq!(new(bad).expect_err("refused").meaning(), Meaning::InvalidArgument, "{bad:?}");
             assert_eq!(for_expansion(bad.as_ref()).expect_err("refused").meaning(), Meaning::InvalidArgument);
@@ -188,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_accepted_lies_in_the_range(required in 1_i64..(1 << 45), limit in 1_i64..(1 << 45)) {
+        fn accepted_size_is_in_the_range(required in 1_i64..(1 << 45), limit in 1_i64..(1 << 45)) {
             if let Ok(got) = new(range(required, limit)) {
                 let size = got.required.expect("was asked for").bytes().to_wire();
                 prop_assert!(size >= required && size <= limit);

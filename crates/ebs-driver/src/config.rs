@@ -1,4 +1,4 @@
-//! What the driver is told at start, all of it checked in one place before a socket opens.
+//! The configuration of the driver, which is checked in one place before the socket is opened.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use ebs_types::{DriverName, Tags};
 use crate::server::{Endpoint, EndpointError};
 use crate::tags::{TagError, TagPolicy};
 
-/// Which services a process offers.
+/// The services of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Identity and controller.
@@ -18,7 +18,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Offers the controller service.
+    /// Returns true when the process serves the controller.
     pub fn has_controller(self) -> bool {
         matches!(self, Self::Controller | Self::All)
     }
@@ -37,9 +37,9 @@ impl fmt::Display for Mode {
 /// The options as given, unchecked.
 #[derive(Debug, Clone)]
 pub struct DriverOptions {
-    /// First argument.
+    /// The first argument.
     pub mode: Mode,
-    /// Build version (`v0.1.0`).
+    /// The build version (`v0.1.0`).
     pub version: String,
     /// `--endpoint`.
     pub endpoint: String,
@@ -47,30 +47,30 @@ pub struct DriverOptions {
     pub endpoint_mode: String,
     /// `--extra-tags`, each as given (`k=v,k=v`).
     pub extra_tags: Vec<String>,
-    /// `--extra-volume-tags`, deprecated: merged into the extra tags, which win.
+    /// `--extra-volume-tags`, deprecated. They are merged into the extra tags, which take precedence.
     pub extra_volume_tags: Vec<String>,
-    /// `--k8s-tag-cluster-id`; empty is none.
+    /// `--k8s-tag-cluster-id`. Empty means unset.
     pub cluster_id: String,
     /// `--warn-on-invalid-tag`.
     pub warn_on_invalid_tag: bool,
 }
 
-/// The options, checked.
+/// The checked options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverConfig {
-    /// Services offered.
+    /// The services of the process.
     pub mode: Mode,
     pub name: DriverName,
     pub version: String,
-    /// Where to listen.
+    /// The endpoint on which to listen.
     pub endpoint: Endpoint,
-    /// Permission bits of the socket.
+    /// The permission bits of the socket.
     pub endpoint_mode: u32,
-    /// What to tag and how.
+    /// The tags that the driver sets.
     pub tags: TagPolicy,
 }
 
-/// An option that is refused; the process does not start (exit code 2).
+/// An invalid option, because of which the process does not start (exit code 2).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// `--endpoint`.
@@ -82,16 +82,16 @@ pub enum ConfigError {
     /// An entry of `--extra-tags`.
     #[error("--extra-tags has the entry {0:?}, but entries must be of the form key=value, separated by commas")]
     ExtraTag(String),
-    /// A tag that can never be written.
+    /// A tag that EC2 or the driver never accepts.
     #[error("--extra-tags has an entry that is not valid")]
     Tag(#[source] TagError),
 }
 
 impl DriverConfig {
-    /// Checks everything.
+    /// Checks all options.
     ///
     /// # Errors
-    /// [`ConfigError`] for the first option that is refused.
+    /// [`ConfigError`] for the first invalid option.
     pub fn new(options: &DriverOptions) -> Result<Self, ConfigError> {
         let name = DriverName::default();
         let endpoint = Endpoint::parse(&options.endpoint).map_err(ConfigError::Endpoint)?;
@@ -117,7 +117,7 @@ fn parse_mode(text: &str) -> Result<u32, ConfigError> {
         .ok_or_else(|| ConfigError::EndpointMode(text.to_owned()))
 }
 
-/// `k=v,k=v`, repeated: split at commas, then at the first `=`, white space trimmed, empty entries skipped.
+/// Parses `k=v,k=v`, repeated. Splits at commas, then at the first `=`, trims white space and skips empty entries.
 fn parse_tags(flags: &[String]) -> Result<Tags, ConfigError> {
     let entries = flags.iter().flat_map(|flag| flag.split(',')).map(str::trim).filter(|entry| !entry.is_empty());
     entries
@@ -145,9 +145,9 @@ mod tests {
         }
     }
 
-    /// Extra tags are split and trimmed; those of the deprecated flag are merged and lose.
+    /// The tags of the deprecated flag are merged, and lose against extra tags.
     #[test]
-    fn extra_tags_are_split_and_trimmed_and_win_over_the_deprecated_flag() {
+    fn extra_tags_are_trimmed_and_override_the_deprecated_flag() {
         let extra_tags = vec![" a = 1 ,,b=x=y".to_owned(), "c=".to_owned()];
         let extra_volume_tags = vec!["a=old,d=4".to_owned()];
         let config = DriverConfig::new(&DriverOptions { extra_tags, extra_volume_tags, ..options() }).expect("valid");
@@ -155,9 +155,8 @@ mod tests {
         assert_eq!(config.tags.extra, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
     }
 
-    /// An extra tag with a reserved key or without a value stops the start.
     #[test]
-    fn an_extra_tag_with_a_reserved_key_or_without_value_stops_the_start() {
+    fn reserved_or_valueless_extra_tag_prevents_the_start() {
         for bad in
             ["CSIVolumeName=x", "kubernetes.iosomething=x", "ebs.csi.aws.com/cluster=false", "aws:x=y", "novalue"]
         {
@@ -166,9 +165,8 @@ mod tests {
         }
     }
 
-    /// The socket's mode is octal permission bits.
     #[test]
-    fn the_mode_of_the_socket_is_octal_permission_bits() {
+    fn socket_mode_is_parsed_as_octal_permission_bits() {
         for (text, mode) in
             [("0600", Some(0o600)), ("660", Some(0o660)), ("0o777", Some(0o777)), ("1777", None), ("rw", None)]
         {

@@ -1,6 +1,6 @@
-//! What the controller tells the node: the volume context, written once when a volume is created (or by hand in a static
-//! PersistentVolume), and the publish context, written with each attachment. Both travel through the orchestrator as
-//! string maps; this module is the only one that knows their keys and how their values are written.
+//! The data that the controller sends to the node: the volume context, written when a volume is created (or by hand in
+//! a static PersistentVolume), and the publish context, written with each attachment. Both are string maps that the
+//! orchestrator passes on. Only this module knows their keys and the format of their values.
 
 mod format_key;
 mod publish_context;
@@ -15,19 +15,19 @@ use ebs_mounter::PartitionError;
 /// A value that the node cannot use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
-    /// A key of the publish context that must be there.
+    /// A required key of the publish context is missing.
     #[error("the publish context has no key {key}")]
     Missing { key: &'static str },
-    /// A value of the publish context.
+    /// A value of the publish context is invalid.
     #[error("publish context key {key} is {value:?}, but must be {wanted}")]
     PublishValue { key: String, value: String, wanted: &'static str },
     #[error("volume context key {key} is not valid: {rule}")]
     Format {
         key: FormatKey,
-        /// What its value must be.
+        /// The rule for the value.
         rule: String,
     },
-    /// The number of a partition.
+    /// The number of the partition is invalid.
     #[error("volume context key {} is not valid", volume_context::PARTITION)]
     Partition(#[from] PartitionError),
 }

@@ -1,7 +1,7 @@
 //! The Controller service: volumes, attachments and snapshots in EC2.
 //!
-//! Each RPC reads its request into a typed plan, runs what mutates as an operation, and turns what comes back into the
-//! reply. What EC2 is asked, and in which order, is `ebs-cloud`'s.
+//! Each RPC parses its request into a typed plan, runs mutations as an operation, and converts the result into the
+//! response. `ebs-cloud` decides which EC2 calls are made, and in which order.
 
 mod capabilities;
 mod codes;
@@ -52,15 +52,15 @@ use crate::tags::TagPolicy;
 
 pub use refusal::{AtRpc, ControllerError};
 
-/// What the controller service is told once, at start.
+/// The settings of the controller service, which do not change after start.
 #[derive(Debug, Clone)]
 pub struct ControllerOptions {
     pub driver: DriverName,
-    /// What to tag and how.
+    /// The tags that the driver sets.
     pub tags: TagPolicy,
-    /// `--enable-node-local-volumes`: handles `local-ebs://…` may be published.
+    /// `--enable-node-local-volumes`: handles `local-ebs://…` can be published.
     pub node_local_volumes: bool,
-    /// For how long changes of one volume are gathered.
+    /// How long the driver gathers changes of one volume before it carries them out.
     pub modification_window: Duration,
 }
 
@@ -89,12 +89,13 @@ impl<E> Clone for ControllerService<E> {
 }
 
 impl<E: Ec2> ControllerService<E> {
-    /// A service over `cloud`. `operations` is drained by the caller at shutdown; the node service has its own.
+    /// Creates a service over `cloud`. The caller drains `operations` at shutdown. The node service has its own
+    /// operations.
     pub fn new(cloud: Arc<Cloud<E>>, options: ControllerOptions, operations: Operations) -> Self {
         Self { cloud, operations, options: Arc::new(options) }
     }
 
-    /// Before the operation that the request starts or joins: over which connection it came.
+    /// Records the connection of a request, before the operation that the request starts or joins.
     fn note_request<R>(&self, sidecar: Sidecar, request: &Request<R>) {
         self.cloud.note_request(sidecar, request.extensions().get().copied());
     }

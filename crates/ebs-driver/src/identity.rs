@@ -14,7 +14,7 @@ pub use readiness::{Readiness, Starting};
 
 use crate::config::{DriverConfig, Mode};
 
-/// Says who the driver is and whether it can work.
+/// Reports the identity and the readiness of the driver.
 #[derive(Debug)]
 pub struct IdentityService {
     name: String,
@@ -24,7 +24,7 @@ pub struct IdentityService {
 }
 
 impl IdentityService {
-    /// An identity that is as ready as `readiness`.
+    /// Creates the service, which reports `readiness`.
     pub fn new(config: &DriverConfig, readiness: Readiness) -> Self {
         Self { name: config.name.to_string(), version: config.version.clone(), mode: config.mode, readiness }
     }
@@ -34,7 +34,7 @@ fn service(service: service::Type) -> PluginCapability {
     PluginCapability { r#type: Some(Type::Service(Service { r#type: service.into() })) }
 }
 
-/// By mode: a node process has no controller, and both can grow volumes in use.
+/// Returns the capabilities of a mode. A node process has no controller, and both support growth of volumes in use.
 fn capabilities(mode: Mode) -> Vec<PluginCapability> {
     let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
     let mut all = Vec::new();

@@ -1,9 +1,9 @@
-//! The node service of a machine that is no EC2 instance: it is there, says so, and does nothing.
+//! The node service of a machine that is not an EC2 instance. It is registered, and refuses all volumes.
 //!
-//! No volume can ever be attached to such a machine. A driver that ended because of it would be started again for ever, and one
-//! whose NodeGetInfo fails makes the registrar beside it do the same: it ends when the kubelet reports a registration that
-//! failed. So the node is registered, with an id that names no instance, and without a topology: volumes say where they can be
-//! reached, and that is never here, so by CSI nothing that uses one is scheduled here.
+//! No EBS volume can be attached to such a machine. If the driver exited, Kubernetes would restart it forever. If
+//! NodeGetInfo failed, the same would happen to the registrar, which exits when the kubelet reports a failed
+//! registration. So the node is registered, with an ID that names no instance, and without a topology. Each volume
+//! requires a topology, which this node never has, so by CSI no pod with such a volume is scheduled here.
 
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
@@ -12,10 +12,10 @@ use tonic::{Request, Response, Status};
 use crate::rpc::Rpc;
 use crate::status::{Meaning, status, unimplemented_rpc};
 
-/// Longest part of the machine's name in its id: the kubelet takes ids of up to 256 bytes.
+/// The maximum length of the machine's name in its ID. The kubelet accepts IDs of up to 256 bytes.
 const LONGEST_NAME: usize = 200;
 
-/// The node service of a machine that is no EC2 instance. Clones share everything.
+/// The node service of a machine that is not an EC2 instance. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct IdleNode {
     name: String,
@@ -23,12 +23,12 @@ pub struct IdleNode {
 }
 
 impl IdleNode {
-    /// Of the machine with that name, which is `what` instead of an instance, in the words of who knows.
+    /// Creates the service for the machine `name`. `what` describes the machine in the words of the metadata source.
     pub fn new(name: &str, what: &str) -> Self {
         Self { name: name.chars().take(LONGEST_NAME).collect(), what: what.to_owned() }
     }
 
-    /// Names no instance, so that the controller answers NotFound for it.
+    /// Returns an ID that names no instance, so that the controller returns NotFound for it.
     fn id(&self) -> String {
         format!("no-ec2-instance:{}", self.name)
     }
@@ -115,7 +115,7 @@ impl Node for IdleNode {
     ) -> Result<Response<csi::NodeGetInfoResponse>, Status> {
         Ok(Response::new(csi::NodeGetInfoResponse {
             node_id: self.id(),
-            // The least that can be said: Kubernetes reads 0 as "no limit".
+            // The lowest possible limit: Kubernetes reads 0 as "no limit".
             max_volumes_per_node: 1,
             accessible_topology: None,
         }))
@@ -128,10 +128,9 @@ mod tests {
 
     use super::*;
 
-    /// A machine that is no EC2 instance is registered without a topology, with an id that no instance has, and refuses volumes
-    /// naming what it is.
+    /// It has no topology, its ID belongs to no instance, and the errors describe the machine.
     #[tokio::test]
-    async fn a_machine_that_is_no_instance_is_registered_nowhere_and_refuses_volumes() {
+    async fn non_ec2_machine_registers_without_topology_and_refuses_pods() {
         let node = IdleNode::new("hybrid-1", "its providerID is eks-hybrid:///us-west-2/c/mi-0abc");
         let info = node.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
         assert_eq!(info.accessible_topology, None);

@@ -1,8 +1,8 @@
-//! The CSI services: identity, controller and node, and the socket they are served on.
+//! The CSI services (identity, controller and node) and their socket.
 //!
-//! A request is parsed once into a typed plan; from there on no string maps. A mutation runs as an operation that
-//! outlives its request ([`operation`]); what it ends with becomes a gRPC status in one place ([`status`]).
-//! EC2 policy is `ebs-cloud`'s, disks are `ebs-mounter`'s: nothing here knows an SDK or a device.
+//! A request is parsed once into a typed plan, without string maps behind it. A mutation runs as an operation that
+//! outlives its request ([`operation`]). One place converts its result into a gRPC status ([`status`]). `ebs-cloud`
+//! contains the EC2 policy, and `ebs-mounter` handles disks: this crate uses neither an SDK nor devices.
 
 pub mod capability;
 pub mod capacity;

@@ -1,8 +1,8 @@
-//! The node service: stage, publish, grow and look at volumes on this machine.
+//! The node service: stages, publishes, grows and inspects volumes on this machine.
 //!
-//! A request becomes a typed plan (`request`); mutations run as operations that outlive the request.
-//! What is mounted already is judged by pure functions (`decide`); disks are `ebs-mounter`'s.
-//! Every step of a flow can be found half done by the next call.
+//! `request` turns a request into a typed plan. Mutations run as operations that outlive the request. The pure
+//! functions of `decide` compare existing mounts with the request, and `ebs-mounter` handles the disks. Every call must
+//! expect that a previous call did only a part of a step.
 
 mod backlog;
 mod corrupted;
@@ -48,12 +48,12 @@ pub use place_error::PlaceError;
 pub use request::{Handle, RequestError};
 pub use watch::{NotGrownVolume, UnhealthyVolume};
 
-/// What the node service is told once, at start.
+/// The settings of the node service, which do not change after start.
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
-    /// The driver's name: topology keys and publish-context keys derive from it.
+    /// The driver's name, from which topology keys and publish-context keys derive.
     pub driver: DriverName,
-    /// What this machine is; asked again each time the orchestrator asks.
+    /// This machine. NodeGetInfo refreshes its metadata each time.
     pub machine: Arc<Machine>,
     /// `--volume-attach-limit` and `--reserved-volume-attachments`.
     pub limits: LimitFlags,
@@ -71,7 +71,7 @@ struct Inner {
     options: NodeOptions,
     mounter: Mounter,
     operations: Operations,
-    /// What the last look at all volumes found, as status and reason.
+    /// The result of the last check of all volumes, as status and reason.
     unhealthy: Mutex<BTreeMap<VolumeId, (&'static str, &'static str)>>,
     backlog: Backlog,
 }
@@ -83,14 +83,14 @@ impl Inner {
 }
 
 impl NodeService {
-    /// A service over this machine's disks.
+    /// Creates the service for this machine's disks.
     pub fn new(options: NodeOptions, mounter: Mounter, operations: Operations) -> Self {
         let (unhealthy, backlog) = (Mutex::default(), Backlog::default());
         Self { inner: Arc::new(Inner { options, mounter, operations, unhealthy, backlog }) }
     }
 
-    /// Waits until the register of volumes is written, for `bound` at most: false when it is not. For the end of the process,
-    /// after its operations.
+    /// Waits until the register of volumes is written, for at most `bound`. Returns false when the wait timed out. Call
+    /// it at the end of the process, after its operations.
     pub async fn register_written(&self, bound: Duration) -> bool {
         self.inner.mounter.register_written(bound).await
     }

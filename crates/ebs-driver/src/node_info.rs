@@ -1,4 +1,4 @@
-//! NodeGetInfo: who a node is, where it is and how many volumes it can have, whatever system it runs.
+//! NodeGetInfo for each operating system: the ID of the node, its topology and how many volumes it can attach.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,8 @@ use ebs_types::DriverName;
 
 use crate::topology;
 
-/// What a node says of itself. `own_at_boot`: of the machine's disks at boot, so many were the driver's; `os`: as Kubernetes calls it.
+/// Returns the response to NodeGetInfo. `own_at_boot` is the number of the driver's disks that the machine had at boot.
+/// `os` is the name of the operating system as Kubernetes writes it.
 pub fn answer(
     metadata: &NodeMetadata,
     driver: &DriverName,

@@ -1,15 +1,15 @@
 //! Operations: mutations that outlive the request that started them.
 //!
-//! A mutating RPC runs in a task of its own that holds its [`Key`] until its future has ended. The request only waits
-//! for it. When the client goes away, its deadline passes or the bound of `bounds` is reached, the wait ends and the
-//! work goes on; the work sees through [`Waiters::any`] that nobody waits and starts no further mutation. What needs
-//! none goes on to its end: a client with a short deadline joins it with its next call, or finds it done.
+//! A mutating RPC runs in its own task, which holds its [`Key`] until the future has ended. The request only waits for
+//! it. When the client disconnects, its deadline passes or the bound of the RPC is reached, the wait ends and the work
+//! continues. The work checks [`Waiters::any`], and starts no further mutation when no caller waits. Work without
+//! mutations runs to its end: a client with a short deadline joins it with its next call, or finds it done.
 //!
-//! - Same key, equal plan: the caller *joins* and shares the result ([`Content`] says what is equal).
-//! - Same key, another plan: [`OperationError::Busy`], or, for one that nobody waits for, [`Operations::take_over`]: the
-//!   other hears of it ([`Waiters::superseded`]) and ends as soon as its call in flight has ended.
+//! - Same key, equal plan: the caller *joins* and shares the result. [`Content`] defines equality.
+//! - Same key, another plan: [`OperationError::Busy`]. But [`Operations::take_over`] asks an operation without callers
+//!   to end ([`Waiters::superseded`]), which it does after its call in flight.
 //! - Another key that excludes this one ([`Key`]): the same.
-//! - A panic frees the key and is [`OperationError::OutcomeUnknown`] for everyone who waits.
+//! - A panic frees the key and is [`OperationError::OutcomeUnknown`] for every waiting caller.
 //! - A finished result is never replayed: the next call runs again.
 //!
 //! Decision: `docs/decisions/0002-run-each-change-as-an-operation.md`.
@@ -38,26 +38,26 @@ use slot::{Plan, Running, Slots};
 
 use crate::status::{IntoStatus, Meaning};
 
-/// Why an operation gave no result to this caller.
+/// The reason why an operation gave no result to this caller.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError<E> {
-    /// Another operation holds this key, which is the caller's or excludes it; nothing was started.
+    /// Another operation holds this key, which is the caller's key or excludes it. Nothing was started.
     #[error("another request for {0}, with other content, is still running")]
     Busy(Key),
-    /// The wait has reached its bound; the work goes on and a retry joins it.
+    /// The wait has reached its bound. The work continues, and a retry joins it.
     #[error("the operation for {key} is still running after {}", humantime::format_duration(*.waited))]
     StillRunning {
         key: Key,
         /// How long this caller waited.
         waited: Duration,
     },
-    /// The work panicked: what it did is not known.
+    /// The work panicked, so that its effect is unknown.
     #[error("the operation for {key} ended unexpectedly and its outcome is unknown ({cause})")]
     OutcomeUnknown { key: Key, cause: String },
-    /// The process is shutting down; nothing was started.
+    /// The process is shutting down. Nothing was started.
     #[error("the driver is shutting down and starts no operation for {0}")]
     ShuttingDown(Key),
-    /// The work ended with an error of its own; shared by all who waited.
+    /// The work ended with this error, which all waiting callers share.
     #[error(transparent)]
     Failed(Arc<E>),
 }
@@ -84,7 +84,7 @@ impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
     }
 }
 
-/// How an operation ended, as all waiters see it.
+/// The outcome of an operation for all its waiters.
 enum Outcome<T, E> {
     Done(T),
     Failed(Arc<E>),
@@ -101,18 +101,20 @@ impl<T: Clone, E> Clone for Outcome<T, E> {
     }
 }
 
-/// Those who wait for one outcome hear of it in the order in which they came, so that a run on paused time repeats.
+/// Wakes the waiters in the order in which they came, so that a run on paused time is repeatable.
 type Receiver<T, E> = Shared<oneshot::Receiver<Outcome<T, E>>>;
 
 /// Nothing is ever sent: the end of the operation drops the sender.
 type Ended = Shared<oneshot::Receiver<Infallible>>;
 
-/// What makes requests under one key one operation: a typed value, without secrets.
+/// The content of a request, as a typed value without secrets. Requests with one key and equal content are one
+/// operation.
 pub trait Content: Send + 'static {
-    /// True when the other request is one that the running operation is for.
+    /// Returns true when the running operation also fulfils the other request.
     fn same(&self, other: &Self) -> bool;
 
-    /// The same, for a request that comes to join: content that gathers requests takes it in where it still can.
+    /// Returns true when the other request may join. Content that gathers requests adds the other request if it still
+    /// can.
     fn takes_in(&self, other: &Self) -> bool {
         self.same(other)
     }
@@ -124,12 +126,12 @@ impl<P: PartialEq + Send + 'static> Content for P {
     }
 }
 
-/// What a call found under its key.
+/// The state of a key when a call arrives.
 enum Entry<T, E> {
     Wait(Receiver<T, E>, Waiter),
-    /// This key is held by an operation that somebody waits for.
+    /// An operation with waiting callers holds this key.
     Busy(Key),
-    /// Nobody waits for the other operation: it ends when this channel closes.
+    /// No caller waits for the other operation, which ends when this channel closes.
     Ending(Ended, Successor),
     Closing,
 }
@@ -144,21 +146,20 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// No operation is running.
+    /// Creates the table, without running operations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Runs `work` under `key`, or joins the equal operation that runs already, and waits for its result for at most
-    /// `bound`.
+    /// Runs `work` under `key`, or joins an equal running operation, and waits for its result for at most `bound`.
     ///
-    /// `plan` is what makes two requests the same content. The future of `work` is polled to its end whatever happens to the
-    /// caller. Work that found no caller and stopped just before this one joined runs once more.
+    /// Requests with an equal `plan` have the same content. The future of `work` is polled to its end, even when the
+    /// caller leaves. Work that had stopped for lack of callers just before this call joined runs again, once.
     ///
-    /// Cancellation: dropping the returned future takes this caller off the operation's waiters and nothing else.
+    /// Cancellation: dropping the returned future only removes this caller from the operation's waiters.
     ///
     /// # Errors
-    /// [`OperationError`]; only `Failed` comes from the work itself.
+    /// [`OperationError`]. Only `Failed` comes from the work itself.
     pub async fn run<P, T, E, F, W>(&self, key: Key, plan: P, bound: Duration, work: W) -> Result<T, OperationError<E>>
     where
         P: Content + Clone,
@@ -170,13 +171,13 @@ impl Operations {
         self.until_answered((key, bound), (plan, false), work).await
     }
 
-    /// Like [`Operations::run`], but when the key is held by another operation that nobody waits for, asks it to end,
-    /// waits until it has and then runs: how Unpublish takes over from a Publish whose caller has left. While it waits,
-    /// nobody can join the operation that is to end.
+    /// Works like [`Operations::run`], but asks another operation that holds the key without callers to end, waits for
+    /// its end and then runs. With this, Unpublish takes over from a Publish whose caller has left. Meanwhile, no call
+    /// can join the operation that is to end.
     ///
     /// # Errors
-    /// As [`Operations::run`]; `Busy` when somebody still waits for the other operation, `StillRunning` when it did
-    /// not end within `bound`.
+    /// The errors of [`Operations::run`]: `Busy` when a caller still waits for the other operation, and `StillRunning`
+    /// when it did not end within `bound`.
     pub async fn take_over<P, T, E, F, W>(
         &self,
         key: Key,
@@ -229,12 +230,12 @@ impl Operations {
         }
     }
 
-    /// The keys of the operations that run now, in order.
+    /// Returns the keys of the running operations, sorted.
     pub fn running(&self) -> Vec<Key> {
         self.slots().keys()
     }
 
-    /// The kinds of the operations that run now, by [`Key::kind`], and for how long each has run; in no order.
+    /// Returns the kind of each running operation, by [`Key::kind`], and how long it has run, unsorted.
     pub fn ages(&self) -> Vec<(&'static str, Duration)> {
         self.slots().since().map(|(key, since)| (key.kind(), since.elapsed())).collect()
     }
@@ -243,7 +244,7 @@ impl Operations {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins or starts; never waits.
+    /// Joins or starts an operation. Never waits.
     fn enter<P, T, E, F, W>(&self, key: &Key, plan: P, may_take_over: bool, work: W) -> Entry<T, E>
     where
         P: Content,
@@ -288,9 +289,9 @@ impl Operations {
                 Ok(Err(error)) => Outcome::Failed(Arc::new(error)),
                 Err(panic) => Outcome::Panicked(panic_text(panic.as_ref())),
             };
-            // The key is free before anybody learns the result, so that an immediate next call is not Busy.
+            // The key is freed before any caller gets the result, so that an immediate next call is not Busy.
             drop(release);
-            // Nobody may wait any more.
+            // The send fails when no caller waits any more.
             drop(send.send(ended));
         };
         self.tasks.spawn(task.in_current_span());
@@ -298,10 +299,11 @@ impl Operations {
     }
 }
 
-/// What stands in the way of an operation under a key that nobody holds: one under a key that excludes it.
+/// Finds a running operation that excludes `key`.
 fn excluded<T, E>(slots: &Slots, key: &Key, may_take_over: bool) -> Option<Entry<T, E>> {
     let mut in_the_way: Vec<_> = slots.excluded_by(key).collect();
-    // Who is waited for decides first, then the order of the keys: the answer does not depend on a hash.
+    // An operation with callers comes first, then the order of the keys decides, so that the result does not depend on
+    // a hash.
     in_the_way.sort_by_key(|(held, running)| (!running.waiters.any(), (*held).clone()));
     let (held, running) = in_the_way.first()?;
     Some(match may_take_over && !running.waiters.any() {
@@ -310,11 +312,11 @@ fn excluded<T, E>(slots: &Slots, key: &Key, may_take_over: bool) -> Option<Entry
     })
 }
 
-/// Frees the key when the task ends, in whatever way.
+/// Frees the key when the task ends for any reason.
 struct Release {
     slots: Arc<Mutex<Slots>>,
     key: Key,
-    /// Declared last: it closes after the key is free.
+    /// Declared last, so that it closes after the key is free.
     _alive: oneshot::Sender<Infallible>,
 }
 
@@ -324,7 +326,7 @@ impl Drop for Release {
     }
 }
 
-/// Waits for the outcome for the time that is `left`; the waiter leaves when this future ends or is dropped.
+/// Waits for the outcome for the time that is `left`. The waiter leaves when this future ends or is dropped.
 async fn wait<T: Clone, E>(
     (key, bound): (&Key, Duration),
     outcome: Receiver<T, E>,
@@ -343,7 +345,7 @@ async fn wait<T: Clone, E>(
     }
 }
 
-/// What a panic said, as far as it is text.
+/// Returns the text of a panic, if it has one.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("internal error: {}", text.unwrap_or("a panic without text"))

@@ -1,7 +1,7 @@
 //! Parameters of StorageClasses, VolumeAttributesClasses and VolumeSnapshotClasses as typed values.
 //!
-//! A map of strings is read once, completely, and refused at the first thing that is not understood. Keys are
-//! case-insensitive, except the prefix `tagSpecification`; two spellings of one key are refused.
+//! The parsers read the whole map of strings and refuse it at the first invalid entry. Keys are case-insensitive,
+//! except the prefix `tagSpecification`. Two spellings of one key are refused.
 
 mod applicable;
 mod described;
@@ -31,18 +31,18 @@ use go_template::Data;
 
 use crate::tags::TagTemplate;
 
-/// Prefix of the keys that carry a tag; case-sensitive.
+/// Prefix of the keys that set a tag, case-sensitive.
 const TAG_PREFIX: &str = "tagSpecification";
-/// The keys with that prefix, for the documentation.
+/// The documentation of the keys with that prefix.
 pub const TAG_SPECIFICATION: Described = Described::new(
     "tagSpecification*",
     "`key=value`; the prefix in this spelling, followed by anything",
     "a tag; the value is a template, see [tagging](tagging.md)",
 )
 .not("[reserved keys](tagging.md#reserved-keys)");
-/// Prefix of the keys that name a tag to delete; case-sensitive.
+/// Prefix of the keys that name a tag to delete, case-sensitive.
 const TAG_DELETION_PREFIX: &str = "tagDeletion";
-/// The keys with that prefix, for the documentation.
+/// The documentation of the keys with that prefix.
 pub const TAG_DELETION: Described = Described::new(
     "tagDeletion*",
     "the key of a tag; the prefix in this spelling, followed by anything",
@@ -50,13 +50,13 @@ pub const TAG_DELETION: Described = Described::new(
 )
 .not("[reserved keys](tagging.md#reserved-keys)");
 
-/// One entry, as the user spelt it.
+/// One entry in the user's spelling.
 struct Entry<'a> {
     key: &'a str,
     value: &'a str,
 }
 
-/// A parameter map sorted by lower-cased key, tags apart.
+/// A parameter map sorted by lower-cased key, with the tags separate.
 struct Sorted<'a> {
     entries: BTreeMap<String, Entry<'a>>,
     tags: Vec<TagTemplate>,
@@ -88,7 +88,7 @@ impl<'a> Sorted<'a> {
     }
 }
 
-/// Names of the Kubernetes objects behind a volume, as the provisioner adds them; empty when unknown.
+/// Names of the Kubernetes objects of a volume, which the provisioner adds. They are empty when unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClaimNames {
     pub pvc_name: String,
@@ -98,7 +98,7 @@ pub struct ClaimNames {
 }
 
 impl ClaimNames {
-    /// What templates of tags see; names that are not known are empty.
+    /// Returns the variables for templates of tags. Unknown names are empty.
     pub fn template_data(&self) -> Data {
         Data::new([
             ("PVCName", self.pvc_name.clone()),
@@ -112,10 +112,10 @@ const PVC_NAME_KEY: &str = "csi.storage.k8s.io/pvc/name";
 const PVC_NAMESPACE_KEY: &str = "csi.storage.k8s.io/pvc/namespace";
 const PV_NAME_KEY: &str = "csi.storage.k8s.io/pv/name";
 
-/// The IOPS that both ways to say them come to.
+/// Combines the two parameters for IOPS.
 ///
 /// # Errors
-/// [`ParameterError::TwoIops`].
+/// [`ParameterError::TwoIops`], when both are set.
 pub fn iops_request(iops: Option<NonZeroU32>, per_gib: Option<NonZeroU32>) -> Result<IopsRequest, ParameterError> {
     match (iops, per_gib) {
         (Some(iops), Some(per_gib)) => Err(ParameterError::TwoIops { iops: iops.get(), per_gib: per_gib.get() }),

@@ -1,7 +1,7 @@
-//! The only way from a request to the log: its content without anything secret.
+//! Summaries of requests for the log, without secrets.
 //!
-//! Generated messages show all fields but their `secrets`, and a user may put a secret elsewhere; so each request has a summary that
-//! names the fields to be logged one by one. A field that is not named here is not logged.
+//! Generated messages show all fields except `secrets`, and a user may put a secret into another field. So each request
+//! has a summary that lists the safe fields one by one. Other fields are not logged.
 //!
 //! Decision: `docs/decisions/0026-log-only-fields-that-are-known-to-be-safe.md`.
 
@@ -12,10 +12,11 @@ use csi_proto::{csi, modify};
 
 use crate::rpc::Rpc;
 
-/// Parts of keys whose values are not logged although the field is no secret: a user may put one in the wrong place.
+/// Substrings of keys whose values are not logged although the field is not secret, because a user may put a secret
+/// there.
 const SUSPECT: [&str; 6] = ["secret", "password", "passphrase", "token", "credential", "private"];
 
-/// A request as it may be logged.
+/// The part of a request that may be logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Summary {
     rpc: Rpc,
@@ -24,19 +25,19 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of an RPC about `subject` (a volume, snapshot or name; may be empty).
+    /// Creates the summary of an RPC for `subject` (a volume, snapshot or name, or empty).
     pub fn new(rpc: Rpc, subject: &str) -> Self {
         Self { rpc, subject: subject.to_owned(), fields: Vec::new() }
     }
 
-    /// Adds a field that is no secret.
+    /// Adds a field that is not secret.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         self.fields.push((name, value.to_string()));
         self
     }
 
-    /// Adds a map, without the values of keys that sound secret.
+    /// Adds a map, without the values of suspicious keys.
     #[must_use]
     pub fn with_map(self, name: &'static str, map: &HashMap<String, String>) -> Self {
         let sorted: BTreeMap<&str, &str> = map
@@ -54,7 +55,7 @@ impl Summary {
         self.rpc
     }
 
-    /// What it is about.
+    /// Returns the volume, snapshot or name of the request.
     pub fn subject(&self) -> &str {
         &self.subject
     }
@@ -76,9 +77,9 @@ impl fmt::Debug for Summary {
     }
 }
 
-/// A request that knows what of it may be logged.
+/// A request that knows which of its fields may be logged.
 pub trait Summarize {
-    /// What may be logged.
+    /// Returns the fields that may be logged.
     fn summary(&self) -> Summary;
 }
 

@@ -1,7 +1,7 @@
-//! What is logged of a request: its summary when it comes in, and one line when it fails.
+//! The log lines of a request: its summary when it arrives, and one line when it fails.
 //!
-//! The failure line is written once, at the boundary (`server::layer`), from the status that the caller gets, which
-//! carries the whole chain of causes. Handlers log nothing about it.
+//! The failure line is written once, at the boundary (`server::layer`), from the status for the caller, which contains
+//! the whole chain of causes. Handlers do not log the failure.
 
 use tonic::Request;
 use tracing::Span;
@@ -11,10 +11,10 @@ use crate::redact::Summarize;
 use crate::rpc::service_of_path;
 use crate::status::Answer;
 
-/// The span of one RPC; its fields are on every line that is logged for it. `subject` is filled by [`received`].
+/// Creates the span of one RPC, whose fields are in every log line of the RPC. [`received`] sets `subject`.
 ///
-/// Those with a dot in their names are for traces, in the words of OpenTelemetry, and stand in no line: the name
-/// of the span, the caller's own span, and what [`traced`] and [`received`] fill in.
+/// Fields with a dot in their names are for traces, in the terms of OpenTelemetry, and are not in log lines: the name
+/// of the span, the caller's own span, and the fields that [`traced`] and [`received`] set.
 pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
     let service = service_of_path(request.uri().path()).unwrap_or("unknown");
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
@@ -36,7 +36,7 @@ pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
     )
 }
 
-/// Ends the trace's span of the RPC that runs: it was answered, whatever goes on.
+/// Ends the trace's span of the current RPC, which was answered even if its work continues.
 pub(crate) fn traced(answer: &Answer) {
     let span = Span::current();
     span.record("rpc.grpc.status_code", answer.number);
@@ -46,14 +46,14 @@ pub(crate) fn traced(answer: &Answer) {
     span.record("otel.end", true);
 }
 
-/// Logs the request and takes it out of its envelope.
+/// Logs the request and returns its message.
 pub fn receive<R: Summarize>(request: Request<R>) -> R {
     let request = request.into_inner();
     received(&request);
     request
 }
 
-/// A request has been decoded: logs its summary, and names its subject in the span.
+/// Logs the summary of a decoded request, and sets its subject in the span.
 pub fn received(request: &impl Summarize) {
     let summary = request.summary();
     if !summary.subject().is_empty() {
@@ -62,7 +62,7 @@ pub fn received(request: &impl Summarize) {
     tracing::debug!(rpc = summary.rpc().name(), subject = summary.subject(), request = %summary, "request");
 }
 
-/// An RPC has failed.
+/// Logs that an RPC has failed.
 pub(crate) fn failed(rpc: &str, code: &str, message: &str, definite_fault: bool) {
     if definite_fault {
         tracing::error!(rpc, code, error = message, "request failed");

@@ -1,4 +1,4 @@
-//! The socket and what all RPCs share: a span, one log line for a failure, counting, and isolation of panics.
+//! The socket, and the layer that all RPCs share: a span, one log line for a failure, metrics, and isolation of panics.
 
 mod connection;
 mod early;
@@ -35,7 +35,8 @@ pub struct ServeError {
     cause: tonic::transport::Error,
 }
 
-/// The services of one process besides Identity ([`early`]); the volume modifier's stands next to the controller's.
+/// Returns the services of one process except Identity, which [`early`] adds. The service of the volume modifier comes
+/// with the controller.
 pub fn services<C, N>(controller: Option<C>, node: Option<N>) -> Routes
 where
     C: Controller + Modify + Clone,
@@ -52,16 +53,16 @@ where
     routes
 }
 
-/// Serves until `shutdown` ends; then takes no new connections or requests and lets those in flight end, for at most
-/// `limit`. The socket file is removed when this returns, if it is still ours.
+/// Serves until `shutdown` ends. Then accepts no new connections or requests, and lets running requests end, for at
+/// most `limit`. Removes the socket file at the end, if it still belongs to this process.
 ///
-/// Operations that outlive their requests are not waited for here: drain them ([`crate::operation::Operations::drain`])
-/// at the same time, so that requests waiting for them can end.
+/// Does not wait for operations that outlive their requests. Drain them ([`crate::operation::Operations::drain`]) at
+/// the same time, so that requests that wait for them can end.
 ///
-/// Cancellation: dropping the future stops listening at once; connections live on until the runtime ends.
+/// Cancellation: dropping the future stops listening at once. Connections remain until the runtime ends.
 ///
 /// # Errors
-/// [`ServeError`] when accepting connections fails for good.
+/// [`ServeError`], when accepting connections fails permanently.
 pub async fn serve(
     bound: Bound,
     routes: Routes,
@@ -89,7 +90,7 @@ pub async fn serve(
         }
     };
     let overdue = async {
-        // Never sent: it ends when the shutdown begins.
+        // Never sent: the wait ends when the shutdown begins.
         let _ = stopped.await;
         tokio::time::sleep(limit).await;
     };

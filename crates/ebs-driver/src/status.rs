@@ -1,7 +1,7 @@
-//! From errors to gRPC: the only file that names `tonic::Code`.
+//! Converts errors into gRPC statuses. Only this file uses `tonic::Code`.
 //!
-//! A sidecar forgets a volume after a *final* code. Where the outcome of a mutation is not proven, the
-//! meaning is [`Meaning::InProgress`] or [`Meaning::Unavailable`], never a final one.
+//! A sidecar forgets a volume after a *final* code. Where the outcome of a mutation is not proven, the meaning is
+//! [`Meaning::InProgress`] or [`Meaning::Unavailable`], which are never final.
 //!
 //! Decision: `docs/decisions/0003-return-final-codes-only-for-proven-outcomes.md`.
 
@@ -12,39 +12,39 @@ use tonic::{Code, Response, Status};
 
 use crate::rpc::Rpc;
 
-/// Of a message that is longer than both, so many characters at its beginning are told.
+/// The number of characters that are kept at the beginning of a message that is longer than both limits.
 const MAX_HEAD: usize = 1_500;
-/// And so many at its end, where the next step is.
+/// The number of characters that are kept at its end, which contains the next step.
 const MAX_TAIL: usize = 500;
 
-/// What an error means to whoever called. Each domain error of this crate has one through [`IntoStatus`].
+/// The meaning of an error for the caller. Each domain error of this crate has one through [`IntoStatus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Meaning {
-    /// The request itself is wrong; it will stay wrong.
+    /// The request itself is invalid, and a retry cannot succeed.
     InvalidArgument,
-    /// A number is outside what is possible.
+    /// A number is outside the valid range.
     OutOfRange,
-    /// The object named does not exist.
+    /// The named object does not exist.
     NotFound,
-    /// An object of that name exists and is different.
+    /// An object with this name exists and is different.
     AlreadyExists,
-    /// A quota, a ceiling or the zone's capacity.
+    /// A quota, a limit or the zone's capacity is exhausted.
     ResourceExhausted,
-    /// The object is in a state that forbids it; something else must happen first.
+    /// The state of the object forbids the request. Another action must happen first.
     FailedPrecondition,
-    /// Something for this object is under way, or the outcome is not known: ask again with the same request.
+    /// An operation for this object is running, or its outcome is unknown. Repeat the same request.
     InProgress,
-    /// A paging token that cannot be used: list from the beginning.
+    /// The page token is invalid. List from the beginning.
     BadPageToken,
-    /// EC2, the disk or the driver cannot be reached just now: ask again.
+    /// EC2, the disk or the driver is unavailable now. Repeat the request.
     Unavailable,
     /// Credentials are missing or wrong.
     Unauthenticated,
-    /// Credentials do not allow it.
+    /// The credentials do not permit the action.
     PermissionDenied,
     /// Not supported by this version.
     Unimplemented,
-    /// Definite, and none of the others.
+    /// A definite error of another kind.
     Internal,
 }
 
@@ -83,8 +83,8 @@ impl Meaning {
     }
 }
 
-/// A meaning after which the caller takes into account that its request may have had an effect. For the kubelet, too, none
-/// of their codes is final.
+/// A meaning after which the caller assumes that its request may have had an effect. The codes of both are not final
+/// for the kubelet either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsettled {
     /// [`Meaning::InProgress`].
@@ -102,23 +102,23 @@ impl From<Unsettled> for Meaning {
     }
 }
 
-/// An error that an RPC can end with.
+/// An error of an RPC.
 pub trait IntoStatus: Error {
-    /// What it means; decided by type, never by text.
+    /// Returns the meaning, which depends on the type of the error and never on its text.
     fn meaning(&self) -> Meaning;
 
-    /// What to do next, as a sentence fragment, where that is known.
+    /// Returns the next step for the user as a sentence fragment, if it is known.
     fn next_step(&self) -> Option<String> {
         None
     }
 
-    /// True when the work only stopped because no caller waited for it.
+    /// Returns true when the work stopped only because no caller waited for it.
     fn is_abandoned(&self) -> bool {
         false
     }
 }
 
-/// The gRPC status of an error: its whole chain of causes, each said once, and what to do next.
+/// Returns the gRPC status of an error, with its chain of causes without repetitions, and the next step.
 pub fn to_status(error: &impl IntoStatus) -> Status {
     let mut message = chain(error);
     if let Some(next) = error.next_step() {
@@ -127,7 +127,7 @@ pub fn to_status(error: &impl IntoStatus) -> Status {
     status(error.meaning(), message)
 }
 
-/// The answer of an RPC from what its work ended with.
+/// Converts the result of an RPC's work into its response.
 ///
 /// # Errors
 /// The status of the error.
@@ -135,13 +135,14 @@ pub fn answer<T, E: IntoStatus>(ended: Result<T, E>) -> Result<Response<T>, Stat
     ended.map(Response::new).map_err(|error| to_status(&error))
 }
 
-/// A status without a domain error behind it.
+/// Creates a status without a domain error.
 pub fn status(meaning: Meaning, message: impl AsRef<str>) -> Status {
     Status::new(meaning.code(), sendable(message.as_ref()))
 }
 
-/// The message as it travels and is shown: what a request holds may be anything, of any length. Characters that terminals act on
-/// are escaped, and of a long message the middle is left out: it travels in a header, whose size clients limit.
+/// Makes a message safe to send and to show, because a request may contain any text of any length. Escapes control
+/// characters. Shortens a long message in the middle, because the message is sent in a header, whose size clients
+/// limit.
 fn sendable(message: &str) -> String {
     let mut escaped: Vec<char> = Vec::with_capacity(message.len());
     for c in message.chars() {
@@ -158,7 +159,7 @@ fn sendable(message: &str) -> String {
     format!("{} … {} characters left out … {}", head.collect::<String>(), tail_at - MAX_HEAD, tail.collect::<String>())
 }
 
-/// The answer of an RPC that this version does not have.
+/// Returns the status for an RPC that this version does not support.
 pub fn unimplemented_rpc(rpc: Rpc) -> Status {
     status(
         Meaning::Unimplemented,
@@ -166,7 +167,7 @@ pub fn unimplemented_rpc(rpc: Rpc) -> Status {
     )
 }
 
-/// The answer to a request whose handler broke off: the outcome is not known.
+/// Returns the status for a request whose handler panicked, so that the outcome is unknown.
 pub fn broken_off(cause: &str) -> Status {
     status(
         Meaning::InProgress,
@@ -176,7 +177,8 @@ pub fn broken_off(cause: &str) -> Status {
     )
 }
 
-/// The text of an error and of all that caused it, outermost first; a cause whose text was already said is left out.
+/// Returns the text of an error and all its causes, outermost first. Skips a cause whose text the message already
+/// contains.
 pub fn chain(error: &dyn Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
@@ -190,22 +192,23 @@ pub fn chain(error: &dyn Error) -> String {
     message
 }
 
-/// What an RPC was answered, as far as its headers say.
+/// The response of an RPC, as far as its headers show it.
 pub(crate) struct Answer {
-    /// Name of the code, as Go writes it.
+    /// The name of the code in the spelling of Go.
     pub(crate) code: &'static str,
-    /// Its number on the wire.
+    /// The number of the code on the wire.
     pub(crate) number: i32,
-    /// The message, when it is no success.
+    /// The message of an error.
     pub(crate) failure: Option<String>,
-    /// A fault of the driver or of what it stands on, not of the request or of the moment.
+    /// A fault of the driver or its environment, and not of the request, which a retry does not fix.
     pub(crate) definite_fault: bool,
-    /// Traces of servers count it as an error: OpenTelemetry leaves the client's mistakes to the client.
+    /// A trace of the server counts it as an error. By OpenTelemetry, the client's mistakes are not errors of the
+    /// server.
     pub(crate) server_fault: bool,
 }
 
 impl Answer {
-    /// Of a response; one without status in its headers is a success.
+    /// Reads a response. A response without a status in its headers is a success.
     pub(crate) fn of(headers: &http::HeaderMap) -> Self {
         match Status::from_header_map(headers) {
             Some(status) if status.code() != Code::Ok => {
@@ -215,7 +218,7 @@ impl Answer {
         }
     }
 
-    /// None was heard: the client left, or its deadline passed.
+    /// Returns the result of an RPC without a response, because the client left or its deadline passed.
     pub(crate) fn client_left() -> Self {
         Self::code(Code::Cancelled)
     }

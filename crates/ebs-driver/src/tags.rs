@@ -1,7 +1,8 @@
-//! Tags of volumes and snapshots: who says which, who wins, and what may not be said.
+//! Tags of volumes and snapshots: their sources, their precedence and the reserved keys.
 //!
-//! Later wins: the driver's own tags, those of the cluster, `tagSpecification*` of the StorageClass (or snapshot
-//! class), those of the VolumeAttributesClass, `--extra-tags`. The same precedence holds for volumes and snapshots.
+//! Later sources override earlier ones: the driver's own tags, the cluster's tags, `tagSpecification*` of the
+//! StorageClass (or snapshot class), the tags of the VolumeAttributesClass, `--extra-tags`. Volumes and snapshots have
+//! the same precedence.
 //!
 //! Decision: `docs/decisions/0014-apply-tags-in-one-order.md`.
 
@@ -13,48 +14,48 @@ use go_template::{Data, TemplateError};
 
 use crate::parameters::{ClaimNames, MutableParameters, SnapshotParameters, VolumeParameters};
 
-/// Most tags of one EC2 resource.
+/// The maximum number of tags of one EC2 resource.
 pub const MAX_TAGS: usize = 50;
-/// Most characters of a tag's key.
+/// The maximum number of characters of a tag's key.
 pub const MAX_KEY: usize = 128;
-/// Most characters of a tag's value.
+/// The maximum number of characters of a tag's value.
 pub const MAX_VALUE: usize = 256;
-/// Keys that no user may set; case-sensitive.
+/// Keys that no user may set, case-sensitive.
 pub const RESERVED_KEYS: [&str; 3] =
     [DriverName::VOLUME_NAME_TAG, DriverName::SNAPSHOT_NAME_TAG, DriverName::CLUSTER_NAME_TAG];
 
-/// Beginnings of keys that no user may set; case-sensitive.
+/// Returns the prefixes of keys that no user may set, case-sensitive.
 pub fn reserved_prefixes(driver: &DriverName) -> [String; 2] {
     ["kubernetes.io".to_owned(), format!("{driver}/")]
 }
 
-/// A tag that cannot be. Its key is named; always InvalidArgument (or a refusal to start, for `--extra-tags`).
+/// An invalid tag, with its key. Always InvalidArgument. For `--extra-tags`, the driver does not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
-    /// An entry without `=`.
+    /// The entry has no `=`.
     #[error("parameter {parameter} is {value:?}, but must be of the form key=value")]
     NoEquals { parameter: String, value: String },
-    /// A key that belongs to the driver or to Kubernetes.
+    /// The key is reserved for the driver or for Kubernetes.
     #[error(
         "tag key {key:?} is reserved: CSIVolumeName, CSIVolumeSnapshotName, ebs.csi.aws.com/cluster-name, \
              kubernetes.io… and the driver's own {driver}/… may not be set; choose another key"
     )]
     Reserved { key: String, driver: DriverName },
-    /// A value that is no template or cannot be evaluated.
+    /// The value is not a valid template, or its evaluation failed.
     #[error("the value of tag {key:?} is not valid")]
     Template {
         key: String,
         #[source]
         cause: TemplateError,
     },
-    /// A key that EC2 does not take.
+    /// EC2 rejects the key.
     #[error("tag key {key:?} is not valid: EC2 takes keys of 1 to {MAX_KEY} characters that do not start with aws:")]
     Key { key: String },
-    /// A value that EC2 does not take.
+    /// EC2 rejects the value.
     #[error("the value of tag {key:?} has {length} characters, but EC2 takes at most {MAX_VALUE}")]
     Value {
         key: String,
-        /// Characters of the value.
+        /// The number of characters of the value.
         length: usize,
     },
     #[error(
@@ -63,7 +64,7 @@ pub enum TagError {
     TooMany { count: usize },
 }
 
-/// A tag of a class: a literal key and a value that is a template.
+/// A tag of a class, with a literal key and a template as its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagTemplate {
     key: String,
@@ -83,7 +84,7 @@ impl TagTemplate {
     }
 }
 
-/// What the command line says about tags.
+/// The tag options of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TagPolicy {
     pub driver: DriverName,
@@ -91,12 +92,12 @@ pub struct TagPolicy {
     pub cluster_id: Option<String>,
     /// `--extra-tags`, already checked by [`TagPolicy::check_extra`].
     pub extra: Tags,
-    /// `--warn-on-invalid-tag`: drop a bad tag of a class, with a warning.
+    /// `--warn-on-invalid-tag`: drop an invalid tag of a class, with a warning.
     pub warn_on_invalid: bool,
 }
 
 impl TagPolicy {
-    /// Refuses extra tags that can never be written.
+    /// Refuses extra tags that can never be set.
     ///
     /// # Errors
     /// [`TagError`] for the first one.
@@ -112,10 +113,10 @@ impl TagPolicy {
         Ok(())
     }
 
-    /// All tags of a new volume.
+    /// Returns all tags of a new volume.
     ///
     /// # Errors
-    /// [`TagError`]; bad tags of a class are dropped instead when the policy says so.
+    /// [`TagError`], unless the policy drops invalid tags of a class.
     pub fn of_volume(
         &self,
         name: &str,
@@ -143,8 +144,8 @@ impl TagPolicy {
         checked(tags)
     }
 
-    /// The tags that a modification sets, and the keys of those that it deletes. A bad tag is refused whatever the policy
-    /// says of bad tags. Extra tags win here as at creation: those of their keys are left as they are.
+    /// Returns the tags that a modification sets, and the keys of the tags that it deletes. Always refuses invalid
+    /// tags. Extra tags take precedence as at creation, so the modification does not change tags with their keys.
     ///
     /// # Errors
     /// [`TagError`].
@@ -166,10 +167,10 @@ impl TagPolicy {
         Ok((checked(tags)?, deletions))
     }
 
-    /// All tags of a new snapshot. Extra tags are literal here.
+    /// Returns all tags of a new snapshot. Extra tags are literal here.
     ///
     /// # Errors
-    /// As [`TagPolicy::of_volume`].
+    /// The errors of [`TagPolicy::of_volume`].
     pub fn of_snapshot(&self, name: &str, parameters: &SnapshotParameters) -> Result<Tags, TagError> {
         let mut tags = self.own(DriverName::SNAPSHOT_NAME_TAG, name);
         self.add_cluster_tags(&mut tags, name);
@@ -182,7 +183,7 @@ impl TagPolicy {
         Tags::from([(name_tag.to_owned(), name.to_owned()), (self.driver.managed_tag(), "true".to_owned())])
     }
 
-    /// What later modifications are to know.
+    /// Returns the tags that later modifications read.
     fn iops_tags(&self, ratio: Option<NonZeroU32>, auto: Option<bool>) -> Tags {
         let ratio = ratio.map(|ratio| (self.driver.iops_per_gib_tag(), ratio.to_string()));
         ratio.into_iter().chain(auto.map(|auto| (self.driver.auto_iops_tag(), auto.to_string()))).collect()
@@ -228,7 +229,7 @@ impl TagPolicy {
     }
 }
 
-/// An extra tag's value: a template where it is one, else literally what it says.
+/// Returns the value of an extra tag. A value that is not a template is used literally.
 fn extra_value(key: &str, value: &str, values: &Data) -> Result<String, TagError> {
     match go_template::render(value, values) {
         Ok(value) => Ok(value),

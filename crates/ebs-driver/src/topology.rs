@@ -1,4 +1,4 @@
-//! Where a volume may be, and where it is.
+//! Where a volume may be created, and where it is.
 //!
 //! Decision: `docs/decisions/0013-take-a-place-from-one-topology-term.md`.
 
@@ -10,33 +10,33 @@ use ebs_types::{DriverName, IdError, OutpostArn, ZoneId, ZoneName};
 
 use crate::status::{IntoStatus, Meaning};
 
-/// A place that cannot be one. Always InvalidArgument.
+/// An invalid topology. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// The value of a zone key.
+    /// The value of a zone key is invalid.
     #[error("accessibility_requirements have a value for {key} that is not valid")]
     Zone {
         key: String,
-        /// What is wrong with it.
+        /// The problem with the value.
         #[source]
         cause: IdError,
     },
-    /// Keys of an Outpost, or its zone, are missing from a term.
+    /// The term lacks keys of an Outpost, or its zone.
     #[error(
         "accessibility_requirements have a term with {given} and without {missing}: an Outpost takes its zone and all of \
          partition, region, account-id and outpost-id in one term, or its zone and its whole ARN in outpost-id"
     )]
     Incomplete { given: String, missing: String },
-    /// The value of a key of an Outpost.
+    /// The value of an Outpost key is invalid.
     #[error("accessibility_requirements name an Outpost that is not valid")]
     Outpost(#[source] IdError),
-    /// A required term has a key or value that the driver does not understand.
+    /// A required term has a key or value that the driver does not know.
     #[error(
         "accessibility_requirements.requisite has a term with the key {key:?}, which this driver does not understand, so that it \
          cannot be obeyed: use {known}"
     )]
     UnknownKey { key: String, known: String },
-    /// The two keys of a zone contradict each other.
+    /// The two zone keys contradict each other.
     #[error(
         "accessibility_requirements have a term with {zone:?} for {key} and {other:?} for {other_key}: correct one of them"
     )]
@@ -54,12 +54,11 @@ impl IntoStatus for TopologyError {
     }
 }
 
-/// Reads the requirement. Each term gives its own zone or zone id and its own Outpost, never a mix of two terms; a term that
-/// has a zone name needs no id. Terms that say nothing about the place are dropped, and so are
-/// repeats.
+/// Parses the requirement. Each term has its own zone or zone ID and its own Outpost, and terms are never mixed. A term
+/// with a zone name needs no ID. Terms without a place, and repeated terms, are dropped.
 ///
-/// The volume must be accessible from one of the required terms (CSI specification, TopologyRequirement), so a key that the
-/// driver does not understand is an error there. Preferred terms are attempted: of them the part counts that is understood.
+/// The volume must be accessible from one of the required terms (CSI specification, TopologyRequirement), so an unknown
+/// key there is an error. Preferred terms are optional, so their unknown keys are ignored.
 ///
 /// # Errors
 /// [`TopologyError`].
@@ -75,7 +74,8 @@ pub fn parse(requirement: Option<&TopologyRequirement>, driver: &DriverName) -> 
     })
 }
 
-/// The operating systems of the nodes from which the volume must be accessible; `None` where the requirement leaves them open.
+/// Returns the operating systems of the nodes from which the volume must be accessible, or `None` when the requirement
+/// permits any.
 pub fn operating_systems(requirement: Option<&TopologyRequirement>) -> Option<BTreeSet<String>> {
     let terms = &requirement?.requisite;
     if terms.is_empty() {
@@ -84,7 +84,7 @@ pub fn operating_systems(requirement: Option<&TopologyRequirement>) -> Option<BT
     terms.iter().map(|term| term.segments.get(DriverName::OS_KEY).cloned()).collect()
 }
 
-/// The keys that a term may have: those that nodes report, and the id of a zone.
+/// Returns the valid keys of a term: the keys that nodes report, and the key of a zone ID.
 fn known_keys(driver: &DriverName) -> [String; 8] {
     [
         DriverName::ZONE_KEY.to_owned(),
@@ -98,7 +98,7 @@ fn known_keys(driver: &DriverName) -> [String; 8] {
     ]
 }
 
-/// Refuses what a required term says and the driver does not understand: unknown keys, and a zone without a name.
+/// Refuses unknown keys and empty zones of a required term.
 fn check_keys(segments: &HashMap<String, String>, driver: &DriverName) -> Result<(), TopologyError> {
     let known = known_keys(driver);
     if let Some(key) = segments.keys().filter(|key| !known.contains(key)).min() {
@@ -121,8 +121,8 @@ fn log_unknown_keys(terms: &[WireTerm], driver: &DriverName) {
     }
 }
 
-/// The same requirement with its terms in one order: two requests that differ only in the order of terms are the
-/// same request.
+/// Returns the requirement with sorted terms, because two requests that differ only in the order of terms are the same
+/// request.
 pub fn in_one_order(topology: &Topology) -> Topology {
     let mut sorted = topology.clone();
     sorted.preferred.sort();
@@ -130,10 +130,11 @@ pub fn in_one_order(topology: &Topology) -> Topology {
     sorted
 }
 
-/// The accessible topology of a volume: its zone and, on an Outpost, that. `None` when EC2 does not say in which zone it is.
+/// Returns the accessible topology of a volume: its zone and its Outpost, if it is on one. Returns `None` when the
+/// description of the volume has no zone.
 ///
 /// # Errors
-/// [`IdError`] when EC2 names an Outpost by something else than an ARN.
+/// [`IdError`], when EC2 names an Outpost by an invalid ARN.
 pub fn of_volume(volume: &Volume, driver: &DriverName) -> Result<Option<WireTerm>, IdError> {
     let Some(zone) = &volume.zone else { return Ok(None) };
     let mut segments = HashMap::from([(DriverName::ZONE_KEY.to_owned(), zone.to_string())]);
@@ -143,7 +144,7 @@ pub fn of_volume(volume: &Volume, driver: &DriverName) -> Result<Option<WireTerm
     Ok(Some(WireTerm { segments }))
 }
 
-/// The segments by which nodes and volumes of an Outpost know each other.
+/// Returns the segments that nodes and volumes of an Outpost have.
 pub fn of_outpost(outpost: &OutpostArn, driver: &DriverName) -> [(String, String); 4] {
     [
         (driver.partition_key(), outpost.partition().to_owned()),
@@ -192,7 +193,7 @@ fn parse_term(segments: &HashMap<String, String>, driver: &DriverName) -> Result
     Ok(Term { zone: None, zone_id, outpost_arn })
 }
 
-/// The Outpost of a term, from its whole ARN or from its four parts.
+/// Returns the Outpost of a term, from its whole ARN or from its four parts.
 fn outpost<'a>(
     given: impl Fn(&str) -> Option<&'a str>,
     driver: &DriverName,
@@ -244,9 +245,8 @@ mod tests {
         Term { zone: Some(ZoneName::parse(name).expect("a zone")), zone_id: None, outpost_arn: None }
     }
 
-    /// A topology term gives its zone under either key, and its zone id only without a zone.
     #[test]
-    fn a_term_gives_its_zone_under_either_key_and_its_id_only_without_a_zone() {
+    fn term_has_a_zone_under_either_key_or_else_a_zone_id() {
         let got = read(
             vec![
                 term(&[("topology.ebs.csi.aws.com/zone", "us-west-2b"), ("kubernetes.io/os", "linux")]),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn preferred_terms_keep_their_order_but_order_makes_no_other_request() {
+    fn order_of_preferred_terms_is_kept_but_not_compared() {
         let a = term(&[("topology.kubernetes.io/zone", "us-west-2a")]);
         let b = term(&[("topology.kubernetes.io/zone", "us-west-2b")]);
         let one = read(vec![b.clone(), a.clone(), b.clone()], vec![a.clone(), b.clone()]).expect("understood");
@@ -274,9 +274,8 @@ mod tests {
 
     const ARN: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
-    /// An Outpost is named by its four parts or by its whole ARN, in the term that has its zone.
     #[test]
-    fn an_outpost_is_named_by_its_parts_or_its_arn_in_the_term_of_its_zone() {
+    fn outpost_has_parts_or_an_arn_in_the_term_of_its_zone() {
         let driver = DriverName::default();
         let arn = OutpostArn::parse(ARN).expect("an ARN");
         let by = |outpost: &[(String, String)], zone: (&str, &str)| {
@@ -297,10 +296,9 @@ mod tests {
         assert_eq!(got.preferred, [Term { zone: None, zone_id: id, outpost_arn: Some(ARN.to_owned()) }]);
     }
 
-    /// A term with some of an Outpost's keys and not all of them is refused by the name of the key that is missing, and so is
-    /// one that contradicts itself.
+    /// The error names the missing key.
     #[test]
-    fn incomplete_and_contradictory_segments_of_an_outpost_are_refused_by_key() {
+    fn incomplete_or_contradictory_outpost_is_refused_by_key() {
         let driver = DriverName::default();
         let all = of_outpost(&OutpostArn::parse(ARN).expect("an ARN"), &driver);
         let refusal =
@@ -327,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_zones_are_refused_by_name() {
+    fn invalid_zones_are_refused_by_name() {
         let error = read(vec![term(&[("topology.kubernetes.io/zone", "US West")])], vec![]).expect_err("refused");
         assert!(crate::status::chain(&error).contains("US West"), "{error}");
     }
@@ -340,7 +338,7 @@ mod tests {
         "topology.other.csi.aws.com/zone",
     ];
 
-    /// A required term with a key that the driver does not understand is refused by that key, with the keys that exist.
+    /// The error lists the valid keys.
     #[test]
     fn unknown_key_of_a_required_term_is_refused() {
         let zone = (DriverName::ZONE_KEY, "us-west-2a");
@@ -357,7 +355,7 @@ mod tests {
         }
     }
 
-    /// A preference is no demand: of a preferred term the part counts that the driver understands.
+    /// A preference is optional, so the rest of the term counts.
     #[test]
     fn unknown_key_of_a_preferred_term_is_ignored() {
         for key in UNKNOWN {
@@ -367,7 +365,7 @@ mod tests {
         }
     }
 
-    /// Every key that a node reports, as the provisioner copies it into both lists, is understood.
+    /// The provisioner copies the keys of nodes into both lists.
     #[test]
     fn keys_that_nodes_report_are_understood() {
         use ebs_metadata::{BlockDevices, LimitFlags, NodeMetadata};
@@ -392,9 +390,9 @@ mod tests {
         }
     }
 
-    /// Two zones in one term, or a zone without a name, leave no place: both are refused by key.
+    /// The errors name the key.
     #[test]
-    fn zones_that_contradict_or_are_empty_are_refused() {
+    fn contradictory_or_empty_zones_are_refused() {
         let driver = DriverName::default();
         let legacy = driver.legacy_zone_key();
         let both = term(&[(DriverName::ZONE_KEY, "us-west-2a"), (&legacy, "us-west-2b")]);

@@ -1,26 +1,27 @@
-//! What a volume handle names.
+//! Volume handles.
 
 use std::fmt;
 
 use ebs_types::{IdError, VolumeId};
 
-/// Prefix of the handles of volumes that somebody else attaches to their nodes; the device follows, `local-ebs://dev/xvdbz`.
+/// Prefix of the handles of volumes that another program attaches to their nodes. The device follows:
+/// `local-ebs://dev/xvdbz`.
 pub(crate) const NODE_LOCAL: &str = "local-ebs://";
 
-/// What a volume handle names.
+/// The volume of a handle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VolumeHandle {
-    /// A volume of EC2's.
+    /// An EC2 volume.
     Volume(VolumeId),
-    /// What each node has at a device: another volume on each. The text is the whole handle.
+    /// The volume at a device of each node, which is another volume on each node. The text is the whole handle.
     NodeLocal(String),
 }
 
 impl VolumeHandle {
-    /// Reads a handle that is not empty.
+    /// Parses a handle that is not empty.
     ///
     /// # Errors
-    /// [`IdError`] for a handle that is neither node-local nor has a volume's id: it names nothing.
+    /// [`IdError`] for a handle that is neither node-local nor the ID of a volume.
     pub fn parse(handle: &str) -> Result<Self, IdError> {
         if handle.starts_with(NODE_LOCAL) {
             return Ok(Self::NodeLocal(handle.to_owned()));

@@ -1,4 +1,4 @@
-//! A driver that is still starting: its socket answers, and what is asked of services that are not there yet waits.
+//! A driver that is still starting: its socket answers, and calls to services that do not exist yet wait.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl RpcObserver for Unobserved {
     fn finished(&self, _rpc: &'static str, _code: &'static str, _took: Duration) {}
 }
 
-/// A server with Identity alone.
+/// A server that has only Identity.
 struct Starting {
     _directory: TempDir,
     socket: PathBuf,
@@ -116,10 +116,9 @@ async fn identity_answers(server: &Starting) {
     assert_eq!(probe.ready, Some(false));
 }
 
-/// Identity answers as soon as the socket exists; a call to a service that is still being built waits for it, and one that no
-/// service has is Unimplemented once they are there.
+/// An RPC that no service has is Unimplemented after the start.
 #[tokio::test]
-async fn identity_answers_at_once_and_other_calls_wait_for_their_service() {
+async fn identity_answers_at_once_and_other_calls_wait() {
     let (server, opening) = starting();
     identity_answers(&server).await;
     let channel = channel(&server.socket).await;
@@ -129,18 +128,18 @@ async fn identity_answers_at_once_and_other_calls_wait_for_their_service() {
         let request = GetCsiDriverModificationCapabilityRequest {};
         modify.get_csi_driver_modification_capability(request).await.map(drop)
     });
-    // Asked after it, answered before it.
+    // This call is sent later and answered earlier.
     identity_answers(&server).await;
-    assert!(calls.try_join_next().is_none(), "nobody could have answered it");
+    assert!(calls.try_join_next().is_none(), "no service could have answered it");
     opening.open(Routes::default().add_service(ModifyServer::new(Stub)));
     within("the call that waited", calls.join_next()).await.expect("one").expect("no panic").expect("answered");
     let status = within("no node", NodeClient::new(channel).node_get_info(NodeGetInfoRequest {})).await;
     assert_eq!(format!("{:?}", status.expect_err("no such service").code()), "Unimplemented");
 }
 
-/// A call that waits for its service ends with Unavailable when the driver stops before it has started.
+/// The code is Unavailable.
 #[tokio::test]
-async fn a_call_that_waits_for_its_service_ends_when_the_driver_stops() {
+async fn waiting_call_ends_when_the_driver_stops_before_its_start() {
     let (mut server, opening) = starting();
     let mut node = NodeClient::new(channel(&server.socket).await);
     let mut calls = JoinSet::new();

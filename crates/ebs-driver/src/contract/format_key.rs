@@ -1,4 +1,4 @@
-//! The options for mkfs that a StorageClass has, and which file systems know them.
+//! The options of a StorageClass for mkfs, and the file systems that support them.
 
 use std::fmt;
 
@@ -11,24 +11,24 @@ const EXT4: &[FsType] = &[FsType::Ext4];
 /// An option for mkfs, by its key in the volume context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FormatKey {
-    /// Bytes of a block.
+    /// The size of a block in bytes.
     BlockSize,
-    /// Bytes of an inode.
+    /// The size of an inode in bytes.
     InodeSize,
-    /// One inode for so many bytes.
+    /// The number of bytes for each inode.
     BytesPerInode,
-    /// So many inodes.
+    /// The number of inodes.
     NumberOfInodes,
     /// ext4 allocates clusters of blocks.
     Bigalloc,
-    /// Bytes of such a cluster.
+    /// The size of a cluster in bytes.
     ClusterSize,
     /// ext4 supports encryption.
     Encryption,
 }
 
 impl FormatKey {
-    /// All, in the order in which they are checked.
+    /// All options, in the order of their checks.
     pub const ALL: [Self; 7] = [
         Self::BlockSize,
         Self::InodeSize,
@@ -39,7 +39,7 @@ impl FormatKey {
         Self::Encryption,
     ];
 
-    /// The key: lower case, as the reference writes it.
+    /// Returns the key in lower case, as the reference driver writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BlockSize => "blocksize",
@@ -52,7 +52,7 @@ impl FormatKey {
         }
     }
 
-    /// The file systems that know the option.
+    /// Returns the file systems that support the option.
     pub fn file_systems(self) -> &'static [FsType] {
         match self {
             Self::BlockSize | Self::InodeSize => EXT_AND_XFS,
@@ -61,7 +61,7 @@ impl FormatKey {
         }
     }
 
-    /// Its value in a volume context; `None`: not asked for.
+    /// Returns the value for a volume context, or `None` when the option is not set.
     pub(crate) fn value(self, options: &FormatOptions) -> Option<&str> {
         let flag = |set: bool| set.then_some("true");
         match self {
@@ -75,7 +75,7 @@ impl FormatKey {
         }
     }
 
-    /// True when the options ask for it.
+    /// Returns true when the option is set.
     pub fn is_set(self, options: &FormatOptions) -> bool {
         self.value(options).is_some()
     }

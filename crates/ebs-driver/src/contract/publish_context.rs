@@ -16,32 +16,32 @@ const SNAPSHOT: &str = "snapshot";
 const CLONE: &str = "clone";
 const TRUE: &str = "true";
 
-/// Of what a volume was made.
+/// The source of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeOrigin {
-    /// Of nothing: its blocks were zero when it was created.
+    /// No source: its blocks were zero when it was created.
     Blank,
-    /// Of a snapshot.
+    /// A snapshot.
     Snapshot,
-    /// Of another volume.
+    /// Another volume.
     Clone,
-    /// Of something that a later version of the controller knows.
+    /// A source that only a later version of the controller knows.
     Other(String),
 }
 
-/// What the controller says of an attachment. With attachments that an older controller or the reference has made, only
-/// the device is known.
+/// The controller's description of an attachment. Attachments by an older controller or by the reference driver have
+/// only the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishContext {
-    /// The device name in EC2's block-device mapping; `None`: the controller had none to give.
+    /// The device name in EC2's block-device mapping, or `None` when the controller had no name.
     pub device: Option<PathBuf>,
-    /// The volume behind the handle of a node-local volume; `None`: the handle names it.
+    /// The volume of a node-local handle, or `None` when the handle names the volume.
     pub local_volume: Option<VolumeId>,
-    /// Of what the volume was made.
+    /// The source of the volume.
     pub origin: Option<VolumeOrigin>,
-    /// How large the volume was when it was attached: it is at least as large now.
+    /// The size of the volume at its attachment. The volume cannot be smaller now.
     pub size: Option<Gib>,
-    /// When EC2 attached it.
+    /// The time at which EC2 attached it.
     pub attach_time: Option<SystemTime>,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for VolumeOrigin {
 }
 
 impl PublishContext {
-    /// As it travels, under the keys of `driver`: what is not known is absent, but for the device.
+    /// Converts it into a map with the keys of `driver`. Unknown values are absent, except for the device.
     pub fn to_map(&self, driver: &DriverName) -> Context {
         let device = self.device.as_ref().map_or_else(String::new, |path| path.display().to_string());
         let mut context = Context::from([(DriverName::DEVICE_PATH_KEY.to_owned(), device)]);
@@ -84,10 +84,10 @@ impl PublishContext {
         context
     }
 
-    /// Reads it.
+    /// Parses a map.
     ///
     /// # Errors
-    /// [`ContextError::Missing`] without a device name, [`ContextError::PublishValue`] for a size or time that is none.
+    /// [`ContextError::Missing`] without a device name, [`ContextError::PublishValue`] for an invalid size or time.
     pub fn parse(context: &Context, driver: &DriverName) -> Result<Self, ContextError> {
         let device = Self::device(context).ok_or(ContextError::Missing { key: DriverName::DEVICE_PATH_KEY })?;
         let size = read(context, driver.size_key(), "number of GiB", |text| text.parse().map(Gib).ok())?;
@@ -99,15 +99,15 @@ impl PublishContext {
         Ok(Self { device, local_volume, origin, size, attach_time: time })
     }
 
-    /// The device name alone: the outer `None` when the key is absent, the inner when it is empty.
+    /// Parses only the device name. The outer `None` means that the key is absent, the inner `None` that it is empty.
     pub fn device(context: &Context) -> Option<Option<PathBuf>> {
         context.get(DriverName::DEVICE_PATH_KEY).map(|path| (!path.is_empty()).then(|| PathBuf::from(path)))
     }
 
-    /// The volume behind the handle of a node-local volume alone.
+    /// Parses only the volume of a node-local handle.
     ///
     /// # Errors
-    /// [`ContextError::PublishValue`] for a text that is no id of a volume.
+    /// [`ContextError::PublishValue`] for a text that is not a volume ID.
     pub fn local_volume(context: &Context) -> Result<Option<VolumeId>, ContextError> {
         let text = context.get(DriverName::LOCAL_VOLUME_KEY).filter(|text| !text.is_empty());
         text.map(|text| VolumeId::parse(text)).transpose().map_err(|_| {
@@ -116,17 +116,19 @@ impl PublishContext {
         })
     }
 
-    /// Adds to a context that ControllerPublishVolume was asked for a read-only volume.
+    /// Adds to a context that ControllerPublishVolume requested a read-only volume.
     pub fn set_read_only(context: &mut Context, driver: &DriverName) {
         context.insert(driver.read_only_key(), TRUE.to_owned());
     }
 
-    /// True when ControllerPublishVolume was asked for a read-only volume: EBS attaches none, so the node enforces it.
+    /// Returns true when ControllerPublishVolume requested a read-only volume. EBS cannot attach it read-only, so the
+    /// node enforces it.
     pub fn is_read_only(context: &Context, driver: &DriverName) -> bool {
         context.get(&driver.read_only_key()).is_some_and(|value| value == TRUE)
     }
 
-    /// The snapshot, volume or other thing that the volume was made of; `None`: it was blank, or nothing is known.
+    /// Returns the snapshot, volume or other source of the volume, or `None` when it was blank or its source is
+    /// unknown.
     pub fn restored_from(&self) -> Option<&VolumeOrigin> {
         self.origin.as_ref().filter(|origin| **origin != VolumeOrigin::Blank)
     }

@@ -60,32 +60,32 @@ fn publish_context() -> impl Strategy<Value = PublishContext> {
 
 proptest! {
     #[test]
-    fn a_volume_context_is_read_as_it_was_written(written in volume_context()) {
+    fn volume_context_is_parsed_as_written(written in volume_context()) {
         prop_assert_eq!(VolumeContext::parse(&written.to_map(), FsType::Ext4), Ok(written));
     }
 
     #[test]
-    fn a_publish_context_is_read_as_it_was_written(written in publish_context()) {
+    fn publish_context_is_parsed_as_written(written in publish_context()) {
         let driver = DriverName::default();
         prop_assert_eq!(PublishContext::parse(&written.to_map(&driver), &driver), Ok(written));
     }
 
     #[test]
-    fn options_that_the_controller_accepts_are_accepted_by_the_node(
+    fn node_accepts_options_that_the_controller_accepts(
         format in options(),
         fs_type in prop::sample::select(&FILE_SYSTEMS[..]),
     ) {
         let accesses = [Access::Mount { fs_type: fs_type.to_string() }];
         let created = check_format_options(&format, &accesses);
         let context = VolumeContext { format, ..VolumeContext::default() }.to_map();
-        // The controller also refuses values that mkfs would refuse: the node leaves them to it.
+        // The controller also refuses values that mkfs would refuse. The node leaves these to mkfs.
         let is_known = !matches!(created, Err(crate::parameters::ParameterError::Formatting { .. }));
         prop_assert_eq!(is_known, VolumeContext::parse(&context, fs_type).is_ok());
     }
 }
 
 #[test]
-fn an_ext2_volume_that_no_node_could_stage_is_not_created() {
+fn ext2_volume_that_no_node_could_stage_is_not_created() {
     let format = FormatOptions { bigalloc: true, ..FormatOptions::default() };
     let refused = check_format_options(&format, &[Access::Mount { fs_type: "ext2".to_owned() }]).unwrap_err();
     assert!(refused.to_string().contains("ext4bigalloc") && refused.to_string().contains("ext2"), "{refused}");

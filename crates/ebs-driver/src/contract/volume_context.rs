@@ -8,24 +8,24 @@ use super::{ContextError, FormatKey};
 
 type Context = HashMap<String, String>;
 
-/// Which partition of the volume is used. Only people write it, into the PersistentVolume of a disk that has some.
+/// The partition of the volume to use. Only people set it, in the PersistentVolume of a disk with partitions.
 pub(super) const PARTITION: &str = "partition";
 const FORMAT_BLANK_RESTORE: &str = "formatblankrestore";
 const ATTACH_WHEN_INITIALIZED: &str = "blockattachuntilinitialized";
 
-/// What a volume's StorageClass has settled for its whole life.
+/// The settings from the StorageClass that a volume keeps for its lifetime.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeContext {
-    /// How a file system is made, should one have to be made. `legacy_xfs` is the node's own and does not travel.
+    /// The options for making a file system. `legacy_xfs` is an option of the node, and is not sent.
     pub format: FormatOptions,
-    /// The volume was made from a snapshot or clone and may be formatted all the same when it is proven blank.
+    /// The volume has a snapshot or clone as its source, and may still be formatted when it is proven blank.
     pub format_blank_restore: bool,
-    /// The volume is attached only when EC2 has loaded all its blocks from the snapshot.
+    /// The volume is attached only after EC2 has loaded all its blocks from the snapshot.
     pub attach_when_initialized: bool,
 }
 
 impl VolumeContext {
-    /// As it travels: what is not set is absent.
+    /// Converts it into a map. Unset values are absent.
     pub fn to_map(&self) -> Context {
         let options = FormatKey::ALL.into_iter().filter_map(|key| Some((key.as_str(), key.value(&self.format)?)));
         let flags = [
@@ -36,11 +36,11 @@ impl VolumeContext {
         options.chain(flags).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
-    /// Reads it for a volume on which `fs_type` is wanted.
+    /// Parses a map for a volume that is to have `fs_type`.
     ///
     /// # Errors
-    /// [`ContextError::Format`] for the first key, in the order of [`FormatKey::ALL`], whose value mkfs cannot take or
-    /// that the file system does not know.
+    /// [`ContextError::Format`] for the first key, in the order of [`FormatKey::ALL`], whose value mkfs cannot accept
+    /// or that the file system does not support.
     pub fn parse(context: &Context, fs_type: FsType) -> Result<Self, ContextError> {
         let word = |key: FormatKey| {
             let Some(value) = context.get(key.as_str()) else { return Ok(None) };
@@ -71,17 +71,17 @@ impl VolumeContext {
         })
     }
 
-    /// Whether the volume is to be attached only when it is initialised: all that the controller reads of it.
+    /// Returns whether the volume is to be attached only after its initialization. The controller reads no other value.
     pub fn attach_when_initialized(context: &Context) -> bool {
         flag(context, ATTACH_WHEN_INITIALIZED)
     }
 
-    /// Whether a blank restore may be formatted: all that a node without mkfs reads of it.
+    /// Returns whether a blank restored volume may be formatted. A node without mkfs reads no other value.
     pub fn formats_blank_restores(context: &Context) -> bool {
         flag(context, FORMAT_BLANK_RESTORE)
     }
 
-    /// The partition, where one is named; 0 and the empty text name none.
+    /// Returns the partition. 0 and the empty text mean no partition.
     ///
     /// # Errors
     /// [`ContextError::Partition`].

@@ -1,9 +1,9 @@
-//! ControllerGetCapabilities: what works, nothing that does not work yet.
+//! ControllerGetCapabilities: the capabilities that the driver supports.
 
 use csi_proto::csi::controller_service_capability::{Rpc, Type, rpc};
 use csi_proto::csi::{ControllerGetCapabilitiesResponse, ControllerServiceCapability};
 
-/// The reference's list in its order, then ours.
+/// The capabilities of the reference driver in its order, then the additional ones of this driver.
 const CAPABILITIES: [rpc::Type; 9] = [
     rpc::Type::CreateDeleteVolume,
     rpc::Type::CloneVolume,

@@ -1,5 +1,5 @@
-//! The table of codes: what an outcome of EC2 policy means to whoever called which RPC. Neither match has a
-//! wildcard: a new outcome or RPC does not compile without its row.
+//! The table of codes: the meaning of each outcome of `ebs-cloud` for the caller of each RPC. Neither match has a
+//! wildcard, so that a new outcome or RPC does not compile without its row.
 
 use ebs_cloud::{CloudError, CloudErrorKind};
 
@@ -7,8 +7,8 @@ use super::ControllerError;
 use crate::rpc::Rpc;
 use crate::status::Meaning;
 
-/// What the caller is answered; `None`: what was asked for is so, and the answer is OK. No row gives a final code to an
-/// outcome that is not proven.
+/// Returns the meaning of an outcome, or `None` when the request is already fulfilled and the response is OK. No row
+/// gives a final code to an unproven outcome.
 pub(super) fn meaning(rpc: Rpc, kind: &CloudErrorKind) -> Option<Meaning> {
     Some(match kind {
         CloudErrorKind::NotFound(_) => return of_missing(rpc),
@@ -27,12 +27,12 @@ pub(super) fn meaning(rpc: Rpc, kind: &CloudErrorKind) -> Option<Meaning> {
     })
 }
 
-/// What it means that the object of the request does not exist.
+/// Returns the meaning when the object of the request does not exist.
 fn of_missing(rpc: Rpc) -> Option<Meaning> {
     match rpc {
-        // The volume was accepted and is gone: whether it comes back must be looked at again.
+        // EC2 accepted the volume, which then disappeared. It may appear again, so the next call must describe it.
         Rpc::CreateVolume => Some(Meaning::InProgress),
-        // What does not exist is deleted, is attached to nothing, and is in no list.
+        // A missing object counts as deleted, is not attached, and is not in any list.
         Rpc::DeleteVolume
         | Rpc::DeleteSnapshot
         | Rpc::ControllerUnpublishVolume
@@ -48,7 +48,7 @@ fn of_missing(rpc: Rpc) -> Option<Meaning> {
         | Rpc::ControllerGetVolume
         | Rpc::ControllerListVolumeHealth
         | Rpc::ControllerGetVolumeHealth => Some(Meaning::NotFound),
-        // These ask EC2 about no object.
+        // These RPCs name no object in EC2.
         Rpc::GetPluginInfo
         | Rpc::GetPluginCapabilities
         | Rpc::Probe
@@ -68,7 +68,7 @@ fn of_missing(rpc: Rpc) -> Option<Meaning> {
     }
 }
 
-/// The result for an RPC that may find done what it was asked for.
+/// Returns the result for an RPC whose request may already be fulfilled.
 pub(super) fn settled<T: Default>(rpc: Rpc, result: Result<T, CloudError>) -> Result<T, ControllerError> {
     match result {
         Err(error) if meaning(rpc, &error.kind).is_none() => Ok(T::default()),

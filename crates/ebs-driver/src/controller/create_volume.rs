@@ -17,14 +17,14 @@ use crate::parameters::{MutableParameters, ParameterError, VolumeParameters, che
 use crate::rpc::Rpc;
 use crate::{capacity, topology};
 
-/// The whole request, typed.
+/// The typed request.
 struct Plan {
     spec: VolumeSpec,
     context: VolumeContext,
     content_source: Option<VolumeContentSource>,
 }
 
-/// What makes two requests the same: everything but the order of topology terms.
+/// The content that decides whether two requests are the same: everything except the order of topology terms.
 #[derive(Clone, PartialEq)]
 struct Content {
     spec: VolumeSpec,
@@ -70,12 +70,12 @@ pub(super) async fn run<E: Ec2>(
     plan.reply(&volume, &service.options.driver).map_err(refused)
 }
 
-/// Reads the request in the reference driver's order, so that a request with several errors gets the same one.
+/// Parses the request in the order of the reference driver, so that a request with several errors gets the same error.
 fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Plan, ControllerError> {
     require(&request.name, "name")?;
     let capabilities = capability::parse_all(&request.volume_capabilities)?;
     capability::log_without_effect(&request.volume_capabilities);
-    // The numbers alone first: a bad size is refused whatever else is wrong.
+    // Checks the numbers first: a bad size is reported before any other error.
     capacity::for_new_volume(request.capacity_range.as_ref(), &VolumeType::Gp3)?;
     let mut parameters = VolumeParameters::parse(&request.parameters)?;
     let mutable = MutableParameters::parse(&request.mutable_parameters)?;
@@ -94,7 +94,7 @@ fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Pl
     capability::check_mounts(&request.volume_capabilities, systems.as_ref())?;
     let capacity = capacity::for_new_volume(request.capacity_range.as_ref(), &volume_type)?;
     if source == Source::Blank {
-        // The file system of a snapshot or another volume is there already.
+        // A snapshot or another volume already has a file system.
         capacity::check_file_systems(&capacity, &accesses, &parameters.format)?;
     }
     let context = VolumeContext {
@@ -147,8 +147,8 @@ fn source(wire: Option<&VolumeContentSource>) -> Result<Source, ControllerError>
     }
 }
 
-/// A key means encryption, whatever `encrypted` says. `false` is no demand: EC2 encrypts by the account's setting, and what is
-/// made from something encrypted, all the same.
+/// Returns true when the request asks for encryption. A key means encryption, even when `encrypted` is `false`. `false`
+/// alone asks for nothing: EC2 still encrypts by the account's setting, and when the source is encrypted.
 fn encrypted(parameters: &VolumeParameters) -> bool {
     if parameters.encrypted == Some(false) && parameters.kms_key_id.is_some() {
         tracing::warn!("parameter encrypted is false, but kmsKeyId is set: the volume will be encrypted");

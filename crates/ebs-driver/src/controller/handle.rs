@@ -1,4 +1,4 @@
-//! Ids as orchestrators write them.
+//! IDs in the form that orchestrators send.
 
 use ebs_types::{DeviceName, NodeId, SnapshotId, VolumeId};
 
@@ -22,7 +22,7 @@ pub(super) fn not_node_local(handle: &str) -> Result<(), ControllerError> {
     Ok(())
 }
 
-/// The device of a node-local volume; `None` for the handle of any other volume.
+/// Returns the device of a node-local volume, or `None` for the handle of any other volume.
 pub(super) fn node_local_device(
     handle: &str,
     options: &ControllerOptions,
@@ -37,17 +37,17 @@ pub(super) fn node_local_device(
     Ok(Some(DeviceName::new(format!("/{}", device.trim_start_matches('/')))))
 }
 
-/// The volume of a handle.
+/// Parses the handle of a volume.
 pub(super) fn volume(handle: &str) -> Result<VolumeId, ControllerError> {
     VolumeId::from_handle(handle).map_err(|_| ControllerError::NoSuchId { kind: "volume", id: handle.to_owned() })
 }
 
-/// The snapshot of a handle.
+/// Parses the handle of a snapshot.
 pub(super) fn snapshot(handle: &str) -> Result<SnapshotId, ControllerError> {
     SnapshotId::from_handle(handle).map_err(|_| ControllerError::NoSuchId { kind: "snapshot", id: handle.to_owned() })
 }
 
-/// The node of an id.
+/// Parses the ID of a node.
 pub(super) fn node(id: &str) -> Result<NodeId, ControllerError> {
     NodeId::parse(id).map_err(|_| ControllerError::NoSuchId { kind: "node", id: id.to_owned() })
 }

@@ -24,12 +24,12 @@ pub(super) async fn run<E: Ec2>(
     })
 }
 
-/// The wish for a page's length; 0 is none.
+/// Returns the requested length of a page. 0 means no limit.
 pub(super) fn max_entries(wire: i32) -> Result<u32, ControllerError> {
     u32::try_from(wire).map_err(|_| ControllerError::MaxEntries(wire))
 }
 
-/// A place that is not known is left out: the volume is listed all the same.
+/// Converts a volume. The volume is listed without its topology when that is unknown.
 fn entry(volume: &Volume, driver: &DriverName) -> Entry {
     Entry {
         volume: Some(csi::Volume {

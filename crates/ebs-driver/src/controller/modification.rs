@@ -1,11 +1,14 @@
-//! Changes to one volume that are asked for at about the same time become one ModifyVolume, because
-//! EC2 takes the next one only when the first has completed, which can take hours.
+//! Merges requests that change one volume at about the same time into one ModifyVolume. EC2 accepts the next
+//! modification only after the first has completed, which can take hours.
 //!
-//! The first request opens a window and holds the volume's key from then on. Requests that come within it join, unless they
-//! contradict what is there already. When it closes, the operation carries out all of it, and each request gets its own
-//! result. From then on, other requests than those are Aborted: while one modification runs, no second window opens.
-//! A request that comes again joins its own part, in the window and after. A change whose caller has left
-//! is not begun. When all have left, the operation waits, and goes on with the changes whose callers come back; it drops the others.
+//! The first request opens a window and holds the volume's key from then on. Requests within the window join, unless
+//! they contradict the changes that it already has. When the window closes, the operation carries out all changes, and
+//! each request gets its own result. From then on, other requests get Aborted: no second window opens while a
+//! modification runs.
+//!
+//! A repeated request joins its own change, in the window and after it. The operation does not begin a change whose
+//! caller has left. When all callers have left, it waits. It continues with the changes whose callers come back, and
+//! drops the others.
 //!
 //! Decision: `docs/decisions/0011-merge-modifications-of-one-volume.md`.
 
@@ -24,7 +27,7 @@ use crate::rpc::Rpc;
 
 use gathering::{Caller, Gathering};
 
-/// What one request asks for.
+/// The change that one request asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Change {
     pub(super) rpc: Rpc,
@@ -37,7 +40,7 @@ impl Change {
     }
 }
 
-/// Carries out the change, together with others of the volume. Returns the size that the volume has.
+/// Carries out the change, together with other changes of the volume. Returns the new size of the volume.
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     volume: VolumeId,
@@ -57,7 +60,7 @@ pub(super) async fn run<E: Ec2>(
             if waiters.any() && !results.are_abandoned() {
                 return Ok(results);
             }
-            // The first caller that comes back learns the outcome without another window.
+            // The first caller that comes back gets the outcome without another window.
             wanted = window.returned(&waiters).await;
         }
         Err(abandoned(&volume))

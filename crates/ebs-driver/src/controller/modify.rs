@@ -25,7 +25,7 @@ pub(super) async fn run<E: Ec2>(
     Ok(ControllerModifyVolumeResponse {})
 }
 
-/// The same by the service of the volume modifier, which copies annotations of claims.
+/// Does the same for the service of the volume modifier, which copies annotations of claims.
 pub(super) async fn run_properties<E: Ec2>(
     service: &ControllerService<E>,
     request: ModifyVolumePropertiesRequest,

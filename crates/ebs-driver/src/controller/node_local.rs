@@ -1,5 +1,5 @@
-//! ControllerPublishVolume of a node-local volume: nothing is attached, EC2 is asked what is
-//! at the device already. So there is no operation to join or to collide with.
+//! ControllerPublishVolume of a node-local volume. The driver attaches nothing, and only describes the volume that is
+//! already attached at the device. So there is no operation to join or to collide with.
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::Ec2;
@@ -27,7 +27,7 @@ pub(super) async fn publish<E: Ec2>(
     Ok(ControllerPublishVolumeResponse { publish_context: context })
 }
 
-/// Checks what is asked for and gives the node that it is asked for.
+/// Checks the request and returns its node.
 fn node(request: &ControllerPublishVolumeRequest) -> Result<InstanceId, ControllerError> {
     require(&request.node_id, "node_id")?;
     let capability = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;

@@ -14,7 +14,7 @@ use crate::contract::{PublishContext, VolumeContext, VolumeOrigin};
 use crate::operation::{Key, OperationError};
 use crate::rpc::Rpc;
 
-/// The whole request, typed.
+/// The typed request.
 #[derive(Debug, Clone, PartialEq)]
 struct Publish {
     volume: VolumeId,
@@ -62,7 +62,7 @@ fn plan(request: &ControllerPublishVolumeRequest) -> Result<Publish, ControllerE
     Ok(Publish { volume, node, capability, only_initialized, read_only: request.readonly })
 }
 
-/// An orchestrator may set the flag although the driver does not advertise PUBLISH_READONLY.
+/// Logs the flag, which an orchestrator may set although the driver does not advertise PUBLISH_READONLY.
 pub(super) fn log_read_only(request: &ControllerPublishVolumeRequest) {
     if request.readonly {
         tracing::info!(volume = request.volume_id, "EBS attaches no volume read-only: the node mounts it read-only");
@@ -74,7 +74,7 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
         refuse_single_attach(cloud, plan).await?;
     }
     if plan.only_initialized {
-        // Before it is attached, not after: a volume that nobody can use yet need not be taken back.
+        // Waits before the attach and not after it: a volume that is not usable yet then need not be detached again.
         cloud
             .volumes
             .await_initialized(&plan.volume, waiters)
@@ -88,11 +88,11 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
         .map_err(ControllerError::at(Rpc::ControllerPublishVolume))
 }
 
-/// A volume that only one node can have must not be promised to several.
+/// Refuses to publish a single-attach volume for several nodes.
 async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Result<(), ControllerError> {
     let volume = match cloud.volumes.get(&plan.volume).await {
         Ok(volume) => volume,
-        // It may have been made a moment ago and not be shown yet: the attach tells.
+        // EC2 may not list a new volume yet. The attach finds out.
         Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => return Err(ControllerError::at(Rpc::ControllerPublishVolume)(error)),
     };
@@ -111,7 +111,7 @@ async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Resul
     Err(ControllerError::NotMultiAttach { volume: plan.volume.to_string(), why, published })
 }
 
-/// What the node needs to find the right device and to know whether it may be blank.
+/// Returns the facts with which the node finds the right device and decides whether it may be blank.
 fn publish_context(attached: &Attached) -> PublishContext {
     let volume = &attached.volume;
     let origin = match (&volume.source_volume, &volume.snapshot) {

@@ -1,4 +1,4 @@
-//! Why a controller RPC is refused.
+//! Errors of the controller RPCs.
 
 use std::error::Error;
 use std::fmt;
@@ -17,26 +17,26 @@ use crate::status::{IntoStatus, Meaning};
 use crate::tags::TagError;
 use crate::topology::TopologyError;
 
-/// Why a controller RPC is refused.
+/// An error of a controller RPC.
 #[derive(Debug, thiserror::Error)]
 pub enum ControllerError {
-    /// A field that must be there is empty.
+    /// A required field is empty.
     #[error("the request has no {field}")]
     Missing {
-        /// Its name in the protocol.
+        /// The name of the field in the protocol.
         field: &'static str,
     },
-    /// An id that cannot be one of EC2, so nothing has it.
+    /// The ID does not have the form of an EC2 ID, so the object cannot exist.
     #[error("{kind} {id:?} does not exist: EC2 gives no such ids")]
     NoSuchId {
         /// `volume`, `snapshot` or `node`.
         kind: &'static str,
         id: String,
     },
-    /// EC2 lists no such snapshot.
+    /// EC2 does not list the snapshot.
     #[error("snapshot {snapshot} does not exist")]
     NoSuchSnapshot { snapshot: String },
-    /// Somebody attached it and will detach it; the driver only mounts it.
+    /// Another program attaches and detaches the volume, and the driver only mounts it.
     #[error(
         "{handle} is a node-local volume: the driver only publishes it on its node; it does not expand, modify, snapshot or clone it"
     )]
@@ -46,37 +46,37 @@ pub enum ControllerError {
         "{handle} is a node-local volume, and those are switched off: start the controller with --enable-node-local-volumes=true"
     )]
     NodeLocalOff { handle: String },
-    /// A handle without a device.
+    /// The handle has no device.
     #[error("{handle} names no device: the handle of a node-local volume is like local-ebs://dev/xvdbz")]
     NodeLocalHandle { handle: String },
-    /// EC2 does not tell us what is attached to such a node.
+    /// EC2 does not describe the attachments of such a node to this account.
     #[error(
         "{handle} cannot be published to {node}: EC2 does not describe the instances of HyperPod nodes to this account"
     )]
     NodeLocalOnHyperPod { handle: String, node: String },
-    /// A source without an id, which would silently give a blank volume.
+    /// The source has no ID. Ignoring it would silently create a blank volume.
     #[error(
         "volume_content_source names neither a snapshot nor a volume: give the id of one, or leave volume_content_source out for a blank volume"
     )]
     EmptySource,
-    /// A volume for one node, wanted by several.
+    /// The request publishes a single-node volume for several nodes.
     #[error("volume {volume} was not created for several nodes (multi-attach): {why}")]
     NotMultiAttach {
         volume: String,
         why: &'static str,
-        /// It is attached to this node already, so that the request contradicts an earlier one.
+        /// The volume is already attached to this node, so that the request contradicts an earlier one.
         published: bool,
     },
-    /// A negative number of entries.
+    /// The number of entries is negative.
     #[error("max_entries is {0}, but must be 0 or more")]
     MaxEntries(i32),
-    /// A token that is none.
+    /// The page token is invalid.
     #[error("starting_token {0:?} is not valid: a list with a snapshot_id has one page; list again without a token")]
     NoSuchToken(String),
-    /// EC2 did not say where the volume is; without it no node could be chosen.
+    /// The description of the volume has no zone, without which the orchestrator cannot choose a node.
     #[error("volume {volume} exists, but EC2 does not say in which zone")]
     ZoneUnknown { volume: String },
-    /// EC2 named its Outpost by something that is no ARN.
+    /// EC2 named the volume's Outpost by an invalid ARN.
     #[error("volume {volume} exists, but EC2 does not say on which Outpost")]
     OutpostUnknown {
         volume: String,
@@ -95,11 +95,10 @@ pub enum ControllerError {
     Cloud(#[from] AtRpc),
 }
 
-/// What EC2 policy said, and to which RPC. Reads as the policy's own error.
+/// An error of `ebs-cloud`, with the RPC that it failed. Displays like the error itself.
 #[derive(Debug)]
 pub struct AtRpc {
     pub rpc: Rpc,
-    /// What it said.
     pub error: CloudError,
 }
 
@@ -122,13 +121,13 @@ impl From<TagError> for ControllerError {
 }
 
 impl ControllerError {
-    /// For `map_err` after a call of the policy.
+    /// Returns a closure for `map_err` after a call of `ebs-cloud`.
     pub(super) fn at(rpc: Rpc) -> impl FnOnce(CloudError) -> Self {
         move |error| Self::Cloud(AtRpc { rpc, error })
     }
 }
 
-/// A refusal before any operation was started.
+/// Wraps an error that refused a request before an operation started.
 pub(super) fn refused(error: impl Into<ControllerError>) -> OperationError<ControllerError> {
     OperationError::Failed(Arc::new(error.into()))
 }

@@ -37,7 +37,7 @@ pub(super) async fn create<E: Ec2>(
     Ok(CreateSnapshotResponse { snapshot: Some(wire(&snapshot)) })
 }
 
-/// The whole request, typed.
+/// The typed request.
 #[derive(Debug, Clone, PartialEq)]
 struct Plan {
     spec: SnapshotSpec,
@@ -84,7 +84,7 @@ pub(super) async fn list<E: Ec2>(
         "" => None,
         handle => match VolumeId::from_handle(handle) {
             Ok(volume) => Some(volume),
-            // Nothing has been taken of a volume that cannot be.
+            // An invalid volume ID has no snapshots.
             Err(_) => return Ok(ListSnapshotsResponse::default()),
         },
     };
@@ -97,7 +97,7 @@ pub(super) async fn list<E: Ec2>(
     })
 }
 
-/// One page with one snapshot or none; the source must fit too when it is given.
+/// Lists one page with at most one snapshot. The source must match when the request names one.
 async fn list_one<E: Ec2>(
     service: &ControllerService<E>,
     request: &ListSnapshotsRequest,

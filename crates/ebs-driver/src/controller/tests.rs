@@ -35,7 +35,7 @@ use super::*;
 
 const GIB: i64 = 1 << 30;
 
-/// A driver of its own and an EC2 of its own.
+/// A driver with its own simulated EC2.
 #[derive(Clone)]
 struct World {
     ec2: SimEc2,
@@ -59,19 +59,19 @@ impl World {
         Self { ec2, service, operations, connection: ConnectionId::unique(), here, elsewhere }
     }
 
-    /// Another driver process takes the place of this one, over the same EC2.
+    /// Replaces the driver process by another one over the same EC2.
     fn replace_driver(&mut self) {
         (self.service, self.operations) = driver_over(&self.ec2, None);
     }
 
-    /// All volumes but the root volumes of the instances.
+    /// Returns all volumes except the root volumes of the instances.
     async fn volumes(&self) -> Vec<SimVolume> {
         let mut volumes = self.ec2.engine().snapshot_of_state().await.volumes;
         volumes.retain(|v| !v.attachments.iter().any(|a| a.delete_on_termination));
         volumes
     }
 
-    /// Mutating calls so far, dry runs apart.
+    /// Returns the mutating calls so far, without dry runs.
     fn mutations(&self) -> Vec<Action> {
         self.ec2.calls().iter().filter(|c| c.action.mutates() && !c.dry_run).map(|c| c.action).collect()
     }
@@ -81,7 +81,7 @@ impl World {
         Ok(answer.into_inner().volume.expect("a volume"))
     }
 
-    /// The id of a new volume of 4 GiB in the zone of the first instance.
+    /// Creates a volume of 4 GiB in the zone of the first instance and returns its ID.
     async fn volume(&self, name: &str) -> String {
         self.create(in_zone(named(name), "us-west-2a")).await.expect("created").volume_id
     }
@@ -91,7 +91,7 @@ impl World {
         self.service.delete_volume(self.over(request)).await.map(drop).map_err(Refused::from)
     }
 
-    /// As a sidecar sends it: over the one connection that it keeps.
+    /// Wraps a request as a sidecar sends it, over its only connection.
     fn over<R>(&self, request: R) -> Request<R> {
         let mut request = Request::new(request);
         request.extensions_mut().insert(self.connection);
@@ -123,7 +123,7 @@ impl World {
     }
 }
 
-/// A new driver process at that time of day; `None`: that of the machine.
+/// Creates a new driver process at a time of day, or at the time of the machine for `None`.
 pub(crate) fn driver_over(ec2: &SimEc2, time_of_day: Option<SystemTime>) -> (ControllerService<SimEc2>, Operations) {
     let config = CloudConfig { time_of_day, ..CloudConfig::new(DriverName::default()) };
     let cloud = Cloud::new(Arc::new(ec2.clone()), config);
@@ -131,7 +131,7 @@ pub(crate) fn driver_over(ec2: &SimEc2, time_of_day: Option<SystemTime>) -> (Con
     (ControllerService::new(Arc::new(cloud), ControllerOptions::default(), operations.clone()), operations)
 }
 
-/// A refusal as a client sees it.
+/// An error as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refused {
     code: String,
@@ -144,7 +144,7 @@ impl From<Status> for Refused {
     }
 }
 
-/// The refusal, which must have this code and say this.
+/// Expects an error with this code and this text in its message.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, Refused>, code: &str, says: &str) {
     let refused = result.expect_err("should be refused");
@@ -168,7 +168,7 @@ fn map(entries: &[(&str, &str)]) -> HashMap<String, String> {
     entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
-/// A request for 4 GiB with ext4.
+/// Returns a request for 4 GiB with ext4.
 fn named(name: &str) -> CreateVolumeRequest {
     CreateVolumeRequest {
         name: name.to_owned(),
@@ -196,12 +196,12 @@ fn empty<R: Default>() -> Request<R> {
     Request::new(R::default())
 }
 
-/// Bounds a wait, on paused time.
+/// Limits a wait, on paused time.
 async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(3600), future).await.unwrap_or_else(|_| panic!("{what}: never"))
 }
 
-/// Drops a call as soon as `reached` says so: a client that goes away in the middle.
+/// Drops a call as soon as `reached` is ready, like a client that disconnects during the call.
 async fn leave_when<T>(call: impl Future<Output = T>, reached: impl Future<Output = ()>) {
     within("the call gets there", async {
         tokio::select! {
@@ -212,10 +212,9 @@ async fn leave_when<T>(call: impl Future<Output = T>, reached: impl Future<Outpu
     .await;
 }
 
-/// Controller capabilities are the reference's in its order, then LIST_VOLUMES and GET_SNAPSHOT, which the reference
-/// lacks.
+/// The reference driver lacks LIST_VOLUMES and GET_SNAPSHOT.
 #[tokio::test(start_paused = true)]
-async fn capabilities_are_the_reference_s_in_its_order_and_then_ours() {
+async fn capabilities_match_the_reference_driver_plus_two() {
     use csi_proto::csi::controller_service_capability::{Type, rpc};
     let world = World::start().await;
     let answer = world.service.controller_get_capabilities(Request::new(ControllerGetCapabilitiesRequest {})).await;
@@ -243,9 +242,9 @@ async fn capabilities_are_the_reference_s_in_its_order_and_then_ours() {
     assert_eq!(got, expected);
 }
 
-/// RPCs that are not there are Unimplemented and name themselves.
+/// They are Unimplemented.
 #[tokio::test(start_paused = true)]
-async fn rpcs_that_are_not_there_say_so_by_name() {
+async fn unsupported_rpcs_are_refused_by_name() {
     let world = World::start().await;
     let s = &world.service;
     let refusals = [

@@ -21,7 +21,7 @@ pub(super) async fn run<E: Ec2>(
     let wanted = &request.volume_capabilities;
     let mountable = capability::check_mounts(wanted, None);
     let possible = if handle::node_local_device(&request.volume_id, &service.options)?.is_some() {
-        // Which volume it is depends on the node, which is not known here.
+        // The node decides which volume it is, and the request does not name the node.
         wanted.iter().try_for_each(capability::check_node_local)
     } else {
         let volume = handle::volume(&request.volume_id)?;

@@ -23,9 +23,9 @@ async fn probe(service: &IdentityService) -> Option<bool> {
     service.probe(Request::new(ProbeRequest {})).await.expect("probe never fails").into_inner().ready
 }
 
-/// Probe is not ready until all services are served, and ready from then on.
+/// Before that, it is not ready.
 #[tokio::test(start_paused = true)]
-async fn probe_is_ready_once_the_driver_can_serve() {
+async fn probe_is_ready_once_all_services_are_available() {
     for mode in [Mode::Controller, Mode::Node, Mode::All] {
         let (readiness, starting) = Readiness::starting();
         let service = IdentityService::new(&config(mode), readiness);
@@ -35,9 +35,9 @@ async fn probe_is_ready_once_the_driver_can_serve() {
     }
 }
 
-/// A probe that comes a moment too early waits for the start to end, for less time than a sidecar waits for the probe.
+/// The wait is shorter than the timeout of a sidecar.
 #[tokio::test(start_paused = true)]
-async fn a_probe_waits_for_a_start_that_is_about_to_end() {
+async fn probe_waits_for_a_start_that_is_about_to_end() {
     let (readiness, starting) = Readiness::starting();
     let service = IdentityService::new(&config(Mode::Controller), readiness);
     let began = Instant::now();
@@ -51,27 +51,26 @@ async fn a_probe_waits_for_a_start_that_is_about_to_end() {
     assert_eq!(ready, Some(true));
 }
 
-/// A driver that stops before it could serve was never ready.
+/// It stops before it could serve.
 #[tokio::test]
-async fn a_driver_that_never_served_is_not_ready() {
+async fn driver_that_never_served_is_not_ready() {
     let (readiness, starting) = Readiness::starting();
     let service = IdentityService::new(&config(Mode::All), readiness);
     drop(starting);
     assert_eq!(probe(&service).await, Some(false));
 }
 
-/// The plugin says its name and version and has no manifest.
+/// It has no manifest.
 #[tokio::test]
-async fn the_plugin_says_its_name_and_version() {
+async fn plugin_info_has_name_and_version() {
     let service = IdentityService::new(&config(Mode::All), Readiness::serving());
     let info = service.get_plugin_info(Request::new(GetPluginInfoRequest {})).await.expect("no error").into_inner();
     assert_eq!((info.name.as_str(), info.vendor_version.as_str()), ("ebs.csi.aws.com", "v0.1.0"));
     assert!(info.manifest.is_empty());
 }
 
-/// Plugin capabilities follow the mode and include online expansion.
 #[tokio::test]
-async fn capabilities_follow_the_mode_and_include_online_expansion() {
+async fn capabilities_depend_on_mode_and_include_online_expansion() {
     for (mode, controller) in [(Mode::Controller, true), (Mode::All, true), (Mode::Node, false)] {
         let service = IdentityService::new(&config(mode), Readiness::serving());
         let answer = service.get_plugin_capabilities(Request::new(GetPluginCapabilitiesRequest {})).await;

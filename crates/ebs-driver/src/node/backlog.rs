@@ -1,4 +1,4 @@
-//! File systems that are smaller than their disks, as far as this process knows of them.
+//! File systems that are smaller than their disks, as far as this process knows.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,15 +7,15 @@ use std::time::Duration;
 use ebs_types::VolumeId;
 use tokio::time::Instant;
 
-/// A file system that is smaller than its disk is reported after so long without a failure: until then a process may be
-/// about to grow it.
+/// The time after which a file system that is smaller than its disk is reported without a failed growth. Until then, a
+/// process may be about to grow it.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// A growth before the mount that took longer than this and failed is not tried again at once: each attempt keeps the
-/// volume from its pods.
+/// The driver does not soon repeat a growth before the mount that took longer than this and failed: each attempt keeps
+/// the volume from its pods.
 const LONG: Duration = Duration::from_secs(60);
-/// And for so long.
+/// The time after which such a growth is tried again.
 const PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
-/// What is reported when nothing was tried.
+/// The reason that is reported when no growth was tried.
 const NOT_TRIED: &str = "nothing has grown it yet; NodeExpandVolume does, and the next stage";
 
 /// A growth that failed.
@@ -24,7 +24,7 @@ pub(super) struct Failure {
     /// Bytes of the disk that the file system does not use.
     pub(super) missing: u64,
     pub(super) message: String,
-    /// An earlier message about the volume says more.
+    /// An earlier message about the volume explains more.
     pub(super) explains_less: bool,
 }
 
@@ -50,7 +50,7 @@ impl Behind {
 /// The last growth before a mount that failed.
 #[derive(Debug)]
 struct Attempt {
-    /// Bytes before, and those that were wanted.
+    /// The size in bytes before the growth, and the wanted size.
     sizes: (u64, u64),
     ended: Instant,
     took: Duration,
@@ -62,7 +62,7 @@ struct Volumes {
     attempts: BTreeMap<VolumeId, Attempt>,
 }
 
-/// All of them. The lock is held for a look into memory only.
+/// The volumes with their growths. The lock is never held during I/O.
 #[derive(Debug, Default)]
 pub(super) struct Backlog(Mutex<Volumes>);
 
@@ -81,7 +81,7 @@ impl Backlog {
         }
     }
 
-    /// Records that a file system was seen to be smaller than its disk; returns why, when it is time to report it.
+    /// Records that a file system is smaller than its disk. Returns the reason when it is time to report it.
     pub(super) fn seen(&self, volume: &VolumeId, missing: u64) -> Option<String> {
         let mut volumes = self.volumes();
         let behind = volumes.behind.entry(volume.clone()).or_insert_with(|| Behind::new(missing));
@@ -96,19 +96,20 @@ impl Backlog {
         volumes.attempts.remove(volume);
     }
 
-    /// Forgets the volumes that are not on this node any more; that an attempt took long is kept.
+    /// Forgets the volumes that are not on this node any more. Long attempts stay recorded.
     pub(super) fn retain(&self, is_here: impl Fn(&VolumeId) -> bool) {
         self.volumes().behind.retain(|volume, _| is_here(volume));
     }
 
-    /// The volumes to report, with the bytes of their disks that they do not use.
+    /// Returns the volumes to report, each with the unused bytes of its disk.
     pub(super) fn reported(&self) -> Vec<(VolumeId, u64)> {
         let volumes = self.volumes();
         let reported = volumes.behind.iter().filter(|(_, behind)| behind.why().is_some());
         reported.map(|(volume, behind)| (volume.clone(), behind.missing)).collect()
     }
 
-    /// Records that a growth before the mount, from so many bytes to so many, began at `start` and failed.
+    /// Records a failed growth before the mount that began at `start`. `sizes` are the bytes before and the wanted
+    /// bytes.
     pub(super) fn attempted(&self, volume: &VolumeId, sizes: (u64, u64), start: Instant) {
         let ended = Instant::now();
         let attempt = Attempt { sizes, ended, took: ended - start };
@@ -117,7 +118,7 @@ impl Backlog {
         volumes.attempts.insert(volume.clone(), attempt);
     }
 
-    /// True when a growth from so many bytes to so many may be tried before the mount.
+    /// Returns true when the driver may try this growth before the mount.
     pub(super) fn is_due(&self, volume: &VolumeId, sizes: (u64, u64)) -> bool {
         self.volumes()
             .attempts
@@ -138,9 +139,9 @@ mod tests {
         Failure { missing: 7, message: message.to_owned(), explains_less }
     }
 
-    /// Between the growth of a disk and that of its file system lies the orchestrator's call.
+    /// The orchestrator calls NodeExpandVolume some time after the disk has grown.
     #[tokio::test(start_paused = true)]
-    async fn a_file_system_is_reported_at_once_after_a_failure_and_late_without_one() {
+    async fn volume_is_reported_at_once_after_failed_growth_else_late() {
         let backlog = Backlog::default();
         assert_eq!(backlog.seen(&volume(1), 5), None);
         assert_eq!(backlog.reported(), []);
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_explains_less_replaces_none() {
+    fn message_that_explains_less_does_not_replace_another() {
         let backlog = Backlog::default();
         let message = || backlog.seen(&volume(1), 7).unwrap();
         backlog.failed(&volume(1), failure("a right is missing", true));
@@ -170,9 +171,9 @@ mod tests {
         assert_eq!(message(), "the disk is broken");
     }
 
-    /// A check of a large file system takes hours, and it is in the way of the volume each time.
+    /// A check of a large file system takes hours, and blocks the volume each time.
     #[tokio::test(start_paused = true)]
-    async fn a_growth_that_took_long_and_failed_is_not_repeated_for_a_day() {
+    async fn long_failed_growth_is_not_repeated_for_a_day() {
         let (backlog, sizes) = (Backlog::default(), (1, 2));
         assert!(backlog.is_due(&volume(1), sizes));
         let start = Instant::now();
@@ -184,7 +185,7 @@ mod tests {
         assert!(!backlog.is_due(&volume(1), sizes));
         assert!(backlog.is_due(&volume(1), (1, 3)), "the disk has grown again");
         assert!(backlog.is_due(&volume(2), sizes), "another volume");
-        // That the volume leaves the node changes nothing.
+        // The attempt stays recorded when the volume leaves the node.
         backlog.retain(|_| false);
         assert!(!backlog.is_due(&volume(1), sizes));
         tokio::time::advance(PAUSE).await;

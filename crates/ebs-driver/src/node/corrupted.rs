@@ -1,6 +1,7 @@
-//! Mounts that are of no use any more: their disk has vanished, or their file
-//! system was shut down and answers with errors only. They make room for the volume as it is now, where it is proven that
-//! nobody loses anything by it; a device that hangs or cannot be identified has not vanished.
+//! Dead mounts: their disk has vanished, or their file system was shut down and answers with errors only.
+//!
+//! The driver unmounts them when it is proven that no process loses data. A device that hangs or cannot be identified
+//! has not vanished.
 
 use ebs_mounter::{Device, Found, MountEntry, NodePath, UnmountError};
 use ebs_types::{VolumeId, Waiters};
@@ -11,8 +12,8 @@ use super::other_use;
 use super::owner::{self, Owner};
 use super::unmount::MAX_DEPTH;
 
-/// Takes away, from the top down, what is mounted at a path and whose disk has vanished. What is not proven to have vanished
-/// stays, and is judged by the caller.
+/// Unmounts the mounts at a path whose disk has vanished, from the top down. Other mounts stay, and the caller decides
+/// about them.
 pub(super) async fn clear_vanished(
     node: &Inner,
     volume: &VolumeId,
@@ -30,25 +31,25 @@ pub(super) async fn clear_vanished(
     Err(UnmountError::Endless { path: path.as_path().to_owned(), mounts: MAX_DEPTH }.into())
 }
 
-/// What shows that the file system of a mount is dead, in words; `None`: nothing does.
+/// Returns the evidence that the file system of a mount is dead, or `None` when there is no evidence.
 pub(super) fn death(entry: &MountEntry, found: &Found) -> Option<String> {
     match found {
         Found::Corrupted(error) => Some(error.clone()),
-        // ext4 says so in the mount table, and still answers from memory.
+        // ext4 reports it in the mount table and still answers from memory.
         _ => entry.super_options.iter().any(|word| word == "shutdown").then(|| "that it was shut down".to_owned()),
     }
 }
 
-/// Refuses to answer for a dead file system.
+/// Refuses to publish from a dead file system.
 pub(super) fn refuse_dead(at: &NodePath, entry: &MountEntry, found: &Found) -> Result<(), Refused> {
     let Some(error) = death(entry, found) else { return Ok(()) };
     Err(Refused::DeadFileSystem { at: at.clone(), error, also: String::new() })
 }
 
-/// Unmounts a dead file system of the device from the staging path, so that it can be mounted anew: only when its last mount
-/// is gone does the kernel begin with what is on the disk.
+/// Unmounts a dead file system of the device from the staging path, so that it can be mounted again. The kernel reads
+/// the disk again only after the last unmount.
 ///
-/// Refuses while the volume is published or held by anybody: a second mount would show the same dead file system.
+/// Refuses while the volume is published or in use: a second mount would show the same dead file system.
 pub(super) async fn clear_dead(
     node: &Inner,
     device: &Device,
@@ -65,8 +66,8 @@ pub(super) async fn clear_dead(
     unmount_unused(node, device, staging, waiters).await
 }
 
-/// Unmounts all mounts of the device from the staging path, which must be used nowhere else, and makes sure that the kernel has let
-/// its file system go.
+/// Unmounts all mounts of the device from the staging path, and makes sure that the kernel has released its file
+/// system. The device must not be used anywhere else.
 pub(super) async fn unmount_unused(
     node: &Inner,
     device: &Device,
@@ -84,14 +85,15 @@ pub(super) async fn unmount_unused(
     Err(UnmountError::Endless { path: staging.as_path().to_owned(), mounts: MAX_DEPTH }.into())
 }
 
-/// Refuses while anybody holds the disk. Other mount namespaces may have copies of the mount that they do not use: these the kernel
-/// takes away with the staging directory. A process that has a file open on such a copy keeps the file system alive.
+/// Refuses while a process holds the disk. Other mount namespaces may have unused copies of the mount: the kernel
+/// unmounts these when the staging directory is removed. A process that has a file open on such a copy keeps the file
+/// system alive.
 async fn let_go(node: &Inner, device: &Device, staging: &NodePath) -> Result<(), Cause> {
     let Err(held) = other_use::refuse_held(node, device.number(), true).await else { return Ok(()) };
     if staging.remove().await.is_ok() && other_use::refuse_held(node, device.number(), true).await.is_ok() {
         return Ok(());
     }
-    // Asked while the copies were there: they tell who it is.
+    // This result is from the time when the copies existed, so it names their processes.
     Err(held)
 }
 

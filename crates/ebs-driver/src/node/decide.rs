@@ -1,4 +1,4 @@
-//! Pure decisions: what is there against what is wanted. No look, no change.
+//! Pure decisions, which compare the disk and its mounts with the request. Nothing here does I/O.
 //!
 //! Decision: `docs/decisions/0016-compare-every-mount-with-the-request.md`.
 
@@ -12,16 +12,14 @@ use ebs_mounter::{
 use super::error::Refused;
 use crate::contract::VolumeOrigin;
 
-/// What a path shows against what a mount would show there.
+/// Whether a path already shows the wanted mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mounted {
-    /// Not yet.
     No,
-    /// As wanted.
     AsWanted,
 }
 
-/// Staging: the topmost mount at the staging path against the proven device.
+/// Compares the topmost mount at the staging path with the proven device and the request.
 pub(super) fn staged(
     entry: Option<&MountEntry>,
     device: DeviceNumber,
@@ -45,11 +43,12 @@ pub(super) fn staged(
     compare_words(entry, options).map(|()| Mounted::AsWanted)
 }
 
-/// Of the words for a file system, those are compared that the mount table repeats as they were given, and on which data or
-/// secrecy depend. Of a label it is known on both sides whether there is one; `options` have none where the kernel heeds none.
+/// Compares the options of the file system that the mount table repeats as they were given, and on which data or
+/// secrecy depend. The mount table shows a label exactly when one is set, and `options` has no labels where the kernel
+/// ignores them.
 fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), Refused> {
     const LABELS: [&str; 4] = ["context", "fscontext", "defcontext", "rootcontext"];
-    // What holds where the table says nothing; no text: it cannot be told.
+    // The default of each option when the table does not list it. `None` means that the default is unknown.
     const OTHERS: [(&str, Option<&str>); 2] = [("data", Some("ordered")), ("errors", None)];
     let find = |words: &[String], key: &str| {
         let mut values = words.iter().filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
@@ -76,7 +75,8 @@ fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), Refus
     Ok(())
 }
 
-/// A label as the kernel means it, which repeats its categories in order and in ranges: what stands before them, and they.
+/// Splits a label into the part before its categories, and the categories. The kernel may repeat them in another order
+/// and as ranges.
 fn label(text: &str) -> (&str, BTreeSet<u32>) {
     let number = |text: &str| text.strip_prefix('c')?.parse::<u32>().ok();
     let range = |text: &str| match text.split_once('.') {
@@ -86,15 +86,14 @@ fn label(text: &str) -> (&str, BTreeSet<u32>) {
     let split = || {
         let (rest, categories) = text.rsplit_once(':')?;
         let ranges: Option<Vec<_>> = categories.split(',').map(range).collect();
-        // A kernel knows 1,024 of them.
+        // A kernel has 1,024 categories.
         let known = ranges?.into_iter().flat_map(|range| *range.start()..=(*range.end()).min(1_023));
         Some((rest, known.collect()))
     };
     split().unwrap_or_else(|| (text, BTreeSet::new()))
 }
 
-/// Publishing: the topmost mount at the target, and what is asked for, against the mount at the staging path that it is to
-/// show.
+/// Compares the topmost mount at the target, and the request, with the mount at the staging path.
 pub(super) fn published(
     entry: Option<&MountEntry>,
     staged: &MountEntry,
@@ -113,7 +112,8 @@ pub(super) fn published(
     compare_attributes(entry, &wants, entry.root == staged.root)
 }
 
-/// Publishing a raw device: what is mounted at the target, by the number of the device that it leads to.
+/// Compares the mount at the target with a raw device. `leads_to` is the number of the device that the mounted node
+/// names.
 pub(super) fn published_block(
     entry: Option<&MountEntry>,
     leads_to: Option<DeviceNumber>,
@@ -124,7 +124,7 @@ pub(super) fn published_block(
     if leads_to != Some(device) {
         return Err(Refused::OtherMount { found: describe(entry) });
     }
-    // A device node inherits what /dev is mounted with (nosuid, noexec); only ro is a matter of the request.
+    // A device node inherits the mount options of /dev (nosuid, noexec), so that only ro depends on the request.
     let is_read_only = attributes(entry).contains(&Attribute::ReadOnly);
     if is_read_only == options.is_read_only() {
         return Ok(Mounted::AsWanted);
@@ -145,7 +145,7 @@ fn compare_attributes(entry: &MountEntry, wants: &BTreeSet<Attribute>, same_root
     })
 }
 
-/// What may lie at a path where a volume is to be mounted and nothing is mounted.
+/// Accepts a path where a volume is to be mounted and nothing is mounted. It may be missing or empty.
 pub(super) fn place(found: &Found, for_file: bool) -> Result<(), Refused> {
     match found {
         Found::Symlink => Err(Refused::Symlink),
@@ -156,7 +156,7 @@ pub(super) fn place(found: &Found, for_file: bool) -> Result<(), Refused> {
     }
 }
 
-/// What is to be done with a device, by what it holds.
+/// What the driver does with a device, depending on its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plan {
     /// It has a file system to mount.
@@ -165,29 +165,29 @@ pub(super) enum Plan {
     Format(FormatPermit),
 }
 
-/// What the decision about a device rests on.
+/// The facts on which the decision about a device depends.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
-    /// What it holds.
+    /// The contents of the device.
     pub(super) contents: &'a Contents,
     /// The partitions that the kernel knows on it.
     pub(super) partitions: &'a [u8],
-    /// The file system that the request asks for; `None`: whatever is there.
+    /// The file system that the request asks for, or `None` when it accepts any.
     pub(super) asked: Option<FsType>,
-    /// What a format of it would be recorded as.
+    /// The record that a format of this device would write.
     pub(super) record: &'a FormatRecord,
-    /// The record that a former format has left behind.
+    /// The record that a previous format has left behind.
     pub(super) left_behind: Option<&'a FormatRecord>,
-    /// Of what it was made, unless blank.
+    /// The source of the volume, unless it was created blank.
     pub(super) restored_from: Option<&'a VolumeOrigin>,
-    /// A blank restore may be formatted.
+    /// The request allows the driver to format a blank restored volume.
     pub(super) may_format_restored: bool,
-    /// Nothing may be written.
+    /// The driver may not write.
     pub(super) read_only: bool,
 }
 
-/// Mount what is complete and of the right family, format what is proven blank or was interrupted while we formatted
-/// it, refuse the rest.
+/// Mounts a complete file system of the right family. Formats a device that is proven blank, or whose format by this
+/// driver was interrupted. Refuses the rest.
 pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, Refused> {
     let may_write = || match evidence.restored_from {
         _ if evidence.read_only => Err(Refused::BlankReadOnly),
@@ -214,7 +214,7 @@ pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, Refused> {
     }
 }
 
-/// An entry of the mount table, for people.
+/// Describes an entry of the mount table for error messages.
 pub(super) fn describe(entry: &MountEntry) -> String {
     format!("{} from {} (device {})", entry.fs_type, Path::new(&entry.source).display(), entry.device)
 }
@@ -223,7 +223,7 @@ fn attributes(entry: &MountEntry) -> BTreeSet<Attribute> {
     Attribute::distinguishing(entry.options.iter().map(String::as_str))
 }
 
-/// Of the wanted attributes, those by which two mounts of one file system are told apart in the mount table.
+/// Returns the wanted attributes by which the mount table distinguishes two mounts of one file system.
 fn distinguishing(options: &MountOptions) -> BTreeSet<Attribute> {
     let mut wanted = options.of_one_mount();
     wanted.retain(|attribute| !matches!(attribute, Attribute::RelAtime | Attribute::StrictAtime));

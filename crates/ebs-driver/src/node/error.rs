@@ -1,4 +1,4 @@
-//! What the node RPCs can end with, and what each means to the caller.
+//! Errors of the node RPCs, and what each means to the caller.
 
 use ebs_mounter::{
     CheckError, DeviceError, FormatError, FsType, GrowError, Growth, GrowthLimit, IdentityError, Implausible,
@@ -11,12 +11,12 @@ use crate::contract::VolumeOrigin;
 use crate::rpc::Rpc;
 use crate::status::{IntoStatus, Meaning};
 
-/// An RPC that failed: which, of what, where, and why.
+/// A failed RPC, with its volume, path and cause.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A step of the work, for a request that names no path.
+    /// A step of the work failed, and the request names no path.
     #[error("{rpc} of volume {volume} failed")]
     Anywhere {
         rpc: Rpc,
@@ -24,7 +24,7 @@ pub enum NodeError {
         #[source]
         cause: Cause,
     },
-    /// A step of the work.
+    /// A step of the work failed.
     #[error("{rpc} of volume {volume} at {path} failed")]
     Work {
         rpc: Rpc,
@@ -37,7 +37,7 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// For `map_err` at the end of an RPC's work.
+    /// Returns a closure for `map_err` at the end of an RPC's work.
     pub(super) fn of(rpc: Rpc, volume: &Handle, path: &NodePath) -> impl FnOnce(Cause) -> Self {
         let (volume, path) = (volume.clone(), path.clone());
         move |cause| Self::Work { rpc, volume, path, cause }
@@ -49,14 +49,14 @@ impl NodeError {
 pub enum Cause {
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// What a mounted device is.
+    /// The device of a mount could not be identified.
     #[error("the driver cannot tell which volume is mounted there")]
     Identity(#[from] IdentityError),
     #[error(transparent)]
     Probe(#[from] ProbeError),
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// The record of a format.
+    /// The record of a format could not be read or written.
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]
@@ -69,14 +69,14 @@ pub enum Cause {
     Unmount(#[from] UnmountError),
     #[error(transparent)]
     Table(#[from] MountTableError),
-    /// A path or a device, by a plain system call.
+    /// A plain system call on a path or a device failed.
     #[error("{step}")]
     Io { step: &'static str, source: std::io::Error },
     #[error(transparent)]
     Implausible(#[from] Implausible),
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// Nobody waits for the result any more, so nothing further was started.
+    /// No client waits for the result any more, so the driver stopped.
     #[error("the client no longer waits, so the driver stopped before {before}")]
     Abandoned {
         /// The step that was not started.
@@ -85,53 +85,53 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// For `map_err` on plain system calls.
+    /// Returns a closure for `map_err` on plain system calls.
     pub(super) fn io(step: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { step, source }
     }
 }
 
-/// A rule that forbids what was asked. Nothing was changed.
+/// A request that a rule forbids. The driver has changed nothing, except where a variant documents it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Something that is not the volume is mounted where it should go.
+    /// Another volume or file system is mounted at the path.
     #[error("another mount is already at the path: {found}, which is not this volume")]
     OtherMount { found: String },
-    /// The volume is mounted there in another way.
+    /// The volume is mounted there with other options.
     #[error("the volume is already mounted there with {found}, and the request asks for {wanted}")]
     MountedDifferently {
         found: String,
-        /// How it was asked for.
+        /// The options that the request asks for.
         wanted: String,
     },
-    /// A disk smaller than EC2 promised.
+    /// The disk is smaller than EC2 promised.
     #[error("the device has {found}, less than the {promised} of the volume")]
     TooSmall { found: Bytes, promised: Gib },
-    /// Another file system than asked for.
+    /// The device holds another file system than the request asks for.
     #[error(
         "the device holds {found}, but the request asks for {asked}: the driver neither formats it anew nor mounts it as something else"
     )]
     OtherFileSystem { found: FsType, asked: FsType },
-    /// Something that is not blank and cannot be mounted.
+    /// The device is not blank and cannot be mounted.
     #[error("the device is not blank, it holds {contents}: the driver does not format it")]
     NotBlank {
         contents: String,
         /// The numbers of the partitions that the kernel knows on it.
         partitions: Vec<u8>,
     },
-    /// Blank, but it was to hold the data of a snapshot or of another volume.
+    /// The device is blank, although it should hold the data of a snapshot or of another volume.
     #[error("the device is blank, although the volume was made from a {origin}: the driver does not format it")]
     BlankRestore {
         /// `snapshot` or `clone`.
         origin: VolumeOrigin,
     },
-    /// Blank, and nothing may be written.
+    /// The device is blank, and the driver may not write.
     #[error("the device is blank and the mount is to be read-only: the driver does not format it")]
     BlankReadOnly,
-    /// mkfs said it succeeded, and there is no file system of that type.
+    /// mkfs reported success, and the device has no file system of that type.
     #[error("mkfs reported success, but the device holds {contents} and not {asked}")]
     FormatLeft { contents: String, asked: FsType },
-    /// The disk is bound as a raw device besides.
+    /// The disk is also bound as a raw device.
     #[error("the device is also bound as a raw device at {at}: a write there would destroy a file system on it")]
     BoundRaw { at: String },
     /// A file system of the disk is mounted.
@@ -140,16 +140,16 @@ pub enum Refused {
     /// A process or device holds the disk where the mount table does not show it: a file system of it may be mounted.
     #[error("publish the raw device: it is held by {by}, and a write to it could destroy a file system on it")]
     HeldBeforeRaw {
-        /// Who, as far as this process can see.
+        /// The holders that this process can see.
         by: String,
     },
-    /// The volume is to be let go and is used elsewhere. Nothing was unmounted.
+    /// The volume is still used elsewhere, so that it cannot be unstaged. The driver has unmounted nothing.
     #[error("the volume is still in use: {at}")]
     InUse { at: String },
-    /// Nothing of the volume is mounted here any more, and somebody holds its disk all the same.
+    /// The volume is not mounted here any more, but its disk is still held.
     #[error("{}the device is still held by {by}: it is not safe to detach", if *.unmounted { "the path is unmounted, but " } else { "" })]
     Held {
-        /// Who, as far as this process can see.
+        /// The holders that this process can see.
         by: String,
         /// This call has unmounted the path.
         unmounted: bool,
@@ -159,41 +159,41 @@ pub enum Refused {
     DeadFileSystem {
         at: NodePath,
         error: String,
-        /// Where the volume is used besides, so that it cannot be mounted anew.
+        /// Other uses of the volume, because of which it cannot be mounted again.
         also: String,
     },
-    /// The kernel turned the file system read-only after errors, or writes to it no more.
+    /// The kernel turned the file system read-only after errors, or does not write to it any more.
     #[error("the file system that is mounted at {at} is read-only after errors, and the request asks to write{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
     ReadOnlyAfterErrors {
         at: NodePath,
-        /// Where the volume is used besides, so that it cannot be checked.
+        /// Other uses of the volume, because of which it cannot be checked.
         also: String,
     },
-    /// Damage that a check may repair, and nothing may be written.
+    /// A check could repair the damage, but the driver may not write.
     #[error("the file system is damaged and the mount is to be read-only, so that the driver repairs nothing: {why}")]
     DamagedReadOnly { why: String },
-    /// A thing at the path that we did not make.
+    /// The path holds something that the driver did not create.
     #[error("the path is taken: it is {found}")]
     InTheWay { found: String },
-    /// A symbolic link where a path of ours should be.
+    /// A path of the driver is a symbolic link.
     #[error("the path is a symbolic link, and the driver follows none")]
     Symlink,
-    /// The volume is not staged where the request says.
+    /// The volume is not staged at the path of the request.
     #[error("the volume is not mounted at the staging path {staging}: {found}")]
     NotStaged { staging: NodePath, found: String },
-    /// The path shows nothing of the volume.
+    /// The path is not a mount of the volume.
     #[error("the path is not a mount of this volume: {found}")]
     NotPublished { found: String },
-    /// A mounted ext file system that this process may not grow.
+    /// The kernel does not let this process grow the mounted ext file system.
     #[error(
         "the file system is mounted and must grow {growth}, for which the driver needs the capability CAP_SYS_RESOURCE"
     )]
     GrowthNeedsPrivilege {
         growth: Growth,
-        /// It has clusters (bigalloc), so it does not grow without a mount either.
+        /// The file system has clusters (bigalloc), so it does not grow without a mount either.
         has_clusters: bool,
     },
-    /// The rest of the disk is out of reach of the file system's format.
+    /// The format of the file system cannot address the rest of the disk.
     #[error("the file system has {size} of the {device} bytes of its disk and cannot become larger: {limit}")]
     AtItsLimit {
         /// Bytes of the file system.
@@ -202,16 +202,16 @@ pub enum Refused {
         device: u64,
         limit: GrowthLimit,
     },
-    /// The kernel takes no more writes, although the mount was made for them.
+    /// The kernel rejects writes, although the mount was made for them.
     #[error("the file system cannot grow: {}", match errors {
         Some(errors) => format!("the kernel turned it read-only after errors ({errors})"),
         None => "it is read-only, although it was mounted for writing; the kernel does that after errors".to_owned(),
     })]
     CannotGrowReadOnly {
-        /// What the kernel has counted.
+        /// The errors that the kernel has counted.
         errors: Option<String>,
     },
-    /// EC2 has made the disk larger, and the kernel does not show it yet.
+    /// EC2 has made the disk larger, and the kernel does not show the new size yet.
     #[error("the kernel shows a disk of {found}, less than the {wanted} that the volume is to have")]
     NotYetLarge { found: Bytes, wanted: Bytes },
 }
@@ -259,8 +259,8 @@ pub(super) fn meaning(cause: &Cause) -> Meaning {
         | Cause::Table(_)
         | Cause::Implausible(_) => Meaning::Internal,
         Cause::Grow(error) => match error {
-            // Of NodeExpandVolume alone. The kubelet starts the pod all the same after this code, and after no other: a volume
-            // whose file system cannot grow is used at its size.
+            // NodeExpandVolume returns these. After this code, and after no other, the kubelet still starts the pod: it
+            // uses a volume whose file system cannot grow at its present size.
             GrowError::Check(_)
             | GrowError::NoSuperblock { .. }
             | GrowError::Clusters
@@ -351,12 +351,12 @@ fn of_refused(refused: &Refused) -> Meaning {
     }
 }
 
-/// Data first: whoever reads this wants the volume to work, and wiping it does that too.
+/// The advice protects data first. A reader who only wants a working volume can wipe it, as the last part explains.
 const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot of the volume before anything else, then publish it \
                          as a raw block volume and copy from there; if nothing was ever in it, delete the claim, or wipe it on purpose \
                          (blkdiscard --zeroout on the node, never wipefs alone)";
 
-/// What to do next, where we know it.
+/// Returns the next step for the user, where one is known.
 fn next_step(cause: &Cause) -> Option<String> {
     match cause {
         Cause::Refused(Refused::NotBlank { partitions, .. }) => Some(after_not_blank(partitions)),
@@ -390,11 +390,11 @@ fn after_failure(cause: &Cause) -> Option<&'static str> {
     })
 }
 
-/// What helps when the kernel has killed a tool.
+/// The next step after the kernel killed a tool.
 const MORE_MEMORY: &str =
     "look at the kernel's log; if memory was short, raise the memory limit of the node's container, then call again";
 
-/// True when signal 9 ended a tool.
+/// Returns true when signal 9 ended a tool.
 fn was_killed(cause: &Cause) -> bool {
     let tool = match cause {
         Cause::Check(CheckError::Tool(tool) | CheckError::Interrupted(tool))

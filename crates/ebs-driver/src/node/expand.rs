@@ -1,5 +1,5 @@
-//! NodeExpandVolume: grows the file system that is mounted at a path to its device. OK means that the kernel
-//! shows the size that was asked for, and that the file system has grown to it.
+//! NodeExpandVolume: grows the mounted file system at a path to its device. OK means that the kernel shows the
+//! requested size and that the file system has grown to it.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::owner::{self, Owner};
 use super::repair;
 use super::request::Expand;
 
-/// The size of the device in bytes afterwards.
+/// Grows the file system and returns the size of the device in bytes.
 pub(super) async fn run(node: &Inner, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     match plan.path.look().await.map_err(Cause::io("looking at the volume path"))? {
         Found::BlockDevice => return raw(node, plan, waiters).await,
@@ -22,7 +22,7 @@ pub(super) async fn run(node: &Inner, plan: &Expand, waiters: &Waiters) -> Resul
     }
     let device = node.mounter.open_mounted(&plan.volume, mounted(node, plan).await?.entry.device).await?;
     let size = awaited_size(node, plan, &device, waiters).await?;
-    // Looked at again: the wait may have been long.
+    // Read again, because the wait may have been long.
     let mount = mounted(node, plan).await?;
     if mount.entry.device != device.number() {
         return Err(not_published("another mount than a moment ago".to_owned()));
@@ -54,20 +54,20 @@ struct Mount {
     fs_type: FsType,
 }
 
-/// Where a file system can be grown.
+/// Whether and where a file system can grow.
 enum Writable {
-    /// At this path.
+    /// It can grow through the mount at this path.
     At(PathBuf),
-    /// All its mounts were asked for as read-only.
+    /// All its mounts were requested as read-only.
     NotAskedFor,
-    /// The kernel refuses writes that its mounts were made for.
+    /// The kernel rejects writes, although a mount was made for them.
     NoMore,
 }
 
 impl Mount {
-    /// A mount that can be written, first the oldest, which is the one at the staging path: a tool that hangs keeps the mount
-    /// that it works on, and a pod's mount must stay free to go. The path of the request may also be that of a pod that only
-    /// reads: its own mount takes no growth.
+    /// Returns a writable mount, the oldest first, which is the one at the staging path. A tool that hangs keeps its
+    /// mount busy, and a pod's mount must stay free for unmounting. The mount at the path of the request may be the
+    /// read-only mount of a pod, through which the file system cannot grow.
     fn writable(&self, device: DeviceNumber) -> Writable {
         let is_whole = |entry: &&MountEntry| entry.root == self.entry.root || entry.root.as_os_str() == "/";
         let is_seen = |entry: &&MountEntry| self.table.topmost(&entry.target).is_some_and(|top| top.id == entry.id);
@@ -95,8 +95,10 @@ async fn mounted(node: &Inner, plan: &Expand) -> Result<Mount, Cause> {
     Ok(Mount { table, entry, fs_type })
 }
 
-/// The size of the device, when the kernel shows what was asked for. A partition does not follow its disk. The wait ends
-/// early for another operation on the volume, when no caller waits for this one.
+/// Waits until the kernel shows the requested size, and returns the size of the device. A partition does not grow with
+/// its disk, so its size is not awaited.
+///
+/// Cancellation: the wait ends early for another operation on the volume when no caller waits for this one.
 async fn awaited_size(node: &Inner, plan: &Expand, device: &Device, waiters: &Waiters) -> Result<Bytes, Cause> {
     let least = plan.required.filter(|_| !device.is_partition()).unwrap_or_default();
     let size = tokio::select! {
@@ -107,7 +109,8 @@ async fn awaited_size(node: &Inner, plan: &Expand, device: &Device, waiters: &Wa
     if size < least { Err(Refused::NotYetLarge { found: size, wanted: least }.into()) } else { Ok(size) }
 }
 
-/// A raw device follows its volume: there is nothing to grow, and its size is told when it is this volume's.
+/// Returns the size of a raw device after it is proven to be this volume. A raw device follows its volume, so nothing
+/// has to grow.
 async fn raw(node: &Inner, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let path = plan.path.as_path();
     let number = node.mounter.block_device_at(path).await.map_err(Cause::io("looking at the volume path"))?;

@@ -1,7 +1,7 @@
 //! Growth of file systems to their disks.
 //!
-//! Growth never decides whether a volume can be used. A stage mounts the file system at the size that it has; a growth
-//! that fails is a warning in the log, an entry in the volume's health and a metric, and NodeExpandVolume returns its error.
+//! Growth never decides whether a volume can be used. A stage mounts the file system at its present size. A growth that
+//! fails is a warning in the log, an entry in the volume's health and a metric, and NodeExpandVolume returns its error.
 //!
 //! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
 
@@ -19,8 +19,8 @@ use super::other_use;
 use super::request::Stage;
 use crate::status::chain;
 
-/// Grows an ext file system that is mounted nowhere, where the kernel would not let this process grow it later. What fails
-/// here is recorded, and the file system is mounted as it is.
+/// Grows an unmounted ext file system, where the kernel would not let this process grow it later. A failure is
+/// recorded, and the stage mounts the file system as it is.
 ///
 /// # Errors
 /// The file system has damage that e2fsck does not repair by itself, or no caller waits for the stage any more.
@@ -35,7 +35,7 @@ pub(super) async fn before_mount(
     if node.mounter.can_grow_mounted(superblock.fs_type()) {
         return Ok(());
     }
-    // A size that cannot be read is found again, and reported, after the mount.
+    // When the size cannot be read, the growth after the mount reads it again and reports it.
     let Ok(headroom) = node.mounter.headroom_of_unmounted(device, superblock).await else { return Ok(()) };
     let Some(growth) = headroom.growth.filter(|growth| may_try(node, &plan.volume, growth)) else { return Ok(()) };
     if !waiters.any() {
@@ -47,7 +47,7 @@ pub(super) async fn before_mount(
             tracing::info!(volume = %plan.volume, %growth, "file system grown before its mount");
             Ok(())
         }
-        // Damage that was found must not be mounted, whatever the check was for.
+        // A damaged file system must not be mounted, even when the check ran only for the growth.
         Err(GrowError::Check(damage @ CheckError::Uncorrected(_))) => Err(damage.into()),
         Err(error) => {
             node.backlog.attempted(&plan.volume, (growth.from, growth.to), start);
@@ -57,7 +57,7 @@ pub(super) async fn before_mount(
     }
 }
 
-/// False for a growth before the mount that has kept this volume waiting for long already, and failed.
+/// Returns false for a growth before the mount that took long for this volume recently, and failed.
 fn may_try(node: &Inner, volume: &VolumeId, growth: &Growth) -> bool {
     let is_due = node.backlog.is_due(volume, (growth.from, growth.to));
     if !is_due {
@@ -66,7 +66,7 @@ fn may_try(node: &Inner, volume: &VolumeId, growth: &Growth) -> bool {
     is_due
 }
 
-/// A growth that broke off has marked the superblock: then the file system is checked before it is mounted.
+/// Checks the file system before the mount when a growth that broke off has marked the superblock.
 async fn check_again(node: &Inner, device: &Device, waiters: &Waiters) -> Result<(), Cause> {
     if let Contents::Filesystem(superblock) = node.mounter.probe(device).await? {
         if !waiters.any() {
@@ -77,7 +77,7 @@ async fn check_again(node: &Inner, device: &Device, waiters: &Waiters) -> Result
     Ok(())
 }
 
-/// Grows the staged file system. What fails is recorded and is no error of the stage.
+/// Grows the staged file system. A failure is recorded and does not fail the stage.
 ///
 /// # Errors
 /// No caller waits for the stage any more.
@@ -94,11 +94,10 @@ pub(super) async fn after_mount(
     }
 }
 
-/// Grows a mounted file system, and records it when it is smaller than its disk afterwards. `at` must be a mount that can be
-/// written.
+/// Grows a mounted file system, and records when it is still smaller than its disk. `at` must be a writable mount.
 ///
 /// # Errors
-/// Why it is not as large as its disk.
+/// The reason why the file system is not as large as its disk.
 pub(super) async fn in_place(
     node: &Inner,
     device: &Device,
@@ -111,7 +110,7 @@ pub(super) async fn in_place(
         Ok(()) => node.backlog.grown(device.volume()),
         Err(Cause::Abandoned { .. }) => {}
         Err(cause) => {
-            // Measured now: the growth may have gone a part of the way.
+            // Measured again, because a part of the growth may have succeeded.
             let headroom = node.mounter.headroom_of_mounted(device, at, fs_type).await.ok();
             failed(node, device.volume(), headroom.as_ref(), cause);
         }
@@ -148,8 +147,9 @@ async fn grow_mounted(
     }
 }
 
-/// Refuses to grow a file system that takes no write at the moment, as a frozen one does: the tool could not be ended, and the growth
-/// would keep the volume as long. What else the try finds is left to the tool, which reports it better.
+/// Refuses to grow a file system that accepts no writes now, for example a frozen one. The driver could not end the
+/// tool, and the growth would block the volume until the thaw. The tool reports other errors better, so they are
+/// ignored here.
 async fn refuse_frozen(node: &Inner, at: &Path) -> Result<(), Cause> {
     match node.mounter.can_write(at).await {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -163,14 +163,14 @@ fn failed(node: &Inner, volume: &VolumeId, headroom: Option<&Headroom>, cause: &
     let (size, device) = (headroom.map(|headroom| headroom.size), headroom.map(|headroom| headroom.device));
     let message = chain(cause);
     tracing::warn!(%volume, size, device, error = message, "the file system could not grow to its disk: the volume is used at its size");
-    // That a right is missing explains less than what was tried before the mount.
+    // A missing privilege explains less than an attempt before the mount.
     let explains_less = matches!(cause, Cause::Refused(Refused::GrowthNeedsPrivilege { .. }));
     let missing = headroom.map_or(0, Headroom::unused);
     node.backlog.failed(volume, Failure { missing, message, explains_less });
 }
 
-/// What is to be reported of a mount whose file system is smaller than its disk. A disk that cannot be looked at is reported
-/// by others.
+/// Returns the message for the health of a mount whose file system is smaller than its disk. Other checks report a disk
+/// that cannot be read.
 pub(super) async fn shortfall(node: &Inner, volume: &VolumeId, entry: &MountEntry) -> Option<String> {
     if entry.device.major == 0 || entry.is_read_only() || entry.is_file_system_read_only() {
         return None;

@@ -1,4 +1,4 @@
-//! NodeGetVolumeHealth: what a mount says of its device and of its file system.
+//! NodeGetVolumeHealth: the health of a mount's device and file system.
 
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use csi_proto::csi::{NodeGetVolumeHealthRequest, NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};
@@ -14,17 +14,17 @@ use super::repair;
 use super::request::{Handle, Health};
 use crate::rpc::Rpc;
 
-/// What is wrong with a volume.
+/// A problem of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ailment {
-    /// Its data cannot be reached.
+    /// The data cannot be reached.
     Inaccessible { reason: &'static str, message: String },
-    /// It can be read; whether it can be written is in doubt, or out of it.
+    /// The data can be read, but writes may fail.
     Degraded { reason: &'static str, message: String },
 }
 
 impl Ailment {
-    /// The status and the reason, each in a word.
+    /// Returns the status and the reason, one word each.
     pub(super) fn name(&self) -> (&'static str, &'static str) {
         match self {
             Self::Inaccessible { reason, .. } => ("Inaccessible", reason),
@@ -33,7 +33,7 @@ impl Ailment {
     }
 }
 
-/// The health of the volume; no entry means healthy.
+/// Returns the health of the volume. A response without entries means that it is healthy.
 pub(super) async fn run(
     node: &Inner,
     request: &NodeGetVolumeHealthRequest,
@@ -65,7 +65,7 @@ async fn look(node: &Inner, plan: &Health) -> Result<NodeGetVolumeHealthResponse
     Ok(NodeGetVolumeHealthResponse { volume_health: Some(volume_health) })
 }
 
-/// What is wrong with the mount of a volume at a path.
+/// Returns the problem with the mount of a volume at a path.
 pub(super) async fn at(node: &Inner, volume: &Handle, path: &NodePath) -> Result<Option<Ailment>, Cause> {
     let found = path.look().await.map_err(Cause::io("looking at the volume path"))?;
     let (table, at) = owner::topmost(path).await?;
@@ -85,14 +85,14 @@ pub(super) async fn at(node: &Inner, volume: &Handle, path: &NodePath) -> Result
     Ok(not_grown(node, &id, entry).await)
 }
 
-/// Told last: its data are there, and all of them can be used.
+/// Checked last, because all data of such a volume can still be used.
 async fn not_grown(node: &Inner, volume: &VolumeId, entry: &MountEntry) -> Option<Ailment> {
     let message = growth::shortfall(node, volume, entry).await?;
     Some(Ailment::Degraded { reason: "NotGrown", message })
 }
 
-/// What the mount says, and else what the kernel has recorded: errors of the metadata, which only a check takes away. Some kernels
-/// write no more after one and leave the mount table as it was.
+/// Examines the mount first, and then the metadata errors that the kernel has recorded, which only a check clears. Some
+/// kernels stop writing after such an error and do not change the mount table.
 async fn examine(node: &Inner, entry: &MountEntry, owner: &Owner, found: &Found) -> Result<Option<Ailment>, Cause> {
     if let Some(ailment) = diagnose(entry, owner, found) {
         return Ok(Some(ailment));
@@ -107,13 +107,14 @@ async fn examine(node: &Inner, entry: &MountEntry, owner: &Owner, found: &Found)
     }))
 }
 
-/// Without a path every mount of the volume is looked at. A raw block volume has none: then it is healthy when its
-/// device is there.
+/// Examines every mount of the volume when the request has no path. A raw block volume has no such mount: it is healthy
+/// when its device is present.
 async fn anywhere(node: &Inner, volume: &VolumeId) -> Result<Option<Ailment>, Cause> {
     let table = MountTable::read().await?;
     let mut is_mounted = false;
     for entry in table.entries().iter().filter(|entry| entry.device.major != 0) {
-        // A disk that cannot say what it is is somebody else's: ours would say so, or is looked for below.
+        // An unidentified disk belongs to another driver: a disk of this driver would identify itself, or is searched
+        // for below.
         let Ok(Owner::Volume) = owner::owner(&node.mounter, entry, volume).await else { continue };
         let Ok(path) = NodePath::parse(&entry.target.to_string_lossy()) else { continue };
         let found = path.look().await.map_err(Cause::io("looking at a mount of the volume"))?;
@@ -178,9 +179,9 @@ mod tests {
         diagnose(entry, owner, found).map(|ailment| wire(ailment).status())
     }
 
-    /// A vanished or foreign device is INACCESSIBLE.
+    /// The status in the CSI response is INACCESSIBLE.
     #[test]
-    fn a_vanished_or_foreign_device_is_inaccessible() {
+    fn vanished_or_foreign_device_is_inaccessible() {
         let entry = entry("rw", "rw");
         for owner in [Owner::Vanished, Owner::Other("volume vol-2".to_owned())] {
             assert_eq!(status(&entry, &owner, &DIRECTORY), Some(VolumeHealthErrorType::Inaccessible));
@@ -190,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_was_shut_down_is_inaccessible() {
+    fn file_system_after_shutdown_is_inaccessible() {
         let entry = entry("rw", "rw,shutdown");
         assert_eq!(status(&entry, &Owner::Volume, &DIRECTORY), Some(VolumeHealthErrorType::Inaccessible));
     }
 
     #[test]
-    fn a_file_system_that_the_kernel_turned_read_only_is_degraded() {
+    fn file_system_turned_read_only_by_kernel_is_degraded() {
         for (options, of_file_system) in [("rw,relatime", "ro"), ("rw", "rw,emergency_ro")] {
             let entry = entry(options, of_file_system);
             assert_eq!(status(&entry, &Owner::Volume, &DIRECTORY), Some(VolumeHealthErrorType::Degraded));
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_was_asked_for_read_only_is_healthy() {
+    fn mount_requested_read_only_is_healthy() {
         assert_eq!(status(&entry("ro", "ro"), &Owner::Volume, &DIRECTORY), None);
         assert_eq!(status(&entry("rw", "rw"), &Owner::Volume, &DIRECTORY), None);
     }

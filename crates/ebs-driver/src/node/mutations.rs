@@ -1,5 +1,4 @@
-//! The node RPCs that change something: each reads its request, and runs its work as an operation that outlives the
-//! request.
+//! The mutating node RPCs. Each parses its request, and runs its work as an operation that outlives the request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +17,8 @@ use crate::rpc::Rpc;
 
 type Ended<T> = Result<T, OperationError<NodeError>>;
 
-/// Its error is a type of its own: while something is mounted at the staging path, no code may be final.
+/// Stages a volume. The error has its own type because no code may be final while something is mounted at the staging
+/// path.
 pub(super) async fn stage(
     node: &Arc<Inner>,
     request: csi::NodeStageVolumeRequest,
@@ -67,14 +67,16 @@ pub(super) async fn unstage(
     let (start, bound) = (Instant::now(), Rpc::NodeUnstageVolume.bound());
     let in_the_way = [Key::NodeGrowth(plan.volume.clone()), key.clone()];
     if node.operations.running().iter().any(|held| in_the_way.contains(held)) {
-        // What hangs in the kernel until the thaw would never let the key go. A thaw that has not come back by then goes on.
+        // An operation that hangs in the kernel until the thaw would never release the key. A thaw that has not
+        // returned when the time is over continues.
         let _elapsed = tokio::time::timeout(bound, unmount::thaw_unused(node, &plan)).await;
     }
     node.operations.take_over(key, plan, bound.saturating_sub(start.elapsed()), work).await?;
     Ok(csi::NodeUnstageVolumeResponse {})
 }
 
-/// Its error is a type of its own: while the volume is mounted at the target path, no code may be final.
+/// Publishes a volume. The error has its own type because no code may be final while the volume is mounted at the
+/// target path.
 pub(super) async fn publish(
     node: &Arc<Inner>,
     request: csi::NodePublishVolumeRequest,
@@ -124,7 +126,7 @@ pub(super) async fn expand(
 ) -> Ended<csi::NodeExpandVolumeResponse> {
     let plan = request::ExpandRequest::parse(&request).map_err(refused)?;
     if plan.is_block == Some(true) {
-        // A raw device follows its volume; there is nothing to grow.
+        // A raw device follows its volume, so nothing has to grow.
         return Ok(csi::NodeExpandVolumeResponse { capacity_bytes: 0 });
     }
     let key = Key::NodeGrowth(plan.handle.clone());
@@ -141,7 +143,7 @@ pub(super) async fn expand(
     Ok(csi::NodeExpandVolumeResponse { capacity_bytes: size.to_wire() })
 }
 
-/// Notes where a volume is now.
+/// Records a path of a volume in the register.
 fn register(node: &Inner, (handle, volume): (&Handle, &VolumeId), at: &NodePath, device: Option<&Path>) {
     let attacher = match handle {
         Handle::Volume(_) => Attacher::Driver,
@@ -150,12 +152,13 @@ fn register(node: &Inner, (handle, volume): (&Handle, &VolumeId), at: &NodePath,
     node.mounter.register(volume, attacher, at, device);
 }
 
-/// A refusal before any operation was started.
+/// Wraps an error that refused a request before an operation started.
 fn refused(error: RequestError) -> OperationError<NodeError> {
     OperationError::Failed(Arc::new(error.into()))
 }
 
-/// The key of publish and unpublish: a volume may be published at several targets at once.
+/// Returns the key of publish and unpublish. It contains the target because a volume may be published at several at
+/// once.
 fn target_key(volume: &Handle, target: &NodePath) -> Key {
     Key::NodeTarget { volume: volume.clone(), target: target.as_path().to_owned() }
 }

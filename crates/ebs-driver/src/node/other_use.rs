@@ -1,4 +1,5 @@
-//! What else uses a volume's disk: nothing is written to it, shown or let go while that would hurt.
+//! Other uses of a volume's disk. The driver does not write to the disk, publish it raw or unstage it while that would
+//! damage data.
 //!
 //! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
 
@@ -11,19 +12,20 @@ use super::decide::describe;
 use super::error::{Cause, Refused};
 use super::request::Unmount;
 
-/// So many uses are named in an error.
+/// The number of uses that an error names.
 const NAMED: usize = 4;
 
-/// Refuses while the disk is bound as a raw device at any path but this one: what writes there would be under a file
-/// system that is made, checked, grown or mounted here.
+/// Refuses while the disk is bound as a raw device at another path. Writes through such a bind would corrupt a file
+/// system that the driver makes, checks, grows or mounts here.
 pub(super) async fn refuse_raw_binds(node: &Inner, disk: DeviceNumber, here: &Path) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let at = names(uses.raw.iter().filter(|bind| bind.at != here).map(|bind| bind.at.display().to_string()));
     if at.is_empty() { Ok(()) } else { Err(Refused::BoundRaw { at }.into()) }
 }
 
-/// Refuses to show a disk raw while a file system of it is mounted, or while a bind is left of a disk that had its number
-/// before: whoever uses that writes to this one. Another bind of the disk as it is now is the volume for another pod.
+/// Refuses to publish a raw disk while a file system of it is mounted, or while a bind remains of a detached disk that
+/// had the same number: a process that uses either would write to this disk. Another bind of the present disk is the
+/// volume for another pod.
 pub(super) async fn refuse_before_raw(node: &Inner, disk: DeviceNumber) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let former = uses.raw.iter().filter(|bind| bind.is_former);
@@ -35,12 +37,13 @@ pub(super) async fn refuse_before_raw(node: &Inner, disk: DeviceNumber) -> Resul
     if !at.is_empty() {
         return Err(Refused::MountedToo { at }.into());
     }
-    // Another pod that has the device may hold it exclusively.
+    // Another pod that uses the device may hold it exclusively.
     if uses.raw.is_empty() { refuse_unseen(node, disk).await } else { Ok(()) }
 }
 
-/// Refuses while the disk is held where the mount table does not show it: mounted in another namespace, or by a tool. A device
-/// that the kernel built on it, as LVM does by itself with a volume group that it finds on it, is the pod's own.
+/// Refuses while the disk is held where the mount table does not show it: mounted in another namespace, or opened by a
+/// tool. A device that the kernel built on the disk belongs to the pod, such as an LVM volume group that was activated
+/// automatically.
 async fn refuse_unseen(node: &Inner, disk: DeviceNumber) -> Result<(), Cause> {
     let hold = node.mounter.hold_of(disk).await.map_err(Cause::io("opening the device exclusively"))?;
     let Hold::Held(who) = hold else { return Ok(()) };
@@ -52,13 +55,14 @@ async fn refuse_unseen(node: &Inner, disk: DeviceNumber) -> Result<(), Cause> {
     Err(Refused::HeldBeforeRaw { by }.into())
 }
 
-/// Refuses to unstage while anything would be left of the volume when all that lies at the staging path is gone.
+/// Refuses to unstage while uses of the volume would remain after the unmount of everything at the staging path.
 pub(super) async fn refuse_other_uses(node: &Inner, disk: DeviceNumber, staging: &Path) -> Result<(), Cause> {
     let at = elsewhere(node, disk, staging).await?;
     if at.is_empty() { Ok(()) } else { Err(Refused::InUse { at }.into()) }
 }
 
-/// What would be left of the volume when all that lies at the staging path is gone, in words; empty: nothing.
+/// Describes the uses of the volume that would remain after the unmount of everything at the staging path. Returns an empty
+/// string when no use would remain.
 pub(super) async fn elsewhere(node: &Inner, disk: DeviceNumber, staging: &Path) -> Result<String, Cause> {
     let uses = uses(node, disk).await?;
     Ok(names(left_over(&uses, staging)))
@@ -75,8 +79,8 @@ fn left_over<'a>(uses: &'a DiskUses, staging: &'a Path) -> impl Iterator<Item = 
     mounts.chain(raw.map(|bind| format!("bound at {}", bind.at.display())))
 }
 
-/// Refuses to report a volume as unstaged while a holder keeps its disk where the mount table does not show it. A freeze that
-/// keeps the disk without any mount is ended. What was written to the disk and not synced is on it afterwards.
+/// Refuses to report a volume as unstaged while a holder keeps its disk where the mount table does not show it. Ends a
+/// freeze that holds the disk without any mount. Afterwards, unsynced writes are on the disk.
 pub(super) async fn let_go(node: &Inner, disk: DeviceNumber, plan: &Unmount, unmounted: bool) -> Result<(), Cause> {
     let Err(held) = refuse_held(node, disk, unmounted).await else { return Ok(()) };
     if !matches!(held, Cause::Refused(Refused::Held { .. })) {
@@ -90,7 +94,7 @@ pub(super) async fn let_go(node: &Inner, disk: DeviceNumber, plan: &Unmount, unm
     refuse_held(node, disk, unmounted).await
 }
 
-/// Refuses while a process or device holds the disk where the mount table does not show it; one that is free is flushed.
+/// Refuses while a process or device holds the disk where the mount table does not show it. Flushes a free disk.
 pub(super) async fn refuse_held(node: &Inner, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
     match node.mounter.hold_of(disk).await.map_err(Cause::io("letting go of the device"))? {
         Hold::Free => Ok(()),

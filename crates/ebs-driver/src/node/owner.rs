@@ -1,4 +1,4 @@
-//! Whose a mount is: nothing is bound, unmounted or counted before that is known.
+//! The owner of a mount. The driver binds, unmounts or counts nothing before it knows the owner.
 
 use std::path::{Path, PathBuf};
 
@@ -9,26 +9,27 @@ use super::decide::describe;
 use super::error::{Cause, Refused};
 use super::request::Handle;
 
-/// Whose a mount is.
+/// The owner of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The volume's.
+    /// The mount shows the volume.
     Volume,
-    /// Of a device that does not exist any more.
+    /// The device of the mount does not exist any more.
     Vanished,
-    /// Of a disk that says nothing of itself (Xen).
+    /// The disk does not identify itself (Xen).
     Silent,
-    /// Somebody else's, in words.
+    /// The mount shows another disk or file system, described for messages.
     Other(String),
 }
 
-/// The topmost mount at a path, and the path as the mount table spells it.
+/// Returns the mount table, and the path as the table spells it.
 pub(super) async fn topmost(path: &NodePath) -> Result<(MountTable, PathBuf), Cause> {
     let at = path.in_table().await.map_err(Cause::io("resolving the path"))?;
     Ok((MountTable::read().await?, at))
 }
 
-/// Whose a mount is, asked of the disk behind it. A disk that says nothing of itself is the volume's on Xen only.
+/// Returns the owner of a mount by the identity of its disk. Only on Xen, a disk that does not identify itself counts
+/// as the volume.
 pub(super) async fn owner(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId) -> Result<Owner, Cause> {
     if entry.device.major == 0 {
         return of_bound_node(mounter, entry, volume).await;
@@ -37,7 +38,7 @@ pub(super) async fn owner(mounter: &Mounter, entry: &MountEntry, volume: &Volume
     Ok(owner_by_identity(mounter, identity, volume, || describe(entry)))
 }
 
-/// As [`owner`], for any handle.
+/// Works as [`owner`], for any handle.
 pub(super) async fn of_handle(mounter: &Mounter, entry: &MountEntry, handle: &Handle) -> Result<Owner, Cause> {
     match handle {
         Handle::Volume(volume) => owner(mounter, entry, volume).await,
@@ -45,7 +46,8 @@ pub(super) async fn of_handle(mounter: &Mounter, entry: &MountEntry, handle: &Ha
     }
 }
 
-/// The volume that a handle names at a path; of a node-local one, what is mounted or bound there.
+/// Returns the volume that a handle names. For a node-local handle, this is the volume that is mounted or bound at the
+/// path.
 pub(super) async fn named(mounter: &Mounter, handle: &Handle, path: &NodePath) -> Result<VolumeId, Cause> {
     if let Handle::Volume(volume) = handle {
         return Ok(volume.clone());
@@ -56,7 +58,7 @@ pub(super) async fn named(mounter: &Mounter, handle: &Handle, path: &NodePath) -
     named_by(mounter, entry).await
 }
 
-/// The volume that a mount shows, by its disk.
+/// Returns the volume that a mount shows, by the identity of its disk.
 pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<VolumeId, Cause> {
     let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
     let number = match entry.device.major {
@@ -74,7 +76,7 @@ pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<Vo
     }
 }
 
-/// Whose the block device with a number is.
+/// Returns the owner of the block device with a number.
 pub(super) async fn of_device(mounter: &Mounter, number: DeviceNumber, volume: &VolumeId) -> Result<Owner, Cause> {
     let identity = mounter.identify(number).await?;
     Ok(owner_by_identity(mounter, identity, volume, || format!("device {number}")))
@@ -94,8 +96,8 @@ fn owner_by_identity(
     }
 }
 
-/// A raw block volume is a device node that is bound to a file. Whose it is says the disk that the node leads to now;
-/// a node that was deleted with its disk leads nowhere, whatever disk has its number since.
+/// Returns the owner of a raw block volume, which is a device node that is bound to a file. The disk that the node now
+/// leads to decides. A node that was deleted with its disk leads nowhere, even if another disk has its number since.
 async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId) -> Result<Owner, Cause> {
     let Ok(Some(number)) = mounter.block_device_at(&entry.target).await else {
         return Ok(Owner::Other(describe(entry)));
@@ -109,7 +111,8 @@ async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId)
     }
 }
 
-/// The owner as far as a mount alone can tell, for a volume that EC2 has no name for: a disk, or a node of one.
+/// Returns the owner for a volume without a name in EC2, as far as the mount alone shows it: a disk, or a node of a
+/// disk.
 pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Result<Owner, Cause> {
     if entry.device.major == 0 {
         let is_node = mounter.block_device_at(&entry.target).await.is_ok_and(|number| number.is_some());
@@ -119,7 +122,7 @@ pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Resu
     Ok(if exists { Owner::Volume } else { Owner::Vanished })
 }
 
-/// The mount at the staging path when it is this volume's. On Xen the name EC2 reports decides.
+/// Returns the mount at the staging path when it shows this volume. On Xen, the device name that EC2 reports decides.
 pub(super) async fn staged(
     mounter: &Mounter,
     staging: &NodePath,

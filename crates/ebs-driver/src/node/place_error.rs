@@ -1,10 +1,12 @@
-//! Why a volume is not staged or published, and which codes that may have.
+//! Errors of stage and publish, and the codes that they may have.
 //!
-//! The kubelet takes most codes of NodeStageVolume and NodePublishVolume as final (`isFinalError` in its `csi_client.go`): it then
-//! records that nothing of the volume is mounted at the path and never unmounts it. After a stage the volume is detached under the
-//! mount; after a publish the mount keeps the volume in use, so that no unstage succeeds. So a [`PlaceError`] means something final
-//! only together with a proof, and only a look at the mount table after the last step makes one. The steps of a stage or publish need
-//! not know about it.
+//! The kubelet takes most codes of NodeStageVolume and NodePublishVolume as final (`isFinalError` in its
+//! `csi_client.go`). It then records that nothing of the volume is mounted at the path, and never unmounts it. After a
+//! stage, the volume is detached under the mount. After a publish, the mount keeps the volume in use, so that no
+//! unstage succeeds.
+//!
+//! So a [`PlaceError`] may have a final code only with a proof, and only the mount table after the last step gives this
+//! proof. The steps of a stage or publish need not know about it.
 
 use ebs_mounter::{MountTable, NodePath};
 
@@ -14,7 +16,7 @@ use super::owner::{self, Owner};
 use super::request::Handle;
 use crate::status::{IntoStatus, Meaning, Unsettled};
 
-/// A NodeStageVolume or NodePublishVolume that failed.
+/// A failed NodeStageVolume or NodePublishVolume.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct PlaceError {
@@ -23,15 +25,15 @@ pub struct PlaceError {
     left: Left,
 }
 
-/// What the call has left, or found, at its path.
+/// The mount that remains at the path after the call.
 #[derive(Debug)]
 enum Left {
-    /// Nothing that the kubelet may not forget: the error means what it means.
+    /// Nothing that the kubelet must remember, so that the error keeps its code.
     Nothing(NothingToForget),
     /// Something is mounted there, or the mount table cannot be read.
     Mount {
         unsettled: Unsettled,
-        /// The call that takes the mount away.
+        /// The call that removes the mount.
         undo: &'static str,
     },
 }
@@ -41,7 +43,7 @@ enum Left {
 struct NothingToForget(());
 
 impl NothingToForget {
-    /// Looks at the mount table, hidden mounts included. A request without a valid path names no place for a mount.
+    /// Reads the mount table, hidden mounts included. A request without a valid path names no place for a mount.
     async fn at(path: Option<&NodePath>) -> Option<Self> {
         if let Some(path) = path {
             let at = path.in_table().await.ok()?;
@@ -53,7 +55,7 @@ impl NothingToForget {
         Some(Self(()))
     }
 
-    /// Proof that the only mount at the target is not the volume's.
+    /// Proves that the only mount at the target does not belong to the volume.
     async fn over_foreign(node: &Inner, volume: Option<&Handle>, target: Option<&NodePath>) -> Option<Self> {
         let (volume, (table, at)) = (volume?, owner::topmost(target?).await.ok()?);
         let entry = table.topmost(&at).filter(|_| table.depth(&at) == 1)?;
@@ -65,15 +67,15 @@ impl NothingToForget {
 }
 
 impl PlaceError {
-    /// Looks at the staging path and decides what the error of a NodeStageVolume may mean to the caller. Nothing may be mounted by
-    /// the stage afterwards.
+    /// Reads the mounts at the staging path and decides which code the error of a NodeStageVolume may have. The stage
+    /// must not mount anything afterwards.
     pub(super) async fn of_stage(error: NodeError, staging: Option<&NodePath>) -> Self {
         let proof = NothingToForget::at(staging).await;
         Self::new(error, proof, "unstage the volume")
     }
 
-    /// The same for a NodePublishVolume and its target path. AlreadyExists stays what it is: the mount was made for another request,
-    /// and the kubelet has a record of that one.
+    /// Does the same for a NodePublishVolume and its target path. AlreadyExists keeps its code: the mount was made for
+    /// another request, which the kubelet has recorded.
     pub(super) async fn of_publish(
         node: &Inner,
         error: NodeError,

@@ -1,4 +1,4 @@
-//! NodePublishVolume: shows the staged file system, or the device itself, at the target.
+//! NodePublishVolume: binds the staged file system, or the device itself, at the target.
 
 use ebs_mounter::{DeviceQuery, Found, FsType, MountEntry, NodePath, Shown};
 use ebs_types::{Gib, Waiters};
@@ -59,8 +59,8 @@ async fn file_system(
     finish(plan, found, bound).await
 }
 
-/// Thaws a file system that no pod uses, since a pod that writes to it would hang. The program that froze it went with the last pod
-/// or works at the staging path; a freeze while a pod has the volume may be a backup that is under way.
+/// Thaws a file system that no pod uses, because a pod that writes to it would hang. The program that froze it either ended
+/// with the last pod or works at the staging path. A freeze while a pod uses the volume may belong to a running backup.
 async fn thaw_unused(node: &Inner, plan: &Publish, staging: &NodePath, staged: &MountEntry) {
     if node.mounter.thaw_only_mount(staged, staging).await {
         tracing::warn!(volume = %plan.volume, path = %staging, "the file system was frozen and no pod used it: the driver thawed it before it was published");
@@ -76,7 +76,7 @@ async fn block(
 ) -> Result<(), Cause> {
     let device = node.mounter.find(&query).await?;
     large_enough(&device, promised).await?;
-    // From now on somebody else writes to the disk: what was left of a format is no leave to do it again.
+    // The pod writes to the disk from now on, so the record of an interrupted format must not permit another format.
     node.mounter.forget_format(&plan.volume).await?;
     corrupted::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
     let (table, at) = owner::topmost(&plan.target).await?;
@@ -101,7 +101,7 @@ fn check_still_wanted(waiters: &Waiters) -> Result<(), Cause> {
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before: "mounting" }) }
 }
 
-/// After a failure takes away the place that was made for the mount; one that was there before stays.
+/// Removes the target after a failed bind, if this call created it.
 async fn finish(plan: &Publish, found: &Found, bound: Result<(), ebs_mounter::MountError>) -> Result<(), Cause> {
     if bound.is_err()
         && *found == Found::Missing

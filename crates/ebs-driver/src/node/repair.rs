@@ -1,5 +1,6 @@
-//! Repairs at stage: what the kernel refuses for damage, what it found while it mounted, and what it
-//! recorded or turned read-only while no pod used the volume. e2fsck decides about nothing that a person must decide about.
+//! Repairs at stage: damage for which the kernel refuses a mount, errors that the mount finds, and errors that the
+//! kernel recorded, or for which it turned the file system read-only, while no pod used the volume. e2fsck runs only
+//! with repairs that need no decision of a person.
 //!
 //! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 
@@ -16,35 +17,36 @@ use super::owner;
 use super::request::Stage;
 use crate::status::chain;
 
-/// What a try to mount has led to.
+/// The result of an attempt to mount.
 enum Tried {
     Mounted,
-    /// Nothing is mounted, and a check may help.
+    /// The kernel refused the mount, and a check may help.
     Refused {
         error: MountError,
         suspicion: Suspicion,
     },
-    /// It is mounted, and the mount has found errors that need a check.
+    /// It is mounted, and the superblock records errors that need a check.
     WithErrors,
 }
 
-/// Whether e2fsck can help with a file system.
+/// Whether e2fsck can check a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     Possible,
-    /// The file system needs a check, and e2fsck cannot start. That proves no damage.
+    /// The file system needs a check, but e2fsck cannot start. That does not prove damage.
     Impossible,
 }
 
-/// Checks an ext file system that is mounted nowhere here and whose superblock or journal demands it. Where e2fsck cannot do that,
-/// the kernel decides whether it mounts the file system, which stays marked: its health shows that, and the next stage tries again.
+/// Checks an ext file system that is not mounted here, when its superblock or journal demands it. Where e2fsck cannot
+/// do that, the kernel decides whether it mounts the file system. The mark remains: the health shows it, and the next
+/// stage tries again.
 ///
 /// Cancellation: a check that has started runs to its end.
 ///
 /// # Errors
-/// Damage that e2fsck does not repair by itself. A check that a signal ended: e2fsck may have written a part of a repair, and the
-/// kernel would mount that. Also a check that could not run, where the mark may be that of a growth that broke off: the kernel
-/// would mount what resize2fs has moved in part.
+/// Damage that e2fsck does not repair by itself. A check that a signal ended: e2fsck may have written a part of a repair,
+/// and the kernel would mount that. Also a check that could not run, if a growth that broke off may have set the mark: the
+/// kernel would mount a file system that resize2fs has moved in part.
 pub(super) async fn check_if_needed(
     node: &Inner,
     plan: &Stage,
@@ -55,7 +57,7 @@ pub(super) async fn check_if_needed(
     if !node.mounter.needs_check(device, ext).await {
         return Ok(Check::Possible);
     }
-    // A mount that succeeds all the same is of the file system that is alive in the other place, as it is.
+    // The file system is in use elsewhere. A mount that still succeeds shows this live file system.
     if let Ok(Hold::Held(by)) = node.mounter.hold_of(device.number()).await {
         warn_unchecked(plan, &format!("the device is held by {}", by.join(", ")));
         return Ok(Check::Impossible);
@@ -74,14 +76,15 @@ fn warn_unchecked(plan: &Stage, why: &str) {
     tracing::warn!(volume = %plan.volume, path = %plan.staging, why, "the file system needs a check and could not be checked: the driver mounts it if the kernel does, and the next stage tries the check again");
 }
 
-/// Mounts the file system of a device at the staging path. Where the kernel refuses it for damage, or finds errors while it
-/// mounts, an ext file system that is mounted nowhere else is checked, and mounted again. What the kernel mounts stays mounted when
-/// e2fsck cannot start.
+/// Mounts the file system of a device at the staging path.
 ///
-/// Cancellation: a check that has started runs to its end; the caller's operation outlives its request.
+/// Checks an ext file system that is not mounted elsewhere, and mounts it again, where the kernel refuses the mount for
+/// damage or finds errors while it mounts. When e2fsck cannot start, a mount that succeeded stays.
+///
+/// Cancellation: a check that has started runs to its end. The caller's operation outlives its request.
 ///
 /// # Errors
-/// Those of the mount and of the check; nothing is mounted then, unless what was mounted cannot be unmounted.
+/// The errors of the mount and of the check. Nothing is mounted then, unless the unmount failed.
 pub(super) async fn mount(
     node: &Inner,
     plan: &Stage,
@@ -109,12 +112,12 @@ pub(super) async fn mount(
         checked => checked?,
     }
     match attempt(node, plan, device, fs_type).await? {
-        // It was checked just now, or cannot be. What it shows all the same shows in the health, too.
+        // It was just checked, or cannot be checked. The health also reports errors that remain.
         Tried::Mounted | Tried::WithErrors => return Ok(()),
         Tried::Refused { error, suspicion: Suspicion::PerhapsDamage } => return Err(error.into()),
         Tried::Refused { error, suspicion: Suspicion::Damage } => warn(plan, &chain(&error)),
     }
-    // The superblock calls it clean, so e2fsck has not looked at all of it.
+    // The superblock was marked clean, so e2fsck did not check the whole file system.
     check_still_wanted(waiters, "checking the whole file system")?;
     node.mounter.check_in_full(device).await?;
     match attempt(node, plan, device, fs_type).await? {
@@ -145,14 +148,15 @@ async fn attempt(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -
             Suspicion::PerhapsDamage => error.into(),
         });
     }
-    // No tool may touch from outside what is mounted elsewhere.
+    // No tool may write to a device that is mounted elsewhere.
     if MountTable::read().await?.of_device(device.number()).next().is_some() {
         return Err(error.into());
     }
     Ok(Tried::Refused { error, suspicion })
 }
 
-/// True when the superblock has recorded errors. One that cannot be read shows none: a mount is not taken away for that.
+/// Returns true when the superblock has recorded errors. An unreadable superblock counts as one without errors: that
+/// does not justify an unmount.
 async fn shows_errors(node: &Inner, device: &Device) -> bool {
     node.mounter.has_error_state(device).await.unwrap_or_else(|error| {
         tracing::warn!(volume = %device.volume(), device = %device.path().display(), %error, "the superblock of the mounted file system cannot be read");
@@ -164,8 +168,8 @@ async fn is_only_mount(device: &Device) -> Result<bool, Cause> {
     Ok(MountTable::read().await?.of_device(device.number()).count() == 1)
 }
 
-/// Refuses a mount that shows a file system which died or turned read-only before: another mount namespace uses it still, and every
-/// further mount shows the same. The mount is taken away again.
+/// Refuses a mount of a file system that already died or turned read-only: another mount namespace still uses it, and
+/// every further mount shows the same. Unmounts it again.
 async fn refuse_shared_failure(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let found = plan.staging.look().await.map_err(Cause::io("looking at the staging path"))?;
     let (table, at) = owner::topmost(&plan.staging).await?;
@@ -180,7 +184,7 @@ async fn refuse_shared_failure(node: &Inner, plan: &Stage, device: &Device) -> R
     Err(refused.into())
 }
 
-/// Unmounts what this call has mounted.
+/// Unmounts the mount that this call made.
 async fn unmount(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let (table, at) = owner::topmost(&plan.staging).await?;
     match table.topmost(&at).filter(|entry| entry.device == device.number()) {
@@ -189,21 +193,22 @@ async fn unmount(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Caus
     }
 }
 
-/// True when the kernel turned a file system read-only that was not mounted so: the file system says `ro`, the mount `rw`. From
-/// Linux 6.15 on it has a word of its own for it.
+/// Returns true when the kernel turned a file system read-only that was mounted for writing: the options of the file
+/// system contain `ro`, and the options of the mount `rw`. Since Linux 6.15, the kernel shows `emergency_ro`.
 pub(super) fn turned_read_only(entry: &MountEntry) -> bool {
     is_emergency(entry) || (entry.is_file_system_read_only() && !entry.is_read_only())
 }
 
-/// True when the kernel reports that errors turned the file system read-only. It has had a word for this since Linux 6.15.
+/// Returns true when the kernel reports that errors turned the file system read-only. Linux has this option since 6.15.
 pub(super) fn is_emergency(entry: &MountEntry) -> bool {
     entry.super_options.iter().any(|word| word == "emergency_ro")
 }
 
-/// Unmounts a staged file system that needs a check, when nothing uses it: one that turned read-only after errors, and one of
-/// which the kernel has recorded errors. True: nothing is mounted any more, and the stage goes on from the beginning.
+/// Unmounts an unused staged file system that needs a check, because it turned read-only after errors or because the
+/// kernel has recorded errors. Returns true when nothing is mounted any more, and the stage must start from the
+/// beginning.
 ///
-/// While it is used, one that can still be written stays; a stage for writing is refused when it cannot.
+/// A writable file system in use stays mounted. When it is not writable, a stage for writing is refused.
 pub(super) async fn clear_unchecked(
     node: &Inner,
     plan: &Stage,
@@ -226,12 +231,12 @@ pub(super) async fn clear_unchecked(
         tracing::warn!(volume = %plan.volume, path = %plan.staging, "the file system needs a check and is in use: a stage checks it when no pod uses it");
         return Ok(false);
     }
-    // Asked before the unmount: the answer decides what a holder in another mount namespace means.
+    // Tried before the unmount, because the result decides what a holder in another mount namespace means.
     let can_write = !turned && node.mounter.can_write(plan.staging.as_path()).await.unwrap_or(false);
     tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "the staged file system needs a check and nothing uses it: checking it, then mounting it again");
     match corrupted::unmount_unused(node, device, &plan.staging, waiters).await {
         Ok(()) => Ok(true),
-        // It cannot be checked, and can be used: it is mounted again.
+        // It cannot be checked but is usable, so the stage mounts it again.
         Err(Cause::Refused(Refused::Held { .. })) if can_write => Ok(true),
         Err(Cause::Unmount(UnmountError::Busy { .. })) => {
             refuse_unwritable(node, &plan.staging, turned, "in use by a process".to_owned()).await.map(|()| false)
@@ -240,16 +245,16 @@ pub(super) async fn clear_unchecked(
     }
 }
 
-/// Refuses to publish a file system for writing that cannot be written any more.
+/// Refuses to publish for writing when the file system is no longer writable.
 pub(super) async fn refuse_read_only(node: &Inner, staging: &NodePath, staged: &MountEntry) -> Result<(), Cause> {
     let turned = turned_read_only(staged);
-    // Where the record cannot be read, a try tells.
+    // When the record is unreadable, a test write decides.
     let has_errors = turned || node.mounter.recorded_errors(staged).await.map_or(true, |errors| errors.is_some());
     if has_errors { refuse_unwritable(node, staging, turned, String::new()).await } else { Ok(()) }
 }
 
-/// Some kernels (6.12 to 6.14, and older ones with the same change) end all writes after an error and show it nowhere: only a try
-/// tells.
+/// Refuses a file system that does not accept a test write. Some kernels (6.12 to 6.14, and older ones with the same
+/// change) end all writes after an error and do not show it.
 async fn refuse_unwritable(node: &Inner, at: &NodePath, turned: bool, also: String) -> Result<(), Cause> {
     let can_write = !turned && node.mounter.can_write(at.as_path()).await.map_err(Cause::io("trying to write"))?;
     if can_write { Ok(()) } else { Err(Refused::ReadOnlyAfterErrors { at: at.clone(), also }.into()) }
@@ -264,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_system_turned_read_only_when_its_mount_did_not_ask_for_it() {
+    fn file_system_is_turned_read_only_unless_mount_asked_for_it() {
         let entry = |options: &str, super_options: &str| {
             let line = format!("36 35 259:2 / /staging {options} - ext4 /dev/nvme2n1 {super_options}\n");
             MountTable::parse(line.as_bytes()).entries()[0].clone()

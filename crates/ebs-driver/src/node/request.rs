@@ -1,5 +1,5 @@
-//! Requests as typed plans. Each `parse` does all validation, in the reference driver's order; below it no string map is
-//! seen. Secrets are never read.
+//! Requests as typed plans. Each `parse` does all validation, in the order of the reference driver, so that the code
+//! below sees no string maps. Secrets are never read.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,28 +18,28 @@ use crate::status::{IntoStatus, Meaning};
 use crate::volume_handle::NODE_LOCAL;
 pub use crate::volume_handle::VolumeHandle as Handle;
 
-/// A request that is refused before anything is looked at.
+/// A request that is refused before any I/O.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// A field that must be there.
+    /// A required field is missing.
     #[error("the request has no {field}")]
     Missing { field: &'static str },
-    /// A node-local volume, of which the controller did not say what this node has there.
+    /// The controller did not name the volume of this node for a node-local handle.
     #[error(
         "the publish context of {handle} has no {}, which says what volume this node has there: the controller of a node-local volume writes it",
         DriverName::LOCAL_VOLUME_KEY
     )]
     NoLocalVolume { handle: String },
-    /// An id that names nothing in EC2.
+    /// The ID is not an EC2 volume ID.
     #[error("the volume does not exist")]
     NoSuchVolume(#[source] IdError),
     #[error("{field}")]
     Path {
         field: &'static str,
-        /// What is wrong with it.
+        /// The problem with the path.
         source: PathError,
     },
-    /// A path of a volume that is looked up, not made.
+    /// The path of an existing volume is invalid, so that no volume can be there.
     #[error("the volume is not at that path")]
     NoSuchPath(#[source] PathError),
     #[error(transparent)]
@@ -50,7 +50,7 @@ pub enum RequestError {
     FsType(#[from] UnknownFsType),
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// What the controller, or a person, has written for the node.
+    /// A value that the controller, or a person, has written for the node is invalid.
     #[error(transparent)]
     Context(#[from] ContextError),
 }
@@ -75,21 +75,21 @@ impl IntoStatus for RequestError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stage {
     pub(super) handle: Handle,
-    /// What the handle names on this node.
+    /// The volume that the handle names on this node.
     pub(super) volume: VolumeId,
     pub(super) staging: NodePath,
     pub(super) options: MountOptions,
     pub(super) partition: Option<Partition>,
-    /// The file system that the request asks for; `None`: whatever is on the disk.
+    /// The file system that the request asks for, or `None` when it accepts any.
     pub(super) fs_type: Option<FsType>,
-    /// What a blank disk becomes.
+    /// The file system that a blank disk gets.
     pub(super) format: FormatSpec,
     pub(super) may_format_restored: bool,
     pub(super) attachment: PublishContext,
 }
 
 impl Stage {
-    /// `None` for a raw block volume: it needs no staging.
+    /// Returns `None` for a raw block volume, which needs no staging.
     pub(super) fn parse(
         request: &csi::NodeStageVolumeRequest,
         driver: &DriverName,
@@ -119,19 +119,19 @@ impl Stage {
     }
 }
 
-/// What NodePublishVolume shows.
+/// What NodePublishVolume binds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PublishWhat {
     /// The staged file system.
     Filesystem {
         staging: NodePath,
-        /// Of which type it must be; `None`: the request does not say.
+        /// The required type, or `None` when the request names no type.
         fs_type: Option<FsType>,
     },
-    /// The device.
+    /// The raw device.
     Block {
         partition: Option<Partition>,
-        /// How large the volume is at least.
+        /// The minimum size of the volume.
         size: Option<Gib>,
     },
 }
@@ -139,7 +139,7 @@ pub(super) enum PublishWhat {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Publish {
     pub(super) handle: Handle,
-    /// What the handle names on this node.
+    /// The volume that the handle names on this node.
     pub(super) volume: VolumeId,
     pub(super) target: NodePath,
     pub(super) what: PublishWhat,
@@ -167,7 +167,7 @@ impl Publish {
             }
             Access::Mount { fs_type } => {
                 let (fs_type, options) = (asked_for(&fs_type)?, mount_options(wire)?);
-                // Not needed for a bind; on Xen it names the disk that must be mounted at the staging path.
+                // A bind does not need it. On Xen it names the disk that must be mounted at the staging path.
                 let device = PublishContext::device(&request.publish_context).flatten();
                 (PublishWhat::Filesystem { staging, fs_type }, options, device)
             }
@@ -201,7 +201,7 @@ impl Unmount {
     }
 }
 
-/// Growth of what is mounted at a path.
+/// The growth of the file system or device at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expand {
     pub(super) volume: VolumeId,
@@ -210,14 +210,14 @@ pub(super) struct Expand {
     pub(super) required: Option<Bytes>,
 }
 
-/// NodeExpandVolume. What a node-local handle names is asked of the path.
+/// NodeExpandVolume. The mount at the path decides which volume a node-local handle names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExpandRequest {
     pub(super) handle: Handle,
     pub(super) path: NodePath,
-    /// `Some(true)` when the request says it is a raw block volume, `None` when it does not say.
+    /// `Some(true)` when the request is for a raw block volume, `None` when the request does not specify it.
     pub(super) is_block: Option<bool>,
-    /// How large the disk is to be at least; `None` when the request does not say.
+    /// The minimum size of the disk, or `None` when the request has no size.
     pub(super) required: Option<Bytes>,
 }
 
@@ -238,7 +238,7 @@ impl ExpandRequest {
     }
 }
 
-/// A look at one path of a volume: NodeGetVolumeStats.
+/// NodeGetVolumeStats of one path of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) volume: Handle,
@@ -253,7 +253,7 @@ impl Look {
     }
 }
 
-/// NodeGetVolumeHealth: at a path, or wherever the volume is.
+/// NodeGetVolumeHealth, at a path or at all mounts of the volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Health {
     pub(super) volume: Handle,
@@ -263,19 +263,19 @@ pub(super) struct Health {
 impl Health {
     pub(super) fn parse(request: &csi::NodeGetVolumeHealthRequest) -> Result<Self, RequestError> {
         require(&request.volume_id, "volume_id")?;
-        // Both are optional; a volume that is only staged has no publish path.
+        // Both are optional. A volume that is only staged has no publish path.
         let paths = [&request.volume_publish_path, &request.staging_target_path];
         let path = paths.into_iter().find(|text| !text.is_empty()).map(|text| path_to_find(text)).transpose()?;
         Ok(Self { volume: handle(&request.volume_id)?, path })
     }
 }
 
-/// The file system that a mount capability asks for; the empty name asks for none.
+/// Returns the file system that a mount capability asks for, or `None` for the empty name.
 fn asked_for(fs_type: &str) -> Result<Option<FsType>, UnknownFsType> {
     if fs_type.is_empty() { Ok(None) } else { FsType::parse(fs_type).map(Some) }
 }
 
-/// The flags of a mount capability.
+/// Returns the mount flags of a capability.
 fn mount_options(wire: &csi::VolumeCapability) -> Result<MountOptions, RequestError> {
     let flags = match &wire.access_type {
         Some(AccessType::Mount(mount)) => mount.mount_flags.as_slice(),
@@ -284,7 +284,7 @@ fn mount_options(wire: &csi::VolumeCapability) -> Result<MountOptions, RequestEr
     Ok(MountOptions::parse(flags.iter().map(String::as_str))?)
 }
 
-/// People expect such attributes to work, as they do with other drivers; saying so beats a surprise.
+/// Warns because other drivers support such attributes, and users expect them to work.
 fn warn_of_attributes_without_effect(context: &HashMap<String, String>, driver: &DriverName) {
     let prefix = format!("{driver}/");
     for key in context.keys().filter(|key| key.starts_with(&prefix)) {
@@ -300,12 +300,13 @@ fn handle(text: &str) -> Result<Handle, RequestError> {
     Handle::parse(text).map_err(RequestError::NoSuchVolume)
 }
 
-/// What may be asked of the volume that a handle names.
+/// Returns the capability, checked by the rules for this kind of handle.
 fn capability_of(handle: &str, wire: &csi::VolumeCapability) -> Result<Capability, CapabilityError> {
     if handle.starts_with(NODE_LOCAL) { capability::of_node_local(wire) } else { Capability::try_from(wire) }
 }
 
-/// What a handle names on this node: of a node-local one the controller says it.
+/// Returns the volume that a handle names on this node. For a node-local handle, the controller's publish context names
+/// it.
 fn volume(handle: &Handle, publish_context: &HashMap<String, String>) -> Result<VolumeId, RequestError> {
     match handle {
         Handle::Volume(volume) => Ok(volume.clone()),
@@ -318,7 +319,7 @@ fn path(text: &str, field: &'static str) -> Result<NodePath, RequestError> {
     NodePath::parse(text).map_err(|source| RequestError::Path { field, source })
 }
 
-/// A path where a volume should be already: one that cannot be is one where there is none.
+/// Parses a path where a volume should already be. No volume can be at an invalid path.
 fn path_to_find(text: &str) -> Result<NodePath, RequestError> {
     NodePath::parse(text).map_err(RequestError::NoSuchPath)
 }

@@ -1,5 +1,5 @@
-//! NodeStageVolume: find the device, see what it holds, format it only when that is proven right,
-//! mount it, and grow what is smaller than its device as far as that is possible.
+//! NodeStageVolume: finds the device, reads its contents, formats it only when that is proven right, mounts it, and
+//! grows the file system to its device as far as possible.
 
 use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, Found, FsType, MountTable, Superblock};
 use ebs_types::{Gib, Waiters};
@@ -16,7 +16,7 @@ use super::repair::{self, Check};
 use super::request::Stage;
 use super::wanted;
 
-/// Stages a volume. Every step may be found done by a former call.
+/// Stages a volume. A previous call may have done any of the steps.
 pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
     look_at_place(plan).await?;
     let query =
@@ -43,12 +43,13 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     growth::after_mount(node, plan, &device, fs_type, waiters).await
 }
 
-/// Stops before a change when nobody waits for it any more.
+/// Stops before a change when no client waits for it any more.
 fn check_still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
 }
 
-/// What lies at the staging path. A link is refused at once, what else is in the way only when nothing is mounted there.
+/// Returns what is at the staging path. Refuses a link at once. Other obstacles matter only when nothing is mounted
+/// there.
 async fn look_at_place(plan: &Stage) -> Result<Found, Cause> {
     let found = plan.staging.look().await.map_err(Cause::io("looking at the staging path"))?;
     if found == Found::Symlink {
@@ -57,8 +58,8 @@ async fn look_at_place(plan: &Stage) -> Result<Found, Cause> {
     Ok(found)
 }
 
-/// True when the volume is staged as wanted. A growth that a former call did not finish is finished here, as
-/// far as that is possible without taking the mount away: it might not come back.
+/// Returns true when the volume is already staged as requested. Also finishes a growth that a previous call did not
+/// finish, as far as that is possible without an unmount, after which the mount might fail.
 async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<bool, Cause> {
     corrupted::clear_vanished(node, &plan.volume, &plan.staging, waiters).await?;
     let (table, at) = owner::topmost(&plan.staging).await?;
@@ -75,7 +76,7 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
     if repair::clear_unchecked(node, plan, device, waiters).await? {
         return Ok(false);
     }
-    // Compared just now: its type is one of ours.
+    // `decide::staged` has compared the type, so it is a supported one.
     let Some(fs_type) = entry.and_then(|entry| FsType::parse(&entry.fs_type).ok()) else { return Ok(true) };
     if plan.options.is_read_only() {
         return Ok(true);
@@ -84,7 +85,8 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
     Ok(true)
 }
 
-/// A device smaller than what EC2 promised is not the whole volume; a larger one is normal after an expansion.
+/// Refuses a device that is smaller than EC2 promised: it is not the whole volume. A larger one is normal after an
+/// expansion.
 pub(super) async fn large_enough(device: &Device, promised: Option<Gib>) -> Result<(), Cause> {
     let Some(promised) = promised else { return Ok(()) };
     let found = device.size().await.map_err(Cause::io("asking for the size of the device"))?;
@@ -94,13 +96,13 @@ pub(super) async fn large_enough(device: &Device, promised: Option<Gib>) -> Resu
     Ok(())
 }
 
-/// Nothing is formatted, checked, grown or mounted while the device is bound raw elsewhere.
+/// Refuses to format, check, grow or mount while the device is bound raw elsewhere.
 async fn refuse_raw_binds(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let at = plan.staging.in_table().await.map_err(Cause::io("resolving the path"))?;
     other_use::refuse_raw_binds(node, device.number(), &at).await
 }
 
-/// The superblock to mount, after a format where one is needed and right.
+/// Returns the superblock to mount. Formats the device first where that is needed and right.
 async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<Superblock, Cause> {
     let began = Instant::now();
     let contents = node.mounter.probe(device).await?;
@@ -142,7 +144,8 @@ async fn record(node: &Inner, plan: &Stage, device: &Device) -> Result<FormatRec
     record.map_err(Cause::io("asking what tells this attachment from others"))
 }
 
-/// Checks what is not mounted yet and, where the kernel would not let it grow later, grows it. Returns whether e2fsck can still help.
+/// Checks a file system that is not mounted yet and, where the kernel would not let it grow later, grows it. Returns
+/// whether e2fsck can still help.
 async fn prepare(
     node: &Inner,
     plan: &Stage,
@@ -156,7 +159,7 @@ async fn prepare(
     }
     let table = MountTable::read().await?;
     if table.of_device(device.number()).next().is_some() {
-        // Mounted elsewhere already: no tool may touch it from outside.
+        // No tool may write to a device that is mounted elsewhere.
         return Ok(Check::Possible);
     }
     check_still_wanted(waiters, "checking the file system")?;

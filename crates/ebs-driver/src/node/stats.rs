@@ -11,7 +11,7 @@ use super::owner::{self, Owner};
 use super::request::{Handle, Look};
 use crate::rpc::Rpc;
 
-/// How full the volume at a path is. A path that is no mount of the volume is not found.
+/// Returns the usage of the volume at a path. A path that is not a mount of the volume is NotFound.
 pub(super) async fn run(
     node: &Inner,
     request: &NodeGetVolumeStatsRequest,
@@ -36,7 +36,7 @@ async fn look(node: &Inner, plan: &Look) -> Result<NodeGetVolumeStatsResponse, C
     if found == Found::BlockDevice {
         let sized = node.mounter.sized_block_device(&at).await;
         let (number, size) = sized.map_err(Cause::io("asking for the size of the device"))?;
-        // The size is of what was open then, and the mount may have changed since it was looked at.
+        // The size belongs to the device that was open then, and the mount may have changed since the first check.
         if let Handle::Volume(volume) = &plan.volume
             && let Owner::Other(other) = owner::of_device(&node.mounter, number, volume).await?
         {

@@ -1,10 +1,10 @@
-//! NodeUnstageVolume and NodeUnpublishVolume: unmount all that lies at the path and remove the place.
+//! NodeUnstageVolume and NodeUnpublishVolume: unmount everything at the path and remove the path.
 //!
-//! Unstaged means that nothing holds the disk, because EC2 detaches it next. Uses that this mount
-//! table shows are refused before anything is changed. What it cannot show, mounts in other namespaces, shows an exclusive
-//! open; that is possible only when our own mount is gone, so such a refusal says that the path is unmounted already. It comes
-//! after the directory is removed: the kernel then takes away every idle copy of the mount in other namespaces, and what
-//! somebody really uses still holds the disk.
+//! Unstaged means that nothing holds the disk, because EC2 detaches it next. The driver refuses uses in its own mount
+//! table before it changes anything. An exclusive open detects mounts in other namespaces, but only after the driver's
+//! own unmount, so such an error reports that the path is already unmounted. The driver tries it after it has removed
+//! the directory: the kernel then unmounts every idle copy of the mount in other namespaces, and only copies in use
+//! still hold the disk.
 
 use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, Found, MountEntry, NodePath, UnmountError};
 use ebs_types::{VolumeId, Waiters};
@@ -15,16 +15,16 @@ use super::other_use;
 use super::owner::{self, Owner};
 use super::request::{Handle, Unmount};
 
-/// More mounts on top of each other than this are somebody's mistake.
+/// More mounts on top of each other than this are a mistake of a person or program.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// Unmounts the staging path and removes it. A directory that holds files where nothing is mounted is left as it is. The record
-/// of an interrupted format ends here.
+/// Unmounts the staging path and removes it. Leaves a directory with files where nothing is mounted. Also deletes the
+/// record of an interrupted format.
 pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<(), Cause> {
     let found = look(plan).await?;
     let disk = match &plan.volume {
         Handle::Volume(volume) => disk_to_let_go(node, volume, &plan.path).await?,
-        // Nobody detaches it.
+        // No controller detaches it.
         Handle::NodeLocal(_) => None,
     };
     if let Some(disk) = disk {
@@ -44,11 +44,10 @@ pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> 
     Ok(())
 }
 
-/// Thaws the volume that is to be unstaged, when nothing but the staging path has it: a tool that grows a frozen file system sleeps
-/// in the kernel and keeps the operation that unstage waits for. What cannot be looked at is left as it is, and unstage itself
-/// reports why.
+/// Thaws the volume to unstage, when only the staging path uses it. A tool that grows a frozen file system sleeps in
+/// the kernel and blocks the operation that unstage waits for. Does nothing on errors, which unstage itself reports.
 ///
-/// Cancellation: a thaw that has begun goes on.
+/// Cancellation: a thaw that has begun continues.
 pub(super) async fn thaw_unused(node: &Inner, plan: &Unmount) {
     let Ok((table, at)) = owner::topmost(&plan.path).await else { return };
     let Some(entry) = table.topmost(&at).filter(|entry| entry.device.major != 0) else { return };
@@ -58,7 +57,7 @@ pub(super) async fn thaw_unused(node: &Inner, plan: &Unmount) {
     }
 }
 
-/// Unmounts the target and removes it, when it is empty.
+/// Unmounts the target and removes it. The target must be empty afterwards.
 pub(super) async fn unpublish(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<(), Cause> {
     if look(plan).await? == Found::Missing {
         return Ok(());
@@ -74,8 +73,9 @@ async fn look(plan: &Unmount) -> Result<Found, Cause> {
     }
 }
 
-/// The disk that must be free when the volume is unstaged: the one that is mounted at the path, or, when nothing is (a raw
-/// block volume, or a repeated call), the one that is the volume. `None` when there is none on this machine any more.
+/// Returns the disk that must be free when the volume is unstaged. It is the disk that is mounted at the path. When
+/// nothing is mounted (a raw block volume, or a repeated call), it is the disk of the volume. Returns `None` when this
+/// machine does not have the disk any more.
 async fn disk_to_let_go(node: &Inner, volume: &VolumeId, path: &NodePath) -> Result<Option<DeviceNumber>, Cause> {
     let (table, at) = owner::topmost(path).await?;
     if let Some(entry) = table.topmost(&at) {
@@ -85,7 +85,7 @@ async fn disk_to_let_go(node: &Inner, volume: &VolumeId, path: &NodePath) -> Res
             Owner::Other(found) => Err(Refused::OtherMount { found }.into()),
         };
     }
-    // On Xen the name that EC2 gave the volume is all that leads to its disk.
+    // On Xen, only the device name from EC2 leads to the disk of a volume.
     let hint = node.mounter.attached_under(volume);
     if hint.is_none() && node.mounter.trusts_silent_disks() {
         tracing::warn!(%volume, "the device name of the volume is not known to this driver any more, so whether its disk is free cannot be looked at");
@@ -93,13 +93,13 @@ async fn disk_to_let_go(node: &Inner, volume: &VolumeId, path: &NodePath) -> Res
     let query = DeviceQuery { volume: volume.clone(), hint, partition: None };
     match node.mounter.find_now(&query).await {
         Ok(device) => Ok(Some(device.number())),
-        // Another disk under the volume's name says that the volume is not here.
+        // Another disk under the volume's name shows that the volume is not attached here.
         Err(DeviceError::Missing { .. } | DeviceError::Foreign { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The device of a mount; of a bound node, the one that it leads to.
+/// Returns the device of a mount. For a bound node, this is the device that the node leads to.
 async fn number_of(node: &Inner, entry: &MountEntry) -> Result<DeviceNumber, Cause> {
     if entry.device.major != 0 {
         return Ok(entry.device);
@@ -108,8 +108,8 @@ async fn number_of(node: &Inner, entry: &MountEntry) -> Result<DeviceNumber, Cau
     number.ok_or_else(|| Refused::NotPublished { found: "no block device any more".to_owned() }.into())
 }
 
-/// Unmounts all mounts at the path, from the top down. Each is asked for its owner first; somebody else's ends it.
-/// Returns how many there were.
+/// Unmounts all mounts at the path, from the top down, and returns their number. Checks the owner of each first, and
+/// stops at a mount of another owner.
 async fn unmount_all(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<usize, Cause> {
     for taken in 0..MAX_DEPTH {
         let (table, at) = owner::topmost(&plan.path).await?;
@@ -126,7 +126,7 @@ async fn unmount_all(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<
             return Err(Cause::Abandoned { before: "unmounting" });
         }
         if entry.device.major == 0 && owner != Owner::Vanished {
-            // A raw device: what the pod wrote to it and did not sync.
+            // Writes the unsynced data of the pod to the raw device.
             let number = number_of(node, entry).await?;
             node.mounter.flush(number).await.map_err(Cause::io("flushing the device"))?;
         }

@@ -1,4 +1,4 @@
-//! Whether anybody still waits for an operation, after work that takes long.
+//! Decides, after long work, whether a caller still waits for an operation.
 
 use std::time::Duration;
 
@@ -6,13 +6,17 @@ use ebs_types::Waiters;
 
 use super::error::Cause;
 
-/// Work that took less is done again by the next call.
+/// The next call repeats shorter work.
 const WORTH_KEEPING: Duration = Duration::from_secs(15);
 /// The kubelet's longest pause between two calls is 2 min 2 s.
 const LONGEST_PAUSE: Duration = Duration::from_secs(150);
 
-/// Goes on when a caller waits. What took long, as the proof that a slow disk is blank, would be lost whenever it ends while
-/// the orchestrator pauses between two calls; so the next one is waited for, unless another operation is to run instead.
+/// Continues when a caller waits. Long work, such as the proof that a slow disk is blank, would be lost if it ended
+/// while the orchestrator pauses between two calls. So the function waits for the next call, unless another operation
+/// is to run instead.
+///
+/// # Errors
+/// `Cause::Abandoned`, when no caller waits.
 pub(super) async fn after_work(waiters: &Waiters, took: Duration, before: &'static str) -> Result<(), Cause> {
     if !waiters.any() && took >= WORTH_KEEPING {
         tokio::select! {
@@ -43,7 +47,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn long_work_ends_when_no_call_comes_or_another_is_to_run() {
+    async fn long_work_ends_without_next_call_or_for_another_operation() {
         let (waiters, began) = (Waiters::default(), Instant::now());
         let left = after_work(&waiters, WORTH_KEEPING, "formatting").await;
         assert!(matches!(left, Err(Cause::Abandoned { .. })) && began.elapsed() == LONGEST_PAUSE);
@@ -53,7 +57,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn short_work_ends_at_once_when_nobody_waits() {
+    async fn short_work_without_caller_ends_at_once() {
         let (waiters, began) = (Waiters::default(), Instant::now());
         after_work(&waiters, Duration::from_secs(1), "formatting").await.unwrap_err();
         let _waiter = waiters.join();

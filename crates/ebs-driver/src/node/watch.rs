@@ -1,5 +1,5 @@
-//! Looks at the health of all volumes of this node now and then: older kubelets do not ask for it, so it
-//! is shown in the log and to whoever reads the metrics.
+//! Checks the health of all volumes of this node periodically, because older kubelets do not request it. The log and
+//! the metrics show the results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::request::Handle;
 use super::{Inner, NodeService, error, owner};
 use crate::status::{Meaning, chain};
 
-/// How often all volumes are looked at.
+/// The interval between two checks of all volumes.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// A volume that is not healthy.
@@ -21,8 +21,8 @@ pub struct UnhealthyVolume {
     pub volume: VolumeId,
     /// `Inaccessible` or `Degraded`, as in NodeGetVolumeHealth.
     pub status: &'static str,
-    /// One word: `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`, `ReadOnlyAfterErrors`, `FileSystemErrors`,
-    /// `NotGrown`.
+    /// One of `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`, `ReadOnlyAfterErrors`,
+    /// `FileSystemErrors` and `NotGrown`.
     pub reason: &'static str,
 }
 
@@ -35,7 +35,7 @@ pub struct NotGrownVolume {
 }
 
 impl NodeService {
-    /// Looks at all volumes again and again, until dropped.
+    /// Checks all volumes periodically, until dropped.
     pub async fn watch_health(self) {
         adopt(&self.inner).await;
         loop {
@@ -44,7 +44,7 @@ impl NodeService {
         }
     }
 
-    /// Looks at all volumes once. What has changed since the last look is logged.
+    /// Checks all volumes once, and logs the changes since the last check.
     pub async fn look_at_volumes(&self) {
         let node = &self.inner;
         let mut found = BTreeMap::new();
@@ -69,14 +69,14 @@ impl NodeService {
         }
     }
 
-    /// The volumes whose file systems are smaller than their disks, by id: those whose growth failed, and those that a look
-    /// found more than five minutes ago.
+    /// Returns the volumes whose file systems are smaller than their disks, by ID: those whose growth failed, and those
+    /// that a check found more than five minutes ago.
     pub fn volumes_not_grown(&self) -> Vec<NotGrownVolume> {
         let all = self.inner.backlog.reported().into_iter();
         all.map(|(volume, missing)| NotGrownVolume { volume, missing }).collect()
     }
 
-    /// The volumes that the last look found not to be healthy, by id.
+    /// Returns the volumes that the last check found unhealthy, by ID.
     pub fn unhealthy_volumes(&self) -> Vec<UnhealthyVolume> {
         let unhealthy = self.inner.unhealthy();
         let all = unhealthy.iter().map(|(volume, (status, reason))| (volume.clone(), *status, *reason));
@@ -88,7 +88,7 @@ fn names(found: &BTreeMap<VolumeId, (Ailment, NodePath)>) -> BTreeMap<VolumeId, 
     found.iter().map(|(volume, (ailment, _))| (volume.clone(), ailment.name())).collect()
 }
 
-/// What is wrong with a volume where it is registered; nothing where it is not mounted any more.
+/// Returns the problem of a volume at a registered path, or `None` when it is not mounted there any more.
 async fn look(node: &Inner, volume: &VolumeId, path: &NodePath) -> Option<Ailment> {
     match health::at(node, &Handle::Volume(volume.clone()), path).await {
         Ok(ailment) => ailment,
@@ -102,8 +102,8 @@ async fn look(node: &Inner, volume: &VolumeId, path: &NodePath) -> Option<Ailmen
     }
 }
 
-/// Registers the volumes that are mounted where the kubelet has CSI volumes mounted and that nobody registered: those of the
-/// driver before this one. Who attached them is not known.
+/// Registers the volumes of a previous driver: they are mounted in the kubelet's directories for CSI volumes, but
+/// missing in the register. Which driver attached them is unknown.
 async fn adopt(node: &Inner) {
     let Ok(table) = MountTable::read().await else { return };
     let registered = node.mounter.registered();
@@ -112,7 +112,7 @@ async fn adopt(node: &Inner) {
         if !(path.contains("/kubernetes.io/csi/") || path.contains("/kubernetes.io~csi/")) {
             continue;
         }
-        // A raw volume is a node of the kernel's own directory. What else has no disk is another driver's, and to look at it
+        // A raw volume is a node of devtmpfs. Other mounts without a disk belong to other drivers, and reading them
         // could hang.
         if entry.device.major == 0 && entry.fs_type != "devtmpfs" {
             continue;
@@ -121,7 +121,7 @@ async fn adopt(node: &Inner) {
         if registered.values().any(|volume| volume.paths.contains(&path)) {
             continue;
         }
-        // Of a disk that cannot say what it is, it is not known which volume it would be.
+        // The volume of a disk that does not identify itself is unknown.
         let Ok(volume) = owner::named_by(&node.mounter, entry).await else { continue };
         node.mounter.register(&volume, Attacher::Other, &path, None);
     }

@@ -1,16 +1,16 @@
-//! The end of all operations at the end of the process. Who calls it, and what is said of those that
-//! are left, is in `supervise.rs` of the binary.
+//! Ends all operations at the end of the process. `supervise.rs` of the binary calls it and reports the remaining
+//! operations.
 
 use std::time::Duration;
 
 use super::{Key, Operations};
 
-/// How often a shutdown looks for operations whose last waiter has left.
+/// How often a shutdown looks for operations without callers.
 const DRAIN_GLANCE: Duration = Duration::from_millis(100);
 
 impl Operations {
-    /// Refuses new operations from now on and waits until the running ones have ended, at most for `limit`; those that
-    /// nobody waits for are asked to. Returns the keys of those that have not: what a shutdown leaves behind.
+    /// Refuses new operations from now on and waits until the running ones have ended, for at most `limit`. Asks
+    /// operations without callers to end. Returns the keys of the operations that still run.
     pub async fn drain(&self, limit: Duration) -> Vec<Key> {
         self.slots().close();
         self.tasks.close();

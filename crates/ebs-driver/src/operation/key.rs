@@ -1,4 +1,4 @@
-//! What an operation holds while it runs.
+//! The key that an operation holds while it runs.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,8 +7,8 @@ use ebs_types::{NodeId, SnapshotId, VolumeId};
 
 use crate::volume_handle::VolumeHandle;
 
-/// The object that an operation has to itself. Typed, so that keys of different kinds never
-/// meet and no two different objects share one.
+/// The object that an operation has exclusively. It is typed, so that keys of different kinds never collide, and each
+/// object has its own key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// CreateVolume, by the CSI name.
@@ -18,14 +18,14 @@ pub enum Key {
     /// Publish and Unpublish of the controller.
     Attachment {
         volume: VolumeId,
-        /// The node it is or will be attached to.
+        /// The node to which the volume is or will be attached.
         node: NodeId,
     },
     /// CreateSnapshot, by the CSI name.
     CreateSnapshot(String),
     /// DeleteSnapshot, by snapshot.
     Snapshot(SnapshotId),
-    /// Stage and unstage on the node, by volume: nobody publishes or grows it meanwhile.
+    /// Stage and unstage on the node, by volume. They exclude publish and growth.
     NodeVolume(VolumeHandle),
     /// Growth on the node, by volume.
     NodeGrowth(VolumeHandle),
@@ -38,7 +38,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// Its kind in a word, for a label of metrics.
+    /// Returns the kind in one word, for a label of metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::CreateVolume(_) => "CreateVolume",
@@ -52,8 +52,8 @@ impl Key {
         }
     }
 
-    /// True when operations under both keys must not run at the same time: a volume is staged or unstaged as a whole,
-    /// and published or grown only while that rests. Equal keys exclude each other anyway.
+    /// Returns true when operations under both keys must not run at the same time. A stage or unstage needs the whole
+    /// volume, and excludes publish, unpublish and growth. Equal keys exclude each other anyway.
     pub(super) fn excludes(&self, other: &Self) -> bool {
         let whole = |key: &Self, part: &Self| match (key, part) {
             (Self::NodeVolume(whole), Self::NodeGrowth(part) | Self::NodeTarget { volume: part, .. }) => whole == part,

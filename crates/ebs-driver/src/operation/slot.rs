@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Content, Ended, Key};
 
-/// A plan whose type has been forgotten and that can still be compared.
+/// A plan whose type is erased and that can still be compared.
 trait AnyPlan: Send {
     fn same(&self, other: &dyn Any) -> bool;
     fn takes_in(&self, other: &dyn Any) -> bool;
@@ -47,7 +47,7 @@ impl Plan {
 pub(super) struct Running {
     pub(super) plan: Plan,
     pub(super) waiters: Waiters,
-    /// The receiver of its outcome, whose type only the caller knows.
+    /// The receiver of its outcome. Only the caller knows the type.
     pub(super) outcome: Box<dyn Any + Send>,
     /// Closes when the operation has ended and its key is free.
     pub(super) ended: Ended,
@@ -72,7 +72,7 @@ impl Slots {
         self.running.get(key)
     }
 
-    /// The running operations that may not run beside one under this key, in no order.
+    /// Returns the running operations that may not run together with one under this key, unsorted.
     pub(super) fn excluded_by<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a Key, &'a Running)> {
         self.running.iter().filter(|(running, _)| running.excludes(key))
     }
@@ -91,12 +91,12 @@ impl Slots {
         keys
     }
 
-    /// Each key, and since when it is held; in no order.
+    /// Returns each key, and the time since which it is held, unsorted.
     pub(super) fn since(&self) -> impl Iterator<Item = (&Key, Instant)> {
         self.running.iter().map(|(key, running)| (key, running.began))
     }
 
-    /// Asks all operations that nobody waits for to end.
+    /// Asks all operations without callers to end.
     pub(super) fn supersede_unawaited(&self) -> Vec<Successor> {
         self.running.values().filter(|r| !r.waiters.any()).map(|r| r.waiters.supersede()).collect()
     }

@@ -20,7 +20,7 @@ impl IntoStatus for Fire {
 }
 
 impl Operations {
-    /// True while a request waits for the operation under `key`.
+    /// Returns true while a request waits for the operation under `key`.
     fn is_awaited(&self, key: &Key) -> bool {
         self.slots().get(key).is_some_and(|running| running.waiters.any())
     }
@@ -30,7 +30,7 @@ fn key() -> Key {
     Key::CreateVolume("pvc-1".to_owned())
 }
 
-/// Counts starts and ends of work, and holds it until the gate opens.
+/// Counts starts and ends of work, and blocks it until the gate opens.
 #[derive(Clone, Default)]
 struct Gate {
     open: Arc<Notify>,
@@ -55,7 +55,7 @@ impl Gate {
     }
 }
 
-/// Lets every task that can run, run. Paused time makes this exact.
+/// Runs all tasks that are ready. Paused time makes this exact.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -80,9 +80,9 @@ async fn run(
     operations.run(key(), plan, MINUTE, move |_| gate.pass(result)).await
 }
 
-/// A dropped caller does not drop the work: the operation runs to its end and holds its key until then.
+/// The operation runs to its end and holds its key until then.
 #[tokio::test(start_paused = true)]
-async fn a_dropped_caller_does_not_drop_the_work_and_the_key_stays_held() {
+async fn dropped_caller_does_not_drop_the_work() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let caller = tokio::time::timeout(Duration::from_secs(1), run(&operations, "a", &gate, Ok(1))).await;
     assert!(caller.is_err(), "the gate is closed");
@@ -95,9 +95,9 @@ async fn a_dropped_caller_does_not_drop_the_work_and_the_key_stays_held() {
     assert_eq!(gate.starts(), 1);
 }
 
-/// A retry with the same content joins the running operation and gets its result.
+/// The retry has the same content.
 #[tokio::test(start_paused = true)]
-async fn a_joiner_gets_the_result_of_the_running_operation() {
+async fn retry_joins_the_running_operation_and_gets_its_result() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let mut callers = JoinSet::new();
     for result in [Ok(7), Ok(8), Err(Fire)] {
@@ -112,9 +112,8 @@ async fn a_joiner_gets_the_result_of_the_running_operation() {
     }
 }
 
-/// A failure is shared by all who wait for the operation.
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_shared_by_all_who_wait() {
+async fn failure_is_shared_by_all_waiting_callers() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let both = async { tokio::join!(run(&operations, "a", &gate, Err(Fire)), run(&operations, "a", &gate, Ok(1))) };
     let open = async {
@@ -129,9 +128,9 @@ async fn a_failure_is_shared_by_all_who_wait() {
     }
 }
 
-/// Other content under a held key is Aborted.
+/// The status is Aborted.
 #[tokio::test(start_paused = true)]
-async fn another_plan_is_busy_and_another_type_of_plan_too() {
+async fn different_plan_or_plan_type_under_a_held_key_is_busy() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let (held, _) = tokio::join!(run(&operations, "a", &gate, Ok(1)), async {
         until("started", || gate.starts() == 1).await;
@@ -145,9 +144,9 @@ async fn another_plan_is_busy_and_another_type_of_plan_too() {
     assert_eq!(held.expect("undisturbed"), 1);
 }
 
-/// Keys are typed: a volume and a snapshot of one name do not meet.
+/// For example a volume and a snapshot with one name.
 #[tokio::test(start_paused = true)]
-async fn keys_of_different_kinds_never_meet() {
+async fn keys_of_different_kinds_never_collide() {
     let operations = Operations::new();
     let nested = {
         let operations = operations.clone();
@@ -159,9 +158,9 @@ async fn keys_of_different_kinds_never_meet() {
     assert_eq!(got, 2);
 }
 
-/// A panic frees the key and is an unknown outcome (Aborted) for everyone who waits.
+/// Every waiting caller gets Aborted.
 #[tokio::test(start_paused = true)]
-async fn a_panic_leaves_the_outcome_unknown_and_the_key_free() {
+async fn panic_is_an_unknown_outcome_and_frees_the_key() {
     let operations = Operations::new();
     let broken = |_| async {
         settle().await;
@@ -184,9 +183,8 @@ async fn a_panic_leaves_the_outcome_unknown_and_the_key_free() {
     assert_eq!(again.expect("the key is free"), 2);
 }
 
-/// The bound of a wait ends the wait and never the work.
 #[tokio::test(start_paused = true)]
-async fn the_bound_ends_the_wait_and_not_the_work() {
+async fn bound_ends_the_wait_but_not_the_work() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let start = Instant::now();
     let error = run(&operations, "a", &gate, Ok(1)).await.expect_err("the gate is closed");
@@ -197,9 +195,8 @@ async fn the_bound_ends_the_wait_and_not_the_work() {
     assert_eq!(gate.starts(), 1);
 }
 
-/// An operation can see at any time whether anybody still waits for it.
 #[tokio::test(start_paused = true)]
-async fn the_work_sees_whether_anybody_waits() {
+async fn work_sees_whether_a_caller_waits() {
     let operations = Operations::new();
     let seen: Arc<Mutex<Option<Waiters>>> = Arc::default();
     let gate = Gate::default();
@@ -222,9 +219,8 @@ async fn the_work_sees_whether_anybody_waits() {
     assert_eq!(joined.expect("joined"), 1);
 }
 
-/// A finished success is never replayed from memory.
 #[tokio::test(start_paused = true)]
-async fn a_finished_success_is_not_replayed() {
+async fn finished_success_is_not_replayed() {
     let operations = Operations::new();
     let runs = Arc::new(AtomicUsize::new(0));
     for expected in 1..=3 {
@@ -234,9 +230,9 @@ async fn a_finished_success_is_not_replayed() {
     }
 }
 
-/// Unpublish waits for a Publish that nobody waits for and then runs; nobody joins that Publish meanwhile.
+/// As Unpublish does with a Publish without callers. Meanwhile, no call can join the Publish.
 #[tokio::test(start_paused = true)]
-async fn taking_over_waits_for_an_operation_that_nobody_waits_for() {
+async fn take_over_waits_for_an_operation_without_callers() {
     let (operations, publish, unpublish) = (Operations::new(), Gate::default(), Gate::default());
     let left = tokio::time::timeout(Duration::from_secs(1), run(&operations, "publish", &publish, Ok(1))).await;
     assert!(left.is_err());
@@ -249,16 +245,16 @@ async fn taking_over_waits_for_an_operation_that_nobody_waits_for() {
         settle().await;
         assert_eq!(unpublish.starts(), 0, "not beside the publish");
         let late = run(&operations, "publish", &publish, Ok(3)).await;
-        assert!(matches!(late, Err(OperationError::Busy(_))), "nobody joins what is to end");
+        assert!(matches!(late, Err(OperationError::Busy(_))), "no call joins an operation that is to end");
         publish.open.notify_one();
     });
     assert_eq!(taken.expect("ran after the publish"), 2);
     assert_eq!((publish.ends(), unpublish.ends()), (1, 1));
 }
 
-/// Unpublish does not disturb a Publish that is awaited.
+/// As Unpublish with a Publish that has a caller.
 #[tokio::test(start_paused = true)]
-async fn taking_over_does_not_disturb_an_operation_that_is_awaited() {
+async fn take_over_does_not_interrupt_an_operation_with_callers() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let (held, ()) = tokio::join!(run(&operations, "publish", &gate, Ok(1)), async {
         until("started", || gate.starts() == 1).await;
@@ -269,9 +265,8 @@ async fn taking_over_does_not_disturb_an_operation_that_is_awaited() {
     assert_eq!(held.expect("undisturbed"), 1);
 }
 
-/// Taking over is bounded.
 #[tokio::test(start_paused = true)]
-async fn taking_over_is_bounded() {
+async fn take_over_waits_no_longer_than_its_bound() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let _ = tokio::time::timeout(Duration::from_secs(1), run(&operations, "publish", &gate, Ok(1))).await;
     let taker = operations.take_over(key(), 2_u8, MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
@@ -280,9 +275,9 @@ async fn taking_over_is_bounded() {
     assert_eq!(joined.expect("can be joined again"), 1);
 }
 
-/// Shutdown refuses new operations, waits for running ones up to its limit and names what it leaves behind.
+/// Waits for running operations up to its limit.
 #[tokio::test(start_paused = true)]
-async fn draining_refuses_new_work_and_names_what_it_leaves_behind() {
+async fn drain_refuses_new_work_and_returns_the_remaining_keys() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let _ = tokio::time::timeout(Duration::from_secs(1), run(&operations, "a", &gate, Ok(1))).await;
     let start = Instant::now();
@@ -306,9 +301,9 @@ fn volume_keys() -> (Key, Key, Key, Key) {
     (Key::NodeVolume(volume.clone()), Key::NodeGrowth(volume.clone()), target("/a"), target("/b"))
 }
 
-/// Stage and unstage of a volume exclude its publishes, unpublishes and growth, which do not exclude each other.
+/// Publishes, unpublishes and growth do not exclude each other.
 #[tokio::test(start_paused = true)]
-async fn a_whole_volume_and_its_targets_exclude_each_other_and_targets_do_not() {
+async fn stage_excludes_targets_which_do_not_exclude_each_other() {
     let (whole, growth, a, b) = volume_keys();
     let other = Key::NodeVolume(VolumeHandle::parse("local-ebs://dev/xvdbz").unwrap());
     for (held, wanted, may) in [
@@ -334,9 +329,9 @@ async fn a_whole_volume_and_its_targets_exclude_each_other_and_targets_do_not() 
     }
 }
 
-/// Unstage waits for a publish that nobody waits for.
+/// But not for a publish with callers.
 #[tokio::test(start_paused = true)]
-async fn an_unstage_waits_for_a_publish_that_nobody_waits_for_and_not_for_one_that_is_awaited() {
+async fn unstage_waits_for_a_publish_without_callers() {
     let (whole, _, a, _) = volume_keys();
     let (operations, gate) = (Operations::new(), Gate::default());
     let publish = start(&operations, &a, &gate);
@@ -357,7 +352,7 @@ async fn an_unstage_waits_for_a_publish_that_nobody_waits_for_and_not_for_one_th
     assert_eq!(gate.ends(), 1);
 }
 
-/// An operation that holds a key until the gate opens, and its caller as a task.
+/// Starts an operation that holds a key until the gate opens, and returns its caller as a task.
 fn start(
     operations: &Operations,
     key: &Key,
@@ -368,9 +363,8 @@ fn start(
     tokio::spawn(async move { operations.run(key, "first", MINUTE, |_| gate.pass(Ok(1))).await })
 }
 
-/// Running operations tell their kind and age until they end.
 #[tokio::test(start_paused = true)]
-async fn running_operations_tell_their_kind_and_age_until_they_end() {
+async fn running_operations_report_their_kind_and_age() {
     let (operations, gate) = (Operations::new(), Gate::default());
     let mut requests = JoinSet::new();
     let (of, held) = (operations.clone(), gate.clone());
@@ -398,9 +392,9 @@ impl IntoStatus for Unheard {
     }
 }
 
-/// The work has looked for callers and is about to stop when one joins it.
+/// The work has checked its callers and is about to stop when a caller joins it.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_joins_abandoned_work_has_it_run_again() {
+async fn caller_that_joins_abandoned_work_runs_it_again() {
     let (operations, stops) = (Operations::new(), Arc::new(Notify::new()));
     let runs = Arc::new(AtomicUsize::new(0));
     let call = || {
@@ -421,9 +415,9 @@ async fn a_caller_that_joins_abandoned_work_has_it_run_again() {
     assert_eq!((answer.expect("it ran again"), runs.load(Ordering::SeqCst)), (2, 2));
 }
 
-/// Work that stops for want of callers although one waits is wrong, and must not run for ever.
+/// Work that stops for lack of callers while one waits has a bug, and must not run forever.
 #[tokio::test(start_paused = true)]
-async fn abandoned_work_runs_again_only_once() {
+async fn abandoned_work_is_repeated_only_once() {
     let operations = Operations::new();
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);

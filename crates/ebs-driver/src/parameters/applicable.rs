@@ -1,8 +1,8 @@
-//! What of a StorageClass applies to one request.
+//! Drops parameters of a StorageClass that do not apply to a request.
 //!
-//! A class is shared: it serves empty volumes, restores and clones, file systems and raw block volumes. A parameter that has no
-//! meaning for the volume that is asked for is left out, with one line in the log. Nothing else is left out: a class that
-//! contradicts itself, and a VolumeAttributesClass that asks for what the type does not have, is refused.
+//! A class is shared by empty volumes, restores and clones, and by file systems and raw block volumes. A parameter
+//! without a meaning for the requested volume is left out, with one line in the log. The driver refuses a class that
+//! contradicts itself, and a VolumeAttributesClass that asks for properties that the type does not have.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::{MutableParameters, VolumeParameters};
 use crate::capability::Access;
 use crate::contract::FormatKey;
 
-/// A parameter of the class that is left out of a request, and why.
+/// A parameter of the class that is left out of a request, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LeftOut {
     key: &'static str,
@@ -22,9 +22,9 @@ struct LeftOut {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Why {
-    /// The volume type has no such property to choose.
+    /// The volume type has no such property.
     Type(VolumeType),
-    /// The VolumeAttributesClass says the same in the other way.
+    /// The VolumeAttributesClass sets the same property with this other parameter.
     Attributes(&'static str),
     NoSnapshot,
     NoFileSystem,
@@ -42,10 +42,10 @@ impl fmt::Display for LeftOut {
 }
 
 impl VolumeParameters {
-    /// Leaves out the parameters of the StorageClass that have no meaning for this volume. `attributes` are those that
-    /// have overridden the class already: they are what the claim asks for, and EC2 judges them.
+    /// Leaves out the parameters of the StorageClass that have no meaning for this volume. `attributes` have already
+    /// overridden the class. They are the claim's own request, so EC2 decides about them.
     ///
-    /// `is_restored`: the volume is made from a snapshot. `accesses`: how it is used.
+    /// `is_restored` is true for a volume from a snapshot. `accesses` are the requested kinds of access.
     pub fn keep_applicable(
         &mut self,
         name: &str,
@@ -80,7 +80,7 @@ impl VolumeParameters {
         let [has_iops, has_throughput] = [volume_type.has_iops_to_choose(), volume_type.has_throughput_to_choose()];
         let of_type = || Why::Type(volume_type.clone());
         let [by_number, by_gib] = [attributes.sets_iops(), attributes.sets_iops_per_gib()];
-        // A class that says both contradicts itself, whatever the type.
+        // A class with both parameters contradicts itself, for every type.
         let is_clear = self.iops.is_none() || self.iops_per_gib.is_none() || by_number || by_gib;
         if self.iops.is_some() && !by_number && is_clear {
             if by_gib {

@@ -1,18 +1,18 @@
-//! What the documentation says of a parameter. It stands in the tables that the parsers read, so that no key is
-//! understood and not documented, and none documented and not understood.
+//! The documentation of parameters. It is in the tables that the parsers read, so that every key is both supported and
+//! documented.
 
-/// A key of a class, and what `docs/` says of it, in Markdown. `controller/tests/documents.rs` writes the pages.
+/// A key of a class and its documentation in Markdown. `controller/tests/documents.rs` writes the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Described {
-    /// As the documentation spells it; it is understood in any case.
+    /// The key in the spelling of the documentation. The parser accepts any case.
     pub key: &'static str,
-    /// What its value may be.
+    /// The valid values.
     pub values: &'static str,
-    /// What counts without it; empty: nothing.
+    /// The default, or an empty string when there is no default.
     pub default: &'static str,
-    /// What it does.
+    /// The effect of the parameter.
     pub effect: &'static str,
-    /// With what it does not go together; empty: with everything.
+    /// The conflicting parameters or options, or an empty string when nothing conflicts.
     pub conflicts: &'static str,
 }
 
@@ -21,17 +21,17 @@ impl Described {
         Self { key, values, default: "", effect, conflicts: "" }
     }
 
-    /// What counts without it.
+    /// Sets the default.
     pub(super) const fn or(self, default: &'static str) -> Self {
         Self { default, ..self }
     }
 
-    /// With what it does not go together.
+    /// Sets the conflicts.
     pub(super) const fn not(self, conflicts: &'static str) -> Self {
         Self { conflicts, ..self }
     }
 
-    /// True for this key, given in lower case.
+    /// Returns true for this key in lower case.
     pub(super) fn is(&self, lower: &str) -> bool {
         self.key.eq_ignore_ascii_case(lower)
     }

@@ -1,4 +1,4 @@
-//! Which options for mkfs fit which capability, and which of their values mkfs takes.
+//! Checks whether options for mkfs fit the capability, and whether mkfs accepts their values.
 
 use std::ops::RangeInclusive;
 
@@ -8,11 +8,11 @@ use super::ParameterError;
 use crate::capability::Access;
 use crate::contract::FormatKey;
 
-/// Bytes of a block when a class names none.
+/// The default size of a block in bytes.
 const DEFAULT_BLOCK: u64 = 4096;
 
-/// Refuses options that a capability rules out, and values that mkfs takes on no node. A raw block volume has no file system:
-/// the options are for the capabilities that mount it.
+/// Refuses options that a capability excludes, and values that mkfs rejects on every node. A raw block volume has no
+/// file system, so the options apply only to capabilities with a mount.
 ///
 /// # Errors
 /// [`ParameterError::Formatting`] for the first option that does not fit, then
@@ -37,8 +37,8 @@ pub fn check_format_options(options: &FormatOptions, accesses: &[Access]) -> Res
     Ok(())
 }
 
-/// Whether a node could make a file system so named with the option. A name that Linux nodes do not know fits, but for
-/// ntfs: it is refused itself, with those that there are.
+/// Returns true when a node could make a file system of this name with the option. An unknown name fits here, because
+/// another check refuses it and lists the valid names. An exception is ntfs.
 fn fits(key: FormatKey, fs_type: &str) -> bool {
     match FsType::parse(fs_type) {
         Ok(fs_type) => key.file_systems().contains(&fs_type),
@@ -46,16 +46,17 @@ fn fits(key: FormatKey, fs_type: &str) -> bool {
     }
 }
 
-/// What mkfs takes for one option.
+/// The values that mkfs accepts for one option.
 struct Rule {
     key: FormatKey,
     range: RangeInclusive<u64>,
     is_power_of_2: bool,
-    /// It takes `4k` for 4096.
+    /// It accepts `4k` for 4096.
     has_units: bool,
 }
 
-/// The rules of mke2fs of e2fsprogs 1.47 and of mkfs.xfs of xfsprogs 6.1 with checksums, which later versions have kept.
+/// Returns the rules of mke2fs of e2fsprogs 1.47 and of mkfs.xfs of xfsprogs 6.1 with checksums. Later versions have
+/// kept them.
 fn rules(fs_type: FsType, block: u64) -> Vec<Rule> {
     let rule = |key, range, is_power_of_2, has_units| Rule { key, range, is_power_of_2, has_units };
     if fs_type == FsType::Xfs {
@@ -83,7 +84,7 @@ fn check_values(options: &FormatOptions, fs_type: FsType) -> Result<(), Paramete
     Ok(())
 }
 
-/// Units that only one of the tools knows are left to it.
+/// Returns true when mkfs accepts the value. Units that only one of the tools knows are left to the tool.
 fn is_taken(value: &str, rule: &Rule) -> bool {
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let Ok(number) = digits.parse::<u64>() else { return false };
@@ -94,17 +95,17 @@ fn is_taken(value: &str, rule: &Rule) -> bool {
 }
 
 fn fits_rule(number: u64, rule: &Rule) -> bool {
-    // mke2fs takes an inode size of 0 for its default.
+    // mke2fs treats an inode size of 0 as its default.
     let is_default = number == 0 && rule.key == FormatKey::InodeSize && *rule.range.start() == 128;
     is_default || (rule.range.contains(&number) && (!rule.is_power_of_2 || number.is_power_of_two()))
 }
 
-/// Bytes of a block of the file system that the options make.
+/// Returns the size of a block in bytes for a file system with these options.
 pub fn block_size(options: &FormatOptions) -> u64 {
     options.block_size.as_ref().and_then(|word| bytes(word.as_str())).unwrap_or(DEFAULT_BLOCK)
 }
 
-/// The number of a word such as `4096` or `4k`; `None` for any other unit.
+/// Parses a word such as `4096` or `4k`. Returns `None` for any other unit.
 fn bytes(word: &str) -> Option<u64> {
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &word[digits.len()..] {

@@ -1,5 +1,5 @@
-//! The lock of a snapshot: four parameters that are one thing. What EC2 could only refuse is refused here, before there
-//! is a snapshot: one that is locked otherwise than meant, or not at all, cannot always be undone.
+//! The lock of a snapshot, which has four parameters. The driver checks them before it creates the snapshot, because a
+//! missing or wrong lock cannot always be corrected later.
 
 use std::ops::RangeInclusive;
 use std::time::SystemTime;
@@ -8,9 +8,9 @@ use ebs_cloud::{Lock, LockEnd, LockMode};
 
 use super::{Entry, ParameterError};
 
-/// Days that a lock may last (EC2 API reference, LockSnapshot).
+/// The valid duration of a lock in days (EC2 API reference, LockSnapshot).
 const DAYS: RangeInclusive<u32> = 1..=36_500;
-/// Hours that its cooling-off period may last.
+/// The valid cooling-off period in hours.
 const COOL_OFF_HOURS: RangeInclusive<u32> = 1..=72;
 
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ pub(super) struct LockParameters {
 }
 
 impl LockParameters {
-    /// An empty mode asks for no lock.
+    /// Sets the mode. An empty mode asks for no lock.
     pub(super) fn set_mode(&mut self, entry: &Entry<'_>) -> Result<(), ParameterError> {
         self.mode = match entry.value {
             "" => None,
@@ -55,7 +55,7 @@ impl LockParameters {
         Ok(())
     }
 
-    /// The lock that they are together; `None` when there are none.
+    /// Combines the parameters into the lock, or returns `None` when no parameter is set.
     pub(super) fn lock(self) -> Result<Option<Lock>, ParameterError> {
         let refused = |rule| Err(ParameterError::Lock { rule });
         let Self { mode, days, expiration, cool_off_hours } = self;

@@ -10,8 +10,8 @@ use super::mutable_keys::{KEYS, Parameter};
 use super::{ClaimNames, Described, Entry, ParameterError, Sorted, VolumeParameters, iops_request};
 use crate::tags::TagTemplate;
 
-/// What a VolumeAttributesClass says. The outer `Option` is "the key is there": a key without a value unsets what the
-/// StorageClass said, and changes nothing of a volume that is there.
+/// The parameters of a VolumeAttributesClass. The outer `Option` is `Some` when the key is present. A key without a
+/// value unsets the value of the StorageClass, and does not change an existing volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MutableParameters {
     volume_type: Option<Option<VolumeType>>,
@@ -19,20 +19,20 @@ pub struct MutableParameters {
     iops_per_gib: Option<Option<NonZeroU32>>,
     throughput: Option<Option<NonZeroU32>>,
     auto_iops_on_modify: Option<Option<bool>>,
-    /// Kubernetes objects behind the volume, for templates; known at modification only: at creation the provisioner puts
-    /// them among the parameters.
+    /// Kubernetes objects of the volume, for templates. Only the modification has them here, because at creation the
+    /// provisioner adds them to the parameters.
     pub claim: ClaimNames,
     pub tags: Vec<TagTemplate>,
-    /// Keys of tags that are not to be there.
+    /// Keys of tags to delete.
     pub deletions: Vec<String>,
 }
 
 impl MutableParameters {
-    /// Reads the `mutable_parameters` of CreateVolume or ControllerModifyVolume, or the parameters of the volume
-    /// modifier's service: they know the same keys.
+    /// Parses the `mutable_parameters` of CreateVolume or ControllerModifyVolume, or the parameters of the volume
+    /// modifier's service, which have the same keys.
     ///
     /// # Errors
-    /// [`ParameterError`] for the first key, in alphabetical order, that is not understood.
+    /// [`ParameterError`] for the first invalid key in alphabetical order.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
         let sorted = Sorted::of(map)?;
         let mut read = Self { tags: sorted.tags, deletions: sorted.deletions, ..Self::default() };
@@ -48,7 +48,7 @@ impl MutableParameters {
         Ok(read)
     }
 
-    /// Every key with what the documentation says of it, tags apart.
+    /// Returns every key with its documentation, without tags.
     pub fn described() -> impl Iterator<Item = Described> {
         KEYS.into_iter().map(|(_, text)| text)
     }
@@ -68,7 +68,7 @@ impl MutableParameters {
         Ok(())
     }
 
-    /// Overrides, key by key, what the StorageClass said; its tags stay apart.
+    /// Overrides the parameters of the StorageClass, key by key. Tags are not merged here.
     pub fn override_in(&self, parameters: &mut VolumeParameters) {
         if let Some(volume_type) = &self.volume_type {
             parameters.volume_type.clone_from(volume_type);
@@ -87,7 +87,7 @@ impl MutableParameters {
         }
     }
 
-    /// What a volume that is there is to become, without tags.
+    /// Returns the modification of an existing volume, without tags.
     ///
     /// # Errors
     /// [`ParameterError::TwoIops`].
@@ -101,27 +101,27 @@ impl MutableParameters {
         })
     }
 
-    /// True when it asks for a number of IOPS.
+    /// Returns true when the class sets a number of IOPS.
     pub(super) fn sets_iops(&self) -> bool {
         self.iops.flatten().is_some()
     }
 
-    /// True when it asks for IOPS by the GiB.
+    /// Returns true when the class sets IOPS for each GiB.
     pub(super) fn sets_iops_per_gib(&self) -> bool {
         self.iops_per_gib.flatten().is_some()
     }
 
-    /// True when it asks for a throughput.
+    /// Returns true when the class sets a throughput.
     pub(super) fn sets_throughput(&self) -> bool {
         self.throughput.flatten().is_some()
     }
 
-    /// IOPS for each GiB, to be recorded in a tag.
+    /// Returns the IOPS for each GiB, which a tag records.
     pub fn iops_per_gib(&self) -> Option<NonZeroU32> {
         self.iops_per_gib.flatten()
     }
 
-    /// To be recorded in a tag: whether a modification may raise IOPS with the size.
+    /// Returns whether a modification may raise IOPS with the size, which a tag records.
     pub fn auto_iops_on_modify(&self) -> Option<bool> {
         self.auto_iops_on_modify.flatten()
     }

@@ -10,7 +10,7 @@ use super::snapshot_keys::{KEYS, Parameter};
 use super::{Described, ParameterError, Sorted};
 use crate::tags::TagTemplate;
 
-/// What a VolumeSnapshotClass says.
+/// The parameters of a VolumeSnapshotClass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotParameters {
     name: String,
@@ -18,16 +18,16 @@ pub struct SnapshotParameters {
     content_name: String,
     /// Fast restores and lock.
     pub features: SnapshotFeatures,
-    /// Outpost that is to hold it, by ARN.
+    /// The ARN of the Outpost for the snapshot.
     pub outpost_arn: Option<String>,
     pub tags: Vec<TagTemplate>,
 }
 
 impl SnapshotParameters {
-    /// Reads the `parameters` of CreateSnapshot.
+    /// Parses the `parameters` of CreateSnapshot.
     ///
     /// # Errors
-    /// [`ParameterError`] for the first key, in alphabetical order, that is not understood, then for a lock that cannot be.
+    /// [`ParameterError`] for the first invalid key in alphabetical order, then for an invalid lock.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
         let sorted = Sorted::of(map)?.without_deletions()?;
         let mut read = Self { tags: sorted.tags, ..Self::default() };
@@ -51,12 +51,12 @@ impl SnapshotParameters {
         Ok(read)
     }
 
-    /// Every key with what the documentation says of it, tags apart.
+    /// Returns every key with its documentation, without tags.
     pub fn described() -> impl Iterator<Item = Described> {
         KEYS.into_iter().map(|(_, text)| text)
     }
 
-    /// What templates of tags see; names that are not known are empty.
+    /// Returns the variables for templates of tags. Unknown names are empty.
     pub fn template_data(&self) -> Data {
         Data::new([
             ("VolumeSnapshotName", self.name.clone()),

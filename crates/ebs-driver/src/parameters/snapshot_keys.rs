@@ -1,9 +1,8 @@
-//! The keys of a VolumeSnapshotClass: what the parser does with each, and what the
-//! documentation says.
+//! The keys of a VolumeSnapshotClass for the parser, with their documentation.
 
 use super::Described;
 
-/// What a key is read as.
+/// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parameter {
     Name,

@@ -17,9 +17,8 @@ fn volume(entries: &[(&str, &str)]) -> Result<VolumeParameters, ParameterError> 
     VolumeParameters::parse(&map(entries))
 }
 
-/// Parameter keys are case-insensitive.
 #[test]
-fn keys_are_understood_in_any_case() {
+fn parameter_keys_are_case_insensitive() {
     let got = volume(&[
         ("TYPE", "IO2"),
         ("iopsPerGB", "10"),
@@ -44,24 +43,23 @@ fn keys_are_understood_in_any_case() {
     assert_eq!(got.claim.pvc_name, "data");
 }
 
-/// Two spellings of one parameter key are refused.
 #[test]
 fn two_spellings_of_one_key_are_refused() {
     let error = volume(&[("iops", "1"), ("IOPS", "1")]).expect_err("which one?");
     assert_eq!(error, ParameterError::Twice { first: "IOPS".to_owned(), second: "iops".to_owned() });
 }
 
-/// Unknown parameters are refused by name, `csi.storage.k8s.io/fstype` and a wrongly cased `tagSpecification` included.
+/// Also `csi.storage.k8s.io/fstype`, and `tagSpecification` in another case.
 #[test]
-fn an_unknown_key_is_refused_by_name() {
+fn unknown_key_is_refused_by_name() {
     for key in ["tipe", "csi.storage.k8s.io/fstype", "tagspecification_1", "tagDeletion_1"] {
         assert!(matches!(volume(&[(key, "x=y")]), Err(ParameterError::Unknown { .. })), "{key}");
     }
 }
 
-/// A volume type that this version does not know is passed to EC2 with a warning and its numbers unchecked.
+/// The driver passes it to EC2 with a warning, and does not check its numbers.
 #[test]
-fn an_unknown_type_is_taken_as_it_is_and_a_known_one_in_any_case() {
+fn unknown_type_is_kept_and_known_type_is_case_insensitive() {
     let read = |text: &str| volume(&[("type", text)]).expect("understood").volume_type;
     assert_eq!(read("gp9"), Some(VolumeType::Other("gp9".to_owned())));
     assert_eq!(read("GP3"), Some(VolumeType::Gp3));
@@ -70,9 +68,9 @@ fn an_unknown_type_is_taken_as_it_is_and_a_known_one_in_any_case() {
     assert!(mutable.is_ok(), "{mutable:?}");
 }
 
-/// Booleans are understood in any Go spelling and garbage is refused; empty is unset.
+/// Empty means unset.
 #[test]
-fn booleans_are_understood_in_any_go_spelling_and_garbage_is_refused() {
+fn booleans_accept_any_go_spelling_and_nothing_else() {
     for text in ["1", "t", "T", "true", "TRUE", "True"] {
         assert_eq!(volume(&[("encrypted", text)]).expect("true").encrypted, Some(true), "{text}");
     }
@@ -97,9 +95,9 @@ fn booleans_are_understood_in_any_go_spelling_and_garbage_is_refused() {
     }
 }
 
-/// The refusal of a number names the range that means something, and what zero means; not the limits of a machine word.
+/// The error names the useful range and the meaning of zero, but no limits of a machine word.
 #[test]
-fn a_refused_number_names_a_range_that_means_something() {
+fn error_for_a_number_names_its_useful_range() {
     for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
         let error = volume(&[(key, "abc")]).expect_err("no number").to_string();
         assert!(error.contains(key) && error.contains("abc") && error.contains("whole number"), "{error}");
@@ -107,7 +105,7 @@ fn a_refused_number_names_a_range_that_means_something() {
     }
 }
 
-/// Numbers are signed 32-bit; zero or less is unset.
+/// Numbers are signed.
 #[test]
 fn numbers_are_32_bit_and_zero_or_less_is_unset() {
     for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
@@ -122,9 +120,9 @@ fn numbers_are_32_bit_and_zero_or_less_is_unset() {
     assert_eq!(volume(&[("iops", "0"), ("throughput", "-5")]).expect("unset"), VolumeParameters::default());
 }
 
-/// A text that is not a number is refused without the limits of the driver's own integers; a number beyond them names the limit.
+/// The error does not name the limits of the driver's own integers. A number beyond the limits names the limit.
 #[test]
-fn text_in_place_of_a_number_is_refused_by_an_example() {
+fn text_in_place_of_a_number_is_refused_with_an_example() {
     for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
         for text in ["abc", "", "3,000", "1.5", " 3000", "3000 IOPS"] {
             let message = volume(&[(key, text)]).expect_err("not a number").to_string();
@@ -138,9 +136,9 @@ fn text_in_place_of_a_number_is_refused_by_an_example() {
     }
 }
 
-/// Values for mkfs are letters and digits.
+/// Also with units such as `k`.
 #[test]
-fn formatting_values_are_letters_and_digits() {
+fn values_for_mkfs_are_letters_and_digits() {
     for key in ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes", "ext4ClusterSize"] {
         assert!(volume(&[(key, "4096k")]).is_ok(), "{key}");
         for bad in ["-b 1", "4096;x", "é"] {
@@ -152,10 +150,9 @@ fn formatting_values_are_letters_and_digits() {
     }
 }
 
-/// Fast restore zones, Outpost and lock of a snapshot class are read in any case; what they cannot be is refused by
-/// name.
+/// Invalid values of zones, Outpost and lock are refused by name.
 #[test]
-fn the_parameters_of_a_snapshot_are_read_in_any_case_and_bad_ones_are_refused_by_name() {
+fn snapshot_parameters_are_case_insensitive_and_validated() {
     let parse = |entries: &[(&str, &str)]| SnapshotParameters::parse(&map(entries));
     let got = parse(&[
         ("fastSnapshotRestoreAvailabilityZones", "us-west-2a, us-west-2b"),
@@ -189,9 +186,9 @@ fn the_parameters_of_a_snapshot_are_read_in_any_case_and_bad_ones_are_refused_by
     }
 }
 
-/// Formatting options must fit every capability of the request.
+/// They must fit every capability of the request.
 #[test]
-fn formatting_options_fit_their_file_systems() {
+fn format_options_must_fit_the_file_system() {
     let mount = |fs_type: &str| [Access::Mount { fs_type: fs_type.to_owned() }];
     let options =
         ["blocksize", "inodesize", "bytesperinode", "numberofinodes", "ext4bigalloc", "ext4encryptionsupport"];
@@ -227,9 +224,9 @@ fn formatting_options_fit_their_file_systems() {
     assert!(check_format_options(&both, &mixed).is_err(), "every capability is checked");
 }
 
-/// Each of the seven formatting options travels in the volume context under its lower-case key; what is empty is left out.
+/// All seven options are sent. Empty ones are left out.
 #[test]
-fn what_is_set_travels_in_the_volume_context_under_lower_case_keys() {
+fn format_options_are_sent_under_lower_case_keys() {
     let format = volume(&[("blockSize", "4096"), ("ext4BigAlloc", "T"), ("inodeSize", "")]).expect("fine").format;
     let context = VolumeContext { format, ..VolumeContext::default() }.to_map();
     assert_eq!(context, map(&[("blocksize", "4096"), ("ext4bigalloc", "true")]));
@@ -256,9 +253,9 @@ fn overridden(parameters: &[(&str, &str)], mutable: &[(&str, &str)]) -> VolumePa
     read
 }
 
-/// A VolumeAttributesClass overrides the StorageClass key by key; zero or empty unsets.
+/// Zero or empty unsets.
 #[test]
-fn an_attributes_class_overrides_key_by_key() {
+fn attributes_class_overrides_key_by_key() {
     let class = [("type", "io1"), ("iops", "100"), ("throughput", "200")];
     let got = overridden(&class, &[("type", "gp3"), ("IOPS", "4000")]);
     assert_eq!(
@@ -273,9 +270,9 @@ fn an_attributes_class_overrides_key_by_key() {
     assert_eq!(got.volume_type, Some(VolumeType::Gp2));
 }
 
-/// A VolumeAttributesClass has the same keys, in any case, at creation as at modification.
+/// The keys are case-insensitive.
 #[test]
-fn an_attributes_class_has_the_keys_of_a_modification() {
+fn attributes_class_has_the_keys_of_a_modification() {
     let got = overridden(&[], &[("iopsPerGB", "5"), ("allowAutoIOPSIncreaseOnModify", "true"), (PVC_NAME_KEY, "x")]);
     assert_eq!(
         (got.iops_per_gib, got.auto_iops_on_modify, got.claim.pvc_name.as_str()),
@@ -286,18 +283,16 @@ fn an_attributes_class_has_the_keys_of_a_modification() {
     }
 }
 
-/// A tag entry without `=` is refused.
 #[test]
-fn a_tag_without_equals_sign_is_refused() {
+fn tag_without_equals_sign_is_refused() {
     let error = volume(&[("tagSpecification_1", "team")]).expect_err("refused").to_string();
     assert!(error.contains("tagSpecification_1") && error.contains("key=value"), "{error}");
 }
 
 proptest! {
-    /// Any map is understood or refused without a panic: a refusal names a key of the map, and what is understood has known keys
-    /// only.
+    /// An error names a key of the map, and accepted maps contain only known keys.
     #[test]
-    fn no_map_makes_parsing_panic(
+    fn no_map_makes_the_parser_panic(
         chance in proptest::collection::hash_map("[a-zA-Z0-9/._]{0,24}", ".{0,24}", 0..4),
         known in proptest::collection::hash_map(
             proptest::sample::select(vec!["type", "IOPS", "throughput", "encrypted", "blockSize", "lockMode", "lockDuration"]),
@@ -320,7 +315,7 @@ proptest! {
                 None => prop_assert!(entries.keys().all(|key| {
                     known.contains(&key.to_lowercase()) || key.starts_with(TAG_PREFIX) || key.starts_with(TAG_DELETION_PREFIX)
                 }), "{entries:?}"),
-                // The rules of a lock are about its parameters together.
+                // The rules of a lock apply to its parameters together.
                 Some(ParameterError::Lock { .. }) => {}
                 Some(refusal) => {
                     let message = refusal.to_string();
@@ -331,7 +326,7 @@ proptest! {
     }
 
     #[test]
-    fn the_case_of_a_key_makes_no_difference(upper in proptest::collection::vec(any::<bool>(), 30)) {
+    fn case_of_a_key_is_irrelevant(upper in proptest::collection::vec(any::<bool>(), 30)) {
         for (key, value) in [("allowautoiopspergbincrease", "true"), ("iopspergb", "7"), ("kmskeyid", "k"), ("blocksize", "1")] {
             let spelt: String =
                 key.chars().zip(&upper).map(|(c, up)| if *up { c.to_ascii_uppercase() } else { c }).collect();

@@ -1,4 +1,4 @@
-//! Single values.
+//! Parsers for single values.
 
 use std::num::{IntErrorKind, NonZeroU32, ParseIntError};
 use std::ops::RangeInclusive;
@@ -10,8 +10,8 @@ use ebs_types::{VolumeType, ZoneName};
 use super::{Entry, ParameterError};
 
 impl Entry<'_> {
-    /// A truth value in any spelling that Go takes; empty is unset. Garbage is refused: with `encrypted`, a guess
-    /// would be a leak.
+    /// Parses a boolean in any spelling that Go accepts. Empty means unset. Other values are errors: a wrong guess for
+    /// `encrypted` could leave data unencrypted.
     pub(super) fn boolean(&self) -> Result<Option<bool>, ParameterError> {
         match self.value {
             "" => Ok(None),
@@ -21,7 +21,7 @@ impl Entry<'_> {
         }
     }
 
-    /// A signed 32-bit number; zero and below mean unset.
+    /// Parses a signed 32-bit number. Zero and below mean unset.
     pub(super) fn positive(&self) -> Result<Option<NonZeroU32>, ParameterError> {
         let number: i32 = self.value.parse().map_err(|error: ParseIntError| {
             self.malformed(match error.kind() {
@@ -33,24 +33,24 @@ impl Entry<'_> {
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }
 
-    /// A number that must be there and in the range, which `wanted` names: left out, it could change the meaning of the
-    /// rest for good.
+    /// Parses a required number in `range`, which `wanted` describes. A missing value is an error, because it could
+    /// permanently change the meaning of the other parameters.
     pub(super) fn within(&self, range: &RangeInclusive<u32>, wanted: &'static str) -> Result<u32, ParameterError> {
         let number = self.value.parse().ok().filter(|n| range.contains(n));
         number.ok_or_else(|| self.malformed(wanted))
     }
 
-    /// A number as mkfs takes it; empty is unset.
+    /// Parses a number in the form for mkfs. Empty means unset.
     pub(super) fn size_word(&self) -> Result<Option<SizeWord>, ParameterError> {
         SizeWord::parse(self.value).map_err(|_| self.malformed("made of the letters A-Z, a-z and digits"))
     }
 
-    /// Any text; empty is unset.
+    /// Returns any text. Empty means unset.
     pub(super) fn text(&self) -> Option<String> {
         (!self.value.is_empty()).then(|| self.value.to_owned())
     }
 
-    /// A volume type; empty is unset. EC2 judges those that this version does not know.
+    /// Parses a volume type. Empty means unset. EC2 decides about types that this version does not know.
     pub(super) fn volume_type(&self) -> Option<VolumeType> {
         let text = self.text()?;
         Some(VolumeType::parse_known(&text).unwrap_or_else(|| {
@@ -59,14 +59,14 @@ impl Entry<'_> {
         }))
     }
 
-    /// Zones, separated by commas; spaces do not count.
+    /// Parses zones, separated by commas. Spaces are ignored.
     pub(super) fn zones(&self) -> Result<Vec<ZoneName>, ParameterError> {
         let without_spaces = self.value.replace(' ', "");
         let zones = without_spaces.split(',').map(ZoneName::parse).collect::<Result<_, _>>();
         zones.map_err(|_| self.malformed("a list of zones such as us-west-2a,us-west-2b"))
     }
 
-    /// An ARN, as far as its form goes: EC2 judges the rest.
+    /// Checks the form of an ARN. EC2 checks the rest.
     pub(super) fn arn(&self) -> Result<String, ParameterError> {
         if self.value.starts_with("arn:") && self.value.matches(':').count() >= 5 {
             return Ok(self.value.to_owned());
@@ -74,7 +74,7 @@ impl Entry<'_> {
         Err(self.malformed("an ARN, which begins with arn:"))
     }
 
-    /// A time as RFC 3339 writes it, with any offset.
+    /// Parses a time in RFC 3339 with any offset.
     pub(super) fn time(&self) -> Result<SystemTime, ParameterError> {
         rfc3339(self.value).ok_or_else(|| self.malformed("a time such as 2030-12-31T23:59:59Z"))
     }
@@ -88,7 +88,7 @@ impl Entry<'_> {
     }
 }
 
-/// `humantime` reads UTC only.
+/// Adds offsets, because `humantime` parses UTC only.
 fn rfc3339(text: &str) -> Option<SystemTime> {
     if let Ok(time) = humantime::parse_rfc3339(text) {
         return Some(time);

@@ -11,39 +11,39 @@ use super::{ClaimNames, Described, Entry, ParameterError, Sorted};
 use crate::contract::FormatKey;
 use crate::tags::TagTemplate;
 
-/// What a StorageClass says. `None` is "not said".
+/// The parameters of a StorageClass. `None` means that the parameter is not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeParameters {
     pub volume_type: Option<VolumeType>,
     pub iops: Option<NonZeroU32>,
     /// IOPS for each GiB.
     pub iops_per_gib: Option<NonZeroU32>,
-    /// Lift IOPS to the type's minimum.
+    /// Raise IOPS to the type's minimum.
     pub raise_iops_to_min: bool,
-    /// To be recorded in a tag: whether a modification may raise IOPS with the size.
+    /// Whether a modification may raise IOPS with the size, which a tag records.
     pub auto_iops_on_modify: Option<bool>,
     /// MiB/s.
     pub throughput: Option<NonZeroU32>,
-    /// MiB/s at which a volume from a snapshot is initialised.
+    /// MiB/s at which EC2 initializes a volume from a snapshot.
     pub initialization_rate: Option<NonZeroU32>,
     pub encrypted: Option<bool>,
     pub kms_key_id: Option<String>,
-    /// Kubernetes objects behind the volume.
+    /// Kubernetes objects of the volume.
     pub claim: ClaimNames,
     /// Options for mkfs.
     pub format: FormatOptions,
-    /// A volume from a snapshot or clone may be formatted when it is blank.
+    /// A blank volume from a snapshot or clone may be formatted.
     pub format_blank_restore: bool,
-    /// Attach it only when it is initialised.
+    /// Attach the volume only after its initialization.
     pub block_until_initialized: bool,
     pub tags: Vec<TagTemplate>,
 }
 
 impl VolumeParameters {
-    /// Reads the `parameters` of CreateVolume.
+    /// Parses the `parameters` of CreateVolume.
     ///
     /// # Errors
-    /// [`ParameterError`] for the first key, in alphabetical order, that is not understood.
+    /// [`ParameterError`] for the first invalid key in alphabetical order.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
         let sorted = Sorted::of(map)?.without_deletions()?;
         let mut read = Self { tags: sorted.tags, ..Self::default() };
@@ -54,7 +54,7 @@ impl VolumeParameters {
         Ok(read)
     }
 
-    /// Every key with what the documentation says of it, tags apart.
+    /// Returns every key with its documentation, without tags.
     pub fn described() -> impl Iterator<Item = Described> {
         KEYS.into_iter().map(|(_, text)| text)
     }

@@ -1,9 +1,9 @@
-//! The keys of a StorageClass: what the parser does with each, and what the documentation says.
+//! The keys of a StorageClass for the parser, with their documentation.
 
 use super::{Described, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY};
 use crate::contract::FormatKey;
 
-/// What a key is read as.
+/// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parameter {
     Type,

@@ -12,9 +12,8 @@ fn texts(request: &impl Summarize) -> [String; 2] {
     [request.summary().to_string(), format!("{:?}", request.summary())]
 }
 
-/// No log summary of a request shows a secret.
 #[test]
-fn no_summary_shows_a_secret() {
+fn no_summary_contains_a_secret() {
     let all = [
         texts(&csi::CreateVolumeRequest { secrets: secrets(), ..Default::default() }),
         texts(&csi::DeleteVolumeRequest { secrets: secrets(), ..Default::default() }),
@@ -37,17 +36,17 @@ fn no_summary_shows_a_secret() {
     }
 }
 
-/// To log a request changes nothing of it: the driver works on what was sent, secrets included.
+/// The driver works on the received request, secrets included.
 #[test]
-fn to_log_a_request_changes_nothing_of_it() {
+fn logging_a_request_does_not_change_it() {
     let sent = csi::NodeStageVolumeRequest { secrets: secrets(), ..Default::default() };
     let received = crate::request_log::receive(tonic::Request::new(sent.clone()));
     assert_eq!(received, sent);
 }
 
-/// Values of keys that sound secret are not logged from other maps either.
+/// The summary hides values of suspicious keys in other maps, too.
 #[test]
-fn a_secret_in_the_wrong_map_is_not_shown_either() {
+fn secret_in_another_map_is_not_logged() {
     let parameters = HashMap::from([
         ("csi.storage.k8s.io/provisioner-Secret-name".to_owned(), CANARY.to_owned()),
         ("type".to_owned(), "gp3".to_owned()),
@@ -57,7 +56,7 @@ fn a_secret_in_the_wrong_map_is_not_shown_either() {
 }
 
 #[test]
-fn a_summary_names_its_subject_and_what_decides() {
+fn summary_contains_subject_and_important_fields() {
     let request = csi::CreateVolumeRequest {
         name: "pvc-1".to_owned(),
         volume_content_source: Some(csi::VolumeContentSource {

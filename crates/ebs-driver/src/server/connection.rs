@@ -1,5 +1,5 @@
-//! Accepted connections, told apart: each request carries the [`ConnectionId`] of its own among its extensions. Clients name
-//! them as they like: what a path or nothing is in `:authority` becomes a name.
+//! Accepted connections. Each request has the [`ConnectionId`] of its connection among its extensions. Clients may send
+//! any `:authority`: a path or an empty value is replaced by a valid name.
 
 use std::io;
 use std::pin::Pin;

@@ -1,8 +1,8 @@
-//! Services that are still being put together while the socket answers already: what is asked of them waits.
+//! Answers on the socket while the services are still being created: calls to them wait.
 //!
-//! Who the driver is can be said at once, and Probe says that it is not ready; so no sidecar runs into a time-out of its
-//! connection while the driver asks where it is. A call that comes too early is not refused: the kubelet takes a refused
-//! NodeGetInfo for the end of the plugin and has its registrar begin anew.
+//! Identity answers at once, and Probe reports that the driver is not ready, so that no sidecar's connection times out
+//! while the driver reads its metadata. An early call waits instead of failing: the kubelet treats a failed NodeGetInfo
+//! as the end of the plugin, and restarts its registrar.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -20,29 +20,29 @@ use tower::Service;
 
 use crate::status::{Meaning, status};
 
-/// A call that comes before the services waits so long for them, if its client does: longer than all sources of metadata take
-/// together.
+/// The time for which a call waits for the services, if its client waits as long. It is longer than all sources of
+/// metadata take together.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the other services go once they are there. Dropped without them, it ends the calls that wait.
+/// Opens the other services. Its drop without a call of [`Opening::open`] ends the waiting calls.
 #[derive(Debug)]
 pub struct Opening(watch::Sender<Option<Routes>>);
 
 impl Opening {
-    /// From now on the services answer; calls that have waited are theirs.
+    /// Sets the services, which from now on answer all calls, including the waiting ones.
     pub fn open(self, services: Routes) {
         self.0.send_replace(Some(services));
     }
 }
 
-/// Routes on which `identity` answers at once and all other calls wait until [`Opening::open`].
+/// Returns routes on which `identity` answers at once, and all other calls wait for [`Opening::open`].
 pub fn early<I: Identity>(identity: I) -> (Routes, Opening) {
     let (sender, services) = watch::channel(None);
     let router = Routes::new(IdentityServer::new(identity)).into_axum_router();
     (Routes::from(router.fallback_service(Late { services })), Opening(sender))
 }
 
-/// Hands calls on to services that come later.
+/// Forwards calls to services that are opened later.
 #[derive(Debug, Clone)]
 struct Late {
     services: watch::Receiver<Option<Routes>>,
@@ -50,7 +50,7 @@ struct Late {
 
 impl Late {
     async fn services(mut self) -> Result<Routes, &'static str> {
-        // Dropped when the driver stops before it has started; what was opened stays readable.
+        // The sender is dropped when the driver stops before it has started. Opened services stay readable.
         let opened = timeout(PATIENCE, self.services.wait_for(Option::is_some)).await;
         let opened = opened.map_err(|_elapsed| "the driver is still starting; its log says what it waits for")?;
         opened.ok().and_then(|services| services.clone()).ok_or("the driver is stopping, and had not started yet")

@@ -1,4 +1,4 @@
-//! Where to listen.
+//! The endpoint on which the driver listens.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,13 +6,14 @@ use std::path::{Component, Path, PathBuf};
 
 mod windows;
 
-/// Most bytes of the path of a unix socket: what fits into the kernel's address besides the closing zero.
+/// The maximum length of the path of a unix socket in bytes: the size of the kernel's address without the terminating
+/// zero.
 pub const MAX_SOCKET_PATH: usize = 107;
 
-/// A place to listen at.
+/// An address on which to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A unix socket; the path is absolute, without `.` and `..`.
+    /// A unix socket. The path is absolute, without `.` and `..`.
     Unix(PathBuf),
     /// TCP on loopback.
     Tcp(SocketAddr),
@@ -25,11 +26,11 @@ pub enum EndpointError {
     Scheme(String),
     #[error("{0:?} has no path of a socket file: give unix:///PATH")]
     NoPath(String),
-    /// The path does not fit.
+    /// The path is too long for the kernel's address.
     #[error("the socket path {} has {length} bytes; the kernel takes at most {MAX_SOCKET_PATH}: use a shorter one", path.display())]
     TooLong {
         path: PathBuf,
-        /// Its bytes.
+        /// The length in bytes.
         length: usize,
     },
     #[error("{0:?} is not ADDRESS:PORT, such as 127.0.0.1:10000 or [::1]:10000")]
@@ -39,7 +40,7 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Reads `unix://PATH`, `unix:/PATH` or `tcp://ADDRESS:PORT`; the scheme in any case.
+    /// Parses `unix://PATH`, `unix:/PATH` or `tcp://ADDRESS:PORT`. The scheme is case-insensitive.
     ///
     /// # Errors
     /// [`EndpointError`].
@@ -47,7 +48,7 @@ impl Endpoint {
         let scheme = || EndpointError::Scheme(text.to_owned());
         let (name, rest) = text.split_once(':').ok_or_else(scheme)?;
         match name.to_ascii_lowercase().as_str() {
-            // Where paths have drives, and separators of two kinds.
+            // On Windows, paths have drives and two kinds of separators.
             "unix" if cfg!(windows) => windows::unix(text, rest),
             "unix" if rest.starts_with('/') => unix(text, rest.strip_prefix("//").unwrap_or(rest)),
             "tcp" => tcp(rest.strip_prefix("//").ok_or_else(scheme)?),
@@ -56,7 +57,7 @@ impl Endpoint {
     }
 }
 
-/// Host and path joined and forced absolute: `tmp/csi.sock` is `/tmp/csi.sock`.
+/// Joins host and path and makes the result absolute: `tmp/csi.sock` becomes `/tmp/csi.sock`.
 fn unix(text: &str, joined: &str) -> Result<Endpoint, EndpointError> {
     let mut path = PathBuf::from("/");
     for component in Path::new(joined).components() {
@@ -101,9 +102,9 @@ mod tests {
 
     use super::*;
 
-    /// Endpoints are read as the reference reads them, the scheme in any case.
+    /// The scheme is case-insensitive.
     #[test]
-    fn endpoints_are_read_as_the_reference_reads_them() {
+    fn endpoints_are_parsed_like_the_reference_driver() {
         let rows = [
             ("unix:///csi/csi.sock", "unix:///csi/csi.sock"),
             ("unix://csi/csi.sock", "unix:///csi/csi.sock"),
@@ -119,7 +120,6 @@ mod tests {
         }
     }
 
-    /// Other schemes and empty paths are refused.
     #[test]
     fn other_schemes_and_empty_paths_are_refused() {
         for bad in [
@@ -137,17 +137,15 @@ mod tests {
         }
     }
 
-    /// TCP is taken on loopback only.
     #[test]
-    fn tcp_is_taken_on_loopback_only() {
+    fn tcp_is_accepted_on_loopback_only() {
         for bad in ["tcp://0.0.0.0:10000", "tcp://10.0.0.1:10000", "tcp://[::]:1"] {
             assert!(matches!(Endpoint::parse(bad), Err(EndpointError::NotLoopback(_))), "{bad}");
         }
     }
 
-    /// A socket path longer than 107 bytes is refused with the limit.
     #[test]
-    fn a_path_longer_than_the_kernel_takes_is_refused_with_the_limit() {
+    fn socket_path_over_107_bytes_is_refused_with_the_limit() {
         let path = |length: usize| format!("unix:///{}", "x".repeat(length - 1));
         assert!(Endpoint::parse(&path(MAX_SOCKET_PATH)).is_ok());
         let error = Endpoint::parse(&path(MAX_SOCKET_PATH + 1)).expect_err("too long").to_string();
@@ -156,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_absolute_and_reads_back(text in "unix:/{1,3}[a-z./]{1,30}") {
+        fn parsed_path_is_absolute_and_parses_back(text in "unix:/{1,3}[a-z./]{1,30}") {
             if let Ok(endpoint) = Endpoint::parse(&text) {
                 let Endpoint::Unix(path) = &endpoint else { panic!("{endpoint}") };
                 prop_assert!(path.is_absolute() && path.components().all(|c| c != Component::ParentDir));

@@ -1,4 +1,4 @@
-//! What surrounds every RPC: its span, its counting, its failure line, and a wall against panics.
+//! The layer around every RPC: its span, its metrics, its failure line, and isolation of panics.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -19,10 +19,12 @@ use crate::request_log;
 use crate::rpc::Rpc;
 use crate::status::{Answer, broken_off};
 
-/// Is told of every RPC that has ended; must not block.
+/// Observes every RPC that has ended.
 pub trait RpcObserver: Send + Sync + 'static {
-    /// `rpc` is the method's name (`CreateVolume`) or `unknown`, `code` the gRPC code's (`OK`, `Aborted` …; `Canceled`
-    /// when the client left or its deadline passed): both from closed sets.
+    /// Records an RPC. Must not block.
+    ///
+    /// `rpc` is the name of the method (`CreateVolume`) or `unknown`. `code` is the name of the gRPC code (`OK`,
+    /// `Aborted` …), and is `Canceled` when the client left or its deadline passed. Both come from closed sets.
     fn finished(&self, rpc: &'static str, code: &'static str, took: Duration);
 }
 
@@ -88,7 +90,7 @@ where
     }
 }
 
-/// An RPC that runs; dropped before its end when the client leaves.
+/// A running RPC. It is dropped before its end when the client leaves.
 struct Running {
     rpc: &'static str,
     started: Instant,
@@ -113,7 +115,7 @@ impl Drop for Running {
     }
 }
 
-/// The name of an RPC in logs and metric labels: one of a closed set.
+/// Returns the name of an RPC in logs and metric labels, from a closed set.
 fn method(path: &str) -> &'static str {
     Rpc::of_path(path).map_or("unknown", Rpc::name)
 }
@@ -122,9 +124,8 @@ fn method(path: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Only methods of CSI become metric labels.
     #[test]
-    fn only_methods_of_csi_are_named_in_logs_and_labels() {
+    fn only_csi_methods_become_names_in_logs_and_labels() {
         assert_eq!(method("/csi.v1.Controller/CreateVolume"), "CreateVolume");
         for odd in ["/csi.v1.Controller/Evil\"} 1", "", "/", "CreateVolume2", "/x/createvolume"] {
             assert_eq!(method(odd), "unknown", "{odd}");

@@ -1,4 +1,4 @@
-//! A socket that is private from its first moment, and only one driver on it.
+//! A socket that is private from its creation and that only one driver can use.
 
 #[cfg(unix)]
 #[path = "socket/unix.rs"]
@@ -16,16 +16,16 @@ use super::Endpoint;
 
 pub(super) use system::{SocketFile, incoming};
 
-/// The endpoint could not be taken. Nothing of another process was touched.
+/// Listening on the endpoint failed. No file of another process was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another driver holds the lock file.
     #[error("another driver is serving on {} (it holds {}): stop it or give this one another --endpoint", socket.display(), lock.display())]
     Locked { socket: PathBuf, lock: PathBuf },
-    /// Somebody answers on the socket.
+    /// Another process listens on the socket.
     #[error("another process is listening on {}: stop it or give this driver another --endpoint", socket.display())]
     Live { socket: PathBuf },
-    /// The path is taken by something that is no socket.
+    /// The path exists and is not a socket.
     #[error("{} exists and is not a socket: remove it or give another --endpoint", socket.display())]
     NotASocket { socket: PathBuf },
     #[error("the directory of the socket, {}, does not exist: create it, or mount it into the container, before the driver starts", directory.display())]
@@ -39,7 +39,7 @@ pub enum BindError {
     },
 }
 
-/// An endpoint that is being listened on.
+/// An endpoint with its listener.
 #[derive(Debug)]
 pub struct Bound {
     pub(super) listener: Listener,
@@ -48,7 +48,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Where it listens; a TCP port of 0 has become the real one.
+    /// Returns the endpoint. A TCP port of 0 is replaced by the real port.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -60,10 +60,10 @@ pub(super) enum Listener {
     Tcp(TcpListener),
 }
 
-/// Listens on the endpoint; a unix socket gets exactly the permission bits `mode`. Must be called in a runtime.
+/// Listens on the endpoint. A unix socket gets exactly the permission bits `mode`. Must be called in a runtime.
 ///
-/// A socket file that nobody listens on is replaced. A lock file beside the socket keeps a second driver away; it
-/// stays when the driver ends, empty and without meaning.
+/// Replaces a socket file without a listener. A lock file next to the socket excludes a second driver. It remains as an
+/// empty file without meaning when the driver ends.
 ///
 /// # Errors
 /// [`BindError`].

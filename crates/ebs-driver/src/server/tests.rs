@@ -25,7 +25,7 @@ use ebs_types::ConnectionId;
 use super::*;
 use crate::controller::ControllerService;
 
-/// An identity that panics, waits or answers, as the test wants.
+/// An Identity service that panics, waits or answers, as the test requires.
 #[derive(Clone, Default)]
 struct Stub {
     connections: Arc<Mutex<Vec<Option<ConnectionId>>>>,
@@ -72,7 +72,7 @@ impl Seen {
     }
 }
 
-/// A server of its own for each test; stopped when dropped.
+/// A server for one test. Its drop stops the server.
 struct World {
     _directory: TempDir,
     socket: PathBuf,
@@ -127,16 +127,15 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).expect("there").permissions().mode() & 0o777
 }
 
-/// The socket has exactly the mode asked for from its first moment.
 #[tokio::test]
-async fn the_socket_has_exactly_the_mode_asked_for_from_its_first_moment() {
+async fn socket_has_the_requested_mode_from_its_creation() {
     let directory = tempfile::tempdir().expect("a directory");
     for wanted in [0o600, 0o660, 0o666, 0o400] {
         let socket = directory.path().join(format!("{wanted:o}.sock"));
         let _bound = bind(&Endpoint::Unix(socket.clone()), wanted).expect("free");
         assert_eq!(mode(&socket), wanted, "{wanted:o}");
     }
-    // What the file had before anybody could have changed it: the mode of the descriptor goes into bind.
+    // Checks the mode of the file before any change by a path: the bind uses the mode of the descriptor.
     let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket");
     rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(0o600)).expect("its mode can be set");
     let path = directory.path().join("raw.sock");
@@ -144,22 +143,22 @@ async fn the_socket_has_exactly_the_mode_asked_for_from_its_first_moment() {
     assert_eq!(mode(&path), 0o600);
 }
 
-/// A stale socket is replaced, and our own removed at the end.
+/// The driver removes its own socket at the end.
 #[tokio::test]
-async fn a_stale_socket_is_replaced_and_our_own_removed_at_the_end() {
+async fn stale_socket_is_replaced_and_own_socket_removed() {
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("csi.sock");
     drop(StdListener::bind(&socket).expect("free"));
     assert!(socket.exists(), "the file of a process that is gone");
     let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("stale");
-    assert!(StdStream::connect(&socket).is_ok(), "somebody listens now");
+    assert!(StdStream::connect(&socket).is_ok(), "the new server listens");
     drop(bound);
     assert!(!socket.exists());
 }
 
-/// A second driver on one socket is refused and leaves the first alone.
+/// The first driver continues.
 #[tokio::test]
-async fn a_second_driver_on_one_socket_is_refused_and_leaves_the_first_alone() {
+async fn second_driver_on_one_socket_is_refused() {
     let world = start(Duration::from_secs(1));
     let error = bind(&Endpoint::Unix(world.socket.clone()), 0o600).expect_err("taken");
     assert!(matches!(error, BindError::Locked { .. }), "{error}");
@@ -168,9 +167,8 @@ async fn a_second_driver_on_one_socket_is_refused_and_leaves_the_first_alone() {
     assert_eq!(name.expect("the first still serves").into_inner().name, "stub");
 }
 
-/// A socket on which another program listens is left alone.
 #[tokio::test]
-async fn a_socket_on_which_another_program_listens_is_left_alone() {
+async fn socket_of_another_listening_program_is_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("csi.sock");
     let _other = StdListener::bind(&socket).expect("free");
@@ -179,9 +177,9 @@ async fn a_socket_on_which_another_program_listens_is_left_alone() {
     assert!(StdStream::connect(&socket).is_ok());
 }
 
-/// A file under the socket's path, a link or a missing directory is named and left alone.
+/// Also a link. The error names the path.
 #[tokio::test]
-async fn a_file_or_a_missing_directory_is_named_and_left_alone() {
+async fn file_or_missing_directory_is_named_and_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("precious");
     std::fs::write(&file, "data").expect("written");
@@ -195,9 +193,8 @@ async fn a_file_or_a_missing_directory_is_named_and_left_alone() {
     assert!(matches!(&error, BindError::NoDirectory { directory } if directory.ends_with("no")), "{error}");
 }
 
-/// A socket file that is no longer ours is not removed at the end.
 #[tokio::test]
-async fn a_socket_file_that_is_no_longer_ours_is_not_removed() {
+async fn socket_file_of_another_process_is_not_removed() {
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("csi.sock");
     let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("free");
@@ -207,9 +204,9 @@ async fn a_socket_file_that_is_no_longer_ours_is_not_removed() {
     assert!(std::fs::symlink_metadata(&socket).expect("there").file_type().is_socket());
 }
 
-/// A panic ends one request by an unknown outcome; the process lives and counts it.
+/// The process continues and counts the request.
 #[tokio::test]
-async fn a_panic_ends_one_request_with_an_unknown_outcome_and_the_server_lives() {
+async fn panic_ends_one_request_with_an_unknown_outcome() {
     let world = start(Duration::from_secs(1));
     let mut client = client(&world.socket).await;
     let status = within("the panic", client.get_plugin_capabilities(GetPluginCapabilitiesRequest {})).await;
@@ -220,7 +217,7 @@ async fn a_panic_ends_one_request_with_an_unknown_outcome_and_the_server_lives()
     assert_eq!(world.seen.all(), [("GetPluginCapabilities", "Aborted"), ("GetPluginInfo", "OK")]);
 }
 
-/// What a subscriber of this thread wrote.
+/// The output of the subscriber of this thread.
 #[derive(Clone, Default)]
 pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -241,9 +238,9 @@ impl std::io::Write for Lines {
     }
 }
 
-/// Another test of this program may be the first to come by a place that logs. With one subscriber in the whole program,
-/// that of a thread, tracing then asks the thread it is on, which has none, and takes the place for one that nobody ever
-/// listens to. A second subscriber, for all threads, makes it ask all of them.
+/// Adds a second subscriber, for all threads. Another test of this program may log at a call site first. With a subscriber
+/// of one thread only, tracing then asks just the thread of that test, finds no subscriber, and disables the call site for
+/// the whole program. With two subscribers, it asks all threads.
 fn listen_everywhere() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -252,7 +249,7 @@ fn listen_everywhere() {
     });
 }
 
-/// What this thread logs until the guard is dropped.
+/// Captures the log of this thread until the guard is dropped.
 pub(crate) fn captured_log() -> (Lines, tracing::subscriber::DefaultGuard) {
     listen_everywhere();
     let lines = Lines::default();
@@ -265,9 +262,9 @@ pub(crate) fn captured_log() -> (Lines, tracing::subscriber::DefaultGuard) {
     (lines, tracing::subscriber::set_default(subscriber))
 }
 
-/// A failed RPC is one log line with method, subject, code and chain.
+/// The line has the method, the subject, the code and all causes.
 #[tokio::test]
-async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
+async fn failed_rpc_is_logged_once_without_secrets() {
     let (lines, _logging) = captured_log();
     let controller = controller().await;
     let directory = tempfile::tempdir().expect("a directory");
@@ -298,9 +295,8 @@ async fn controller() -> ControllerService<SimEc2> {
     crate::controller::tests::driver_over(&ec2, None).0
 }
 
-/// Every RPC is counted once, also when its client leaves.
 #[tokio::test]
-async fn every_rpc_is_counted_once_also_when_the_client_leaves() {
+async fn every_rpc_is_counted_once_even_if_its_client_leaves() {
     let world = start(Duration::from_secs(1));
     let mut client = client(&world.socket).await;
     let left = {
@@ -316,9 +312,8 @@ async fn every_rpc_is_counted_once_also_when_the_client_leaves() {
     assert_eq!(world.seen.all(), [("Probe", "Canceled"), ("GetPluginInfo", "OK")]);
 }
 
-/// Shutdown lets requests in flight end and takes no new connections.
 #[tokio::test]
-async fn shutdown_lets_requests_in_flight_end_and_takes_no_new_connections() {
+async fn shutdown_finishes_requests_and_refuses_connections() {
     let mut world = start(Duration::from_secs(120));
     let mut client = client(&world.socket).await;
     let stub = world.stub.clone();
@@ -337,9 +332,9 @@ async fn shutdown_lets_requests_in_flight_end_and_takes_no_new_connections() {
     assert!(!world.socket.exists());
 }
 
-/// Shutdown is bounded.
+/// It does not wait for a request that hangs.
 #[tokio::test]
-async fn shutdown_is_bounded() {
+async fn shutdown_ends_at_its_limit() {
     let mut world = start(Duration::from_millis(50));
     let mut client = client(&world.socket).await;
     let mut callers = JoinSet::new();
@@ -358,7 +353,7 @@ async fn tcp_listens_on_a_free_port_of_loopback() {
 }
 
 #[tokio::test]
-async fn requests_of_one_connection_carry_one_id() {
+async fn requests_of_one_connection_have_one_connection_id() {
     let world = start(Duration::ZERO);
     for _ in 0..2 {
         let mut client = client(&world.socket).await;
@@ -371,10 +366,10 @@ async fn requests_of_one_connection_carry_one_id() {
     assert_eq!((seen[0] == seen[1], seen[1] == seen[2], seen[2] == seen[3]), (true, false, true), "{seen:?}");
 }
 
-/// A client that sends a path as the `:authority` is served on a unix socket and on TCP alike.
+/// On a unix socket and on TCP.
 #[tokio::test]
-async fn a_client_that_sends_a_path_as_authority_is_served_on_both_kinds_of_endpoints() {
-    // What grpc-go sent through a dialer to `/csi/csi.sock`: three times GetPluginInfo, among others.
+async fn client_with_a_path_as_authority_is_served() {
+    // The bytes that grpc-go sent through a dialer to `/csi/csi.sock`, which contain three GetPluginInfo calls.
     let sent = include_bytes!("../../../grpc-authority/src/tests/recorded/grpc-go-1.20-path.bin");
     let world = start(Duration::ZERO);
     let tcp = bind(&Endpoint::parse("tcp://127.0.0.1:0").expect("loopback"), 0o600).expect("free");

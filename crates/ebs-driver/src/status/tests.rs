@@ -26,19 +26,18 @@ impl IntoStatus for Outer {
 #[error("said twice: {0}")]
 struct Repeats(#[source] Inner);
 
-/// An error message carries the whole chain of causes once, and what to do next.
 #[test]
-fn a_message_has_the_whole_chain_once_and_what_to_do_next() {
+fn message_has_every_cause_once_and_the_next_step() {
     let status = to_status(&Outer(Middle(Inner)));
     let whole = "cannot attach vol-1: EC2 refused: AttachVolume: VolumeInUse (request id 1); detach it first";
     assert_eq!(status.message(), whole);
     assert_eq!(chain(&Repeats(Inner)), "said twice: AttachVolume: VolumeInUse (request id 1)");
 }
 
-/// A message holds nothing that a terminal acts on, and no more than a header takes: of a long one the beginning and the next
-/// step are told.
+/// Control characters are escaped, because terminals act on them. A long message keeps its beginning and the next step,
+/// because a header has a maximum size.
 #[test]
-fn a_message_is_escaped_and_bounded() {
+fn message_is_escaped_and_bounded() {
     let odd = status(Meaning::InvalidArgument, "name \"a\u{1b}[31m\n\u{202e}\0\" is \\ Größe 日本");
     assert_eq!(odd.message(), "name \"a\\u{1b}[31m\\n\\u{202e}\\0\" is \\ Größe 日本");
     let long = status(Meaning::InvalidArgument, format!("begins {} call again", "x".repeat(100_000)));
@@ -48,9 +47,8 @@ fn a_message_is_escaped_and_bounded() {
     assert!(long.message().contains("98018 characters left out"), "{}", long.message());
 }
 
-/// Every meaning of an error has exactly one gRPC code.
 #[test]
-fn every_meaning_has_its_code() {
+fn every_meaning_has_one_grpc_code() {
     let codes: Vec<Code> = Meaning::ALL.iter().map(|m| status(*m, "").code()).collect();
     let expected = [
         Code::InvalidArgument,
@@ -70,23 +68,22 @@ fn every_meaning_has_its_code() {
     assert_eq!(codes, expected);
 }
 
-/// A request that broke off never gets a final code.
 #[test]
-fn a_request_that_broke_off_is_never_answered_with_a_final_code() {
+fn panicked_request_never_has_a_final_code() {
     let status = broken_off("internal error: x");
     assert_eq!(status.code(), Code::Aborted);
     assert!(status.message().contains("outcome is unknown"));
 }
 
 #[test]
-fn an_rpc_that_is_not_supported_names_itself() {
+fn unsupported_rpc_is_named() {
     let status = unimplemented_rpc(crate::rpc::Rpc::GetCapacity);
     assert_eq!(status.code(), Code::Unimplemented);
     assert!(status.message().contains("GetCapacity"));
 }
 
 #[test]
-fn the_code_of_an_answer_is_read_from_its_headers() {
+fn code_of_a_response_is_parsed_from_its_headers() {
     let failed: http::Response<()> = Status::aborted("busy: 100 %").into_http();
     let answer = Answer::of(failed.headers());
     assert_eq!(

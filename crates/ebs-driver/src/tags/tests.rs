@@ -18,9 +18,9 @@ fn tags(entries: &[(&str, &str)]) -> Tags {
     entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
-/// A volume is tagged with its name, its manager, its claim and its IOPS policy, the flag normalised.
+/// Also with its IOPS policy, whose flag is normalized.
 #[test]
-fn a_volume_is_tagged_with_its_name_its_manager_and_its_claim() {
+fn volume_is_tagged_with_name_driver_and_claim() {
     let parameters = [
         ("csi.storage.k8s.io/pvc/name", "data"),
         ("csi.storage.k8s.io/pvc/namespace", "shop"),
@@ -40,9 +40,9 @@ fn a_volume_is_tagged_with_its_name_its_manager_and_its_claim() {
     assert_eq!(volume(&TagPolicy::default(), &parameters, &[]), Ok(expected));
 }
 
-/// A configured cluster id adds the ownership tags; snapshots do without `KubernetesCluster`.
+/// Snapshots do not get `KubernetesCluster`.
 #[test]
-fn a_cluster_owns_what_it_makes() {
+fn cluster_id_adds_ownership_tags() {
     let policy = TagPolicy { cluster_id: Some("prod".to_owned()), ..TagPolicy::default() };
     let snapshot = policy.of_snapshot("snap-1", &SnapshotParameters::default()).expect("fine");
     let mut expected = tags(&[
@@ -58,9 +58,9 @@ fn a_cluster_owns_what_it_makes() {
     assert_eq!(volume(&policy, &[], &[]), Ok(expected));
 }
 
-/// One precedence for volumes and snapshots: own, cluster, class, attributes class, extra tags.
+/// The order is: own, cluster, class, attributes class, extra tags.
 #[test]
-fn later_sources_win_and_extra_tags_last_for_volumes_and_snapshots() {
+fn later_sources_of_tags_override_earlier_ones() {
     let policy =
         TagPolicy { cluster_id: Some("prod".to_owned()), extra: tags(&[("d", "extra")]), ..TagPolicy::default() };
     let class = [
@@ -80,17 +80,16 @@ fn later_sources_win_and_extra_tags_last_for_volumes_and_snapshots() {
     assert_eq!(picked(&got, &["CSIVolumeSnapshotName", "kubernetes.io/cluster/prod"]), ["s", "owned"]);
 }
 
-/// Of two entries for one tag the later parameter key wins.
 #[test]
-fn of_two_entries_for_one_tag_the_later_parameter_key_wins() {
+fn later_parameter_key_overrides_the_tag_of_an_earlier_one() {
     let got = volume(&TagPolicy::default(), &[("tagSpecification_2", "a=2"), ("tagSpecification_1", "a=1")], &[])
         .expect("fine");
     assert_eq!(got["a"], "2");
 }
 
-/// `tagDeletion*` of an attributes class keeps a tag of the StorageClass away.
+/// With `tagDeletion*`.
 #[test]
-fn a_tag_that_the_attributes_class_deletes_is_not_written() {
+fn tag_deleted_by_the_attributes_class_is_not_set() {
     let got = volume(&TagPolicy::default(), &[("tagSpecification_1", "a=1")], &[("tagDeletion_1", "a")]).expect("fine");
     assert!(!got.contains_key("a"));
     let both = [("tagDeletion_1", "a"), ("tagSpecification_1", "a=2")];
@@ -101,10 +100,9 @@ fn a_tag_that_the_attributes_class_deletes_is_not_written() {
     ));
 }
 
-/// Reserved tag keys are refused, or dropped with a warning under `--warn-on-invalid-tag`; for extra tags always
-/// refused.
+/// Extra tags with reserved keys are always refused.
 #[test]
-fn reserved_keys_are_refused_or_dropped_under_warn_on_invalid_tag() {
+fn reserved_keys_are_refused_or_dropped_with_a_warning() {
     let reserved = [
         "CSIVolumeName",
         "CSIVolumeSnapshotName",
@@ -125,9 +123,8 @@ fn reserved_keys_are_refused_or_dropped_under_warn_on_invalid_tag() {
     assert!(volume(&TagPolicy::default(), &[("tagSpecification_1", "csivolumename=x")], &[]).is_ok(), "case-sensitive");
 }
 
-/// Tag values are templates over the claim's names.
 #[test]
-fn a_value_is_a_template_over_the_claim() {
+fn tag_value_is_a_template_with_the_names_of_the_claim() {
     let class = [
         ("csi.storage.k8s.io/pvc/name", "data"),
         ("tagSpecification_1", "a={{ .PVCName | toUpper }}=x"),
@@ -137,18 +134,18 @@ fn a_value_is_a_template_over_the_claim() {
     assert_eq!((got["a"].as_str(), got["b"].as_str(), got["c"].as_str()), ("DATA=x", "", ""));
 }
 
-/// A bad template is refused or, under `--warn-on-invalid-tag`, its tag is left out.
+/// `--warn-on-invalid-tag` drops the tag.
 #[test]
-fn a_bad_template_is_refused_or_dropped_under_warn_on_invalid_tag() {
+fn invalid_template_is_refused_or_dropped_with_a_warning() {
     let class = [("tagSpecification_1", "a={{ .Nothing }}")];
     assert!(matches!(volume(&TagPolicy::default(), &class, &[]), Err(TagError::Template { .. })));
     let warn = TagPolicy { warn_on_invalid: true, ..TagPolicy::default() };
     assert!(!volume(&warn, &class, &[]).expect("dropped").contains_key("a"));
 }
 
-/// Extra tags are templates on volumes where they parse as one, and literal otherwise and on snapshots.
+/// On snapshots it is always literal.
 #[test]
-fn an_extra_tag_is_a_template_on_volumes_and_literal_where_it_is_none() {
+fn extra_tag_is_a_template_on_volumes_or_else_literal() {
     let extra = tags(&[("a", "{{ .PVCName }}"), ("b", "{{ broken"), ("c", "plain")]);
     let policy = TagPolicy { extra, ..TagPolicy::default() };
     let got = volume(&policy, &[("csi.storage.k8s.io/pvc/name", "data")], &[]).expect("fine");
@@ -158,16 +155,15 @@ fn an_extra_tag_is_a_template_on_volumes_and_literal_where_it_is_none() {
 }
 
 #[test]
-fn an_extra_tag_with_a_verb_that_is_not_supported_is_refused_at_start() {
+fn extra_tag_with_an_unsupported_verb_is_refused_at_start() {
     for (value, refused) in [("{{printf `%x` 1}}", true), ("{{printf `%03d` 1}}", false), ("{{ broken", false)] {
         let policy = TagPolicy { extra: tags(&[("a", value)]), ..TagPolicy::default() };
         assert_eq!(policy.check_extra().is_err(), refused, "{value}");
     }
 }
 
-/// EC2's limits on tag keys, values and their number are checked before EC2 is asked.
 #[test]
-fn ec2_limits_on_keys_values_and_number_are_kept() {
+fn ec2_limits_of_tags_are_checked() {
     let long_key = format!("{}=x", "k".repeat(129));
     let long_value = format!("a={}", "v".repeat(257));
     for (entry, rule) in [
@@ -196,9 +192,9 @@ fn ec2_limits_on_keys_values_and_number_are_kept() {
 }
 
 proptest! {
-    /// No user tag replaces the tags that say whose the volume is.
+    /// The driver's tags identify the volume and the driver that manages it.
     #[test]
-    fn no_user_tag_replaces_the_tags_that_say_whose_the_volume_is(key in ".{0,40}", value in "[^{]{0,40}") {
+    fn user_tags_never_replace_the_driver_tags(key in ".{0,40}", value in "[^{]{0,40}") {
         let entry = format!("{key}={value}");
         if let Ok(got) = volume(&TagPolicy::default(), &[("tagSpecification_1", entry.as_str())], &[]) {
             prop_assert_eq!(got["CSIVolumeName"].as_str(), "pvc-1");
@@ -207,9 +203,9 @@ proptest! {
     }
 }
 
-/// Volumes and snapshots have three fields each, and another field is an error that names them.
+/// Another field is an error that lists the fields.
 #[test]
-fn a_snapshot_has_its_own_template_fields_and_only_those() {
+fn snapshot_templates_have_their_own_three_fields() {
     let names = [
         ("csi.storage.k8s.io/volumesnapshot/name", "snap"),
         ("csi.storage.k8s.io/volumesnapshot/namespace", "team-b"),

@@ -1,4 +1,4 @@
-//! What an exhibit is: a disk, how it came to hold what it holds, and what the refusal must say.
+//! An exhibit: a disk, the steps that create its contents, and the expected words of the refusal.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ pub(crate) const MIB: u64 = 1024 * KIB;
 pub(crate) const GIB: u64 = 1024 * MIB;
 pub(crate) const TIB: u64 = 1024 * GIB;
 
-/// A place on a disk, in bytes.
+/// A position on a disk, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
     /// From the start.
     At(u64),
-    /// Back from the end.
+    /// From the end, backwards.
     Back(u64),
 }
 
@@ -36,18 +36,18 @@ impl Place {
 /// One step of making an exhibit.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// A program; the device is its last argument.
+    /// Run a program. The device is its last argument.
     Run(&'static str, &'static [&'static str]),
-    /// Bytes written at a place.
+    /// Write bytes at a position.
     Write(Place, Vec<u8>),
-    /// So many bytes from a place on overwritten with zeros.
+    /// Overwrite a number of bytes with zeros, starting at a position.
     Zero(Place, u64),
-    /// The volume is made larger and the xfs on it grown, mounted, as after an expansion.
+    /// Make the volume larger and grow its mounted xfs, as after an expansion.
     GrowXfs(u64),
 }
 
 impl Step {
-    /// For people.
+    /// Describes the step for the documentation.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Run(program, args) => format!("`{}`", [&[*program], *args].concat().join(" ")),
@@ -62,24 +62,24 @@ impl Step {
     }
 }
 
-/// A number of bytes in the largest unit that divides it.
+/// Formats a number of bytes in the largest unit that divides it.
 pub(crate) fn size(bytes: u64) -> String {
     let units = [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")];
     let unit = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
     unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
-/// What a refusal must say.
+/// A part of the expected refusal.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
     /// These words.
     Words(String),
-    /// Bytes of unknown kind, and that the first of them is one of these.
+    /// The refusal reports bytes of an unknown kind, of which the first is in this range.
     Between(u64, u64),
 }
 
 impl Told {
-    /// True when a refusal says it.
+    /// Returns true when the refusal contains it.
     pub(crate) fn is_said_in(&self, said: &str) -> bool {
         match self {
             Self::Words(words) => said.contains(words),
@@ -91,7 +91,7 @@ impl Told {
         }
     }
 
-    /// For people.
+    /// Describes it for the documentation.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Words(words) => words.clone(),
@@ -106,31 +106,31 @@ pub(crate) struct Exhibit {
     pub(crate) name: &'static str,
     /// The size of the disk.
     pub(crate) bytes: u64,
-    /// The file system that is asked for.
+    /// The file system that the request asks for.
     pub(crate) asked: &'static str,
     pub(crate) made: Vec<Step>,
-    /// What the refusal must say: the kind, the place.
+    /// The expected parts of the refusal: the kind and the position.
     pub(crate) told: Vec<Told>,
 }
 
 impl Exhibit {
-    /// A disk that is asked to become an ext4.
+    /// Creates an exhibit for which the request asks for ext4.
     pub(crate) fn new(name: &'static str, bytes: u64, made: Vec<Step>, told: &[&str]) -> Self {
         let told = told.iter().map(|words| Told::Words((*words).to_owned())).collect();
         Self { name, bytes, asked: "ext4", made, told }
     }
 
-    /// As [`Exhibit::new`], told by the place of the first byte alone.
+    /// Like [`Exhibit::new`], but the refusal reports only the position of the first byte.
     pub(crate) fn seen_at(name: &'static str, bytes: u64, made: Vec<Step>, offset: u64) -> Self {
         Self::seen_between(name, bytes, made, offset..offset + 1)
     }
 
-    /// As [`Exhibit::seen_at`], where one of several bytes is the first.
+    /// Like [`Exhibit::seen_at`], for several possible positions of the first byte.
     pub(crate) fn seen_between(name: &'static str, bytes: u64, made: Vec<Step>, places: Range<u64>) -> Self {
         Self { name, bytes, asked: "ext4", made, told: vec![Told::Between(places.start, places.end)] }
     }
 
-    /// The file system that is asked for.
+    /// Sets the file system that the request asks for.
     pub(crate) fn asked(self, asked: &'static str) -> Self {
         Self { asked, ..self }
     }

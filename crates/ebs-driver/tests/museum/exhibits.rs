@@ -8,7 +8,7 @@ pub(crate) mod wiped;
 
 use crate::exhibit::Exhibit;
 
-/// All of them with the names of their rooms.
+/// Returns all exhibits with the names of their rooms.
 pub(crate) fn all() -> Vec<(&'static str, Vec<Exhibit>)> {
     vec![
         ("ext2 to ext4 without their beginning", wiped::ext()),

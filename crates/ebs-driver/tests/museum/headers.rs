@@ -1,9 +1,9 @@
-//! Headers that no tool of this machine writes, byte by byte as their formats are published.
+//! Headers that no installed tool writes, byte by byte from the published formats.
 
 use crate::exhibit::Place::{At, Back};
 use crate::exhibit::{MIB, Place, Step};
 
-/// Bytes, each piece at its offset, in as many zeros as they need.
+/// Places each piece at its offset and fills the gaps with zeros.
 pub(crate) fn laid_out(pieces: &[(usize, &[u8])]) -> Vec<u8> {
     let length = pieces.iter().map(|(at, piece)| at + piece.len()).max().unwrap_or_default();
     let mut bytes = vec![0; length.next_multiple_of(512)];
@@ -13,19 +13,19 @@ pub(crate) fn laid_out(pieces: &[(usize, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// The step that writes pieces at a place.
+/// Returns the step that writes pieces at a position.
 pub(crate) fn written(place: Place, pieces: &[(usize, &[u8])]) -> Step {
     Step::Write(place, laid_out(pieces))
 }
 
-/// The checksum of zlib, which GPT has.
+/// The checksum of zlib, which GPT uses.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
     })
 }
 
-/// A GPT header with one Linux partition, as it stands in the sector `mine` of a disk of `sectors`.
+/// Returns a GPT header with one Linux partition for the sector `mine` of a disk with `sectors` sectors.
 pub(crate) fn gpt(mine: u64, other: u64, table: u64, sectors: u64) -> (Vec<u8>, Vec<u8>) {
     let linux = [0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4];
     let mut entries = laid_out(&[(0, &linux), (16, &[7; 16]), (32, &2048_u64.to_le_bytes())]);
@@ -49,27 +49,27 @@ pub(crate) fn gpt(mine: u64, other: u64, table: u64, sectors: u64) -> (Vec<u8>, 
     (header, entries)
 }
 
-/// A GPT at the start, without the MBR that should protect it.
+/// Returns the steps for a GPT at the start, without the protective MBR.
 pub(crate) fn first_gpt(bytes: u64) -> Vec<Step> {
     let sectors = bytes / 512;
     let (header, entries) = gpt(1, sectors - 1, 2, sectors);
     vec![Step::Write(At(512), header), Step::Write(At(1024), entries)]
 }
 
-/// A GPT at the end.
+/// Returns the steps for a GPT at the end.
 pub(crate) fn backup_gpt(bytes: u64) -> Vec<Step> {
     let sectors = bytes / 512;
     let (header, entries) = gpt(sectors - 1, 1, sectors - 33, sectors);
     vec![Step::Write(Back(512), header), Step::Write(Back(33 * 512), entries)]
 }
 
-/// A DOS partition table with one partition of a type.
+/// Returns the step for a DOS partition table with one partition of a type.
 pub(crate) fn mbr(kind: u8) -> Step {
     let entry = [0, 0, 2, 0, kind, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0];
     written(At(0), &[(446, &entry), (510, &[0x55, 0xaa])])
 }
 
-/// A superblock of Linux RAID, version 1, that stands in a sector.
+/// Returns the step for a superblock of Linux RAID, version 1, in a sector.
 pub(crate) fn raid_1(place: Place, sector: u64) -> Step {
     let mut superblock = laid_out(&[
         (0, b"\xfc\x4e\x2b\xa9\x01\0\0\0"),
@@ -82,7 +82,7 @@ pub(crate) fn raid_1(place: Place, sector: u64) -> Step {
         (136, &131_072_u64.to_le_bytes()),
         (144, &sector.to_le_bytes()),
     ]);
-    // The sum of its words, carried over, with the field itself empty.
+    // The sum of its words with carry, while the checksum field is zero.
     let words =
         superblock[..256].chunks(4).map(|word| u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]])));
     let sum: u64 = words.sum();
@@ -91,7 +91,7 @@ pub(crate) fn raid_1(place: Place, sector: u64) -> Step {
     Step::Write(place, superblock)
 }
 
-/// A superblock of Linux RAID, version 0.90.
+/// Returns the step for a superblock of Linux RAID, version 0.90.
 pub(crate) fn raid_0_90(place: Place) -> Step {
     written(
         place,
@@ -106,7 +106,7 @@ pub(crate) fn raid_0_90(place: Place) -> Step {
     )
 }
 
-/// A label of ZFS: 128 blocks that lead to the pool's root, each of which says where the pool stood at some time.
+/// Returns the step for a ZFS label. It has 128 blocks that lead to the pool's root, each for another time.
 pub(crate) fn zfs_label(place: Place) -> Step {
     let mut label = vec![0; 256 * 1024];
     for (number, block) in label[128 * 1024..].chunks_mut(1024).enumerate() {
@@ -117,7 +117,7 @@ pub(crate) fn zfs_label(place: Place) -> Step {
     Step::Write(place, label)
 }
 
-/// A label of an LVM physical volume, in the second sector as pvcreate writes it.
+/// Returns the step for a label of an LVM physical volume, in the second sector, where pvcreate writes it.
 pub(crate) fn lvm() -> Step {
     written(
         At(512),
@@ -130,7 +130,7 @@ pub(crate) fn lvm() -> Step {
     )
 }
 
-/// A VMware file system: the volume's header and the file system's, nothing else.
+/// Returns the steps for the volume header and the file system header of VMFS.
 pub(crate) fn vmfs() -> Vec<Step> {
     vec![written(At(MIB), &[(0, b"\x0d\xd0\x01\xc0")]), written(At(2 * MIB), &[(0, b"\x5e\xf1\xab\x2f")])]
 }

@@ -1,6 +1,6 @@
-//! A museum of devices that must never be formatted: each is made by the real tool or byte by byte on a loop device of its
-//! own, and NodeStageVolume is asked for a file system on it. It must refuse, name what it saw, and change no byte. Needs
-//! root and the programs that `scripts/setup test` installs.
+//! A museum of devices that must never be formatted. The real tool, or code byte by byte, creates each exhibit on its
+//! own loop device, and NodeStageVolume asks for a file system on it. The driver must refuse, report the contents, and
+//! change no byte. Needs root and the programs that `scripts/setup test` installs.
 
 #[cfg(test)]
 mod exhibit;

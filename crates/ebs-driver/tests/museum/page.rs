@@ -1,5 +1,5 @@
-//! The page that lists the exhibits. `EBS_WRITE_DOCS=1` in the environment writes it; without, it must say what the exhibits
-//! say.
+//! The page that lists the exhibits. `EBS_WRITE_DOCS=1` in the environment writes it. Without it, the test fails when
+//! the page differs from the exhibits.
 
 use std::path::PathBuf;
 
@@ -34,9 +34,8 @@ fn table() -> String {
     text
 }
 
-/// The documentation lists the exhibits of the museum.
 #[test]
-fn the_page_lists_every_exhibit() {
+fn documentation_lists_every_exhibit() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/never-formatted.md");
     let page = std::fs::read_to_string(&path).expect("docs/never-formatted.md");
     let (before, rest) = page.split_once(BEGIN).expect("the beginning of the table");
@@ -46,12 +45,12 @@ fn the_page_lists_every_exhibit() {
         std::fs::write(&path, &with).expect("write the page");
     }
     let page = std::fs::read_to_string(&path).expect("docs/never-formatted.md");
-    assert!(page == with, "docs/never-formatted.md is not what the exhibits say: run this test with EBS_WRITE_DOCS=1");
+    assert!(page == with, "docs/never-formatted.md differs from the exhibits: run this test with EBS_WRITE_DOCS=1");
 }
 
-/// No two exhibits have one name, and there are more than forty.
+/// There are more than forty.
 #[test]
-fn every_exhibit_has_a_name_of_its_own() {
+fn every_exhibit_has_its_own_name() {
     let rooms = exhibits::all();
     let mut names: Vec<String> = Vec::new();
     for (room, exhibits) in rooms {

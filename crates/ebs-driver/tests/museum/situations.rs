@@ -1,4 +1,4 @@
-//! Disks that must not be formatted for what happens to them, not only for what they hold.
+//! Disks that must not be formatted because of an event, and not only because of their contents.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ async fn is_refused(node: &Node, request: NodeStageVolumeRequest, code: Code, wo
 }
 
 #[test]
-fn a_disk_smaller_than_promised_is_not_formatted() {
+fn disk_smaller_than_promised_is_not_formatted() {
     with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.publish_context.insert(SIZE.to_owned(), "1".to_owned());
@@ -40,12 +40,12 @@ fn a_disk_smaller_than_promised_is_not_formatted() {
     });
 }
 
-/// A disk whose end cannot be read, or not to its end, is never formatted: the kernel's I/O error is the answer.
+/// The answer is the kernel's I/O error.
 #[test]
-fn a_disk_that_cannot_be_read_somewhere_is_not_formatted() {
+fn partly_unreadable_disk_is_not_formatted() {
     in_mount_namespace(|| async {
         let size = 600 * MIB;
-        // Of a loop device whose file was cut short, what lies behind the cut is an I/O error.
+        // A loop device returns I/O errors beyond the end of its truncated file.
         for left in [0, 512, 4096, MIB - 100, 16 * MIB, 128 * MIB, size / 2 + 5000, size - MIB, size - 4096] {
             let node = Node::new(size);
             std::fs::File::options().write(true).open(node.disk.backing_file()).unwrap().set_len(left).unwrap();
@@ -58,7 +58,7 @@ fn a_disk_that_cannot_be_read_somewhere_is_not_formatted() {
 }
 
 #[test]
-fn a_read_only_disk_is_not_formatted() {
+fn read_only_disk_is_not_formatted() {
     with_node(async |node| {
         run("blockdev", &["--setro"], node.disk.path());
         is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["read-only"]).await;
@@ -69,7 +69,7 @@ fn a_read_only_disk_is_not_formatted() {
 }
 
 #[test]
-fn a_disk_that_somebody_holds_exclusively_is_not_formatted() {
+fn exclusively_held_disk_is_not_formatted() {
     with_node(async |node| {
         let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
         let holder = std::fs::File::options().read(true).custom_flags(exclusive).open(node.disk.path()).unwrap();
@@ -79,9 +79,9 @@ fn a_disk_that_somebody_holds_exclusively_is_not_formatted() {
     });
 }
 
-/// A disk that is mounted elsewhere is not formatted as something else.
+/// The request asks for another file system.
 #[test]
-fn a_disk_that_is_mounted_elsewhere_is_not_formatted() {
+fn disk_mounted_elsewhere_is_not_formatted() {
     in_mount_namespace(|| async {
         let node = Node::new(600 * MIB);
         node.staged("ext4").await;
@@ -93,9 +93,8 @@ fn a_disk_that_is_mounted_elsewhere_is_not_formatted() {
     });
 }
 
-/// A blank disk that is bound raw at another path is not formatted.
 #[test]
-fn a_blank_disk_that_is_bound_raw_elsewhere_is_not_formatted() {
+fn blank_disk_bound_raw_elsewhere_is_not_formatted() {
     with_node(async |node| {
         std::fs::write(node.path("elsewhere"), "").unwrap();
         rustix::mount::mount_bind(node.disk.path(), node.path("elsewhere")).unwrap();
@@ -105,9 +104,9 @@ fn a_blank_disk_that_is_bound_raw_elsewhere_is_not_formatted() {
     });
 }
 
-/// A blank volume that was made from a snapshot or another volume is not formatted.
+/// The source is a snapshot or another volume.
 #[test]
-fn a_blank_volume_made_from_a_snapshot_is_not_formatted() {
+fn blank_restored_volume_is_not_formatted() {
     with_node(async |node| {
         for origin in ["snapshot", "clone"] {
             let mut request = node.stage_request("ext4", &[]);
@@ -121,10 +120,10 @@ fn record_file(node: &Node) -> PathBuf {
     node.path("state").join(format!("format-{}", node.volume))
 }
 
-/// A record is leave to format again only as it was written, for the same disk in the same attachment: one of another
-/// attachment, run of the kernel, volume, size or file system, and one that is cut short, is none.
+/// The record permits a format only unchanged, for the same disk in the same attachment. It becomes invalid with
+/// another attachment, kernel boot, volume, size or file system, or when it is truncated.
 #[test]
-fn a_record_of_anything_else_is_no_leave_to_format() {
+fn altered_or_foreign_record_does_not_permit_a_format() {
     with_node(async |node| {
         let replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
         refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["signal 9"]);
@@ -162,14 +161,13 @@ fn a_record_of_anything_else_is_no_leave_to_format() {
             }
             is_refused(node, request, Code::FailedPrecondition, &["not blank", "40960"]).await;
         }
-        // The control: as it was left, it is leave.
+        // The control: the unchanged record permits the format.
         node.staged("ext4").await;
     });
 }
 
-/// A record is no leave to format over a sign of anything else.
 #[test]
-fn a_record_is_no_leave_to_format_over_a_foreign_sign() {
+fn record_does_not_permit_a_format_over_foreign_data() {
     with_node(async |node| {
         let replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
         refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["signal 9"]);
@@ -180,9 +178,8 @@ fn a_record_is_no_leave_to_format_over_a_foreign_sign() {
     });
 }
 
-/// An mkfs that failed by itself leaves no leave to format.
 #[test]
-fn an_mkfs_that_failed_by_itself_leaves_no_leave_to_format() {
+fn failed_mkfs_does_not_permit_another_format() {
     with_node(async |node| {
         let replaced = ReplacedTool::by_script("mke2fs", "exit 1").unwrap();
         refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["mke2fs"]);
@@ -193,7 +190,7 @@ fn an_mkfs_that_failed_by_itself_leaves_no_leave_to_format() {
     });
 }
 
-/// A machine of its own: directories that stand for /dev and /sys, in which `nvme1n1` is the node's disk.
+/// Creates directories in place of /dev and /sys, in which `nvme1n1` is the node's disk.
 fn as_nvme(node: &Node) -> PathBuf {
     let machine = node.path("machine");
     let disk = machine.join("sys/devices/nvme1n1");
@@ -210,7 +207,7 @@ fn as_nvme(node: &Node) -> PathBuf {
     machine
 }
 
-/// A device node of this machine that leads to a node's disk.
+/// Adds a device node that leads to a node's disk.
 fn add_node(machine: &std::path::Path, name: &str, of: &Node) {
     let number = std::fs::metadata(of.disk.path()).unwrap();
     assert!(number.file_type().is_block_device());
@@ -218,10 +215,9 @@ fn add_node(machine: &std::path::Path, name: &str, of: &Node) {
     mknodat(CWD, machine.join("dev").join(name), FileType::BlockDevice, Mode::RUSR | Mode::WUSR, device).unwrap();
 }
 
-/// A disk whose name leads to another one, or that says it is another one, between the proof and mkfs is not formatted, and
-/// neither is that other one.
+/// Another disk replaces the disk at its name, or the disk reports another identity. Neither disk is formatted.
 #[test]
-fn a_disk_that_was_swapped_between_proof_and_mkfs_is_not_formatted() {
+fn disk_swapped_between_proof_and_mkfs_is_not_formatted() {
     in_mount_namespace(|| async {
         for by_name in [true, false] {
             let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
@@ -234,7 +230,7 @@ fn a_disk_that_was_swapped_between_proof_and_mkfs_is_not_formatted() {
             });
             let dev = machine.join("dev");
             let dev = dev.display();
-            // blkid is asked last, when all is read and blank.
+            // blkid runs last, after the proof has read the blank disk.
             let swap = if by_name {
                 format!("mv {dev}/nvme2n1 {dev}/nvme1n1")
             } else {
@@ -246,14 +242,13 @@ fn a_disk_that_was_swapped_between_proof_and_mkfs_is_not_formatted() {
             drop(replaced);
             assert_eq!(before, (node.disk.fingerprint().unwrap(), other.disk.fingerprint().unwrap()), "{outcome:?}");
             refused(outcome, Code::FailedPrecondition, &["not any more"]);
-            assert!(!record_file(&node).exists(), "a refusal is no leave to format");
+            assert!(!record_file(&node).exists(), "a refusal does not permit a format");
         }
     });
 }
 
-/// What was blank and is written to before mkfs starts is not formatted.
 #[test]
-fn a_disk_that_is_written_to_after_the_proof_is_not_formatted() {
+fn disk_written_to_after_the_proof_is_not_formatted() {
     with_node(async |node| {
         let write =
             format!("printf precious | dd of={} bs=4096 seek=10 conv=notrunc status=none", node.disk.path().display());
@@ -262,30 +257,29 @@ fn a_disk_that_is_written_to_after_the_proof_is_not_formatted() {
         drop(replaced);
         refused(outcome, Code::FailedPrecondition, &["was blank a moment ago", "40960"]);
         assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
-        assert!(!record_file(node).exists(), "a refusal is no leave to format");
+        assert!(!record_file(node).exists(), "a refusal does not permit a format");
         is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["not blank", "40960"]).await;
     });
 }
 
-/// A superblock of which nothing else is left is the kernel's to refuse, and is not formatted over.
+/// The kernel refuses to mount it.
 #[test]
-fn the_superblock_of_an_xfs_and_nothing_else_is_not_formatted() {
+fn lone_xfs_superblock_is_not_formatted() {
     in_mount_namespace(|| async {
         let node = Node::new(GIB);
         run("mkfs.xfs", &["-q", "-K"], node.disk.path());
         let first = node.disk.read_at(128, 0).unwrap();
         zero(&node, 512, GIB - 512);
         refused(node.stage(node.stage_request("xfs", &[])).await, Code::Internal, &["refused to mount", "xfs"]);
-        // Its UUID and geometry; the kernel counts the attempt elsewhere.
+        // The UUID and geometry are unchanged. The kernel counts the mount attempt in another place.
         assert_eq!(node.disk.read_at(128, 0).unwrap(), first);
         assert!(!record_file(&node).exists());
     });
 }
 
-/// A complete file system of ours is mounted as it is, also where a file of it, or a boot sector, looks like a sign of
-/// something else.
+/// A file in it, or a boot sector, may contain the signature of another format.
 #[test]
-fn a_file_system_of_ours_is_mounted_whatever_its_files_look_like() {
+fn complete_file_system_is_mounted_despite_other_signatures() {
     in_mount_namespace(|| async {
         for (asked, tool, args) in [("ext4", "mke2fs", ["-q", "-t", "ext4"]), ("xfs", "mkfs.xfs", ["-q", "-K", "-f"])] {
             let node = Node::new(GIB);
@@ -293,7 +287,7 @@ fn a_file_system_of_ours_is_mounted_whatever_its_files_look_like() {
             node.disk.write_at(b"EFI PART", GIB - 512).unwrap();
             node.disk.write_at(b"\xfc\x4e\x2b\xa9", GIB - 8 * KIB).unwrap();
             if asked == "ext4" {
-                // Code of a boot loader, which ends in the mark of a boot sector.
+                // Code of a boot loader, which ends in the signature of a boot sector.
                 node.disk.write_at(&[0xb8; 510], 0).unwrap();
                 node.disk.write_at(b"\x55\xaa", 510).unwrap();
             }

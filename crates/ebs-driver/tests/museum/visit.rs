@@ -1,4 +1,4 @@
-//! A visit: an exhibit is made, a file system is asked for, and the disk is compared with what it was.
+//! A visit makes an exhibit, stages it and checks that the disk has not changed.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::exhibit::{Exhibit, MIB, Step, TIB};
 use crate::exhibits;
 use crate::node::Node;
 
-/// Where the programs are that make exhibits.
+/// The directories of the programs that make exhibits.
 const PROGRAMS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 /// Runs a program with the device as its last argument.
@@ -43,7 +43,7 @@ pub(crate) async fn make(node: &Node, exhibit: &Exhibit) {
     }
 }
 
-/// Zeros a stretch, by a hole where it is whole sectors.
+/// Overwrites a range with zeros. Punches a hole when the range consists of whole sectors.
 pub(crate) fn zero(node: &Node, from: u64, length: u64) {
     let device = std::fs::File::options().write(true).open(node.disk.path()).expect("the device");
     if from.is_multiple_of(512) && length.is_multiple_of(512) {
@@ -65,14 +65,14 @@ async fn grow_xfs(node: &Node, to: u64) {
     unmount(&at).await;
 }
 
-/// Makes an exhibit, asks for a file system on it, and says what is wrong with the answer.
+/// Makes an exhibit, stages it and returns the faults of the response.
 async fn visit(exhibit: &Exhibit) -> Vec<String> {
     let node = Node::new(exhibit.bytes);
     make(&node, exhibit).await;
-    let before = node.disk.fingerprint().expect("a look at the disk");
+    let before = node.disk.fingerprint().expect("a fingerprint of the disk");
     let outcome = node.stage(node.stage_request(exhibit.asked, &[])).await;
     let mut wrong = Vec::new();
-    if before != node.disk.fingerprint().expect("a look at the disk") {
+    if before != node.disk.fingerprint().expect("a fingerprint of the disk") {
         wrong.push("the disk has changed".to_owned());
     }
     if !node.mounts_at("staging").await.is_empty() {
@@ -85,11 +85,11 @@ async fn visit(exhibit: &Exhibit) -> Vec<String> {
     match &outcome {
         Err(status) if status.code() == Code::FailedPrecondition => {
             let unsaid = exhibit.told.iter().filter(|told| !told.is_said_in(status.message()));
-            wrong.extend(unsaid.map(|told| format!("{told:?} is not said")));
-            // Whoever is told how to wipe first does not read on.
+            wrong.extend(unsaid.map(|told| format!("{told:?} is missing")));
+            // A reader may stop after the first advice, which must not be how to wipe.
             let (kept, wiped) = (status.message().find("to keep it"), status.message().find("wipe"));
             if kept.is_none() || kept > wiped {
-                wrong.push("how to keep the data is not said first".to_owned());
+                wrong.push("the advice to keep the data is not first".to_owned());
             }
         }
         _ => wrong.push("it was not refused".to_owned()),
@@ -97,7 +97,7 @@ async fn visit(exhibit: &Exhibit) -> Vec<String> {
     wrong.iter().map(|problem| format!("{}: {problem}: {outcome:?}", exhibit.name)).collect()
 }
 
-/// Visits a room, and says of all its exhibits at once what is wrong.
+/// Visits a room and reports the faults of all its exhibits together.
 fn room(exhibits: Vec<Exhibit>) {
     in_mount_namespace(move || async move {
         let mut wrong = Vec::new();
@@ -108,52 +108,49 @@ fn room(exhibits: Vec<Exhibit>) {
     });
 }
 
-/// A file system whose beginning was wiped is never formatted: what is left of it is found.
+/// The proof finds the remains of the file system.
 #[test]
-fn a_wiped_ext_is_never_formatted() {
+fn wiped_ext_is_never_formatted() {
     room(exhibits::wiped::ext());
 }
 
 #[test]
-fn a_wiped_xfs_is_never_formatted() {
+fn wiped_xfs_is_never_formatted() {
     room(exhibits::wiped::xfs());
 }
 
 #[test]
-fn a_wiped_file_system_of_others_is_never_formatted() {
+fn wiped_unsupported_file_system_is_never_formatted() {
     room(exhibits::wiped::others());
 }
 
-/// Half a superblock is neither formatted over nor mounted.
 #[test]
-fn half_a_superblock_is_neither_formatted_over_nor_mounted() {
+fn incomplete_superblock_is_neither_formatted_nor_mounted() {
     room(exhibits::begun::all());
 }
 
-/// Partition tables, members of volume managers and RAID, and encrypted disks are never formatted.
 #[test]
-fn a_partition_table_is_never_formatted() {
+fn partition_table_is_never_formatted() {
     room(exhibits::tables::partitions());
 }
 
 #[test]
-fn a_member_of_something_larger_is_never_formatted() {
+fn volume_manager_or_raid_member_is_never_formatted() {
     room(exhibits::tables::members());
 }
 
 #[test]
-fn an_encrypted_disk_and_swap_are_never_formatted() {
+fn encrypted_disk_or_swap_is_never_formatted() {
     room(exhibits::tables::secret());
 }
 
-/// A file system that this driver does not mount is never formatted, and data without one neither.
 #[test]
-fn a_foreign_file_system_is_never_formatted() {
+fn unsupported_file_system_is_never_formatted() {
     room(exhibits::foreign::made_by_tools());
 }
 
 #[test]
-fn a_foreign_header_is_never_formatted() {
+fn foreign_header_is_never_formatted() {
     room(exhibits::foreign::by_header());
 }
 
@@ -162,32 +159,32 @@ fn data_without_a_file_system_is_never_formatted() {
     room(exhibits::foreign::plain());
 }
 
-/// One byte at any of the places that the proof reads is enough for a refusal, which names it.
+/// The refusal names the position.
 #[test]
-fn one_byte_at_any_place_of_the_proof_is_never_formatted() {
+fn one_byte_at_any_position_of_the_proof_prevents_a_format() {
     room(exhibits::places::all());
 }
 
-/// A truly blank device is formatted: the museum's control.
+/// The control of the museum.
 #[test]
-fn a_truly_blank_device_is_formatted() {
+fn blank_device_is_formatted() {
     in_mount_namespace(|| async {
         for asked in ["ext2", "ext3", "ext4", "xfs"] {
             let node = Node::new(600 * MIB);
-            let before = node.disk.fingerprint().expect("a look at the disk");
+            let before = node.disk.fingerprint().expect("a fingerprint of the disk");
             node.staged(asked).await;
-            assert_ne!(before, node.disk.fingerprint().expect("a look at the disk"), "{asked}");
+            assert_ne!(before, node.disk.fingerprint().expect("a fingerprint of the disk"), "{asked}");
             node.unstage().await.expect("an unstaged volume");
         }
     });
 }
 
-/// The proof that a disk of 15 TiB is blank takes no longer than a stage may.
+/// The proof must take no longer than a stage.
 #[test]
-fn a_blank_disk_of_15_tib_is_proven_blank_in_time() {
+fn blank_disk_of_15_tib_is_proven_blank_in_time() {
     in_mount_namespace(|| async {
         let node = Node::new(15 * TIB);
-        // Nothing is written for a read-only mount: what is timed is the look alone.
+        // A read-only mount writes nothing, so the test measures only the proof.
         let stage = node.stage(node.stage_request("xfs", &["ro"]));
         let outcome = tokio::time::timeout(PROOF_BOUND / 10, stage).await.expect("a proof in time");
         let said = outcome.expect_err("a refusal").message().to_owned();

@@ -1,4 +1,4 @@
-//! Many volumes at once on one node: needs root, e2fsprogs and util-linux, and touches loop devices of its own alone.
+//! Many volumes at once on one node. Needs root, e2fsprogs and util-linux, and touches only its own loop devices.
 
 #[cfg(test)]
 mod many;

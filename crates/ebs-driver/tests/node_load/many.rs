@@ -19,16 +19,16 @@ use crate::node::{MIB, context, mount, options};
 
 const VOLUMES: usize = 200;
 const CLIENTS: usize = 16;
-/// Of the whole, on a machine that is busy with other suites.
+/// The bound of the whole test, on a machine that is busy with other suites.
 const BOUND: Duration = Duration::from_secs(540);
 
-/// The mounts of a test, which end before the directory that they lie in.
+/// The mounts of a test, which must be unmounted before the removal of their directory.
 struct Mounts(Vec<PathBuf>);
 
 impl Drop for Mounts {
     fn drop(&mut self) {
         for at in &self.0 {
-            // It is not mounted when the test ended early.
+            // The path is not mounted when the test ended early.
             let _ = rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH);
         }
     }
@@ -44,10 +44,9 @@ fn stage_request(volume: &VolumeId, staging: &Path) -> csi::NodeStageVolumeReque
     }
 }
 
-/// 200 blank volumes that 16 clients stage at once are all formatted and mounted, and none is refused; and let go again as
-/// many at once.
+/// 16 clients send the calls, then unpublish and unstage all volumes at once. No call is refused.
 #[test]
-fn two_hundred_volumes_staged_at_once_by_sixteen_clients_are_all_formatted_and_none_is_refused() {
+fn two_hundred_concurrent_stages_all_succeed() {
     in_mount_namespace(|| async {
         let place = tempfile::tempdir().unwrap();
         let disks: Vec<(VolumeId, LoopDevice)> = (0..VOLUMES)
@@ -89,7 +88,7 @@ fn two_hundred_volumes_staged_at_once_by_sixteen_clients_are_all_formatted_and_n
     });
 }
 
-/// Each client has its share of the volumes and sends all of its requests at once; returns what was refused.
+/// Each client sends the requests for its share of the volumes at once. Returns the errors.
 async fn by_clients<F>(
     service: &NodeService,
     volumes: &[(VolumeId, PathBuf)],

@@ -1,4 +1,4 @@
-//! Requests whose client has left: what is begun is finished, and nothing further is changed.
+//! Requests whose client has left: the driver finishes the current step and changes nothing more.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::traced_tools::TracedTools;
 const BOUND: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// Begins a request on a node service of its own, whose client leaves at once, and waits until the work is over.
+/// Sends a request to a new node service, leaves at once, and waits until the work has ended.
 async fn left<T>(node: &Node, call: impl AsyncFnOnce(NodeService) -> Result<T, Status>) {
     let operations = Operations::new();
-    // Polled once: that begins the work, which has not run when the client leaves.
+    // Polling once starts the work, which has not run when the client leaves.
     let outcome = tokio::select! {
         biased;
         outcome = call(node.again_within(operations.clone())) => Some(outcome.map(drop)),
@@ -33,9 +33,8 @@ async fn left<T>(node: &Node, call: impl AsyncFnOnce(NodeService) -> Result<T, S
     tokio::time::timeout(BOUND, over).await.expect("work that ends");
 }
 
-/// A request that nobody waits for any more neither formats nor mounts, and unmounts nothing.
 #[test]
-fn a_request_whose_client_has_left_formats_mounts_and_unmounts_nothing() {
+fn abandoned_request_changes_no_format_or_mount() {
     with_node(async |node| {
         let stage = node.stage_request("ext4", &[]);
         let publish = node.publish_request(mount("ext4", &[]));
@@ -43,7 +42,7 @@ fn a_request_whose_client_has_left_formats_mounts_and_unmounts_nothing() {
             csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
         left(node, async |service| kubelet::stage(&service, stage.clone()).await).await;
         assert!(node.is_untouched());
-        // With a file system there is nothing to format, and the mount is what is left to do.
+        // With a file system, only the mount remains to be done.
         node.staged("ext4").await;
         node.unstage().await.unwrap();
         left(node, async |service| kubelet::stage(&service, stage).await).await;
@@ -62,7 +61,7 @@ fn a_request_whose_client_has_left_formats_mounts_and_unmounts_nothing() {
 }
 
 #[test]
-fn a_raw_publish_whose_client_has_left_shows_nothing() {
+fn abandoned_raw_publish_binds_nothing() {
     with_node(async |node| {
         let publish = node.publish_request(block());
         left(node, async |service| service.node_publish_volume(Request::new(publish)).await).await;
@@ -70,13 +69,13 @@ fn a_raw_publish_whose_client_has_left_shows_nothing() {
     });
 }
 
-/// A file system that must be checked is not checked for a client that has left.
+/// The file system needs a check.
 #[test]
-fn a_stage_whose_client_has_left_checks_nothing() {
+fn abandoned_stage_checks_nothing() {
     with_node(async |node| {
         node.staged("ext2").await;
         node.unstage().await.unwrap();
-        // "Errors detected"; the superblock of ext2 has no checksum.
+        // "Errors detected". The superblock of ext2 has no checksum.
         node.disk.write_at(&[2, 0], 1024 + 0x3a).unwrap();
         let tools = TracedTools::that_fail(node);
         let request = node.stage_request("ext2", &[]);
@@ -88,9 +87,9 @@ fn a_stage_whose_client_has_left_checks_nothing() {
     });
 }
 
-/// An expansion that waits for its disk, and that nobody waits for, makes room for the end of the volume.
+/// The expansion waits for its disk.
 #[test]
-fn an_unstage_does_not_wait_for_an_abandoned_expansion() {
+fn unstage_does_not_wait_for_an_abandoned_expansion() {
     with_node(async |node| {
         node.staged("ext4").await;
         let service = node.again(|config| config.late_size = Duration::from_secs(3600));

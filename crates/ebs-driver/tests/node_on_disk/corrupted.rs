@@ -1,5 +1,5 @@
-//! Mounts that are of no use any more: a disk that vanished below, a file system
-//! that was shut down. They make room for the volume where nobody loses anything by it, and are never answered for.
+//! Dead mounts: the disk vanished, or the file system was shut down. The driver unmounts them when no process loses
+//! data, and never treats them as staged or published.
 
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
@@ -20,15 +20,15 @@ use tonic::{Code, Request};
 
 const BOUND: Duration = Duration::from_secs(20);
 
-/// What an I/O error in the wrong place does, and with it ends all access to the file system.
+/// Shuts the file system down, like an I/O error in a critical place, so that all accesses fail.
 pub(crate) fn shut_down(node: &Node, at: &str) {
     run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown -f", &node.text(at)], BOUND).unwrap();
 }
 
-/// A file system that was shut down is mounted anew by the next stage when nobody uses it, with all that was synced, also
-/// where it is mounted read-only; while a pod has it, stage and publish refuse and say where.
+/// All synced data is kept. Read-only mounts are included. While a pod uses the volume, stage and publish refuse and
+/// name the paths.
 #[test]
-fn a_file_system_that_was_shut_down_is_mounted_anew_when_nobody_uses_it() {
+fn unused_file_system_after_shutdown_is_mounted_again() {
     in_mount_namespace(|| async {
         for fs_type in ["xfs", "ext4"] {
             let node = Node::new(320 * MIB);
@@ -51,7 +51,7 @@ fn a_file_system_that_was_shut_down_is_mounted_anew_when_nobody_uses_it() {
             assert_eq!((node.mounts_at("staging").await.len(), node.mounts_at("target").await.len()), (1, 1));
             node.unpublish(node.text("target")).await.unwrap();
             node.unstage().await.unwrap();
-            // Read-only, where nothing is to be grown either.
+            // Read-only, where nothing has to grow.
             let read_only = || node.stage(node.stage_request(fs_type, &["ro"]));
             read_only().await.unwrap();
             shut_down(&node, "staging");
@@ -62,9 +62,9 @@ fn a_file_system_that_was_shut_down_is_mounted_anew_when_nobody_uses_it() {
     });
 }
 
-/// A dead file system that a process still has open is not taken away from it.
+/// A process still has a file open.
 #[test]
-fn a_dead_file_system_in_use_stays_and_the_stage_fails() {
+fn stage_fails_while_a_dead_file_system_is_in_use() {
     in_mount_namespace(|| async {
         let node = Node::new(320 * MIB);
         node.staged("xfs").await;
@@ -78,7 +78,7 @@ fn a_dead_file_system_in_use_stays_and_the_stage_fails() {
     });
 }
 
-/// A process in a mount namespace of its own, which has copies of all mounts of this one. It runs a shell command there first.
+/// Starts a process in its own mount namespace, which has copies of all mounts. It first runs a shell command there.
 async fn another_namespace(node: &Node, first: &str) -> Process {
     let script = format!("{first}; touch {}; exec /usr/bin/sleep 600", node.text("entered"));
     let args = ["--mount", "--propagation", "private", "/bin/sh", "-c", &script];
@@ -99,17 +99,16 @@ async fn another_namespace(node: &Node, first: &str) -> Process {
     process
 }
 
-/// A dead file system that a process in another mount namespace uses is not mounted a second time: that would show the same dead
-/// file system.
+/// A second mount would show the same dead file system.
 #[test]
-fn a_dead_file_system_used_in_another_namespace_is_not_staged() {
+fn dead_file_system_used_in_another_namespace_is_not_staged() {
     in_mount_namespace(|| async {
         let node = Node::new(320 * MIB);
         node.staged("xfs").await;
         std::fs::write(node.path("staging/file"), "kept").unwrap();
         let mut holder = another_namespace(&node, &format!("exec 3< {}", node.text("staging/file"))).await;
         shut_down(&node, "staging");
-        // The first call unmounts it and finds the holder; the next ones find it dead again.
+        // The first call unmounts it and finds the holder. The next calls find the dead file system again.
         let process = format!("process {}", holder.pid());
         for words in [["held", &process], ["cannot be used any more", "another mount namespace"]] {
             let status = node.stage(node.stage_request("xfs", &[])).await.unwrap_err();
@@ -122,9 +121,9 @@ fn a_dead_file_system_used_in_another_namespace_is_not_staged() {
     });
 }
 
-/// A copy of a dead mount that nobody uses, in another mount namespace, keeps the volume from no stage.
+/// Another mount namespace has an unused copy of the dead mount.
 #[test]
-fn an_idle_copy_of_a_dead_mount_keeps_no_volume() {
+fn idle_copy_of_a_dead_mount_does_not_block_a_stage() {
     in_mount_namespace(|| async {
         let node = Node::new(320 * MIB);
         node.staged("xfs").await;
@@ -136,8 +135,8 @@ fn an_idle_copy_of_a_dead_mount_keeps_no_volume() {
     });
 }
 
-/// The same volume after it was detached by force and attached again: another disk with its data, and a kernel that knows the
-/// former one no more. A loop device with mounts cannot vanish, so a sysfs without it stands for that.
+/// The volume after a forced detach and another attach: another disk with its data, while the kernel does not know the
+/// previous disk any more. A loop device with mounts cannot vanish, so the test uses a sysfs without it.
 struct CameBack {
     disk: LoopDevice,
     service: NodeService,
@@ -164,16 +163,15 @@ impl CameBack {
     }
 }
 
-/// A volume whose disk vanished and that is attached again is staged and published in place of what is left of its mounts, in
-/// one call each.
+/// Each takes one call.
 #[test]
-fn a_volume_that_came_back_is_staged_and_published_in_place_of_its_dead_mounts() {
+fn reattached_volume_replaces_its_dead_mounts() {
     in_mount_namespace(|| async {
         let node = Node::new(64 * MIB);
         node.staged("ext4").await;
         let kept = content::write_file(&node.path("staging/kept"), 19, MIB).unwrap();
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
-        // Of this file system alone: to sync all would wait for disks of others, which may hang on purpose.
+        // Only this file system: a sync of all would wait for other disks, which may hang on purpose.
         rustix::fs::syncfs(std::fs::File::open(node.path("staging")).unwrap()).unwrap();
         let after = CameBack::of(&node);
         let stage = || kubelet::stage(&after.service, node.stage_request("ext4", &[]));
@@ -196,10 +194,10 @@ fn a_volume_that_came_back_is_staged_and_published_in_place_of_its_dead_mounts()
 }
 
 #[test]
-fn a_raw_volume_that_came_back_is_published_in_place_of_its_dead_bind() {
+fn reattached_raw_volume_replaces_its_dead_bind() {
     in_mount_namespace(|| async {
         let node = Node::new(64 * MIB);
-        // A node of its own for the former disk, deleted as the kernel deletes that of a disk that goes.
+        // A device node of the previous disk, which is deleted like the kernel does when a disk disappears.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
         let former = node.path("former");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -217,15 +215,15 @@ fn a_raw_volume_that_came_back_is_published_in_place_of_its_dead_bind() {
     });
 }
 
-/// A disk that is there and cannot be identified has not vanished: its mounts stay, and nothing is mounted beside them.
+/// A disk that is present and cannot be identified has not vanished.
 #[test]
-fn a_mount_whose_disk_cannot_be_identified_stays_and_nothing_is_mounted_beside_it() {
+fn mount_of_an_unidentified_disk_is_kept() {
     in_mount_namespace(|| async {
         let node = Node::new(64 * MIB);
         node.staged("ext4").await;
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         let after = CameBack::of(&node);
-        // The former disk is still listed, and says nothing of itself.
+        // The previous disk is still listed, and does not identify itself.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
         let silent = sysfs_with(&node, "sdz", &format!("{}:{}", major(number), minor(number)));
         let listed = node.path("sysfs-after/dev/block").join(format!("{}:{}", major(number), minor(number)));
@@ -238,9 +236,9 @@ fn a_mount_whose_disk_cannot_be_identified_stays_and_nothing_is_mounted_beside_i
     });
 }
 
-/// A volume whose mount is hidden by another over a directory above it is neither reported as unstaged nor unmounted blindly.
+/// Another mount over a parent directory hides the mount. The driver does not unmount the hidden mount either.
 #[test]
-fn a_volume_whose_mount_is_hidden_is_not_reported_as_unstaged() {
+fn volume_with_a_hidden_mount_is_not_reported_as_unstaged() {
     in_mount_namespace(|| async {
         let node = Node::new(64 * MIB);
         let mut request = node.stage_request("ext4", &[]);

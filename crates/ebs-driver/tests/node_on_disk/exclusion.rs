@@ -1,5 +1,5 @@
-//! Which calls for one volume run beside each other: none beside its stage or unstage, and an
-//! unstage or unpublish takes over from what nobody waits for any more.
+//! Concurrent calls for one volume. Nothing runs together with its stage or unstage, and an unstage or unpublish takes
+//! over from an operation without callers.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -21,7 +21,7 @@ use crate::node::{MIB, Node, block, mount, refused, with_node};
 const BOUND: Duration = Duration::from_secs(60);
 const O_NONBLOCK: i32 = 0o4000;
 
-/// An mkfs that waits until it is let go, and fails.
+/// An mkfs that waits for a signal of the test, and then fails.
 struct WaitingMkfs {
     _replaced: ReplacedTool,
     go: PathBuf,
@@ -35,7 +35,7 @@ impl WaitingMkfs {
         Self { _replaced: ReplacedTool::by_script("mke2fs", &script).unwrap(), go }
     }
 
-    /// Waits until it runs, and gives the way to let it go.
+    /// Waits until it runs, and returns the pipe that lets it continue.
     async fn waits(&self) -> std::fs::File {
         let deadline = Instant::now() + BOUND;
         loop {
@@ -50,7 +50,7 @@ impl WaitingMkfs {
 }
 
 #[test]
-fn nothing_else_is_done_with_a_volume_while_it_is_staged() {
+fn stage_excludes_all_other_calls_for_the_volume() {
     with_node(async |node| {
         let mkfs = WaitingMkfs::new(node);
         let stage = node.stage(node.stage_request("ext4", &[]));
@@ -69,9 +69,9 @@ fn nothing_else_is_done_with_a_volume_while_it_is_staged() {
     });
 }
 
-/// The stage of a client that has left holds the volume until its mkfs ends; then the unstage runs, and nobody has to call again.
+/// The unstage waits for mkfs and then runs, without another call.
 #[test]
-fn an_unstage_takes_over_from_a_stage_that_nobody_waits_for() {
+fn unstage_takes_over_from_an_abandoned_stage() {
     with_node(async |node| {
         let mkfs = WaitingMkfs::new(node);
         let mut go = tokio::select! {
@@ -90,9 +90,9 @@ fn an_unstage_takes_over_from_a_stage_that_nobody_waits_for() {
     });
 }
 
-/// The publish of a client that has left waits for a disk that is late; when that comes, the unpublish runs.
+/// The publish waits for a late disk. The unpublish runs when the disk appears.
 #[test]
-fn an_unpublish_takes_over_from_a_publish_that_nobody_waits_for() {
+fn unpublish_takes_over_from_an_abandoned_publish() {
     in_mount_namespace(|| async {
         let node = Node::new(MIB);
         node.disk.vanish().await.unwrap();

@@ -1,4 +1,5 @@
-//! File systems that cannot grow to their disks. Their volumes are used at the size that they have; the growth is reported.
+//! File systems that cannot grow to their disks. Their volumes are used at the present size, and the driver reports the
+//! growth.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +19,7 @@ const SIZE: u64 = 320 * MIB;
 const TIB: u64 = 1 << 40;
 const BOUND: Duration = Duration::from_secs(300);
 
-/// Takes CAP_SYS_RESOURCE from this thread and from those that it starts.
+/// Drops CAP_SYS_RESOURCE for this thread and the threads that it starts.
 pub(crate) fn give_up_growth_of_mounted_ext() {
     let mut sets = rustix::thread::capabilities(None).unwrap();
     sets.effective.remove(CapabilitySet::SYS_RESOURCE);
@@ -30,12 +31,12 @@ fn total(path: &Path) -> u64 {
     found.f_blocks * found.f_frsize
 }
 
-/// The reasons of the entries in the volume's health.
+/// Returns the reasons in the volume's health.
 async fn health(node: &Node) -> Vec<String> {
     node.health(node.text("staging")).await.unwrap().into_iter().map(|entry| entry.reason).collect()
 }
 
-/// A volume whose file system holds `kept` and is smaller than its disk, and that is not staged.
+/// Returns a node with an unstaged volume whose file system holds `kept` and is smaller than its disk.
 async fn grown_while_unstaged(fs_type: &str, parameters: &[(&str, &str)]) -> Node {
     let node = Node::new(SIZE);
     node.stage(stage_request(&node, fs_type, parameters)).await.unwrap();
@@ -49,9 +50,9 @@ fn stage_request(node: &Node, fs_type: &str, parameters: &[(&str, &str)]) -> csi
     csi::NodeStageVolumeRequest { volume_context: context(parameters), ..node.stage_request(fs_type, &[]) }
 }
 
-/// The pod gets its data at the old size; the log, the volume's health and NodeExpandVolume report the growth.
+/// The pod gets its data at the old size. The log, the volume's health and NodeExpandVolume report the growth.
 #[test]
-fn a_volume_is_staged_though_its_growth_fails() {
+fn failed_growth_does_not_fail_the_stage() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         for (fs_type, tool, expanded) in
@@ -70,7 +71,7 @@ fn a_volume_is_staged_though_its_growth_fails() {
                 assert!(!warned.is_empty(), "{fs_type}: no warning");
                 assert_eq!(health(&node).await, ["NotGrown"], "{fs_type}");
                 let status = node.expand(node.text("staging")).await.unwrap_err();
-                // The kubelet starts the pod all the same after this code, and after no other.
+                // The kubelet still starts the pod after this code, and after no other.
                 assert_eq!(status.code(), Code::FailedPrecondition, "{}", status.message());
                 if script.starts_with("echo") {
                     assert!(status.message().contains(expanded), "{}", status.message());
@@ -86,9 +87,9 @@ fn a_volume_is_staged_though_its_growth_fails() {
     });
 }
 
-/// resize2fs refuses a file system with clusters that is not mounted, and the driver overrides no refusal of a tool.
+/// resize2fs refuses an unmounted file system with clusters, and the driver respects that.
 #[test]
-fn an_ext4_with_clusters_is_staged_at_its_size() {
+fn ext4_with_clusters_is_staged_at_its_present_size() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         let parameters = [("ext4bigalloc", "true"), ("ext4clustersize", "16384")];
@@ -103,17 +104,17 @@ fn an_ext4_with_clusters_is_staged_at_its_size() {
             Code::FailedPrecondition,
             &["CAP_SYS_RESOURCE", "bigalloc"],
         );
-        assert!(!said.contains("unstage"), "nothing but the capability helps: {said}");
+        assert!(!said.contains("unstage"), "only the capability helps: {said}");
         node.unstage().await.unwrap();
     });
 }
 
-/// A file system without 64-bit block numbers has at most 2^32 - 1 blocks. No tool is started for what it cannot do.
+/// A file system without 64-bit block numbers has at most 2^32 - 1 blocks. The driver starts no tool for such a growth.
 #[test]
-fn a_file_system_at_the_limit_of_its_numbers_is_staged() {
+fn file_system_at_its_block_limit_is_staged() {
     in_mount_namespace(|| async {
-        // With blocks of 2 KiB the limit is 8 TiB; with 4 KiB it is 16 TiB, more than a file of ext4 may have. With clusters
-        // there are few groups to make.
+        // With blocks of 2 KiB the limit is 8 TiB. With 4 KiB it is 16 TiB, more than the maximum size of a file on ext4.
+        // With clusters, there are only few groups to create.
         let node = Node::new(9 * TIB);
         let device = node.disk.path().to_str().unwrap().to_owned();
         let options =
@@ -131,9 +132,9 @@ fn a_file_system_at_the_limit_of_its_numbers_is_staged() {
     });
 }
 
-/// A mount that works is never taken away for a growth: it might not come back.
+/// A mount after the unmount might fail.
 #[test]
-fn a_staged_volume_is_not_unmounted_to_grow() {
+fn staged_volume_is_not_unmounted_for_a_growth() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         let node = Node::new(SIZE);
@@ -144,7 +145,7 @@ fn a_staged_volume_is_not_unmounted_to_grow() {
         assert_eq!(node.mounts_at("staging").await, before);
         assert_eq!(tools.started(), [] as [&str; 0]);
         drop(tools);
-        // Without a mount to lose it grows.
+        // It grows when it is not mounted.
         node.unstage().await.unwrap();
         node.staged("ext4").await;
         assert!(total(&node.path("staging")) > SIZE + SIZE / 2);
@@ -152,13 +153,13 @@ fn a_staged_volume_is_not_unmounted_to_grow() {
     });
 }
 
-/// resize2fs marks the file system before it moves anything. What a growth that broke off has left is checked before the
-/// mount, and what the check cannot repair is not mounted.
+/// resize2fs marks the file system before it moves data. After a growth that broke off, the driver checks the file
+/// system before the mount, and does not mount it when the check cannot repair it.
 #[test]
-fn what_a_broken_off_growth_has_left_is_checked() {
+fn file_system_is_checked_after_a_growth_that_broke_off() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
-        // "Errors detected", in a superblock that has no checksum; a check that repairs sets "clean".
+        // "Errors detected", in a superblock without a checksum. A check that repairs sets "clean".
         let breaks_off = "printf '\\002' | dd of=\"$1\" bs=1 seek=1082 conv=notrunc status=none; exit 1";
         let repairs = "printf '\\001' | dd of=\"$2\" bs=1 seek=1082 conv=notrunc status=none; exit 1";
         for (found, is_mounted) in [(repairs, true), ("exit 4", false)] {
@@ -178,9 +179,9 @@ fn what_a_broken_off_growth_has_left_is_checked() {
     });
 }
 
-/// A check that must come before a growth and finds damage decides; one that does not do its work does not.
+/// The stage fails when the check finds damage, but not when the check cannot run.
 #[test]
-fn a_check_before_a_growth_decides_only_by_what_it_finds() {
+fn check_before_a_growth_fails_the_stage_only_for_damage() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         for (ending, is_mounted) in [("exit 8", true), ("exit 4", false)] {
@@ -200,9 +201,9 @@ fn a_check_before_a_growth_decides_only_by_what_it_finds() {
     });
 }
 
-/// A volume in use whose growth failed is reported by the watch, and reported as well again when it has grown.
+/// It also reports the end of the problem.
 #[test]
-fn a_failed_growth_is_found_by_the_watch() {
+fn watch_reports_a_failed_growth_of_a_volume_in_use() {
     in_mount_namespace(|| async {
         let node = grown_while_unstaged("xfs", &[]).await;
         let tools = TracedTools::that_fail(&node);
@@ -227,9 +228,9 @@ fn a_failed_growth_is_found_by_the_watch() {
     });
 }
 
-/// A driver that starts again finds what an earlier one could not grow, and does not report it before it had time to grow.
+/// The new driver waits before it reports it, because a growth may follow.
 #[test]
-fn a_file_system_that_has_not_grown_is_found_by_the_next_driver() {
+fn restarted_driver_finds_a_file_system_that_has_not_grown() {
     in_mount_namespace(|| async {
         let node = grown_while_unstaged("xfs", &[]).await;
         let tools = TracedTools::that_fail(&node);
@@ -244,17 +245,17 @@ fn a_file_system_that_has_not_grown_is_found_by_the_next_driver() {
         next.look_at_volumes().await;
         assert_eq!(next.unhealthy_volumes()[0].reason, "NotGrown");
         assert_eq!(next.volumes_not_grown()[0].missing, SIZE);
-        // What is not here any more is not reported.
+        // Volumes that are not on this node any more are not reported.
         node.unstage().await.unwrap();
         node.service.look_at_volumes().await;
         assert_eq!((node.service.unhealthy_volumes(), node.service.volumes_not_grown()), (vec![], vec![]));
     });
 }
 
-/// The check in front of a growth takes hours on a large volume. When the growth fails after it, the next stage does not wait
-/// for it again.
+/// The check before a growth takes hours on a large volume. When the growth then fails, the next stage does not repeat
+/// both.
 #[test]
-fn a_growth_that_took_long_and_failed_is_not_repeated() {
+fn long_failed_growth_is_not_repeated() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         let node = grown_while_unstaged("ext4", &[]).await;
@@ -281,7 +282,7 @@ fn a_growth_that_took_long_and_failed_is_not_repeated() {
         node.staged("ext4").await;
         node.unstage().await.unwrap();
         assert_eq!(tools.started(), once);
-        // Another size is another growth.
+        // A growth to another size is tried.
         node.disk.grow(3 * SIZE).unwrap();
         node.staged("ext4").await;
         assert_eq!(tools.started().len(), 4);

@@ -1,5 +1,5 @@
-//! Nothing is let go with writes that are still in the kernel's memory: Unpublish and Unstage of a raw device write them out
-//! first, whoever else has the device open. The kernel does so by itself only when the device is closed for the last time.
+//! Unpublish and Unstage write out the data of a raw device from the kernel's memory, even when other processes have
+//! the device open. The kernel does so by itself only when the device is closed for the last time.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -18,18 +18,18 @@ use crate::release::sysfs_with;
 
 const BOUND: Duration = Duration::from_secs(60);
 const XEN_NAME: &str = "xvdba";
-/// Where in a device the test writes.
+/// The position in a device at which the test writes.
 const AT: u64 = 64 * 1024;
 static WRITTEN: [u8; 64 * 4096] = [0x5a; 64 * 4096];
 
-/// Writes as a pod that ends without a sync does. What it returns keeps the device open, as a leaked loop device would.
+/// Writes like a pod that ends without a sync. The returned file keeps the device open, like a leaked loop device.
 fn written_and_still_open_elsewhere(at: &Path, device: &Path) -> File {
     let elsewhere = File::open(device).unwrap();
     File::options().write(true).open(at).unwrap().write_all_at(&WRITTEN, AT).unwrap();
     elsewhere
 }
 
-/// Whether the volume itself has what was written, past all memory of the device.
+/// Returns true when the volume itself has the written data, bypassing the page cache of the device.
 fn has_reached(node: &Node, offset: u64) -> bool {
     let mut bytes = vec![0; WRITTEN.len()];
     File::open(node.disk.backing_file()).unwrap().read_exact_at(&mut bytes, offset + AT).unwrap();
@@ -77,7 +77,8 @@ fn unstage_flushes_a_partition_that_is_open_elsewhere() {
     });
 }
 
-/// On Xen the disk does not name its volume, so the driver must know from the publish under which name EC2 attached it.
+/// On Xen, the disk does not name its volume, so the driver must remember from the publish under which name EC2
+/// attached it.
 #[test]
 fn unstage_finds_and_flushes_a_raw_disk_on_xen() {
     with_node(async |node| {
@@ -97,7 +98,7 @@ fn unstage_finds_and_flushes_a_raw_disk_on_xen() {
     });
 }
 
-/// The node service as on a Xen instance: sysfs lists the disk, which does not say which volume it is.
+/// Returns the node service of a Xen instance: sysfs lists the disk, which does not name its volume.
 fn xen(node: &Node) -> ebs_driver::node::NodeService {
     let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
     let (sys, dev) = (sysfs_with(node, XEN_NAME, &format!("{}:{}", major(number), minor(number))), node.path("dev"));
@@ -106,9 +107,9 @@ fn xen(node: &Node) -> ebs_driver::node::NodeService {
     node.again(|config| (config.sys, config.dev, config.xen) = (sys, dev, true))
 }
 
-/// What could not be written is lost, so waiting longer saves nothing: the loss is reported once, and the volume is not stuck.
+/// Data that cannot be written is lost, so waiting does not help. The loss is reported once, and a repeat succeeds.
 #[test]
-fn a_flush_that_fails_is_reported_and_the_repeat_lets_go() {
+fn failed_flush_is_reported_once_and_the_repeat_succeeds() {
     in_mount_namespace(|| async {
         let below = Node::new(64 * MIB);
         below.staged("ext4").await;

@@ -1,4 +1,5 @@
-//! What is not the volume's, and what else uses its disk: never answered for, never ignored.
+//! Foreign disks, and other uses of the volume's disk. The driver never reports a foreign disk as the volume, and never
+//! ignores another use.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -14,9 +15,9 @@ use tonic::{Code, Request};
 
 const BOUND: Duration = Duration::from_secs(20);
 
-/// Publish, unpublish, expand, statistics and health answer for a raw device only when it is this volume's.
+/// Publish, unpublish, expand, statistics and health report on a raw device only when it is this volume's.
 #[test]
-fn a_raw_device_of_another_volume_is_not_answered_for() {
+fn calls_for_a_raw_device_of_another_volume_are_refused() {
     in_mount_namespace(|| async {
         let (node, other) = (Node::new(64 * MIB), Node::new(128 * MIB));
         other.publish(other.publish_request(block())).await.unwrap();
@@ -33,18 +34,19 @@ fn a_raw_device_of_another_volume_is_not_answered_for() {
         assert_eq!(health[0].status(), csi::VolumeHealthErrorType::Inaccessible);
         assert!(health[0].message.contains(other.volume.as_str()), "{}", health[0].message);
         assert_eq!(other.mounts_at("target").await.len(), 1);
-        // Its own volume is answered for.
+        // Calls for its own volume succeed.
         assert!(other.health(other.text("target")).await.unwrap().is_empty());
         assert_eq!(other.expand(other.text("target")).await.unwrap(), i64::try_from(128 * MIB).unwrap());
         other.unpublish(other.text("target")).await.unwrap();
     });
 }
 
-/// A raw device whose disk is gone can be unpublished, and is reported as gone.
+/// The health reports that it has vanished.
 #[test]
-fn a_raw_device_that_is_gone_can_be_unpublished_and_is_reported_as_gone() {
+fn vanished_raw_device_can_be_unpublished() {
     in_mount_namespace(|| async {
-        // Where another test gets the number of the device that is gone, the target shows that one's disk: another rule.
+        // When another test gets the device number, the target shows the disk of that test, for which another rule
+        // applies.
         for _ in 0..20 {
             let node = Node::new(64 * MIB);
             node.publish(node.publish_request(block())).await.unwrap();
@@ -65,9 +67,8 @@ fn a_raw_device_that_is_gone_can_be_unpublished_and_is_reported_as_gone() {
     });
 }
 
-/// A mounted disk without a serial number is the volume's on Xen only.
 #[test]
-fn a_disk_without_a_serial_number_is_the_volumes_on_xen_only() {
+fn disk_without_a_serial_is_the_volume_only_on_xen() {
     in_mount_namespace(|| async {
         for xen in [false, true] {
             let node = Node::new(64 * MIB);
@@ -91,7 +92,7 @@ fn a_disk_without_a_serial_number_is_the_volumes_on_xen_only() {
             let stats = service.node_get_volume_stats(Request::new(stats)).await;
             if xen {
                 stats.unwrap();
-                // The name that EC2 reports says whose the mount is, where the disk does not.
+                // The disk does not identify itself, so the device name from EC2 decides about the mount.
                 let publish = |device: &str| {
                     let publish_context = context(&[("devicePath", device)]);
                     let request = node.publish_request(mount("ext4", &[]));
@@ -117,16 +118,15 @@ fn a_disk_without_a_serial_number_is_the_volumes_on_xen_only() {
     });
 }
 
-/// Binds the disk at a path as a container or another claim of the volume would have it.
+/// Binds the disk at a path, like a container or another claim of the volume.
 fn bind_raw(node: &Node, name: &str) {
     std::fs::write(node.path(name), "").unwrap();
     rustix::mount::mount_bind(node.disk.path(), node.path(name)).unwrap();
 }
 
-/// A device that is bound raw elsewhere is neither formatted, checked nor mounted; its file system is neither published
-/// nor grown.
+/// It is not checked either. Its file system is neither published nor grown.
 #[test]
-fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
+fn device_bound_raw_is_neither_formatted_nor_mounted() {
     with_node(async |node| {
         bind_raw(node, "elsewhere");
         let at = node.text("elsewhere");
@@ -136,7 +136,7 @@ fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
         unmount(node.path("elsewhere")).await;
         stage().await.unwrap();
         node.unstage().await.unwrap();
-        // What holds a file system is no better.
+        // The same holds for a disk with a file system.
         bind_raw(node, "elsewhere");
         refused(stage().await, Code::FailedPrecondition, &["bound", &at]);
         assert!(node.mounts_at("staging").await.is_empty());
@@ -144,7 +144,7 @@ fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
 }
 
 #[test]
-fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
+fn file_system_on_a_raw_bound_device_is_not_published_or_grown() {
     in_mount_namespace(|| async {
         let node = Node::new(600 * MIB);
         node.staged("xfs").await;
@@ -154,7 +154,7 @@ fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
         let words = ["bound", at.as_str()];
         refused(node.publish(node.publish_request(mount("xfs", &[]))).await, Code::FailedPrecondition, &words);
         refused(node.expand(node.text("staging")).await, Code::FailedPrecondition, &words);
-        // Staged it is all the same, and its file system stays as it is.
+        // It is still staged, and its file system keeps its size.
         let before = node.stats(node.text("staging")).await.unwrap();
         node.staged("xfs").await;
         assert_eq!(node.stats(node.text("staging")).await.unwrap()[0].total, before[0].total);
@@ -164,12 +164,12 @@ fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
     });
 }
 
-/// A raw device is not published while its number is still bound from a former device, or while its file system is
-/// mounted.
+/// The bind is from a previous device with the same number.
 #[test]
-fn a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published() {
+fn raw_device_with_a_stale_bind_of_its_number_is_not_published() {
     with_node(async |node| {
-        // A node that is deleted while it is bound: what a forced detach leaves of the number's former owner.
+        // A node that is deleted while it is bound, which a forced detach of the previous device with this number
+        // leaves behind.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
         let former = node.path("former");
         let device = makedev(major(number), minor(number));
@@ -181,14 +181,14 @@ fn a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published() {
         refused(outcome, Code::FailedPrecondition, &["bound", &node.text("left")]);
         assert!(node.mounts_at("target").await.is_empty());
         unmount(node.path("left")).await;
-        // A bind of the device as it is now is the same volume for another pod.
+        // A bind of the present device is the same volume for another pod.
         bind_raw(node, "other-pod");
         node.publish(node.publish_request(block())).await.unwrap();
     });
 }
 
 #[test]
-fn a_device_whose_file_system_is_mounted_is_not_published_raw() {
+fn device_with_a_mounted_file_system_is_not_published_raw() {
     with_staged_node(async |node| {
         let outcome = node.publish(node.publish_request(block())).await;
         refused(outcome, Code::FailedPrecondition, &["mounted", &node.text("staging")]);
@@ -198,9 +198,9 @@ fn a_device_whose_file_system_is_mounted_is_not_published_raw() {
     });
 }
 
-/// A file system that is mounted in another namespace alone shows in no mount table of ours.
+/// The driver's own mount table does not show a mount in another namespace.
 #[test]
-fn a_device_that_another_namespace_has_mounted_is_not_published_raw() {
+fn device_mounted_in_another_namespace_is_not_published_raw() {
     with_staged_node(async |node| {
         let mut holder = crate::release::another_namespace(node, None).await;
         unmount(node.path("staging")).await;
@@ -212,9 +212,9 @@ fn a_device_that_another_namespace_has_mounted_is_not_published_raw() {
     });
 }
 
-/// A second pod gets the raw device although the first one holds it exclusively.
+/// The first pod holds the device exclusively.
 #[test]
-fn a_raw_device_that_a_pod_holds_is_published_again() {
+fn second_pod_gets_a_raw_device_that_a_pod_holds() {
     with_node(async |node| {
         node.publish(node.publish_request(block())).await.unwrap();
         let _held = crate::release::exclusively(node).unwrap();
@@ -224,9 +224,8 @@ fn a_raw_device_that_a_pod_holds_is_published_again() {
     });
 }
 
-/// A raw device smaller than the volume is refused.
 #[test]
-fn a_raw_device_smaller_than_the_volume_is_refused() {
+fn raw_device_smaller_than_the_volume_is_refused() {
     with_node(async |node| {
         let mut request = node.publish_request(block());
         request.publish_context.insert("ebs.csi.aws.com/size-gib".to_owned(), "1".to_owned());
@@ -235,9 +234,8 @@ fn a_raw_device_smaller_than_the_volume_is_refused() {
     });
 }
 
-/// A file system that was shut down is not reported as staged or published.
 #[test]
-fn a_file_system_that_was_shut_down_is_not_reported_as_staged_or_published() {
+fn file_system_after_shutdown_is_not_reported_as_staged() {
     in_mount_namespace(|| async {
         let node = Node::new(600 * MIB);
         node.staged("xfs").await;

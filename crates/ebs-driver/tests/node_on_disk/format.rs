@@ -1,4 +1,4 @@
-//! What is formatted, and above all what is not again, through the RPCs.
+//! Formats through the RPCs, and in particular the cases in which the driver must not format again.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,14 +20,14 @@ const ATTACH_TIME: &str = "ebs.csi.aws.com/attach-time";
 const AT: u64 = 40_960;
 const PRECIOUS: &[u8] = b"precious";
 
-/// A stage whose mkfs refuses its arguments.
+/// Returns a stage request with arguments that mkfs rejects.
 fn stage_that_mkfs_refuses(node: &Node) -> csi::NodeStageVolumeRequest {
     let mut request = node.stage_request("ext4", &[]);
     request.volume_context.insert("blocksize".to_owned(), "3".to_owned());
     request
 }
 
-/// Stages a blank volume whose mkfs is killed.
+/// Stages a blank volume, whose mkfs is killed.
 pub(crate) async fn interrupt(node: &Node) {
     let _replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
     refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["mke2fs", "signal 9"]);
@@ -39,7 +39,7 @@ fn records(node: &Node) -> usize {
     entries.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("format-")).count()
 }
 
-/// Writes what must not be lost as a pod with a raw block volume does.
+/// Writes data that must be kept, like a pod with a raw block volume.
 async fn write_raw(node: &Node) {
     node.publish(node.publish_request(block())).await.unwrap();
     let device = File::options().write(true).open(node.path("target")).unwrap();
@@ -54,14 +54,14 @@ async fn is_refused_and_kept(node: &Node) {
     assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
 }
 
-/// A pod must not write to a raw device while a record could allow a later format of it: the record outlives this process.
+/// A pod must not write to a raw device while a record could permit a later format: the record outlives this process.
 #[test]
-fn a_raw_publish_is_refused_while_the_record_is_unknown() {
+fn raw_publish_is_refused_while_the_record_is_unknown() {
     with_node(async |node| {
         interrupt(node).await;
         let (state, away) = (node.path("state"), node.path("away"));
         std::fs::rename(&state, &away).unwrap();
-        // Every look below a link to itself fails.
+        // Every access below a link to itself fails.
         std::os::unix::fs::symlink(&state, &state).unwrap();
         let publish = node.publish(node.publish_request(block())).await;
         refused(publish, Code::Unavailable, &["record", state.to_str().unwrap()]);
@@ -75,7 +75,7 @@ fn a_raw_publish_is_refused_while_the_record_is_unknown() {
 }
 
 #[test]
-fn raw_data_written_after_a_format_that_failed_is_kept() {
+fn raw_data_after_a_failed_format_is_kept() {
     with_node(async |node| {
         refused(node.stage(stage_that_mkfs_refuses(node)).await, Code::Internal, &["mke2fs"]);
         assert_eq!(records(node), 0);
@@ -84,9 +84,9 @@ fn raw_data_written_after_a_format_that_failed_is_kept() {
     });
 }
 
-/// A raw publish ends the leave to format again.
+/// A raw publish removes the record, which would permit another format.
 #[test]
-fn raw_data_written_after_a_format_that_was_interrupted_is_kept() {
+fn raw_data_after_an_interrupted_format_is_kept() {
     with_node(async |node| {
         interrupt(node).await;
         write_raw(node).await;
@@ -95,9 +95,9 @@ fn raw_data_written_after_a_format_that_was_interrupted_is_kept() {
     });
 }
 
-/// A raw publish that cannot take the leave to format away binds nothing: the pod's data would not be safe.
+/// With the record, a later format could destroy the pod's data.
 #[test]
-fn a_raw_publish_that_cannot_forget_a_format_binds_nothing() {
+fn raw_publish_that_cannot_remove_the_record_binds_nothing() {
     with_node(async |node| {
         interrupt(node).await;
         let state = node.path("state");
@@ -112,9 +112,9 @@ fn a_raw_publish_that_cannot_forget_a_format_binds_nothing() {
     });
 }
 
-/// A volume that was detached and attached again by hand, with its old attach time, is not formatted again.
+/// A person has detached and attached it.
 #[test]
-fn a_volume_that_came_back_with_its_old_attach_time_is_not_formatted_again() {
+fn reattached_volume_with_old_attach_time_is_not_formatted() {
     in_mount_namespace(|| async {
         let mut node = Node::new(64 * MIB);
         interrupt(&node).await;
@@ -124,9 +124,9 @@ fn a_volume_that_came_back_with_its_old_attach_time_is_not_formatted_again() {
     });
 }
 
-/// A record of an older version, without run of the kernel, disk or state, is no leave to format.
+/// Such a record has no kernel boot, disk or state.
 #[test]
-fn a_record_of_an_older_version_is_no_leave_to_format() {
+fn record_of_an_older_version_does_not_permit_a_format() {
     with_node(async |node| {
         node.disk.write_at(PRECIOUS, AT).unwrap();
         let (volume, bytes) = (&node.volume, 64 * MIB);
@@ -137,12 +137,12 @@ fn a_record_of_an_older_version_is_no_leave_to_format() {
     });
 }
 
-/// An interrupted format is finished by the same attachment and by no other.
+/// Another attachment does not finish it.
 #[test]
-fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
+fn interrupted_format_is_finished_by_the_same_attachment() {
     with_node(async |node| {
         interrupt(node).await;
-        // Half of an ext4: tables are written, the superblock is not.
+        // Half of an ext4: the tables are written, but not the superblock.
         node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         for attach_time in ["2026-11-21T18:00:00Z", ""] {
             let mut other = node.stage_request("ext4", &[]);
@@ -157,9 +157,9 @@ fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
     });
 }
 
-/// An interrupted format is finished although the volume was expanded in between, and the file system fills it.
+/// The file system fills the expanded volume.
 #[test]
-fn an_interrupted_format_is_finished_although_the_volume_grew() {
+fn interrupted_format_is_finished_after_the_volume_grew() {
     with_node(async |node| {
         interrupt(node).await;
         node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
@@ -171,10 +171,9 @@ fn an_interrupted_format_is_finished_although_the_volume_grew() {
     });
 }
 
-/// Records of formats on disks that are gone, or of another run of the kernel, are removed at the next start; one that may
-/// still be leave to format again is kept.
+/// Also records from a previous kernel boot. A record that may still permit a format is kept.
 #[test]
-fn records_of_formats_on_disks_that_are_gone_are_removed_at_the_next_start() {
+fn records_for_missing_disks_are_removed_at_the_next_start() {
     in_mount_namespace(|| async {
         let mut node = Node::new(64 * MIB);
         interrupt(&node).await;
@@ -185,16 +184,15 @@ fn records_of_formats_on_disks_that_are_gone_are_removed_at_the_next_start() {
         let _started = node.again(|_| {});
         assert_eq!(records(&node), 1);
         let kept = node.path("state").join(format!("format-{}", node.volume));
-        assert!(kept.exists(), "that of the disk that is there stays");
+        assert!(kept.exists(), "the record of the present disk is kept");
         node.disk.attach_again().await.unwrap();
         let _started = node.again(|_| {});
         assert_eq!(records(&node), 0);
     });
 }
 
-/// Unstage forgets an interrupted format.
 #[test]
-fn unstage_forgets_an_interrupted_format() {
+fn unstage_removes_the_record_of_an_interrupted_format() {
     with_node(async |node| {
         interrupt(node).await;
         node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
@@ -203,11 +201,11 @@ fn unstage_forgets_an_interrupted_format() {
     });
 }
 
-/// The record ends before the first mount, also when that fails.
+/// Even when that mount fails.
 #[test]
-fn a_record_ends_before_the_first_mount() {
+fn record_is_removed_before_the_first_mount() {
     with_node(async |node| {
-        // The format succeeds, the mount does not: whoever mounts the volume now may write to it.
+        // The format succeeds and the mount fails. Any later mount of the volume may write to it.
         refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::InvalidArgument, &["nonsense"]);
         assert!(!node.is_untouched(), "it was formatted");
         assert_eq!(records(node), 0);
@@ -221,9 +219,8 @@ fn blockdev(node: &Node, change: &str) {
     assert!(done.success());
 }
 
-/// A disk that refuses writes is not formatted.
 #[test]
-fn a_disk_that_refuses_writes_is_not_formatted() {
+fn disk_that_rejects_writes_is_not_formatted() {
     with_node(async |node| {
         blockdev(node, "--setro");
         refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["read-only"]);
@@ -233,7 +230,6 @@ fn a_disk_that_refuses_writes_is_not_formatted() {
     });
 }
 
-/// Eight blank volumes at once are all formatted.
 #[test]
 fn eight_blank_volumes_staged_at_once_are_all_formatted() {
     in_mount_namespace(|| async {

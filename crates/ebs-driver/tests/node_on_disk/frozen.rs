@@ -1,5 +1,5 @@
-//! A file system that somebody froze, as backup hooks do, and did not thaw: the freeze alone keeps it alive, without any
-//! mount, and whoever mounts it next would hang with his first write.
+//! A file system that a backup hook or a person froze and did not thaw. The freeze alone keeps it alive without any
+//! mount, and the first write through a later mount would hang.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,8 +22,8 @@ async fn freeze(at: &Path) -> Result<String, Box<dyn std::error::Error>> {
     Ok(tool(FSFREEZE, &["--freeze", at.to_str().unwrap()], BOUND).await?)
 }
 
-/// Thaws a node's file system at the end of a test, also of one that fails: what waits for it, even the removal of the test's
-/// directory, could not be ended otherwise.
+/// Thaws a node's file system at the end of a test, even of a failed one. Otherwise, waiting processes could not be
+/// killed, and the removal of the test's directory would hang.
 pub(crate) struct Thawed {
     device: PathBuf,
     place: tempfile::TempDir,
@@ -34,7 +34,7 @@ impl Thawed {
         Self { device: node.disk.path().to_owned(), place: tempfile::tempdir().unwrap() }
     }
 
-    /// Freezes what is mounted at one of the node's paths.
+    /// Freezes the file system at one of the node's paths.
     pub(crate) async fn after(node: &Node, at: &str) -> Self {
         let thawed = Self::of(node);
         freeze(&node.path(at)).await.expect("a frozen file system");
@@ -44,7 +44,7 @@ impl Thawed {
 
 impl Drop for Thawed {
     fn drop(&mut self) {
-        // A further mount is of the file system that is alive, wherever that is mounted.
+        // A further mount shows the live file system, wherever it is mounted.
         let place = self.place.path();
         if mount(&self.device, place, "ext4", MountFlags::empty(), None).is_ok()
             || mount(&self.device, place, "xfs", MountFlags::empty(), None).is_ok()
@@ -55,14 +55,14 @@ impl Drop for Thawed {
     }
 }
 
-/// A write that has to come back. It runs in a process of its own, since one that does not cannot be ended.
+/// Checks that a write returns. It runs in a separate process, because a process with a hanging write cannot be killed.
 async fn can_be_written(node: &Node, at: &str) {
     let file = node.text(&format!("{at}/written"));
     tool("/usr/bin/touch", &[&file], BOUND).await.expect("a write that comes back");
 }
 
 #[test]
-fn a_frozen_file_system_is_thawed_when_it_is_unstaged() {
+fn frozen_file_system_is_thawed_by_unstage() {
     in_mount_namespace(|| async {
         for fs in ["ext4", "xfs"] {
             let node = Node::new(320 * MIB);
@@ -81,9 +81,10 @@ fn a_frozen_file_system_is_thawed_when_it_is_unstaged() {
     });
 }
 
-/// A pod's hook freezes the volume while the pod runs: that is not ours to end, whoever else stops to use the volume.
+/// A pod's hook freezes the volume while the pod runs. The driver must not end that when another pod stops using the
+/// volume.
 #[test]
-fn an_unpublish_leaves_a_file_system_frozen_that_is_still_staged() {
+fn unpublish_keeps_a_staged_file_system_frozen() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(node::mount("ext4", &[]))).await.unwrap();
         let thawed = Thawed::after(node, "staging").await;
@@ -96,9 +97,9 @@ fn an_unpublish_leaves_a_file_system_frozen_that_is_still_staged() {
     });
 }
 
-/// The program that froze the volume went with its pod: the next pod that writes must not hang with its first write.
+/// The program that froze the volume ended with its pod. The first write of the next pod must not hang.
 #[test]
-fn a_publish_to_write_thaws_a_volume_that_no_pod_uses() {
+fn publish_for_writing_thaws_an_unused_volume() {
     in_mount_namespace(|| async {
         for fs in ["ext4", "xfs"] {
             let node = Node::new(320 * MIB);
@@ -109,7 +110,7 @@ fn a_publish_to_write_thaws_a_volume_that_no_pod_uses() {
             };
             node.publish(publish("target", false)).await.unwrap();
             let _thawed = Thawed::after(&node, "target").await;
-            // While a pod has the volume, the freeze may be a backup that is under way.
+            // While a pod uses the volume, the freeze may belong to a running backup.
             node.publish(publish("other", false)).await.unwrap();
             freeze(&node.path("staging")).await.expect_err("it is frozen still");
             for target in ["target", "other"] {
@@ -151,7 +152,8 @@ async fn growth_hangs(node: &Node) {
     tokio::time::timeout(BOUND, found).await.expect("a growth that hangs");
 }
 
-/// An xfs_growfs that freezes the file system at the staging path, as a hook may do in this moment, and then does its work.
+/// Returns an xfs_growfs that freezes the file system at the staging path, like a hook at this moment, and then does
+/// its work.
 fn growfs_that_meets_a_freeze(node: &Node) -> ReplacedTool {
     let (copy, staging) = (node.text("xfs_growfs"), node.text("staging"));
     std::fs::copy("/usr/sbin/xfs_growfs", &copy).unwrap();
@@ -159,10 +161,10 @@ fn growfs_that_meets_a_freeze(node: &Node) -> ReplacedTool {
     ReplacedTool::by_script("xfs_growfs", &script).unwrap()
 }
 
-/// xfs_growfs waits in the kernel for the thaw, and keeps its operation and the mount that it works on. Only the unstage ends the
-/// freeze, and no unpublish or unstage may wait for the tool before that.
+/// xfs_growfs waits in the kernel for the thaw, and blocks its operation and its mount. Only the unstage ends the
+/// freeze, so no unpublish or unstage may wait for the tool before that.
 #[test]
-fn a_growth_that_a_freeze_stops_does_not_stop_unstage() {
+fn growth_blocked_by_a_freeze_does_not_block_unstage() {
     in_mount_namespace(|| async {
         for grows_at_stage in [false, true] {
             let node = Node::new(320 * MIB);
@@ -180,7 +182,7 @@ fn a_growth_that_a_freeze_stops_does_not_stop_unstage() {
                 outcome = node.stage(node.stage_request("xfs", &[])), if grows_at_stage => panic!("{outcome:?}"),
             }
             if !grows_at_stage {
-                // The freeze may be a backup of the pod that still runs.
+                // The freeze may belong to a backup of the pod, which still runs.
                 let early = tokio::time::timeout(Duration::from_secs(1), node.unstage()).await;
                 assert!(!matches!(early, Ok(Ok(()))), "{early:?}");
                 freeze(&node.path("target")).await.expect_err("it is frozen still");
@@ -196,10 +198,10 @@ fn a_growth_that_a_freeze_stops_does_not_stop_unstage() {
     });
 }
 
-/// No tool is started that would hang. A pod has the volume, so that nothing may thaw it and a stage that hangs would keep the
-/// unpublish out for ever.
+/// The driver starts no tool that would hang. A pod uses the volume, so the driver must not thaw it, and a stage that
+/// hangs would block the unpublish forever.
 #[test]
-fn a_growth_of_a_frozen_file_system_comes_back() {
+fn growth_of_a_frozen_file_system_does_not_hang() {
     in_mount_namespace(|| async {
         let node = Node::new(320 * MIB);
         node.staged("xfs").await;
@@ -216,9 +218,9 @@ fn a_growth_of_a_frozen_file_system_comes_back() {
     });
 }
 
-/// The try whether a file system can be written hangs while that is frozen. It must not keep unstage from the thaw.
+/// A test write hangs while the file system is frozen. It must not keep unstage from the thaw.
 #[test]
-fn a_try_to_write_that_a_freeze_stops_does_not_stop_unstage() {
+fn test_write_blocked_by_a_freeze_does_not_block_unstage() {
     with_staged_node(async |node| {
         let _thawed = Thawed::after(node, "staging").await;
         let mounter = Mounter::new(MounterConfig::new(node.path("other-state"))).unwrap();
@@ -231,9 +233,9 @@ fn a_try_to_write_that_a_freeze_stops_does_not_stop_unstage() {
     });
 }
 
-/// What an earlier version left, or a hook that froze the file system in the moment of the unmount.
+/// An earlier version, or a hook that froze the file system during the unmount, leaves it in this state.
 #[test]
-fn a_frozen_file_system_that_is_mounted_nowhere_is_thawed() {
+fn frozen_file_system_without_a_mount_is_thawed() {
     in_mount_namespace(|| async {
         for fs in ["ext4", "xfs"] {
             let node = Node::new(320 * MIB);
@@ -252,7 +254,7 @@ fn a_frozen_file_system_that_is_mounted_nowhere_is_thawed() {
 }
 
 #[test]
-fn a_file_system_that_a_stage_finds_frozen_is_thawed() {
+fn frozen_file_system_is_thawed_by_stage() {
     with_staged_node(async |node| {
         let _thawed = Thawed::after(node, "staging").await;
         unmount(node.path("staging")).await;
@@ -265,9 +267,10 @@ fn a_file_system_that_a_stage_finds_frozen_is_thawed() {
     });
 }
 
-/// A disk that somebody holds in another way is neither mounted nor written to in the search for a frozen file system.
+/// The driver searches for a frozen file system. A disk that is held for another reason is neither mounted nor written
+/// to.
 #[test]
-fn a_held_disk_without_a_living_file_system_is_not_mounted() {
+fn held_disk_without_a_live_file_system_is_not_mounted() {
     with_staged_node(async |node| {
         node.unstage().await.unwrap();
         let before = node.disk.fingerprint().unwrap();

@@ -1,4 +1,4 @@
-//! Volumes that grow while somebody writes to them: not a byte changes, and what the tools say is looked at.
+//! Volumes that grow while a pod writes to them: no byte changes, and the driver verifies the results of the tools.
 
 use std::os::unix::fs::FileExt;
 
@@ -9,7 +9,7 @@ use ebs_testkit::replaced_tool::ReplacedTool;
 use ebs_testkit::writer::Writer;
 use tonic::Code;
 
-/// Room for two growths, and enough that the tools find them worth it.
+/// Room for two growths, and large enough for the tools to grow it.
 const SIZE: u64 = 320 * MIB;
 
 pub(crate) fn may_grow_mounted_ext() -> bool {
@@ -25,11 +25,11 @@ async fn total(node: &Node, at: &str) -> i64 {
     node.stats(node.text(at)).await.unwrap()[0].total
 }
 
-/// A file system grows twice under a pod that writes to it without pause, and every byte is there, also after the volume
-/// was let go. Where the kernel refuses that (ext without CAP_SYS_RESOURCE), the writer is left alone, and the next stage
-/// grows it.
+/// A file system grows twice while a pod writes to it, and all data is intact, also after the unstage. Where the kernel
+/// does not permit the growth (ext without CAP_SYS_RESOURCE), the writer is not disturbed, and the next stage grows the
+/// file system.
 #[test]
-fn a_file_system_grows_under_a_writer_and_every_byte_is_there() {
+fn file_system_grows_under_a_writer_and_keeps_every_byte() {
     in_mount_namespace(|| async {
         for fs_type in ["xfs", "ext4"] {
             let node = Node::new(SIZE);
@@ -66,9 +66,9 @@ fn a_file_system_grows_under_a_writer_and_every_byte_is_there() {
     });
 }
 
-/// A file system whose volume grew while nobody had it is as large as the volume when it is staged, with the bytes it had.
+/// The volume grew while it was unstaged. All data is intact.
 #[test]
-fn a_file_system_whose_volume_grew_meanwhile_is_staged_grown_and_unchanged() {
+fn unstaged_file_system_grows_at_the_next_stage() {
     in_mount_namespace(|| async {
         for fs_type in ["ext2", "ext3", "ext4", "xfs"] {
             let node = Node::new(SIZE);
@@ -84,10 +84,10 @@ fn a_file_system_whose_volume_grew_meanwhile_is_staged_grown_and_unchanged() {
     });
 }
 
-/// A tool that reports success and has grown nothing is an error of the growth that names both sizes, and none of the stage;
-/// the next attempt makes up for it.
+/// The tool reports success. The error names both sizes and does not fail the stage. The next attempt grows the file
+/// system.
 #[test]
-fn a_growth_that_did_not_happen_is_an_error_whatever_the_tool_says() {
+fn tool_that_grows_nothing_is_an_error_of_the_growth() {
     in_mount_namespace(|| async {
         for (fs_type, tool) in [("xfs", "xfs_growfs"), ("ext4", "resize2fs")] {
             let node = Node::new(SIZE);
@@ -112,9 +112,9 @@ fn a_growth_that_did_not_happen_is_an_error_whatever_the_tool_says() {
     });
 }
 
-/// A raw device grows under its writer: the new size is seen at the target, and what lies behind the old end can be used.
+/// The target shows the new size, and the part behind the old end is usable.
 #[test]
-fn a_raw_device_grows_under_its_writer() {
+fn raw_device_grows_under_its_writer() {
     in_mount_namespace(|| async {
         let node = Node::new(64 * MIB);
         node.publish(node.publish_request(block())).await.unwrap();

@@ -1,4 +1,4 @@
-//! NodeExpandVolume: it waits until the kernel shows the new size, and answers OK only for what has grown.
+//! NodeExpandVolume waits until the kernel shows the new size, and returns OK only after the growth.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn published(fs_type: &str, flags: &[&str], bytes: u64) -> Node {
 
 /// EC2 reports a new size some seconds before the kernel of the instance shows it.
 #[test]
-fn an_expansion_that_the_kernel_does_not_show_is_unavailable() {
+fn expansion_that_the_kernel_does_not_show_is_unavailable() {
     in_mount_namespace(|| async {
         let node = published("xfs", &[], SIZE).await;
         let raw = Node::new(64 * MIB);
@@ -43,9 +43,9 @@ fn an_expansion_that_the_kernel_does_not_show_is_unavailable() {
     });
 }
 
-/// A partition does not follow its disk, so its size is no sign of the disk's growth.
+/// A partition does not grow with its disk, so its size does not show the disk's growth.
 #[test]
-fn the_growth_of_a_partition_is_not_waited_for() {
+fn expansion_does_not_wait_for_the_growth_of_a_partition() {
     in_mount_namespace(|| async {
         let node = Node::partitioned(64 * MIB);
         let mut request = node.stage_request("ext4", &[]);
@@ -57,9 +57,9 @@ fn the_growth_of_a_partition_is_not_waited_for() {
     });
 }
 
-/// A group of blocks of a file system with clusters of 1 MiB is 32 GiB, and 7 GiB more are 7 GiB more.
+/// With clusters of 1 MiB, a group of blocks has 32 GiB. A growth by 7 GiB still counts.
 #[test]
-fn a_growth_of_less_than_a_large_group_is_a_growth() {
+fn growth_by_less_than_a_block_group_succeeds() {
     in_mount_namespace(|| async {
         let node = Node::new(10 * GIB);
         let parameters = [("ext4bigalloc", "true"), ("ext4clustersize", "1048576")];
@@ -77,9 +77,9 @@ fn a_growth_of_less_than_a_large_group_is_a_growth() {
     });
 }
 
-/// A file system that the kernel turned read-only after errors grows no more, and the answer is not OK.
+/// The response is an error.
 #[test]
-fn a_file_system_that_turned_read_only_does_not_grow() {
+fn file_system_turned_read_only_does_not_grow() {
     in_mount_namespace(|| async {
         let node = published("ext4", &["errors=remount-ro"], SIZE).await;
         let mut reader = node.publish_request(mount("ext4", &[]));
@@ -88,7 +88,7 @@ fn a_file_system_that_turned_read_only_does_not_grow() {
         std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
         node.disk.grow(2 * SIZE).unwrap();
         let tools = TracedTools::that_fail(&node);
-        // Also at the path of a pod that only reads, whose own mount is read-only by request.
+        // Also at the path of a pod with a read-only mount by request.
         for at in ["target", "staging", "reader"] {
             let words = ["read-only after errors", "1 error"];
             refused(node.expand(node.text(at)).await, Code::FailedPrecondition, &words);
@@ -98,7 +98,7 @@ fn a_file_system_that_turned_read_only_does_not_grow() {
 }
 
 #[test]
-fn an_expansion_of_a_read_only_mount_changes_nothing() {
+fn expansion_of_a_read_only_mount_changes_nothing() {
     in_mount_namespace(|| async {
         for fs_type in ["xfs", "ext4"] {
             let node = Node::new(SIZE);
@@ -119,9 +119,9 @@ fn an_expansion_of_a_read_only_mount_changes_nothing() {
     });
 }
 
-/// A volume that a pod may only read grows all the same when its file system can be written.
+/// The file system itself is writable.
 #[test]
-fn an_expansion_at_the_path_of_a_reader_grows_the_file_system() {
+fn expansion_at_the_path_of_a_reader_grows_the_file_system() {
     in_mount_namespace(|| async {
         let node = Node::new(SIZE);
         node.staged("xfs").await;
@@ -134,10 +134,10 @@ fn an_expansion_at_the_path_of_a_reader_grows_the_file_system() {
     });
 }
 
-/// A superblock that somebody has remounted read-only under a mount that asks for writing is reported too: the driver cannot
-/// tell why, and it has not grown.
+/// A person has remounted the superblock read-only under a mount for writing. The driver cannot know the reason, and
+/// reports that the file system has not grown.
 #[test]
-fn a_file_system_that_was_remounted_read_only_does_not_grow() {
+fn file_system_remounted_read_only_does_not_grow() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         mount_remount(node.path("staging"), MountFlags::RDONLY, "").unwrap();
@@ -147,16 +147,16 @@ fn a_file_system_that_was_remounted_read_only_does_not_grow() {
     });
 }
 
-/// The driver grows a mounted ext4 only with the capability that the kernel asks for, and names it.
+/// The kernel requires CAP_SYS_RESOURCE, which the error names.
 #[test]
-fn an_ext4_in_use_does_not_grow_without_the_capability() {
+fn ext4_in_use_does_not_grow_without_the_capability() {
     in_mount_namespace(|| async {
         give_up_growth_of_mounted_ext();
         let node = published("ext4", &[], SIZE).await;
         node.disk.grow(2 * SIZE).unwrap();
         let said = refused(node.expand(node.text("target")).await, Code::FailedPrecondition, &["CAP_SYS_RESOURCE"]);
         assert!(said.contains("before its next mount"), "{said}");
-        // Another stage of the volume in use must not fail for it.
+        // Another stage of the volume in use must still succeed.
         node.staged("ext4").await;
         node.unpublish(node.text("target")).await.unwrap();
         node.unstage().await.unwrap();
@@ -165,10 +165,10 @@ fn an_ext4_in_use_does_not_grow_without_the_capability() {
     });
 }
 
-/// Where this process has no such capability to give, the test says so and proves nothing: `make vm-test` does.
+/// Without this capability the test proves nothing and reports that. `make vm-test` has it.
 #[test]
 #[expect(clippy::print_stderr, reason = "tells what this run does not prove")]
-fn an_ext4_in_use_grows_with_the_capability() {
+fn ext4_in_use_grows_with_the_capability() {
     if !may_grow_mounted_ext() {
         eprintln!("skipped: this process lacks CAP_SYS_RESOURCE; make vm-test has it");
         return;
@@ -181,9 +181,9 @@ fn an_ext4_in_use_grows_with_the_capability() {
     });
 }
 
-/// The wait ends with the growth of the disk, not with its bound.
+/// The wait ends when the disk has grown, and not only at its bound.
 #[test]
-fn an_expansion_waits_until_the_kernel_shows_the_size() {
+fn expansion_waits_until_the_kernel_shows_the_size() {
     in_mount_namespace(|| async {
         let node = Node::with(SIZE, |config| config.late_size = Duration::from_secs(600));
         node.staged("xfs").await;

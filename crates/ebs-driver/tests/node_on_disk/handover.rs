@@ -1,7 +1,7 @@
-//! Volumes in use change hands between the reference and this driver without a pod noticing: what the
-//! reference leaves mounted is taken over, and what is left mounted here is as it expects it.
+//! Volumes in use change between the reference driver and this driver, and no pod notices. This driver takes over the
+//! mounts of the reference driver, and leaves its own mounts in the form that the reference driver expects.
 //!
-//! The reference's part is played by the programs that it runs, with its arguments.
+//! The programs of the reference driver, with its arguments, play its part.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use tonic::{Code, Request};
 
 const BOUND: Duration = Duration::from_secs(30);
 const SIZE: u64 = 320 * MIB;
-/// A volume of the time before this driver: nothing but the device's name is known of its attachment.
+/// The publish context of a volume that was attached before this driver: only the device name is known.
 const CONTEXT: [(&str, &str); 1] = [("devicePath", "/dev/xvdaa")];
 
 fn run(program: &str, args: &[&str]) -> String {
     run_tool(program, args, BOUND).unwrap()
 }
 
-/// The reference on the node of a test.
+/// The reference driver on the node of a test.
 struct Reference<'a> {
     node: &'a Node,
     fs_type: &'a str,
@@ -57,8 +57,8 @@ impl Reference<'_> {
         run("/usr/bin/mount", &["-t", self.fs_type, "-o", &again, &staging, &target]);
     }
 
-    /// Of its unpublish and its unstage. The kubelet repeats a busy unmount, and so does this: a child that another test
-    /// starts holds copies of this process's open files until its exec.
+    /// Does its unpublish and its unstage. Like the kubelet, it repeats a busy unmount: a child process of another test
+    /// holds copies of this process's open files until its exec.
     fn clean_up(&self, path: &str) {
         let deadline = std::time::Instant::now() + BOUND;
         while let Err(error) = run_tool("/usr/bin/umount", &[&self.node.text(path)], BOUND) {
@@ -79,10 +79,9 @@ fn publish_request(node: &Node, fs_type: &str, target: &str) -> csi::NodePublish
     csi::NodePublishVolumeRequest { target_path: node.text(target), ..request }
 }
 
-/// A volume that the reference formatted, staged and published goes on: repeated calls change nothing, further pods get it,
-/// it is measured and grown, and taken down.
+/// Repeated calls change nothing, more pods get the volume, and statistics, growth and unstage work.
 #[test]
-fn a_volume_that_the_reference_left_mounted_is_taken_over() {
+fn mounted_volume_of_the_reference_driver_is_taken_over() {
     in_mount_namespace(|| async {
         for fs_type in ["ext3", "ext4", "xfs"] {
             let node = Node::new(SIZE);
@@ -120,7 +119,7 @@ fn a_volume_that_the_reference_left_mounted_is_taken_over() {
             }
             node.unstage().await.unwrap();
             assert!(!node.path("staging").exists());
-            // What it had not grown for want of a right, it grows now.
+            // The file system grows now, if this process lacked the capability to grow it while it was mounted.
             node.stage(stage_request(&node, fs_type)).await.unwrap();
             assert_eq!(content::hash_file(&node.path("staging/data")).unwrap(), written, "{fs_type}");
             assert!(node.stats(node.text("staging")).await.unwrap()[0].total > i64::try_from(SIZE).unwrap());
@@ -137,9 +136,9 @@ async fn mounts(node: &Node) -> Vec<ebs_mounter::MountEntry> {
     all
 }
 
-/// A raw device that the reference has bound is taken over, and its file removed in the end.
+/// The driver also removes its file in the end.
 #[test]
-fn a_raw_device_that_the_reference_left_bound_is_taken_over() {
+fn bound_raw_device_of_the_reference_driver_is_taken_over() {
     in_mount_namespace(|| async {
         let node = Node::new(64 * MIB);
         std::fs::write(node.path("target"), "").unwrap();
@@ -165,9 +164,9 @@ fn a_raw_device_that_the_reference_left_bound_is_taken_over() {
     });
 }
 
-/// A node-local volume that the reference left mounted goes on too: its handle names no volume, the mount does.
+/// The handle does not name the volume, but the mount does.
 #[test]
-fn a_node_local_volume_that_the_reference_left_mounted_is_taken_over() {
+fn node_local_volume_of_the_reference_driver_is_taken_over() {
     in_mount_namespace(|| async {
         let node = Node::new(SIZE);
         let handle = "local-ebs://dev/xvdbz".to_owned();
@@ -219,11 +218,11 @@ fn a_node_local_volume_that_the_reference_left_mounted_is_taken_over() {
     });
 }
 
-/// What this driver leaves is what the reference works on: the mount table names the device as its source in six plain
-/// fields, blkid and fsck find a clean file system of the type, nothing lies in volume, target or staging directory that was
-/// not put there by a pod, and unmounting and removing the paths is all that is left to do.
+/// The mount table names the device as the source in six plain fields, as the reference driver expects. blkid and fsck find a
+/// clean file system of the type. The directories of volume, target and staging contain only files of the pod. Only the
+/// unmount and the removal of the paths remain.
 #[test]
-fn what_is_left_mounted_here_can_be_handed_back_to_the_reference() {
+fn mounts_can_be_handed_back_to_the_reference_driver() {
     in_mount_namespace(|| async {
         for fs_type in ["ext3", "ext4", "xfs"] {
             let node = Node::new(SIZE);
@@ -265,9 +264,9 @@ fn names_in(node: &Node, path: &str) -> Vec<String> {
     names
 }
 
-/// Places are made with the permissions that the reference gives them, parents included.
+/// Parent directories included.
 #[test]
-fn places_are_made_with_the_permissions_that_the_reference_gives_them() {
+fn directories_have_the_permissions_of_the_reference_driver() {
     in_mount_namespace(|| async {
         let node = Node::new(64 * MIB);
         let mode = |path: &str| std::fs::metadata(node.path(path)).unwrap().permissions().mode() & 0o7777;

@@ -1,4 +1,4 @@
-//! The health of the node's volumes, asked for and watched.
+//! The health of the node's volumes, by request and by the watch.
 
 use std::time::Duration;
 
@@ -17,10 +17,9 @@ fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<Unh
     vec![UnhealthyVolume { volume: node.volume.clone(), status, reason }]
 }
 
-/// A volume whose device has vanished is found by the watch, also by a driver that started after it was staged; the log says
-/// it once, and once that it is over.
+/// Also by a driver that started after the stage. The log reports the problem once, and its end once.
 #[test]
-fn a_vanished_volume_is_found_by_the_watch_and_logged_once() {
+fn watch_finds_a_vanished_volume_and_logs_it_once() {
     with_staged_node(async |node| {
         node.service.look_at_volumes().await;
         assert_eq!(node.service.unhealthy_volumes(), []);
@@ -41,9 +40,9 @@ fn a_vanished_volume_is_found_by_the_watch_and_logged_once() {
     });
 }
 
-/// A file system that the kernel turned read-only shows in the watch as degraded.
+/// The status is degraded.
 #[test]
-fn a_file_system_that_turned_read_only_is_found_by_the_watch() {
+fn watch_finds_a_file_system_turned_read_only() {
     in_mount_namespace(|| async {
         let node = Node::new(64 * MIB);
         node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
@@ -53,10 +52,9 @@ fn a_file_system_that_turned_read_only_is_found_by_the_watch() {
     });
 }
 
-/// A file system of which the kernel has counted errors is degraded, though the mount table says that it can be written: until the
-/// next stage has checked it.
+/// The mount table shows it as writable. The next stage checks it.
 #[test]
-fn a_file_system_with_counted_errors_is_degraded_until_it_is_checked() {
+fn file_system_with_counted_errors_is_degraded_until_checked() {
     with_staged_node(async |node| {
         trigger_error(node).await;
         let table = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
@@ -71,10 +69,10 @@ fn a_file_system_with_counted_errors_is_degraded_until_it_is_checked() {
     });
 }
 
-/// A raw volume is watched at its target, and volumes that an earlier driver left mounted where the kubelet has them are
-/// watched too.
+/// A raw volume is watched at its target. The watch also finds volumes that a previous driver left mounted in the
+/// kubelet's directories.
 #[test]
-fn raw_volumes_and_those_of_an_earlier_driver_are_watched() {
+fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
     in_mount_namespace(|| async {
         let raw = Node::new(MIB);
         raw.publish(raw.publish_request(block())).await.unwrap();
@@ -89,7 +87,7 @@ fn raw_volumes_and_those_of_an_earlier_driver_are_watched() {
         request.staging_target_path = node.text(kubelets);
         node.stage(request).await.unwrap();
         std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
-        // A driver that has no register, as after the reference.
+        // A driver without a register, as after the reference driver.
         let heir = node.again(|config| config.state_dir = node.path("another-state"));
         let seen = async {
             while heir.unhealthy_volumes() != unhealthy(&node, "Degraded", "ReadOnlyAfterErrors") {
@@ -98,14 +96,14 @@ fn raw_volumes_and_those_of_an_earlier_driver_are_watched() {
         };
         tokio::select! {
             () = heir.clone().watch_health() => panic!("it watches for ever"),
-            seen = tokio::time::timeout(Duration::from_secs(30), seen) => seen.expect("found by the first look"),
+            seen = tokio::time::timeout(Duration::from_secs(30), seen) => seen.expect("found by the first check"),
         }
     });
 }
 
-/// The health of a volume that is not here is not waited for, however long a late device is.
+/// Even if the wait for late devices is long.
 #[test]
-fn the_health_of_a_volume_that_is_not_here_is_not_waited_for() {
+fn health_of_an_absent_volume_is_reported_without_a_wait() {
     in_mount_namespace(|| async {
         let node = Node::with(MIB, |config| config.late_device = Duration::from_secs(120));
         let absent = "vol-0123456789abcdef0";

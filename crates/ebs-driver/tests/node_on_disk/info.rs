@@ -1,4 +1,4 @@
-//! NodeGetInfo: who the node is, and how many volumes it can have.
+//! NodeGetInfo: the ID of the node, and how many volumes it can attach.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ async fn limit(service: &NodeService) -> i64 {
     info(service).await.max_volumes_per_node
 }
 
-/// The driver after a boot of its machine, whose metadata counts so many volumes as attached at that boot.
+/// Returns the driver after a boot of its machine. The metadata counts `block_devices` volumes as attached at that
+/// boot.
 fn booted(node: &Node, boot: &str, block_devices: u32) -> NodeService {
     booted_with(node, boot, block_devices, |_| {})
 }
@@ -43,26 +44,25 @@ fn booted_with(
     })
 }
 
-/// The attachment limit is the same after a reboot with the driver's volumes attached, however often the driver starts and
-/// whatever becomes of them then; volumes that somebody else attached lower it.
+/// The driver may restart, and its volumes may be detached. Volumes that another program attached lower the limit.
 #[test]
-fn the_limit_is_the_same_after_a_reboot_with_volumes_attached() {
+fn limit_is_the_same_after_a_reboot_with_volumes_attached() {
     with_staged_node(async |node| {
         assert_eq!(limit(&node.service).await, 26);
         let first = booted(node, "first", 1);
         assert_eq!(limit(&first).await, 26);
         node.unstage().await.unwrap();
         assert_eq!((limit(&first).await, limit(&booted(node, "first", 1)).await), (26, 26));
-        // It is not here at the next boot, and a volume is that the driver knows nothing of.
+        // At the next boot its volume is not attached, and a volume of another program is.
         assert_eq!(limit(&booted(node, "second", 1)).await, 25);
         node.staged("ext4").await;
-        // Attached since the boot: the metadata does not count it.
+        // It was attached after the boot, so the metadata does not count it.
         assert_eq!(limit(&booted(node, "second", 1)).await, 25);
     });
 }
 
 #[test]
-fn a_volume_that_went_while_the_machine_was_down_does_not_raise_the_limit() {
+fn volume_detached_while_powered_off_does_not_raise_the_limit() {
     with_staged_node(async |node| {
         let elsewhere = tempfile::tempdir().unwrap();
         let without = |config: &mut ebs_mounter::MounterConfig| {
@@ -73,9 +73,9 @@ fn a_volume_that_went_while_the_machine_was_down_does_not_raise_the_limit() {
     });
 }
 
-/// A node-local volume, which somebody else attached, takes a place.
+/// Another program attached it, so it uses one slot.
 #[test]
-fn a_node_local_volume_lowers_the_limit_after_a_reboot_as_before() {
+fn node_local_volume_lowers_the_limit_after_a_reboot() {
     with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.volume_id = "local-ebs://dev/xvdbz".to_owned();
@@ -86,16 +86,16 @@ fn a_node_local_volume_lowers_the_limit_after_a_reboot_as_before() {
     });
 }
 
-/// A node of a HyperPod cluster reports its HyperPod id, by which the controller knows it.
+/// The controller knows the node by this ID.
 #[tokio::test]
-async fn a_hyperpod_node_reports_its_hyperpod_id() {
+async fn hyperpod_node_reports_its_hyperpod_id() {
     let node = Node::new(MIB);
     let id = "hyperpod-abc123def456-i-0123456789abcdef0";
     let of_cluster = NodeMetadata { node: NodeId::parse(id).unwrap(), ..metadata() };
     assert_eq!(info(&node.again_with(options_of(of_cluster))).await.node_id, id);
 }
 
-/// A metadata service whose number of network interfaces is another one with every answer: one or three.
+/// Starts a metadata service that alternates between one and three network interfaces.
 async fn restless(tasks: &mut JoinSet<()>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -118,7 +118,7 @@ async fn restless(tasks: &mut JoinSet<()>) -> SocketAddr {
     address
 }
 
-/// Everything is known at first, and then the service is asked.
+/// A metadata source whose first value is complete, and that then queries the service.
 #[derive(Debug)]
 struct Known(Imds);
 
@@ -136,12 +136,11 @@ impl Source for Known {
     }
 }
 
-/// The driver's own volumes are subtracted from what the metadata service counts, and from nothing that somebody counted
-/// without them.
+/// The driver subtracts its own volumes only from the count of the metadata service, which includes them.
 #[test]
-fn volumes_that_were_counted_without_the_drivers_own_stay_as_they_are() {
+fn count_without_the_drivers_own_volumes_is_unchanged() {
     with_staged_node(async |node| {
-        // One of the driver's was there at boot.
+        // One of the driver's volumes was attached at boot.
         assert_eq!(limit(&booted(node, "first", 1)).await, 26);
         let counted = NodeMetadata { block_devices: BlockDevices::Others(1), ..metadata() };
         std::fs::write(node.path("boot_id"), "first\n").unwrap();
@@ -150,10 +149,10 @@ fn volumes_that_were_counted_without_the_drivers_own_stay_as_they_are() {
     });
 }
 
-/// NodeGetInfo asked by many at once, while the number of network interfaces changes, answers each with a number that was
-/// true; when the metadata service is gone, with the last one.
+/// The number of network interfaces changes meanwhile, and each response has one of the real numbers. When the metadata
+/// service is down, it is the last number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_questions_get_whole_answers_while_the_metadata_changes() {
+async fn concurrent_node_get_info_is_consistent() {
     let node = Node::new(MIB);
     let mut tasks = JoinSet::new();
     let endpoint = Some(format!("http://{}", restless(&mut tasks).await));

@@ -1,5 +1,5 @@
-//! Whole lives of volumes: each file system with each option that a StorageClass may give it, used by several pods, let go
-//! and taken up again, with the same bytes at every reading.
+//! Whole lifecycles of volumes: each file system with each format option of a StorageClass, used by several pods,
+//! unstaged and staged again, with the same data each time.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use ebs_testkit::process::run_tool;
 use tonic::Code;
 
 const BOUND: Duration = Duration::from_secs(30);
-/// What a pod writes.
+/// The number of bytes that a pod writes.
 const DATA: u64 = MIB;
 
-/// What a StorageClass asks of a new file system, and a line in what dumpe2fs or xfs_info says of it.
+/// The options of a StorageClass for a new file system, and a line that dumpe2fs or xfs_info then prints.
 struct Asked {
     options: &'static [(&'static str, &'static str)],
     shows: &'static str,
@@ -28,7 +28,7 @@ const fn asked(options: &'static [(&'static str, &'static str)], shows: &'static
     Asked { options, shows }
 }
 
-/// For ext2, ext3 and ext4.
+/// The options for ext2, ext3 and ext4.
 const EXT: [Asked; 9] = [
     asked(&[], "Reserved block count:     0\n"),
     asked(&[("blocksize", "1024")], "Block size:               1024\n"),
@@ -66,29 +66,29 @@ const XFS: [Asked; 6] = [
     asked(&[("inodesize", "2048")], "isize=2048"),
 ];
 
-/// Every file system with every format option is staged, published, written, let go and found again with the same bytes.
+/// The volume is staged, published, written, unstaged and staged again with the same data.
 #[test]
-fn ext2_with_every_format_option_keeps_its_data_through_a_whole_life() {
+fn ext2_with_every_format_option_keeps_its_data() {
     lives("ext2", &[&EXT]);
 }
 
 #[test]
-fn ext3_with_every_format_option_keeps_its_data_through_a_whole_life() {
+fn ext3_with_every_format_option_keeps_its_data() {
     lives("ext3", &[&EXT]);
 }
 
 #[test]
-fn ext4_with_every_format_option_keeps_its_data_through_a_whole_life() {
+fn ext4_with_every_format_option_keeps_its_data() {
     lives("ext4", &[&EXT, &EXT4]);
 }
 
 #[test]
-fn xfs_with_every_format_option_keeps_its_data_through_a_whole_life() {
+fn xfs_with_every_format_option_keeps_its_data() {
     lives("xfs", &[&XFS]);
 }
 
 #[test]
-fn legacy_xfs_keeps_its_data_through_a_whole_life() {
+fn legacy_xfs_keeps_its_data() {
     in_mount_namespace(|| async {
         let legacy = NodeOptions { legacy_xfs: true, ..options() };
         for asked in [asked(&[], "reflink=0"), asked(&[("inodesize", "1024")], "bigtime=0")] {
@@ -99,9 +99,9 @@ fn legacy_xfs_keeps_its_data_through_a_whole_life() {
     });
 }
 
-/// A format option that is added is in these lives, or this fails.
+/// A new format option must be added to these tests.
 #[test]
-fn no_format_option_is_left_out() {
+fn every_format_option_is_tested() {
     for (fs_type, asked) in [
         (FsType::Ext2, &[&EXT[..]][..]),
         (FsType::Ext3, &[&EXT]),
@@ -123,7 +123,7 @@ fn lives(fs_type: &'static str, asked: &'static [&'static [Asked]]) {
     });
 }
 
-/// The least that mkfs takes, about.
+/// About the minimum of mkfs.
 fn size(fs_type: &str) -> u64 {
     if fs_type == "xfs" { 320 * MIB } else { 64 * MIB }
 }
@@ -145,7 +145,7 @@ async fn life(node: &Node, fs_type: &str, asked: &Asked) {
     node.stage(request).await.expect(&what);
     node.publish(publish).await.expect(&what);
     assert_eq!(content::hash_file(&node.path("target/data")).unwrap(), written, "{what}");
-    assert_eq!(described(node, fs_type), made, "{what}: made anew");
+    assert_eq!(described(node, fs_type), made, "{what}: formatted again");
     let_go(node).await;
 }
 
@@ -155,7 +155,7 @@ async fn let_go(node: &Node) {
     assert!(!node.path("target").exists() && !node.path("staging").exists());
 }
 
-/// What the tools say of the file system, without what changes when it is used.
+/// Returns the tools' description of the file system, without the values that change with its use.
 fn described(node: &Node, fs_type: &str) -> String {
     if fs_type == "xfs" {
         return run_tool("/usr/sbin/xfs_info", &[&node.text("staging")], BOUND).unwrap();
@@ -172,15 +172,15 @@ fn described(node: &Node, fs_type: &str) -> String {
         "Inode size",
         "Filesystem created",
     ];
-    // The kernel notes that a journal needs replay while it is mounted.
+    // The kernel marks that a journal needs replay while the file system is mounted.
     let lines = text.lines().filter(|line| FIXED.iter().any(|name| line.starts_with(&format!("{name}:"))));
     lines.map(|line| format!("{}\n", line.replace(" needs_recovery", ""))).collect()
 }
 
-/// Several pods share a volume: what one writes the others read, one that reads only cannot write, and who leaves takes
-/// nothing away from the rest.
+/// Each pod reads what another one writes, a read-only pod cannot write, and the other pods keep the volume when one
+/// leaves.
 #[test]
-fn several_pods_share_a_volume_and_each_leaves_for_itself() {
+fn several_pods_share_a_volume_independently() {
     in_mount_namespace(|| async {
         for fs_type in ["ext4", "xfs"] {
             let node = Node::new(size(fs_type));
@@ -211,9 +211,9 @@ fn several_pods_share_a_volume_and_each_leaves_for_itself() {
     });
 }
 
-/// A raw block volume keeps its bytes from one publish to the next, also at several targets.
+/// From one publish to the next, also at several targets.
 #[test]
-fn a_raw_block_volume_keeps_its_data_through_a_whole_life() {
+fn raw_block_volume_keeps_its_data() {
     in_mount_namespace(|| async {
         let node = Node::new(64 * MIB);
         let stage = csi::NodeStageVolumeRequest { volume_capability: Some(block()), ..node.stage_request("", &[]) };
@@ -240,10 +240,9 @@ fn a_raw_block_volume_keeps_its_data_through_a_whole_life() {
     });
 }
 
-/// A volume restored from a smaller snapshot has the data of the snapshot and the size of the volume, beside the volume
-/// that the snapshot was made of.
+/// The source volume of the snapshot is also mounted.
 #[test]
-fn a_volume_restored_larger_than_its_snapshot_has_its_data_and_fills_its_disk() {
+fn restored_larger_volume_has_the_data_and_fills_its_disk() {
     in_mount_namespace(|| async {
         for (fs_type, bytes) in [("ext2", 160 * MIB), ("ext3", 160 * MIB), ("ext4", 160 * MIB), ("xfs", 320 * MIB)] {
             let (source, restored) = (Node::new(bytes), Node::new(2 * bytes));
@@ -264,7 +263,7 @@ fn a_volume_restored_larger_than_its_snapshot_has_its_data_and_fills_its_disk() 
     });
 }
 
-/// As EC2 does with a snapshot: all of one disk at the beginning of another, holes left out.
+/// Copies like EC2 with a snapshot: all of one disk to the beginning of another, without holes.
 fn copy(from: &LoopDevice, to: &LoopDevice) {
     let length = content::size_of(from.path()).unwrap();
     let mut at = 0;

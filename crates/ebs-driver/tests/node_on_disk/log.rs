@@ -1,11 +1,11 @@
-//! What the driver logs while a test looks.
+//! Captures the driver's log lines in a test.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, Once};
 
 use tracing::subscriber::DefaultGuard;
 
-/// The lines that this thread logs while the value lives.
+/// The log lines of this thread while the value exists.
 pub(crate) struct Log {
     lines: Lines,
     _guard: DefaultGuard,
@@ -16,7 +16,8 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     pub(crate) fn listen() -> Self {
-        // With a subscriber that is there from the beginning no line is switched off for good by a thread that has none.
+        // A global subscriber from the beginning, so that no thread without a subscriber disables a log line for the
+        // whole program.
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             let nowhere = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(io::sink);
@@ -31,7 +32,7 @@ impl Log {
         Self { lines, _guard: tracing::subscriber::set_default(here.finish()) }
     }
 
-    /// The lines so far that have all of these words.
+    /// Returns the lines so far that have all of these words.
     pub(crate) fn lines_with(&self, words: &[&str]) -> Vec<String> {
         let text = String::from_utf8(self.lines.0.lock().expect("not poisoned").clone()).expect("text");
         text.lines().filter(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! A node service over one disk of its own.
+//! A node service with its own disk.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -23,12 +23,12 @@ use tonic::{Code, Request, Status};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Runs a test in a mount namespace of its own, with a node that has a blank disk of 64 MiB.
+/// Runs a test in its own mount namespace, with a node that has a blank disk of 64 MiB.
 pub(crate) fn with_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
     in_mount_namespace(move || async move { test(&Node::new(64 * MIB)).await });
 }
 
-/// As [`with_node`], with the volume staged as ext4.
+/// Like [`with_node`], with the volume staged as ext4.
 pub(crate) fn with_staged_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
     with_node(async move |node| {
         node.staged("ext4").await;
@@ -36,7 +36,7 @@ pub(crate) fn with_staged_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
     });
 }
 
-/// A node, its one disk and a directory for its paths.
+/// A node, its only disk and a directory for its paths.
 pub(crate) struct Node {
     pub(crate) service: NodeService,
     pub(crate) volume: VolumeId,
@@ -49,21 +49,21 @@ impl Node {
         Self::with(bytes, |_| {})
     }
 
-    /// As [`Node::new`], over a mounter with another configuration.
+    /// Like [`Node::new`], with another configuration of the mounter.
     pub(crate) fn with(bytes: u64, change: impl FnOnce(&mut MounterConfig)) -> Self {
         let volume = unused_volume_id();
         let disk = LoopDevice::new(&volume, bytes).expect("a loop device");
         Self::over(volume, disk, change)
     }
 
-    /// As [`Node::new`], with the disk's backing file below a directory.
+    /// Like [`Node::new`], with the disk's backing file in a directory.
     pub(crate) fn on(directory: &std::path::Path, bytes: u64) -> Self {
         let volume = unused_volume_id();
         let disk = LoopDevice::new_in(directory, &volume, bytes).expect("a loop device");
         Self::over(volume, disk, |_| {})
     }
 
-    /// As [`Node::new`], with a disk that has one partition.
+    /// Like [`Node::new`], with a disk that has one partition.
     pub(crate) fn partitioned(bytes: u64) -> Self {
         let volume = unused_volume_id();
         let disk = LoopDevice::with_partition(&volume, bytes).expect("a loop device with a partition");
@@ -76,12 +76,12 @@ impl Node {
         Self { service, volume, disk, place }
     }
 
-    /// What was done is in the register on disk, where another service reads it. No call waits for that.
+    /// Waits until the register on disk is written, where another service reads it. No RPC waits for that.
     async fn written(&self) {
         assert!(self.service.register_written(Duration::from_secs(60)).await, "the register is not written");
     }
 
-    /// An absolute path for this test.
+    /// Returns an absolute path for this test.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.place.path().canonicalize().unwrap().join(name)
     }
@@ -90,7 +90,7 @@ impl Node {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Staging at `staging`, attached at a known time.
+    /// Returns a request to stage at `staging`, attached at a known time.
     pub(crate) fn stage_request(&self, fs_type: &str, flags: &[&str]) -> csi::NodeStageVolumeRequest {
         csi::NodeStageVolumeRequest {
             volume_id: self.volume.to_string(),
@@ -105,7 +105,7 @@ impl Node {
         }
     }
 
-    /// NodeStageVolume. No answer may let the kubelet forget a mount.
+    /// Calls NodeStageVolume. Checks that no code lets the kubelet forget a mount.
     pub(crate) async fn stage(&self, request: csi::NodeStageVolumeRequest) -> Result<(), Status> {
         let staged = kubelet::stage(&self.service, request).await.map(drop);
         self.written().await;
@@ -126,7 +126,7 @@ impl Node {
         csi::NodeUnstageVolumeRequest { volume_id: self.volume.to_string(), staging_target_path: self.text("staging") }
     }
 
-    /// Publishing at `target`.
+    /// Returns a request to publish at `target`.
     pub(crate) fn publish_request(&self, capability: csi::VolumeCapability) -> csi::NodePublishVolumeRequest {
         csi::NodePublishVolumeRequest {
             volume_id: self.volume.to_string(),
@@ -138,14 +138,14 @@ impl Node {
         }
     }
 
-    /// NodePublishVolume. No answer may let the kubelet forget a mount of the volume.
+    /// Calls NodePublishVolume. Checks that no code lets the kubelet forget a mount of the volume.
     pub(crate) async fn publish(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
         let published = kubelet::publish(&self.service, request).await.map(drop);
         self.written().await;
         published
     }
 
-    /// NodePublishVolume at a target where nothing of the volume is mounted, but something else is.
+    /// Calls NodePublishVolume at a target with a mount that does not belong to the volume.
     pub(crate) async fn publish_over_foreign(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
         let published = self.service.node_publish_volume(Request::new(request)).await.map(drop);
         self.written().await;
@@ -172,7 +172,7 @@ impl Node {
         self.expand_to(volume_path, 0).await
     }
 
-    /// NodeExpandVolume to at least so many bytes.
+    /// Calls NodeExpandVolume for a minimum size in bytes.
     pub(crate) async fn expand_to(&self, volume_path: String, required_bytes: i64) -> Result<i64, Status> {
         let request = csi::NodeExpandVolumeRequest {
             volume_id: self.volume.to_string(),
@@ -183,7 +183,7 @@ impl Node {
         self.service.node_expand_volume(Request::new(request)).await.map(|reply| reply.into_inner().capacity_bytes)
     }
 
-    /// The health of the volume at a path.
+    /// Returns the health of the volume at a path.
     pub(crate) async fn health(&self, volume_publish_path: String) -> Result<Vec<VolumeHealthEntry>, Status> {
         let request = csi::NodeGetVolumeHealthRequest {
             volume_id: self.volume.to_string(),
@@ -194,45 +194,45 @@ impl Node {
         Ok(reply.volume_health.map(|health| health.health_statuses).unwrap_or_default())
     }
 
-    /// A second node service over the same disk and directory.
+    /// Returns a second node service for the same disk and directory.
     pub(crate) fn again(&self, change: impl FnOnce(&mut MounterConfig)) -> NodeService {
         service(&self.disk, &self.place, options(), change)
     }
 
-    /// The same, with operations that the test has a hand on.
+    /// Does the same, with the test's own operations.
     pub(crate) fn again_within(&self, operations: Operations) -> NodeService {
         NodeService::new(options(), mounter(&self.disk, &self.place, |_| {}), operations)
     }
 
-    /// The same, which waits long for a disk that is late.
+    /// Does the same, with a long wait for a late disk.
     pub(crate) fn again_late(&self, operations: Operations) -> NodeService {
         let late = |config: &mut MounterConfig| config.late_device = Duration::from_secs(600);
         NodeService::new(options(), mounter(&self.disk, &self.place, late), operations)
     }
 
-    /// The same, as another machine.
+    /// Does the same, as another machine.
     pub(crate) fn again_with(&self, options: NodeOptions) -> NodeService {
         service(&self.disk, &self.place, options, |_| {})
     }
 
-    /// The same, with another configuration.
+    /// Does the same, with another configuration.
     pub(crate) fn again_as(&self, options: NodeOptions, change: impl FnOnce(&mut MounterConfig)) -> NodeService {
         service(&self.disk, &self.place, options, change)
     }
 
-    /// The same, asking its sources what the machine is.
+    /// Does the same, with metadata sources for the machine.
     pub(crate) fn again_on(&self, machine: Machine) -> NodeService {
         let options = NodeOptions { machine: Arc::new(machine), ..options() };
         NodeService::new(options, mounter(&self.disk, &self.place, |_| {}), Operations::new())
     }
 
-    /// What is mounted at one of this test's paths, oldest first.
+    /// Returns the mounts at one of this test's paths, oldest first.
     pub(crate) async fn mounts_at(&self, name: &str) -> Vec<MountEntry> {
         let (table, at) = (MountTable::read().await.unwrap(), self.path(name));
         table.entries().iter().filter(|entry| entry.target == at).cloned().collect()
     }
 
-    /// True when every byte of the disk is zero.
+    /// Returns true when every byte of the disk is zero.
     pub(crate) fn is_untouched(&self) -> bool {
         let (bytes, chunk) = (content::size_of(self.disk.path()).unwrap(), usize::try_from(MIB).unwrap());
         let places = (0..bytes.div_ceil(MIB)).map(|n| n * MIB);
@@ -240,7 +240,7 @@ impl Node {
         lengths.into_iter().all(|(at, length)| self.disk.read_at(length, at).unwrap().iter().all(|byte| *byte == 0))
     }
 
-    /// The UUID of an ext file system.
+    /// Returns the UUID of an ext file system.
     pub(crate) fn ext_uuid(&self) -> Vec<u8> {
         self.disk.read_at(16, 1024 + 0x68).unwrap()
     }
@@ -266,7 +266,7 @@ fn mounter(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mu
     Mounter::new(config).expect("a mounter")
 }
 
-/// An `m5.large` with nothing attached.
+/// Returns the metadata of an `m5.large` without attachments.
 pub(crate) fn metadata() -> NodeMetadata {
     NodeMetadata {
         node: NodeId::parse("i-0abc").unwrap(),
@@ -313,7 +313,7 @@ fn capability(access_type: Option<AccessType>) -> csi::VolumeCapability {
     csi::VolumeCapability { access_type, access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }) }
 }
 
-/// Checks the code of a refusal and that its message has the words; returns the message.
+/// Checks the code of an error and that its message has the words. Returns the message.
 #[track_caller]
 pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>, code: Code, words: &[&str]) -> String {
     let status = outcome.expect_err("a refusal");

@@ -1,4 +1,4 @@
-//! Node-local volumes: a handle that names a device, and on each node another volume.
+//! Node-local volumes: the handle names a device, which is another volume on each node.
 
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
@@ -10,7 +10,7 @@ use crate::node::{MIB, Node, block, context, mount, refused, with_node};
 
 const HANDLE: &str = "local-ebs://dev/xvdbz";
 
-/// As the controller tells it: the device in the handle, and the volume that EC2 lists there.
+/// Returns the controller's publish context: the device in the handle, and the volume that EC2 lists there.
 fn publish_context(node: &Node) -> std::collections::HashMap<String, String> {
     context(&[("devicePath", "/dev/xvdbz"), ("volumeID", node.volume.as_str())])
 }
@@ -62,10 +62,9 @@ async fn total(node: &Node, path: &str) -> i64 {
     reply.usage[0].total
 }
 
-/// A node-local volume is formatted when it is blank, staged once, published to several pods of the node, measured, and taken
-/// down; what was written is there when it is staged again.
+/// It is formatted when it is blank, measured and unstaged. When it is staged again, it has the same data.
 #[test]
-fn a_node_local_volume_is_staged_once_and_published_to_several_pods() {
+fn node_local_volume_is_staged_once_for_several_pods() {
     with_node(async |node| {
         for round in 0..2 {
             node.stage(stage_request(node)).await.unwrap();
@@ -90,7 +89,7 @@ fn a_node_local_volume_is_staged_once_and_published_to_several_pods() {
 }
 
 #[test]
-fn a_node_local_volume_is_published_raw() {
+fn node_local_volume_is_published_raw() {
     with_node(async |node| {
         let stage =
             csi::NodeStageVolumeRequest { volume_capability: for_several_nodes(block()), ..stage_request(node) };
@@ -98,7 +97,7 @@ fn a_node_local_volume_is_published_raw() {
         node.publish(publish_request(node, "raw", block())).await.unwrap();
         assert_eq!(total(node, "raw").await, i64::try_from(64 * MIB).unwrap());
         node.disk.grow(128 * MIB).unwrap();
-        // Without a capability what is at the path tells that it is raw.
+        // Without a capability, the file at the path shows that the volume is raw.
         let expand = csi::NodeExpandVolumeRequest {
             volume_id: HANDLE.to_owned(),
             volume_path: node.text("raw"),
@@ -111,9 +110,9 @@ fn a_node_local_volume_is_published_raw() {
     });
 }
 
-/// A node-local volume grows: what it is, its mount tells.
+/// Its mount identifies the volume.
 #[test]
-fn a_node_local_volume_grows_with_its_device() {
+fn node_local_volume_grows_with_its_device() {
     with_node(async |node| {
         let request = csi::NodeStageVolumeRequest {
             volume_capability: for_several_nodes(mount("ext4", &[])),
@@ -135,7 +134,7 @@ fn a_node_local_volume_grows_with_its_device() {
                 assert_eq!(reply.into_inner().capacity_bytes, i64::try_from(128 * MIB).unwrap());
                 assert!(total(node, "target").await > before);
             }
-            // Where a mounted ext file system may not grow, this volume's refusal says so.
+            // Where a mounted ext file system may not grow, the error for this volume reports that.
             Err(status) => {
                 assert!(status.message().contains("CAP_SYS_RESOURCE"), "{status}");
             }
@@ -146,9 +145,9 @@ fn a_node_local_volume_grows_with_its_device() {
     });
 }
 
-/// A node-local handle shows the volume that the controller names and no other.
+/// The controller names another volume.
 #[test]
-fn a_node_local_handle_does_not_show_another_volume_than_the_controller_names() {
+fn node_local_handle_is_only_the_volume_of_the_controller() {
     with_node(async |node| {
         let mut request = stage_request(node);
         request.publish_context.insert("volumeID".to_owned(), "vol-0123456789abcdef0".to_owned());
@@ -161,9 +160,9 @@ fn a_node_local_handle_does_not_show_another_volume_than_the_controller_names() 
     });
 }
 
-/// A volume attribute for the file system has no effect, which the log says; the file system is that of `csi.fsType`.
+/// The log reports this. The file system comes from `csi.fsType`.
 #[test]
-fn a_volume_attribute_for_the_file_system_has_no_effect_and_the_log_says_so() {
+fn volume_attribute_for_the_fs_type_has_no_effect() {
     with_node(async |node| {
         let mut request = stage_request(node);
         request.volume_context = context(&[("ebs.csi.aws.com/fsType", "xfs")]);

@@ -8,10 +8,10 @@ use crate::node::{MIB, Node, block, context, mount, refused};
 
 const WHOLE: u64 = 64 * MIB;
 
-/// What lies before the partition, and is nobody's to touch.
+/// Data before the partition, which must not change.
 const BEFORE: &[u8] = b"not the partition's";
 
-/// Runs a test with a node whose disk has partition 1, from the second MiB on.
+/// Runs a test with a node whose disk has partition 1, which begins at the second MiB.
 fn with_partition(test: impl AsyncFnOnce(&Node) + Send + 'static) {
     in_mount_namespace(|| async move {
         let node = Node::partitioned(WHOLE);
@@ -28,9 +28,9 @@ fn stage_request(node: &Node, partition: &str) -> csi::NodeStageVolumeRequest {
     }
 }
 
-/// A real partition is proven blank, formatted, mounted, published and let go by itself; the rest of the disk stays as it is.
+/// A partition is proven blank, formatted, mounted, published and unstaged. The rest of the disk does not change.
 #[test]
-fn a_partition_is_formatted_and_mounted_and_the_rest_of_the_disk_stays() {
+fn partition_is_staged_and_the_rest_of_the_disk_is_unchanged() {
     with_partition(async |node| {
         for round in 0..2 {
             node.stage(stage_request(node, "1")).await.unwrap();
@@ -51,7 +51,7 @@ fn a_partition_is_formatted_and_mounted_and_the_rest_of_the_disk_stays() {
 }
 
 #[test]
-fn a_disk_whose_partition_is_mounted_is_not_published_raw() {
+fn disk_with_a_mounted_partition_is_not_published_raw() {
     with_partition(async |node| {
         node.stage(stage_request(node, "1")).await.unwrap();
         let outcome = node.publish(node.publish_request(block())).await;
@@ -62,9 +62,9 @@ fn a_disk_whose_partition_is_mounted_is_not_published_raw() {
     });
 }
 
-/// A real partition is published raw, and a partition that is not there is NotFound by its number.
+/// The error names the number of the missing partition.
 #[test]
-fn a_partition_is_published_raw_and_a_missing_one_is_not_found() {
+fn partition_is_published_raw_and_a_missing_one_is_not_found() {
     with_partition(async |node| {
         let raw = |partition: &str| csi::NodePublishVolumeRequest {
             volume_context: context(&[("partition", partition)]),
@@ -80,12 +80,11 @@ fn a_partition_is_published_raw_and_a_missing_one_is_not_found() {
     });
 }
 
-/// A disk with a partition table that is asked for as a whole is refused, and the refusal names the attribute and the partitions
-/// that there are.
+/// The request asks for the whole disk. The error names the attribute and the existing partitions.
 #[test]
-fn the_refusal_of_a_partitioned_disk_names_the_attribute() {
+fn error_for_a_partitioned_disk_names_the_attribute() {
     with_partition(async |node| {
-        // A table with one Linux partition from the second MiB on.
+        // A table with one Linux partition, which begins at the second MiB.
         let mut table = vec![0; 512];
         let (start, sectors) = (2048_u32, u32::try_from((WHOLE - MIB) / 512).unwrap());
         table[450] = 0x83;
@@ -102,9 +101,8 @@ fn the_refusal_of_a_partitioned_disk_names_the_attribute() {
     });
 }
 
-/// An empty `partition` attribute means the whole disk.
 #[test]
-fn an_empty_partition_attribute_means_the_whole_disk() {
+fn empty_partition_attribute_means_the_whole_disk() {
     in_mount_namespace(|| async {
         let node = Node::new(WHOLE);
         node.stage(stage_request(&node, "")).await.unwrap();

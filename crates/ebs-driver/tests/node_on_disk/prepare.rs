@@ -1,4 +1,4 @@
-//! What a stage does to a file system before it mounts it, and above all when it leaves it alone.
+//! Changes of a stage to a file system before the mount, and in particular the cases without a change.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::traced_tools::TracedTools;
 
 const SIZE: u64 = 320 * MIB;
 const BOUND: Duration = Duration::from_secs(30);
-/// The state of an ext file system, "errors detected"; ext2 and ext3 have no checksum over it.
+/// The state field of an ext file system, for "errors detected". ext2 and ext3 have no checksum for it.
 const STATE: u64 = 1024 + 0x3a;
 
-/// A volume that is not staged, with a file system that must be checked and is smaller than its disk.
+/// Returns a node with an unstaged volume whose file system needs a check and is smaller than its disk.
 async fn in_need_of_a_check(fs_type: &str) -> Node {
     let node = Node::new(SIZE);
     node.staged(fs_type).await;
@@ -24,9 +24,9 @@ async fn in_need_of_a_check(fs_type: &str) -> Node {
     node
 }
 
-/// A read-only volume that is staged again is not checked, not grown and not mounted anew.
+/// The volume is not checked, not grown and not mounted again.
 #[test]
-fn a_second_read_only_stage_changes_nothing() {
+fn repeated_read_only_stage_changes_nothing() {
     in_mount_namespace(|| async {
         for fs_type in ["xfs", "ext4"] {
             let node = Node::new(SIZE);
@@ -40,7 +40,7 @@ fn a_second_read_only_stage_changes_nothing() {
             stage().await.unwrap();
             assert_eq!(node.mounts_at("staging").await, before, "{fs_type}");
             assert_eq!(tools.started(), [] as [&str; 0], "{fs_type}");
-            // What was asked for is nothing to report.
+            // A requested read-only mount is not reported.
             node.service.look_at_volumes().await;
             assert_eq!((node.service.unhealthy_volumes(), node.service.volumes_not_grown()), (vec![], vec![]));
             node.unstage().await.unwrap();
@@ -48,9 +48,9 @@ fn a_second_read_only_stage_changes_nothing() {
     });
 }
 
-/// No tool is started for a disk that refuses writes.
+/// The driver starts no tool for a disk that rejects writes.
 #[test]
-fn a_read_only_disk_is_neither_checked_nor_grown() {
+fn read_only_disk_is_neither_checked_nor_grown() {
     in_mount_namespace(|| async {
         let node = in_need_of_a_check("ext2").await;
         let set =
@@ -65,9 +65,9 @@ fn a_read_only_disk_is_neither_checked_nor_grown() {
     });
 }
 
-/// What is mounted at another path already is mounted here as well, and no tool touches it from outside.
+/// It is mounted here as well, and no tool changes it.
 #[test]
-fn a_file_system_that_is_mounted_elsewhere_is_not_checked() {
+fn file_system_mounted_elsewhere_is_not_checked() {
     in_mount_namespace(|| async {
         let node = in_need_of_a_check("ext3").await;
         std::fs::create_dir(node.path("elsewhere")).unwrap();
@@ -83,13 +83,14 @@ fn a_file_system_that_is_mounted_elsewhere_is_not_checked() {
     });
 }
 
-/// An interrupted mkfs may be done again; a file system that was made and used may not, also when its next check fails.
+/// An interrupted mkfs may run again. A file system that was complete and in use must not be formatted, even when its
+/// next check fails.
 #[test]
-fn the_leave_to_format_again_ends_before_the_check() {
+fn record_of_a_format_is_removed_before_the_check() {
     with_node(async |node| {
         let record = node.path("state").join(format!("format-{}", node.volume));
         let noted = format!("cp {} {}", record.display(), node.path("kept").display());
-        // Between mkfs and the mount the record is there.
+        // The record exists between mkfs and the mount.
         let own = node.path("mke2fs");
         std::fs::copy("/usr/sbin/mke2fs", &own).unwrap();
         let tools = TracedTools::new(node, &[("mke2fs", &format!("{noted}; exec {} \"$@\"", own.display()))]);
@@ -102,19 +103,19 @@ fn the_leave_to_format_again_ends_before_the_check() {
         let tools = TracedTools::new(node, &[("e2fsck", "exit 4")]);
         refused(node.stage(node.stage_request("ext2", &[])).await, Code::FailedPrecondition, &["e2fsck by hand"]);
         drop(tools);
-        assert!(!record.exists(), "a file system that somebody has used may be formatted");
+        assert!(!record.exists(), "the record would permit a format of a used file system");
     });
 }
 
-/// mkfs is not believed: what the device holds afterwards is looked at before anything is mounted.
+/// The driver reads the contents of the device after mkfs, before it mounts anything.
 #[test]
-fn an_mkfs_that_makes_nothing_is_not_believed() {
+fn mkfs_that_makes_nothing_is_detected() {
     with_node(async |node| {
         let tools = TracedTools::new(node, &[("mke2fs", "exit 0")]);
         let words = ["mkfs reported success", "nothing"];
         refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &words);
         drop(tools);
-        // Nor when it makes something else.
+        // The same applies when it makes another file system.
         let own = node.path("mke2fs");
         std::fs::copy("/usr/sbin/mke2fs", &own).unwrap();
         let other = format!("exec {} -q -F -t ext2 {}", own.display(), node.disk.path().display());

@@ -1,4 +1,4 @@
-//! Publishing, growth and looks on real disks, each test in a mount namespace of its own.
+//! Publish, growth, statistics and health on real disks, each test in its own mount namespace.
 
 use std::os::unix::fs::FileExt;
 
@@ -12,7 +12,7 @@ use rustix::mount::{MountPropagationFlags, mount_change};
 use tonic::{Code, Request};
 
 #[test]
-fn a_staged_volume_is_shown_at_its_target_with_the_flags_asked_for() {
+fn staged_volume_is_published_with_the_requested_flags() {
     with_staged_node(async |node| {
         std::fs::write(node.path("staging/file"), "kept").unwrap();
         let request = node.publish_request(mount("ext4", &["nosuid", "nodev"]));
@@ -29,9 +29,9 @@ fn a_staged_volume_is_shown_at_its_target_with_the_flags_asked_for() {
     });
 }
 
-/// A read-only publish cannot be written; asking again without is AlreadyExists.
+/// A later request for writing is AlreadyExists.
 #[test]
-fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
+fn read_only_publish_stays_read_only() {
     with_staged_node(async |node| {
         let mut request = node.publish_request(mount("ext4", &[]));
         request.readonly = true;
@@ -45,10 +45,10 @@ fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
     });
 }
 
-/// Another journal mode or file system than is staged is refused at stage, where the mount is not forgotten, and AlreadyExists
-/// at publish; none asked for is as it is.
+/// The stage is refused with a code that is not final, so that the kubelet keeps the mount. The publish is
+/// AlreadyExists. A request without these accepts the mount.
 #[test]
-fn another_journal_mode_or_file_system_than_is_staged_is_not_published() {
+fn other_journal_mode_or_fs_type_is_not_published() {
     with_node(async |node| {
         let flags = ["data=journal"];
         node.stage(node.stage_request("ext4", &flags)).await.unwrap();
@@ -64,10 +64,10 @@ fn another_journal_mode_or_file_system_than_is_staged_is_not_published() {
     });
 }
 
-/// A raw block volume that is published read-only is a read-only mount of its device node; the device itself is not made
-/// read-only, so whoever may open it can write.
+/// It is a read-only mount of its device node. The device itself is not read-only, so that a process that may open it
+/// can write.
 #[test]
-fn a_read_only_raw_block_volume_is_a_read_only_mount_of_a_device_that_is_not() {
+fn read_only_raw_volume_is_a_read_only_mount_of_its_node() {
     with_node(async |node| {
         let mut request = node.publish_request(block());
         request.readonly = true;
@@ -84,9 +84,9 @@ fn a_read_only_raw_block_volume_is_a_read_only_mount_of_a_device_that_is_not() {
     });
 }
 
-/// Mounts that nobody else sees, as without Bidirectional propagation of the kubelet's directory, are said in the log, once.
+/// For example without Bidirectional propagation of the kubelet's directory. The log reports it once.
 #[test]
-fn mounts_that_nobody_else_sees_are_said_in_the_log() {
+fn mounts_without_propagation_are_logged() {
     in_mount_namespace(|| async {
         for (propagation, times) in
             [(rustix::mount::MountPropagationFlags::SHARED, 0), (rustix::mount::MountPropagationFlags::PRIVATE, 1)]
@@ -105,15 +105,14 @@ fn mounts_that_nobody_else_sees_are_said_in_the_log() {
     });
 }
 
-/// A volume that is not staged at the staging path is never published.
 #[test]
-fn a_volume_that_is_not_staged_is_never_published() {
+fn volume_that_is_not_staged_is_never_published() {
     in_mount_namespace(|| async {
         let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
         let outcome = node.publish(node.publish_request(mount("ext4", &[]))).await;
         refused(outcome, Code::FailedPrecondition, &["staging", "nothing is mounted"]);
         assert!(!node.path("target").exists());
-        // Another volume at the staging path is no better.
+        // Another volume at the staging path does not count either.
         other.staged("ext4").await;
         let mut request = node.publish_request(mount("ext4", &[]));
         request.staging_target_path = other.text("staging");
@@ -122,10 +121,9 @@ fn a_volume_that_is_not_staged_is_never_published() {
     });
 }
 
-/// Target paths that are relative, contain `..`, are links or full directories are refused and left as they are, by
-/// publish and unpublish.
+/// For example a relative path, a path with `..`, a link or a full directory, in publish and unpublish.
 #[test]
-fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
+fn invalid_target_path_is_refused_without_a_change() {
     with_staged_node(async |node| {
         std::fs::create_dir(node.path("full")).unwrap();
         std::fs::write(node.path("full/file"), "mine").unwrap();
@@ -152,9 +150,8 @@ fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
     });
 }
 
-/// A mount of somebody else at the target is neither covered nor unmounted.
 #[test]
-fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
+fn foreign_mount_is_neither_covered_nor_unmounted() {
     with_staged_node(async |node| {
         let target = node.path("target");
         std::fs::create_dir(&target).unwrap();
@@ -166,9 +163,9 @@ fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
     });
 }
 
-/// A raw block volume is a device at its target; unpublish removes the file.
+/// Unpublish removes the file.
 #[test]
-fn a_raw_block_volume_is_a_device_at_its_target() {
+fn raw_block_volume_is_a_device_at_its_target() {
     with_node(async |node| {
         let mut request = node.publish_request(block());
         request.target_path = node.text("pods/target");
@@ -191,16 +188,16 @@ fn a_raw_block_volume_is_a_device_at_its_target() {
     });
 }
 
-/// Statistics count bytes and inodes of a mount of the volume; anything else is NotFound.
+/// Other paths are NotFound.
 #[test]
-fn statistics_count_bytes_and_inodes_of_the_volume_and_of_nothing_else() {
+fn statistics_count_bytes_and_inodes_of_the_volume() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         std::fs::write(node.path("target/file"), vec![1; 1 << 20]).unwrap();
         let usage = node.stats(node.text("target")).await.unwrap();
         assert_eq!(usage.iter().map(csi::VolumeUsage::unit).collect::<Vec<_>>(), [Unit::Bytes, Unit::Inodes]);
         assert!(usage[0].used >= 1 << 20 && usage[0].total > usage[0].used && usage[0].available > 0);
-        // 11 inodes are the file system's own.
+        // The file system itself uses 11 inodes.
         assert_eq!(usage[1].total - usage[1].available, usage[1].used);
         assert_eq!(usage[1].used, 12);
         std::fs::create_dir(node.path("empty")).unwrap();
@@ -213,9 +210,9 @@ fn statistics_count_bytes_and_inodes_of_the_volume_and_of_nothing_else() {
     });
 }
 
-/// A published xfs grows while it is used; the reply is the device's size.
+/// The response has the size of the device.
 #[test]
-fn a_published_xfs_grows_while_it_is_used() {
+fn published_xfs_grows_while_it_is_used() {
     in_mount_namespace(|| async {
         let node = Node::new(600 * MIB);
         node.staged("xfs").await;
@@ -230,9 +227,8 @@ fn a_published_xfs_grows_while_it_is_used() {
     });
 }
 
-/// Growth at a path that is no mount of the volume is NotFound.
 #[test]
-fn growth_of_what_is_not_the_volumes_mount_is_not_found() {
+fn growth_at_a_path_without_the_volume_is_not_found() {
     in_mount_namespace(|| async {
         let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
         other.staged("ext4").await;
@@ -245,7 +241,7 @@ fn growth_of_what_is_not_the_volumes_mount_is_not_found() {
 }
 
 #[test]
-fn a_healthy_volume_has_no_health_entry_and_a_foreign_one_is_inaccessible() {
+fn foreign_volume_is_inaccessible_and_a_healthy_one_is_not() {
     in_mount_namespace(|| async {
         let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
         node.staged("ext4").await;
@@ -268,12 +264,12 @@ fn a_healthy_volume_has_no_health_entry_and_a_foreign_one_is_inaccessible() {
     });
 }
 
-/// A file system that the kernel turned read-only is DEGRADED, and the next stage repairs it.
+/// The status is DEGRADED, and the next stage repairs it.
 #[test]
-fn a_file_system_that_went_read_only_is_degraded() {
+fn file_system_turned_read_only_is_degraded() {
     with_node(async |node| {
         node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
-        // The kernel's own way to pretend that it found an error.
+        // The kernel's own interface to simulate an error.
         let device = node.disk.name().to_owned();
         std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "test").unwrap();
         let request = csi::NodeGetVolumeHealthRequest {
@@ -291,9 +287,9 @@ fn a_file_system_that_went_read_only_is_degraded() {
     });
 }
 
-/// A node on an Outpost reports its partition, region, account and id too.
+/// The segments are its partition, region, account and ID.
 #[tokio::test]
-async fn a_node_on_an_outpost_says_on_which() {
+async fn node_on_an_outpost_reports_its_outpost() {
     let node = Node::new(MIB);
     let mut metadata = metadata();
     let arn = "arn:aws-us-gov:outposts:us-gov-west-1:123456789012:outpost/op-0123456789abcdef0";
@@ -312,9 +308,9 @@ async fn a_node_on_an_outpost_says_on_which() {
     assert_eq!(info.accessible_topology.unwrap().segments, crate::node::context(&expected));
 }
 
-/// The node reports id, zone under both keys, operating system, limit, and four capabilities in order.
+/// The response has the ID, the zone under both keys, the operating system, the limit, and four capabilities in order.
 #[tokio::test]
-async fn the_node_says_who_and_where_it_is_and_what_it_can() {
+async fn node_reports_its_id_topology_limit_and_capabilities() {
     let node = Node::new(MIB);
     let info = node.service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
     assert_eq!((info.node_id.as_str(), info.max_volumes_per_node), ("i-0abc", 26));
@@ -340,12 +336,12 @@ async fn the_node_says_who_and_where_it_is_and_what_it_can() {
     assert_eq!(kinds, [StageUnstageVolume, ExpandVolume, GetVolumeStats, GetVolumeHealth].map(i32::from));
 }
 
-/// A publish whose mount fails is an error; the place that was made for it is taken away, and one that was there before stays.
+/// A target that existed before stays.
 #[test]
-fn a_publish_whose_mount_fails_takes_away_the_place_that_it_made_and_no_other() {
+fn failed_publish_removes_only_the_target_that_it_created() {
     with_staged_node(async |node| {
         let publish = || node.publish(node.publish_request(mount("ext4", &[])));
-        // The kernel shows such a mount nowhere else.
+        // The kernel does not bind such a mount to another path.
         mount_change(node.path("staging"), MountPropagationFlags::UNBINDABLE).unwrap();
         refused(publish().await, Code::Internal, &["a bind mount"]);
         assert!(!node.path("target").exists());
@@ -359,7 +355,7 @@ fn a_publish_whose_mount_fails_takes_away_the_place_that_it_made_and_no_other() 
 }
 
 #[test]
-fn a_raw_device_in_use_is_not_taken_away() {
+fn raw_device_in_use_is_not_unpublished() {
     with_node(async |node| {
         node.publish(node.publish_request(block())).await.unwrap();
         let open = std::fs::File::open(node.path("target")).unwrap();

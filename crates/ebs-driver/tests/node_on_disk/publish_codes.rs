@@ -1,5 +1,5 @@
-//! Codes of NodePublishVolume. After a code that the kubelet takes as final it forgets the mount at the target path: it never
-//! unpublishes, and the volume can never be unstaged.
+//! Codes of NodePublishVolume. After a code that the kubelet treats as final, it forgets the mount at the target path
+//! and never unpublishes it, so that the volume can never be unstaged.
 
 use csi_proto::csi;
 use ebs_testkit::kubelet::is_final;
@@ -10,7 +10,7 @@ use tonic::Code;
 use crate::corrupted::shut_down;
 use crate::node::{MIB, Node, block, mount, with_staged_node};
 
-/// Requests that fail whatever is mounted, by name.
+/// Returns requests that fail for every mount, with names.
 fn that_fail(node: &Node) -> Vec<(&'static str, csi::NodePublishVolumeRequest)> {
     let with = |change: &dyn Fn(&mut csi::NodePublishVolumeRequest)| {
         let mut request = node.publish_request(mount("ext4", &[]));
@@ -18,8 +18,8 @@ fn that_fail(node: &Node) -> Vec<(&'static str, csi::NodePublishVolumeRequest)> 
         request
     };
     vec![
-        ("a flag that is none", node.publish_request(mount("ext4", &["loop"]))),
-        ("a file system that is none", node.publish_request(mount("ntfs", &[]))),
+        ("an invalid flag", node.publish_request(mount("ext4", &["loop"]))),
+        ("an unsupported file system", node.publish_request(mount("ntfs", &[]))),
         ("no capability", with(&|request| request.volume_capability = None)),
         ("no volume", with(&|request| request.volume_id = String::new())),
         ("no staging path", with(&|request| request.staging_target_path = String::new())),
@@ -27,9 +27,9 @@ fn that_fail(node: &Node) -> Vec<(&'static str, csi::NodePublishVolumeRequest)> 
     ]
 }
 
-/// Whatever is wrong, no code is final while the volume is mounted at the target. When it is unmounted, they are final again.
+/// After the unmount, the codes are final again.
 #[test]
-fn no_publish_code_is_final_while_the_target_is_a_mount() {
+fn publish_code_is_never_final_while_the_target_is_mounted() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         for (name, request) in that_fail(node) {
@@ -45,9 +45,9 @@ fn no_publish_code_is_final_while_the_target_is_a_mount() {
     });
 }
 
-/// The equal request, repeated after the file system died or was unmounted from the staging path.
+/// The request is repeated after the file system died or was unmounted from the staging path.
 #[test]
-fn a_repeated_publish_never_gives_up_its_mount() {
+fn repeated_publish_never_returns_a_final_code() {
     in_mount_namespace(|| async {
         for fs in ["ext4", "xfs"] {
             let node = Node::new(320 * MIB);
@@ -68,9 +68,9 @@ fn a_repeated_publish_never_gives_up_its_mount() {
     });
 }
 
-/// A mount of the volume below the mount of another volume is one that the kubelet must not forget either.
+/// Another volume is mounted over the mount of this volume, which the kubelet must not forget either.
 #[test]
-fn a_covered_mount_of_the_volume_is_not_given_up() {
+fn code_is_not_final_while_the_mount_is_covered() {
     in_mount_namespace(|| async {
         let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
         for of in [&node, &other] {
@@ -84,7 +84,7 @@ fn a_covered_mount_of_the_volume_is_not_given_up() {
         unmount(node.path("target")).await;
         publish().await.unwrap();
         node.unpublish(node.text("target")).await.unwrap();
-        // Alone there, the other volume is reported as what it is.
+        // The other volume alone at the target is reported as a foreign mount.
         std::fs::create_dir(node.path("target")).unwrap();
         mount_bind(other.path("staging"), node.path("target")).unwrap();
         let request = node.publish_request(mount("ext4", &[]));
@@ -94,9 +94,9 @@ fn a_covered_mount_of_the_volume_is_not_given_up() {
     });
 }
 
-/// A raw device whose disk cannot be found any more stays known, too.
+/// The kubelet must also keep a raw device whose disk is missing.
 #[test]
-fn a_publish_that_finds_no_disk_does_not_give_up_the_raw_mount() {
+fn raw_publish_without_its_disk_has_no_final_code() {
     in_mount_namespace(|| async {
         let node = Node::new(MIB);
         node.publish(node.publish_request(block())).await.unwrap();

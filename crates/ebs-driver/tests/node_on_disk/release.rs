@@ -1,4 +1,4 @@
-//! Letting go of a volume: unstaged means that nothing holds the disk.
+//! Unstage. A successful unstage means that nothing holds the disk.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -14,9 +14,9 @@ use tonic::{Code, Request};
 const BOUND: Duration = Duration::from_secs(20);
 const O_EXCL: i32 = 0o200;
 
-/// A volume that is published, or bound raw, is not unstaged, the places are named, and it stays staged.
+/// The error names the paths, and the volume stays staged.
 #[test]
-fn a_volume_that_is_still_published_is_not_unstaged_and_its_targets_are_named() {
+fn published_volume_is_not_unstaged_and_targets_are_named() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         let open = std::fs::File::create(node.path("target/file")).unwrap();
@@ -30,7 +30,7 @@ fn a_volume_that_is_still_published_is_not_unstaged_and_its_targets_are_named() 
 }
 
 #[test]
-fn a_volume_that_is_bound_raw_is_not_unstaged() {
+fn volume_bound_raw_is_not_unstaged() {
     with_node(async |node| {
         node.publish(node.publish_request(block())).await.unwrap();
         let target = node.text("target");
@@ -40,39 +40,40 @@ fn a_volume_that_is_bound_raw_is_not_unstaged() {
     });
 }
 
-/// A volume that another mount namespace or an exclusive open holds is not reported as unstaged, however often that is
-/// asked; the holder is named, and that the path is unmounted already.
+/// Also for an exclusive open, and for repeated calls. The error names the holder, and reports that the path is already
+/// unmounted.
 #[test]
-fn a_volume_that_another_mount_namespace_holds_is_not_unstaged_until_it_lets_go() {
+fn volume_held_in_another_mount_namespace_is_not_unstaged() {
     with_staged_node(async |node| {
         std::fs::write(node.path("staging/file"), "in use").unwrap();
         let mut holder = another_namespace(node, Some("staging/file")).await;
         let (process, staging) = (format!("process {}", holder.pid()), node.text("staging"));
         let said = refused(node.unstage().await, Code::FailedPrecondition, &["held", &process, &staging]);
-        assert!(said.contains("is unmounted"), "a volume that is half let go is said to be so: {said}");
-        // What is let go only in part is never reported as done, however often that is asked.
+        assert!(said.contains("is unmounted"), "the error reports a partly released volume: {said}");
+        // A volume that is only partly released is never reported as unstaged, not even by a repeat.
         refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
         holder.kill().unwrap();
         node.unstage().await.unwrap();
     });
 }
 
-/// A container that sees the host's directories without mount propagation keeps a private copy of every mount that was there
-/// when it started. The copies go with the directory that they are mounted on.
+/// A container that has the host's directories without mount propagation keeps a private copy of every mount that
+/// existed at its start. The kernel unmounts the copies when the directory is removed.
 #[test]
-fn an_idle_copy_of_the_staging_mount_goes_with_its_directory() {
+fn idle_copy_of_the_staging_mount_is_removed_by_unstage() {
     with_staged_node(async |node| {
         let holder = another_namespace(node, None).await;
-        assert!(has_mounted(&holder, node), "the copy is there");
+        assert!(has_mounted(&holder, node), "the copy is mounted");
         node.unstage().await.unwrap();
         assert!(!has_mounted(&holder, node) && !node.path("staging").exists());
-        exclusively(node).expect("nobody holds the disk");
+        exclusively(node).expect("no process holds the disk");
     });
 }
 
-/// What an earlier version left: the path is unmounted, the directory is there, and with it the copies of other namespaces.
+/// An earlier version left this state: the path is unmounted, but the directory and the copies in other namespaces
+/// remain.
 #[test]
-fn a_repeated_unstage_removes_the_directory_and_its_copies() {
+fn repeated_unstage_removes_the_directory_and_its_copies() {
     with_staged_node(async |node| {
         let holder = another_namespace(node, None).await;
         unmount(node.path("staging")).await;
@@ -83,7 +84,7 @@ fn a_repeated_unstage_removes_the_directory_and_its_copies() {
 }
 
 #[test]
-fn a_repeated_unstage_leaves_a_directory_that_holds_files() {
+fn repeated_unstage_keeps_a_directory_that_holds_files() {
     with_node(async |node| {
         std::fs::create_dir(node.path("staging")).unwrap();
         std::fs::write(node.path("staging/file"), "somebody's").unwrap();
@@ -96,14 +97,14 @@ pub(crate) fn exclusively(node: &Node) -> std::io::Result<std::fs::File> {
     std::fs::File::options().read(true).custom_flags(O_EXCL).open(node.disk.path())
 }
 
-/// Whether a process has the node's disk mounted in its namespace.
+/// Returns true when a process has the node's disk mounted in its namespace.
 fn has_mounted(process: &Process, node: &Node) -> bool {
     let table = std::fs::read_to_string(format!("/proc/{}/mountinfo", process.pid())).unwrap();
     table.contains(node.disk.path().to_str().unwrap())
 }
 
-/// A process with a mount namespace of its own, in which all mounts of this one stay whatever happens here; with one of
-/// this node's files open, if it is named.
+/// Starts a process with its own mount namespace, in which all present mounts stay. It opens one of this node's files,
+/// if `file` is given.
 pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Process {
     let mut args: Vec<String> = ["--mount", "--propagation", "private"].map(str::to_owned).into();
     match file {
@@ -123,7 +124,7 @@ pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Proces
     let process = Process::spawn(spec).unwrap();
     let own = Path::new("/proc").join(process.pid().to_string());
     let sleeps = async {
-        // The last thing that it becomes: by then it is in its namespace and has its file.
+        // The process executes sleep last. By then it is in its namespace and has its file open.
         while std::fs::read_to_string(own.join("comm")).unwrap().trim() != "sleep" {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -133,7 +134,7 @@ pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Proces
 }
 
 #[test]
-fn a_volume_whose_device_is_opened_exclusively_is_not_unstaged() {
+fn exclusively_opened_volume_is_not_unstaged() {
     with_node(async |node| {
         let holder = std::fs::File::options().read(true).custom_flags(O_EXCL).open(node.disk.path()).unwrap();
         let process = format!("process {}", std::process::id());
@@ -143,11 +144,11 @@ fn a_volume_whose_device_is_opened_exclusively_is_not_unstaged() {
     });
 }
 
-/// A second view of the staging mount, which goes with it, is no other use.
+/// A second view of the staging mount disappears with it.
 #[test]
-fn a_mount_that_goes_with_the_staging_mount_is_no_other_use() {
+fn mount_that_follows_the_staging_mount_does_not_block() {
     with_staged_node(async |node| {
-        // The same directory seen twice: the second view of the mount goes when the first one does.
+        // Two views of one directory: the second view of the mount disappears with the first.
         let (place, twin) = (node.path("staging"), node.path("twin"));
         node.unstage().await.unwrap();
         std::fs::create_dir_all(&twin).unwrap();
@@ -168,13 +169,13 @@ fn a_mount_that_goes_with_the_staging_mount_is_no_other_use() {
     });
 }
 
-/// A vanished device is let go although it is published.
+/// Even if it is published.
 #[test]
-fn a_vanished_device_is_let_go_although_it_is_published() {
+fn vanished_device_is_unstaged() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         let _open = std::fs::File::create(node.path("target/file")).unwrap();
-        // A sysfs that can be read and lists other disks: what is seen after a surprise detach.
+        // A readable sysfs that lists other disks, as after a surprise detach.
         let sys = sysfs_with(node, "sdz", "8:400");
         let after = node.again(|config| config.sys = sys);
         after.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
@@ -182,9 +183,9 @@ fn a_vanished_device_is_let_go_although_it_is_published() {
     });
 }
 
-/// Each mount is asked for its owner before it is unmounted, top to bottom; a foreign one ends the RPC and stays.
+/// The driver checks the owner of each mount before the unmount, from top to bottom, and stops at a foreign mount.
 #[test]
-fn a_foreign_mount_below_ours_ends_the_unstage_and_stays() {
+fn foreign_mount_below_the_volume_stops_unstage() {
     in_mount_namespace(|| async {
         let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
         let mut request = other.stage_request("ext4", &[]);
@@ -197,7 +198,7 @@ fn a_foreign_mount_below_ours_ends_the_unstage_and_stays() {
 }
 
 #[test]
-fn a_foreign_mount_below_ours_ends_the_unpublish_and_stays() {
+fn foreign_mount_below_the_volume_stops_unpublish() {
     with_node(async |node| {
         let target = node.path("target");
         std::fs::create_dir(&target).unwrap();
@@ -208,7 +209,7 @@ fn a_foreign_mount_below_ours_ends_the_unpublish_and_stays() {
     });
 }
 
-/// Stacks the volume on what is mounted at a path already, as the reference leaves it behind.
+/// Stacks the volume on an existing mount at a path, as the reference driver may leave it.
 async fn cover(node: &Node, name: &str) {
     let mut request = node.stage_request("ext4", &[]);
     request.staging_target_path = node.text("second");
@@ -217,9 +218,9 @@ async fn cover(node: &Node, name: &str) {
     unmount(node.path("second")).await;
 }
 
-/// A node-local volume of the reference can be unpublished and unstaged; only a mount without a disk is not its.
+/// Only a mount without a disk cannot be its mount.
 #[test]
-fn a_node_local_volume_of_the_reference_can_be_taken_down() {
+fn node_local_volume_of_the_reference_driver_is_unstaged() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         let volume_id = "local-ebs://dev/xvdbz".to_owned();
@@ -236,7 +237,7 @@ fn a_node_local_volume_of_the_reference_can_be_taken_down() {
 }
 
 #[test]
-fn a_node_local_handle_does_not_take_a_mount_without_a_disk_away() {
+fn node_local_unpublish_keeps_a_mount_without_a_disk() {
     in_mount_namespace(|| async {
         let node = Node::new(MIB);
         let target = node.path("target");
@@ -253,7 +254,7 @@ fn a_node_local_handle_does_not_take_a_mount_without_a_disk_away() {
 }
 
 #[test]
-fn a_raw_device_in_use_that_vanished_is_let_go() {
+fn vanished_raw_device_in_use_is_unpublished() {
     with_node(async |node| {
         node.publish(node.publish_request(block())).await.unwrap();
         let _open = std::fs::File::open(node.path("target")).unwrap();
@@ -266,9 +267,9 @@ fn a_raw_device_in_use_that_vanished_is_let_go() {
     });
 }
 
-/// Whether a disk that cannot be examined is free is not known.
+/// The driver cannot know whether the disk is free.
 #[test]
-fn a_volume_whose_disk_cannot_be_examined_is_not_unstaged() {
+fn volume_with_an_unreadable_disk_is_not_unstaged() {
     with_node(async |node| {
         let dev = node.path("dev");
         std::fs::create_dir_all(dev.join("disk/by-id")).unwrap();
@@ -281,7 +282,7 @@ fn a_volume_whose_disk_cannot_be_examined_is_not_unstaged() {
     });
 }
 
-/// A sysfs of its own with one disk, of this name and number.
+/// Creates a sysfs with one disk of this name and number.
 pub(crate) fn sysfs_with(node: &Node, name: &str, number: &str) -> std::path::PathBuf {
     let sys = node.path("sys");
     let disk = sys.join("devices").join(name);

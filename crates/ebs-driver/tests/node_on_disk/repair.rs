@@ -1,4 +1,4 @@
-//! Damaged file systems: what a stage repairs, what it refuses, and what a pod never gets.
+//! Damaged file systems: the repairs and the refusals of a stage.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tonic::{Code, Status};
 const CLEAN: u16 = 1;
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A node with an ext4 that was staged, written and unstaged, and the hash of the file `kept`.
+/// Returns a node with an ext4 that was staged, written and unstaged, and the hash of the file `kept`.
 async fn used_node() -> (Node, String) {
     let node = Node::new(64 * MIB);
     node.staged("ext4").await;
@@ -27,7 +27,7 @@ async fn used_node() -> (Node, String) {
     (node, kept)
 }
 
-/// The real e2fsck, which writes down the arguments of each call.
+/// The real e2fsck, with a record of the arguments of each call.
 struct TracedE2fsck {
     calls: PathBuf,
     _replaced: ReplacedTool,
@@ -46,7 +46,7 @@ impl TracedE2fsck {
     }
 }
 
-/// Makes the kernel record an error of the mounted file system, as if it had found damage, and waits until it has.
+/// Makes the kernel record an error of the mounted file system, like damage, and waits until it has.
 pub(crate) async fn trigger_error(node: &Node) {
     let attribute = |name: &str| PathBuf::from(format!("/sys/fs/ext4/{}/{name}", node.disk.name()));
     std::fs::write(attribute("trigger_fs_error"), "test").unwrap();
@@ -65,9 +65,9 @@ async fn publish_at(node: &Node, target: &str, readonly: bool) -> Result<(), Sta
     node.publish(request).await
 }
 
-/// Damage that the kernel refuses to mount and that e2fsck repairs by itself is repaired by the stage, and no data are lost.
+/// e2fsck repairs it by itself, and no data is lost.
 #[test]
-fn damage_that_the_kernel_refuses_is_repaired_at_stage() {
+fn damage_that_the_kernel_rejects_is_repaired_at_stage() {
     in_mount_namespace(|| async {
         for damage in [Damage::GroupChecksum, Damage::JournalChecksum, Damage::RootChecksum] {
             let (node, kept) = used_node().await;
@@ -82,9 +82,9 @@ fn damage_that_the_kernel_refuses_is_repaired_at_stage() {
     });
 }
 
-/// Damage that no automatic repair may decide about is refused and left as it is.
+/// The disk does not change.
 #[test]
-fn damage_beyond_automatic_repair_is_refused_and_kept() {
+fn damage_beyond_automatic_repair_is_refused() {
     in_mount_namespace(|| async {
         for is_recorded in [true, false] {
             let (node, _) = used_node().await;
@@ -95,16 +95,16 @@ fn damage_beyond_automatic_repair_is_refused_and_kept() {
             let stage = node.stage(node.stage_request("ext4", &[])).await;
             refused(stage, Code::FailedPrecondition, &["cannot be repaired automatically", node.volume.as_str()]);
             assert!(node.mounts_at("staging").await.is_empty());
-            // A check that answers every question with "yes" makes another root directory.
+            // A check that answers every question with "yes" would create another root directory.
             let root = debugfs(&node.disk, "stat <2>").unwrap();
             assert!(root.contains("Type: regular"), "{root}");
         }
     });
 }
 
-/// A stage for reading repairs nothing, and its refusal tells how to repair.
+/// The error explains how to repair the file system.
 #[test]
-fn a_stage_for_reading_repairs_nothing() {
+fn read_only_stage_repairs_nothing() {
     in_mount_namespace(|| async {
         let (node, _) = used_node().await;
         Damage::RootChecksum.inflict(&node.disk).unwrap();
@@ -116,9 +116,9 @@ fn a_stage_for_reading_repairs_nothing() {
     });
 }
 
-/// An error that only the journal has recorded is checked before a pod gets the volume, wherever the journal is.
+/// It is checked before a pod gets the volume, wherever the journal is.
 #[test]
-fn an_error_that_only_the_journal_recorded_is_checked() {
+fn error_that_only_the_journal_recorded_is_checked() {
     in_mount_namespace(|| async {
         for knows_journal_blocks in [true, false] {
             let (node, kept) = used_node().await;
@@ -130,13 +130,13 @@ fn an_error_that_only_the_journal_recorded_is_checked() {
             let (e2fsck, log) = (TracedE2fsck::of(&node), Log::listen());
             node.staged("ext4").await;
             assert_eq!((e2fsck.calls(), state(&node.disk).unwrap()), (1, CLEAN), "{knows_journal_blocks}");
-            // Where the driver finds the journal, the kernel does not mount it first.
+            // When the driver finds the journal, it checks before the first mount.
             let mounted_before = log.lines_with(&["WARN", "the mount has found errors"]).len();
             assert_eq!(mounted_before, usize::from(!knows_journal_blocks));
             drop(log);
             assert_eq!(node.health(node.text("staging")).await.unwrap(), []);
             assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
-            // The error is gone: another stage checks nothing.
+            // The error is repaired, so another stage checks nothing.
             node.staged("ext4").await;
             node.unstage().await.unwrap();
             node.staged("ext4").await;
@@ -146,14 +146,13 @@ fn an_error_that_only_the_journal_recorded_is_checked() {
     });
 }
 
-/// An error that is recorded in the superblock alone shows in the health, and a repeated stage of a volume that is not used
-/// checks it.
+/// A repeated stage of an unused volume checks it.
 #[test]
-fn an_error_in_the_superblock_state_shows_in_the_health() {
+fn error_in_the_superblock_is_reported_by_the_health() {
     in_mount_namespace(|| async {
         let (node, kept) = used_node().await;
         record_journal_error(&node.disk).unwrap();
-        // As the reference driver stages it: without a look at the journal.
+        // As the reference driver stages it, without reading the journal.
         std::fs::create_dir(node.path("staging")).unwrap();
         rustix::mount::mount(node.disk.path(), node.path("staging"), "ext4", MountFlags::empty(), None).unwrap();
         let health = node.health(node.text("staging")).await.unwrap();
@@ -166,10 +165,9 @@ fn an_error_in_the_superblock_state_shows_in_the_health() {
     });
 }
 
-/// Errors after which a file system can still be written take it away from nobody; when nobody uses it, a repeated stage
-/// checks it.
+/// Such errors never unmount a volume in use. A repeated stage checks an unused volume.
 #[test]
-fn errors_that_leave_a_file_system_writable_keep_no_pod_out() {
+fn errors_of_a_writable_file_system_do_not_block_pods() {
     in_mount_namespace(|| async {
         let (node, kept) = used_node().await;
         node.staged("ext4").await;
@@ -189,9 +187,9 @@ fn errors_that_leave_a_file_system_writable_keep_no_pod_out() {
     });
 }
 
-/// A process in another mount namespace prevents the check, and takes the volume away from nobody.
+/// A process in another mount namespace prevents the check, but not the use of the volume.
 #[test]
-fn a_held_file_system_with_errors_is_mounted_again_unchecked() {
+fn held_file_system_with_errors_is_mounted_again_unchecked() {
     in_mount_namespace(|| async {
         let (node, kept) = used_node().await;
         node.staged("ext4").await;
@@ -214,15 +212,15 @@ fn a_held_file_system_with_errors_is_mounted_again_unchecked() {
     });
 }
 
-/// The reasons of a staged volume's health.
+/// Returns the reasons in a staged volume's health.
 async fn reasons(node: &Node) -> Vec<String> {
     let health = node.health(node.text("staging")).await.unwrap();
     health.into_iter().map(|entry| entry.reason).collect()
 }
 
-/// A check that cannot run proves no damage: the kernel decides whether it mounts the file system.
+/// A check that cannot run does not prove damage, so the kernel decides whether it mounts the file system.
 #[test]
-fn a_stage_mounts_what_e2fsck_cannot_check() {
+fn file_system_that_e2fsck_cannot_check_is_staged() {
     in_mount_namespace(|| async {
         let (node, kept) = used_node().await;
         node.staged("ext4").await;
@@ -267,9 +265,9 @@ fn a_file_system_with_a_half_done_repair_is_not_mounted() {
     });
 }
 
-/// A mark without an error that the kernel counted is how resize2fs marks a file system that it works on.
+/// resize2fs marks the file system during its work. Such a mark has no error that the kernel counted.
 #[test]
-fn a_perhaps_half_grown_file_system_is_not_mounted_unchecked() {
+fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
     in_mount_namespace(|| async {
         let (node, _) = used_node().await;
         set_error_state(&node.disk).unwrap();
@@ -281,9 +279,9 @@ fn a_perhaps_half_grown_file_system_is_not_mounted_unchecked() {
     });
 }
 
-/// A root directory that takes no new files (`chattr +i`) tells nothing about the file system.
+/// A root directory that accepts no new files (`chattr +i`) proves nothing about the file system.
 #[test]
-fn an_immutable_root_directory_keeps_no_pod_out() {
+fn immutable_root_directory_does_not_block_pods() {
     in_mount_namespace(|| async {
         let (node, _kept) = used_node().await;
         node.staged("ext4").await;
@@ -297,10 +295,10 @@ fn an_immutable_root_directory_keeps_no_pod_out() {
     });
 }
 
-/// A pod that is to write gets no file system that turned read-only after errors. While another pod uses it, stage and publish
-/// refuse; when nobody uses it any more, the next stage checks it and mounts it again.
+/// The file system turned read-only after errors. Stage and publish for writing refuse it while another pod uses it.
+/// After that, the next stage checks it and mounts it again.
 #[test]
-fn a_pod_that_writes_gets_no_read_only_file_system() {
+fn pod_that_writes_never_gets_a_read_only_file_system() {
     in_mount_namespace(|| async {
         let (node, kept) = used_node().await;
         let stage = || node.stage(node.stage_request("ext4", &["errors=remount-ro"]));
@@ -310,7 +308,7 @@ fn a_pod_that_writes_gets_no_read_only_file_system() {
         let next_step = "end the pods that use the volume on this node";
         refused(publish_at(&node, "other", false).await, Code::FailedPrecondition, &["read-only", next_step]);
         assert!(!node.path("other").exists());
-        // A pod that reads may have it, and the pod that has it keeps it.
+        // A reading pod may get it, and the present pod keeps it.
         publish_at(&node, "other", true).await.unwrap();
         node.unpublish(node.text("other")).await.unwrap();
         publish_at(&node, "target", false).await.unwrap();
@@ -328,9 +326,9 @@ fn a_pod_that_writes_gets_no_read_only_file_system() {
     });
 }
 
-/// A stage that asks for a read-only mount leaves one that turned read-only as it is.
+/// The file system turned read-only, which fulfils the request.
 #[test]
-fn a_read_only_stage_is_content_with_a_read_only_file_system() {
+fn read_only_stage_accepts_a_file_system_turned_read_only() {
     in_mount_namespace(|| async {
         let (node, _) = used_node().await;
         let stage = || node.stage(node.stage_request("ext4", &["ro"]));

@@ -1,18 +1,18 @@
-//! What a request asks for against what is on the disk: file systems and mount options.
+//! Requests compared with the disk: file systems and mount options.
 
 use crate::node::{MIB, Node, mount, refused};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use tonic::Code;
 
-/// A request that names no file system gets the one that is on the disk; a request that names one still gets no other.
+/// A request that names another file system is refused.
 #[test]
-fn no_file_system_asked_for_mounts_what_is_there() {
+fn request_without_a_file_system_mounts_the_existing_one() {
     in_mount_namespace(|| async {
         for (fs_type, other, bytes) in [("xfs", "ext4", 320 * MIB), ("ext3", "xfs", 64 * MIB)] {
             let node = Node::new(bytes);
             node.staged(fs_type).await;
             std::fs::write(node.path("staging/file"), "kept").unwrap();
-            // It is staged already.
+            // It is already staged.
             node.staged("").await;
             node.unstage().await.unwrap();
             node.staged("").await;
@@ -33,10 +33,9 @@ fn no_file_system_asked_for_mounts_what_is_there() {
     });
 }
 
-/// A mount option that the file system does not take is InvalidArgument. The message names this option and the file system, and
-/// no option that is right or that the request does not have.
+/// The code is InvalidArgument. The message names only the rejected option and the file system.
 #[test]
-fn a_mount_option_that_is_not_taken_is_named_alone() {
+fn rejected_mount_option_is_named_alone() {
     in_mount_namespace(|| async {
         for (fs_type, flags, wrong) in [
             ("ext4", &["tls"][..], "tls"),
@@ -51,7 +50,7 @@ fn a_mount_option_that_is_not_taken_is_named_alone() {
             let right: Vec<&str> =
                 flags.iter().flat_map(|flag| flag.split(',')).filter(|flag| *flag != wrong).collect();
             for word in right.iter().chain(&["nouuid", "{", "["]) {
-                assert!(!said.contains(word), "{word} is in: {said}");
+                assert!(!said.contains(word), "the error contains {word}: {said}");
             }
             assert!(node.mounts_at("staging").await.is_empty());
             node.stage(node.stage_request(fs_type, &right)).await.unwrap();
@@ -60,9 +59,9 @@ fn a_mount_option_that_is_not_taken_is_named_alone() {
     });
 }
 
-/// A request for other attributes than the mount has is refused in the words that the user writes.
+/// The request differs from the mount.
 #[test]
-fn other_attributes_are_refused_in_the_words_of_the_user() {
+fn error_for_other_attributes_uses_the_names_of_the_user() {
     in_mount_namespace(|| async {
         let node = Node::new(64 * MIB);
         node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();

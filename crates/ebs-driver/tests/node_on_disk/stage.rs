@@ -1,4 +1,4 @@
-//! Staging and unstaging on real disks, each test in a mount namespace of its own.
+//! Stage and unstage on real disks, each test in its own mount namespace.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use tonic::Code;
 const SOURCE: &str = "ebs.csi.aws.com/source";
 const SIZE: &str = "ebs.csi.aws.com/size-gib";
 
-/// A second stage with the same request changes nothing.
+/// A repeat changes nothing.
 #[test]
-fn a_blank_volume_is_formatted_and_mounted_and_a_second_stage_changes_nothing() {
+fn blank_volume_is_formatted_and_mounted_once() {
     in_mount_namespace(|| async {
         for (fs_type, bytes) in [("", 64 * MIB), ("ext3", 64 * MIB), ("ext2", 64 * MIB), ("XFS", 600 * MIB)] {
             let node = Node::new(bytes);
@@ -43,9 +43,9 @@ fn data_survives_unstage_and_stage() {
     });
 }
 
-/// xfs is mounted with nouuid, whether the request has that flag or not.
+/// With or without this flag in the request. A clone has the same UUID.
 #[test]
-fn xfs_is_mounted_with_nouuid_so_that_a_clone_can_be_beside_it() {
+fn xfs_is_mounted_with_nouuid_for_clones() {
     in_mount_namespace(|| async {
         let node = Node::new(600 * MIB);
         for flags in [&[][..], &["nouuid"], &["nouuid,noatime"]] {
@@ -56,9 +56,9 @@ fn xfs_is_mounted_with_nouuid_so_that_a_clone_can_be_beside_it() {
     });
 }
 
-/// A stage that differs in file system or flags from the mount is refused, and the mount is not forgotten.
+/// The file system or the flags differ. The code is not final, so that the kubelet keeps the mount.
 #[test]
-fn a_stage_with_other_flags_than_the_mount_has_is_refused() {
+fn stage_with_other_flags_than_the_mount_is_refused() {
     with_node(async |node| {
         node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
         node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
@@ -68,9 +68,9 @@ fn a_stage_with_other_flags_than_the_mount_has_is_refused() {
     });
 }
 
-/// Another file system than asked for is refused and both are named; ext2, ext3 and ext4 mount as found.
+/// The error names both. ext2, ext3 and ext4 are mounted as found.
 #[test]
-fn another_file_system_than_asked_for_is_refused_and_both_are_named() {
+fn other_file_system_than_requested_is_refused() {
     in_mount_namespace(|| async {
         let node = Node::new(600 * MIB);
         node.staged("ext4").await;
@@ -84,16 +84,16 @@ fn another_file_system_than_asked_for_is_refused_and_both_are_named() {
 }
 
 #[test]
-fn ntfs_is_refused_before_the_device_is_looked_at() {
+fn ntfs_is_refused_before_the_device_is_read() {
     with_node(async |node| {
         refused(node.stage(node.stage_request("ntfs", &[])).await, Code::InvalidArgument, &["ntfs"]);
         assert!(node.is_untouched());
     });
 }
 
-/// A blank restore or clone is never formatted unless its class says so.
+/// Also a clone.
 #[test]
-fn a_blank_restore_is_never_formatted_unless_its_class_says_so() {
+fn blank_restore_is_formatted_only_if_its_class_allows_it() {
     with_node(async |node| {
         for source in ["snapshot", "clone"] {
             let mut request = node.stage_request("ext4", &[]);
@@ -108,18 +108,17 @@ fn a_blank_restore_is_never_formatted_unless_its_class_says_so() {
     });
 }
 
-/// A blank volume is not formatted for a read-only mount.
 #[test]
-fn a_blank_volume_is_not_formatted_for_a_read_only_mount() {
+fn blank_volume_is_not_formatted_for_a_read_only_mount() {
     with_node(async |node| {
         refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::FailedPrecondition, &["read-only"]);
         assert!(node.is_untouched());
     });
 }
 
-/// A volume with unknown data is refused with its offset and how to go on.
+/// The error names the offset and the next step.
 #[test]
-fn a_volume_with_data_that_nobody_knows_is_refused_with_the_place_of_it() {
+fn volume_with_unknown_data_is_refused_with_its_offset() {
     with_node(async |node| {
         node.disk.write_at(b"precious", 40_960).unwrap();
         let outcome = node.stage(node.stage_request("ext4", &[])).await;
@@ -128,9 +127,8 @@ fn a_volume_with_data_that_nobody_knows_is_refused_with_the_place_of_it() {
     });
 }
 
-/// A device smaller than the volume is refused.
 #[test]
-fn a_device_smaller_than_the_volume_is_refused() {
+fn device_smaller_than_the_volume_is_refused() {
     with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.publish_context.insert(SIZE.to_owned(), "1".to_owned());
@@ -139,9 +137,9 @@ fn a_device_smaller_than_the_volume_is_refused() {
     });
 }
 
-/// A device as large as the volume is staged, and so is a partition, which is smaller than the volume.
+/// A partition is smaller than its volume, and is staged too.
 #[test]
-fn a_device_as_large_as_the_volume_is_staged_and_a_partition_of_it_too() {
+fn full_size_device_or_its_partition_is_staged() {
     in_mount_namespace(|| async {
         for (node, partition) in [(Node::new(1024 * MIB), "0"), (Node::partitioned(1024 * MIB), "1")] {
             let mut request = node.stage_request("ext4", &[]);
@@ -154,9 +152,9 @@ fn a_device_as_large_as_the_volume_is_staged_and_a_partition_of_it_too() {
     });
 }
 
-/// The mount at the staging path of a volume that is published stays, also when its file system cannot grow now.
+/// Also when its file system cannot grow now.
 #[test]
-fn the_staging_mount_of_a_published_volume_stays_while_its_disk_grows() {
+fn staging_mount_of_a_published_volume_stays_during_growth() {
     in_mount_namespace(|| async {
         let node = Node::new(300 * MIB);
         node.staged("ext4").await;
@@ -166,15 +164,14 @@ fn the_staging_mount_of_a_published_volume_stays_while_its_disk_grows() {
         let log = Log::listen();
         node.staged("ext4").await;
         assert_eq!(node.mounts_at("staging").await, before);
-        // The kernel gives the number of a mount that is gone to the next: that it was mounted anew shows the log alone.
+        // The kernel reuses the ID of a removed mount, so only the log shows whether the volume was mounted again.
         assert_eq!(log.lines_with(&[" staged ", "fs=ext4"]), Vec::<String>::new());
         drop(log);
     });
 }
 
-/// A foreign mount at the staging path is neither covered nor taken away.
 #[test]
-fn a_foreign_mount_at_the_staging_path_is_neither_covered_nor_taken_away() {
+fn foreign_staging_mount_is_neither_covered_nor_unmounted() {
     in_mount_namespace(|| async {
         let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
         let mut request = other.stage_request("ext4", &[]);
@@ -187,9 +184,9 @@ fn a_foreign_mount_at_the_staging_path_is_neither_covered_nor_taken_away() {
     });
 }
 
-/// A dropped stage request leaves one file system and one mount when it is sent again.
+/// The client leaves during the first call.
 #[test]
-fn a_client_that_leaves_in_the_middle_finds_one_file_system_when_it_calls_again() {
+fn repeated_stage_finds_one_file_system_and_one_mount() {
     with_node(async |node| {
         for milliseconds in [0, 1, 5, 20, 50] {
             let stage = node.stage(node.stage_request("ext4", &[]));
@@ -203,9 +200,9 @@ fn a_client_that_leaves_in_the_middle_finds_one_file_system_when_it_calls_again(
     });
 }
 
-/// A file system smaller than its device is grown at stage, ext without CAP_SYS_RESOURCE before the mount.
+/// ext without CAP_SYS_RESOURCE grows before the mount.
 #[test]
-fn a_file_system_smaller_than_its_device_is_grown_while_it_is_staged() {
+fn file_system_smaller_than_its_device_grows_at_stage() {
     in_mount_namespace(|| async {
         for (fs_type, bytes) in [("ext4", 300 * MIB), ("ext2", 300 * MIB), ("xfs", 600 * MIB)] {
             let node = Node::new(bytes);
@@ -222,10 +219,9 @@ async fn total(node: &Node) -> u64 {
     u64::try_from(node.stats(node.text("staging")).await.unwrap()[0].total).unwrap()
 }
 
-/// A growth that a former stage did not finish is finished by the next: by one that finds the mount where a mounted file
-/// system may grow, and else by one that mounts.
+/// By a stage that finds the mount, where a mounted file system may grow, and otherwise by a stage that mounts.
 #[test]
-fn a_growth_that_a_former_stage_did_not_finish_is_finished_by_the_next() {
+fn next_stage_finishes_an_unfinished_growth() {
     in_mount_namespace(|| async {
         for (fs_type, bytes) in [("ext4", 300 * MIB), ("xfs", 600 * MIB)] {
             let node = Node::new(bytes);
@@ -244,9 +240,8 @@ fn a_growth_that_a_former_stage_did_not_finish_is_finished_by_the_next() {
     });
 }
 
-/// A read-only stage is not grown.
 #[test]
-fn a_read_only_stage_is_not_grown() {
+fn read_only_stage_does_not_grow() {
     in_mount_namespace(|| async {
         let node = Node::new(300 * MIB);
         node.staged("ext4").await;
@@ -258,9 +253,9 @@ fn a_read_only_stage_is_not_grown() {
     });
 }
 
-/// Staging paths that are relative, contain `..`, are links or hold something are refused.
+/// For example a relative path, a path with `..`, a link or a full directory.
 #[test]
-fn a_staging_path_that_cannot_be_one_is_refused_and_nothing_is_done() {
+fn invalid_staging_path_is_refused_without_a_change() {
     with_node(async |node| {
         std::fs::create_dir(node.path("full")).unwrap();
         std::fs::write(node.path("full/file"), "mine").unwrap();
@@ -281,9 +276,8 @@ fn a_staging_path_that_cannot_be_one_is_refused_and_nothing_is_done() {
     });
 }
 
-/// A raw block volume needs no staging and unstages without a trace.
 #[test]
-fn a_raw_block_volume_is_not_staged_and_unstages_without_a_trace() {
+fn raw_block_volume_is_not_staged_and_unstages_cleanly() {
     with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.volume_capability = Some(block());
@@ -293,9 +287,8 @@ fn a_raw_block_volume_is_not_staged_and_unstages_without_a_trace() {
     });
 }
 
-/// A volume that is not on this machine is NotFound.
 #[test]
-fn a_volume_that_is_not_here_is_not_found() {
+fn absent_volume_is_not_found() {
     with_node(async |node| {
         for id in ["vol-0123456789abcdef0", "no-volume"] {
             let mut request = node.stage_request("ext4", &[]);
@@ -305,9 +298,9 @@ fn a_volume_that_is_not_here_is_not_found() {
     });
 }
 
-/// Unstage takes all mounts away, and with a repeat the directory that a call before it has left.
+/// A repeat also removes a directory that a previous call left.
 #[test]
-fn unstage_takes_all_mounts_and_the_directory_away() {
+fn unstage_removes_all_mounts_and_the_directory() {
     with_staged_node(async |node| {
         let staging = node.path("staging");
         rustix::mount::mount_bind(&staging, &staging).unwrap();
@@ -321,9 +314,8 @@ fn unstage_takes_all_mounts_and_the_directory_away() {
     });
 }
 
-/// A volume in use is not unstaged.
 #[test]
-fn a_volume_in_use_is_not_unstaged() {
+fn volume_in_use_is_not_unstaged() {
     with_staged_node(async |node| {
         let open = std::fs::File::create(node.path("staging/file")).unwrap();
         refused(node.unstage().await, Code::FailedPrecondition, &["in use"]);
@@ -333,7 +325,7 @@ fn a_volume_in_use_is_not_unstaged() {
 }
 
 #[test]
-fn a_format_option_for_another_file_system_is_refused() {
+fn format_option_for_another_file_system_is_refused() {
     with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.volume_capability = Some(mount("xfs", &[]));
@@ -342,15 +334,15 @@ fn a_format_option_for_another_file_system_is_refused() {
     });
 }
 
-/// A plain stage of a clean volume starts no child but blkid, and that once; publish, unpublish and unstage start none.
+/// blkid runs once. Publish, unpublish and unstage start no process.
 #[test]
-fn a_plain_stage_of_a_clean_volume_starts_no_child_but_blkid() {
+fn plain_stage_of_a_clean_volume_starts_only_blkid() {
     in_mount_namespace(|| async {
         for (fs_type, bytes) in [("ext2", 64 * MIB), ("ext3", 64 * MIB), ("ext4", 64 * MIB), ("xfs", 320 * MIB)] {
             let node = Node::new(bytes);
             node.staged(fs_type).await;
             node.unstage().await.unwrap();
-            // In this namespace every tool that is started says so, and what is not blkid ends with an error.
+            // In this namespace, every tool records its start, and every tool except blkid fails.
             let trace = node.path("started");
             let says = |tool: &str, then: &str| {
                 ReplacedTool::by_script(tool, &format!("echo {tool} >> {}\n{then}", trace.display())).unwrap()
@@ -370,9 +362,9 @@ fn a_plain_stage_of_a_clean_volume_starts_no_child_but_blkid() {
     });
 }
 
-/// A volume attribute of the driver's that nothing heeds is said in the log: the file system is the one of fsType.
+/// The file system comes from fsType.
 #[test]
-fn a_volume_attribute_that_nothing_heeds_is_said_in_the_log() {
+fn volume_attribute_without_effect_is_logged() {
     with_node(async |node| {
         let log = Log::listen();
         let mut request = node.stage_request("", &[]);
@@ -385,9 +377,9 @@ fn a_volume_attribute_that_nothing_heeds_is_said_in_the_log() {
     });
 }
 
-/// Flags that mount(8) takes for `-t ext4` are taken, also of a volume that was made as ext3 and is asked for as ext4.
+/// mount(8) accepts these flags for `-t ext4`. The volume is ext3, and the request asks for ext4.
 #[test]
-fn flags_for_ext4_are_taken_of_a_volume_that_was_made_as_ext3() {
+fn flags_for_ext4_are_accepted_for_an_ext3_volume() {
     with_node(async |node| {
         node.staged("ext3").await;
         std::fs::write(node.path("staging/file"), "kept").unwrap();

@@ -1,4 +1,5 @@
-//! Codes of NodeStageVolume. After a code that the kubelet takes as final it forgets the volume: then nothing may be mounted.
+//! Codes of NodeStageVolume. After a code that the kubelet treats as final, it forgets the volume, so nothing may be
+//! mounted then.
 
 use csi_proto::csi;
 use ebs_testkit::kubelet::{self, is_final};
@@ -7,7 +8,7 @@ use ebs_testkit::mount_namespace::in_mount_namespace;
 use crate::node::{MIB, Node, block, with_staged_node};
 use crate::traced_tools::TracedTools;
 
-/// Requests that fail, by name.
+/// Returns requests that fail, with names.
 fn that_fail(node: &Node) -> Vec<(&'static str, csi::NodeStageVolumeRequest)> {
     let with = |change: &dyn Fn(&mut csi::NodeStageVolumeRequest)| {
         let mut request = node.stage_request("ext4", &[]);
@@ -17,27 +18,26 @@ fn that_fail(node: &Node) -> Vec<(&'static str, csi::NodeStageVolumeRequest)> {
     vec![
         ("other flags", node.stage_request("ext4", &["noatime"])),
         ("another file system", node.stage_request("xfs", &[])),
-        ("a flag that is none", node.stage_request("ext4", &["loop"])),
-        ("a file system that is none", node.stage_request("ntfs", &[])),
+        ("an invalid flag", node.stage_request("ext4", &["loop"])),
+        ("an unsupported file system", node.stage_request("ntfs", &[])),
         ("no capability", with(&|request| request.volume_capability = None)),
         ("no volume", with(&|request| request.volume_id = String::new())),
-        ("a volume that is none", with(&|request| request.volume_id = "no-volume".to_owned())),
+        ("an invalid volume", with(&|request| request.volume_id = "no-volume".to_owned())),
         ("a volume that is not here", with(&|request| request.volume_id = "vol-0123456789abcdef0".to_owned())),
         (
             "a partition that is not here",
             with(&|request| drop(request.volume_context.insert("partition".to_owned(), "7".to_owned()))),
         ),
         (
-            "a partition that is none",
+            "an invalid partition",
             with(&|request| drop(request.volume_context.insert("partition".to_owned(), "x".to_owned()))),
         ),
     ]
 }
 
-/// Whatever is wrong, no code is final while something is mounted at the staging path. When it is unmounted, they are
-/// final again: a mistake is reported as one.
+/// After the unmount, the codes are final again, so that an error in a request is reported.
 #[test]
-fn no_code_is_final_while_the_staging_path_is_a_mount() {
+fn stage_code_is_never_final_while_the_path_is_mounted() {
     with_staged_node(async |node| {
         for (name, request) in that_fail(node) {
             let status = kubelet::stage(&node.service, request).await.expect_err(name);
@@ -46,7 +46,7 @@ fn no_code_is_final_while_the_staging_path_is_a_mount() {
         }
         node.unstage().await.unwrap();
         for (name, request) in that_fail(node) {
-            // Without a mount there is nothing that differs from what is asked for.
+            // Without a mount, no flags can differ from the request.
             if name != "other flags" {
                 let status = node.stage(request).await.expect_err(name);
                 assert!(is_final(status.code()), "{name}: {status:?}");
@@ -55,9 +55,9 @@ fn no_code_is_final_while_the_staging_path_is_a_mount() {
     });
 }
 
-/// The disk of a staged volume that cannot be found any more is no reason to forget its mount.
+/// The disk of a staged volume is missing, but its mount is not.
 #[test]
-fn a_stage_that_finds_no_disk_does_not_give_up_the_mount() {
+fn stage_without_its_disk_has_no_final_code() {
     with_staged_node(async |node| {
         let empty = node.path("no-disks");
         std::fs::create_dir(&empty).unwrap();
@@ -68,9 +68,9 @@ fn a_stage_that_finds_no_disk_does_not_give_up_the_mount() {
     });
 }
 
-/// What a stage has mounted stays known, whatever fails after the mount.
+/// The kubelet must not forget the mount of the stage.
 #[test]
-fn what_fails_after_the_mount_is_not_final() {
+fn failure_after_the_mount_is_not_final() {
     in_mount_namespace(|| async {
         let node = Node::new(320 * MIB);
         node.staged("xfs").await;
@@ -81,14 +81,14 @@ fn what_fails_after_the_mount_is_not_final() {
             let answer = kubelet::stage(&node.service, node.stage_request("xfs", &[])).await;
             assert_eq!(node.mounts_at("staging").await.len(), 1, "{answer:?}");
         }
-        // A raw device at the staging path is a mount too.
+        // A raw device at the staging path is also a mount.
         let other = Node::new(MIB);
         std::fs::write(node.path("raw"), "").unwrap();
         rustix::mount::mount_bind(other.disk.path(), node.path("raw")).unwrap();
         let mut request = other.stage_request("ext4", &[]);
         request.staging_target_path = node.text("raw");
         assert!(!is_final(kubelet::stage(&other.service, request.clone()).await.unwrap_err().code()));
-        // A raw block volume is not staged, so nothing of it is mounted there.
+        // A raw block volume is not staged, so it has no mount there.
         request.volume_capability = Some(block());
         kubelet::stage(&other.service, request).await.unwrap();
     });

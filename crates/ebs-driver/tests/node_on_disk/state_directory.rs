@@ -1,5 +1,5 @@
-//! The driver's own directory is an aid: whatever is wrong with it, volumes are staged, published and let go, and the process
-//! answers. Only a format insists on it, since its record must survive the driver.
+//! Faults of the driver's state directory: volumes are still staged, published and unstaged, and the process answers.
+//! Only a format requires the directory, because its record must outlive the driver.
 
 use std::future::Future;
 use std::path::Path;
@@ -18,14 +18,14 @@ use crate::format::interrupt;
 use crate::frozen::Thawed;
 use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
 
-/// By then it hangs: what it waits for never comes.
+/// After this time a call counts as hanging.
 const BOUND: Duration = Duration::from_secs(90);
 
 async fn in_time<T>(what: &str, answer: impl Future<Output = T>) -> T {
     tokio::time::timeout(BOUND, answer).await.unwrap_or_else(|_| panic!("{what} gave no answer"))
 }
 
-/// A tmpfs of this test's own in place of a directory.
+/// Mounts a tmpfs of this test over a directory.
 fn tmpfs(at: &Path, flags: MountFlags) {
     std::fs::create_dir_all(at).unwrap();
     rustix::mount::mount("none", at, "tmpfs", flags, Some(c"size=64k")).unwrap();
@@ -37,7 +37,7 @@ fn fill(at: &Path) {
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
 }
 
-/// Stages, publishes and lets go a volume that has a file system.
+/// Stages, publishes and unstages a volume that has a file system.
 async fn lives(node: &Node, service: &NodeService) {
     let stage = service.node_stage_volume(Request::new(node.stage_request("ext4", &[])));
     in_time("stage", stage).await.unwrap();
@@ -50,14 +50,14 @@ async fn lives(node: &Node, service: &NodeService) {
     in_time("unstage", service.node_unstage_volume(Request::new(node.unstage_request()))).await.unwrap();
 }
 
-/// A service with another state directory, after another boot.
+/// Returns a service with another state directory, after another boot.
 fn over(node: &Node, state: &Path) -> NodeService {
     std::fs::write(node.path("boot_id"), "another\n").unwrap();
     node.again(|config| (config.state_dir, config.boot_id) = (state.to_owned(), node.path("boot_id")))
 }
 
 #[test]
-fn a_node_whose_state_directory_hangs_answers_every_call() {
+fn node_with_a_hanging_state_directory_answers_every_call() {
     in_mount_namespace(|| async {
         let (store, node) = (Node::new(64 * MIB), Node::new(64 * MIB));
         store.staged("ext4").await;
@@ -76,7 +76,7 @@ fn a_node_whose_state_directory_hangs_answers_every_call() {
 }
 
 #[test]
-fn a_node_starts_while_its_state_directory_hangs() {
+fn node_starts_while_its_state_directory_hangs() {
     in_mount_namespace(|| async {
         let (store, node) = (Node::new(64 * MIB), Node::new(64 * MIB));
         store.staged("ext4").await;
@@ -93,7 +93,7 @@ fn a_node_starts_while_its_state_directory_hangs() {
 }
 
 #[test]
-fn a_node_whose_state_directory_is_full_starts_and_serves() {
+fn node_with_a_full_state_directory_starts_and_serves() {
     with_staged_node(async |node| {
         node.unstage().await.unwrap();
         let state = node.path("full");
@@ -105,7 +105,7 @@ fn a_node_whose_state_directory_is_full_starts_and_serves() {
 }
 
 #[test]
-fn a_node_whose_state_directory_is_read_only_starts_and_serves() {
+fn node_with_a_read_only_state_directory_starts_and_serves() {
     with_staged_node(async |node| {
         node.unstage().await.unwrap();
         let state = node.path("read-only");
@@ -116,7 +116,7 @@ fn a_node_whose_state_directory_is_read_only_starts_and_serves() {
 }
 
 #[test]
-fn a_node_whose_register_is_corrupt_reads_what_is_left() {
+fn node_with_a_corrupt_register_reads_its_valid_entries() {
     with_staged_node(async |node| {
         node.unstage().await.unwrap();
         let state = node.path("corrupt");
@@ -134,7 +134,7 @@ fn a_node_whose_register_is_corrupt_reads_what_is_left() {
     });
 }
 
-/// The record of an interrupted format keeps no volume on the node. It stays on the disk and allows nothing any more.
+/// The record of an interrupted format does not block the unstage. It stays on the disk and permits no format any more.
 #[test]
 fn unstage_succeeds_when_a_record_cannot_be_removed() {
     with_node(async |node| {
@@ -173,9 +173,9 @@ fn unstage_succeeds_when_the_removal_of_a_record_hangs() {
     });
 }
 
-/// Without its record an interrupted format could not be told from somebody's data.
+/// Without its record, an interrupted format would look like user data.
 #[test]
-fn nothing_is_formatted_without_a_record_that_lasts() {
+fn nothing_is_formatted_without_a_durable_record() {
     with_node(async |node| {
         let state = node.path("full");
         tmpfs(&state, MountFlags::empty());

@@ -1,4 +1,4 @@
-//! Tools that write down how they were started.
+//! Tools that record their arguments.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::node::Node;
 /// The programs that may change a disk.
 pub(crate) const THAT_CHANGE: [&str; 5] = ["e2fsck", "mke2fs", "mkfs.xfs", "resize2fs", "xfs_growfs"];
 
-/// Scripts in place of tools, until dropped. Each notes its name and arguments before it does anything.
+/// Scripts in place of tools, until dropped. Each first records its name and arguments.
 pub(crate) struct TracedTools {
     trace: PathBuf,
     device: String,
@@ -18,7 +18,7 @@ pub(crate) struct TracedTools {
 }
 
 impl TracedTools {
-    /// Each tool is given with the script that it runs.
+    /// Each tool comes with the script that it runs.
     pub(crate) fn new(node: &Node, tools: &[(&str, &str)]) -> Self {
         let trace = node.path("tools-started");
         fs::write(&trace, "").unwrap();
@@ -30,12 +30,12 @@ impl TracedTools {
         Self { trace, device: node.disk.path().display().to_string(), _replaced }
     }
 
-    /// Every program that may change a disk fails.
+    /// Makes every program that may change a disk fail.
     pub(crate) fn that_fail(node: &Node) -> Self {
         Self::new(node, &THAT_CHANGE.map(|tool| (tool, "echo broken on purpose >&2; exit 9")))
     }
 
-    /// The tools started so far with their arguments; the volume's device is `DEVICE`.
+    /// Returns the started tools with their arguments. The volume's device is replaced by `DEVICE`.
     pub(crate) fn started(&self) -> Vec<String> {
         let text = fs::read_to_string(&self.trace).unwrap();
         text.lines().map(|line| line.replace(&self.device, "DEVICE")).collect()

@@ -1,7 +1,10 @@
-//! What the official sidecars have sent, recorded once against a real API server (`scripts/record-sidecars`), sent again to our
-//! controller over a simulated EC2 in memory, on paused time: in the same order, with the same overlaps, deadlines, secrets and
-//! metadata, ids replaced. Every code and reply must be the recorded one, and nothing may be left. Then once more for each call,
-//! with a sidecar that dies while it waits for the answer, starts anew and asks again.
+//! Replays the requests of the official sidecars, which were recorded against a real API server
+//! (`scripts/record-sidecars`). They are sent to the controller over a simulated EC2 in memory, on paused time. The
+//! replay keeps the order, the overlaps, the deadlines, the secrets and the metadata, and replaces the IDs. Every code
+//! and response must match the recording, and nothing may be left in EC2.
+//!
+//! A second test repeats this for each call, with a sidecar that dies while it waits for the response, restarts and
+//! repeats the call.
 
 #[cfg(test)]
 mod messages;
@@ -31,20 +34,19 @@ mod tests {
         RECORDINGS.map(|(name, text)| Recording::parse(name, text)).into()
     }
 
-    /// What the official sidecars send is answered as it was when it was recorded, and in the end EC2 has nothing left:
-    /// volumes for pods, expansions, snapshots, restores and clones, refusals, retries of slow calls, secrets, sidecars that were
-    /// killed, attribute classes.
+    /// The recordings contain volumes for pods, expansions, snapshots, restores, clones, errors, retries of slow calls,
+    /// secrets, killed sidecars and attributes classes. In the end, EC2 has no objects left.
     #[tokio::test(start_paused = true)]
-    async fn what_the_official_sidecars_send_is_answered_as_recorded() {
+    async fn official_sidecars_get_the_recorded_responses() {
         for recording in recordings() {
             replay(&recording, None).await;
         }
     }
 
-    /// A sidecar that dies at any moment between a call and its answer, and repeats the call after its restart, gets what it
-    /// would have got, with no second volume or snapshot, and nothing is left in the end.
+    /// The sidecar may die at any moment between a call and its response. No second volume or snapshot is created, and
+    /// nothing is left.
     #[tokio::test(start_paused = true)]
-    async fn a_sidecar_that_dies_between_a_call_and_its_answer_repeats_it_and_nothing_is_left_or_doubled() {
+    async fn restarted_sidecar_repeats_its_call_without_duplicates() {
         let mut deaths = 0;
         for recording in recordings() {
             for place in recording.mutations() {
@@ -58,11 +60,11 @@ mod tests {
         assert!(deaths > 100, "only {deaths} deaths");
     }
 
-    /// The recorded replies were this driver's own. Each keeps what the CSI specification promises of it, as far as its request
-    /// and the calls before tell: a volume is as large as asked for, where it must be and made from what it must be, a snapshot
-    /// is of its volume, an expansion reaches its size, a publish names a device, and an id is given once.
+    /// The recorded responses came from this driver. Each must keep the promises of the CSI specification, as far as
+    /// its request and the previous calls show them. A volume has its size, its place and its source. A snapshot has
+    /// its volume, and an expansion reaches its size. A publish names a device, and each ID is used once.
     #[test]
-    fn recorded_replies_keep_what_csi_promises() {
+    fn recorded_responses_fulfil_the_csi_specification() {
         use serde_json::Value;
         let bytes = |value: &Value, at: &str| {
             value.pointer(at).and_then(Value::as_str).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default()
@@ -120,10 +122,10 @@ mod tests {
         assert!(judged >= 20, "only {judged} replies");
     }
 
-    /// The recordings hold what they are for: calls that were given up by their deadline, calls whose sidecar died, refusals for
-    /// good, secrets, the metadata that `--extra-create-metadata` adds, and every mutating RPC.
+    /// They must contain calls that ended at their deadline, calls whose sidecar died, final errors, secrets, the
+    /// metadata that `--extra-create-metadata` adds, and every mutating RPC.
     #[test]
-    fn the_recordings_have_deadlines_deaths_refusals_secrets_metadata_and_every_mutating_rpc() {
+    fn recordings_cover_all_required_cases() {
         let lines: Vec<_> = recordings().into_iter().flat_map(|recording| recording.lines).collect();
         for end in [End::Deadline, End::Gone] {
             assert!(lines.iter().any(|line| line.end == end), "{end:?}");

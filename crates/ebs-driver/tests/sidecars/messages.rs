@@ -1,4 +1,5 @@
-//! Requests out of the JSON of a recording, and replies into it, as protojson writes them with the protocol's field names.
+//! Converts the JSON of a recording into requests, and responses into JSON, as protojson writes them with the
+//! protocol's field names.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The fields of all requests; a field that is not here fails the test.
+/// The fields of all requests. An unknown field fails the test.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Fields {
@@ -251,7 +252,7 @@ pub(crate) fn expanded(reply: &csi::ControllerExpandVolumeResponse) -> Value {
     Value::Object(fields)
 }
 
-/// protojson leaves out what is empty and writes 64-bit numbers as texts.
+/// protojson omits empty values and writes 64-bit numbers as strings.
 fn put(fields: &mut Map<String, Value>, name: &str, value: Value) {
     let empty = match &value {
         Value::Null => true,

@@ -1,4 +1,4 @@
-//! A recording as `acceptance/recorder` writes it: a line about itself, then a line a call.
+//! A recording of `acceptance/recorder`: a line about itself, then one line for each call.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 pub(crate) struct Recording {
     pub(crate) name: String,
-    /// How long EC2 took.
+    /// The delays of EC2.
     pub(crate) timing: TimingOverride,
-    /// The placeholder of the instance that is the node.
+    /// The placeholder of the instance of the node.
     pub(crate) instance: String,
-    /// In the order in which the calls began.
+    /// The calls in the order in which they began.
     pub(crate) lines: Vec<Line>,
 }
 
@@ -28,7 +28,7 @@ struct Head {
 pub(crate) struct Line {
     /// The sidecar.
     pub(crate) from: String,
-    /// Its how many-th connection.
+    /// The number of its connection.
     pub(crate) connection: u32,
     pub(crate) method: String,
     at_ms: u64,
@@ -36,9 +36,9 @@ pub(crate) struct Line {
     deadline_ms: Option<u64>,
     pub(crate) request: Value,
     pub(crate) end: End,
-    /// Of an answer, as Go names it.
+    /// The code of the response in the spelling of Go.
     pub(crate) code: Option<String>,
-    /// For people.
+    /// For people who read the recording.
     #[serde(rename = "message")]
     _message: Option<String>,
     pub(crate) reply: Option<Value>,
@@ -56,7 +56,7 @@ pub(crate) enum End {
 
 impl Recording {
     /// # Panics
-    /// When it is not one.
+    /// When the text is not a valid recording.
     pub(crate) fn parse(name: &str, text: &str) -> Self {
         let mut lines = text.lines();
         let head = lines.next().unwrap_or_else(|| panic!("{name} is empty"));
@@ -65,14 +65,14 @@ impl Recording {
         Self { name: name.to_owned(), timing, instance, lines: lines.map(line).collect() }
     }
 
-    /// The places of the calls that change something.
+    /// Returns the positions of the mutating calls.
     pub(crate) fn mutations(&self) -> Vec<usize> {
         let mutates =
             |line: &Line| !line.method.contains("Get") && !line.method.starts_with("List") && line.method != "Probe";
         self.lines.iter().enumerate().filter(|(_, line)| mutates(line)).map(|(place, _)| place).collect()
     }
 
-    /// The earlier calls that had ended when this one began: it may need what they were answered.
+    /// Returns the earlier calls that had ended when this one began, because it may need their responses.
     pub(crate) fn ended_before(&self, place: usize) -> impl Iterator<Item = usize> {
         let began = self.lines[place].at();
         (0..place).filter(move |earlier| self.lines[*earlier].at() + self.lines[*earlier].took() <= began)
@@ -80,7 +80,7 @@ impl Recording {
 }
 
 impl Line {
-    /// When it began, from the recording's beginning on.
+    /// Returns the time at which the call began, from the start of the recording.
     pub(crate) fn at(&self) -> Duration {
         Duration::from_millis(self.at_ms)
     }
@@ -89,7 +89,7 @@ impl Line {
         Duration::from_millis(self.took_ms)
     }
 
-    /// How long the sidecar would have waited.
+    /// Returns how long the sidecar would have waited.
     pub(crate) fn deadline(&self) -> Duration {
         self.deadline_ms.map_or(Duration::from_hours(1), Duration::from_millis)
     }

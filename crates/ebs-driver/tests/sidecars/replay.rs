@@ -1,4 +1,4 @@
-//! Plays a recording: our services in the driver's place, an EC2 in memory, and sidecars that do what the recorded ones did.
+//! Replays a recording with this driver's services, an EC2 in memory, and sidecars that act as recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,14 +27,14 @@ use crate::recording::{End, Line, Recording};
 
 /// An instance that EC2 does not know.
 const NOBODY: &str = "i-0123456789abcdef0";
-/// How long a sidecar takes to start anew, and its first pause after a failure.
+/// How long a sidecar takes to restart, and its first pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// After so many tries a sidecar's wish counts as never met.
+/// The number of tries after which a sidecar's request counts as failed.
 const PATIENCE: usize = 100;
-/// What no replay takes, on paused time.
+/// The bound of a replay, on paused time.
 const BOUND: Duration = Duration::from_hours(6);
 
-/// The sidecar that makes the call at `place` dies so long after it has sent it.
+/// The death of the sidecar that makes the call at `place`, some time after it has sent the call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Death {
     pub(crate) place: usize,
@@ -48,10 +48,10 @@ enum Outcome {
     Gone,
 }
 
-/// What the sidecar makes of an outcome.
+/// The sidecar's conclusion from an outcome.
 enum Verdict {
     AsRecorded,
-    /// Not there yet: it asks again.
+    /// Not finished yet, so the sidecar calls again.
     Again,
     Wrong(String),
 }
@@ -63,19 +63,19 @@ struct Stage<'a> {
     controller: ControllerService<SimEc2>,
     identity: IdentityService,
     began: Instant,
-    /// Calls that have ended.
+    /// The calls that have ended.
     ended: watch::Sender<BTreeSet<usize>>,
-    /// What stands for the placeholders.
+    /// The IDs for the placeholders.
     names: Mutex<BTreeMap<String, String>>,
-    /// By sidecar, its connection, and how often it has died here.
+    /// By sidecar, its connection, and whether it has died in this replay.
     connections: Mutex<BTreeMap<(String, u32, bool), ConnectionId>>,
     has_died: Mutex<BTreeSet<String>>,
 }
 
-/// Plays the whole recording.
+/// Replays the whole recording.
 ///
 /// # Panics
-/// At the first thing that is not as recorded, or when something is left or there twice.
+/// At the first difference from the recording, or when an object is left or duplicated.
 pub(crate) async fn replay(recording: &Recording, death: Option<Death>) {
     let stage = Stage::set_up(recording, death).await;
     let calls = join_all((0..recording.lines.len()).map(|place| stage.play(place)));
@@ -118,7 +118,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// One call, from its turn to its end, with what the sidecar does about it.
+    /// Plays one call from its turn to its end, with the sidecar's reaction.
     async fn play(&self, place: usize) {
         let line = &self.recording.lines[place];
         let before: BTreeSet<usize> = self.recording.ended_before(place).collect();
@@ -159,13 +159,13 @@ impl<'a> Stage<'a> {
             "Probe" | "GetPluginInfo" | "GetPluginCapabilities" | "ControllerGetCapabilities" => {
                 self.ask_what_it_can(&line.method).await
             }
-            // Of a service that the driver does not have: so the server answers, which is not part of a replay.
+            // The driver does not have this service. The server answers for it, which is not part of a replay.
             "GroupControllerGetCapabilities" => Err(Status::unimplemented("no such service")),
             _ => self.ask_for_work(line).await,
         }
     }
 
-    /// The calls with which a sidecar begins.
+    /// Makes the calls with which a sidecar begins.
     async fn ask_what_it_can(&self, method: &str) -> Result<Value, Status> {
         Ok(match method {
             "Probe" => {
@@ -229,7 +229,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Over the sidecar's connection; one that has died and lives again has another.
+    /// Returns the request with the sidecar's connection. A restarted sidecar has another connection.
     fn over<R>(&self, line: &Line, request: R) -> Request<R> {
         let lives_again = lock(&self.has_died).contains(&line.from);
         let key = (line.from.clone(), line.connection, lives_again);
@@ -239,7 +239,7 @@ impl<'a> Stage<'a> {
         request
     }
 
-    /// The request with our ids in it.
+    /// Replaces the placeholders in the request by IDs of this replay.
     fn with_names(&self, request: &Value) -> Value {
         let mut text = request.to_string();
         for (placeholder, name) in lock(&self.names).iter() {
@@ -253,7 +253,8 @@ impl<'a> Stage<'a> {
     }
 
     fn verdict(&self, line: &Line, outcome: &Outcome) -> Verdict {
-        // After a death calls come at other times: one that was given up may now be answered, and the other way round.
+        // After a death, the times of calls change: a call that had reached its deadline may now be answered, and vice
+        // versa.
         let shifted = self.death.is_some();
         match (line.end, outcome) {
             (End::Answered, Outcome::Answered(Ok(reply))) => match (&line.code, &line.reply) {
@@ -273,7 +274,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A snapshot that is not as ready as the recorded one is asked for again; one that is ready sooner is as good.
+    /// Compares a response. Repeats the call for a snapshot that is less ready than recorded, and accepts one that is
+    /// ready sooner.
     fn compare(&self, recorded: &Value, reply: &Value) -> Verdict {
         let ready = |value: &Value| value.pointer("/snapshot/ready_to_use").is_some();
         let mut reply = reply.clone();
@@ -288,7 +290,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Equal but for ids and times; a placeholder that nobody knows yet gets its meaning here.
+    /// Compares everything except IDs and times. An unknown placeholder gets its value here.
     fn agree(&self, recorded: &Value, got: &Value) -> Result<(), String> {
         let differ = || Err(format!("was {recorded}, is {got}"));
         match (recorded, got) {
@@ -320,12 +322,12 @@ impl<'a> Stage<'a> {
         let snapshots = state.snapshots.iter().filter_map(|snapshot| snapshot.tags.get("CSIVolumeSnapshotName"));
         let mut seen = BTreeSet::new();
         for name in volumes.chain(snapshots) {
-            assert!(seen.insert(name.clone()), "{}: {name} is there twice", self.what());
+            assert!(seen.insert(name.clone()), "{}: {name} exists twice", self.what());
         }
     }
 
     async fn nothing_is_left(&self) {
-        // The last call may have left something to be done.
+        // The last call may have left work to be done.
         tokio::time::sleep(Duration::from_mins(1)).await;
         let state = self.ec2.engine().snapshot_of_state().await;
         let volumes = state.volumes.iter().filter(|volume| volume.tags.contains_key("CSIVolumeName"));
@@ -337,7 +339,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The codes after which a sidecar takes it that nothing goes on any more.
+/// Returns true for codes after which a sidecar assumes that no operation is running any more.
 fn is_final(code: &str) -> bool {
     !["Cancelled", "DeadlineExceeded", "Unavailable", "Aborted"].contains(&code)
 }

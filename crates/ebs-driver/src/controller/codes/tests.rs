@@ -4,8 +4,8 @@ use ebs_types::{SnapshotId, VolumeId};
 use super::*;
 use crate::status::{IntoStatus, to_status};
 
-/// The outcome after that one, first after none: a new one does not compile before it has its place, nor passes before it
-/// has its row.
+/// Returns the outcome after `kind`, or the first one for `None`. A new outcome does not compile before it has its
+/// place here, and fails the test before it has its row.
 fn after(kind: Option<&CloudErrorKind>) -> Option<CloudErrorKind> {
     use CloudErrorKind as Kind;
     Some(match kind {
@@ -33,10 +33,10 @@ fn all() -> impl Iterator<Item = CloudErrorKind> {
     std::iter::successors(after(None), |kind| after(Some(kind)))
 }
 
-/// An outcome, its code, and the RPCs that have another one.
+/// An outcome, its usual code, and the RPCs that have another code.
 type Row = (&'static str, &'static str, &'static [(Rpc, &'static str)]);
 
-/// Every outcome in its order.
+/// Every outcome in the order of [`after`].
 const TABLE: [Row; 16] = [
     (
         "NotFound",
@@ -74,11 +74,11 @@ fn code(rpc: Rpc, kind: CloudErrorKind) -> String {
     }
 }
 
-/// Every outcome of EC2 policy has its code for every RPC: quota and shortage are ResourceExhausted, a size OutOfRange, what must
-/// wait for something else FailedPrecondition, credentials that EC2 does not accept Unauthenticated and those that do not
-/// allow it PermissionDenied; a missing object is NotFound, or OK where it was to be gone.
+/// The codes are: ResourceExhausted for quota and shortage, OutOfRange for a size, FailedPrecondition for a request
+/// that must wait for another action, Unauthenticated for credentials that EC2 rejects, PermissionDenied for
+/// credentials without the permission. A missing object is NotFound, or OK where the request removes it.
 #[test]
-fn every_outcome_of_every_rpc_has_its_code() {
+fn every_outcome_has_its_code_for_every_rpc() {
     let kinds: Vec<CloudErrorKind> = all().collect();
     assert_eq!(kinds.len(), TABLE.len());
     for (kind, (name, usual, others)) in kinds.into_iter().zip(TABLE) {
@@ -90,9 +90,9 @@ fn every_outcome_of_every_rpc_has_its_code() {
     }
 }
 
-/// What is not proven is Aborted or Unavailable for every RPC, with the advice to call again; nothing else is.
+/// Unproven outcomes are Aborted or Unavailable, with the advice to call again, and no other outcome is.
 #[test]
-fn what_is_not_proven_never_has_a_final_code() {
+fn unproven_outcome_never_has_a_final_code() {
     for kind in all().filter(|kind| !kind.is_final()) {
         for rpc in Rpc::ALL {
             let code = code(*rpc, kind.clone());
@@ -101,7 +101,7 @@ fn what_is_not_proven_never_has_a_final_code() {
             assert!(error.next_step().is_some_and(|next| next.contains("again")), "{rpc}: {error}");
         }
     }
-    // A token of a list, and a volume that was accepted and is gone, are asked for again too.
+    // The next step is also a repeated call for a page token, and for a volume that disappeared after its creation.
     let also = |rpc: Rpc, kind: &CloudErrorKind| match kind {
         CloudErrorKind::BadPageToken => true,
         CloudErrorKind::NotFound(_) => rpc == Rpc::CreateVolume,
@@ -112,7 +112,7 @@ fn what_is_not_proven_never_has_a_final_code() {
             let code = code(*rpc, kind.clone());
             assert!(
                 code != "Aborted" && code != "Unavailable",
-                "{rpc}: {kind:?} is {code}, and calling again is no use"
+                "{rpc}: {kind:?} is {code}, and a repeated call does not help"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What was gathered is carried out, and each change gets its result.
+//! Carries out the gathered changes and gives each its result.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::status::IntoStatus;
 #[derive(Clone)]
 pub(super) struct Results(Arc<[(Change, ChangeResult)]>);
 
-/// The size that the volume has then.
+/// The size of the volume after the change.
 type ChangeResult = Result<Gib, Arc<ControllerError>>;
 
 impl Results {
@@ -23,15 +23,15 @@ impl Results {
         self.0.iter().any(|(_, result)| result.as_ref().is_err_and(|error| error.is_abandoned()))
     }
 
-    /// The result of that change, which is one of them.
+    /// Returns the result of one of the changes.
     pub(super) fn of(&self, change: &Change) -> ChangeResult {
         let own = self.0.iter().find(|(carried_out, _)| carried_out == change);
         own.expect("who waits for these results has its change among them").1.clone()
     }
 }
 
-/// Carries out all changes with one ModifyVolume. What EC2 refuses of them together is tried one by one, growth first: a
-/// bad value of one request is no reason to refuse another.
+/// Carries out all changes with one ModifyVolume. When EC2 rejects them together, tries them one by one, growth first,
+/// so that a bad value of one request does not fail another.
 pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[Change], waiters: &Waiters) -> Results {
     let spec = merged(changes).expect("contradictions were not taken in");
     let together = cloud.volumes.modify_for(&sidecars(changes), volume, &spec, waiters).await.map(|volume| volume.size);
@@ -52,7 +52,7 @@ pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[
     Results(results.into())
 }
 
-/// The sidecars that asked for the changes.
+/// Returns the sidecars that sent the changes.
 fn sidecars(changes: &[Change]) -> Vec<Sidecar> {
     let is_modifier = |change: &Change| change.rpc == Rpc::ModifyVolumeProperties;
     let (mut sidecars, of_resizer) = (Vec::new(), changes.iter().any(|change| !is_modifier(change)));
@@ -65,7 +65,7 @@ fn sidecars(changes: &[Change]) -> Vec<Sidecar> {
     sidecars
 }
 
-/// A refusal for what was asked for, not for the state that the volume is in.
+/// Returns true for a rejection because of the requested values, and not because of the volume's state.
 fn is_about_values(kind: &CloudErrorKind) -> bool {
     matches!(kind, CloudErrorKind::InvalidArgument | CloudErrorKind::OutOfRange | CloudErrorKind::LimitExceeded)
 }

@@ -1,4 +1,4 @@
-//! The window in which requests for changes of one volume are gathered.
+//! The window that gathers requests for changes of one volume.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use super::Change;
 use super::merge::merged;
 use crate::operation::Content;
 
-/// How long a window stays over for the callers that come back: a client with a deadline shorter than a window would
-/// otherwise open one with each attempt. Longer than the pauses of sidecars, which grow to half an hour.
+/// How long a window waits for callers to come back. Without it, a client with a deadline shorter than a window would
+/// open a window with each attempt. It is longer than the pauses of sidecars, which grow to half an hour.
 const RETURN: Duration = Duration::from_secs(3600);
 
-/// What an operation that gathers is for: one request, and those that have joined it.
+/// The content of a gathering operation: one request, and the requests that have joined it.
 #[derive(Clone)]
 pub(super) struct Gathering {
     change: Change,
@@ -23,7 +23,7 @@ pub(super) struct Gathering {
     window: Arc<Window>,
 }
 
-/// Held by a request for as long as it waits for its change. Its end is reported to the window that has the change.
+/// A request that waits for its change holds this. Its drop is reported to the window that has the change.
 #[derive(Default)]
 pub(super) struct Caller(Mutex<Option<Arc<Notify>>>);
 
@@ -41,7 +41,7 @@ impl Drop for Caller {
     }
 }
 
-/// Which of the changes have a caller.
+/// How many of the changes have a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     All,
@@ -52,9 +52,9 @@ enum Presence {
 pub(super) struct Window {
     length: Duration,
     gathered: Mutex<Gathered>,
-    /// Growth and another change are in: nothing more is expected.
+    /// Notified when the window has growth and another change, so that it expects no more requests.
     complete: Notify,
-    /// A caller has come or left.
+    /// Notified when a caller has come or left.
     callers_changed: Arc<Notify>,
 }
 
@@ -63,7 +63,7 @@ struct Gathered {
     is_open: bool,
 }
 
-/// A change, and the requests for it.
+/// A change and the requests for it.
 struct Wanted {
     change: Change,
     callers: Vec<Weak<Caller>>,
@@ -76,7 +76,7 @@ impl Wanted {
 }
 
 impl Gathering {
-    /// For a window of that length, which begins when its operation does.
+    /// Creates a window of `length`, which begins when its operation begins.
     pub(super) fn new(change: Change, caller: &Arc<Caller>, length: Duration) -> Self {
         let caller = Arc::downgrade(caller);
         let first = Wanted { change: change.clone(), callers: vec![caller.clone()] };
@@ -123,13 +123,14 @@ impl Content for Gathering {
 }
 
 impl Window {
-    /// All changes whose callers wait, in the order in which they came, once the window is over. From then on the window
-    /// takes in no more. `None`: another operation is to run instead, or no caller has come back.
+    /// Returns all changes whose callers wait, in the order of their requests, when the window is over. The window then
+    /// accepts no more changes. Returns `None` when another operation is to run instead, or when no caller has come
+    /// back.
     pub(super) async fn gathered(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         tokio::select! {
             biased;
             () = waiters.superseded() => return None,
-            // Whether it was complete before its time makes no difference.
+            // An early completion and the end of the window have the same effect.
             _ = timeout(self.length, self.complete.notified()) => {}
         }
         if waiters.any() {
@@ -138,9 +139,9 @@ impl Window {
         self.returned(waiters).await
     }
 
-    /// Waits, when no caller waits, until one comes back, and then for the others as long as a window. Returns the changes
-    /// whose callers wait and drops the others: their callers may have asked another driver meanwhile, and for something
-    /// else. `None` as for [`Window::gathered`].
+    /// Returns the changes whose callers wait, and drops the others: their callers may have asked another driver for
+    /// something else meanwhile. When no caller waits, waits until one comes back, and then for the others for the
+    /// length of a window. Returns `None` like [`Window::gathered`].
     pub(super) async fn returned(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         let returned = async {
             timeout(RETURN, waiters.awaited()).await.ok()?;
@@ -149,7 +150,7 @@ impl Window {
                     self.callers_changed.notified().await;
                 }
             };
-            // Those that are there by then are served.
+            // The changes of the callers that are back by then are carried out.
             let _all_or_not = timeout(self.length, all).await;
             self.wanted()
         };
@@ -160,9 +161,9 @@ impl Window {
         }
     }
 
-    /// Carries `work` out for the changes that [`Window::gathered`] or [`Window::returned`] gave. It sees callers only while
-    /// all of them wait, so that it begins no mutation for a change that its caller left. Once some wait and others do not, it
-    /// is asked to end.
+    /// Carries out `work` for the changes that [`Window::gathered`] or [`Window::returned`] returned. `work` sees
+    /// callers only while all of them wait, so that it begins no mutation for a change whose caller has left. It is
+    /// asked to end when only some callers wait.
     pub(super) async fn while_all_wait<F: Future>(
         &self,
         waiters: &Waiters,
@@ -182,7 +183,7 @@ impl Window {
         };
         let mut work = std::pin::pin!(work(round.clone()));
         tokio::select! {
-            // The callers are seen before the work begins.
+            // Biased, so that `watch` counts the callers before the work begins.
             biased;
             () = watch => {}
             () = waiters.superseded() => {}
@@ -192,7 +193,7 @@ impl Window {
         work.await
     }
 
-    /// The changes whose callers wait; the others are dropped.
+    /// Returns the changes whose callers wait, and drops the others.
     fn wanted(&self) -> Option<Vec<Change>> {
         let mut gathered = self.lock();
         gathered.is_open = false;
@@ -210,7 +211,7 @@ impl Window {
         }
     }
 
-    /// A caller that comes is heard of, and so is its end.
+    /// Notifies the window of the caller, now and when it leaves.
     fn welcome(&self, caller: &Weak<Caller>) {
         if let Some(caller) = caller.upgrade() {
             caller.report_to(&self.callers_changed);

@@ -1,14 +1,14 @@
-//! Several changes as one.
+//! Merges several changes into one.
 
 use ebs_cloud::ModifySpec;
 use ebs_types::{IopsRequest, Tags};
 
 use super::Change;
 
-/// All changes as one; `None` when two of them contradict each other.
+/// Returns all changes as one, or `None` when two of them contradict each other.
 ///
-/// Fields are taken over one by one, the ratio of IOPS and the flag that belongs to it too. Tags are
-/// compared key by key and deletions as sets.
+/// Fields are merged one by one, including the ratio of IOPS and its flag. Tags are compared key by key, and deletions
+/// as sets.
 pub(super) fn merged<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<ModifySpec> {
     changes.into_iter().try_fold(ModifySpec::default(), |all, change| both(all, &change.spec))
 }
@@ -36,7 +36,7 @@ fn both(a: ModifySpec, b: &ModifySpec) -> Option<ModifySpec> {
     })
 }
 
-/// The one that is said; `None` when both are and they differ.
+/// Returns the value that is set, or `None` when two different values are set.
 #[expect(clippy::option_option, reason = "a contradiction is not the same as nothing said")]
 fn one_of<T: PartialEq>(a: Option<T>, b: Option<T>) -> Option<Option<T>> {
     match (a, b) {
@@ -81,9 +81,9 @@ mod tests {
         }
     }
 
-    /// Each field that only one request sets is taken over, the ratio of IOPS and its flag too, whichever came first.
+    /// Each field that only one request sets is kept, in either order, including the ratio of IOPS and its flag.
     #[test]
-    fn what_only_one_request_says_is_taken_over_whichever_came_first() {
+    fn fields_of_only_one_request_are_kept_in_either_order() {
         let class = ModifySpec {
             volume_type: Some(VolumeType::Io2),
             iops: IopsRequest::per_gib(50),
@@ -109,10 +109,10 @@ mod tests {
         assert_eq!(of(&[]), Some(ModifySpec::default()));
     }
 
-    /// Two values for one property or tag, a number of IOPS and a ratio, and a tag that is set and deleted are
-    /// contradictions; the order of deletions is none.
+    /// Contradictions are: two values for one property or tag, a number of IOPS and a ratio, and a tag that is set and
+    /// deleted. The order of deletions does not matter.
     #[test]
-    fn what_contradicts_is_not_merged() {
+    fn contradictory_changes_are_not_merged() {
         let default = ModifySpec::default;
         let pairs = [
             (ModifySpec::size(Gib(10)), ModifySpec::size(Gib(11))),

@@ -2,9 +2,8 @@ use super::*;
 use crate::operation::Key;
 use crate::status::chain;
 
-/// Whatever ends a wait without an outcome is no final code.
 #[test]
-fn an_operation_without_an_outcome_never_has_a_final_code() {
+fn operation_without_an_outcome_never_has_a_final_code() {
     let key = Key::CreateVolume("pvc-1".to_owned());
     let unknown: OperationError<ControllerError> =
         OperationError::OutcomeUnknown { key: key.clone(), cause: String::new() };
@@ -13,9 +12,8 @@ fn an_operation_without_an_outcome_never_has_a_final_code() {
     assert_eq!(shutdown.meaning(), Meaning::Unavailable);
 }
 
-/// Wrong requests have codes that say so.
 #[test]
-fn wrong_requests_have_codes_that_say_so() {
+fn invalid_requests_have_matching_codes() {
     let id = || "x".to_owned();
     let rows = [
         (ControllerError::Missing { field: "name" }, Meaning::InvalidArgument),
@@ -45,7 +43,7 @@ fn wrong_requests_have_codes_that_say_so() {
 }
 
 #[test]
-fn the_policy_s_words_are_said_once() {
+fn cloud_error_is_reported_once() {
     let error = CloudErrorKind::LimitExceeded.error("create pvc-1: a quota is reached");
     let error = refused(AtRpc { rpc: Rpc::CreateVolume, error });
     assert_eq!(chain(&error), "create pvc-1: a quota is reached");

@@ -2,9 +2,9 @@ use ebs_sim::faults::{Effect, Rule};
 
 use super::*;
 
-/// Publishing tells the node device name, size, source and attach time, the same on every repeat.
+/// A repeat has the same publish context.
 #[tokio::test(start_paused = true)]
-async fn publishing_tells_the_node_the_device_the_size_the_source_and_when() {
+async fn publish_context_has_device_size_source_and_attach_time() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let context = world.publish(&volume, world.here.as_str()).await.expect("attached");
@@ -20,9 +20,8 @@ async fn publishing_tells_the_node_the_device_the_size_the_source_and_when() {
     assert_eq!(attached[0].device, context["devicePath"]);
 }
 
-/// Publishing a volume from a snapshot or a clone says so.
 #[tokio::test(start_paused = true)]
-async fn publishing_a_restored_volume_or_a_copy_says_so() {
+async fn publish_context_names_a_snapshot_or_clone_as_source() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let request =
@@ -46,9 +45,9 @@ async fn publishing_a_restored_volume_or_a_copy_says_so() {
     }
 }
 
-/// A volume attached elsewhere is FailedPrecondition.
+/// It is FailedPrecondition, and the message names the instance.
 #[tokio::test(start_paused = true)]
-async fn a_volume_attached_elsewhere_is_a_failed_precondition_that_names_the_instance() {
+async fn volume_attached_elsewhere_is_refused_with_the_instance() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.publish(&volume, world.here.as_str()).await.expect("attached");
@@ -57,9 +56,10 @@ async fn a_volume_attached_elsewhere_is_a_failed_precondition_that_names_the_ins
     assert_eq!(world.volumes().await[0].attachments.len(), 1);
 }
 
-/// A volume that is attached in its own zone and wanted in another: detaching it would not help, so the message does not advise it.
+/// The volume is attached in its zone, and the request names a node in another zone. A detach would not help, so the
+/// message does not advise it.
 #[tokio::test(start_paused = true)]
-async fn a_zone_mismatch_is_not_blamed_on_the_holder() {
+async fn zone_mismatch_is_not_blamed_on_the_present_attachment() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.publish(&volume, world.here.as_str()).await.expect("attached");
@@ -70,15 +70,14 @@ async fn a_zone_mismatch_is_not_blamed_on_the_holder() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_in_another_zone_is_a_failed_precondition() {
+async fn publish_to_a_node_in_another_zone_is_failed_precondition() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     refused(world.publish(&volume, world.elsewhere.as_str()).await, "FailedPrecondition", "zone");
 }
 
-/// Publishing a missing volume or to a missing node is NotFound.
 #[tokio::test(start_paused = true)]
-async fn what_does_not_exist_cannot_be_published() {
+async fn publish_of_missing_volume_or_node_is_not_found() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let (no_volume, no_node) = ("vol-0123456789abcdef0", "i-0123456789abcdef0");
@@ -90,9 +89,9 @@ async fn what_does_not_exist_cannot_be_published() {
     assert!(world.volumes().await[0].attachments.is_empty());
 }
 
-/// A Publish that cannot be (wrong capability, missing ids) is refused before EC2 is asked.
+/// For example with an unsupported capability or without IDs.
 #[tokio::test(start_paused = true)]
-async fn a_publish_that_cannot_be_changes_nothing() {
+async fn invalid_publish_is_refused_before_any_call() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.ec2.clear_calls();
@@ -127,10 +126,10 @@ async fn a_publish_that_cannot_be_changes_nothing() {
     assert_eq!(world.ec2.calls(), []);
 }
 
-/// EBS attaches nothing read-only, and no capability offers it: the flag goes on to the node, which mounts so, and a repeat
-/// without it carries no flag.
+/// EBS cannot attach read-only, and no capability offers it. The flag is passed on to the node, which mounts read-only.
+/// A repeat without it has no flag.
 #[tokio::test(start_paused = true)]
-async fn readonly_of_a_publish_goes_on_to_the_node() {
+async fn readonly_of_publish_is_passed_on_to_the_node() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let request = |readonly| ControllerPublishVolumeRequest {
@@ -147,9 +146,9 @@ async fn readonly_of_a_publish_goes_on_to_the_node() {
     assert_eq!(writable.len() + 1, read_only.len());
 }
 
-/// Secrets and a group for the mount, which no capability asks for, change nothing of any request.
+/// Secrets and a mount group, which no capability requests, do not affect any request.
 #[tokio::test(start_paused = true)]
-async fn fields_that_no_capability_asks_for_are_accepted() {
+async fn fields_without_a_capability_are_accepted_and_ignored() {
     let world = World::start().await;
     let secrets = map(&[("key", "value")]);
     let mount = MountVolume { volume_mount_group: "1000".to_owned(), ..Default::default() };
@@ -170,9 +169,9 @@ async fn fields_that_no_capability_asks_for_are_accepted() {
     world.publish_as(publish).await.expect("attached");
 }
 
-/// A volume for one node is not promised to several; published already, that is AlreadyExists.
+/// When it is already published, the code is AlreadyExists.
 #[tokio::test(start_paused = true)]
-async fn a_volume_for_one_node_is_not_promised_to_several() {
+async fn single_node_volume_is_not_published_for_several_nodes() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let shared = ControllerPublishVolumeRequest {
@@ -187,9 +186,8 @@ async fn a_volume_for_one_node_is_not_promised_to_several() {
     refused(world.publish_as(shared).await, "AlreadyExists", "one node only");
 }
 
-/// The controller publishes to HyperPod nodes.
 #[tokio::test(start_paused = true)]
-async fn volumes_are_published_to_hyperpod_nodes_through_their_cluster() {
+async fn volume_is_published_to_hyperpod_node_through_its_cluster() {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::HyperPod);
     let volume = world.volume("pvc-1").await;
@@ -207,9 +205,9 @@ async fn volumes_are_published_to_hyperpod_nodes_through_their_cluster() {
     assert!(world.volumes().await[0].attachments.is_empty());
 }
 
-/// Unpublish detaches, is idempotent and understands old handles.
+/// It also accepts old handles.
 #[tokio::test(start_paused = true)]
-async fn unpublishing_detaches_and_is_idempotent() {
+async fn unpublish_detaches_and_is_idempotent() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.publish(&volume, world.here.as_str()).await.expect("attached");
@@ -219,9 +217,9 @@ async fn unpublishing_detaches_and_is_idempotent() {
     world.publish(&volume, world.here.as_str()).await.expect("can be attached again");
 }
 
-/// Unpublish of what cannot exist succeeds, an impossible HyperPod node included; an empty node id is refused.
+/// Also for an impossible HyperPod node. An empty node ID is refused.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_attached_to_or_of_what_does_not_exist() {
+async fn unpublish_of_missing_volume_or_node_succeeds() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let node = world.here.as_str();
@@ -235,9 +233,9 @@ async fn nothing_is_attached_to_or_of_what_does_not_exist() {
     world.unpublish(&volume, "hyperpod-no-node").await.expect("cannot be a node");
 }
 
-/// `blockAttachUntilInitialized` is kept in the volume context, and such a volume is looked at before it is attached.
+/// `blockAttachUntilInitialized` is kept in the volume context.
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_is_to_wait_for_initialization_is_looked_at_before_it_is_attached() {
+async fn initialization_is_awaited_before_attach_when_requested() {
     let world = World::start().await;
     let parameters = map(&[("blockAttachUntilInitialized", "true")]);
     let volume = world.create(CreateVolumeRequest { parameters, ..in_zone(named("pvc-1"), "us-west-2a") }).await;
@@ -260,9 +258,8 @@ async fn a_volume_that_is_to_wait_for_initialization_is_looked_at_before_it_is_a
     );
 }
 
-/// A multi-attach volume is published also before looks show it.
 #[tokio::test(start_paused = true)]
-async fn a_volume_for_several_nodes_is_published_also_before_looks_show_it() {
+async fn multi_attach_volume_is_published_before_ec2_lists_it() {
     let world = World::start().await;
     let request = CreateVolumeRequest {
         volume_capabilities: vec![block(Mode::MultiNodeMultiWriter)],

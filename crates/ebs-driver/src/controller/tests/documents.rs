@@ -1,9 +1,9 @@
-//! The tables in `docs/` that the code knows. `EBS_WRITE_DOCS=1` in the environment of the test below writes them;
-//! without it the test fails when a page says something else.
+//! The tables in `docs/` that come from the code. The test below writes them when its environment has
+//! `EBS_WRITE_DOCS=1`. Without it, the test fails when a page differs.
 //!
 //! **To add a table**: put its two marker lines into the page, [`begin`] and [`end`] of its name, give it a row in
-//! [`tables`], and run the test once with `EBS_WRITE_DOCS=1`. The text of a table comes from the code: from what the
-//! parsers read ([`Described`] beside each key), or from what the code answers when it is asked.
+//! [`tables`], and run the test once with `EBS_WRITE_DOCS=1`. The text of a table comes from the code: from the tables
+//! of the parsers ([`Described`] for each key), or from results of the code.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,11 +21,11 @@ use crate::tags::{MAX_KEY, MAX_TAGS, MAX_VALUE, RESERVED_KEYS, TagPolicy, reserv
 
 /// A table of a page.
 struct Table {
-    /// Below the root of the repository.
+    /// The path of the page, relative to the root of the repository.
     page: &'static str,
-    /// Once in the page.
+    /// The name, which is unique in the page.
     name: &'static str,
-    /// Markdown, whole lines.
+    /// The table in Markdown, as whole lines.
     text: String,
 }
 
@@ -54,7 +54,7 @@ fn tables() -> Vec<Table> {
     ]
 }
 
-/// The tags of a volume and of a snapshot of which everything is known.
+/// Returns the tags of a volume and of a snapshot when all names are known.
 fn own_tags() -> String {
     let policy = TagPolicy { cluster_id: Some("prod".to_owned()), ..TagPolicy::default() };
     let class = map(&[
@@ -73,7 +73,7 @@ fn own_tags() -> String {
     markdown(["tag", "volume", "snapshot"], rows)
 }
 
-/// What templates make of the claim `data-0` in the namespace `shop`.
+/// Returns results of templates for the claim `data-0` in the namespace `shop`.
 fn templates() -> String {
     let data =
         ClaimNames { pvc_name: "data-0".to_owned(), pvc_namespace: "shop".to_owned(), pv_name: "pvc-1234".to_owned() };
@@ -97,7 +97,7 @@ fn reserved_keys() -> String {
     markdown(["key", "reserved is"], exact.into_iter().chain(prefixes))
 }
 
-/// What a few instance types can have, and what a node of that type reports with its root volume alone.
+/// Returns the limits of a few instance types, and the limit that a node of the type reports with only its root volume.
 fn attachment_limits() -> String {
     let types = ["t3.medium", "m5.large", "c5d.12xlarge", "g5.48xlarge", "m7i.large", "m7i.48xlarge", "t2.micro"];
     let rows = types.into_iter().map(|name| {
@@ -111,7 +111,7 @@ fn attachment_limits() -> String {
     markdown(head, rows)
 }
 
-/// What each RPC that is served does, and for how long its request waits.
+/// Returns the effect of each supported RPC, and how long its request waits.
 fn rpcs() -> String {
     let rows = Rpc::ALL.iter().filter_map(|rpc| {
         let (effect, key) = what_it_does(*rpc)?;
@@ -122,7 +122,7 @@ fn rpcs() -> String {
     markdown(["RPC", "what it does", "one at a time for each", "its request waits"], rows)
 }
 
-/// What it does, and what it has to itself meanwhile; none for RPCs that are Unimplemented.
+/// Returns the effect of an RPC and its exclusive key, or `None` for an unsupported RPC.
 fn what_it_does(rpc: Rpc) -> Option<(&'static str, &'static str)> {
     let nothing = "–";
     Some(match rpc {
@@ -163,7 +163,7 @@ fn what_it_does(rpc: Rpc) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// The table of bounds as its source says it: what stands above each constant of seconds.
+/// Returns the bounds of the EC2 calls with their comments: the comment above each constant of seconds.
 fn bounds_of_ec2() -> String {
     let source = include_str!("../../../../ebs-cloud/src/bounds.rs");
     let mut rows = Vec::new();
@@ -183,7 +183,7 @@ fn bounds_of_ec2() -> String {
     markdown(["what", "at most"], rows.into_iter())
 }
 
-/// Each meaning of an error with its gRPC code, and whether a sidecar forgets the object after it.
+/// Returns each meaning of an error with its gRPC code, and whether a sidecar forgets the object after it.
 fn codes() -> String {
     let rows = Meaning::ALL.into_iter().map(|meaning| {
         let code = format!("{:?}", crate::status::status(meaning, "").code());
@@ -202,7 +202,7 @@ fn codes() -> String {
             Meaning::Unimplemented => "not offered",
             Meaning::Internal => "definite, and none of the others",
         };
-        // The provisioner forgets a volume after these codes; ResourceExhausted is final for a creation alone.
+        // The provisioner forgets a volume after these codes. ResourceExhausted is final only for a creation.
         let is_final = match code.as_str() {
             "Aborted" | "Unavailable" => "no",
             "ResourceExhausted" => "of a creation",
@@ -222,7 +222,7 @@ fn limits() -> String {
     markdown(["what", "at most"], rows.into_iter().map(|(what, most)| [what.to_owned(), most.to_string()]))
 }
 
-/// A table of keys with their values, default, effect and what they exclude.
+/// Returns a table of keys with their values, default, effect and conflicts.
 pub(super) fn keys(rows: impl Iterator<Item = Described>) -> String {
     let or_dash = |text: &str| if text.is_empty() { "–".to_owned() } else { text.to_owned() };
     let rows = rows.map(|row| {
@@ -237,7 +237,7 @@ pub(super) fn keys(rows: impl Iterator<Item = Described>) -> String {
     markdown(["key", "value", "default", "what it does", "not with"], rows)
 }
 
-/// Rows as Markdown.
+/// Returns rows as Markdown.
 pub(super) fn markdown<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let cell = |text: String| text.replace('|', "\\|");
@@ -261,7 +261,7 @@ fn end(name: &str) -> String {
     format!("<!-- end of {name} -->\n")
 }
 
-/// The page with the table between its markers.
+/// Returns the page with the table between its markers.
 fn with(page: &str, table: &Table) -> String {
     let (begin, end) = (begin(table.name), end(table.name));
     let missing = || panic!("{} has no table {}: put {begin}{end} into it", table.page, table.name);
@@ -270,9 +270,9 @@ fn with(page: &str, table: &Table) -> String {
     format!("{before}{begin}{}{end}{after}", table.text)
 }
 
-/// The tables in the documentation of parameters are those of the code that reads them.
+/// `EBS_WRITE_DOCS=1` writes them.
 #[test]
-fn the_tables_in_the_documentation_are_those_of_the_code() {
+fn tables_of_the_documentation_match_the_code() {
     let write = std::env::var_os("EBS_WRITE_DOCS").is_some_and(|value| value == "1");
     for table in tables() {
         let path = repository().join(table.page);
@@ -281,14 +281,14 @@ fn the_tables_in_the_documentation_are_those_of_the_code() {
         if write {
             std::fs::write(&path, wanted).expect("the page can be written");
         } else {
-            assert!(page == wanted, "{} is not as the code says: run this test with EBS_WRITE_DOCS=1", table.page);
+            assert!(page == wanted, "{} differs from the code: run this test with EBS_WRITE_DOCS=1", table.page);
         }
     }
 }
 
-/// Every key that is documented is understood, and every one that is understood is documented once.
+/// The parser also supports every documented key.
 #[test]
-fn a_key_is_documented_once_and_understood() {
+fn every_key_is_documented_once() {
     let all: [Vec<Described>; 3] = [
         VolumeParameters::described().collect(),
         SnapshotParameters::described().collect(),

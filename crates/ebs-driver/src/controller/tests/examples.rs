@@ -1,4 +1,4 @@
-//! The examples of the documentation, applied.
+//! Applies the examples of the documentation.
 
 mod yaml;
 
@@ -13,17 +13,17 @@ use yaml::Yaml;
 /// The pages with examples.
 const PAGES: [&str; 5] =
     ["docs/parameters.md", "docs/tagging.md", "docs/snapshots.md", "docs/modify-volume.md", "docs/resizing.md"];
-/// The ARN in the examples, of the simulated account.
+/// The ARN in the examples, in the simulated account.
 const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
-/// The objects in the ```yaml blocks of a page.
+/// Returns the objects in the ```yaml blocks of a page.
 fn objects(page: &str) -> Vec<Yaml> {
     let text = std::fs::read_to_string(repository().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
     let blocks = text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().expect("a first part"));
     blocks.flat_map(Yaml::documents).collect()
 }
 
-/// The objects of each file below `examples/`.
+/// Returns the objects of each file in `examples/`.
 fn example_files() -> Vec<(String, Vec<Yaml>)> {
     let mut files = Vec::new();
     for folder in std::fs::read_dir(repository().join("examples")).expect("examples").flatten() {
@@ -39,7 +39,7 @@ fn example_files() -> Vec<(String, Vec<Yaml>)> {
     files
 }
 
-/// What the provisioner makes of a class and a claim of it.
+/// Returns the provisioner's request for a class and a claim.
 fn volume_of(class: &Yaml, name: &str, source: Option<SourceType>) -> CreateVolumeRequest {
     let mut parameters: HashMap<String, String> = class.strings(&["parameters"]).into_iter().collect();
     let fs_type = parameters.remove("csi.storage.k8s.io/fstype").unwrap_or_else(|| "ext4".to_owned());
@@ -56,7 +56,7 @@ fn volume_of(class: &Yaml, name: &str, source: Option<SourceType>) -> CreateVolu
     }
 }
 
-/// The terms of `allowedTopologies`, one for each combination of values.
+/// Returns the terms of `allowedTopologies`, one for each combination of values.
 fn topology_of(class: &Yaml) -> Option<csi::TopologyRequirement> {
     let Some(Yaml::List(terms)) = class.at(&["allowedTopologies"]) else { return None };
     let mut requisite = Vec::new();
@@ -77,10 +77,11 @@ fn topology_of(class: &Yaml) -> Option<csi::TopologyRequirement> {
     Some(csi::TopologyRequirement { preferred: requisite.clone(), requisite })
 }
 
-/// Every StorageClass, VolumeSnapshotClass and VolumeAttributesClass in the documentation and below `examples/` is applied as it stands: a volume or
-/// a snapshot is made of it, or a volume changed to it, and every parameter is a string, as Kubernetes wants it.
+/// Every StorageClass, VolumeSnapshotClass and VolumeAttributesClass in the documentation and in `examples/` is applied
+/// unchanged: it creates a volume or a snapshot, or modifies a volume. Every parameter must be a string, as Kubernetes
+/// requires.
 #[tokio::test(start_paused = true)]
-async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
+async fn every_documented_class_can_be_applied() {
     let (mut classes, mut snapshot_classes, mut attributes_classes) = (0, 0, 0);
     let pages = PAGES.iter().map(|page| ((*page).to_owned(), objects(page)));
     for (page, objects) in pages.chain(example_files()) {
@@ -109,7 +110,7 @@ async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
                 "VolumeSnapshotContent" => assert_eq!(object.text(&["spec", "driver"]), "ebs.csi.aws.com", "{what}"),
                 "PersistentVolume" => assert_eq!(object.text(&["spec", "csi", "driver"]), "ebs.csi.aws.com", "{what}"),
                 "PersistentVolumeClaim" | "VolumeSnapshot" | "Pod" | "Deployment" => {}
-                other => panic!("{page}: nobody applies a {other:?} here"),
+                other => panic!("{page}: this test does not apply a {other:?}"),
             }
         }
     }
@@ -117,16 +118,15 @@ async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
     assert!(classes >= 4 && snapshot_classes >= 3 && attributes_classes >= 2, "so many classes were found: {found:?}");
 }
 
-/// The PersistentVolume of the documentation of node-local volumes is published as it stands, sets its file system where it
-/// counts, and has no attribute that nobody reads.
+/// The PersistentVolume is published unchanged, and has no attribute without effect.
 #[tokio::test(start_paused = true)]
-async fn the_node_local_volume_in_the_documentation_is_published_with_its_file_system() {
+async fn documented_node_local_volume_is_published_with_its_fs_type() {
     let volumes = objects("docs/node-local-volumes.md");
     let [volume] = &volumes[..] else { panic!("{volumes:?}") };
     let csi = |key: &str| volume.text(&["spec", "csi", key]);
     assert_eq!([volume.text(&["kind"]), csi("driver")], ["PersistentVolume", "ebs.csi.aws.com"]);
     assert!(["ext3", "ext4", "xfs"].contains(&csi("fsType")), "{volume:?}");
-    assert!(volume.at(&["spec", "csi", "volumeAttributes"]).is_none(), "nobody reads them");
+    assert!(volume.at(&["spec", "csi", "volumeAttributes"]).is_none(), "they have no effect");
     let world = super::node_local::world().await;
     super::node_local::attached_by_hand(&world).await;
     let request = super::node_local::request(csi("volumeHandle"), world.here.as_str());
@@ -153,7 +153,7 @@ async fn apply_class(what: &str, class: &Yaml) {
     let made =
         world.create(volume_of(class, "pvc-1", source)).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     assert_eq!(made.capacity_bytes, 100 * GIB, "{what}");
-    let volume = world.volumes().await.into_iter().find(|v| v.id == made.volume_id).expect("it is there");
+    let volume = world.volumes().await.into_iter().find(|v| v.id == made.volume_id).expect("the volume exists");
     let promised = Promised::by(&class.strings(&["parameters"]).into_iter().collect());
     assert_eq!(Promised::of(&volume, promised.key.is_some()), promised, "{what}");
     let zones = zones_of(class);
@@ -167,7 +167,7 @@ async fn apply_class(what: &str, class: &Yaml) {
     }
 }
 
-/// What a class says of a volume of 100 GiB: the rules of `docs/parameters.md`, told once more.
+/// The properties of a volume of 100 GiB with a class, by the rules of `docs/parameters.md`, which are repeated here.
 #[derive(Debug, PartialEq)]
 struct Promised {
     volume_type: String,
@@ -189,7 +189,7 @@ impl Promised {
             "io2" => (100, 100_000, None, None),
             // 3 for each GiB.
             "gp2" => (0, 0, None, Some(300)),
-            other => panic!("no class has shown {other} so far: say what it promises"),
+            other => panic!("no class has used {other} so far: add its properties"),
         };
         let by_size = number("iopsPerGB").map(|ratio| (ratio * 100).clamp(least, most));
         let key = text("kmsKeyId");
@@ -203,7 +203,7 @@ impl Promised {
         }
     }
 
-    /// Without a key in the class the volume has the account's key, which no class promises.
+    /// Without a key in the class, the volume has the account's key, which no class promises.
     fn of(volume: &SimVolume, names_key: bool) -> Self {
         Self {
             volume_type: volume.volume_type.clone(),
@@ -216,13 +216,13 @@ impl Promised {
     }
 }
 
-/// The zones that a class allows; none: all.
+/// Returns the zones that a class allows, or an empty list for all.
 fn zones_of(class: &Yaml) -> Vec<String> {
     let terms = topology_of(class).map(|topology| topology.requisite).unwrap_or_default();
     terms.into_iter().map(|mut term| term.segments.remove("topology.kubernetes.io/zone").expect("a zone")).collect()
 }
 
-/// A volume that is made with the class, and one that is changed to it, are the same.
+/// Checks that a new volume with the class, and a volume that is modified to it, have the same properties.
 async fn apply_attributes_class(what: &str, class: &Yaml) {
     let world = World::start().await;
     let claim = [("csi.storage.k8s.io/pvc/name", "data-0"), ("csi.storage.k8s.io/pvc/namespace", "shop")];

@@ -1,4 +1,4 @@
-//! Clients that wait for a few seconds only and come again, each time later: whatever they ask for is done in the end.
+//! Clients that wait only a few seconds and call again, with longer pauses. All their requests must succeed in the end.
 
 use ebs_ec2::ErrorClass;
 use ebs_sim::engine::TimingOverride;
@@ -6,13 +6,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 
-/// How long the official sidecars wait for an answer, and less.
+/// The timeouts of the official sidecars in seconds, and shorter ones.
 const DEADLINES: [u64; 5] = [1, 3, 8, 10, 15];
-/// More calls mean that each begins anew what the one before had begun.
+/// More calls mean that each call repeats the work of the previous one.
 const MOST_CALLS: u32 = 7;
 
 impl World {
-    /// The process ends and another one begins over the same EC2.
+    /// Replaces the driver process by a new one over the same EC2.
     fn restart(&mut self) {
         let now = self.ec2.engine().now();
         (self.service, self.operations) = driver_over(&self.ec2, Some(now));
@@ -27,7 +27,7 @@ impl World {
     }
 }
 
-/// Calls as a sidecar does: gives each call up after that many seconds and waits twice as long before the next.
+/// Calls like a sidecar: gives up after `seconds`, and doubles the pause before each next call.
 async fn insist<T>(what: &str, seconds: u64, mut call: impl AsyncFnMut() -> Result<T, Refused>) -> T {
     let mut pause = Duration::from_secs(1);
     for _ in 0..MOST_CALLS {
@@ -42,9 +42,9 @@ async fn insist<T>(what: &str, seconds: u64, mut call: impl AsyncFnMut() -> Resu
     panic!("{what}: not done by {MOST_CALLS} calls of {seconds} s");
 }
 
-/// What a former process attached is published to clients with deadlines from 1 s up that come again, each time later.
+/// A previous process made the attachment. The clients have deadlines from 1 s.
 #[tokio::test(start_paused = true)]
-async fn what_a_former_process_attached_is_published_whatever_the_clients_deadline() {
+async fn previous_attachment_is_published_for_any_client_deadline() {
     for seconds in DEADLINES {
         for age in [0, 5, 20] {
             let mut world = World::start().await;
@@ -59,9 +59,9 @@ async fn what_a_former_process_attached_is_published_whatever_the_clients_deadli
     }
 }
 
-/// What was attached a moment ago, by this process or a former one, is unpublished for such clients.
+/// The volume was attached by this process or by a previous one.
 #[tokio::test(start_paused = true)]
-async fn what_was_attached_a_moment_ago_is_unpublished_whatever_the_clients_deadline() {
+async fn fresh_attachment_is_unpublished_for_any_client_deadline() {
     for seconds in DEADLINES {
         for (restarted, age) in [(false, 0), (false, 3), (true, 0), (true, 3), (true, 200)] {
             let mut world = World::start().await;
@@ -78,9 +78,9 @@ async fn what_was_attached_a_moment_ago_is_unpublished_whatever_the_clients_dead
     }
 }
 
-/// An attach or a detach whose answer was lost is made for such clients, and an attachment that sticks is made anew.
+/// The reply to the AttachVolume call is lost.
 #[tokio::test(start_paused = true)]
-async fn an_attachment_whose_answer_was_lost_is_made_whatever_the_clients_deadline() {
+async fn attach_with_lost_reply_succeeds_for_any_client_deadline() {
     for seconds in DEADLINES {
         for done in [true, false] {
             let world = World::start().await;
@@ -93,7 +93,7 @@ async fn an_attachment_whose_answer_was_lost_is_made_whatever_the_clients_deadli
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_detach_whose_answer_was_lost_is_made_whatever_the_clients_deadline() {
+async fn detach_with_lost_reply_succeeds_for_any_client_deadline() {
     for seconds in DEADLINES {
         for done in [true, false] {
             let world = World::start().await;
@@ -112,7 +112,7 @@ async fn a_detach_whose_answer_was_lost_is_made_whatever_the_clients_deadline() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_sticks_is_made_anew_whatever_the_clients_deadline() {
+async fn stuck_attachment_is_replaced_for_any_client_deadline() {
     for seconds in [10, 15] {
         for restarted in [false, true] {
             let mut world = World::start().await;
@@ -124,7 +124,7 @@ async fn an_attachment_that_sticks_is_made_anew_whatever_the_clients_deadline() 
             if restarted {
                 world.restart();
             }
-            // The next one comes at once.
+            // The next one is attached at once.
             world.timing(TimingOverride { attach_ms: Some(0), ..TimingOverride::default() }).await;
             insist("publish", seconds, async || world.publish(&volume, world.here.as_str()).await).await;
             assert!(world.is_attached().await);
@@ -132,16 +132,16 @@ async fn an_attachment_that_sticks_is_made_anew_whatever_the_clients_deadline() 
     }
 }
 
-/// Unpublish takes over at once from a Publish that only looks, and Publish from such an Unpublish.
+/// The Publish has lost its client and only describes.
 #[tokio::test(start_paused = true)]
-async fn unpublish_takes_over_at_once_from_a_publish_that_only_looks() {
+async fn unpublish_takes_over_at_once_from_an_abandoned_publish() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.timing(TimingOverride { attach_ms: Some(100_000_000), ..TimingOverride::default() }).await;
     let node = world.here.as_str();
     assert!(timeout(Duration::from_secs(5), world.publish(&volume, node)).await.is_err());
     sleep(Duration::from_secs(30)).await;
-    assert_eq!(world.operations.running().len(), 1, "it goes on looking");
+    assert_eq!(world.operations.running().len(), 1, "it still describes");
     let began = Instant::now();
     let gate = world.ec2.hold(Action::DetachVolume);
     leave_when(world.unpublish(&volume, node), gate.reached()).await;
@@ -149,7 +149,7 @@ async fn unpublish_takes_over_at_once_from_a_publish_that_only_looks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn publish_takes_over_at_once_from_an_unpublish_that_only_looks() {
+async fn publish_takes_over_at_once_from_an_abandoned_unpublish() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let node = world.here.as_str();
@@ -157,7 +157,7 @@ async fn publish_takes_over_at_once_from_an_unpublish_that_only_looks() {
     world.timing(TimingOverride { detach_ms: Some(50_000), ..TimingOverride::default() }).await;
     assert!(timeout(Duration::from_secs(5), world.unpublish(&volume, node)).await.is_err());
     sleep(Duration::from_secs(10)).await;
-    assert_eq!(world.operations.running().len(), 1, "it goes on looking");
+    assert_eq!(world.operations.running().len(), 1, "it still describes");
     world.timing(TimingOverride { detach_ms: Some(0), ..TimingOverride::default() }).await;
     let gate = world.ec2.hold(Action::AttachVolume);
     let began = Instant::now();
@@ -173,9 +173,8 @@ async fn publish_takes_over_at_once_from_an_unpublish_that_only_looks() {
     assert!(world.is_attached().await);
 }
 
-/// A Publish that waits for its turn and has lost its client attaches nothing.
 #[tokio::test(start_paused = true)]
-async fn a_publish_that_waits_for_its_turn_attaches_nothing_when_nobody_waits_any_more() {
+async fn abandoned_publish_in_the_queue_attaches_nothing() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let node = world.here.as_str();
@@ -183,7 +182,7 @@ async fn a_publish_that_waits_for_its_turn_attaches_nothing_when_nobody_waits_an
     sleep(Duration::from_secs(20)).await;
     world.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
     assert!(timeout(Duration::from_secs(1), world.unpublish(&volume, node)).await.is_err());
-    // Refused while the volume leaves; then it waits for that, and its client goes.
+    // The first call is refused while the volume detaches. The next waits for the detach, and its client disconnects.
     assert!(timeout(Duration::from_secs(5), world.publish(&volume, node)).await.is_err());
     world.ec2.clear_calls();
     sleep(Duration::from_secs(120)).await;
@@ -191,15 +190,14 @@ async fn a_publish_that_waits_for_its_turn_attaches_nothing_when_nobody_waits_an
     assert_eq!((world.mutations(), world.is_attached().await), (Vec::new(), false));
 }
 
-/// A shutdown does not wait for an operation that only looks.
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_does_not_wait_for_an_operation_that_only_looks() {
+async fn shutdown_does_not_wait_for_an_operation_that_describes() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.timing(TimingOverride { attach_ms: Some(100_000_000), ..TimingOverride::default() }).await;
     assert!(timeout(Duration::from_secs(5), world.publish(&volume, world.here.as_str())).await.is_err());
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(world.operations.running().len(), 1, "it goes on looking");
+    assert_eq!(world.operations.running().len(), 1, "it still describes");
     let began = Instant::now();
     assert!(world.operations.drain(Duration::from_secs(20)).await.is_empty());
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());

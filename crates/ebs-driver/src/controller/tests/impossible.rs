@@ -1,4 +1,4 @@
-//! A volume that no node could use is refused when it is asked for, before EC2 makes, attaches and bills it.
+//! The driver refuses a volume that no node could use at its request, before EC2 creates, attaches and bills it.
 
 use super::*;
 
@@ -21,8 +21,8 @@ fn for_systems(request: CreateVolumeRequest, systems: &[&str]) -> CreateVolumeRe
     CreateVolumeRequest { accessibility_requirements: Some(requirement), ..request }
 }
 
-/// A file system that no node mounts is refused by CreateVolume and ControllerPublishVolume with those that nodes do
-/// mount, and is not confirmed by ValidateVolumeCapabilities.
+/// CreateVolume and ControllerPublishVolume refuse it and list the supported file systems. ValidateVolumeCapabilities
+/// does not confirm it.
 #[tokio::test(start_paused = true)]
 async fn file_systems_that_no_node_mounts_are_refused() {
     let world = World::start().await;
@@ -47,15 +47,16 @@ async fn file_systems_that_no_node_mounts_are_refused() {
             volume_capabilities: wanted,
             ..Default::default()
         };
-        let answer = world.service.validate_volume_capabilities(Request::new(request)).await.expect("it is there");
+        let answer =
+            world.service.validate_volume_capabilities(Request::new(request)).await.expect("the volume exists");
         let answer = answer.into_inner();
         assert!(answer.confirmed.is_none() && answer.message.contains(fs_type), "{answer:?}");
     }
 }
 
-/// The file systems of Linux and Windows nodes are made in any case of their names, and without a name.
+/// The names are case-insensitive, and an empty name is valid.
 #[tokio::test(start_paused = true)]
-async fn file_systems_that_nodes_mount_are_made() {
+async fn file_systems_of_linux_and_windows_nodes_are_accepted() {
     let world = World::start().await;
     for (number, fs_type) in ["", "ext4", "EXT3", "ext2", "xfs", "XFS", "ntfs", "NTFS"].into_iter().enumerate() {
         let request = CreateVolumeRequest { name: format!("pvc-{number}"), ..mounted(fs_type, &[]) };
@@ -63,9 +64,9 @@ async fn file_systems_that_nodes_mount_are_made() {
     }
 }
 
-/// Where every required term is of one operating system, the file system must be one that it mounts.
+/// This applies when all required terms name one operating system, which must be able to mount the file system.
 #[tokio::test(start_paused = true)]
-async fn file_systems_of_the_other_system_are_refused() {
+async fn file_systems_of_the_other_operating_system_are_refused() {
     let world = World::start().await;
     for (fs_type, systems, os) in
         [("ntfs", &["linux"][..], "Linux"), ("NTFS", &["linux", "linux"], "Linux"), ("xfs", &["windows"], "Windows")]
@@ -87,9 +88,9 @@ async fn file_systems_of_the_other_system_are_refused() {
     }
 }
 
-/// Mount flags that no node can read are refused by name; a flag that only a kernel can judge is not.
+/// The error names the flag. A flag that only a kernel can check is accepted.
 #[tokio::test(start_paused = true)]
-async fn mount_flags_that_no_node_reads_are_refused() {
+async fn mount_flags_that_no_node_supports_are_refused() {
     let world = World::start().await;
     for (flag, says) in [
         ("remount", "remount"),
@@ -103,7 +104,8 @@ async fn mount_flags_that_no_node_reads_are_refused() {
     world.create(mounted("xfs", &["noatime", "nobarrier,logbufs=8", "_netdev"])).await.expect("created");
 }
 
-/// ext2 and ext3 number their blocks with 32 bits: a larger volume is OutOfRange. An existing file system is not made anew.
+/// ext2 and ext3 have 32-bit block numbers, so a larger volume is OutOfRange. A volume that already has a file system
+/// is accepted.
 #[tokio::test(start_paused = true)]
 async fn volumes_larger_than_their_file_system_are_refused() {
     let world = World::start().await;
@@ -132,9 +134,9 @@ async fn volumes_larger_than_their_file_system_are_refused() {
     }
 }
 
-/// Values that no mkfs takes are refused with the values that it does take.
+/// The error lists the valid values.
 #[tokio::test(start_paused = true)]
-async fn values_that_no_mkfs_takes_are_refused() {
+async fn values_that_every_mkfs_rejects_are_refused() {
     let world = World::start().await;
     for (fs_type, key, value, range) in [
         ("ext4", "blockSize", "512", "1024 to 65536"),

@@ -5,9 +5,9 @@ use ebs_ec2::ErrorClass;
 use super::*;
 use crate::operation::Key;
 
-/// A client that leaves during CreateVolume and calls again gets one volume from one call.
+/// With a single CreateVolume call.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_during_create_and_calls_again_gets_one_volume() {
+async fn client_that_leaves_during_create_gets_one_volume_on_retry() {
     let world = World::start().await;
     let gate = world.ec2.hold(Action::CreateVolume);
     leave_when(world.create(named("pvc-1")), gate.reached()).await;
@@ -20,9 +20,9 @@ async fn a_client_that_leaves_during_create_and_calls_again_gets_one_volume() {
     assert_eq!(world.mutations(), [Action::CreateVolume]);
 }
 
-/// The order of topology terms makes no other request.
+/// The request is the same.
 #[tokio::test(start_paused = true)]
-async fn the_order_of_topology_terms_makes_no_other_request() {
+async fn order_of_topology_terms_is_irrelevant() {
     let world = World::start().await;
     let zone = |z: &str| csi::Topology { segments: map(&[("topology.kubernetes.io/zone", z)]) };
     let request = |zones: [&str; 2]| CreateVolumeRequest {
@@ -46,9 +46,8 @@ async fn the_order_of_topology_terms_makes_no_other_request() {
     assert!(first.is_ok());
 }
 
-/// Another request for a name that is being created is Aborted.
 #[tokio::test(start_paused = true)]
-async fn another_request_for_a_name_that_is_being_created_is_aborted() {
+async fn different_request_for_a_name_in_creation_is_aborted() {
     let world = World::start().await;
     let gate = world.ec2.hold(Action::CreateVolume);
     let first = within("the first", async {
@@ -64,9 +63,8 @@ async fn another_request_for_a_name_that_is_being_created_is_aborted() {
     assert!(first.is_ok());
 }
 
-/// A lost reply leads to one volume and never to a final code.
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_leads_to_one_volume_and_never_to_a_final_code() {
+async fn lost_reply_gives_one_volume_and_no_final_code() {
     let world = World::start().await;
     world.ec2.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
     let mut got = world.create(named("pvc-1")).await;
@@ -80,9 +78,9 @@ async fn a_lost_reply_leads_to_one_volume_and_never_to_a_final_code() {
     assert_eq!((volumes.len(), volumes[0].id.as_str()), (1, got.volume_id.as_str()));
 }
 
-/// An unreachable EC2 is Unavailable and nothing is left behind.
+/// No volume is left behind.
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_ec2_is_unavailable_and_nothing_is_left_behind() {
+async fn unreachable_ec2_is_unavailable() {
     let world = World::start().await;
     for _ in 0..1000 {
         world.ec2.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
@@ -92,9 +90,9 @@ async fn an_unreachable_ec2_is_unavailable_and_nothing_is_left_behind() {
     assert!(world.volumes().await.is_empty());
 }
 
-/// No late attach after a detach: Unpublish takes over from a Publish whose client has left.
+/// The attachment of the Publish must not succeed after the detach.
 #[tokio::test(start_paused = true)]
-async fn unpublish_takes_over_from_a_publish_whose_client_has_left() {
+async fn unpublish_takes_over_from_a_publish_without_client() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let node = world.here.as_str();
@@ -114,9 +112,8 @@ async fn unpublish_takes_over_from_a_publish_whose_client_has_left() {
     assert_eq!(mutations.last(), Some(&Action::DetachVolume), "no late attach: {mutations:?}");
 }
 
-/// A Publish that nobody waits for starts no attachment any more.
 #[tokio::test(start_paused = true)]
-async fn a_publish_that_nobody_waits_for_attaches_nothing_any_more() {
+async fn publish_without_client_attaches_nothing() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let gate = world.ec2.hold(Action::DescribeInstances);
@@ -132,9 +129,9 @@ async fn a_publish_that_nobody_waits_for_attaches_nothing_any_more() {
     world.publish(&volume, world.here.as_str()).await.expect("a later publish attaches");
 }
 
-/// Publish during Unpublish, and Unpublish during an awaited Publish, are Aborted.
+/// Publish during Unpublish, and Unpublish during a Publish with a client, are Aborted.
 #[tokio::test(start_paused = true)]
-async fn unpublish_does_not_disturb_a_publish_that_is_awaited_nor_publish_an_unpublish() {
+async fn awaited_publish_and_unpublish_do_not_interrupt_each_other() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let node = world.here.as_str();
@@ -160,7 +157,6 @@ async fn unpublish_does_not_disturb_a_publish_that_is_awaited_nor_publish_an_unp
     unpublished.expect("detached");
 }
 
-/// Publishes of one volume to several nodes do not collide.
 #[tokio::test(start_paused = true)]
 async fn publishes_of_one_volume_to_several_nodes_do_not_collide() {
     let world = World::start().await;
@@ -178,9 +174,8 @@ async fn publishes_of_one_volume_to_several_nodes_do_not_collide() {
     here.expect("attached");
 }
 
-/// Deleting and growing one volume at once is Aborted.
 #[tokio::test(start_paused = true)]
-async fn deleting_and_growing_one_volume_at_once_is_aborted() {
+async fn growth_during_delete_of_a_volume_is_aborted() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let gate = world.ec2.hold(Action::DeleteVolume);
@@ -201,9 +196,9 @@ async fn deleting_and_growing_one_volume_at_once_is_aborted() {
     deleted.expect("deleted");
 }
 
-/// A driver that shuts down starts nothing and answers Unavailable.
+/// The code is Unavailable.
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_shuts_down_starts_nothing_and_says_so_without_a_final_code() {
+async fn driver_that_shuts_down_starts_nothing() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.ec2.clear_calls();

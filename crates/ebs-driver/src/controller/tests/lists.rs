@@ -9,16 +9,15 @@ async fn list(world: &World, max_entries: i32, token: &str) -> Result<(Vec<csi::
     Ok((answer.entries.into_iter().map(|e| e.volume.expect("a volume")).collect(), answer.next_token))
 }
 
-/// A volume that somebody else made.
+/// Creates a volume without the driver's tags.
 async fn foreign(world: &World) {
     let place = Place::Zone(ZoneName::parse("us-west-2a").expect("a zone"));
     let request = CreateVolume::plain("theirs", place, Gib(1), VolumeType::Gp3);
     world.ec2.by_test().create_volume(&request).await.expect("created");
 }
 
-/// ListVolumes lists only what carries the driver's tag.
 #[tokio::test(start_paused = true)]
-async fn only_volumes_of_the_driver_are_listed() {
+async fn list_volumes_returns_only_volumes_with_the_driver_tag() {
     let world = World::start().await;
     foreign(&world).await;
     let mine = world.volume("pvc-1").await;
@@ -28,9 +27,8 @@ async fn only_volumes_of_the_driver_are_listed() {
     assert_eq!(volumes[0].accessible_topology[0].segments["topology.kubernetes.io/zone"], "us-west-2a");
 }
 
-/// Pages of volumes of any length show every volume once.
 #[tokio::test(start_paused = true)]
-async fn pages_of_any_length_show_every_volume_once() {
+async fn pages_of_any_length_list_every_volume_once() {
     let world = World::start().await;
     let mut mine = Vec::new();
     for name in ["a", "b", "c"] {
@@ -53,9 +51,9 @@ async fn pages_of_any_length_show_every_volume_once() {
     }
 }
 
-/// A bad token of ListVolumes is Aborted, a negative length InvalidArgument.
+/// The token is Aborted, the length InvalidArgument.
 #[tokio::test(start_paused = true)]
-async fn a_bad_token_or_a_negative_length_is_refused() {
+async fn invalid_token_or_negative_length_is_refused() {
     let world = World::start().await;
     refused(list(&world, 0, "nobody gave this").await, "Aborted", "token");
     refused(list(&world, -1, "").await, "InvalidArgument", "max_entries");

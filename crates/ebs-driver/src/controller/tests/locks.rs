@@ -1,4 +1,4 @@
-//! Snapshots that are locked already when a repeated request asks for their lock.
+//! Snapshots that are already locked when a repeated request asks for their lock.
 
 use ebs_ec2::ErrorClass;
 use ebs_sim::api::{Call, LockSnapshot, Reply, SimSnapshotLock, UnlockSnapshot};
@@ -10,7 +10,7 @@ const COMPLIANCE: [(&str, &str); 3] = [("lockMode", "compliance"), ("lockDuratio
 const GOVERNANCE: [(&str, &str); 2] = [("lockMode", "governance"), ("lockDuration", "3")];
 const HOUR: Duration = Duration::from_hours(1);
 
-/// A world in which a snapshot takes six hours, and a volume in it.
+/// Returns a world in which a snapshot takes six hours, with a volume.
 async fn world() -> (World, String) {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::SnapshotLocks);
@@ -20,7 +20,7 @@ async fn world() -> (World, String) {
     (world, volume)
 }
 
-/// The only lock there is, as EC2 has it.
+/// Returns the only lock, as EC2 describes it.
 async fn lock(world: &World) -> SimSnapshotLock {
     let reply = world.ec2.by_test().engine().call(Call::DescribeLockedSnapshots(Default::default())).await;
     let Ok(Reply::DescribeLockedSnapshots(page)) = reply else { panic!("{reply:?}") };
@@ -28,7 +28,7 @@ async fn lock(world: &World) -> SimSnapshotLock {
     lock.clone()
 }
 
-/// What an administrator makes of the lock.
+/// Changes the lock like an administrator.
 async fn lock_by_hand(world: &World, snapshot: &str, mode: &str, days: i64) {
     let call = LockSnapshot {
         snapshot_id: snapshot.to_owned(),
@@ -44,14 +44,14 @@ pub(super) async fn unlock_by_hand(world: &World, snapshot: &str) {
     world.ec2.by_test().engine().call(Call::UnlockSnapshot(call)).await.expect("it can be unlocked");
 }
 
-/// The number of LockSnapshot calls of the drivers.
+/// Returns the number of LockSnapshot calls of the drivers.
 fn calls(world: &World) -> usize {
     world.ec2.count(Action::LockSnapshot)
 }
 
-/// EC2 refuses a cooling-off period for a snapshot whose cooling-off period is over.
+/// EC2 rejects a cooling-off period for a snapshot whose cooling-off period is over.
 #[tokio::test(start_paused = true)]
-async fn a_compliance_lock_is_done_after_its_cooling_off_period() {
+async fn compliance_lock_is_accepted_after_its_cooling_off_period() {
     let (mut world, volume) = world().await;
     take(&world, "snapshot-1", &volume, &COMPLIANCE).await.expect("taken, and pending");
     world.replace_driver();
@@ -63,9 +63,9 @@ async fn a_compliance_lock_is_done_after_its_cooling_off_period() {
     assert_eq!(calls(&world), 1);
 }
 
-/// A repeated LockSnapshot would begin the cooling-off period anew.
+/// A repeated LockSnapshot would restart the cooling-off period.
 #[tokio::test(start_paused = true)]
-async fn a_cooling_off_period_is_not_begun_again() {
+async fn cooling_off_period_is_not_restarted() {
     let (mut world, volume) = world().await;
     let class = [COMPLIANCE[0], COMPLIANCE[1], ("lockCoolOffPeriod", "5")];
     take(&world, "snapshot-1", &volume, &class).await.expect("taken");
@@ -76,9 +76,9 @@ async fn a_cooling_off_period_is_not_begun_again() {
     assert_eq!((lock(&world).await.cool_off_expires, calls(&world)), (until, 1));
 }
 
-/// EC2 refuses an end that is less than a day away, also where it is the end that the lock has.
+/// EC2 rejects an end that is less than a day away, even when it is the present end of the lock.
 #[tokio::test(start_paused = true)]
-async fn a_lock_whose_end_is_near_or_over_is_done() {
+async fn lock_with_a_near_or_past_end_is_accepted() {
     let (mut world, volume) = world().await;
     let now = SystemTime::now();
     let end = humantime::format_rfc3339_seconds(now + 30 * HOUR).to_string();
@@ -97,23 +97,23 @@ async fn a_lock_whose_end_is_near_or_over_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_an_administrator_prolonged_stays() {
+async fn lock_that_an_administrator_extended_is_kept() {
     let (mut world, volume) = world().await;
     let id = take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("taken").snapshot_id;
     lock_by_hand(&world, &id, "governance", 30).await;
     world.replace_driver();
     take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("locked for longer than asked for");
     assert_eq!((lock(&world).await.duration_days, calls(&world)), (30, 1));
-    // A mode that is stricter than asked for is as good.
+    // A stricter mode than the requested one is accepted.
     lock_by_hand(&world, &id, "compliance", 30).await;
     world.replace_driver();
     take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("locked more strictly than asked for");
     assert_eq!(calls(&world), 1);
 }
 
-/// What is weaker than asked for is no lock as asked for.
+/// A weaker lock does not fulfil the request.
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_weaker_is_made_as_asked_for() {
+async fn weaker_lock_is_replaced_by_the_requested_one() {
     for (mode, days) in [("governance", 7), ("compliance", 2), ("none", 0)] {
         let (mut world, volume) = world().await;
         let id = take(&world, "snapshot-1", &volume, &COMPLIANCE).await.expect("taken").snapshot_id;
@@ -130,14 +130,14 @@ async fn a_lock_that_is_weaker_is_made_as_asked_for() {
     }
 }
 
-/// AWS's own policy does not give the right to look: then EC2 is asked to lock the snapshot once more, as before.
+/// AWS's own policy does not permit DescribeLockedSnapshots. Then the driver locks the snapshot again, as before.
 #[tokio::test(start_paused = true)]
-async fn without_the_right_to_look_a_snapshot_is_locked_again() {
+async fn snapshot_is_locked_again_without_permission_to_describe() {
     let (mut world, volume) = world().await;
     take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("taken");
     world.replace_driver();
     world.ec2.fail_next(Action::DescribeLockedSnapshots, ErrorClass::Unauthorized, false);
-    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("locked once more");
+    take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("locked again");
     assert_eq!(calls(&world), 2);
     world.replace_driver();
     world.ec2.fail_next(Action::DescribeLockedSnapshots, ErrorClass::Unauthorized, false);
@@ -145,9 +145,9 @@ async fn without_the_right_to_look_a_snapshot_is_locked_again() {
     refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "allow ec2:DescribeLockedSnapshots");
 }
 
-/// A look that gets no answer says nothing of the lock: nothing is locked and nothing is deleted on its account.
+/// A failed describe proves nothing about the lock, so the driver neither locks nor deletes anything.
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_cannot_be_seen_is_left_alone() {
+async fn lock_that_cannot_be_described_is_not_changed() {
     let (world, volume) = world().await;
     world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, true);
     refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "lock snapshot");

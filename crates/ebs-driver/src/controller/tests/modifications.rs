@@ -1,4 +1,4 @@
-//! Changes of volumes: classes, growth, and both at once.
+//! Changes of volumes: classes, growth, and both at the same time.
 
 use csi_proto::modify::{GetCsiDriverModificationCapabilityRequest, ModifyVolumePropertiesRequest};
 use ebs_ec2::{ErrorClass, Limit};
@@ -15,7 +15,7 @@ const WINDOW: Duration = Duration::from_secs(2);
 const MOMENT: Duration = Duration::from_millis(100);
 const MISSING: &str = "vol-0123456789abcdef0";
 
-/// A new volume of 10 GiB, large enough for some IOPS, and a driver that has run for a while.
+/// Creates a volume of 10 GiB, which is large enough for some IOPS, with a driver that has run for a while.
 async fn a_volume(world: &World, name: &str) -> String {
     let capacity_range = Some(CapacityRange { required_bytes: 10 * GIB, limit_bytes: 0 });
     let request = CreateVolumeRequest { capacity_range, ..in_zone(named(name), "us-west-2a") };
@@ -24,7 +24,7 @@ async fn a_volume(world: &World, name: &str) -> String {
     volume
 }
 
-/// The resizer and the volume modifier have asked this driver alone for a while.
+/// Makes this driver the only one that the resizer and the volume modifier have called for a while.
 async fn lead(world: &World, volume: &str) {
     for by in [By::Csi, By::VolumeModifier] {
         modify_by(by, world, volume, &[]).await.expect("nothing to do");
@@ -32,7 +32,7 @@ async fn lead(world: &World, volume: &str) {
     sleep(Duration::from_secs(60)).await;
 }
 
-/// When ModifyVolume is sent.
+/// Returns the time at which ModifyVolume is sent.
 async fn sent_at(world: &World) -> Instant {
     let gate = world.ec2.hold(Action::ModifyVolume);
     gate.reached().await;
@@ -40,7 +40,7 @@ async fn sent_at(world: &World) -> Instant {
     Instant::now()
 }
 
-/// Which of the two services is asked.
+/// The service that gets the request.
 #[derive(Debug, Clone, Copy)]
 enum By {
     Csi,
@@ -80,7 +80,7 @@ pub(super) async fn grow(world: &World, volume: &str, gib: i64) -> Result<i64, R
     Ok(answer.into_inner().capacity_bytes / GIB)
 }
 
-/// The only volume: its size, type, IOPS and throughput.
+/// Returns size, type, IOPS and throughput of the only volume.
 async fn properties(world: &World) -> (u32, String, Option<u32>, Option<u32>) {
     let volume = world.volumes().await.remove(0);
     (volume.size_gib, volume.volume_type, volume.iops, volume.throughput)
@@ -90,7 +90,7 @@ async fn tags_of(world: &World) -> Tags {
     world.volumes().await.remove(0).tags
 }
 
-/// Size, IOPS and throughput of each ModifyVolume so far.
+/// Returns size, IOPS and throughput of each ModifyVolume so far.
 fn asked(world: &World) -> Vec<(Option<i64>, Option<i64>, Option<i64>)> {
     let of = |call: Call| match call {
         Call::ModifyVolume(request) => Some((request.size, request.iops, request.throughput)),
@@ -99,10 +99,9 @@ fn asked(world: &World) -> Vec<(Option<i64>, Option<i64>, Option<i64>)> {
     world.ec2.calls().into_iter().filter_map(|call| of(call.request)).collect()
 }
 
-/// A class changes type, IOPS, throughput and tags of a volume, with the claim's names in values of tags; the older
-/// service does the same.
+/// Values of tags contain the names of the claim.
 #[tokio::test(start_paused = true)]
-async fn a_class_changes_properties_and_tags_through_both_services() {
+async fn class_changes_properties_and_tags_through_both_services() {
     for by in [By::Csi, By::VolumeModifier] {
         let world = World::start().await;
         let volume = a_volume(&world, "pvc-1").await;
@@ -126,16 +125,15 @@ async fn a_class_changes_properties_and_tags_through_both_services() {
     }
     let world = World::start().await;
     let asked = GetCsiDriverModificationCapabilityRequest {};
-    world.service.get_csi_driver_modification_capability(Request::new(asked)).await.expect("it is there");
+    world.service.get_csi_driver_modification_capability(Request::new(asked)).await.expect("the RPC exists");
 }
 
-/// A handle, parameters, the code that they get, and a part of its message.
+/// A handle, parameters, their code, and a part of the message.
 type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
 
-/// What a class may not say is refused before EC2 is asked, and always: `--warn-on-invalid-tag` is not for
-/// modifications.
+/// `--warn-on-invalid-tag` does not apply to modifications.
 #[tokio::test(start_paused = true)]
-async fn what_a_class_may_not_say_is_refused_before_ec2_is_asked() {
+async fn invalid_class_is_refused_before_any_call() {
     let mut world = World::start().await;
     let tags = TagPolicy { warn_on_invalid: true, ..TagPolicy::default() };
     let options = ControllerOptions { tags, ..ControllerOptions::default() };
@@ -164,9 +162,9 @@ async fn what_a_class_may_not_say_is_refused_before_ec2_is_asked() {
     assert_eq!(world.ec2.calls(), []);
 }
 
-/// A class that asks for nothing changes nothing, and a volume that does not exist is NotFound all the same.
+/// Even an empty class fails for a missing volume.
 #[tokio::test(start_paused = true)]
-async fn an_empty_class_changes_nothing_and_a_missing_volume_is_not_found() {
+async fn empty_class_changes_nothing_and_detects_a_missing_volume() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     for class in [&[][..], &[("iops", "0"), ("type", "")]] {
@@ -178,9 +176,9 @@ async fn an_empty_class_changes_nothing_and_a_missing_volume_is_not_found() {
     }
 }
 
-/// The ratio of IOPS and the flag are kept in tags, the flag normalised, and count at later expansions.
+/// Tags record both, the flag in normalized form.
 #[tokio::test(start_paused = true)]
-async fn the_ratio_of_iops_is_kept_and_counts_at_later_expansions() {
+async fn iops_ratio_is_recorded_and_used_by_later_expansions() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     let class = [("iopsPerGB", "500"), ("allowAutoIOPSIncreaseOnModify", "T")];
@@ -193,9 +191,9 @@ async fn the_ratio_of_iops_is_kept_and_counts_at_later_expansions() {
     assert_eq!(properties(&world).await.2, Some(10_000));
 }
 
-/// Tags of `--extra-tags` stay as they are, whatever a class says.
+/// The class does not change the tags of `--extra-tags`.
 #[tokio::test(start_paused = true)]
-async fn extra_tags_are_stronger_than_a_class() {
+async fn extra_tags_override_a_class() {
     let mut world = World::start().await;
     let extra = Tags::from([("cost".to_owned(), "a".to_owned()), ("unit".to_owned(), "b".to_owned())]);
     let options =
@@ -208,9 +206,9 @@ async fn extra_tags_are_stronger_than_a_class() {
     assert_eq!((tags["cost"].as_str(), tags["unit"].as_str(), tags["team"].as_str()), ("a", "b", "red"));
 }
 
-/// Growth and a class that come together become one ModifyVolume, without waiting for the end of the window.
+/// They do not wait for the end of the window.
 #[tokio::test(start_paused = true)]
-async fn growth_and_a_class_become_one_modification_at_once() {
+async fn growth_and_class_become_one_modification_at_once() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     lead(&world, &volume).await;
@@ -223,9 +221,9 @@ async fn growth_and_a_class_become_one_modification_at_once() {
     assert!(sent - began < WINDOW, "{:?}", sent - began);
 }
 
-/// A request alone waits for others for the length of the window; all that come within it are one ModifyVolume.
+/// A single request waits for others until the window ends. All requests within the window become one ModifyVolume.
 #[tokio::test(start_paused = true)]
-async fn classes_within_the_window_become_one_modification_at_its_end() {
+async fn classes_within_the_window_become_one_modification() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     lead(&world, &volume).await;
@@ -247,9 +245,9 @@ async fn classes_within_the_window_become_one_modification_at_its_end() {
     assert!((WINDOW..WINDOW * 2).contains(&(sent - began)), "{:?}", sent - began);
 }
 
-/// The ratio of IOPS counts whichever request of the window came first, with the size of the other.
+/// The order of the two requests in the window does not matter.
 #[tokio::test(start_paused = true)]
-async fn the_ratio_of_a_later_request_counts_for_the_size_of_an_earlier_one() {
+async fn ratio_of_a_later_request_applies_to_the_size_of_an_earlier() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     let class = [("iopsPerGB", "400"), ("allowAutoIOPSIncreaseOnModify", "true")];
@@ -258,9 +256,9 @@ async fn the_ratio_of_a_later_request_counts_for_the_size_of_an_earlier_one() {
     assert_eq!(asked(&world), [(Some(20), Some(8000), None)]);
 }
 
-/// What contradicts a request of the window is Aborted, and disturbs nobody.
+/// The other requests of the window are not affected.
 #[tokio::test(start_paused = true)]
-async fn what_contradicts_is_aborted_and_disturbs_nobody() {
+async fn contradictory_request_of_a_window_is_aborted() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     let other = async |class: &[(&str, &str)]| {
@@ -280,9 +278,9 @@ async fn what_contradicts_is_aborted_and_disturbs_nobody() {
     assert_eq!(asked(&world), [(None, Some(4000), None)]);
 }
 
-/// While a modification runs, no second window opens: another request is Aborted, the same one joins.
+/// Another request is Aborted, and the same request joins.
 #[tokio::test(start_paused = true)]
-async fn no_second_window_opens_while_one_modification_runs() {
+async fn no_second_window_opens_during_a_modification() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     let timing = TimingOverride { modify_ms: Some(60_000), ..TimingOverride::default() };
@@ -303,9 +301,9 @@ async fn no_second_window_opens_while_one_modification_runs() {
     assert_eq!(asked(&world).len(), 1);
 }
 
-/// What EC2 refuses of several requests together is tried one by one: each gets its own result, with its own code.
+/// When EC2 rejects merged requests, each is tried alone and gets its own result and code.
 #[tokio::test(start_paused = true)]
-async fn a_bad_value_of_one_request_does_not_refuse_another() {
+async fn invalid_value_of_one_request_does_not_fail_another() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     let (changed, grown) = tokio::join!(
@@ -318,9 +316,9 @@ async fn a_bad_value_of_one_request_does_not_refuse_another() {
     assert_eq!(tags_of(&world).await.get("a"), None, "a refused class changes no tag");
 }
 
-/// A quota that the class exceeds is no reason to refuse the growth.
+/// The quota is exceeded by the class only.
 #[tokio::test(start_paused = true)]
-async fn a_quota_that_a_class_exceeds_does_not_refuse_growth() {
+async fn exceeded_quota_of_a_class_does_not_fail_growth() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     world.ec2.fail_next(Action::ModifyVolume, ErrorClass::LimitExceeded(Limit::Iops), false);
@@ -329,9 +327,10 @@ async fn a_quota_that_a_class_exceeds_does_not_refuse_growth() {
     assert_eq!(asked(&world), [(Some(20), Some(4000), None), (Some(20), None, None), (None, Some(4000), None)]);
 }
 
-/// A limit of EC2 says when it ends and is not asked again; a quota is ResourceExhausted, a value InvalidArgument.
+/// The driver does not call EC2 again before the end. A quota is ResourceExhausted, and an invalid value
+/// InvalidArgument.
 #[tokio::test(start_paused = true)]
-async fn a_limit_says_when_it_ends() {
+async fn modification_limit_is_reported_with_its_end() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     let timing = TimingOverride { optimize_ms: Some(3_600_000), ..TimingOverride::default() };
@@ -347,9 +346,9 @@ async fn a_limit_says_when_it_ends() {
     assert_eq!(asked(&world).len(), calls + 1, "asked once for both");
 }
 
-/// A change that nobody waits for any more is not begun, and gives way to another one and to a shutdown.
+/// It also makes room for another change, and for a shutdown.
 #[tokio::test(start_paused = true)]
-async fn a_change_that_nobody_waits_for_is_not_begun_and_gives_way() {
+async fn change_without_a_caller_is_not_begun() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     let leave = async |iops: &str| {
@@ -372,10 +371,9 @@ async fn a_change_that_nobody_waits_for_is_not_begun_and_gives_way() {
     assert_eq!(asked(&world).len(), 1);
 }
 
-/// A request that comes again after the window goes on at once: a client that waits for less than a window opens none
-/// anew.
+/// So a client whose deadline is shorter than a window does not open a window with each call.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_comes_again_after_the_window_goes_on_at_once() {
+async fn repeated_request_after_the_window_continues_at_once() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     let left = timeout(MOMENT, modify(&world, &volume, &[("iops", "4000")])).await;
@@ -387,10 +385,9 @@ async fn a_request_that_comes_again_after_the_window_goes_on_at_once() {
     assert!(sent - began < MOMENT, "{:?}", sent - began);
 }
 
-/// A class that was left by its caller is not carried out with the growth that comes back: the user may have chosen another
-/// class meanwhile, through another driver.
+/// Meanwhile, the user may have chosen another class through another driver.
 #[tokio::test(start_paused = true)]
-async fn growth_does_not_bring_back_an_abandoned_class() {
+async fn growth_that_returns_does_not_apply_an_abandoned_class() {
     for has_begun in [false, true] {
         let world = World::start().await;
         let volume = a_volume(&world, "pvc-1").await;
@@ -418,7 +415,7 @@ async fn growth_does_not_bring_back_an_abandoned_class() {
 
 /// While the driver waits for an earlier modification, the caller of the class leaves and the caller of growth stays.
 #[tokio::test(start_paused = true)]
-async fn growth_goes_on_without_a_class_that_was_left() {
+async fn growth_continues_without_an_abandoned_class() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     lead(&world, &volume).await;
@@ -435,9 +432,9 @@ async fn growth_goes_on_without_a_class_that_was_left() {
     assert_eq!(tags_of(&world).await.get("tier"), None);
 }
 
-/// Callers that come back one after the other still get one ModifyVolume: EC2 takes the next one hours later.
+/// EC2 would accept a second ModifyVolume only hours later.
 #[tokio::test(start_paused = true)]
-async fn callers_that_return_within_a_window_are_served_together() {
+async fn callers_that_return_within_a_window_are_merged() {
     let world = World::start().await;
     let volume = a_volume(&world, "pvc-1").await;
     lead(&world, &volume).await;
@@ -458,9 +455,8 @@ async fn callers_that_return_within_a_window_are_served_together() {
     assert_eq!(asked(&world), [(Some(20), Some(4000), None)]);
 }
 
-/// Both services know the same keys at creation and at modification, in any case.
 #[tokio::test(start_paused = true)]
-async fn creation_and_modification_know_the_same_keys_in_any_case() {
+async fn creation_and_modification_support_the_same_keys() {
     let world = World::start().await;
     for key in crate::parameters::MutableParameters::described() {
         let value = match key.key {

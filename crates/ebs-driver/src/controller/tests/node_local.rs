@@ -5,7 +5,7 @@ use super::*;
 
 const HANDLE: &str = "local-ebs://dev/xvdbz";
 
-/// A driver with node-local volumes switched on.
+/// Creates a driver with node-local volumes enabled.
 pub(super) async fn world() -> World {
     let mut world = World::start().await;
     let options = ControllerOptions { node_local_volumes: true, ..ControllerOptions::default() };
@@ -14,7 +14,7 @@ pub(super) async fn world() -> World {
     world
 }
 
-/// A volume that somebody else has attached to the first instance as `/dev/xvdbz`.
+/// Creates a volume that another program has attached to the first instance as `/dev/xvdbz`.
 pub(super) async fn attached_by_hand(world: &World) -> String {
     let volume = world.volume("by-hand").await;
     let request = AttachRequest {
@@ -36,10 +36,9 @@ pub(super) fn request(handle: &str, node: &str) -> ControllerPublishVolumeReques
     }
 }
 
-/// A node-local volume is looked up on its node, not attached: the device in the handle and the volume that EC2 lists there are
-/// told; unpublish does nothing.
+/// The publish context contains the device of the handle, and the volume that EC2 lists there. Unpublish does nothing.
 #[tokio::test(start_paused = true)]
-async fn a_node_local_volume_is_looked_up_and_not_attached() {
+async fn node_local_volume_is_described_and_not_attached() {
     let world = world().await;
     let volume = attached_by_hand(&world).await;
     world.ec2.clear_calls();
@@ -50,7 +49,7 @@ async fn a_node_local_volume_is_looked_up_and_not_attached() {
             volume_context: map(&[("blockattachuntilinitialized", "true")]),
             ..request(HANDLE, world.here.as_str())
         };
-        let context = world.publish_as(request).await.expect("it is there");
+        let context = world.publish_as(request).await.expect("the volume is attached");
         assert_eq!(context, map(&[("devicePath", "/dev/xvdbz"), ("volumeID", &volume)]));
     }
     for handle in [HANDLE, "local-ebs://"] {
@@ -61,9 +60,9 @@ async fn a_node_local_volume_is_looked_up_and_not_attached() {
     assert_eq!(world.volumes().await[0].attachments.len(), 1);
 }
 
-/// A node-local volume that is not there, a node that is not there, the root device and a lost answer have codes of their own.
+/// A missing volume, a missing node, the root device and a lost reply have their own codes.
 #[tokio::test(start_paused = true)]
-async fn what_is_not_at_the_device_cannot_be_published() {
+async fn publish_of_a_missing_device_is_refused() {
     let world = world().await;
     attached_by_hand(&world).await;
     let here = world.here.as_str();
@@ -75,12 +74,11 @@ async fn what_is_not_at_the_device_cannot_be_published() {
     refused(publish("local-ebs://dev/xvda", here).await, "InvalidArgument", "root device");
     world.ec2.fail_next(Action::DescribeInstances, ErrorClass::Unauthorized, false);
     refused(publish(HANDLE, here).await, "PermissionDenied", "instance");
-    publish(HANDLE, here).await.expect("it is there");
+    publish(HANDLE, here).await.expect("the volume is attached");
 }
 
-/// An attachment that begins or ends is no device yet, or no more.
 #[tokio::test(start_paused = true)]
-async fn a_device_that_comes_or_goes_is_not_published() {
+async fn device_that_attaches_or_detaches_is_not_published() {
     let world = world().await;
     let slow = ebs_sim::engine::TimingOverride { attach_ms: Some(60_000), ..Default::default() };
     world.ec2.engine().set_timing(slow).await;
@@ -91,10 +89,9 @@ async fn a_device_that_comes_or_goes_is_not_published() {
     publish().await.expect("attached by now");
 }
 
-/// A node-local request that cannot be is refused before EC2 is asked: a handle without device, no node, no capability or one of
-/// another kind, a HyperPod node.
+/// For example a handle without device, a missing node, a missing or unsupported capability, or a HyperPod node.
 #[tokio::test(start_paused = true)]
-async fn a_node_local_request_that_cannot_be_changes_nothing() {
+async fn invalid_node_local_request_is_refused_before_any_call() {
     let world = world().await;
     attached_by_hand(&world).await;
     world.ec2.clear_calls();
@@ -116,9 +113,9 @@ async fn a_node_local_request_that_cannot_be_changes_nothing() {
     assert_eq!(world.ec2.calls(), []);
 }
 
-/// Node-local volumes are validated without a look-up, and deleting one deletes nothing, whatever its handle says.
+/// A delete succeeds for any handle and deletes nothing.
 #[tokio::test(start_paused = true)]
-async fn node_local_volumes_are_validated_and_deleted_without_a_call() {
+async fn node_local_volume_is_validated_and_deleted_without_a_call() {
     let world = world().await;
     let volume = attached_by_hand(&world).await;
     world.ec2.clear_calls();
@@ -144,14 +141,14 @@ async fn node_local_volumes_are_validated_and_deleted_without_a_call() {
     assert_eq!(world.ec2.calls(), []);
 }
 
-/// The flag of a read-only publish goes on to the node, and a handle with three slashes is the same device.
+/// A handle with three slashes names the same device.
 #[tokio::test(start_paused = true)]
-async fn readonly_of_a_node_local_publish_goes_on() {
+async fn readonly_of_a_node_local_publish_is_passed_on() {
     let world = world().await;
     let volume = attached_by_hand(&world).await;
     let request =
         ControllerPublishVolumeRequest { readonly: true, ..request("local-ebs:///dev/xvdbz", world.here.as_str()) };
-    let context = world.publish_as(request).await.expect("it is there");
+    let context = world.publish_as(request).await.expect("the volume is attached");
     let wanted = [("devicePath", "/dev/xvdbz"), ("volumeID", &volume), ("ebs.csi.aws.com/readonly", "true")];
     assert_eq!(context, map(&wanted));
 }

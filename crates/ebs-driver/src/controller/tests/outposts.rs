@@ -6,7 +6,7 @@ use super::*;
 const ARN: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 const ZONE: (&str, &str) = ("topology.kubernetes.io/zone", "us-west-2a");
 const OUTPOST: (&str, &str) = ("topology.ebs.csi.aws.com/outpost-id", ARN);
-/// As nodes say it.
+/// The segments that nodes report.
 const PARTS: [(&str, &str); 5] = [
     ZONE,
     ("topology.ebs.csi.aws.com/partition", "aws"),
@@ -21,10 +21,9 @@ fn copy_of(volume: &str, name: &str, place: &[(&str, &str)]) -> CreateVolumeRequ
     CreateVolumeRequest { volume_content_source: Some(source), ..in_place(named(name), place) }
 }
 
-/// A volume of an Outpost is made there, and its topology is its zone and the four segments that the Outpost's nodes have, in the
-/// reply and in lists.
+/// The response and lists contain its zone and the four segments of the Outpost's nodes.
 #[tokio::test(start_paused = true)]
-async fn a_volume_of_an_outpost_has_the_segments_of_its_nodes() {
+async fn volume_on_an_outpost_has_the_segments_of_its_nodes() {
     let world = World::start().await;
     for (name, place) in [("pvc-1", &[ZONE, OUTPOST][..]), ("pvc-2", &PARTS)] {
         let made = world.create(in_place(named(name), place)).await.expect("created");
@@ -40,7 +39,7 @@ async fn a_volume_of_an_outpost_has_the_segments_of_its_nodes() {
     assert_eq!(world.volumes().await.len(), 2);
 }
 
-/// Zone and Outpost come from one term: a preferred term in the region is not mixed with a required one on an Outpost.
+/// A preferred term in the region is not mixed with a required one on an Outpost.
 #[tokio::test(start_paused = true)]
 async fn zone_and_outpost_come_from_one_term() {
     let world = World::start().await;
@@ -54,10 +53,9 @@ async fn zone_and_outpost_come_from_one_term() {
     assert_eq!(world.volumes().await[0].outpost_arn, None);
 }
 
-/// A clone is where its source is: a request that requires its zone without its Outpost's, or another Outpost, is
-/// ResourceExhausted before EC2 is asked to copy.
+/// A request that requires its zone without its Outpost, or another Outpost, is ResourceExhausted before any copy call.
 #[tokio::test(start_paused = true)]
-async fn a_clone_is_on_the_outpost_of_its_source_or_nowhere() {
+async fn clone_is_created_only_on_the_outpost_of_its_source() {
     let world = World::start().await;
     let regional = world.volume("pvc-1").await;
     let local = world.create(in_place(named("pvc-2"), &PARTS)).await.expect("created").volume_id;
@@ -72,21 +70,21 @@ async fn a_clone_is_on_the_outpost_of_its_source_or_nowhere() {
     assert_eq!(world.ec2.count(Action::CopyVolumes), 0);
     let by_id = copy_of(&regional, "pvc-4", &[("topology.k8s.aws/zone-id", "usw2-az1")]);
     world.create(by_id).await.expect("the zone's id is enough");
-    // The place is right, and EC2 does not copy volumes on Outposts.
+    // The Outpost is right, but EC2 does not copy volumes on Outposts.
     refused(world.create(copy_of(&local, "pvc-5", &PARTS)).await, "InvalidArgument", "Outpost");
     assert_eq!(world.ec2.count(Action::CopyVolumes), 2);
 }
 
-/// The topology of whatever EC2 made, a clone too, has the segments of the Outpost that EC2 names; without a zone, or with an
-/// Outpost that has no ARN, there is none.
+/// Also for a clone, with the segments of the Outpost that EC2 names. Without a zone, or with an invalid ARN of the
+/// Outpost, the topology is missing.
 #[tokio::test(start_paused = true)]
-async fn the_topology_of_a_volume_is_what_ec2_says_of_it() {
+async fn topology_of_a_volume_comes_from_its_description() {
     use ebs_ec2::{Page, PageRequest, VolumeQuery, Volumes as _};
     let world = World::start().await;
     world.volume("pvc-1").await;
     let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: vec!["pvc-1".to_owned()] };
     let Page { items, .. } = world.ec2.describe_volumes(&query, &PageRequest::default()).await.expect("lists");
-    let mut volume = items.into_iter().find(|v| v.csi_name() == Some("pvc-1")).expect("it is there");
+    let mut volume = items.into_iter().find(|v| v.csi_name() == Some("pvc-1")).expect("the volume exists");
     let driver = DriverName::default();
     volume.outpost_arn = Some(ARN.to_owned());
     let place = |volume: &ebs_cloud::Volume| crate::topology::of_volume(volume, &driver);
@@ -97,9 +95,8 @@ async fn the_topology_of_a_volume_is_what_ec2_says_of_it() {
     assert_eq!(place(&volume), Ok(None));
 }
 
-/// A local snapshot is kept on the Outpost of its volume and restored there.
 #[tokio::test(start_paused = true)]
-async fn a_local_snapshot_is_kept_and_restored_on_its_outpost() {
+async fn local_snapshot_is_kept_and_restored_on_its_outpost() {
     let world = World::start().await;
     let volume = world.create(in_place(named("pvc-1"), &PARTS)).await.expect("created").volume_id;
     let snapshot = take(&world, "snapshot-1", &volume, &[("outpostArn", ARN)]).await.expect("taken").snapshot_id;

@@ -1,6 +1,7 @@
-//! Requests with anything in any field: each gets a code of CSI and a message for people, and a refused one changes nothing.
+//! Requests with random fields. Each gets a CSI code and a readable message, and a refused request changes nothing.
 //!
-//! Every run makes the same requests, unless `RANDOM_REQUESTS_SEED` gives other ones and `RANDOM_REQUESTS` another number of them.
+//! Every run makes the same requests. `RANDOM_REQUESTS_SEED` sets another seed, and `RANDOM_REQUESTS` another number of
+//! requests.
 
 mod fields;
 mod values;
@@ -13,7 +14,7 @@ use super::*;
 use fields::{Request, RequestKind};
 use values::Random;
 
-/// What a code of CSI's tables, or of gRPC for all RPCs, may be.
+/// The codes that the tables of CSI, or gRPC for all RPCs, permit.
 const CODES: [&str; 12] = [
     "InvalidArgument",
     "OutOfRange",
@@ -29,7 +30,7 @@ const CODES: [&str; 12] = [
     "Internal",
 ];
 
-/// What lasts of EC2's state: live volumes with size, type, tags and attachments, and snapshots.
+/// Returns the lasting part of EC2's state: live volumes with size, type, tags and attachments, and snapshots.
 async fn state(world: &World) -> BTreeMap<String, String> {
     let state = world.ec2.engine().snapshot_of_state().await;
     let live = |state: &str| !state.starts_with("delet");
@@ -41,7 +42,7 @@ async fn state(world: &World) -> BTreeMap<String, String> {
     volumes.chain(snapshots).collect()
 }
 
-/// The objects that requests are about.
+/// The objects of the requests.
 pub(super) struct Things {
     volume: String,
     snapshot: String,
@@ -49,7 +50,7 @@ pub(super) struct Things {
 }
 
 impl Things {
-    /// Those that are there still; others take the place of those that a request has taken away.
+    /// Returns the objects that still exist, and replaces the deleted ones.
     async fn of(world: &World, before: Option<Self>) -> Self {
         let state = state(world).await;
         let kept = |id: Option<&String>| id.filter(|id| state.contains_key(*id)).cloned();
@@ -74,7 +75,7 @@ impl Things {
     }
 }
 
-/// What is wrong with a refusal: a client must be able to act on it, and a person to read it.
+/// Returns the faults of an error: a client must be able to act on it, and a person must be able to read it.
 fn faults(request: &Request, refused: &Refused) -> Vec<&'static str> {
     let Refused { code, message } = refused;
     let lower = message.to_lowercase();
@@ -91,11 +92,11 @@ fn faults(request: &Request, refused: &Refused) -> Vec<&'static str> {
     rules.into_iter().filter(|(_, holds)| !holds).map(|(fault, _)| fault).collect()
 }
 
-/// Ten thousand random requests to all controller RPCs (each field any text, any number, any map, keys that differ in case
-/// only) each get a code of CSI and a bounded message without control characters that names the field; a refused one has
-/// changed nothing in EC2; none panics.
+/// Each field of the requests to all controller RPCs is a random text, number or map, also with keys that differ only
+/// in case. Each request gets a CSI code and a bounded message without control characters that names the field. A
+/// refused request has changed nothing in EC2. No request panics.
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_random_requests_get_a_code_and_a_message_and_refused_ones_change_nothing() {
+async fn random_requests_get_codes_and_refused_ones_change_nothing() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seed = number("RANDOM_REQUESTS_SEED").unwrap_or(1);
     let count = number("RANDOM_REQUESTS").unwrap_or(10_000);

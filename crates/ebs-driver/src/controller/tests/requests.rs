@@ -1,4 +1,4 @@
-//! What requests mean, row by row where the other files have no place for it.
+//! Effects of requests that no other file tests.
 
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
 use ebs_sim::api::Call;
@@ -12,10 +12,10 @@ fn from(request: CreateVolumeRequest, source: SourceType) -> CreateVolumeRequest
 
 type Mend = fn(&mut CreateVolumeRequest);
 
-/// Of several faults of a CreateVolume the first is told: name, capabilities, size, parameters, those of the attributes class,
-/// tags, formatting, source, topology.
+/// The order is: name, capabilities, size, parameters, parameters of the attributes class, tags, formatting, source,
+/// topology.
 #[tokio::test(start_paused = true)]
-async fn of_several_faults_the_first_is_told() {
+async fn first_of_several_faults_is_reported() {
     let world = World::start().await;
     let parameters = [
         ("tipe", "gp3"),
@@ -52,9 +52,9 @@ async fn of_several_faults_the_first_is_told() {
     world.create(request).await.expect("nothing is left to mend");
 }
 
-/// Of several faults of a ControllerPublishVolume the first is told: volume, node, capability.
+/// The order is: volume, node, capability.
 #[tokio::test(start_paused = true)]
-async fn of_several_faults_of_a_publish_the_first_is_told() {
+async fn first_of_several_faults_of_a_publish_is_reported() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let mut request = ControllerPublishVolumeRequest::default();
@@ -71,9 +71,8 @@ async fn of_several_faults_of_a_publish_the_first_is_told() {
     world.publish_as(request).await.expect("attached");
 }
 
-/// A KMS key encrypts the volume, whatever `encrypted` says.
 #[tokio::test(start_paused = true)]
-async fn a_key_encrypts_whatever_encrypted_says() {
+async fn kms_key_encrypts_even_if_encrypted_is_false() {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::Kms);
     let key = "arn:aws:kms:us-west-2:123456789012:key/0123abcd-0123-0123-0123-0123456789ab";
@@ -83,9 +82,9 @@ async fn a_key_encrypts_whatever_encrypted_says() {
     assert_eq!((volumes[0].encrypted, volumes[0].kms_key_id.as_deref()), (true, Some(key)));
 }
 
-/// The initialization rate is sent with a snapshot; a clone, which EC2 gives no rate, is made without it.
+/// EC2 accepts no rate for a clone, so it is created without the rate.
 #[tokio::test(start_paused = true)]
-async fn the_initialization_rate_is_for_snapshots_and_has_no_effect_on_clones() {
+async fn initialization_rate_applies_to_snapshots_but_not_to_clones() {
     let world = World::start().await;
     let volume_id = world.volume("pvc-1").await;
     let snapshot_id = take(&world, "snapshot-1", &volume_id, &[]).await.expect("taken").snapshot_id;
@@ -105,7 +104,7 @@ async fn the_initialization_rate_is_for_snapshots_and_has_no_effect_on_clones() 
     assert_eq!((rates, world.ec2.count(Action::CopyVolumes)), (vec![Some(200)], 1));
 }
 
-/// `fsType` and `blockExpress` are accepted and have no effect.
+/// `fsType` and `blockExpress` are accepted.
 #[tokio::test(start_paused = true)]
 async fn deprecated_parameters_have_no_effect() {
     let world = World::start().await;
@@ -116,9 +115,9 @@ async fn deprecated_parameters_have_no_effect() {
     assert_eq!(world.volumes().await.len(), 1);
 }
 
-/// A snapshot is listed as it was told when it was taken: id, source, size, time and readiness.
+/// ID, source, size, time and readiness are the same.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_is_listed_as_it_was_told() {
+async fn listed_snapshot_matches_the_response_of_its_creation() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     take(&world, "snapshot-1", &volume, &[]).await.expect("taken");
@@ -133,10 +132,10 @@ async fn a_snapshot_is_listed_as_it_was_told() {
     }
 }
 
-/// While a snapshot of a name is being taken, another request for the name is Aborted, and an equal one joins; deleting a snapshot
-/// twice at once joins too.
+/// While a snapshot is created, another request for its name is Aborted, and an equal request joins. Two simultaneous
+/// deletes of a snapshot also join.
 #[tokio::test(start_paused = true)]
-async fn snapshots_of_one_name_do_not_run_beside_each_other() {
+async fn snapshots_of_one_name_are_not_created_concurrently() {
     let world = World::start().await;
     let (one, other) = (world.volume("pvc-1").await, world.volume("pvc-2").await);
     let (first, equal, different) = tokio::join!(

@@ -1,4 +1,4 @@
-//! One StorageClass serves claims of every kind: empty volumes, restores and clones, file systems and raw block volumes.
+//! One StorageClass for claims of every kind: empty volumes, restores and clones, file systems and raw block volumes.
 
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
 use ebs_sim::api::Call;
@@ -27,7 +27,7 @@ fn as_block(request: CreateVolumeRequest) -> CreateVolumeRequest {
     CreateVolumeRequest { volume_capabilities: vec![block(Mode::SingleNodeWriter)], ..request }
 }
 
-/// The volumes that EC2 was asked to create, dry runs apart.
+/// Returns the CreateVolume requests without dry runs.
 fn creations(world: &World) -> Vec<ebs_sim::api::CreateVolume> {
     let creation = |call: ebs_sim::port::PortCall| match call.request {
         Call::CreateVolume(request) if !request.dry_run => Some(request),
@@ -36,9 +36,9 @@ fn creations(world: &World) -> Vec<ebs_sim::api::CreateVolume> {
     world.ec2.calls().into_iter().filter_map(creation).collect()
 }
 
-/// A class with an initialization rate serves claims with and without a snapshot: EC2 gets the rate for the former only.
+/// The class also applies to claims without a snapshot, for which EC2 does not get the rate.
 #[tokio::test(start_paused = true)]
-async fn initialization_rate_serves_restores_only() {
+async fn initialization_rate_applies_to_restores_only() {
     let world = World::start().await;
     let source = world.volume("pvc-source").await;
     let snapshot = take(&world, "snapshot-1", &source, &[]).await.expect("taken").snapshot_id;
@@ -54,7 +54,7 @@ async fn initialization_rate_serves_restores_only() {
     refused(world.create(nonsense).await, "InvalidArgument", "volumeInitializationRate");
 }
 
-/// A class names IOPS or throughput for a type that has none to choose: the volume gets what its type has.
+/// The class sets IOPS or throughput for a type without this property. The volume gets the defaults of its type.
 #[tokio::test(start_paused = true)]
 async fn performance_that_a_type_lacks_is_left_out() {
     let world = World::start().await;
@@ -75,9 +75,9 @@ async fn performance_that_a_type_lacks_is_left_out() {
     }
 }
 
-/// A VolumeAttributesClass that changes the type, or says the IOPS in the other way, overrules the StorageClass.
+/// The VolumeAttributesClass changes the type, or sets IOPS with the other parameter.
 #[tokio::test(start_paused = true)]
-async fn storage_class_yields_to_an_attributes_class() {
+async fn attributes_class_overrides_the_storage_class() {
     let world = World::start().await;
     let create = async |name: &str, class: &[(&str, &str)], attributes: &[(&str, &str)]| {
         let request = with_parameters(of_gib(named(name), 200), class);
@@ -89,11 +89,13 @@ async fn storage_class_yields_to_an_attributes_class() {
     let asked: Vec<_> = creations(&world).into_iter().map(|r| (r.volume_type.unwrap_or_default(), r.iops)).collect();
     let io2 = |iops| ("io2".to_owned(), Some(iops));
     assert_eq!(asked, [("gp2".to_owned(), None), io2(3000), io2(10_000)]);
-    let volume = world.volumes().await.into_iter().find(|v| v.tags["CSIVolumeName"] == "pvc-2").expect("it is there");
+    let volume =
+        world.volumes().await.into_iter().find(|v| v.tags["CSIVolumeName"] == "pvc-2").expect("the volume exists");
     assert!(!volume.tags.contains_key("ebs.csi.aws.com/IOPSPerGb"), "{:?}", volume.tags);
 }
 
-/// An attributes class is what the claim asks for: what its type cannot have is refused, at creation as at modification.
+/// The attributes class is the claim's own request, so an unsupported property is refused, at creation and at
+/// modification.
 #[tokio::test(start_paused = true)]
 async fn attributes_that_a_type_lacks_are_refused() {
     let world = World::start().await;
@@ -104,7 +106,7 @@ async fn attributes_that_a_type_lacks_are_refused() {
     }
 }
 
-/// The options of a file system serve the claims that get one; a raw block volume of the same class has none.
+/// The class also serves claims with a file system, which get the options.
 #[tokio::test(start_paused = true)]
 async fn format_options_are_left_out_of_raw_volumes() {
     let world = World::start().await;
@@ -120,9 +122,9 @@ async fn format_options_are_left_out_of_raw_volumes() {
     refused(world.create(nonsense).await, "InvalidArgument", "blockSize");
 }
 
-/// What a claim cannot use of its class is one line of the log, with every key and why.
+/// The line contains every key with the reason.
 #[tokio::test(start_paused = true)]
-async fn what_is_left_out_is_one_line_of_the_log() {
+async fn parameters_that_are_left_out_are_one_log_line() {
     let world = World::start().await;
     let (lines, _logging) = crate::server::tests::captured_log();
     let class = [("type", "gp2"), ("iops", "4000"), ("volumeInitializationRate", "200"), ("blockSize", "4096")];
@@ -138,9 +140,9 @@ async fn what_is_left_out_is_one_line_of_the_log() {
 
 const KEY_ID: &str = "1234abcd-12ab-34cd-56ef-1234567890ab";
 
-/// EC2 takes a KMS key in five spellings and shows one: the class that made a volume makes its clone, too.
+/// EC2 accepts a KMS key in five spellings and shows one of them. The class of a volume also applies to its clone.
 #[tokio::test(start_paused = true)]
-async fn a_clone_is_made_with_the_class_of_its_source() {
+async fn clone_is_created_with_the_class_of_its_source() {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::Kms);
     let arn = |resource: &str| format!("arn:aws:kms:us-west-2:123456789012:{resource}");
@@ -167,9 +169,9 @@ async fn a_clone_is_made_with_the_class_of_its_source() {
     assert!(world.volumes().await.iter().all(|volume| volume.encrypted));
 }
 
-/// Another spelling of a volume's key finds the volume again; another key does not.
+/// Another key does not.
 #[tokio::test(start_paused = true)]
-async fn another_spelling_of_the_key_is_the_same_volume() {
+async fn another_spelling_of_the_kms_key_finds_the_volume() {
     let mut world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::Kms);
     let arn = format!("arn:aws:kms:us-west-2:123456789012:key/{KEY_ID}");
@@ -183,9 +185,9 @@ async fn another_spelling_of_the_key_is_the_same_volume() {
     assert_eq!(world.volumes().await.len(), 1);
 }
 
-/// A clone with a really other key than its encrypted source is refused, with both names.
+/// The key differs from the key of the encrypted source. The error contains both.
 #[tokio::test(start_paused = true)]
-async fn a_clone_with_another_key_is_refused() {
+async fn clone_with_another_kms_key_is_refused() {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::Kms);
     let encrypted = with_parameters(in_zone(named("pvc-1"), "us-west-2a"), &[("kmsKeyId", KEY_ID)]);
@@ -197,9 +199,9 @@ async fn a_clone_with_another_key_is_refused() {
     refused(result, "InvalidArgument", KEY_ID);
 }
 
-/// `encrypted: "false"` asks for nothing: the same class makes a volume, its restore and its clone, and what is encrypted stays so.
+/// The same class creates a volume, its restore and its clone, and an encrypted source stays encrypted.
 #[tokio::test(start_paused = true)]
-async fn encryption_that_is_not_asked_for_refuses_no_clone() {
+async fn encrypted_false_allows_clones_of_encrypted_volumes() {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::Kms);
     let class = |name: &str| with_parameters(in_zone(named(name), "us-west-2a"), &[("encrypted", "false")]);
@@ -215,9 +217,9 @@ async fn encryption_that_is_not_asked_for_refuses_no_clone() {
     assert!(volumes.iter().any(|volume| volume.id == clone && volume.encrypted));
 }
 
-/// A clone of an unencrypted volume is encrypted when its class says so, with the class's key or the account's.
+/// With the key of the class or the account.
 #[tokio::test(start_paused = true)]
-async fn a_clone_of_an_open_volume_is_encrypted_on_demand() {
+async fn clone_of_an_unencrypted_volume_is_encrypted_on_request() {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::Kms);
     let open = world.volume("pvc-1").await;
@@ -232,7 +234,7 @@ async fn a_clone_of_an_open_volume_is_encrypted_on_demand() {
         let clone = world.create(request()).await.unwrap_or_else(|error| panic!("{name}: {error:?}")).volume_id;
         assert_eq!(world.create(request()).await.expect("found").volume_id, clone);
         let volumes = world.volumes().await;
-        let volume = volumes.iter().find(|volume| volume.id == clone).expect("it is there");
+        let volume = volumes.iter().find(|volume| volume.id == clone).expect("the volume exists");
         assert!(volume.encrypted, "{name}");
         if name == "pvc-3" {
             assert_eq!(volume.kms_key_id.as_ref(), Some(&arn));
@@ -240,7 +242,7 @@ async fn a_clone_of_an_open_volume_is_encrypted_on_demand() {
     }
 }
 
-/// The recorded ratio of a volume is no demand on a type without IOPS to choose: it changes its type and grows.
+/// The volume can still change its type and grow.
 #[tokio::test(start_paused = true)]
 async fn recorded_ratio_is_left_out_of_a_type_without_iops() {
     let world = World::start().await;
@@ -249,7 +251,7 @@ async fn recorded_ratio_is_left_out_of_a_type_without_iops() {
     modify(&world, &volume, &[("type", "gp2")]).await.expect("gp2");
     tokio::time::advance(Duration::from_hours(7)).await;
     assert_eq!(grow(&world, &volume, 20).await, Ok(20));
-    let found = world.volumes().await.into_iter().find(|v| v.id == volume).expect("it is there");
+    let found = world.volumes().await.into_iter().find(|v| v.id == volume).expect("the volume exists");
     assert_eq!((found.volume_type.as_str(), found.size_gib, found.iops), ("gp2", 20, Some(100)));
     tokio::time::advance(Duration::from_hours(7)).await;
     refused(modify(&world, &volume, &[("iops", "4000")]).await, "InvalidArgument", "iops");

@@ -1,5 +1,5 @@
-//! Creations, deletions and growth for clients that wait for a few seconds only and come again, each time later: what was
-//! asked for is done in the end, or its refusal is told.
+//! Creations, deletions and growth for clients that wait only a few seconds and call again, with longer pauses. Each
+//! request succeeds or fails with its error in the end.
 
 use ebs_ec2::ErrorClass;
 use ebs_sim::engine::{BurntToken, TimingOverride};
@@ -11,14 +11,14 @@ use super::modifications::modify;
 use super::snapshots::take;
 use super::*;
 
-/// How long the official sidecars wait for an answer, and less.
+/// The timeouts of the official sidecars in seconds, and shorter ones.
 const DEADLINES: [u64; 5] = [1, 2, 5, 10, 15];
-/// More calls mean that each begins anew what the one before had begun. One of them may go by while changes of a volume are
-/// gathered.
+/// More calls mean that each call repeats the work of the previous one. One call may be spent on the window that
+/// gathers changes.
 const MOST_CALLS: u32 = 9;
 
-/// Calls as a sidecar does: gives each call up after that many seconds, waits twice as long before the next, and ends
-/// with the first success or final code.
+/// Calls like a sidecar: gives up after `seconds`, doubles the pause before each next call, and ends with the first
+/// success or final code.
 async fn insist<T>(seconds: u64, mut call: impl AsyncFnMut() -> Result<T, Refused>) -> Result<T, Refused> {
     let mut pause = Duration::from_secs(1);
     let mut heard = Vec::new();
@@ -36,7 +36,7 @@ async fn insist<T>(seconds: u64, mut call: impl AsyncFnMut() -> Result<T, Refuse
     panic!("no answer by {MOST_CALLS} calls of {seconds} s: {heard:#?}");
 }
 
-/// Each call takes its time, as on EC2.
+/// Delays each mutating call, as EC2 does.
 async fn realistic(world: &World) {
     for action in ["CreateVolume", "DeleteVolume", "ModifyVolume", "CreateSnapshot", "DeleteSnapshot", "LockSnapshot"] {
         let rule = Rule::new(Effect::DelayReply { ms: 600, spread_ms: 0 }).on(action);
@@ -62,10 +62,9 @@ async fn snapshots_there(world: &World) -> usize {
     world.ec2.engine().snapshot_of_state().await.snapshots.len()
 }
 
-/// CreateVolume and DeleteVolume converge for clients that wait 1 to 15 s and come again later and later, after the
-/// death of the driver too: done, or its refusal told.
+/// Clients wait 1 to 15 s.
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_created_once_whatever_becomes_of_the_first_answer() {
+async fn volume_is_created_once_after_a_lost_first_reply() {
     for seconds in DEADLINES {
         for done in [true, false] {
             let world = World::start().await;
@@ -78,11 +77,11 @@ async fn a_volume_is_created_once_whatever_becomes_of_the_first_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_creation_goes_on_after_the_death_of_the_driver() {
+async fn creation_continues_after_the_death_of_the_driver() {
     for seconds in DEADLINES {
         let mut world = World::start().await;
         realistic(&world).await;
-        // The process dies after EC2 has taken the order: it gets no further.
+        // The process dies after EC2 has accepted the request.
         let gate = world.ec2.hold(Action::DescribeVolumes);
         leave_when(world.create(named("pvc-1")), gate.reached()).await;
         world.replace_driver();
@@ -93,7 +92,7 @@ async fn a_creation_goes_on_after_the_death_of_the_driver() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_creation_is_told_as_such_by_a_driver_that_has_just_been_asked_for_the_first_time() {
+async fn rejected_creation_is_reported_by_a_new_driver() {
     for seconds in DEADLINES {
         let world = World::start().await;
         realistic(&world).await;
@@ -106,7 +105,7 @@ async fn a_refused_creation_is_told_as_such_by_a_driver_that_has_just_been_asked
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_makes_volumes_vanish_is_told_and_not_tried_without_end() {
+async fn kms_key_that_makes_volumes_disappear_is_reported() {
     for seconds in DEADLINES {
         for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
             let world = World::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
@@ -122,7 +121,7 @@ async fn a_key_that_makes_volumes_vanish_is_told_and_not_tried_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_source_is_told() {
+async fn missing_source_is_reported() {
     for seconds in DEADLINES {
         let world = World::start().await;
         realistic(&world).await;
@@ -138,7 +137,7 @@ async fn a_missing_source_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_deleted_whatever_the_first_answer_says() {
+async fn volume_is_deleted_after_any_first_reply() {
     for seconds in DEADLINES {
         for (class, done) in
             [(ErrorClass::Ambiguous, true), (ErrorClass::Ambiguous, false), (ErrorClass::VolumeNotFound, false)]
@@ -158,10 +157,9 @@ async fn a_volume_is_deleted_whatever_the_first_answer_says() {
     }
 }
 
-/// CreateSnapshot with fast restores and lock, and DeleteSnapshot, converge for clients that wait 1 to 15 s and come
-/// again.
+/// Clients wait 1 to 15 s.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_is_taken_once_with_all_it_is_to_have() {
+async fn snapshot_is_taken_once_with_lock_and_fast_restores() {
     let features =
         [("fastSnapshotRestoreAvailabilityZones", "us-west-2a"), ("lockMode", "governance"), ("lockDuration", "3")];
     for seconds in DEADLINES {
@@ -191,7 +189,7 @@ async fn a_snapshot_is_taken_once_with_all_it_is_to_have() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_lock_is_told_and_leaves_no_snapshot() {
+async fn rejected_lock_is_reported_and_leaves_no_snapshot() {
     for seconds in DEADLINES {
         let world = World::start().await;
         realistic(&world).await;
@@ -207,7 +205,7 @@ async fn a_refused_lock_is_told_and_leaves_no_snapshot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_snapshot_is_told() {
+async fn rejected_snapshot_is_reported() {
     for seconds in DEADLINES {
         let world = World::start().await;
         realistic(&world).await;
@@ -217,7 +215,7 @@ async fn a_refused_snapshot_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_is_deleted_whatever_the_first_answer_says() {
+async fn snapshot_is_deleted_after_any_first_reply() {
     for seconds in DEADLINES {
         for (class, done) in
             [(ErrorClass::Ambiguous, true), (ErrorClass::Ambiguous, false), (ErrorClass::SnapshotNotFound, false)]
@@ -243,10 +241,9 @@ async fn a_snapshot_is_deleted_whatever_the_first_answer_says() {
     }
 }
 
-/// ControllerExpandVolume and ControllerModifyVolume converge for clients that wait 1 to 15 s; a refusal for the limits is
-/// not followed for 15 s anew with each attempt.
+/// Clients wait 1 to 15 s.
 #[tokio::test(start_paused = true)]
-async fn a_volume_grows_whatever_becomes_of_the_first_answer() {
+async fn volume_grows_once_after_a_lost_first_reply() {
     for seconds in DEADLINES {
         for done in [true, false] {
             for dies in [true, false] {
@@ -273,7 +270,7 @@ async fn a_volume_grows_whatever_becomes_of_the_first_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_cannot_grow_yet_or_does_not_exist_is_told() {
+async fn volume_that_cannot_grow_yet_or_is_missing_is_reported() {
     for seconds in DEADLINES {
         let world = World::start().await;
         realistic(&world).await;

@@ -30,9 +30,9 @@ async fn list(world: &World, request: ListSnapshotsRequest) -> Result<(Vec<Strin
     Ok((answer.entries.iter().map(id).collect(), answer.next_token))
 }
 
-/// A snapshot is taken once for a name and tagged from its class.
+/// Its tags come from its class.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_is_taken_once_for_a_name() {
+async fn snapshot_is_taken_once_for_a_name() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let parameters =
@@ -52,18 +52,18 @@ async fn a_snapshot_is_taken_once_for_a_name() {
     assert_eq!(snapshot.tags["ebs.csi.aws.com/cluster"], "true");
 }
 
-/// A snapshot name of another volume is AlreadyExists.
+/// The code is AlreadyExists.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_name_of_another_volume_is_refused() {
+async fn snapshot_name_of_another_volume_is_refused() {
     let world = World::start().await;
     let (one, other) = (world.volume("pvc-1").await, world.volume("pvc-2").await);
     take(&world, "snapshot-1", &one, &[]).await.expect("taken");
     refused(take(&world, "snapshot-1", &other, &[]).await, "AlreadyExists", "snapshot-1");
 }
 
-/// A CreateSnapshot that cannot be is refused; a missing source is NotFound.
+/// A missing source is NotFound.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_cannot_be_changes_nothing() {
+async fn invalid_snapshot_request_changes_nothing() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.ec2.clear_calls();
@@ -78,9 +78,9 @@ async fn a_snapshot_that_cannot_be_changes_nothing() {
     refused(take(&world, "s", missing, &[]).await, "NotFound", missing);
 }
 
-/// DeleteSnapshot is idempotent and succeeds for what cannot be an id.
+/// It also succeeds for an invalid ID.
 #[tokio::test(start_paused = true)]
-async fn deleting_a_snapshot_is_idempotent() {
+async fn delete_snapshot_is_idempotent() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let id = take(&world, "snapshot-1", &volume, &[]).await.expect("taken").snapshot_id;
@@ -91,9 +91,9 @@ async fn deleting_a_snapshot_is_idempotent() {
     assert!(world.ec2.engine().snapshot_of_state().await.snapshots.is_empty());
 }
 
-/// Snapshots are listed by id and by source, and both filters apply.
+/// Both filters can be combined.
 #[tokio::test(start_paused = true)]
-async fn snapshots_are_listed_by_id_and_by_source_and_both_filters_apply() {
+async fn snapshots_are_listed_by_id_and_by_source() {
     let world = World::start().await;
     let (one, other) = (world.volume("pvc-1").await, world.volume("pvc-2").await);
     let a = take(&world, "a", &one, &[]).await.expect("taken").snapshot_id;
@@ -115,7 +115,7 @@ async fn snapshots_are_listed_by_id_and_by_source_and_both_filters_apply() {
     refused(list(&world, odd).await, "Aborted", "token");
 }
 
-/// Pages of 1 to 4 snapshots are possible; a bad token is Aborted.
+/// Pages of 1 to 4 snapshots work, although EC2 returns at least five. An invalid token is Aborted.
 #[tokio::test(start_paused = true)]
 async fn pages_of_snapshots_may_be_shorter_than_ec2_allows() {
     let world = World::start().await;
@@ -146,9 +146,9 @@ async fn pages_of_snapshots_may_be_shorter_than_ec2_allows() {
     refused(list(&world, negative).await, "InvalidArgument", "max_entries");
 }
 
-/// GetSnapshot finds a snapshot by id; a missing one is NotFound.
+/// A missing snapshot is NotFound.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_can_be_asked_for_by_id() {
+async fn get_snapshot_finds_a_snapshot_by_id() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let taken = take(&world, "a", &volume, &[]).await.expect("taken");
@@ -173,9 +173,9 @@ async fn snapshots_there(world: &World) -> usize {
     world.ec2.engine().snapshot_of_state().await.snapshots.len()
 }
 
-/// A snapshot gets its lock and then fast restores, with which EC2 would not delete it when the lock is refused.
+/// EC2 does not delete a snapshot with fast restores, which the driver must do when the lock is rejected.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_gets_its_lock_and_then_fast_restores() {
+async fn snapshot_gets_its_lock_before_fast_restores() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let made = take(&world, "snapshot-1", &volume, &[FAST, LOCK[0], LOCK[1]]).await.expect("taken");
@@ -184,9 +184,8 @@ async fn a_snapshot_gets_its_lock_and_then_fast_restores() {
     refused(delete(&world, &made.snapshot_id).await, "FailedPrecondition", "locked");
 }
 
-/// Zones that do not exist are refused before a snapshot is taken.
 #[tokio::test(start_paused = true)]
-async fn zones_that_do_not_exist_are_refused_before_a_snapshot_is_taken() {
+async fn missing_zones_are_refused_before_a_snapshot_is_taken() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let zones = [("fastSnapshotRestoreAvailabilityZones", "us-west-2a,us-east-9z")];
@@ -194,10 +193,10 @@ async fn zones_that_do_not_exist_are_refused_before_a_snapshot_is_taken() {
     assert_eq!(snapshots_there(&world).await, 0);
 }
 
-/// A new snapshot that cannot be had as asked for is deleted again; when that fails both errors are told and the answer
-/// is not final.
+/// When EC2 rejects its lock or fast restores. If the delete fails too, the message has both errors and the code is not
+/// final.
 #[tokio::test(start_paused = true)]
-async fn a_new_snapshot_that_cannot_be_had_as_asked_for_is_deleted_again_and_both_errors_are_told() {
+async fn new_snapshot_is_deleted_when_it_cannot_be_completed() {
     let world = World::start().await;
     world.ec2.declare(Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
@@ -212,9 +211,9 @@ async fn a_new_snapshot_that_cannot_be_had_as_asked_for_is_deleted_again_and_bot
     assert_eq!(world.ec2.count(Action::EnableFastSnapshotRestores), 0);
 }
 
-/// A locked snapshot whose fast restores are refused stays, which is not final, and a repeat goes on with it.
+/// The code is not final, and a repeat continues with the snapshot.
 #[tokio::test(start_paused = true)]
-async fn a_locked_snapshot_whose_fast_restores_are_refused_stays_and_a_repeat_goes_on() {
+async fn locked_snapshot_is_kept_when_fast_restores_are_rejected() {
     let world = World::start().await;
     world.ec2.declare(Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
@@ -222,14 +221,14 @@ async fn a_locked_snapshot_whose_fast_restores_are_refused_stays_and_a_repeat_go
     world.ec2.fail_next(Action::EnableFastSnapshotRestores, ErrorClass::Unauthorized, false);
     refused(take(&world, "snapshot-1", &volume, &all).await, "Aborted", "locked");
     assert_eq!(snapshots_there(&world).await, 1);
-    assert!(take(&world, "snapshot-1", &volume, &all).await.expect("goes on").ready_to_use);
+    assert!(take(&world, "snapshot-1", &volume, &all).await.expect("continues").ready_to_use);
     assert_eq!((snapshots_there(&world).await, world.ec2.count(Action::LockSnapshot)), (1, 1));
 }
 
-/// Parameters that are no lock together are refused before a snapshot is made: no mode, a cooling-off period in governance mode,
-/// two ends or none, numbers that EC2 does not take, an end in the past.
+/// Examples are: no mode, a cooling-off period in governance mode, two ends or no end, numbers that EC2 rejects, an end
+/// in the past.
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_cannot_be_is_refused_before_a_snapshot_is_made() {
+async fn invalid_lock_is_refused_before_a_snapshot_is_taken() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let (governance, compliance) = (("lockMode", "governance"), ("lockMode", "compliance"));
@@ -262,13 +261,13 @@ async fn a_lock_that_cannot_be_is_refused_before_a_snapshot_is_made() {
     }
 }
 
-/// A snapshot whose lock was seen done is answered when the lock has ended meanwhile.
+/// The driver has seen the lock, which has ended since.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_outlives_its_lock_is_answered_all_the_same() {
+async fn repeat_succeeds_after_the_end_of_a_confirmed_lock() {
     let mut world = World::start().await;
     world.ec2.declare(Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
-    // EC2 takes no end that is less than a day away; this driver's clock is a day ahead.
+    // EC2 rejects an end that is less than a day away, so the clock of this driver is a day ahead.
     let tomorrow = SystemTime::now() + Duration::from_hours(24);
     (world.service, world.operations) = driver_over(&world.ec2, Some(tomorrow));
     let end = humantime::format_rfc3339_seconds(tomorrow + Duration::from_secs(120)).to_string();
@@ -281,15 +280,15 @@ async fn a_snapshot_that_outlives_its_lock_is_answered_all_the_same() {
     assert_eq!(snapshots_there(&world).await, 1);
 }
 
-/// Snapshots stay pending for ten minutes.
+/// Keeps snapshots pending for ten minutes.
 async fn slow(world: &World) {
     let slow = ebs_sim::engine::TimingOverride { snapshot_ms: Some(600_000), ..Default::default() };
     world.ec2.engine().set_timing(slow).await;
 }
 
-/// A repeat gives a pending snapshot what it lacks, and only what this process has not seen done.
+/// The repeat does only the steps that this process has not seen done.
 #[tokio::test(start_paused = true)]
-async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_only_that() {
+async fn repeat_completes_a_pending_snapshot() {
     let world = World::start().await;
     world.ec2.declare(Extra::SnapshotLocks);
     slow(&world).await;
@@ -304,10 +303,10 @@ async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_only_that() {
     assert_eq!(world.ec2.count(Action::CreateSnapshot), 1);
 }
 
-/// A snapshot that this process took for a request, or may have taken, is deleted before a refusal of its lock or fast
-/// restore is final, on a repeat too.
+/// The same applies to a snapshot that this process may have taken. Only then is the rejection of its lock or fast
+/// restore final.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when_a_repeat_of_it_is_refused() {
+async fn repeat_deletes_own_snapshot_when_its_lock_is_rejected() {
     let world = World::start().await;
     world.ec2.declare(Extra::SnapshotLocks);
     slow(&world).await;
@@ -317,7 +316,7 @@ async fn a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when
     world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
     refused(take(&world, "snapshot-1", &volume, &LOCK).await, "PermissionDenied", "lock snapshot");
     assert_eq!(snapshots_there(&world).await, 0);
-    // The same when the first attempt could not clean up.
+    // The same when the first attempt could not delete it.
     for _ in 0..2 {
         world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
     }
@@ -328,11 +327,11 @@ async fn a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_whose_creation_was_unclear_is_not_left_behind_when_its_lock_is_refused() {
+async fn snapshot_of_unclear_creation_is_deleted_when_lock_fails() {
     let world = World::start().await;
     world.ec2.declare(Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
-    // Asked again and again, so that it alone can have taken it.
+    // This driver has handled several requests, so that only it can have taken the snapshot.
     for name in ["warm-1", "warm-2"] {
         take(&world, name, &volume, &[]).await.expect("taken");
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -343,14 +342,14 @@ async fn a_snapshot_whose_creation_was_unclear_is_not_left_behind_when_its_lock_
     assert_eq!(snapshots_there(&world).await, 2);
 }
 
-/// A snapshot that somebody may know is never deleted; that it cannot be as asked for is not final.
+/// The rejected lock is not final.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock_is_not_final() {
+async fn snapshot_that_a_client_may_know_is_never_deleted() {
     let mut world = World::start().await;
     world.ec2.declare(Extra::SnapshotLocks);
     slow(&world).await;
     let volume = world.volume("pvc-1").await;
-    // Told as pending, by a process whose memory is gone.
+    // A process that has forgotten it returned the snapshot as pending.
     let told = take(&world, "snapshot-1", &volume, &LOCK).await.expect("taken").snapshot_id;
     super::locks::unlock_by_hand(&world, &told).await;
     world.replace_driver();
@@ -363,9 +362,9 @@ async fn a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock
     assert_eq!(take(&world, "snapshot-1", &volume, &LOCK).await.expect("locked").snapshot_id, told);
 }
 
-/// A completed snapshot is ready only when this process has seen it locked and restored fast.
+/// After a restart, a completed snapshot is not ready before its lock and fast restores are confirmed.
 #[tokio::test(start_paused = true)]
-async fn a_completed_snapshot_is_ready_only_when_this_process_has_seen_it_locked_and_restored_fast() {
+async fn snapshot_is_ready_only_after_confirmed_lock_and_restores() {
     let mut world = World::start().await;
     world.ec2.declare(Extra::SnapshotLocks);
     let volume = world.volume("pvc-1").await;
@@ -383,11 +382,11 @@ async fn a_completed_snapshot_is_ready_only_when_this_process_has_seen_it_locked
 }
 
 #[tokio::test(start_paused = true)]
-async fn zones_that_are_refused_leave_no_snapshot_of_an_earlier_attempt_behind() {
+async fn rejected_zones_leave_no_snapshot_of_an_earlier_attempt() {
     let mut world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let zones = [("fastSnapshotRestoreAvailabilityZones", "us-west-2a,us-east-9z")];
-    // EC2 did not list its zones, so the snapshot was taken, and its answer was lost.
+    // EC2 did not list its zones, so the driver took the snapshot, and the reply was lost.
     world.ec2.fail_next(Action::DescribeAvailabilityZones, ErrorClass::Unauthorized, false);
     world.ec2.fail_next(Action::EnableFastSnapshotRestores, ErrorClass::Ambiguous, false);
     refused(take(&world, "snapshot-1", &volume, &zones).await, "Aborted", "fast restores");
@@ -396,10 +395,9 @@ async fn zones_that_are_refused_leave_no_snapshot_of_an_earlier_attempt_behind()
     assert_eq!(snapshots_there(&world).await, 1);
 }
 
-/// `lockDuration` and `lockCoolOffPeriod` below 1 are refused and never left out: the rest could be an irrevocable
-/// lock.
+/// `lockDuration` and `lockCoolOffPeriod` below 1 are never left out: the remaining parameters could be an irrevocable lock.
 #[tokio::test(start_paused = true)]
-async fn numbers_of_a_lock_below_one_are_refused_and_never_left_out() {
+async fn lock_numbers_below_one_are_refused() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.ec2.clear_calls();

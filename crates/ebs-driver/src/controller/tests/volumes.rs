@@ -15,9 +15,9 @@ fn from_volume(request: CreateVolumeRequest, id: &str) -> CreateVolumeRequest {
     from(request, SourceType::Volume(VolumeSource { volume_id: id.to_owned() }))
 }
 
-/// A volume is what the class says, and its topology is its zone.
+/// Its topology is its zone.
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_what_the_class_says() {
+async fn volume_has_the_properties_of_its_class() {
     let world = World::start().await;
     let parameters = [
         ("Type", "GP3"),
@@ -44,9 +44,8 @@ async fn a_volume_is_what_the_class_says() {
     assert_eq!(volume.tags["ebs.csi.aws.com/cluster"], "true");
 }
 
-/// The same request again gives the same volume.
 #[tokio::test(start_paused = true)]
-async fn the_same_request_again_gives_the_same_volume() {
+async fn repeated_request_returns_the_same_volume() {
     let world = World::start().await;
     let first = world.create(named("pvc-1")).await.expect("created");
     let again = world.create(named("pvc-1")).await.expect("found");
@@ -54,9 +53,9 @@ async fn the_same_request_again_gives_the_same_volume() {
     assert_eq!(world.volumes().await.len(), 1);
 }
 
-/// Another volume under the same name is AlreadyExists every time.
+/// The code is AlreadyExists.
 #[tokio::test(start_paused = true)]
-async fn another_volume_under_the_same_name_is_refused_every_time() {
+async fn different_volume_with_the_same_name_is_refused_every_time() {
     let world = World::start().await;
     world.volume("pvc-1").await;
     let mut larger = in_zone(named("pvc-1"), "us-west-2a");
@@ -67,18 +66,17 @@ async fn another_volume_under_the_same_name_is_refused_every_time() {
     assert_eq!(world.volumes().await.len(), 1);
 }
 
-/// A zone id gives a volume whose topology is the zone's name.
 #[tokio::test(start_paused = true)]
-async fn a_zone_id_gives_a_volume_whose_topology_is_the_zone_s_name() {
+async fn zone_id_gives_a_volume_with_the_zone_name_as_topology() {
     let world = World::start().await;
     let request = in_place(named("pvc-1"), &[("topology.k8s.aws/zone-id", "usw2-az2")]);
     let got = world.create(request).await.expect("created");
     assert_eq!(got.accessible_topology[0].segments, map(&[("topology.kubernetes.io/zone", "us-west-2b")]));
 }
 
-/// Multi-attach is asked for by a block capability with several writers, on io2 only.
+/// The request is a block capability with several writers, on io2 only.
 #[tokio::test(start_paused = true)]
-async fn several_nodes_share_an_io2_block_volume() {
+async fn io2_block_volume_can_be_shared_by_several_nodes() {
     let world = World::start().await;
     let request = CreateVolumeRequest {
         volume_capabilities: vec![block(Mode::MultiNodeMultiWriter)],
@@ -88,11 +86,9 @@ async fn several_nodes_share_an_io2_block_volume() {
     assert!(world.volumes().await[0].multi_attach);
 }
 
-/// A CreateVolume that cannot be is refused before EC2 is asked anything.
-///
-/// IOPS and IOPS per GiB together are refused before any call.
+/// IOPS together with IOPS per GiB are one example.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_cannot_be_changes_nothing() {
+async fn invalid_request_is_refused_before_any_call() {
     let world = World::start().await;
     let size = |required_bytes, limit_bytes| CreateVolumeRequest {
         capacity_range: Some(CapacityRange { required_bytes, limit_bytes }),
@@ -137,7 +133,7 @@ async fn a_request_that_cannot_be_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attributes_class_is_stronger_than_the_storage_class() {
+async fn attributes_class_overrides_the_storage_class() {
     let world = World::start().await;
     let request = CreateVolumeRequest {
         mutable_parameters: map(&[("TYPE", "gp2"), ("iops", "0")]),
@@ -147,17 +143,15 @@ async fn an_attributes_class_is_stronger_than_the_storage_class() {
     assert_eq!(world.volumes().await[0].volume_type, "gp2");
 }
 
-/// A volume of no particular type is a gp3 volume.
 #[tokio::test(start_paused = true)]
-async fn a_volume_of_no_particular_type_is_gp3() {
+async fn volume_without_a_type_is_gp3() {
     let world = World::start().await;
     world.create(named("pvc-1")).await.expect("created");
     assert_eq!(world.volumes().await[0].volume_type, "gp3");
 }
 
-/// A clone names its source.
 #[tokio::test(start_paused = true)]
-async fn a_copy_of_a_volume_names_its_source() {
+async fn clone_names_its_source() {
     let world = World::start().await;
     let source = world.volume("pvc-1").await;
     let request = from_volume(in_zone(named("pvc-2"), "us-west-2a"), &source);
@@ -166,9 +160,8 @@ async fn a_copy_of_a_volume_names_its_source() {
     assert_ne!(got.volume_id, source);
 }
 
-/// A source that does not exist is NotFound.
 #[tokio::test(start_paused = true)]
-async fn a_source_that_does_not_exist_is_not_found() {
+async fn missing_source_is_not_found() {
     let world = World::start().await;
     let request = from_volume(named("pvc-1"), "vol-0123456789abcdef0");
     refused(world.create(request).await, "NotFound", "vol-0123456789abcdef0");
@@ -177,9 +170,9 @@ async fn a_source_that_does_not_exist_is_not_found() {
     assert!(world.volumes().await.is_empty());
 }
 
-/// A quota or a full zone is ResourceExhausted.
+/// So the orchestrator can choose another zone.
 #[tokio::test(start_paused = true)]
-async fn a_quota_or_a_full_zone_lets_the_orchestrator_choose_another() {
+async fn quota_or_full_zone_is_resource_exhausted() {
     let world = World::start().await;
     world.ec2.fail_next(Action::CreateVolume, ErrorClass::LimitExceeded(Limit::Volumes), false);
     refused(world.create(in_zone(named("pvc-1"), "us-west-2a")).await, "ResourceExhausted", "quota");
@@ -188,9 +181,9 @@ async fn a_quota_or_a_full_zone_lets_the_orchestrator_choose_another() {
     assert!(world.volumes().await.is_empty());
 }
 
-/// Wrong credentials are Unauthenticated, and a right that is missing is PermissionDenied; each says what to look at.
+/// Invalid credentials are Unauthenticated, and a missing permission is PermissionDenied. Each message has a next step.
 #[tokio::test(start_paused = true)]
-async fn wrong_credentials_and_missing_rights_are_named() {
+async fn invalid_credentials_and_missing_permissions_are_named() {
     let world = World::start().await;
     world.ec2.fail_next(Action::CreateVolume, ErrorClass::Unauthenticated, false);
     refused(world.create(in_zone(named("pvc-1"), "us-west-2a")).await, "Unauthenticated", "credentials");
@@ -199,9 +192,9 @@ async fn wrong_credentials_and_missing_rights_are_named() {
     assert!(world.volumes().await.is_empty());
 }
 
-/// What keeps a request from being sent is told by whoever tried to send it; the policy adds no advice of its own.
+/// The sender of the call advises on errors before sending, so `ebs-cloud` adds no advice.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_was_not_sent_has_one_piece_of_advice() {
+async fn request_that_was_not_sent_has_one_next_step() {
     let world = World::start().await;
     world.ec2.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
     let error = world.create(in_zone(named("pvc-1"), "us-west-2a")).await.expect_err("not sent");
@@ -210,9 +203,9 @@ async fn a_request_that_was_not_sent_has_one_piece_of_advice() {
     assert!(!error.message.contains("name resolution"), "{error:?}");
 }
 
-/// A refusal for the state of the account is PermissionDenied and leads to the account, not to IAM.
+/// The code is PermissionDenied, and the message names the account.
 #[tokio::test(start_paused = true)]
-async fn the_state_of_the_account_is_not_blamed_on_iam() {
+async fn state_of_the_account_is_not_blamed_on_iam() {
     let world = World::start().await;
     world.ec2.fail_next(Action::CreateVolume, ErrorClass::AccountState, false);
     let error = world.create(in_zone(named("pvc-1"), "us-west-2a")).await.expect_err("refused");
@@ -221,9 +214,9 @@ async fn the_state_of_the_account_is_not_blamed_on_iam() {
     assert!(world.volumes().await.is_empty());
 }
 
-/// DeleteVolume is idempotent, understands old handles, and succeeds for what cannot be an id.
+/// It also succeeds for an invalid ID.
 #[tokio::test(start_paused = true)]
-async fn deleting_is_idempotent_and_understands_old_handles() {
+async fn delete_volume_is_idempotent_and_accepts_old_handles() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.delete(&format!("aws://us-west-2a/{volume}")).await.expect("deleted");
@@ -235,9 +228,9 @@ async fn deleting_is_idempotent_and_understands_old_handles() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// A volume in use is not deleted: FailedPrecondition.
+/// The code is FailedPrecondition.
 #[tokio::test(start_paused = true)]
-async fn a_volume_in_use_is_not_deleted() {
+async fn volume_in_use_is_not_deleted() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.publish(&volume, world.here.as_str()).await.expect("attached");
@@ -265,9 +258,9 @@ fn bytes(required_bytes: i64, limit_bytes: i64) -> Option<CapacityRange> {
     Some(CapacityRange { required_bytes, limit_bytes })
 }
 
-/// Expansion rounds up to GiB, never shrinks, reports the real size, and block volumes need nothing on the node.
+/// The response has the real size. A block volume needs no expansion on the node.
 #[tokio::test(start_paused = true)]
-async fn a_volume_grows_to_whole_gib_and_never_shrinks() {
+async fn volume_grows_to_whole_gib_and_never_shrinks() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let grown = expand(&world, &volume, bytes(7 * GIB + 1, 0), Some(mount("xfs"))).await.expect("grows");
@@ -279,9 +272,9 @@ async fn a_volume_grows_to_whole_gib_and_never_shrinks() {
     assert_eq!(world.mutations(), [Action::CreateVolume, Action::ModifyVolume]);
 }
 
-/// An expansion that cannot be says why, with its own code.
+/// Each fault has its own code.
 #[tokio::test(start_paused = true)]
-async fn an_expansion_that_cannot_be_says_why() {
+async fn invalid_expansion_is_refused_with_a_reason() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     world.ec2.clear_calls();
@@ -312,9 +305,9 @@ async fn validate(
     answer.map(Response::into_inner).map_err(Refused::from)
 }
 
-/// Validation confirms the capabilities and only them; a missing volume is NotFound.
+/// A missing volume is NotFound.
 #[tokio::test(start_paused = true)]
-async fn validation_confirms_the_capabilities_and_only_them() {
+async fn validation_confirms_only_supported_capabilities() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let good = vec![mount("ext4"), block(Mode::SingleNodeWriter)];
@@ -330,7 +323,7 @@ async fn validation_confirms_the_capabilities_and_only_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_type_that_is_not_known_is_passed_to_ec2_with_its_numbers_as_they_are() {
+async fn unknown_volume_type_is_sent_to_ec2_with_its_numbers() {
     let world = World::start().await;
     let request = with_parameters(named("pvc-1"), &[("type", "gp9"), ("iops", "1000000"), ("throughput", "9000")]);
     refused(world.create(request).await, "InvalidArgument", "gp9");

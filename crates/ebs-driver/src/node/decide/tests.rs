@@ -21,7 +21,7 @@ fn stage(entry: &MountEntry, fs_type: FsType, words: &[&str]) -> Result<Mounted,
 }
 
 #[test]
-fn a_second_stage_with_the_same_request_changes_nothing() {
+fn repeated_stage_changes_nothing() {
     assert_eq!(staged(None, DEVICE, Some(FsType::Ext4), &flags(&[])), Ok(Mounted::No));
     assert_eq!(stage(&entry(DEVICE, "ext4", "rw,relatime"), FsType::Ext4, &[]), Ok(Mounted::AsWanted));
     let read_only = entry(DEVICE, "xfs", "ro,nosuid,relatime");
@@ -30,7 +30,7 @@ fn a_second_stage_with_the_same_request_changes_nothing() {
 }
 
 #[test]
-fn a_stage_that_differs_from_what_is_mounted_is_refused_as_existing() {
+fn stage_that_differs_from_the_mount_is_already_exists() {
     for (found, fs_type, words) in [
         (entry(DEVICE, "ext4", "rw"), FsType::Ext4, &["ro"][..]),
         (entry(DEVICE, "ext4", "ro"), FsType::Ext4, &[]),
@@ -41,9 +41,9 @@ fn a_stage_that_differs_from_what_is_mounted_is_refused_as_existing() {
     }
 }
 
-/// A request that names no file system is content with any, and the refusal of other attributes names none.
+/// The error for other attributes then names no file system.
 #[test]
-fn a_stage_without_a_file_system_takes_any_that_is_mounted() {
+fn stage_without_a_file_system_accepts_any_mounted_one() {
     for fs_type in ["ext2", "ext3", "ext4", "xfs"] {
         let found = entry(DEVICE, fs_type, "rw");
         assert_eq!(staged(Some(&found), DEVICE, None, &flags(&[])), Ok(Mounted::AsWanted), "{fs_type}");
@@ -54,14 +54,14 @@ fn a_stage_without_a_file_system_takes_any_that_is_mounted() {
 }
 
 #[test]
-fn a_foreign_device_at_the_staging_path_is_never_covered() {
+fn foreign_device_at_the_staging_path_is_never_covered() {
     let foreign = entry(OTHER, "ext4", "rw");
     let refused = stage(&foreign, FsType::Ext4, &[]).unwrap_err();
     assert_eq!(refused, Refused::OtherMount { found: "ext4 from /dev/nvme1n1 (device 259:2)".to_owned() });
 }
 
 #[test]
-fn a_publish_compares_device_root_and_attributes() {
+fn publish_compares_device_root_and_attributes() {
     let source = entry(DEVICE, "ext4", "rw,nosuid");
     let target = |options| entry(DEVICE, "ext4", options);
     let ro = flags(&["ro"]);
@@ -80,10 +80,9 @@ fn a_publish_compares_device_root_and_attributes() {
     ));
 }
 
-/// A stage or publish that asks for another security context, journal mode or file system than is mounted is refused as
-/// existing; words that the kernel does not repeat as they were given decide nothing.
+/// Options that the kernel does not repeat as they were given are not compared.
 #[test]
-fn another_context_journal_mode_or_file_system_than_is_mounted_is_refused_as_existing() {
+fn other_context_journal_mode_or_fs_type_is_already_exists() {
     let with = |words: &str| {
         let line = format!("36 35 {DEVICE} / /staging rw,relatime - ext4 /dev/nvme1n1 {words}\n");
         MountTable::parse(line.as_bytes()).entries()[0].clone()
@@ -132,7 +131,7 @@ fn another_context_journal_mode_or_file_system_than_is_mounted_is_refused_as_exi
 }
 
 #[test]
-fn a_block_publish_compares_the_device_behind_the_file_and_ro() {
+fn block_publish_compares_device_and_read_only() {
     let node = entry(DeviceNumber { major: 0, minor: 5 }, "devtmpfs", "rw,nosuid");
     let decide = |leads_to, words: &[&str]| published_block(Some(&node), leads_to, DEVICE, &flags(words));
     assert_eq!(published_block(None, None, DEVICE, &flags(&[])), Ok(Mounted::No));
@@ -143,7 +142,7 @@ fn a_block_publish_compares_the_device_behind_the_file_and_ro() {
 }
 
 #[test]
-fn only_an_empty_place_is_used() {
+fn only_an_empty_path_is_used() {
     let file = Found::File { bytes: 0 };
     let directory = Found::Directory { empty: true };
     for (found, for_file) in [(&Found::Missing, true), (&Found::Missing, false), (&file, true), (&directory, false)] {
@@ -193,7 +192,7 @@ fn foreign() -> Contents {
 }
 
 #[test]
-fn what_is_not_blank_is_never_formatted_without_a_matching_record() {
+fn nonblank_device_is_never_formatted_without_its_record() {
     let data = Contents::Data { offset: 4096 };
     for contents in [&data, &foreign()] {
         let refused = plan_for(contents, |_| {}).unwrap_err();
@@ -209,7 +208,7 @@ fn what_is_not_blank_is_never_formatted_without_a_matching_record() {
 
 proptest! {
     #[test]
-    fn foreign_contents_are_refused_whatever_else_holds(restored: bool, may: bool, read_only: bool) {
+    fn foreign_contents_are_always_refused(restored: bool, may: bool, read_only: bool) {
         let same = record();
         let outcome = plan_for(&foreign(), |evidence| {
             evidence.left_behind = Some(Box::leak(Box::new(same)));

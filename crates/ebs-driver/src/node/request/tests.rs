@@ -41,7 +41,7 @@ fn stage(change: impl FnOnce(&mut NodeStageVolumeRequest)) -> Result<Option<Stag
 }
 
 #[test]
-fn a_plain_stage_is_ext4_of_a_device_that_may_be_blank() {
+fn plain_stage_is_ext4_on_a_device_that_may_be_blank() {
     let plan = stage(|_| {}).unwrap().unwrap();
     assert_eq!(plan.format.fs_type, FsType::Ext4);
     let facts = PublishContext {
@@ -55,9 +55,9 @@ fn a_plain_stage_is_ext4_of_a_device_that_may_be_blank() {
     assert!(!plan.may_format_restored);
 }
 
-/// Each missing or wrong field of a stage is InvalidArgument before anything is looked at.
+/// The code is InvalidArgument.
 #[test]
-fn each_missing_or_wrong_field_of_a_stage_is_refused_before_anything_is_looked_at() {
+fn missing_or_invalid_field_of_a_stage_is_refused() {
     type Change = fn(&mut NodeStageVolumeRequest);
     let rows: [(Change, &str); 14] = [
         (|r| r.volume_id.clear(), "volume_id"),
@@ -83,9 +83,9 @@ fn each_missing_or_wrong_field_of_a_stage_is_refused_before_anything_is_looked_a
     }
 }
 
-/// An id that EC2 cannot have is NotFound; a handle with a zone is understood.
+/// An in-tree handle contains the zone.
 #[test]
-fn an_id_that_ec2_cannot_have_is_not_found_and_an_in_tree_handle_is_understood() {
+fn invalid_volume_id_is_not_found_and_in_tree_handle_valid() {
     let error = stage(|r| r.volume_id = "no-volume".to_owned()).unwrap_err();
     assert_eq!(error.meaning(), Meaning::NotFound);
     let plan = stage(|r| r.volume_id = "aws://us-west-2a/vol-0abc".to_owned()).unwrap().unwrap();
@@ -93,14 +93,13 @@ fn an_id_that_ec2_cannot_have_is_not_found_and_an_in_tree_handle_is_understood()
 }
 
 #[test]
-fn a_raw_block_volume_needs_no_staging() {
+fn raw_block_volume_needs_no_staging() {
     let block = || capability(Some(AccessType::Block(BlockVolume {})), Mode::MultiNodeMultiWriter);
     assert_eq!(stage(|r| r.volume_capability = Some(block())), Ok(None));
 }
 
-/// A format key must belong to the file system asked for, even with an empty value.
 #[test]
-fn a_format_key_must_belong_to_the_file_system_even_when_empty() {
+fn format_key_must_fit_the_file_system_even_when_empty() {
     for (fs_type, key) in [("xfs", "bytesperinode"), ("ext3", "ext4bigalloc"), ("xfs", "ext4clustersize")] {
         let outcome = stage(|r| {
             r.volume_capability = Some(mount(fs_type, &[]));
@@ -117,9 +116,9 @@ fn a_format_key_must_belong_to_the_file_system_even_when_empty() {
     assert_eq!(plan.format.options.block_size, None);
 }
 
-/// The publish context tells source, least size and attach time; all three may be absent.
+/// All three may be absent.
 #[test]
-fn the_publish_context_tells_source_size_and_attach_time() {
+fn publish_context_contains_source_size_and_attach_time() {
     let context = map(&[
         ("devicePath", ""),
         ("ebs.csi.aws.com/source", "snapshot"),
@@ -144,9 +143,9 @@ fn the_publish_context_tells_source_size_and_attach_time() {
     assert_eq!(blank.unwrap().unwrap().attachment.restored_from(), None);
 }
 
-/// The file system asked for is read in any case, and the empty name asks for none: then a blank disk becomes ext4.
+/// The empty name accepts any, and makes a blank disk ext4.
 #[test]
-fn the_file_system_asked_for_is_read_in_any_case() {
+fn file_system_name_is_case_insensitive() {
     for (name, asked, made) in [
         ("XFS", Some(FsType::Xfs), FsType::Xfs),
         ("ext3", Some(FsType::Ext3), FsType::Ext3),
@@ -155,7 +154,7 @@ fn the_file_system_asked_for_is_read_in_any_case() {
     ] {
         let staged = stage(|r| r.volume_capability = Some(mount(name, &["noatime"]))).unwrap().unwrap();
         assert_eq!((staged.fs_type, staged.format.fs_type), (asked, made), "{name:?}");
-        // No option is added that the request does not have.
+        // The driver adds no option to the request.
         assert_eq!(staged.options.to_string(), "noatime");
         let published = publish(|r| r.volume_capability = Some(mount(name, &[]))).unwrap();
         assert!(matches!(published.what, PublishWhat::Filesystem { fs_type, .. } if fs_type == asked), "{name:?}");
@@ -179,18 +178,19 @@ fn publish(change: impl FnOnce(&mut NodePublishVolumeRequest)) -> Result<Publish
     Publish::parse(&request, &DriverName::default())
 }
 
-/// Publish without an access type is InvalidArgument.
+/// The code is InvalidArgument.
 #[test]
-fn a_publish_without_access_type_is_refused_and_readonly_adds_ro() {
+fn publish_needs_an_access_type_and_readonly_adds_ro() {
     let unset = publish(|r| r.volume_capability = Some(capability(None, Mode::SingleNodeWriter)));
     assert_eq!(unset, Err(RequestError::AccessTypeUnset));
     let plan = publish(|r| r.readonly = true).unwrap();
     assert_eq!(plan.options.attributes(), &[Attribute::ReadOnly, Attribute::NoSuid].into());
 }
 
-/// The controller cannot attach read-only: the flag of its request comes with the publish context and counts like the node's own.
+/// The controller cannot attach read-only. So its publish context contains the flag of its request, with the same
+/// effect as the flag of the node's request.
 #[test]
-fn readonly_of_the_controllers_publish_counts() {
+fn readonly_of_controller_publish_is_enforced() {
     let context = map(&[("devicePath", "/dev/xvdaa"), ("ebs.csi.aws.com/readonly", "true")]);
     let plan = publish(|r| r.publish_context = context.clone()).unwrap();
     assert!(plan.options.is_read_only());
@@ -200,7 +200,7 @@ fn readonly_of_the_controllers_publish_counts() {
 }
 
 #[test]
-fn a_publish_refuses_paths_that_cannot_be_targets() {
+fn publish_refuses_invalid_target_paths() {
     for bad in ["", "target", "/a/../b", "/"] {
         let error = publish(|r| r.target_path = bad.to_owned()).expect_err(bad);
         assert_eq!(error.meaning(), Meaning::InvalidArgument, "{bad:?}");
@@ -209,10 +209,9 @@ fn a_publish_refuses_paths_that_cannot_be_targets() {
 
 const LOCAL: &str = "local-ebs://dev/xvdbz";
 
-/// On the node a node-local handle names the volume in the publish context; with none, or with one that is none, there is
-/// nothing to work on.
+/// A missing or invalid volume is refused.
 #[test]
-fn a_node_local_handle_names_the_volume_in_the_publish_context() {
+fn publish_context_names_the_volume_of_a_node_local_handle() {
     let local = |id: &str| map(&[("devicePath", "/dev/xvdbz"), ("volumeID", id)]);
     let plan = stage(|r| {
         r.volume_id = LOCAL.to_owned();
@@ -236,10 +235,9 @@ fn a_node_local_handle_names_the_volume_in_the_publish_context() {
     }
 }
 
-/// A node-local volume may be one writer's or several nodes', also with a file system, when it is staged, published and
-/// grown; a volume of EC2's with a file system may not be several nodes'.
+/// This applies to stage, publish and growth. An EC2 volume with a file system supports only one node.
 #[test]
-fn a_node_local_volume_with_a_file_system_may_be_several_nodes() {
+fn node_local_file_system_may_have_several_nodes() {
     let shared = |mode| Some(capability(mount("ext4", &[]).access_type, mode));
     let expand = |handle: &str, mode| {
         let request = NodeExpandVolumeRequest {
@@ -274,7 +272,7 @@ fn a_node_local_volume_with_a_file_system_may_be_several_nodes() {
 }
 
 #[test]
-fn a_path_that_cannot_be_is_one_where_no_volume_is_found() {
+fn no_volume_is_found_at_an_invalid_path() {
     let request = NodeExpandVolumeRequest {
         volume_id: "vol-0abc".to_owned(),
         volume_path: "some/path".to_owned(),

@@ -1,17 +1,18 @@
-//! Socket paths of Windows. Manifests write them in many ways: `unix:/csi/csi.sock`, `unix://C:\csi\csi.sock`,
-//! and with backslashes doubled, which YAML leaves as they are where nothing is quoted.
+//! Socket paths of Windows. Manifests contain many forms: `unix:/csi/csi.sock`, `unix://C:\csi\csi.sock`, and doubled
+//! backslashes, which YAML keeps in unquoted values.
 
 use std::path::PathBuf;
 
 use super::{Endpoint, EndpointError, MAX_SOCKET_PATH};
 
-/// What stands behind `unix:`, with or without `//`: absolute, on a drive or on that of the process.
+/// Parses the part behind `unix:`, with or without `//`. The path is absolute, on the named drive or on the drive of
+/// the process.
 pub(super) fn unix(text: &str, rest: &str) -> Result<Endpoint, EndpointError> {
     let no_path = || EndpointError::NoPath(text.to_owned());
     let address = rest.strip_prefix("//").unwrap_or(rest).replace('/', r"\");
     let is_drive = |part: &str| part.len() == 2 && part.ends_with(':') && part.as_bytes()[0].is_ascii_alphabetic();
     let mut parts: Vec<&str> = address.split('\\').filter(|part| !part.is_empty()).collect();
-    // `unix://csi/csi.sock` names the path of host and path together, as URLs go.
+    // `unix://csi/csi.sock` means the path `/csi/csi.sock`, from the host and path of the URL.
     let drive = match parts.first() {
         Some(first) if is_drive(first) => parts.remove(0),
         _ => "",
@@ -36,9 +37,9 @@ mod tests {
         })
     }
 
-    /// The socket's path is taken as manifests write it: with a drive or without, either separator, doubled or not.
+    /// With or without a drive, with either separator, doubled or not.
     #[test]
-    fn the_path_of_a_socket_is_taken_as_manifests_write_it() {
+    fn socket_path_is_parsed_in_the_forms_of_manifests() {
         let plugin = r"C:\var\lib\kubelet\plugins\ebs.csi.aws.com\csi.sock";
         for (rest, path) in [
             ("/csi/csi.sock", r"\csi\csi.sock"),

@@ -1,4 +1,4 @@
-//! Unix sockets where they have modes and locks.
+//! Unix sockets with modes and locks.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -16,15 +16,16 @@ use crate::server::Endpoint;
 
 pub(in crate::server) type Listener = UnixListener;
 
-/// Connections that wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// The connections, as they come.
+/// Returns the accepted connections.
 pub(in crate::server) fn incoming(listener: Listener) -> impl Stream<Item = io::Result<UnixStream>> {
     UnixListenerStream::new(listener)
 }
 
-/// Our socket file; removed when dropped, if it is still ours. The lock is given up after that.
+/// The driver's socket file. Its drop removes the file, if it still belongs to this process, and then releases the
+/// lock.
 #[derive(Debug)]
 pub(in crate::server) struct SocketFile {
     path: PathBuf,
@@ -42,7 +43,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Takes the socket: the lock first, so that a second driver touches nothing.
+/// Creates the socket. Takes the lock first, so that a second driver changes nothing.
 pub(super) fn bind(endpoint: &Endpoint, path: &Path, mode: u32) -> Result<(Listener, SocketFile), BindError> {
     let lock = lock(path)?;
     remove_stale(path)?;
@@ -58,7 +59,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Takes the lock file beside the socket.
+/// Takes the lock file next to the socket.
 fn lock(socket: &Path) -> Result<File, BindError> {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");
@@ -80,7 +81,7 @@ fn lock(socket: &Path) -> Result<File, BindError> {
     }
 }
 
-/// Removes a socket that a former process left; anything else stays.
+/// Removes the socket of a previous process, and refuses any other file.
 fn remove_stale(path: &Path) -> Result<(), BindError> {
     let failed = |step, cause| io_error(&Endpoint::Unix(path.to_owned()), step, cause);
     let metadata = match std::fs::symlink_metadata(path) {
@@ -97,7 +98,7 @@ fn remove_stale(path: &Path) -> Result<(), BindError> {
             std::fs::remove_file(path).map_err(|cause| failed("remove the stale socket file", cause))
         }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
-        // A full queue of a listener that is busy is a listener too.
+        // A full queue also proves that a listener exists.
         Ok(()) => Err(BindError::Live { socket: path.to_owned() }),
         Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Err(BindError::Live { socket: path.to_owned() }),
         Err(cause) => Err(failed("find out whether somebody listens on the socket", cause)),
@@ -110,7 +111,7 @@ fn try_connect(path: &Path) -> io::Result<()> {
     socket.connect(&SockAddr::unix(path)?)
 }
 
-/// Creates the socket with its mode set before it has a name: it is never open to anybody it should not be open to.
+/// Creates the socket and sets its mode before the bind, so that the socket is never open to other users.
 fn listen_private(path: &Path, mode: u32) -> Result<Socket, (&'static str, io::Error)> {
     let create = || {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -121,7 +122,7 @@ fn listen_private(path: &Path, mode: u32) -> Result<Socket, (&'static str, io::E
     let socket = create().map_err(|cause| ("create a private socket", cause))?;
     let address = SockAddr::unix(path).map_err(|cause| ("use the path as an address", cause))?;
     socket.bind(&address).map_err(|cause| ("bind", cause))?;
-    // The process's umask may have taken bits away, never added any.
+    // The umask of the process may have removed bits, but cannot add any.
     let widen = || {
         let metadata = std::fs::symlink_metadata(path)?;
         if metadata.permissions().mode() & 0o777 != mode {

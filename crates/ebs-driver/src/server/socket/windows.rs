@@ -1,5 +1,6 @@
-//! AF_UNIX on Windows: neither std nor tokio has it, and `socket2` has it blocking. A connected socket is a TCP stream
-//! to tokio: what reads and writes it does not ask for the family. Not tested: Wine has no such sockets.
+//! AF_UNIX on Windows. Neither std nor tokio supports it, and `socket2` supports it in blocking mode only. A connected
+//! socket is used as a TCP stream of tokio, which reads and writes without using the address family. Not tested,
+//! because Wine has no such sockets.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,22 +15,23 @@ use tokio_stream::{Stream, StreamExt};
 use super::{BindError, io_error};
 use crate::server::Endpoint;
 
-/// Connections that wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// The step that fails where Windows is too old; Wine is, too.
+/// The step that fails on old versions of Windows, and on Wine.
 const CREATE: &str = "create a local socket (AF_UNIX, which Windows Server 2019 and later have)";
-/// Accepted connections that nobody has taken yet.
+/// The maximum number of accepted connections that the server has not taken yet.
 const WAITING: usize = 16;
 
-/// Connections come from a thread that accepts them. It ends when it meets one that nobody takes any more.
+/// Receives connections from the thread that accepts them. The thread ends at the first connection that arrives after the
+/// drop of this receiver.
 pub(in crate::server) type Listener = mpsc::Receiver<io::Result<std::net::TcpStream>>;
 
-/// The connections, as they come.
+/// Returns the accepted connections.
 pub(in crate::server) fn incoming(listener: Listener) -> impl Stream<Item = io::Result<TcpStream>> {
     ReceiverStream::new(listener).map(|stream| TcpStream::from_std(stream?))
 }
 
-/// Our socket file; removed when dropped.
+/// The driver's socket file, which its drop removes.
 #[derive(Debug)]
 pub(in crate::server) struct SocketFile(PathBuf);
 
@@ -41,7 +43,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Takes the socket. The file gets the rights that its directory hands down: Windows has no mode.
+/// Creates the socket. Windows has no mode: the file inherits the access rights of its directory.
 pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(Listener, SocketFile), BindError> {
     let failed = |step| move |cause| io_error(endpoint, step, cause);
     let directory = path.parent().unwrap_or(path);
@@ -49,7 +51,7 @@ pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(List
         return Err(BindError::NoDirectory { directory: directory.to_owned() });
     }
     let address = SockAddr::unix(path).map_err(failed("use the path as an address"))?;
-    // First of all: nothing is removed where there are no such sockets.
+    // Created first, so that no file is removed on a system without such sockets.
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed(CREATE))?;
     remove_stale(endpoint, path, &address)?;
     socket.bind(&address).map_err(failed("bind"))?;
@@ -61,7 +63,8 @@ pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(List
     Ok((connections, file))
 }
 
-/// Removes what a former process left: no type tells a socket's file here, so whatever nobody answers on goes, but for a directory.
+/// Removes the file of a previous process. A socket file has no type on Windows, so this removes any file without a
+/// listener, but no directory.
 fn remove_stale(endpoint: &Endpoint, path: &Path, address: &SockAddr) -> Result<(), BindError> {
     let metadata = match std::fs::symlink_metadata(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -78,7 +81,7 @@ fn remove_stale(endpoint: &Endpoint, path: &Path, address: &SockAddr) -> Result<
     std::fs::remove_file(path).map_err(|cause| io_error(endpoint, "remove the stale socket file", cause))
 }
 
-/// Errors of one client are told and passed; one of the socket itself ends it: it will not get better.
+/// Sends errors of single clients and continues. Ends after an error of the socket itself, which is permanent.
 fn accept_all(socket: &Socket, accepted: &mpsc::Sender<io::Result<std::net::TcpStream>>) {
     loop {
         let connection = socket.accept().and_then(|(connection, _)| non_blocking(connection));

@@ -1,4 +1,4 @@
-//! Superblocks that are not whole: an mkfs that was stopped, without a record of ours, or what is left of a file system.
+//! Incomplete superblocks: from an mkfs that was stopped, without a record of this driver, or remains of a file system.
 
 use crate::exhibit::Place::At;
 use crate::exhibit::Step::{Run, Write, Zero};

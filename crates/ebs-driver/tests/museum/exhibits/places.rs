@@ -1,10 +1,10 @@
-//! One byte at each kind of place that the proof reads, on an otherwise blank disk.
+//! One byte at each kind of position that the proof reads, on an otherwise blank disk.
 
 use crate::exhibit::Place::{At, Back};
 use crate::exhibit::Step::Write;
 use crate::exhibit::{Exhibit, GIB, KIB, MIB, Place, TIB};
 
-/// Small enough that the many reads of a blank proof take a moment only.
+/// Small enough for a fast proof with many reads.
 const SIZE: u64 = 40 * GIB;
 
 fn one(name: &'static str, bytes: u64, place: Place) -> Exhibit {

@@ -1,4 +1,4 @@
-//! Disks that are part of something else: partition tables, volume managers, RAID, encryption, swap, caches, clusters.
+//! Members of larger structures: partition tables, volume managers, RAID, encryption, swap, caches, clusters.
 
 use crate::exhibit::Place::{At, Back};
 use crate::exhibit::Step::{Run, Write, Zero};

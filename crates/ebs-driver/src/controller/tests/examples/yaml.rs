@@ -1,11 +1,11 @@
-//! YAML as the examples of the documentation have it: maps, lists and texts.
+//! A YAML subset for the examples of the documentation: maps, lists and scalars.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Yaml {
-    /// As written, and whether Kubernetes reads a string.
+    /// The text, and whether Kubernetes reads it as a string.
     Scalar {
         text: String,
         is_string: bool,
@@ -15,7 +15,7 @@ pub(super) enum Yaml {
 }
 
 impl Yaml {
-    /// All documents of a text.
+    /// Parses all documents of a text.
     pub(super) fn documents(text: &str) -> Vec<Self> {
         let mut events = Parser::new_from_str(text).map(|event| event.expect("the example is YAML").0);
         let mut documents = Vec::new();
@@ -28,14 +28,14 @@ impl Yaml {
         documents
     }
 
-    /// The value at a path of keys.
+    /// Returns the value at a path of keys.
     pub(super) fn at(&self, path: &[&str]) -> Option<&Self> {
         let [key, rest @ ..] = path else { return Some(self) };
         let Self::Map(entries) = self else { return None };
         entries.iter().find(|(k, _)| k == key)?.1.at(rest)
     }
 
-    /// The text at a path, empty when there is none.
+    /// Returns the text at a path, or an empty text when it is missing.
     pub(super) fn text(&self, path: &[&str]) -> &str {
         match self.at(path) {
             Some(Self::Scalar { text, .. }) => text,
@@ -43,7 +43,7 @@ impl Yaml {
         }
     }
 
-    /// The map of strings at a path; what Kubernetes would not read as a string is refused.
+    /// Returns the map of strings at a path. Panics for a value that Kubernetes would not read as a string.
     pub(super) fn strings(&self, path: &[&str]) -> Vec<(String, String)> {
         let Some(Self::Map(entries)) = self.at(path) else { return Vec::new() };
         let entries = entries.iter().map(|(key, value)| match value {
@@ -90,7 +90,7 @@ fn next<'a>(events: &mut impl Iterator<Item = Event<'a>>) -> Event<'a> {
     events.next().expect("the parser ends what it begins")
 }
 
-/// Numbers, booleans and nothing, when they are not quoted.
+/// Returns true for unquoted numbers, booleans and null.
 fn is_other_than_string(text: &str) -> bool {
     text.parse::<f64>().is_ok()
         || ["", "~", "null", "true", "false", "yes", "no", "on", "off"].contains(&text.to_lowercase().as_str())

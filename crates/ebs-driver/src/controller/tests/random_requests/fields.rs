@@ -1,4 +1,4 @@
-//! Sound requests to every RPC of the controller, with one field or several that hold anything.
+//! Valid requests for every RPC of the controller, with one or several random fields.
 
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::csi::{TopologyRequirement, VolumeContentSource};
@@ -42,10 +42,10 @@ impl Field {
         Self::Token,
     ];
 
-    /// One of these, in lower case, is in the message when the field is to blame.
+    /// Returns words in lower case. One of them must be in the message when the field is invalid.
     pub(super) fn words(self) -> &'static [&'static str] {
         match self {
-            // A name is the value of a tag, too.
+            // A name is also the value of a tag.
             Self::Name => &["name", "tag"],
             Self::Capacity => &["required_bytes", "limit_bytes", "capacity_range", "volume size"],
             Self::Capabilities => {
@@ -112,7 +112,7 @@ impl RequestKind {
     }
 }
 
-/// A request as values of all fields that any RPC has; each RPC takes its own.
+/// The fields of all RPCs. Each RPC uses its own fields.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     pub(super) kind: RequestKind,
@@ -133,7 +133,7 @@ pub(super) struct Request {
     token: String,
 }
 
-/// A sound request of any kind, and then one field random, or several.
+/// Returns a valid request of a random kind with one or several random fields.
 pub(super) fn random_request(random: &mut Random, things: &Things) -> Request {
     let kind = if random.one_in(4) { RequestKind::CreateVolume } else { random.pick(&RequestKind::ALL) };
     let sound = in_zone(named(&format!("pvc-{:x}", random.bits())), "us-west-2a");
@@ -165,7 +165,7 @@ pub(super) fn random_request(random: &mut Random, things: &Things) -> Request {
 }
 
 impl RequestKind {
-    /// The fields of its RPC.
+    /// Returns the fields of the RPC.
     fn fields(self) -> &'static [Field] {
         use Field as F;
         match self {
@@ -214,7 +214,7 @@ impl Request {
         }
     }
 
-    /// Sends it as a sidecar does.
+    /// Sends the request like a sidecar.
     pub(super) async fn send(&self, world: &World) -> Result<(), Refused> {
         let s = &world.service;
         let answer = match self.kind {

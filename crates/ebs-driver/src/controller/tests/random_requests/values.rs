@@ -1,8 +1,8 @@
-//! Anything that a field may hold.
+//! Random values of fields.
 
 use std::collections::HashMap;
 
-/// Repeats for a seed (SplitMix64).
+/// A random generator that repeats its values for a seed (SplitMix64).
 pub(super) struct Random(u64);
 
 impl From<u64> for Random {
@@ -111,7 +111,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `end`, which is above 0.
+    /// Returns a number below `end`, which must be above 0.
     pub(super) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.bits() % u64::try_from(end).expect("small")).expect("below a usize")
     }
@@ -153,7 +153,7 @@ impl Random {
         if self.one_in(2) { self.pick(&odd) } else { any }
     }
 
-    /// Known keys, unknown ones, and some that differ in case only.
+    /// Returns a map with known and unknown keys, of which some differ only in case.
     pub(super) fn map(&mut self) -> HashMap<String, String> {
         let mut map = HashMap::new();
         for _ in 0..=self.below(3) {
