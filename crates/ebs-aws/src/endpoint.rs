@@ -147,7 +147,7 @@ mod tests {
 
     /// An empty variable does not count.
     #[test]
-    fn own_endpoint_variable_wins_over_those_of_the_sdk() {
+    fn own_endpoint_variable_wins_over_the_sdk_variables() {
         let sdk = |name| (name == "AWS_ENDPOINT_URL_EC2").then(|| "http://sdk.example".to_owned());
         let endpoint = resolve(&EC2, Some("http://127.0.0.1:1"), sdk).unwrap();
         let variable = Some("AWS_EC2_ENDPOINT");
