@@ -47,60 +47,60 @@ macro_rules! rows {
 
 rows! {
     /// The instance does not exist.
-    fn a_missing_instance() = 400 "InvalidInstanceID.NotFound" => InstanceNotFound;
+    fn missing_instance() = 400 "InvalidInstanceID.NotFound" => InstanceNotFound;
     /// The volume does not exist.
-    fn a_missing_volume() = 400 "InvalidVolume.NotFound" => VolumeNotFound;
+    fn missing_volume() = 400 "InvalidVolume.NotFound" => VolumeNotFound;
     /// The snapshot does not exist.
-    fn a_missing_snapshot() = 400 "InvalidSnapshot.NotFound" => SnapshotNotFound;
+    fn missing_snapshot() = 400 "InvalidSnapshot.NotFound" => SnapshotNotFound;
     /// Detach must distinguish InvalidAttachment.NotFound and IncorrectState.
-    fn a_missing_attachment() = 400 "InvalidAttachment.NotFound" => AttachmentNotFound;
-    fn a_state_that_forbids_it() = 400 "IncorrectState" => IncorrectState;
+    fn missing_attachment() = 400 "InvalidAttachment.NotFound" => AttachmentNotFound;
+    fn incorrect_state() = 400 "IncorrectState" => IncorrectState;
     /// The volume was never modified.
-    fn a_volume_never_modified() = 400 "InvalidVolumeModification.NotFound" => ModificationNotFound;
-    fn a_token_used_with_other_parameters() = 400 "IdempotentParameterMismatch" => IdempotentMismatch;
+    fn missing_modification() = 400 "InvalidVolumeModification.NotFound" => ModificationNotFound;
+    fn token_with_other_parameters() = 400 "IdempotentParameterMismatch" => IdempotentMismatch;
     fn too_many_volumes() = 400 "VolumeLimitExceeded" => LimitExceeded(Limit::Volumes);
     fn too_many_iops() = 400 "MaxIOPSLimitExceeded" => LimitExceeded(Limit::Iops);
     fn too_much_in_modification() = 400 "VolumeModificationSizeLimitExceeded" => LimitExceeded(Limit::ModificationSize);
     fn too_many_attachments() = 400 "AttachmentLimitExceeded" => LimitExceeded(Limit::Attachments);
     fn too_many_snapshots() = 400 "SnapshotLimitExceeded" => LimitExceeded(Limit::Snapshots);
     fn too_many_tags() = 400 "TagLimitExceeded" => LimitExceeded(Limit::Tags);
-    fn too_many_snapshots_at_once() = 400 "ConcurrentSnapshotLimitExceeded" => LimitExceeded(Limit::ConcurrentSnapshots);
-    fn parameters_that_exclude_each_other() = 400 "InvalidParameterCombination" => InvalidParameter;
+    fn too_many_pending_snapshots() = 400 "ConcurrentSnapshotLimitExceeded" => LimitExceeded(Limit::ConcurrentSnapshots);
+    fn conflicting_parameters() = 400 "InvalidParameterCombination" => InvalidParameter;
     /// The other codes about parameters are invalid parameters. Unknown types and features are unsupported.
-    fn a_parameter() = 400 "InvalidParameter" => InvalidParameter;
-    fn a_parameter_that_needs_another() = 400 "InvalidParameterDependency" => InvalidParameter;
-    fn a_parameters_value() = 400 "InvalidParameterValue" => InvalidParameter;
-    fn a_parameter_that_is_none() = 400 "UnknownParameter" => InvalidParameter;
-    fn what_is_not_valid() = 400 "ValidationError" => InvalidParameter;
+    fn invalid_parameter() = 400 "InvalidParameter" => InvalidParameter;
+    fn dependent_parameter() = 400 "InvalidParameterDependency" => InvalidParameter;
+    fn invalid_parameter_value() = 400 "InvalidParameterValue" => InvalidParameter;
+    fn unknown_parameter() = 400 "UnknownParameter" => InvalidParameter;
+    fn validation_error() = 400 "ValidationError" => InvalidParameter;
     fn too_many_filter_values() = 400 "FilterLimitExceeded" => InvalidParameter;
-    fn a_type_that_is_none() = 400 "UnknownVolumeType" => Unsupported;
-    fn what_is_not_offered() = 400 "UnsupportedOperation" => Unsupported;
+    fn unknown_volume_type() = 400 "UnknownVolumeType" => Unsupported;
+    fn unsupported_operation() = 400 "UnsupportedOperation" => Unsupported;
     /// DryRunOperation is the success of a dry run.
-    fn a_dry_run_that_would_succeed() = 412 "DryRunOperation" => DryRunSucceeded;
+    fn successful_dry_run() = 412 "DryRunOperation" => DryRunSucceeded;
     /// The reference driver does not classify the following codes.
-    fn an_attached_volume() = 400 "VolumeInUse" => VolumeInUse;
+    fn attached_volume() = 400 "VolumeInUse" => VolumeInUse;
     fn another_zone() = 400 "InvalidVolume.ZoneMismatch" => ZoneMismatch;
-    fn no_room() = 400 "InsufficientVolumeCapacity" => InsufficientCapacity;
-    fn a_modification_too_soon() = 400 "VolumeModificationRateExceeded" => ModificationCooldown;
-    fn a_snapshot_too_soon() = 400 "SnapshotCreationPerVolumeRateExceeded" => SnapshotCooldown;
-    fn a_missing_right() = 403 "UnauthorizedOperation" => Unauthorized;
-    fn a_key_that_cannot_be_used() = 400 "KmsKeyDisabledException" => Encryption;
-    fn another_code_about_kms() = 400 "InvalidKmsKeyId.Malformed" => Encryption;
+    fn insufficient_capacity() = 400 "InsufficientVolumeCapacity" => InsufficientCapacity;
+    fn modification_too_soon() = 400 "VolumeModificationRateExceeded" => ModificationCooldown;
+    fn snapshot_too_soon() = 400 "SnapshotCreationPerVolumeRateExceeded" => SnapshotCooldown;
+    fn missing_permission() = 403 "UnauthorizedOperation" => Unauthorized;
+    fn disabled_kms_key() = 400 "KmsKeyDisabledException" => Encryption;
+    fn malformed_kms_key() = 400 "InvalidKmsKeyId.Malformed" => Encryption;
     fn wrong_credentials() = 401 "AuthFailure" => Unauthenticated;
-    fn old_credentials() = 400 "RequestExpired" => Unauthenticated;
-    fn a_snapshot_in_use() = 400 "InvalidSnapshot.InUse" => SnapshotInUse;
+    fn expired_request() = 400 "RequestExpired" => Unauthenticated;
+    fn snapshot_in_use() = 400 "InvalidSnapshot.InUse" => SnapshotInUse;
     /// Further codes that EC2 was quoted with.
-    fn an_instance_in_the_wrong_state() = 400 "IncorrectInstanceState" => IncorrectInstanceState;
-    fn what_is_not_permitted() = 400 "OperationNotPermitted" => NotPermitted;
-    fn a_request_that_is_none() = 400 "InvalidRequest" => InvalidParameter;
-    fn a_type_that_the_region_lacks() = 400 "VolumeTypeNotAvailableInRegion" => Unsupported;
-    fn what_another_service_holds() = 400 "UnsupportedOperationException" => Unsupported;
-    fn a_locked_snapshot() = 400 "SnapshotLocked" => SnapshotInUse;
-    fn a_server_that_failed() = 500 "InternalError" => Ambiguous;
-    fn a_server_that_is_away() = 503 "Unavailable" => Ambiguous;
-    fn an_unknown_code_with_a_server_error() = 500 "SomethingNew" => Ambiguous;
+    fn incorrect_instance_state() = 400 "IncorrectInstanceState" => IncorrectInstanceState;
+    fn operation_not_permitted() = 400 "OperationNotPermitted" => NotPermitted;
+    fn invalid_request() = 400 "InvalidRequest" => InvalidParameter;
+    fn volume_type_not_in_region() = 400 "VolumeTypeNotAvailableInRegion" => Unsupported;
+    fn volume_of_another_service() = 400 "UnsupportedOperationException" => Unsupported;
+    fn locked_snapshot() = 400 "SnapshotLocked" => SnapshotInUse;
+    fn internal_server_error() = 500 "InternalError" => Ambiguous;
+    fn unavailable_server() = 503 "Unavailable" => Ambiguous;
+    fn unknown_code_with_a_server_error() = 500 "SomethingNew" => Ambiguous;
     /// An unknown code is a definite error, unless the status reports a failure of the server.
-    fn an_unknown_code() = 400 "SomethingNew" => Other;
+    fn unknown_code() = 400 "SomethingNew" => Other;
     fn throttling() = 400 "Throttling" => Throttled;
     fn throttling_exception() = 400 "ThrottlingException" => Throttled;
     fn throttled_exception() = 400 "ThrottledException" => Throttled;

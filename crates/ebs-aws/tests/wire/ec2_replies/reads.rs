@@ -51,7 +51,7 @@ fn shows(said: &Said, volume: &str) -> bool {
     said.body.contains(&format!("<volumeId>{volume}</volumeId><instanceId>"))
 }
 
-/// Detaches a volume a moment ago that was attached for long.
+/// Returns an account with a volume that was attached for long and left a moment ago.
 async fn detached() -> (Account, String) {
     let account = lagging().await;
     let volume = account.attached("/dev/xvdaa").await;
