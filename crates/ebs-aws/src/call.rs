@@ -100,7 +100,7 @@ fn log(took: Duration, dry_run: bool, error: Option<&Ec2Error>) {
     if dry_run && code == Some("DryRunOperation") {
         return tracing::debug!(?took, "done");
     }
-    // A trace has only the kind of the error, because AWS's message may quote the request.
+    // A trace has only the kind of the error. The error of the request has AWS's message.
     let kind = code.map_or_else(|| format!("{class:?}"), str::to_owned);
     span.record("error.type", kind.as_str()).record("otel.status_description", kind.as_str());
     match code {

@@ -45,7 +45,7 @@ pub(crate) fn service(
 fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
     let partition = partition::of(region);
     let service = match (fips, dual_stack, partition.name) {
-        // Every EC2 endpoint of this partition is a FIPS endpoint.
+        // In aws-us-gov, every endpoint of EC2 is a FIPS endpoint.
         (false, ..) | (true, false, "aws-us-gov") => "ec2",
         (true, ..) => "ec2-fips",
     };

@@ -39,7 +39,7 @@ pub(crate) const UNSEEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the probe for IOPS limits may delay the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
-/// How long an operation that timed out in the queue keeps its place for the next equal one. The sidecars of the chart
+/// How long an operation that ended in the queue keeps its place for the next equal one. The sidecars of the chart
 /// pause for at most half an hour (`--retry-interval-max`).
 pub(crate) const KEPT_PLACE: Duration = Duration::from_mins(35);
 

@@ -183,7 +183,7 @@ pub struct Lock {
 pub enum LockMode {
     /// Users with the IAM permission.
     Governance,
-    /// No user after the cooling-off period (1 to 72 hours), or at once without one.
+    /// No user, from the end of the cooling-off period (1 to 72 hours) or at once.
     Compliance { cool_off_hours: Option<u32> },
 }
 

@@ -1,8 +1,8 @@
 //! The port to EC2: one small trait for each kind of resource, one method for each EC2 action, one error.
 //!
-//! The policy (`ebs-cloud`) uses these traits and knows no SDK. `ebs-aws` implements them with AWS's SDK, and `ebs-sim`
-//! over its state in memory. A method makes exactly one call and returns EC2's answer unchanged. It does not retry
-//! mutating calls, does not wait, and reads only the requested page.
+//! The policy (`ebs-cloud`) uses these traits and knows no SDK. `ebs-aws` implements them over the AWS SDK's runtime,
+//! and `ebs-sim` over its state in memory. A method makes exactly one call and returns EC2's answer unchanged. It does
+//! not retry mutating calls, does not wait, and reads only the requested page.
 //!
 //! Cancellation: dropping a returned future may leave the call done or not done. Policy that must know the outcome
 //! never drops one.

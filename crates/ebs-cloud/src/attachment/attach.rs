@@ -17,7 +17,7 @@ use crate::op::Op;
 use crate::refused::refused;
 use crate::{Attached, CloudError, CloudErrorKind, Object, bounds};
 
-/// Refusals after which one operation gives up, counting those that another try can resolve.
+/// The most refusals in one operation, counting those that another try may resolve.
 const MAX_REFUSALS: u32 = 5;
 
 /// The outcome of the wait for an attachment.

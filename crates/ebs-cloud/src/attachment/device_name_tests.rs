@@ -182,7 +182,7 @@ proptest! {
 
 /// EC2 may need long to show the outcome of an AttachVolume.
 #[tokio::test(start_paused = true)]
-async fn a_name_of_unknown_outcome_is_held_for_ten_minutes() {
+async fn name_with_an_unknown_outcome_is_held_for_10_minutes() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);

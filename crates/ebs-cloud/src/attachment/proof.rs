@@ -28,14 +28,15 @@
 //!    that it cannot follow the detach. The same applies to an AttachVolume of another process, which may have been the
 //!    leader until a moment ago. If this process did not make the attachment, its end counts only after the attacher
 //!    has sent requests to this process alone for 15 s, and after another DetachVolume then.
-//! 9. *"Attached" may show an earlier attachment.* Ours has the attach time that EC2 returned. With SageMaker it began
-//!    when SageMaker answered. After a call without an answer, describes sent 15 s later show the truth. An attachment
-//!    that existed before our call counts at once if this process knows it or if it began 15 s ago or more. Exceptions:
-//!    this process sent a DetachVolume for it within 15 s, or does not know it and has been the only leader for less
-//!    than 15 s. Any other attachment counts 15 s after this process first saw it, over all attempts.
+//! 9. *"Attached" may show an earlier attachment.* Ours has the attach time that EC2 returned. With SageMaker, ours is
+//!    the attachment that began when SageMaker answered. After a call without an answer, describes sent 15 s later show
+//!    the truth. An attachment that existed before our call counts at once if this process knows it or if it began 15 s
+//!    ago or more. Exceptions: this process sent a DetachVolume for it within 15 s, or does not know it and has been the
+//!    only leader for less than 15 s. Any other attachment counts 15 s after this process first saw it, over all
+//!    attempts.
 //!
-//! Attach times that differ by 2 s or less are equal: descriptions have a resolution of a second, and AWS does not
-//! document how EC2 rounds.
+//! Attach times that differ by 2 s or less are equal: descriptions are not more precise, and AWS does not document how
+//! EC2 rounds.
 //!
 //! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
 

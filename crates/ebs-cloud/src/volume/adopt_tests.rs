@@ -111,7 +111,7 @@ fn outpost_volume_is_adopted_only_for_its_outpost() {
     assert!(!is_adopted(&spec, &found()));
 }
 
-/// An alias matches any key, because EC2 does not resolve it.
+/// Adoption compares the ARNs and ids of keys, and accepts any key for an alias.
 #[test]
 fn kms_key_matches_by_arn_by_id_and_any_alias() {
     let arn = "arn:aws:kms:us-west-2:1:key/abc-1";

@@ -8,7 +8,8 @@ use std::time::Duration;
 use ebs_calls::Expiring;
 use sha2::{Digest, Sha256};
 
-/// EC2 rejects the token of a deleted volume for about 12 h. If the counter expires earlier, this costs one call.
+/// For about 12 h, EC2 creates no volume for the token of a deleted one. If the counter expires earlier, this costs one
+/// call.
 const COUNTER_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
 /// Counts the names that needed another token.
@@ -55,7 +56,7 @@ mod tests {
         assert_eq!(tokens.current("another"), token("another"));
     }
 
-    /// EC2 rejects the old token for about 12 h.
+    /// EC2 creates no volume for the old token for about 12 h.
     #[tokio::test(start_paused = true)]
     async fn rotated_token_is_kept_for_12_hours() {
         let tokens = ClientTokens::default();

@@ -21,7 +21,7 @@ use crate::refused::refused;
 use crate::wall_clock::age;
 use crate::{CloudError, CloudErrorKind, Ensured, Object, VolumeSpec, bounds};
 
-/// Limits the rotations of client tokens in one attempt.
+/// The most rotations of the client tokens of lost volumes in one attempt.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
 
 enum Submitted {

@@ -166,7 +166,7 @@ async fn time_of_day_is_read_from_the_machine_each_time() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let cloud = Cloud::new(Arc::clone(&fixture.ec2), CloudConfig::new(DriverName::default()));
-    // Since the start of this process, the machine's clock is two days behind.
+    // Since the start of this process, the machine's clock has fallen two days behind.
     fixture.pass(48 * 3600).await;
     let end = SystemTime::now() + Duration::from_secs(24 * 3600);
     let lock = Lock { mode: LockMode::Governance, end: LockEnd::At(end) };
