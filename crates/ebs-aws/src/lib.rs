@@ -6,8 +6,8 @@
 //! reports it to the observer. `call_monitor` monitors the call inside the runtime: whether a request was sent, and
 //! whether the reply is too large.
 //!
-//! The SDK's own EC2 client is not used. Its decoder accepts a truncated reply as complete, and its 700 operations are
-//! larger than the rest of the driver (`ARCHITECTURE.md`). HyperPod nodes need two calls of SageMaker (`sagemaker`),
+//! The SDK's own EC2 client is not used. Its decoder accepts a truncated reply as complete, and its 700 operations cost
+//! more than the rest of the driver (`ARCHITECTURE.md`). HyperPod nodes need two calls of SageMaker (`sagemaker`),
 //! which are sent the same way with JSON. STS is part of the SDK's configuration.
 //!
 //! Mutating calls are sent once. Describes are retried a few times after transient errors, but never after a throttle,

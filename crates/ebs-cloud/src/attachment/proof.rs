@@ -31,8 +31,8 @@
 //! 9. *"Attached" may show an earlier attachment.* Ours has the attach time that EC2 returned. With SageMaker, ours is
 //!    the attachment that began when SageMaker answered. After a call without an answer, describes sent 15 s later show
 //!    the truth. An attachment that existed before our call counts at once if this process knows it or if it began 15 s
-//!    ago or more. Exceptions: this process sent a DetachVolume for it within 15 s, or does not know it and has been the
-//!    only leader for less than 15 s. Any other attachment counts 15 s after this process first saw it, over all
+//!    ago or more. Exceptions: this process sent a DetachVolume for it within 15 s, or does not know it and has been
+//!    the only leader for less than 15 s. Any other attachment counts 15 s after this process first saw it, over all
 //!    attempts.
 //!
 //! Attach times that differ by 2 s or less are equal: descriptions are not more precise, and AWS does not document how
