@@ -145,9 +145,9 @@ mod tests {
         assert_eq!(terms.began(Sidecar::Attacher), began, "an operation that took so long");
         pass(15).await;
         terms.note_request(Sidecar::Attacher, Some(new));
-        assert_eq!(terms.began(Sidecar::Attacher), Instant::now(), "a sidecar that lost its lease began anew");
+        assert_eq!(terms.began(Sidecar::Attacher), Instant::now(), "a sidecar that lost its lease begins a new term");
         terms.note_request(Sidecar::Provisioner, Some(kept));
-        assert_eq!(terms.began(Sidecar::Provisioner), Instant::now(), "each sidecar has a lease of its own");
+        assert_eq!(terms.began(Sidecar::Provisioner), Instant::now(), "each sidecar has its own lease");
     }
 
     /// An older connection proves nothing about the time before a term that began over another one.

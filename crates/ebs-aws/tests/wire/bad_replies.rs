@@ -248,7 +248,7 @@ async fn unknown_states_and_types_are_kept_unchanged() {
     assert_eq!(page.items[0].volume_type, VolumeType::Other("gp33".into()));
     let new = "<volumeType>gp3</volumeType><hologram><item><volumeId>vol-7</volumeId></item></hologram>";
     let page = with("<volumeType>gp3</volumeType>", new).await.unwrap();
-    assert_eq!(page.items[0].id, vol("vol-0aaa1111bbb22222c"), "elements that nobody knows are passed over");
+    assert_eq!(page.items[0].id, vol("vol-0aaa1111bbb22222c"), "unknown elements are ignored");
     let body = corpus::read("describe_volumes_modifications").replace(">optimizing<", ">daydreaming<");
     let wire = Wire::answering([Reply::ok(body)]).await;
     let volumes = [vol("vol-0aaa1111bbb22222c")];

@@ -99,7 +99,7 @@ async fn volumes(ec2: &AwsEc2) -> Judged {
     let asked = [VOLUME, OTHER].map(vol).to_vec();
     let query = VolumeQuery::FilterIds(asked.clone());
     let page = ec2.describe_volumes(&query, &PageRequest::default()).await.map_err(reads)?;
-    assert_eq!(page.items.len(), 2, "a volume is missing from a page that says it is whole");
+    assert_eq!(page.items.len(), 2, "a volume is missing from a complete page");
     for v in &page.items {
         assert!(asked.contains(&v.id));
         let (state, attachments) = match v.id.as_str() {

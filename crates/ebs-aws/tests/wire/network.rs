@@ -137,5 +137,5 @@ async fn ca_bundle_is_used_for_ec2s_certificate() {
     assert_eq!(ec2.asked(), ["POST / HTTP/1.1"]);
     let failed = child(&endpoint, &[]).await;
     assert!(failed.starts_with("FAILED") && failed.contains("NotSent"), "{failed}");
-    assert!(ec2.asked().is_empty(), "nobody vouched for it");
+    assert!(ec2.asked().is_empty(), "the certificate is untrusted");
 }

@@ -35,7 +35,7 @@ async fn sends(action: &str, fields: &[(&str, &str)], call: impl AsyncFnOnce(&Wi
     let sent = wire.only_form();
     assert_eq!(sent, form(action, fields));
     model::check_request(&sent);
-    assert_eq!(wire.seen.0.lock().unwrap().len(), 1, "the observer is told once");
+    assert_eq!(wire.seen.0.lock().unwrap().len(), 1, "the observer receives one call");
 }
 
 fn plain_volume() -> CreateVolume {

@@ -290,7 +290,7 @@ mod tests {
             }
         };
         let ended = timeout(Duration::from_secs(60), restarting(work)).await;
-        assert!(ended.is_err(), "it goes on for ever");
+        assert!(ended.is_err(), "it runs forever");
         assert_eq!(begun.load(Ordering::SeqCst), 3);
     }
 }

@@ -51,13 +51,13 @@ mod tests {
                 Some("second") => (Vec::new(), Some("third")),
                 _ => (vec![3], None),
             };
-            asked.lock().expect("nobody panics with it").push(token);
+            asked.lock().expect("no test panics with it").push(token);
             Ok(Page { items, next: next.map(str::to_owned) })
         })
         .await
         .expect("no page fails");
         assert_eq!(found, [1, 2, 3]);
         let expected = [None, Some("second"), Some("third")].map(|token| token.map(str::to_owned));
-        assert_eq!(asked.into_inner().expect("nobody panics with it"), expected);
+        assert_eq!(asked.into_inner().expect("no test panics with it"), expected);
     }
 }

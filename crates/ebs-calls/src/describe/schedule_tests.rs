@@ -63,7 +63,7 @@ fn call_has_at_most_200_distinct_keys() {
         assert_eq!(keys.len(), 200, "there is room, and who is not due costs nothing");
         seen.extend(taken.into_iter().map(|(id, _)| id));
     }
-    assert_eq!(seen.len(), 1_000, "nobody is left out");
+    assert_eq!(seen.len(), 1_000, "no subscriber is missing");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn calls_are_spaced_under_load_and_more_at_a_low_rate() {
     while now < start + Duration::from_secs(20) {
         schedule.add(1_000 + u32::try_from(calls.len()).unwrap(), now_or_later(now));
         let NextCall::At(at) = schedule.next_call(now, schedule.spacing(PLENTY), &[]) else {
-            panic!("somebody is always due")
+            panic!("a subscriber is always due")
         };
         now = now.max(at) + Duration::from_nanos(1);
         poll(&mut schedule, now);
@@ -145,7 +145,7 @@ fn hanging_calls_delay_a_subscriber_by_at_most_8_s() {
         schedule.add(u32::try_from(second).unwrap(), now_or_later(now));
         in_flight.retain(|sent| now < *sent + Duration::from_secs(20));
         if matches!(schedule.next_call(now, schedule.spacing(PLENTY), &in_flight), NextCall::At(at) if at <= now) {
-            assert!(!schedule.start_batch(now, schedule.spacing(PLENTY)).is_empty(), "somebody is always due");
+            assert!(!schedule.start_batch(now, schedule.spacing(PLENTY)).is_empty(), "a subscriber is always due");
             in_flight.push(now);
             calls.push(now);
         }

@@ -20,7 +20,7 @@ async fn thousand_callers_get_their_tokens_in_order() {
         let context = CallContext::poll(Duration::from_secs(1_000));
         let limiter = Arc::clone(&limiter);
         callers.spawn(async move {
-            limiter.acquire(BucketKey::of(ACTION), &context).await.expect("nobody is lost").report(None);
+            limiter.acquire(BucketKey::of(ACTION), &context).await.expect("each caller gets a token").report(None);
             (Instant::now(), n)
         });
     }
@@ -60,7 +60,7 @@ async fn retry_keeps_its_queue_place_until_a_call_is_made() {
     let deadline = Instant::now() + Duration::from_secs(100);
     let context = CallContext::mutation(deadline, &waiters, place.clone());
     assert_eq!(context.ticket(|| limiter.ticket()), 0, "it has queued");
-    assert!(limiter.acquire(key, &context).await.is_none(), "nobody waits for it any more");
+    assert!(limiter.acquire(key, &context).await.is_none(), "it has no waiters");
     let _waiter = waiters.join();
     let mut callers = JoinSet::new();
     for (name, context) in [

@@ -178,7 +178,7 @@ fn lone_throttle_keeps_the_rate_and_the_next_decreases_it() {
         let token = last_token(&mut bucket, &mut now);
         assert!(!bucket.throttled(token, now), "a lone throttle is jitter");
         assert!((bucket.rate() - CREATE.per_second).abs() < 1e-9, "{}", bucket.rate());
-        assert!(bucket.take(now).is_err(), "the bucket is empty all the same");
+        assert!(bucket.take(now).is_err(), "the bucket is still empty");
         now += LONE_THROTTLE_TIME;
     }
     let token = last_token(&mut bucket, &mut now);

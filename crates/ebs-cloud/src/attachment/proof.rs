@@ -248,7 +248,7 @@ mod tests {
         for (what, attach_time, known, believed_from) in [
             ("made by us a minute ago", Some(young), known(young, 40), 55),
             ("made by us just now", Some(young), known(young, 98), 113),
-            ("made by us, and anew by another", Some(young), known(today - seconds(90), 10), 115),
+            ("made by us, and again by another process", Some(young), known(today - seconds(90), 10), 115),
             ("made by another", Some(young), None, 115),
             ("made by another long ago", Some(today - seconds(315)), None, 100),
             ("made nearly so long ago", Some(today - seconds(314)), None, 101),

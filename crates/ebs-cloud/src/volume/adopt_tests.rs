@@ -50,9 +50,9 @@ fn matching_volume_is_adopted() {
     let other_user_tag = Tags::from([("team".to_owned(), "network".to_owned())]);
     let mut retagged = found();
     retagged.tags.extend(other_user_tag);
-    assert!(is_adopted(&spec(), &retagged), "user tags say nothing about whose a volume is");
+    assert!(is_adopted(&spec(), &retagged), "user tags do not identify the owner");
     let by_default = Volume { encrypted: true, kms_key_id: Some("arn:aws:kms:key/1".into()), ..found() };
-    assert!(is_adopted(&spec(), &by_default), "the account may encrypt what nobody asked to encrypt");
+    assert!(is_adopted(&spec(), &by_default), "the account's default may encrypt a volume");
 }
 
 /// The ownership tags are the managed tag, `kubernetes.io/cluster/*`, `KubernetesCluster` and the cluster-name tag.

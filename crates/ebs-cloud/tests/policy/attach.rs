@@ -156,7 +156,7 @@ async fn concurrent_attaches_to_one_node_use_different_names() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 12);
-    assert_eq!(fixture.count(Action::AttachVolume), 12, "no name had to be given up");
+    assert_eq!(fixture.count(Action::AttachVolume), 12, "no name was refused");
 }
 
 #[tokio::test(start_paused = true)]
@@ -357,7 +357,7 @@ async fn attach_wait_continues_without_waiters_unless_superseded() {
             assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
             assert_eq!(began.elapsed().as_secs(), 5);
         } else {
-            ended.expect("attached, although nobody waits");
+            ended.expect("attached, although no client waits");
         }
     }
 }

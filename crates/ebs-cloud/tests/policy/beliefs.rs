@@ -27,7 +27,7 @@ async fn iops_limit_is_cached_for_12_hours_by_zone() {
     fixture.pass(240).await;
     assert_eq!(asked("pvc-2", "us-west-2a").await, 1, "no answer is kept for a short while too");
     fixture.pass(61).await;
-    assert_eq!(asked("pvc-3", "us-west-2a").await, 2, "and then asked for again");
+    assert_eq!(asked("pvc-3", "us-west-2a").await, 2, "and then requested again");
     fixture.pass(11 * 3600).await;
     assert_eq!(asked("pvc-4", "us-west-2a").await, 2);
     assert_eq!(asked("pvc-5", "us-west-2b").await, 3, "another zone may have another limit");

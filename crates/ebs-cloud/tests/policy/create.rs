@@ -15,8 +15,8 @@ async fn repeated_creation_is_one_volume_without_a_name_lookup() {
     assert_eq!(first.id, again.id);
     assert_eq!(first.state, VolumeState::Available);
     assert_eq!(fixture.volumes().await.len(), 1);
-    assert_eq!(fixture.sim.calls()[1].action, Action::CreateVolume, "only the zones are asked for before the creation");
-    assert_eq!(fixture.count(Action::DescribeVolumes), 2, "one look for each creation, for its state");
+    assert_eq!(fixture.sim.calls()[1].action, Action::CreateVolume, "only zones are described before the creation");
+    assert_eq!(fixture.count(Action::DescribeVolumes), 2, "one describe for each creation, for its state");
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,11 +184,7 @@ async fn volume_in_state_error_fails_and_is_reported() {
     let began = tokio::time::Instant::now();
     let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
-    assert!(
-        began.elapsed().as_secs() < 20,
-        "no longer than a look for another volume of the name: {:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed().as_secs() < 20, "no longer than a describe of the name: {:?}", began.elapsed());
     assert!(message_of(&error).contains("state error"), "{}", message_of(&error));
     fixture.ec2.clear_overrides();
     fixture.create(&spec("pvc-1")).await.unwrap();
@@ -286,7 +282,7 @@ async fn zone_without_capacity_is_followed_by_another_zone() {
     }
     seen.sort();
     seen.dedup();
-    assert_eq!(seen.len(), 3, "each attempt asked for another zone");
+    assert_eq!(seen.len(), 3, "each attempt tried another zone");
     fixture.create(&spec("pvc-1")).await.unwrap();
 }
 

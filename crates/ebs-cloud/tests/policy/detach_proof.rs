@@ -47,7 +47,7 @@ async fn old_attachment_ended_at_the_first_empty_describe() {
     let took = detach_for_real(&fixture, &volume, &node).await;
     assert!(took < Duration::from_secs(8), "{took:?}");
     let actions = fixture.actions();
-    assert_eq!(actions[0], Action::DetachVolume, "nothing is looked at before");
+    assert_eq!(actions[0], Action::DetachVolume, "no describe is before it");
     assert_eq!(fixture.count(Action::DetachVolume), 1);
     assert!(actions[1..].iter().all(|a| *a == Action::DescribeVolumes), "{actions:?}");
 }
@@ -276,7 +276,7 @@ async fn not_attached_is_a_proof_only_for_a_leader_of_15_s() {
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.pass(600).await;
     let took = detach_for_real(&fixture, &volume, &node).await;
-    assert!(took < Duration::from_secs(1), "nobody else has attached it: {took:?}");
+    assert!(took < Duration::from_secs(1), "no other process has attached it: {took:?}");
     fixture.pass(600).await;
     // Another process was the leader meanwhile, and EC2 carries out its last call only now.
     fixture.connect(ConnectionId::unique());

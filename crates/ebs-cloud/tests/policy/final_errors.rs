@@ -101,14 +101,14 @@ async fn refused_describe_of_a_source_needs_proof_of_absence() {
     fixture.restart();
     fixture.pass(60).await;
     fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
-    assert_eq!(fixture.create(&clone).await.map(|v| v.id).ok(), Some(made.id), "the source cannot be looked at");
+    assert_eq!(fixture.create(&clone).await.map(|v| v.id).ok(), Some(made.id), "the describe of the source fails");
     fixture.restart();
     fixture.pass(60).await;
     for _ in 0..2 {
         fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     }
     let error = fixture.create(&clone).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "nothing can be looked at: {error:?}");
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "every describe fails: {error:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +217,7 @@ async fn not_found_proves_nothing_for_a_new_volume() {
     hide_volumes(&fixture, 10);
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
     fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it is there");
+    assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it exists");
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +227,7 @@ async fn not_found_proves_nothing_to_a_new_leader() {
     fixture.restart();
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
     fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it is there");
+    assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it exists");
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,7 +255,7 @@ async fn not_found_proves_nothing_for_a_new_snapshot() {
         fixture.sim.fail_next(Action::DeleteSnapshot, ErrorClass::SnapshotNotFound, false);
         fixture.cloud.snapshots.delete(&made.unwrap().into_inner().id, &fixture.waiters).await.unwrap();
         let left = fixture.sim.engine().snapshot_of_state().await.snapshots.len();
-        assert_eq!(left, 0, "reported deleted while it is there");
+        assert_eq!(left, 0, "reported deleted while it exists");
     }
 }
 
@@ -298,7 +298,7 @@ async fn undelivered_error_expires_with_a_change_of_the_leader() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), asked).await.expect("EC2 is asked for the snapshot");
+        tokio::time::timeout(Duration::from_secs(60), asked).await.expect("CreateSnapshot is called");
         drop(waiter);
     };
     let (refused, ()) = tokio::join!(fixture.cloud.snapshots.provide(&wanted, &features, &waiters), client);
@@ -325,7 +325,7 @@ async fn refused_snapshot_needs_a_single_describe() {
     fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::Unauthorized, false);
     let error = fixture.cloud.snapshots.create(&snapshot_spec("snap", &volume.id), &fixture.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
-    assert_eq!(fixture.count(Action::DescribeSnapshots), before + 1, "the look before the call is proof enough");
+    assert_eq!(fixture.count(Action::DescribeSnapshots), before + 1, "the describe before the call is a proof");
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,6 +353,6 @@ async fn missing_source_is_final_after_a_describe_by_name() {
         let wanted = VolumeSpec { source, ..spec(&format!("pvc-{n}")) };
         let error = fixture.create(&wanted).await.unwrap_err();
         assert!(matches!(error.kind, CloudErrorKind::SourceNotFound(_)), "{error:?}");
-        assert!(looks(&fixture) > n, "nobody looked for the name");
+        assert!(looks(&fixture) > n, "the name was not described");
     }
 }

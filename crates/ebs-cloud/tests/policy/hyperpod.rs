@@ -33,7 +33,7 @@ async fn cluster_node_attach_uses_sagemaker_and_is_idempotent() {
     let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     let after_restart = fixture.twin().attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     assert_eq!((&first.device, &again.device), (&after_restart.device, &first.device));
-    assert_eq!(fixture.count(Action::AttachClusterNodeVolume), 1, "what is there is looked at first");
+    assert_eq!(fixture.count(Action::AttachClusterNodeVolume), 1, "the describe finds the attachment");
     assert_eq!(fixture.count(Action::AttachVolume) + fixture.count(Action::DescribeInstances), 0);
     for _ in 0..2 {
         fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();

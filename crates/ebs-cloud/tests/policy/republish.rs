@@ -37,7 +37,7 @@ async fn attach_is_sent_without_a_describe() {
     let actions = fixture.actions();
     let attach = actions.iter().position(|a| *a == Action::AttachVolume).expect("it was attached");
     assert!(!actions[..attach].contains(&Action::DescribeVolumes), "{actions:?}");
-    assert_eq!(actions[attach + 1..], [Action::DescribeVolumes], "one look shows it");
+    assert_eq!(actions[attach + 1..], [Action::DescribeVolumes], "one describe shows it");
 }
 
 /// No device name is used twice.
@@ -364,7 +364,7 @@ async fn stuck_attachment_of_another_process_is_detached() {
     let began = Instant::now();
     let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
-    assert!((15..30).contains(&began.elapsed().as_secs()), "only what looks show for certain: {:?}", began.elapsed());
+    assert!((15..30).contains(&began.elapsed().as_secs()), "only a certain attachment: {:?}", began.elapsed());
     assert_eq!(fixture.accepted(Action::DetachVolume), 1);
     fixture.timing(TimingOverride { attach_ms: Some(0), ..TimingOverride::default() }).await;
     let fresh = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
@@ -436,7 +436,7 @@ async fn stuck_attachment_is_not_reported_before_its_late_detach() {
     };
     let (attached, late) = tokio::join!(fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters), late);
     late.expect("there is something to detach");
-    attached.expect("it is attached anew");
+    attached.expect("it is attached again");
     let attachments = fixture.volumes().await.remove(0).attachments;
     assert_eq!(attachments.iter().map(|a| a.state.as_str()).collect::<Vec<_>>(), ["attached"]);
 }

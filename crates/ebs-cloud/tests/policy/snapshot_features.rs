@@ -125,7 +125,10 @@ async fn local_snapshot_is_requested_with_its_outpost() {
         fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters).await.unwrap();
     assert!(matches!(regional, Ensured::Created(_)));
     let error = fixture.cloud.snapshots.create(&local, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::AlreadyExists), "one of the region is none of the Outpost: {error:?}");
+    assert!(
+        matches!(error.kind, CloudErrorKind::AlreadyExists),
+        "a regional snapshot is not on the Outpost: {error:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,7 +202,7 @@ async fn snapshot_that_another_leader_reported_is_not_deleted() {
     let reported = fixture.twin().snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap();
     fixture.pass(20).await;
     let unlock = UnlockSnapshot { snapshot_id: reported.id.to_string(), ..UnlockSnapshot::default() };
-    fixture.sim.engine().call(Call::UnlockSnapshot(unlock)).await.expect("whoever has the right can lift it");
+    fixture.sim.engine().call(Call::UnlockSnapshot(unlock)).await.expect("a permitted user can unlock it");
     fixture.connect(ConnectionId::unique());
     fixture.sim.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
     let error = fixture.cloud.snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap_err();

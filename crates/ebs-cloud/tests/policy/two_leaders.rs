@@ -25,12 +25,12 @@ async fn volume(fixture: &Fixture) -> Volume {
     let volume = fixture.volume("pvc-1").await;
     Box::pin(fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters)).await.expect("it can grow");
     fixture.pass(60).await;
-    fixture.cloud.volumes.get(&volume.id).await.expect("it is there")
+    fixture.cloud.volumes.get(&volume.id).await.expect("it exists")
 }
 
 /// Makes describes show this volume as it is now for 14 s, without later modifications.
 async fn freeze(fixture: &Fixture, id: &VolumeId) {
-    let (began, then) = (Instant::now(), fixture.cloud.volumes.get(id).await.expect("it is there"));
+    let (began, then) = (Instant::now(), fixture.cloud.volumes.get(id).await.expect("it exists"));
     let is_past = move || began.elapsed() < Duration::from_secs(14);
     fixture.ec2.override_volumes(move |volumes| {
         for volume in volumes.iter_mut().filter(|v| v.id == then.id && is_past()) {
@@ -57,7 +57,7 @@ async fn old_leader_sets_iops(fixture: &Fixture, id: &VolumeId, iops: u32) {
 
 /// Returns the real state of the volume at EC2.
 async fn truth(fixture: &Fixture, id: &VolumeId) -> ebs_sim::api::SimVolume {
-    fixture.volumes().await.into_iter().find(|v| v.id == id.as_str()).expect("it is there")
+    fixture.volumes().await.into_iter().find(|v| v.id == id.as_str()).expect("it exists")
 }
 
 #[tokio::test(start_paused = true)]

@@ -94,7 +94,7 @@ async fn volume_that_is_not_listed_yet_is_not_deleted() {
     });
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
     fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    assert!(fixture.volumes().await.is_empty(), "reported deleted while it is there");
+    assert!(fixture.volumes().await.is_empty(), "reported deleted while it exists");
 }
 
 #[tokio::test(start_paused = true)]

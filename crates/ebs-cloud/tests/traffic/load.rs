@@ -165,7 +165,7 @@ async fn creation_of_a_returning_client_keeps_its_place() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         drop(waiter);
     });
-    assert!(!made, "nobody waits for it any more, and it was not its turn yet");
+    assert!(!made, "it has no waiters, and was not served yet");
     come(300);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(create(driver.clone(), "pvc-early".to_owned(), waiters.clone()).await);

@@ -31,7 +31,7 @@ pub(super) fn all() -> Vec<Row> {
     let lines = include_str!("rows.tsv").lines().filter(|line| !line.starts_with('#'));
     let rows: Vec<Row> = lines.map(row).collect();
     for (n, row) in rows.iter().enumerate() {
-        assert!(rows[..n].iter().all(|other| other.id != row.id), "{} is there twice", row.id);
+        assert!(rows[..n].iter().all(|other| other.id != row.id), "{} is a duplicate", row.id);
     }
     rows
 }
@@ -41,7 +41,7 @@ fn row(line: &str) -> Row {
     let [id, action, _when, status, code, text, source, how, class] = fields[..] else {
         panic!("{line:?} has {} fields", fields.len())
     };
-    assert!(!source.is_empty(), "{id}: nobody is named who has quoted it");
+    assert!(!source.is_empty(), "{id}: the source is missing");
     let how = match how.split_once(": ") {
         Some(("no", why)) => How::Not(why.to_owned()),
         None if how == "state" => How::State,

@@ -143,7 +143,7 @@ fn iops_are_never_fewer_than_the_volume_has() {
     assert_eq!(within(60_000, Some(16_000), Some(60_000)), Some(60_000));
     assert_eq!(within(60_000, Some(16_000), Some(20_000)), Some(20_000));
     assert_eq!(within(60_000, Some(16_000), None), Some(16_000));
-    assert_eq!(within(4000, Some(16_000), Some(60_000)), Some(4000), "fewer are asked for");
+    assert_eq!(within(4000, Some(16_000), Some(60_000)), Some(4000), "the request is for fewer");
     assert_eq!(within(1000, Some(16_000), Some(3000)), Some(3000), "lifted to the minimum");
     assert_eq!(iops_within(IopsRequest::Default, Gib(500), gp3, Some(4000)), None);
 }
