@@ -1,4 +1,4 @@
-//! Which account this is: asked of STS once for the process, and only when something needs it.
+//! The AWS account of the credentials, from STS. Asked once per process, when first needed.
 
 use aws_sdk_sts::config::retry::RetryConfig;
 use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
@@ -11,15 +11,15 @@ use crate::convert::required;
 use crate::reply::{Incomplete, Read};
 use crate::user_agent::ExecutionEnvironment;
 
-/// The account of the credentials. A failure is not remembered: the next caller asks again.
+/// The account of the credentials. A failure is not cached: the next caller asks again.
 pub(crate) struct Account {
-    /// One for the process: it remembers what STS's replies say of the time.
+    /// One per process: it remembers the clock skew that STS's replies show.
     sts: aws_sdk_sts::Client,
     id: OnceCell<String>,
 }
 
 impl Account {
-    /// STS is where the SDK finds it, unless an endpoint is given.
+    /// Creates a client for STS at the endpoint, or where the SDK finds STS.
     pub(crate) fn new(shared: &SdkConfig, agent: &ExecutionEnvironment, endpoint: Option<String>) -> Self {
         let config = aws_sdk_sts::config::Builder::from(shared)
             .retry_config(RetryConfig::standard().with_max_attempts(3))
@@ -31,10 +31,10 @@ impl Account {
         Self { sts: aws_sdk_sts::Client::from_conf(config.build()), id: OnceCell::new() }
     }
 
-    /// The account's twelve digits. Callers that come while it is being asked wait for that answer.
+    /// Returns the twelve digits of the account. Concurrent callers share one request.
     ///
     /// # Errors
-    /// STS's, with a class that says that nothing was changed: it only reads.
+    /// STS's error, with a class that excludes an effect: the call only reads.
     pub(crate) async fn id(&self, ec2: &AwsEc2) -> Result<&str> {
         let id = self.id.get_or_try_init(|| async {
             let monitor = ec2.monitor(Action::GetCallerIdentity);

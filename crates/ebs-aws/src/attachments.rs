@@ -1,4 +1,4 @@
-//! The port's attachments: one method, one call.
+//! The attachments of the port: one call per method.
 
 use ebs_ec2::{Action, AttachRequest, Attachment, Attachments, DetachRequest, Result};
 use ebs_types::{InstanceId, VolumeId};
@@ -27,7 +27,7 @@ impl Attachments for AwsEc2 {
 }
 
 impl AwsEc2 {
-    /// A call whose reply is the attachment of this volume to this instance.
+    /// Sends a call whose reply is the attachment of the volume to the instance.
     async fn attachment(
         &self,
         monitor: CallMonitor,

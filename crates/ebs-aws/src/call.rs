@@ -1,4 +1,4 @@
-//! One call: its span, its observer, its error.
+//! One call with its span, its observer and its error.
 
 use std::error::Error;
 use std::time::Duration;
@@ -67,7 +67,8 @@ impl AwsEc2 {
     }
 }
 
-/// The span of one call. Fields with a dot in their names are for traces, in the words of OpenTelemetry, and stand in no log line.
+/// Creates the span of one call. Fields with a dot in their names are for traces, with OpenTelemetry's names, and no
+/// log line has them.
 fn span(action: Action) -> Span {
     let service = match action {
         Action::AttachClusterNodeVolume | Action::DetachClusterNodeVolume => "SageMaker",
@@ -89,8 +90,8 @@ fn span(action: Action) -> Span {
     )
 }
 
-/// An error answer at verbosity 3, a throttle at 4, and what got no answer always. A dry run ends with an error when
-/// all is well.
+/// Logs an error answer at verbosity 3, a throttle at 4, and a missing answer always. A successful dry run ends with an
+/// error.
 fn log(took: Duration, dry_run: bool, error: Option<&Ec2Error>) {
     let Some(error) = error else { return tracing::debug!(?took, "done") };
     let (class, code, id) = (error.class, error.code.as_deref(), error.request_id.as_deref());
@@ -99,7 +100,7 @@ fn log(took: Duration, dry_run: bool, error: Option<&Ec2Error>) {
     if dry_run && code == Some("DryRunOperation") {
         return tracing::debug!(?took, "done");
     }
-    // AWS's words are the request's to tell: a trace says which error it was.
+    // A trace has only the kind of the error. The error of the request has AWS's message.
     let kind = code.map_or_else(|| format!("{class:?}"), str::to_owned);
     span.record("error.type", kind.as_str()).record("otel.status_description", kind.as_str());
     match code {

@@ -1,4 +1,4 @@
-//! What is watched of one call while the SDK's runtime carries it out.
+//! Monitors one call while the SDK's runtime carries it out.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,30 +22,30 @@ use tokio::time::Instant;
 use crate::classify::THROTTLES;
 use crate::{AwsEc2, refused, reply};
 
-/// Most bytes of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has less than half.
+/// The most bytes of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has less than half of it.
 pub(crate) const MAX_REPLY: usize = 32 << 20;
 
-/// A reply that says at its beginning that it is larger than [`MAX_REPLY`].
+/// A reply whose `content-length` is larger than [`MAX_REPLY`].
 #[derive(Debug, thiserror::Error)]
 #[error("the reply would have {0} bytes")]
 pub(crate) struct TooLarge(u64);
 
-/// Watches one call: whether a request was handed to the connection (what fails before that did nothing), whether
-/// what came back is a whole answer and not too large, and what came of each attempt.
+/// Monitors one call: whether a request was handed to the connection (an earlier failure did nothing), whether the
+/// reply is a complete answer of a permitted size, and the outcome of each attempt.
 #[derive(Clone)]
 pub(crate) struct CallMonitor {
     pub(crate) action: Action,
     pub(crate) dry_run: bool,
-    /// It may be sent again after a transient error.
+    /// Whether the call may be sent again after a transient error.
     pub(crate) repeatable: bool,
-    /// Requests and replies are logged with their bodies.
+    /// Whether to log requests and replies with their bodies.
     log_bodies: bool,
     observer: Arc<dyn Observer>,
-    /// The endpoint that a request was handed to; empty until then.
+    /// The endpoint of the first request that was handed to the connection.
     endpoint: Arc<OnceLock<String>>,
-    /// When the attempt that is under way was handed to the connection.
+    /// When the current attempt was handed to the connection.
     started: Arc<Mutex<Option<Instant>>>,
-    /// Requests that were handed to the connection.
+    /// The number of requests that were handed to the connection.
     attempts: Arc<AtomicU32>,
     /// The `Date` of the last reply.
     date: Arc<Mutex<Option<SystemTime>>>,
@@ -107,7 +107,7 @@ impl Intercept for CallMonitor {
         _components: &RuntimeComponents,
         _cfg: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        // STS is read by its SDK, which would take what it finds; EC2's replies are read by `reply` alone.
+        // STS's SDK accepts incomplete replies, so check them here. `reply` alone reads EC2's replies.
         if context.output_or_error().is_ok() && self.action == Action::GetCallerIdentity {
             reply::read(context.response().body().bytes().unwrap_or_default(), self.action, |_| ())?;
         }
@@ -141,45 +141,45 @@ impl Intercept for CallMonitor {
 }
 
 impl CallMonitor {
-    /// The call is a dry run.
+    /// Marks the call as a dry run, if it is one.
     pub(crate) fn maybe_dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
 
-    /// AWS's own time of day when it sent the last reply, if that said so.
+    /// Returns AWS's own time of day at the last reply, if the reply had a `Date`.
     pub(crate) fn date(&self) -> Option<SystemTime> {
         *self.date.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many requests were handed to the connection.
+    /// Returns the number of requests that were handed to the connection.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts.load(Ordering::Relaxed)
     }
 
-    /// Where a request was handed to the connection for; `None` while none was.
+    /// Returns the endpoint of the first request that was handed to the connection. `None` if there was no request.
     pub(crate) fn endpoint(&self) -> Option<&str> {
         self.endpoint.get().map(String::as_str)
     }
 
-    /// The call is a describe, which may be repeated on transient errors; others are sent once, never more.
+    /// Marks the call as a describe, which may be repeated after transient errors. Other calls are sent only once.
     pub(crate) fn repeatable(self) -> Self {
         Self { repeatable: true, ..self }
     }
 }
 
-/// A `Date` header.
+/// Parses a `Date` header.
 fn time_of_day(header: &str) -> Option<SystemTime> {
     SystemTime::try_from(DateTime::from_str(header, Format::HttpDate).ok()?).ok()
 }
 
 impl AwsEc2 {
-    /// The monitor of one call of this action.
+    /// Returns the monitor of one call of the action.
     pub(crate) fn monitor(&self, action: Action) -> CallMonitor {
         CallMonitor {
             action,
             dry_run: false,
             repeatable: false,
-            // What STS says of the caller is nobody else's business.
+            // STS's reply identifies the caller, so it is never logged.
             log_bodies: self.log_bodies && action != Action::GetCallerIdentity,
             observer: Arc::clone(&self.observer),
             endpoint: Arc::default(),

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// The first error of type `T` among an error and its causes.
+/// Returns the first error of type `T` among the error and its causes.
 pub(crate) fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,9 +1,9 @@
-//! What EC2's error codes mean: the one table.
+//! The meaning of EC2's error codes, in one table.
 
 use ebs_ec2::ErrorClass as C;
 use ebs_ec2::{Action, ErrorClass, Limit};
 
-/// Codes that mean "slow down, nothing was done", with whatever HTTP status they come.
+/// Codes that mean "slow down, nothing was done", with any HTTP status.
 pub(crate) const THROTTLES: [&str; 14] = [
     "BandwidthLimitExceeded",
     "EC2ThrottledException",
@@ -21,13 +21,13 @@ pub(crate) const THROTTLES: [&str; 14] = [
     "TransactionInProgressException",
 ];
 
-/// Every code with a meaning of its own, but for the throttles and those whose meaning is in the message.
+/// Every code with its own meaning, except the throttles and the codes whose meaning is in the message.
 const TABLE: &[(&str, ErrorClass)] = &[
     ("DryRunOperation", C::DryRunSucceeded),
     ("InvalidVolume.NotFound", C::VolumeNotFound),
     ("InvalidSnapshot.NotFound", C::SnapshotNotFound),
     ("InvalidInstanceID.NotFound", C::InstanceNotFound),
-    // SageMaker's word on a node or cluster that is not there.
+    // SageMaker's code for a node or cluster that does not exist.
     ("ResourceNotFound", C::InstanceNotFound),
     ("InvalidAttachment.NotFound", C::AttachmentNotFound),
     ("InvalidVolumeModification.NotFound", C::ModificationNotFound),
@@ -118,8 +118,8 @@ const TABLE: &[(&str, ErrorClass)] = &[
     ("RequestTimeoutException", C::Ambiguous),
 ];
 
-/// The class of an answer with a code. A code without a meaning of its own is definite, unless the HTTP status says
-/// that the server itself failed.
+/// Returns the class of an answer with a code. An unknown code is a definite error, unless the HTTP status reports a
+/// failure of the server.
 pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) -> ErrorClass {
     if THROTTLES.contains(&code) {
         return C::Throttled;
@@ -144,7 +144,7 @@ pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) ->
     }
 }
 
-/// SageMaker passes EC2's refusals on inside its own: `HyperPod - Ec2ErrCode: X`.
+/// Returns EC2's code from SageMaker's message, if it has one: `HyperPod - Ec2ErrCode: X`.
 fn ec2_code_within(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("HyperPod - Ec2ErrCode:")?;
     let code: String =
@@ -153,22 +153,23 @@ fn ec2_code_within(message: &str) -> Option<String> {
     (!code.is_empty() && code != "ValidationException").then(|| code.to_owned())
 }
 
-/// So does `OperationNotPermitted`: one of its reasons passes by itself, and one is the state of an instance.
+/// `OperationNotPermitted` also has several meanings: one of its reasons ends by itself, and one is the state of an
+/// instance.
 fn operation_not_permitted(message: &str) -> ErrorClass {
     if message.contains("in modification state") {
         ErrorClass::BeingModified
     } else if message.contains("detach root volume") {
-        // EC2 says `IncorrectState` of late.
+        // EC2 now returns `IncorrectState` for this.
         ErrorClass::IncorrectState
     } else {
         ErrorClass::NotPermitted
     }
 }
 
-/// `InvalidParameterValue` covers several meanings that only the message tells apart.
+/// `InvalidParameterValue` has several meanings that only the message distinguishes.
 fn parameter_value(action: Action, message: &str) -> ErrorClass {
     let message = message.to_ascii_lowercase();
-    // Some have an "s" where a call takes several: "for parameter volumes is invalid".
+    // Some have an "s" if a call takes several: "for parameter volumes is invalid".
     const NAMES: [&str; 5] = ["volume", "snapshot", "instance", "resource", "sourcevolume"];
     let says = |name: &str| message.contains(&format!("for parameter {name} is invalid"));
     let names_an_id = |name: &&str| ["", "s", "id", "ids"].iter().any(|end| says(&format!("{name}{end}")));
@@ -234,37 +235,35 @@ mod tests {
         ("AnythingElse", C::Other),
     ];
 
-    /// Each AWS code has one class, whatever the HTTP status.
     #[test]
-    fn each_code_has_its_meaning_whatever_the_status() {
+    fn each_code_has_its_class_with_any_status() {
         for (code, class) in ROWS {
             assert_eq!(by_code(Action::CreateVolume, 400, code, ""), *class, "{code}");
         }
-        // A definite code stays definite when it comes with a server error.
+        // A definite code stays definite even with a server error.
         for (code, class) in ROWS.iter().filter(|(code, _)| *code != "AnythingElse") {
             assert_eq!(by_code(Action::CreateVolume, 503, code, ""), *class, "{code}");
         }
     }
 
     #[test]
-    fn no_code_is_in_the_table_twice() {
+    fn table_has_each_code_once() {
         for (i, (code, _)) in TABLE.iter().enumerate() {
             assert!(TABLE[..i].iter().all(|(other, _)| other != code), "{code}");
             assert!(!THROTTLES.contains(code), "{code}");
         }
     }
 
-    /// A throttle code is a throttle even with status 503.
     #[test]
-    fn a_throttle_is_a_throttle_even_with_503() {
+    fn throttle_code_is_a_throttle_even_with_status_503() {
         for code in THROTTLES {
             assert_eq!(by_code(Action::CreateVolume, 503, code, ""), C::Throttled, "{code}");
         }
     }
 
-    /// InternalError, Unavailable and unknown codes with 5xx leave the outcome open.
+    /// This applies to InternalError, Unavailable and unknown codes with status 5xx.
     #[test]
-    fn a_server_that_failed_leaves_the_outcome_open() {
+    fn server_failure_leaves_the_outcome_unknown() {
         for code in ["InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable"] {
             assert_eq!(by_code(Action::CreateVolume, 400, code, ""), C::Ambiguous, "{code}");
         }
@@ -273,9 +272,8 @@ mod tests {
         }
     }
 
-    /// InvalidParameterValue is told apart by message: device name taken, malformed id, bad paging token, other.
     #[test]
-    fn an_invalid_parameter_value_is_told_apart_by_its_message() {
+    fn invalid_parameter_value_is_classified_by_its_message() {
         let class = |action, message| by_code(action, 400, "InvalidParameterValue", message);
         let taken = "Invalid value '/dev/xvdaa' for unixDevice. Attachment point /dev/xvdaa is already in use";
         assert_eq!(class(Action::AttachVolume, taken), C::DeviceNameInUse);

@@ -1,4 +1,4 @@
-//! Building the client: region, endpoint, user agent, time limits, retries.
+//! Builds the client: region, endpoint, user agent, timeouts, retries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,33 +18,33 @@ use crate::transport::Transport;
 use crate::user_agent::ExecutionEnvironment;
 use crate::{ec2, http_client};
 
-/// What the client is built from; everything else (credentials, CA bundle, FIPS, `AWS_ENDPOINT_URL_EC2` …) is read
-/// from the environment as every AWS tool does.
+/// The configuration of the client. The rest (credentials, CA bundle, FIPS, `AWS_ENDPOINT_URL_EC2` …) comes from the
+/// environment, as for every AWS tool.
 #[derive(Debug, Clone)]
 pub struct AwsConfig {
     /// The region.
     pub region: String,
-    /// `AWS_EC2_ENDPOINT`; wins over the SDK's own resolution. Empty means none.
+    /// `AWS_EC2_ENDPOINT`, which wins over the SDK's own resolution. Empty means not set.
     pub ec2_endpoint: Option<String>,
-    /// `AWS_SAGEMAKER_ENDPOINT`, likewise. Called only for HyperPod nodes.
+    /// `AWS_SAGEMAKER_ENDPOINT`, with the same rules. Used only for HyperPod nodes.
     pub sagemaker_endpoint: Option<String>,
-    /// `--user-agent-extra`; empty means none.
+    /// `--user-agent-extra`. Empty means not set.
     pub user_agent_extra: Option<String>,
     /// The driver's version, `v1.2.3`.
     pub version: String,
-    /// `--aws-sdk-debug-log`: log every request and reply with its body, those of STS excepted. Headers, which hold
-    /// what proves who is calling, are never logged.
+    /// `--aws-sdk-debug-log`: logs every request and reply with its body, except those of STS. Headers are never
+    /// logged, because they hold credentials.
     pub log_bodies: bool,
 }
 
-/// How long to wait for EC2.
+/// The timeouts for EC2.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// For a connection.
+    /// The timeout for a connection.
     pub connect: Duration,
-    /// For one attempt, from its start to the last byte of the reply.
+    /// The timeout for one attempt, from its start to the last byte of the reply.
     pub attempt: Duration,
-    /// For a call with its retries (describes only) and the credentials.
+    /// The timeout for a call with its retries (describes only), including the credentials.
     pub operation: Duration,
 }
 
@@ -54,22 +54,22 @@ impl Default for Timeouts {
     }
 }
 
-/// What a client can be given besides its configuration.
+/// Optional settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// How long to wait.
+    /// The timeouts.
     pub timeouts: Timeouts,
-    /// Where credentials come from; `None`: the usual places (environment, web identity, pod identity, profile,
-    /// instance role).
+    /// The source of credentials. `None`: the default chain (environment, web identity, pod identity, profile, instance
+    /// role).
     pub credentials: Option<SharedCredentialsProvider>,
-    /// What carries the requests; `None`: the network.
+    /// The transport of the requests. `None`: the network.
     pub transport: Option<Transport>,
-    /// Where STS is; `None`: as the SDK finds it.
+    /// The endpoint of STS. `None`: the SDK's choice.
     pub sts_endpoint: Option<String>,
 }
 
 impl Settings {
-    /// The same with this access key, instead of one from the usual places.
+    /// Returns the settings with this access key instead of the default chain.
     #[must_use]
     pub fn with_access_key(self, id: &str, secret: &str) -> Self {
         let key = aws_credential_types::Credentials::new(id, secret, None, None, "given");
@@ -77,31 +77,31 @@ impl Settings {
     }
 }
 
-/// A configuration that no client can be built from.
+/// A configuration for which no client can be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The endpoint is no URL that can be called.
+    /// The endpoint is not a usable URL.
     #[error("{variable}={url:?} is no endpoint: {reason}; expected something like https://ec2.us-west-2.amazonaws.com")]
     Endpoint {
-        /// The environment variable it came from.
+        /// The environment variable of the endpoint.
         variable: &'static str,
-        /// Its value.
+        /// The value.
         url: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// The region is empty or cannot be one.
+    /// The region is empty or invalid.
     #[error("{0:?} is not the name of a region: set AWS_REGION to one such as us-west-2")]
     Region(String),
     /// Two settings that exclude each other.
     #[error("{variable} and {setting}=true exclude each other: unset one of them")]
     Contradiction {
-        /// Where an endpoint was chosen.
+        /// The setting with the endpoint.
         variable: &'static str,
-        /// What asks for an endpoint of AWS's own choice.
+        /// The setting that requires an endpoint of AWS's own choice.
         setting: &'static str,
     },
-    /// The file of certificates cannot be used.
+    /// The CA bundle is unusable.
     #[error("AWS_CA_BUNDLE={path:?} cannot be used: {reason}")]
     CaBundle {
         /// The file.
@@ -121,7 +121,7 @@ pub struct AwsEc2 {
 }
 
 impl AwsEc2 {
-    /// Builds the client; contacts nothing. Credentials are sought at the first call.
+    /// Builds the client without any call. The first call loads the credentials.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -129,7 +129,7 @@ impl AwsEc2 {
         Self::connect_with(config, Settings::default(), observer).await
     }
 
-    /// Like [`AwsEc2::connect`], with other time limits or credentials.
+    /// Builds the client like [`AwsEc2::connect`], with other timeouts or credentials.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -164,7 +164,7 @@ impl AwsEc2 {
     }
 }
 
-/// What the environment, the profile and our own settings make together; asks nobody for credentials yet.
+/// Combines the environment, the profile and our own settings. Loads no credentials yet.
 async fn load(config: &AwsConfig, settings: &Settings, endpoint: &Endpoint) -> Result<SdkConfig, ConfigError> {
     let mut shared = aws_config::from_env()
         .region(Region::new(config.region.clone()))
@@ -209,9 +209,8 @@ fn check_region(region: &str) -> Result<(), ConfigError> {
 mod tests {
     use super::*;
 
-    /// A region that cannot be one is refused at start.
     #[test]
-    fn a_region_that_cannot_be_one_is_refused() {
+    fn invalid_region_is_rejected() {
         for good in ["us-west-2", "eu-central-1", "us-gov-east-1", "mars1"] {
             assert_eq!(check_region(good), Ok(()));
         }

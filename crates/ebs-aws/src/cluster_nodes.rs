@@ -1,4 +1,4 @@
-//! The port's HyperPod nodes: one method, one call of SageMaker, after one of STS the first time.
+//! The HyperPod nodes of the port: one call of SageMaker per method, and one call of STS before the first.
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ use crate::sagemaker::{Answer, SageMaker};
 use crate::user_agent::ExecutionEnvironment;
 use crate::{AwsEc2, partition};
 
-/// What is needed to reach cluster nodes; calls nobody until one is named.
+/// The clients for cluster nodes. They make no call until a request names such a node.
 pub(crate) struct Cluster {
     account: Account,
     sagemaker: SageMaker,

@@ -1,4 +1,5 @@
-//! Why no credentials came: a source that is away comes back by itself, one that refuses or is not set up does not.
+//! Finds out why there are no credentials. An unavailable source recovers by itself. A source that refuses or is not
+//! configured does not.
 
 use std::error::Error;
 
@@ -14,14 +15,15 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use crate::causes;
 use crate::classify::THROTTLES;
 
-/// STS could not ask the identity provider.
+/// STS could not reach the identity provider.
 const PROVIDER_AWAY: &str = "IDPCommunicationError";
-/// How aws-config begins its message on an answer of a container's source of credentials (ECS, EKS Pod Identity) that is no success.
-/// It has no type for it. The number of the status follows.
+/// The start of aws-config's message for an error status from the credential source of a container (ECS, EKS Pod
+/// Identity). aws-config has no type for it. The status number follows.
 const HTTP_STATUS: &str = "Non-success status from HTTP credential provider: ";
-/// How the SDK's cache of credentials begins its message on a source that takes too long. It has no type for it either.
+/// The start of the message of the SDK's credentials cache for a source that is too slow. The SDK has no type for it
+/// either.
 const TIMED_OUT: &str = "identity resolver timed out";
-/// How aws-config names a source that it was compiled without, among them IAM Identity Center.
+/// Part of aws-config's message for a source that it was compiled without, for example IAM Identity Center.
 const NOT_COMPILED_IN: &str = "requires following cargo feature";
 
 /// Why there are no credentials.
@@ -29,16 +31,16 @@ const NOT_COMPILED_IN: &str = "requires following cargo feature";
 pub(crate) enum NoCredentials {
     /// The source did not answer in time.
     Slow,
-    /// The source cannot be reached, or fails itself.
+    /// The source is unreachable, or fails itself.
     Away,
-    /// The profile names a source that this program does not have.
+    /// The profile names a source that this program does not support.
     NotSupported,
-    /// No source is set up, or the source refuses.
+    /// No source is configured, or the source refuses.
     Refused,
 }
 
 impl NoCredentials {
-    /// Why a call that failed like this had none; `None` when it had some, or never came to need them.
+    /// Returns why a failed call had no credentials. `None` if it had credentials, or failed before it needed them.
     pub(crate) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         if any_cause(error, &|cause| cause.to_string().starts_with(TIMED_OUT)) {
             return Some(Self::Slow);
@@ -58,7 +60,7 @@ impl NoCredentials {
         }
     }
 
-    /// The same in words, with what to do next.
+    /// Returns the message with the next step.
     pub(crate) const fn message(self) -> &'static str {
         match self {
             Self::Slow => "the source of AWS credentials did not answer in time; nothing was sent",
@@ -78,7 +80,7 @@ impl NoCredentials {
     }
 }
 
-/// True when this holds of the error or of one of its causes, those of each source in a chain of sources included.
+/// Returns true if the predicate holds for the error or one of its causes, including each source in a chain of sources.
 fn any_cause(error: &(dyn Error + 'static), holds: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {
@@ -93,7 +95,8 @@ fn any_cause(error: &(dyn Error + 'static), holds: &dyn Fn(&(dyn Error + 'static
     false
 }
 
-/// True for an error that shows by itself that the source is away: no connection, no answer, or an answer that it cannot work now.
+/// Returns true for an error that itself shows an outage of the source: no connection, no answer, or a report that it
+/// cannot work now.
 fn is_away(cause: &(dyn Error + 'static)) -> bool {
     if let Some(error) = cause.downcast_ref() {
         return is_outage(error, sts_is_away::<AssumeRoleWithWebIdentityError>);
@@ -122,12 +125,12 @@ fn is_outage<E>(error: &SdkError<E, HttpResponse>, is_away: impl Fn(&E) -> bool)
     }
 }
 
-/// The server failed, or wants fewer requests.
+/// Returns true if the server failed, or throttles.
 fn is_outage_status(status: u16) -> bool {
     status >= 500 || status == 429
 }
 
-/// An answer without a code is none of STS's.
+/// An answer without a code is not from STS.
 fn sts_is_away<E: ProvideErrorMetadata>(error: &E) -> bool {
     error.code().is_none_or(|code| code == PROVIDER_AWAY || THROTTLES.contains(&code))
 }

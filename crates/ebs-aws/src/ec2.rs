@@ -1,4 +1,4 @@
-//! Calls of EC2: the Query protocol, one request for one port call.
+//! Calls of EC2: the Query protocol, one request per call of the port.
 
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, OrchestratorError};
@@ -17,7 +17,7 @@ use crate::{AwsEc2, endpoint, failure, partition};
 const NAMES: Names = Names { service: "EC2", signing: "ec2", api_version: API_VERSION };
 const CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// A whole reply: what was read from it, and EC2's name for the call.
+/// A complete reply: the value that was read from it, and EC2's request id.
 #[derive(Debug)]
 struct Answer<T> {
     value: Read<T>,
@@ -30,7 +30,7 @@ impl<T> RequestId for Answer<T> {
     }
 }
 
-/// EC2 of a region.
+/// Returns the client for EC2 in a region.
 pub(crate) fn service(
     shared: &SdkConfig,
     explicit: Option<String>,
@@ -41,11 +41,11 @@ pub(crate) fn service(
     Service::new(NAMES, shared, url, http, agent)
 }
 
-/// The host that AWS itself gives EC2 in a region.
+/// Returns AWS's own URL of EC2 in a region.
 fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
     let partition = partition::of(region);
     let service = match (fips, dual_stack, partition.name) {
-        // All of EC2 there is FIPS'.
+        // In aws-us-gov, every endpoint of EC2 is a FIPS endpoint.
         (false, ..) | (true, false, "aws-us-gov") => "ec2",
         (true, ..) => "ec2-fips",
     };
@@ -53,10 +53,10 @@ fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
 }
 
 impl AwsEc2 {
-    /// Sends one request, reads the reply and checks that it answers what was asked.
+    /// Sends one request, reads the reply and checks that it answers the request.
     ///
     /// # Errors
-    /// EC2's, those of the way to it, and those of a reply that is no whole answer.
+    /// The error of EC2, of the transport, or of an incomplete reply.
     pub(crate) async fn ask<T, U>(
         &self,
         monitor: CallMonitor,
@@ -99,9 +99,8 @@ fn answer<T>(
 mod tests {
     use super::*;
 
-    /// EC2's own host follows partition, FIPS and dual stack.
     #[test]
-    fn ec2s_host_follows_partition_fips_and_dual_stack() {
+    fn ec2_host_follows_partition_fips_and_dual_stack() {
         for (region, fips, dual, host) in [
             ("us-west-2", false, false, "ec2.us-west-2.amazonaws.com"),
             ("us-west-2", true, false, "ec2-fips.us-west-2.amazonaws.com"),

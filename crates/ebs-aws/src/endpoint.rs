@@ -1,4 +1,4 @@
-//! Which endpoints are meant, checked before anything is called.
+//! Selects the endpoints and checks them before any call.
 
 use std::net::IpAddr;
 
@@ -7,12 +7,12 @@ use aws_types::service_config::ServiceConfigKey;
 
 use crate::ConfigError;
 
-/// The SDK's variable for every service.
+/// The SDK's variable for all services.
 const ALL: &str = "AWS_ENDPOINT_URL";
 
-/// A service whose endpoint can be chosen.
+/// A service with a configurable endpoint.
 pub(crate) struct Service {
-    /// Our own variable: wins over the SDK's.
+    /// Our own variable, which wins over the SDK's.
     own: &'static str,
     /// The SDK's variable.
     sdk: &'static str,
@@ -25,19 +25,19 @@ pub(crate) const EC2: Service = Service { own: "AWS_EC2_ENDPOINT", sdk: "AWS_END
 pub(crate) const SAGEMAKER: Service =
     Service { own: "AWS_SAGEMAKER_ENDPOINT", sdk: "AWS_ENDPOINT_URL_SAGEMAKER", id: "SageMaker" };
 
-/// What was chosen before the SDK has looked into profiles.
+/// The selected endpoint, before the SDK has read profiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// Of our own variable, to be set on the client; `None` leaves it to the SDK, which reads its own variables and
-    /// the profile.
+    /// The value of our own variable, for the client. `None` leaves the choice to the SDK, which reads its own
+    /// variables and the profile.
     pub(crate) explicit: Option<String>,
-    /// The variable that chose; `None` when none did.
+    /// The variable with the endpoint, if any is set.
     pub(crate) variable: Option<&'static str>,
-    /// The endpoint is this machine: never to be reached through a proxy.
+    /// Whether the endpoint is this machine, which is never reached through a proxy.
     pub(crate) loopback: bool,
 }
 
-/// Decides and validates. `own` is the value of our own variable, `env` looks up the SDK's variables.
+/// Selects and checks the endpoint. `own` is the value of our own variable, and `env` reads the SDK's variables.
 pub(crate) fn resolve(
     service: &Service,
     own: Option<&str>,
@@ -58,15 +58,15 @@ pub(crate) fn resolve(
     }
 }
 
-/// What the SDK makes of its variables and the profile; `None` when they choose nothing.
+/// Returns the SDK's choice from its variables and the profile. `None` if they have no endpoint.
 pub(crate) fn configured(service: &Service, shared: &SdkConfig) -> Option<String> {
     let key = ServiceConfigKey::builder().service_id(service.id).env(ALL).profile("endpoint_url").build().ok()?;
     let of_service = shared.service_config().and_then(|config| config.load_config(key));
     of_service.or_else(|| shared.endpoint_url().map(str::to_owned))
 }
 
-/// Where a service is: an explicit endpoint wins over the SDK's variables and profile, those over AWS's own host names (`own`: of
-/// region, FIPS and dual stack).
+/// Returns the URL of a service. An explicit endpoint wins over the SDK's variables and profile. These win over AWS's
+/// own host names (`own`, by region, FIPS and dual stack).
 pub(crate) fn url(
     service: &Service,
     explicit: Option<String>,
@@ -79,8 +79,8 @@ pub(crate) fn url(
     })
 }
 
-/// Refuses what the SDK would refuse at each call: a profile's endpoint that is no URL, and an endpoint of one's own
-/// together with a request for FIPS or dual stack, which only AWS's own host names have.
+/// Refuses settings that the SDK would refuse at each call: an invalid URL in the profile, and a custom endpoint
+/// together with FIPS or dual stack, which only AWS's own host names support.
 pub(crate) fn check_with(service: &Service, endpoint: &Endpoint, shared: &SdkConfig) -> Result<(), ConfigError> {
     let profile = configured(service, shared).filter(|_| endpoint.variable.is_none());
     if let Some(url) = &profile {
@@ -99,7 +99,7 @@ pub(crate) fn check_with(service: &Service, endpoint: &Endpoint, shared: &SdkCon
 
 const PROFILE: &str = "endpoint_url of the AWS profile";
 
-/// True for a loopback host.
+/// Checks the URL. Returns true for a loopback host.
 fn check(variable: &'static str, url: &str) -> Result<bool, ConfigError> {
     let refuse =
         |reason: &str| Err(ConfigError::Endpoint { variable, url: without_userinfo(url), reason: reason.to_owned() });
@@ -129,7 +129,7 @@ fn check(variable: &'static str, url: &str) -> Result<bool, ConfigError> {
     Ok(host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()))
 }
 
-/// The text with what may be a password blanked out: it goes into an error message.
+/// Removes a possible password from the URL, for an error message.
 fn without_userinfo(url: &str) -> String {
     match url.rsplit_once('@') {
         Some((_, host)) => format!("…@{host}"),
@@ -145,9 +145,9 @@ mod tests {
         None
     }
 
-    /// `AWS_EC2_ENDPOINT`, when not empty, wins over the SDK's own endpoint variables.
+    /// An empty variable does not count.
     #[test]
-    fn our_own_variable_wins_over_those_of_the_sdk() {
+    fn own_endpoint_variable_wins_over_the_sdk_variables() {
         let sdk = |name| (name == "AWS_ENDPOINT_URL_EC2").then(|| "http://sdk.example".to_owned());
         let endpoint = resolve(&EC2, Some("http://127.0.0.1:1"), sdk).unwrap();
         let variable = Some("AWS_EC2_ENDPOINT");
@@ -167,10 +167,9 @@ mod tests {
         assert_eq!(resolve(&EC2, None, both).unwrap(), nothing);
     }
 
-    /// An endpoint that is no http or https URL with a host is refused at start, naming the variable and never a
-    /// password in it.
+    /// The message never has the password of the URL.
     #[test]
-    fn an_endpoint_that_is_no_url_is_refused_naming_its_variable() {
+    fn invalid_endpoint_is_rejected_with_its_variable() {
         for bad in [
             "ec2.us-west-2.amazonaws.com",
             "127.0.0.1:4566",
@@ -200,9 +199,9 @@ mod tests {
         assert!(matches!(error, ConfigError::Endpoint { variable: "AWS_ENDPOINT_URL", .. }), "{error}");
     }
 
-    /// A loopback endpoint is recognised, and never reached through a proxy.
+    /// A loopback endpoint is never reached through a proxy.
     #[test]
-    fn a_loopback_endpoint_is_recognised_by_address_and_by_name() {
+    fn loopback_endpoint_is_detected_by_address_and_name() {
         for url in ["http://127.0.0.1:4566", "http://localhost:1/", "http://[::1]:80", "http://127.1.2.3"] {
             assert!(resolve(&EC2, Some(url), none).unwrap().loopback, "{url}");
         }

@@ -1,4 +1,4 @@
-//! From the SDK's errors to the port's.
+//! Converts the SDK's errors to the port's.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::causes::find;
 use crate::classify;
 use crate::credentials::NoCredentials;
 
-/// How much of a reply that cannot be read goes into the message, in characters.
+/// The characters of an unreadable reply in the message.
 const EXCERPT: usize = 160;
 
-/// What an SDK error means. `endpoint` is where the request was to go, once it was handed to the connection.
+/// Converts an SDK error. `endpoint` is the target of the request, once it was handed to the connection.
 pub(crate) fn translate<E>(action: Action, error: SdkError<E, HttpResponse>, endpoint: Option<&str>) -> Ec2Error
 where
     E: ProvideErrorMetadata + Error + Send + Sync + 'static,
@@ -60,7 +60,7 @@ where
     }
 }
 
-/// A reply that was understood as XML but lacks what it must have: after a mutating call, the outcome is open.
+/// Returns the error for a valid XML reply without a required field. After a mutating call, the outcome is unknown.
 pub(crate) fn incomplete(action: Action, what: &str, request_id: Option<&str>) -> Ec2Error {
     let class = if action.mutates() { ErrorClass::Ambiguous } else { ErrorClass::Other };
     let mut error = Ec2Error::new(action, class, format!("EC2's reply is not complete: {what}"));
@@ -108,17 +108,17 @@ fn open_outcome(action: Action) -> &'static str {
     if action.mutates() { "; the call may have been carried out" } else { "" }
 }
 
-/// True when the connection was never made: refused, no route, name not resolved, TLS not agreed, or too slow.
+/// Returns true if no connection was made: refused, no route, name not resolved, failed TLS handshake, or timeout.
 fn failed_to_connect(error: &(dyn Error + 'static)) -> bool {
     find::<hyper_util::client::legacy::Error>(error).is_some_and(hyper_util::client::legacy::Error::is_connect)
 }
 
-/// True when the reply was given up because of its size.
+/// Returns true if the reply was too large.
 fn too_large(error: &(dyn Error + 'static)) -> bool {
     find::<TooLarge>(error).is_some() || find::<LengthLimitError>(error).is_some()
 }
 
-/// Status and beginning of a reply; not of STS's, which says who the caller is.
+/// Describes a reply by its status and beginning. Omits the beginning of STS's replies, which identify the caller.
 fn describe_reply(action: Action, raw: &HttpResponse) -> String {
     let status = raw.status().as_u16();
     let Some(body) = raw.body().bytes() else {
@@ -135,7 +135,7 @@ fn describe_reply(action: Action, raw: &HttpResponse) -> String {
     format!("a reply with status {status}, beginning with {excerpt:?},")
 }
 
-/// From the header, else from the body, where EC2 has always put it.
+/// Returns the request id from the header, or else from the body, where EC2 has always written it.
 pub(crate) fn request_id(raw: &HttpResponse) -> Option<String> {
     raw.headers().request_id().map(str::to_owned).or_else(|| {
         let body = std::str::from_utf8(raw.body().bytes()?).ok()?;

@@ -1,4 +1,4 @@
-//! The HTTP client under the SDK: TLS by aws-lc, proxies and CA bundle as the environment says.
+//! The HTTP client of the SDK: TLS by aws-lc, with the proxies and the CA bundle of the environment.
 
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode};
@@ -10,7 +10,7 @@ use crate::ConfigError;
 /// `AWS_CA_BUNDLE`: a PEM file that replaces the system's roots.
 const CA_BUNDLE: &str = "AWS_CA_BUNDLE";
 
-/// Builds the client. `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count unless the endpoint is this machine.
+/// Builds the client. Uses `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, unless the endpoint is this machine.
 pub(crate) fn build(loopback: bool) -> Result<SharedHttpClient, ConfigError> {
     let tls = tls_context(std::env::var(CA_BUNDLE).ok().filter(|path| !path.is_empty()))?;
     let proxy = if loopback { ProxyConfig::disabled() } else { ProxyConfig::from_env() };
@@ -39,9 +39,8 @@ fn tls_context(bundle: Option<String>) -> Result<TlsContext, ConfigError> {
 mod tests {
     use super::*;
 
-    /// A CA bundle that cannot be used is refused at start, naming the file.
     #[test]
-    fn a_ca_bundle_that_is_absent_or_holds_no_certificate_is_refused_naming_the_file() {
+    fn unusable_ca_bundle_is_rejected_with_its_file() {
         let absent = tls_context(Some("/nonexistent/bundle.pem".into())).unwrap_err();
         assert!(absent.to_string().contains("AWS_CA_BUNDLE=\"/nonexistent/bundle.pem\""), "{absent}");
         let file = tempfile::NamedTempFile::new().unwrap();

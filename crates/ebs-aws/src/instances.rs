@@ -1,4 +1,4 @@
-//! The port's instances: one method, one call.
+//! The instances of the port: one call per method.
 
 use ebs_ec2::{Action, Instance, InstanceTypeInfo, Instances, Page, PageRequest, Result};
 use ebs_types::InstanceId;
@@ -10,7 +10,7 @@ use crate::query::Query;
 impl Instances for AwsEc2 {
     async fn describe_instances(&self, ids: &[InstanceId], page: &PageRequest) -> Result<Page<Instance>> {
         if ids.is_empty() {
-            // A filter without values would mean "all" to EC2.
+            // EC2 treats a filter without values as "all".
             return Ok(Page { items: vec![], next: None });
         }
         let query =

@@ -1,10 +1,10 @@
-//! Error answers of services that speak JSON.
+//! Error answers of services with JSON.
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use serde::Deserialize;
 
-/// Code and message of an error answer: the code is in a header or in the body, with a name space before it or a URL
-/// behind it in some.
+/// Returns the code and message of an error answer. The code is in a header or in the body. Some services add a name
+/// space before it or a URL after it.
 pub(crate) fn code_and_message(response: &HttpResponse) -> (Option<String>, Option<String>) {
     #[derive(Default, Deserialize)]
     struct Body {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_code_of_an_error_is_found_wherever_it_stands() {
+    fn error_code_is_found_in_header_and_body() {
         let found = |header: Option<&'static str>, body: &'static str| {
             let mut response = HttpResponse::new(400.try_into().unwrap(), SdkBody::from(body));
             if let Some(header) = header {

@@ -1,16 +1,17 @@
 //! The port `ebs-ec2` over the AWS SDK's runtime.
 //!
-//! One port call is one request. `query` writes it, `service` hands it to the SDK's runtime, which finds credentials, signs, sends,
-//! keeps time limits and repeats; `reply` reads the answer as a whole or not at all, `convert` makes port types of it. Failures get
-//! their meaning in `classify`, `call` wraps each call in a span and tells the observer, and `call_monitor` watches the
-//! call inside the runtime: whether anything was sent, and whether what came back is not too large.
+//! One call of the port is one request. `query` writes it. `service` hands it to the SDK's runtime, which loads
+//! credentials, signs, sends, enforces timeouts and retries. `reply` reads the complete answer or rejects it, and
+//! `convert` makes port types of it. `classify` gives failures their meaning. `call` wraps each call in a span and
+//! reports it to the observer. `call_monitor` monitors the call inside the runtime: whether a request was sent, and
+//! whether the reply is too large.
 //!
-//! The SDK's own client of EC2 is not used: its decoder takes half of a reply for the whole, and its 700 operations cost more than
-//! all of the driver besides (`ARCHITECTURE.md`). HyperPod nodes need two calls of SageMaker (`sagemaker`), which go the same
-//! way with JSON; STS comes with the SDK's configuration.
+//! The SDK's own EC2 client is not used. Its decoder accepts a truncated reply as complete, and its 700 operations cost
+//! more than the rest of the driver (`ARCHITECTURE.md`). HyperPod nodes need two calls of SageMaker (`sagemaker`),
+//! which are sent the same way with JSON. STS is part of the SDK's configuration.
 //!
-//! Mutating calls are sent once; describes are repeated a little on transient errors, never on a throttle, because
-//! the budget is the caller's to keep.
+//! Mutating calls are sent once. Describes are retried a few times after transient errors, but never after a throttle,
+//! because the caller manages the rate limit.
 #![warn(missing_docs)]
 
 mod account;

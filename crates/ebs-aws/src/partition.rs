@@ -1,18 +1,18 @@
-//! Which part of AWS a region is in: what ARNs and host names are made of.
+//! The partition of a region, from which ARNs and host names derive.
 
-/// A part of AWS that shares nothing with the others.
+/// A part of AWS that is separate from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Partition {
-    /// Second field of every ARN.
+    /// The second field of every ARN.
     pub(crate) name: &'static str,
-    /// End of host names.
+    /// The suffix of host names.
     suffix: &'static str,
-    /// End of the names of hosts that speak IPv6 too.
+    /// The suffix of the names of dual-stack hosts.
     dual_stack_suffix: &'static str,
 }
 
 impl Partition {
-    /// The end of the names of its hosts.
+    /// Returns the suffix of host names.
     pub(crate) const fn suffix(&self, dual_stack: bool) -> &'static str {
         if dual_stack { self.dual_stack_suffix } else { self.suffix }
     }
@@ -24,8 +24,8 @@ const fn partition(name: &'static str, suffix: &'static str, dual_stack_suffix: 
 
 const AWS: Partition = partition("aws", "amazonaws.com", "api.aws");
 
-/// Partitions by the beginning of their regions' names; everything else is in `aws`. A test compares them, and every host name that
-/// follows from them, with the rule sets that AWS publishes (`tests/wire/endpoints.rs`).
+/// The partitions by the prefixes of their regions. All other regions are in `aws`. A test compares them, and every
+/// derived host name, with the rule sets that AWS publishes (`tests/wire/endpoints.rs`).
 const OTHERS: [(&str, Partition); 7] = [
     ("cn-", partition("aws-cn", "amazonaws.com.cn", "api.amazonwebservices.com.cn")),
     ("us-gov-", partition("aws-us-gov", "amazonaws.com", "api.aws")),
@@ -36,7 +36,7 @@ const OTHERS: [(&str, Partition); 7] = [
     ("eusc-", partition("aws-eusc", "amazonaws.eu", "api.amazonwebservices.eu")),
 ];
 
-/// The partition of a region.
+/// Returns the partition of a region.
 pub(crate) fn of(region: &str) -> Partition {
     OTHERS.iter().find(|(prefix, _)| region.starts_with(prefix)).map_or(AWS, |(_, partition)| *partition)
 }

@@ -1,4 +1,4 @@
-//! Requests in EC2's Query protocol: an action and its parameters as a form, lists numbered from 1.
+//! Requests in EC2's Query protocol: an action and its parameters as a form, with lists numbered from 1.
 //!
 //! Decision: `docs/decisions/0010-write-our-own-ec2-requests.md`.
 
@@ -10,17 +10,17 @@ use ebs_ec2::{Action, PageRequest};
 use ebs_types::Tags;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// The version of EC2's API that is spoken.
+/// The version of EC2's API.
 pub(crate) const API_VERSION: &str = "2016-11-15";
 
 /// All but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// One request of EC2: its body, as it grows.
+/// The body of one request to EC2, while it is built.
 #[derive(Clone)]
 pub(crate) struct Query {
     body: String,
-    /// Filters so far.
+    /// The number of filters so far.
     filters: usize,
 }
 
@@ -38,13 +38,13 @@ impl Query {
         let _ = write!(self.body, "&{name}={}", utf8_percent_encode(value, RESERVED));
     }
 
-    /// A parameter.
+    /// Adds a parameter.
     pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.put(format_args!("{name}"), &value.to_string());
         self
     }
 
-    /// A parameter that may be left out.
+    /// Adds an optional parameter.
     pub(crate) fn maybe(self, name: &str, value: Option<impl ToString>) -> Self {
         match value {
             Some(value) => self.with(name, value),
@@ -52,20 +52,21 @@ impl Query {
         }
     }
 
-    /// A number, or none. EC2's have 32 bits with a sign; what is larger becomes the largest, which EC2 refuses by itself.
+    /// Adds an optional number. EC2's numbers are signed with 32 bits. A larger number becomes the largest, which EC2
+    /// refuses itself.
     pub(crate) fn number(self, name: &str, value: impl Into<Option<u32>>) -> Self {
         self.maybe(name, value.into().map(|n| i32::try_from(n).unwrap_or(i32::MAX)))
     }
 
-    /// A parameter that is a time of day.
+    /// Adds an optional time of day.
     pub(crate) fn maybe_time(self, name: &str, value: Option<SystemTime>) -> Self {
-        // What the format cannot write (a year of five digits) EC2 would refuse: it refuses the text of it just so.
+        // EC2 refuses this text, as it would refuse a time that the format cannot write (a year of five digits).
         let text =
             |time| DateTime::from(time).fmt(Format::DateTime).unwrap_or_else(|_| "a time out of range".to_owned());
         self.maybe(name, value.map(text))
     }
 
-    /// A list of values.
+    /// Adds a list of values.
     pub(crate) fn list<V: ToString>(mut self, name: &str, values: impl IntoIterator<Item = V>) -> Self {
         for (n, value) in (1..).zip(values) {
             self.put(format_args!("{name}.{n}"), &value.to_string());
@@ -73,7 +74,7 @@ impl Query {
         self
     }
 
-    /// A filter that matches exactly these values: what would be a wildcard to EC2 is escaped.
+    /// Adds a filter that matches exactly these values, with EC2's wildcards escaped.
     pub(crate) fn filter<V: AsRef<str>>(mut self, filter: &str, values: impl IntoIterator<Item = V>) -> Self {
         self.filters += 1;
         let n = self.filters;
@@ -84,7 +85,7 @@ impl Query {
         self
     }
 
-    /// Tags for a resource that is being created; nothing when there are none.
+    /// Adds the tags of a resource that is being created, if there are any.
     pub(crate) fn tags_of(mut self, resource: &str, tags: &Tags) -> Self {
         if !tags.is_empty() {
             self.put(format_args!("TagSpecification.1.ResourceType"), resource);
@@ -93,7 +94,7 @@ impl Query {
         self
     }
 
-    /// Tags for a resource that is there.
+    /// Adds the tags of an existing resource.
     pub(crate) fn tags(mut self, tags: &Tags) -> Self {
         self.put_tags("Tag", tags);
         self
@@ -106,7 +107,7 @@ impl Query {
         }
     }
 
-    /// Keys of tags.
+    /// Adds the keys of tags.
     pub(crate) fn tag_keys(mut self, keys: &[String]) -> Self {
         for (n, key) in (1..).zip(keys) {
             self.put(format_args!("Tag.{n}.Key"), key);
@@ -114,13 +115,13 @@ impl Query {
         self
     }
 
-    /// Which page of a listing.
+    /// Adds the parameters of the page.
     pub(crate) fn page(self, page: &PageRequest) -> Self {
         self.number("MaxResults", page.max_results).maybe("NextToken", page.token.as_ref())
     }
 }
 
-/// Without its values: the SDK's runtime may log it.
+/// Omits the values, because the SDK's runtime may log the request.
 impl fmt::Debug for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Query").finish_non_exhaustive()
@@ -155,9 +156,9 @@ mod tests {
         (name.to_owned(), value.to_owned())
     }
 
-    /// A filter value matches itself: EC2's wildcards in it are escaped.
+    /// EC2's wildcards in the value are escaped.
     #[test]
-    fn a_filter_value_matches_itself_and_nothing_else() {
+    fn filter_value_matches_only_itself() {
         let query = Query::new(Action::DescribeVolumes).filter("tag:CSIVolumeName", ["a*b?c\\d", "plain"]);
         let wanted = [
             pair("Filter.1.Name", "tag:CSIVolumeName"),
@@ -168,20 +169,20 @@ mod tests {
     }
 
     #[test]
-    fn what_separates_parameters_does_not_in_a_value() {
+    fn separators_in_a_value_are_escaped() {
         let query = Query::new(Action::DeleteVolume).with("A", "a&b=c +%ü\n~").maybe("B", None::<u32>);
         assert_eq!(query.clone().into_body(), "Action=DeleteVolume&Version=2016-11-15&A=a%26b%3Dc%20%2B%25%C3%BC%0A~");
         assert_eq!(form(query), [pair("A", "a&b=c +%ü\n~")]);
     }
 
     #[test]
-    fn a_number_beyond_32_bits_signed_saturates() {
+    fn number_beyond_32_bits_signed_saturates() {
         let query = Query::new(Action::CreateVolume).number("A", u32::MAX).number("B", Some(7)).number("C", None);
         assert_eq!(form(query), [pair("A", "2147483647"), pair("B", "7")]);
     }
 
     #[test]
-    fn lists_tags_and_times_are_written_as_ec2_reads_them() {
+    fn lists_tags_and_times_have_the_format_of_ec2() {
         let tags = Tags::from_iter([("k".to_owned(), "v".to_owned()), ("l".to_owned(), String::new())]);
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_500);
         let query = Query::new(Action::CreateSnapshot)

@@ -1,4 +1,5 @@
-//! Error answers, read once, where an answer is read; whoever asks later for the code of one finds it in the error of the attempt.
+//! Error answers. They are parsed once, with the answer. Later code takes the code of an answer from the error of the
+//! attempt.
 
 use std::error::Error;
 
@@ -8,7 +9,7 @@ use aws_smithy_runtime_api::client::interceptors::context;
 use aws_smithy_runtime_api::client::orchestrator::OrchestratorError;
 use aws_smithy_types::error::metadata::{ErrorMetadata, ProvideErrorMetadata};
 
-/// An error answer, or one that cannot be read: then it has no code.
+/// An error answer. An unreadable one has no code.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .meta.message().unwrap_or("no message"))]
 pub(crate) struct Refused {
@@ -40,7 +41,8 @@ impl ProvideErrorMetadata for Refused {
     }
 }
 
-/// The code of the error answer that an attempt has ended with, if it was one: of EC2 or SageMaker, or of STS, whose answers its SDK reads.
+/// Returns the code of the error answer of an attempt, if it ended with one: of EC2, SageMaker, or STS, whose answers
+/// its SDK reads.
 pub(crate) fn code_of(error: &OrchestratorError<context::Error>) -> Option<&str> {
     let answer = error.as_operation_error()?;
     match answer.downcast_ref::<Refused>() {

@@ -1,8 +1,8 @@
-//! Replies of EC2, read as a whole or not at all.
+//! Reads replies of EC2 completely, or rejects them.
 //!
-//! A decoder that takes what it finds would take half a list for the whole, and a volume that is missing from it for one that is
-//! gone; one that never looks into the reply of a deletion would take any page of a proxy for it. So a reply is one
-//! well-formed document of the right name, and each field of it is there once, and can be what it should be, or is an error.
+//! A lenient decoder would accept half a list as the whole, and a volume that is missing from it would count as gone. A
+//! decoder that ignores the reply of a deletion would accept any page of a proxy. So a reply must be one well-formed
+//! document with the right name. Each field must be unique and valid, or it is an error.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use aws_smithy_types::date_time::{DateTime, Format};
 use ebs_ec2::Action;
 use roxmltree::{Document, Node, ParsingOptions};
 
-/// Most elements and texts of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has a third of it.
+/// The most elements and texts of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has a third of it.
 const MAX_NODES: u32 = 1_000_000;
 
-/// Why a reply is no whole answer.
+/// Why a reply is not a complete answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("it is not UTF-8")]
@@ -24,12 +24,12 @@ pub(crate) enum Malformed {
     Syntax(#[source] roxmltree::Error),
     #[error("it begins with <{found}> where <{wanted}> should stand")]
     Root { found: String, wanted: String },
-    /// A call whose reply has nothing else says in `<return>` how it went.
+    /// A reply without other content reports success in `<return>`.
     #[error("it says <return>{0}</return>")]
     Return(String),
 }
 
-/// A reply that lacks something, or holds something that cannot be.
+/// A reply with a missing or invalid field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Incomplete(pub(crate) String);
@@ -46,14 +46,14 @@ fn text(body: &[u8]) -> Result<Cow<'_, str>, Malformed> {
     std::str::from_utf8(body).map(without_forbidden_references).map_err(Malformed::Encoding)
 }
 
-/// Reads a document from its first to its last byte. One with a document type is none: EC2 never sends it.
+/// Parses a complete document. Rejects a document type, which EC2 never sends.
 fn document(text: &str) -> Result<Document<'_>, Malformed> {
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(Malformed::Syntax)
 }
 
-/// The text with U+FFFD for each reference to a character that XML 1.0 does not have. EC2 has no other way to write such a character,
-/// which a tag may hold, and no parser takes it: one tag would spoil the whole page.
+/// Replaces each reference to a character that XML 1.0 excludes by U+FFFD. EC2 writes such a character of a tag only as
+/// a reference, and parsers reject it: a single tag would make the whole page unreadable.
 fn without_forbidden_references(text: &str) -> Cow<'_, str> {
     let mut kept = String::new();
     let mut rest = text;
@@ -78,7 +78,7 @@ fn without_forbidden_references(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// The digits of a reference are the number of a character that XML 1.0 does not have.
+/// Returns true if the digits of a reference are the number of a character that XML 1.0 excludes.
 fn forbidden(digits: &str) -> bool {
     let number = match digits.strip_prefix('x') {
         Some(hex) if hex.bytes().all(|byte| byte.is_ascii_hexdigit()) => u32::from_str_radix(hex, 16),
@@ -89,16 +89,16 @@ fn forbidden(digits: &str) -> bool {
     number.is_ok_and(|number| !allowed(number))
 }
 
-/// The reply to an action, for `read`.
+/// Parses the reply to an action and passes it to `read`.
 ///
 /// # Errors
-/// [`Malformed`]: this is no whole reply to that action.
+/// [`Malformed`]: the body is not a complete reply to the action.
 pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>) -> T) -> Result<T, Malformed> {
     let text = text(body)?;
     let document = document(&text)?;
     let root = document.root_element();
     let wanted = format!("{action}Response");
-    // The root's name space is the default one: a prefix makes it an element of somebody else.
+    // The root must be in the default name space. A prefix makes it a foreign element.
     if root.tag_name().name() != wanted || root.tag_name().namespace() != root.default_namespace() {
         return Err(Malformed::Root { found: full_name(root), wanted });
     }
@@ -113,10 +113,10 @@ pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>
     Ok(read(root))
 }
 
-/// Code and message of an error answer of EC2 or STS, of the first error in it.
+/// Returns the code and message of the first error in an error answer of EC2 or STS.
 ///
 /// # Errors
-/// [`Malformed`]: this is no document.
+/// [`Malformed`]: the body is not a document.
 pub(crate) fn code_and_message(body: &[u8]) -> Result<(Option<String>, Option<String>), Malformed> {
     let text = text(body)?;
     let document = document(&text)?;
@@ -128,7 +128,7 @@ pub(crate) fn code_and_message(body: &[u8]) -> Result<(Option<String>, Option<St
     Ok((field("Code"), field("Message")))
 }
 
-/// Names without their name space: each of AWS's services has one of its own around its errors.
+/// Compares names without their name space, because each AWS service has its own name space around its errors.
 trait LocalName {
     fn has_tag_name_of(&self, name: &str) -> bool;
 }
@@ -147,12 +147,12 @@ fn full_name(node: Node<'_, '_>) -> String {
     }
 }
 
-/// An element of a reply. Its fields are the elements in it, known by name; what nobody asks for is passed over.
+/// An element of a reply. Its fields are its child elements, by name. Unknown fields are ignored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Element<'a>(Node<'a, 'a>);
 
 impl<'a> Element<'a> {
-    /// `child` is an element of this name, in the name space of this element.
+    /// Returns true if `child` is an element of this name, in the name space of this element.
     fn has_named(self, child: Node<'_, '_>, name: &str) -> bool {
         let tag = child.tag_name();
         child.is_element() && tag.name() == name && tag.namespace() == self.0.tag_name().namespace()
@@ -162,7 +162,7 @@ impl<'a> Element<'a> {
         self.0.children().filter(move |child| self.has_named(*child, name)).map(Self)
     }
 
-    /// The field of this name, where there is one.
+    /// Returns the field of this name, if there is one.
     pub(crate) fn field(self, name: &str) -> Read<Option<Self>> {
         let mut found = self.children(name);
         match (found.next(), found.next()) {
@@ -171,12 +171,12 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The items of a list, where there is one.
+    /// Returns the items of a list, if there is one.
     pub(crate) fn list(self, name: &str) -> Read<Option<impl Iterator<Item = Self>>> {
         Ok(self.field(name)?.map(|list| list.children("item")))
     }
 
-    /// The text of a field as it is, where there is such a field.
+    /// Returns the text of a field unchanged, if the field exists.
     pub(crate) fn text(self, name: &str) -> Read<Option<String>> {
         let Some(field) = self.field(name)? else { return Ok(None) };
         if field.0.children().any(|node| node.is_element()) {
@@ -185,18 +185,18 @@ impl<'a> Element<'a> {
         Ok(Some(field.0.children().filter(Node::is_text).filter_map(|node| node.text()).collect()))
     }
 
-    /// The text of a field that is not empty: EC2 writes an empty element for what is not set.
+    /// Returns the text of a field that is not empty: EC2 writes an empty element for an unset value.
     pub(crate) fn word(self, name: &str) -> Read<Option<String>> {
         Ok(self.text(name)?.filter(|text| !text.is_empty()))
     }
 
-    /// A number or truth value.
+    /// Returns a number or a truth value.
     pub(crate) fn value<T: FromStr>(self, name: &str) -> Read<Option<T>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         text.parse().map(Some).map_err(|_| Incomplete(format!("<{name}> is {text:?}")))
     }
 
-    /// A time of day; none where it is beyond what this machine can tell.
+    /// Returns a time of day. `None` if this machine cannot represent it.
     pub(crate) fn time(self, name: &str) -> Read<Option<SystemTime>> {
         let Some(text) = self.word(name)? else { return Ok(None) };
         let time = DateTime::from_str(&text, Format::DateTimeWithOffset);
@@ -221,15 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_reply_passes_with_or_without_a_word_on_success() {
+    fn complete_reply_passes_with_or_without_a_return() {
         check(WHOLE.as_bytes()).unwrap();
         check(b"<DeleteVolumeResponse/>").unwrap();
         check(WHOLE.replace("<return>true</return>", "").as_bytes()).unwrap();
     }
 
-    /// A reply that is not whole, well-formed and of the right kind is no answer, whatever part of it could be read.
     #[test]
-    fn a_reply_that_breaks_off_anywhere_does_not_pass() {
+    fn truncated_reply_is_rejected_at_every_length() {
         let last = WHOLE.trim_end().len();
         for end in 0..last {
             assert!(check(&WHOLE.as_bytes()[..end]).is_err(), "{:?}", &WHOLE[..end]);
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_to_this_call_does_not_pass() {
+    fn foreign_reply_is_rejected() {
         for not_xml in [
             "",
             "{\"a\":1}",
@@ -261,9 +260,8 @@ mod tests {
         assert!(check(b"<DeleteVolumeResponse>\xff</DeleteVolumeResponse>").is_err());
     }
 
-    /// A field stands once in a reply, and is what it should be, or the reply is refused.
     #[test]
-    fn a_field_is_there_once_and_can_be_read_or_is_an_error() {
+    fn field_is_unique_and_valid_or_an_error() {
         let body = "<DeleteVolumeResponse xmlns=\"e\" xmlns:o=\"other\"><a>x<!-- - -->&lt;<![CDATA[<y>]]></a><b/><n>7</n><o:n>8</o:n>\
             <t>2026-01-02T03:04:05.5+00:00</t><l><item><n>1</n></item><other/><item/></l><twice/><twice/></DeleteVolumeResponse>";
         read(body.as_bytes(), Action::DeleteVolume, |root| {
@@ -285,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_answer_has_the_code_and_message_of_its_first_error() {
+    fn error_answer_has_code_and_message_of_its_first_error() {
         let of = |body: &str| code_and_message(body.as_bytes());
         let wanted = || (Some("A.B".to_owned()), Some("m & n".to_owned()));
         let error = "<Error><Code>A.B</Code><Message>m &amp; n</Message></Error>";

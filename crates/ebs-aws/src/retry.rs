@@ -1,4 +1,4 @@
-//! Which failed describes the SDK's runtime may repeat by itself.
+//! Decides which failed describes the SDK's runtime may retry.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use aws_smithy_types::retry::RetryConfig;
 use crate::classify::THROTTLES;
 use crate::refused;
 
-/// Describes: three quick attempts on transient errors.
+/// Returns the retries of describes: three quick attempts after transient errors.
 pub(crate) fn of_describes() -> RetryConfig {
     RetryConfig::standard()
         .with_max_attempts(3)
@@ -17,7 +17,7 @@ pub(crate) fn of_describes() -> RetryConfig {
         .with_max_backoff(Duration::from_secs(1))
 }
 
-/// A throttle is never repeated down here: the caller keeps the budget and must learn of it.
+/// The runtime never retries a throttle: the caller manages the rate limit and must receive it.
 #[derive(Debug)]
 pub(crate) struct ThrottlesGoToTheCaller;
 

@@ -19,10 +19,10 @@ use crate::{endpoint, partition};
 const NAMES: Names = Names { service: "SageMaker", signing: "sagemaker", api_version: "2017-07-24" };
 const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
 
-/// Where SageMaker is.
+/// The client of SageMaker.
 pub(crate) struct SageMaker(Service);
 
-/// What SageMaker answers to both calls; the time and state in it are EC2's to tell.
+/// SageMaker's reply to both calls. The driver takes time and state from EC2 instead.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Answer {
     #[serde(rename = "VolumeId")]
@@ -42,7 +42,8 @@ impl RequestId for Answer {
 }
 
 impl SageMaker {
-    /// An explicit endpoint wins over the SDK's variables and profile, those over AWS's own host names.
+    /// Creates the client. An explicit endpoint wins over the SDK's variables and profile. These win over AWS's own
+    /// host names.
     pub(crate) fn new(
         shared: &SdkConfig,
         explicit: Option<String>,
@@ -57,19 +58,19 @@ impl SageMaker {
         self.0.region()
     }
 
-    /// One call, with the text of its body as input; sent once.
+    /// Returns one call with the text of its body as input. It is sent once.
     pub(crate) fn operation(&self, monitor: &CallMonitor) -> Operation<String, Answer, Refused> {
         let action = monitor.action;
         self.0.operation(monitor, move |body| request(action, body), answer)
     }
 }
 
-/// The host that AWS itself gives SageMaker in a region.
+/// Returns AWS's own URL of SageMaker in a region.
 fn own_url(region: &str, fips: bool, dual_stack: bool) -> String {
     let partition = partition::of(region);
     let service = match (fips, dual_stack, partition.name) {
         (false, ..) => "api.sagemaker",
-        // Two partitions spell it so, and only without dual stack.
+        // Two partitions have this spelling, and only without dual stack.
         (true, false, "aws" | "aws-us-gov") => "api-fips.sagemaker",
         (true, ..) => "api.sagemaker-fips",
     };
@@ -97,9 +98,8 @@ fn answer(response: &HttpResponse) -> Result<Answer, OrchestratorError<Refused>>
 mod tests {
     use super::*;
 
-    /// SageMaker's own host follows partition, FIPS and dual stack.
     #[test]
-    fn sagemakers_host_follows_partition_fips_and_dual_stack() {
+    fn sagemaker_host_follows_partition_fips_and_dual_stack() {
         for (region, fips, dual, host) in [
             ("us-west-2", false, false, "api.sagemaker.us-west-2.amazonaws.com"),
             ("us-west-2", true, false, "api-fips.sagemaker.us-west-2.amazonaws.com"),

@@ -1,5 +1,5 @@
-//! A service that is spoken to over the SDK's runtime, without an SDK of its own: the runtime finds credentials, signs, sends, keeps
-//! time limits and repeats; what is said and what an answer means is written by hand.
+//! A service that is called over the SDK's runtime, without its SDK client. The runtime loads credentials, signs,
+//! sends, enforces timeouts and retries. This crate writes the requests and interprets the answers.
 
 use aws_runtime::auth::SigV4OperationSigningConfig;
 use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
@@ -32,19 +32,19 @@ use crate::refused::Refused;
 use crate::retry;
 use crate::user_agent::ExecutionEnvironment;
 
-/// What a service is called.
+/// The names of a service.
 pub(crate) struct Names {
-    /// In traces and metrics.
+    /// The name in traces and metrics.
     pub(crate) service: &'static str,
-    /// In signatures and in the user agent.
+    /// The name in signatures and in the user agent.
     pub(crate) signing: &'static str,
     pub(crate) api_version: &'static str,
 }
 
-/// Where a service is and how it is spoken to.
+/// The endpoint and the client state of a service.
 ///
-/// What a client of the SDK keeps from call to call is kept here, in `client`: the cached credentials, and by how much the clock of this
-/// machine differs from the service's. An operation is made for one call and keeps nothing.
+/// `client` has the state that an SDK client keeps between calls: the cached credentials, and the skew between the
+/// clocks of this machine and the service. An operation is made for one call and keeps nothing.
 pub(crate) struct Service {
     names: Names,
     shared: SdkConfig,
@@ -71,7 +71,7 @@ impl Service {
         self.region.as_ref()
     }
 
-    /// One call, watched by the monitor, which also knows whether it may be repeated.
+    /// Returns one call with its monitor, which also determines whether it may be retried.
     pub(crate) fn operation<I, O>(
         &self,
         monitor: &CallMonitor,
@@ -114,7 +114,7 @@ impl Service {
     }
 }
 
-/// A few quick attempts on what the SDK itself takes for transient, but never on a throttle.
+/// Adds a few quick attempts after errors that the SDK treats as transient, but never after a throttle.
 fn repeatable<I, O>(builder: OperationBuilder<I, O, Refused>) -> OperationBuilder<I, O, Refused> {
     builder
         .standard_retry(&retry::of_describes())
@@ -125,7 +125,7 @@ fn repeatable<I, O>(builder: OperationBuilder<I, O, Refused>) -> OperationBuilde
         .retry_classifier(HttpStatusCodeClassifier::default())
 }
 
-/// What all calls of a service share: who signs and for what, and what is learnt from its replies.
+/// Returns the shared parts of a service's calls: the signing configuration, and the state that is learnt from replies.
 fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEnvironment) -> StaticRuntimePlugin {
     let mut layer = Layer::new(names.service);
     layer.store_put(ApiMetadata::new(names.signing, names.api_version));
@@ -148,7 +148,8 @@ fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEn
     if let Some(credentials) = shared.credentials_provider() {
         components.set_identity_resolver(SCHEME_ID, credentials);
     }
-    // It remembers what a reply taught. Mutating calls are sent once, so they have no other chance to sign by the right time.
+    // This remembers the clock skew from replies. Mutating calls are sent once, so they need the right time at their
+    // first attempt.
     components.push_interceptor(ServiceClockSkewInterceptor::new());
     components.push_interceptor(agent);
     components.push_interceptor(RequestInfoInterceptor::new());
@@ -158,10 +159,10 @@ fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEn
     StaticRuntimePlugin::new().with_config(layer.freeze()).with_runtime_components(components)
 }
 
-/// A request to the only path that such services have.
+/// Returns a request to `/`, the only path of such services.
 ///
 /// # Errors
-/// None that a caller could bring about: the parts are constants.
+/// Never in practice: the parts are constants.
 pub(crate) fn post(content_type: &'static str, body: String) -> Result<HttpRequest, BoxError> {
     let mut request = HttpRequest::new(SdkBody::from(body));
     request.set_method("POST")?;

@@ -1,4 +1,4 @@
-//! The port's snapshots: one method, one call.
+//! The snapshots of the port: one call per method.
 
 use ebs_ec2::{
     Action, CreateSnapshot, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotLock,
@@ -10,7 +10,7 @@ use crate::AwsEc2;
 use crate::convert::{about, among, required, snapshot as convert};
 use crate::query::Query;
 
-/// The caller's own account, in EC2's words.
+/// The caller's own account, as EC2 names it.
 const OWN: &str = "self";
 
 impl Snapshots for AwsEc2 {
@@ -65,7 +65,7 @@ impl Snapshots for AwsEc2 {
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
         let request = Query::new(Action::DescribeSnapshots);
         let own = |request: Query| request.list("Owner", [OWN]);
-        // An empty list of ids or values would mean "all" to EC2.
+        // EC2 treats an empty list of ids or values as "all".
         let request = match query {
             SnapshotQuery::FilterIds(ids) if ids.is_empty() => return Ok(Page { items: vec![], next: None }),
             SnapshotQuery::Tag { values, .. } if values.is_empty() => return Ok(Page { items: vec![], next: None }),

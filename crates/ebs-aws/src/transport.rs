@@ -1,4 +1,4 @@
-//! Another way to EC2 than the network: a function of the same process.
+//! A transport to EC2 inside the process, instead of the network.
 
 use std::fmt;
 use std::io;
@@ -14,21 +14,21 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
 
-/// Credentials that are known from the start and never change, for [`crate::Settings::credentials`].
+/// Returns fixed credentials, for [`crate::Settings::credentials`].
 pub fn fixed_credentials(key_id: &str, secret: &str) -> SharedCredentialsProvider {
     SharedCredentialsProvider::new(Credentials::new(key_id, secret, None, None, "fixed"))
 }
 
-/// What carries requests instead of the network, for tests that run the SDK on paused time: endpoints are not
-/// resolved, nothing is connected, time limits and pauses are on tokio's clock, only signatures carry the real time.
+/// A transport that replaces the network, for tests that run the SDK on paused time. It resolves no endpoints and opens
+/// no connections. Timeouts and pauses use tokio's clock, and only signatures have the real time.
 ///
-/// EC2, SageMaker, STS and the sources of credentials all go through it; their hosts tell them apart.
+/// EC2, SageMaker, STS and the sources of credentials all use it. Their hosts distinguish them.
 #[derive(Clone)]
 pub struct Transport(SharedHttpClient);
 
 impl Transport {
-    /// Lets this function answer each request. An error stands for a connection that broke after the request was
-    /// sent; a future that never ends, for a reply that never comes.
+    /// Creates a transport with a function that answers each request. An error is a connection that broke after the
+    /// request was sent. A future that never ends is a reply that never arrives.
     pub fn answering<F, A>(answer: F) -> Self
     where
         F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,

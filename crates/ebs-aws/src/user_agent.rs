@@ -1,7 +1,7 @@
-//! How the driver names itself to AWS: `exec-env/aws-ebs-csi-driver-<version>[-<extra>]` in the user agent.
+//! The driver's name in the user agent: `exec-env/aws-ebs-csi-driver-<version>[-<extra>]`.
 //!
-//! The SDK takes this word from the variable `AWS_EXECUTION_ENV` of the process. Setting a variable of a running
-//! process is a race, so the interceptor hands the SDK a user agent that was made from a variable of its own.
+//! The SDK reads this part from the process's variable `AWS_EXECUTION_ENV`. Setting a variable of a running process is
+//! a race, so the interceptor gives the SDK a user agent from its own set of variables.
 
 use aws_runtime::user_agent::{ApiMetadata, AwsUserAgent};
 use aws_smithy_runtime_api::box_error::BoxError;
@@ -12,12 +12,12 @@ use aws_smithy_types::config_bag::ConfigBag;
 use aws_types::app_name::AppName;
 use aws_types::os_shim_internal::Env;
 
-/// Puts our execution environment into the user agent of every call.
+/// Adds our execution environment to the user agent of every call.
 #[derive(Debug, Clone)]
 pub(crate) struct ExecutionEnvironment(String);
 
 impl ExecutionEnvironment {
-    /// From the driver's version and what `--user-agent-extra` says; characters that a header cannot carry become `-`.
+    /// Creates it from the driver's version and `--user-agent-extra`. Characters that a header cannot have become `-`.
     pub(crate) fn new(version: &str, extra: Option<&str>) -> Self {
         let mut name = format!("aws-ebs-csi-driver-{version}");
         if let Some(extra) = extra.filter(|extra| !extra.is_empty()) {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_execution_environment_is_name_version_and_extra_fit_for_a_header() {
+    fn execution_environment_is_name_version_and_extra() {
         assert_eq!(ExecutionEnvironment::new("v1.0.0", None).0, "aws-ebs-csi-driver-v1.0.0");
         assert_eq!(ExecutionEnvironment::new("v1.0.0", Some("")).0, "aws-ebs-csi-driver-v1.0.0");
         assert_eq!(ExecutionEnvironment::new("v1.0.0", Some("helm")).0, "aws-ebs-csi-driver-v1.0.0-helm");

@@ -1,4 +1,4 @@
-//! The port's volumes: one method, one call.
+//! The volumes of the port: one call per method.
 
 use ebs_ec2::{
     Action, CopyVolume, CreateVolume, Modification, ModifyVolume, Page, PageRequest, Place, Result, Volume,
@@ -11,7 +11,7 @@ use crate::convert::{about, among, volume as convert};
 use crate::query::Query;
 use crate::reply::Incomplete;
 
-/// What tags at creation are for.
+/// The resource type of tags at creation.
 const VOLUME: &str = "volume";
 
 impl Volumes for AwsEc2 {
@@ -49,7 +49,7 @@ impl Volumes for AwsEc2 {
             .with("MultiAttachEnabled", request.multi_attach)
             .number("Iops", request.iops)
             .number("Throughput", request.throughput)
-            // Only what is asked for: a Region that does not know the parameters yet refuses them.
+            // Only if requested: a Region that does not know these parameters yet refuses them.
             .maybe("Encrypted", request.encrypted.then_some(true))
             .maybe("KmsKeyId", request.kms_key_id.as_ref())
             .tags_of(VOLUME, &request.tags);
@@ -70,7 +70,7 @@ impl Volumes for AwsEc2 {
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
         let request = Query::new(Action::DescribeVolumes);
-        // An empty list of ids or values would mean "all" to EC2.
+        // EC2 treats an empty list of ids or values as "all".
         let request = match query {
             VolumeQuery::FilterIds(ids) if ids.is_empty() => return Ok(Page { items: vec![], next: None }),
             VolumeQuery::Tag { values, .. } if values.is_empty() => return Ok(Page { items: vec![], next: None }),
@@ -120,7 +120,7 @@ impl Volumes for AwsEc2 {
 
     async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
         if volumes.is_empty() {
-            // No ids would mean "all" to EC2.
+            // EC2 treats an empty list of ids as "all".
             return Ok(Page { items: vec![], next: None });
         }
         let query =

@@ -1,4 +1,4 @@
-//! The port's zones, and the health check.
+//! The zones of the port, and the health check.
 
 use ebs_ec2::{Action, ErrorClass, Result, Zone, Zones};
 

@@ -1,8 +1,8 @@
-//! What EC2 shows of its objects, and when it is asked.
+//! Describes of EC2 objects, and their times.
 //!
-//! - [`DescribeBatchers`]: one for each kind of object, which puts the questions of all subscribers into few calls.
-//! - [`TransitionTimes`] tell when a subscriber that waits for a transition is polled for first.
-//! - [`pages`] reads listings to their end.
+//! - [`DescribeBatchers`]: one for each kind of object, which combines the requests of all subscribers into few calls.
+//! - [`TransitionTimes`] determine the first poll for a subscriber that waits for a transition.
+//! - [`pages`] reads all pages of a listing.
 //!
 //! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.
 

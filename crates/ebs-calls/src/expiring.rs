@@ -1,4 +1,4 @@
-//! A map whose entries end at a set time, on tokio's clock.
+//! A map whose entries expire at a set time, on tokio's clock.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A map whose entries end at a set time. Reading does not prolong an entry, so hot entries are refreshed too.
+/// A map whose entries expire at a set time. Reading does not extend an entry, so hot entries are refreshed too.
 #[derive(Debug)]
 pub struct Expiring<K, V> {
     entries: Mutex<HashMap<K, (Instant, V)>>,
@@ -24,13 +24,13 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value, unless it has ended.
+    /// Returns the value, unless it has expired.
     pub fn get(&self, key: &K) -> Option<V> {
         let now = Instant::now();
         self.live().get(key).filter(|(end, _)| *end > now).map(|(_, value)| value.clone())
     }
 
-    /// Sets the value for that long. Entries that have ended go now and then.
+    /// Sets the value for the lifetime. Removes expired entries from time to time.
     pub fn insert(&self, key: K, value: V, lifetime: Duration) {
         let now = Instant::now();
         let mut entries = self.live();
@@ -40,7 +40,7 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         entries.insert(key, (now + lifetime, value));
     }
 
-    /// Changes the value, unless it has ended; when it ends stays as it is.
+    /// Changes the value, unless it has expired. Does not change the time of its expiry.
     pub fn change(&self, key: &K, change: impl FnOnce(&mut V)) {
         let now = Instant::now();
         if let Some((_, value)) = self.live().get_mut(key).filter(|(end, _)| *end > now) {
@@ -48,7 +48,7 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         }
     }
 
-    /// Takes the value away.
+    /// Removes the value.
     pub fn remove(&self, key: &K) {
         self.live().remove(key);
     }
@@ -58,9 +58,8 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
 mod tests {
     use super::*;
 
-    /// Cached data ends at a set time however often it is read.
     #[tokio::test(start_paused = true)]
-    async fn reading_does_not_prolong_an_entry() {
+    async fn reading_does_not_extend_an_entry() {
         let map = Expiring::default();
         map.insert("a", 1, Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(6)).await;
@@ -69,9 +68,8 @@ mod tests {
         assert_eq!(map.get(&"a"), None);
     }
 
-    /// What changes a cached value does not prolong it.
     #[tokio::test(start_paused = true)]
-    async fn changing_an_entry_does_not_prolong_it() {
+    async fn changing_does_not_extend_an_entry() {
         let map = Expiring::default();
         map.insert("a", 1, Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(6)).await;
@@ -83,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn entries_that_have_ended_do_not_pile_up() {
+    async fn expired_entries_do_not_accumulate() {
         let map = Expiring::default();
         for n in 0..10_000 {
             map.insert(n, (), Duration::from_millis(1));

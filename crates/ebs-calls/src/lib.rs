@@ -1,13 +1,14 @@
-//! When and how often EC2 is called: a rate limiter in front of the port, and describes that share calls.
+//! Decides when and how often to call EC2: a rate limiter in front of the port, and describes that share calls.
 //!
-//! Nothing here knows what a call is for. Whoever makes one says how urgent it is and until when it may wait; whoever
-//! asks for the state of an object says when it needs to know. What an answer means is decided in `ebs-cloud`.
+//! This crate does not know the purpose of a call. The caller of a mutation gives its priority and its deadline. The
+//! subscriber of a describe gives the times at which it needs the state of an object. `ebs-cloud` interprets the
+//! answers.
 //!
-//! - [`RateLimited`] is the way to EC2: every call waits for a token of the bucket that EC2 takes it from.
-//! - [`DescribeBatchers`] ask for many objects in one call, as often as their subscribers need it and the rate limiter
+//! - [`RateLimited`] is the access to EC2. Every call waits for a token of the bucket that EC2 charges.
+//! - [`DescribeBatchers`] describe many objects in one call, as often as their subscribers need it and the rate limiter
 //!   allows.
-//! - [`TransitionTimes`] learn how long EC2 takes, so that the first poll is neither early nor late.
-//! - [`SharedAnswers`] are asked for once by all who want them, and kept for a while.
+//! - [`TransitionTimes`] learn the times of EC2's transitions, so that the first poll is neither early nor late.
+//! - [`SharedAnswers`] share one request between all its callers, and cache the answer.
 #![warn(missing_docs)]
 
 mod describe;

@@ -1,4 +1,4 @@
-//! Answers that are kept for a while and asked for once: whoever wants one that is being asked for gets the same.
+//! Cached answers. Concurrent callers share one request.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,7 +11,7 @@ use crate::expiring::Expiring;
 
 type Question<V, E> = Arc<OnceCell<Result<V, E>>>;
 
-/// What is known by key, and the questions that are being asked.
+/// The known answers by key, and the requests in flight.
 #[derive(Debug)]
 pub struct SharedAnswers<K, V, E> {
     known: Expiring<K, V>,
@@ -25,8 +25,9 @@ impl<K, V, E> Default for SharedAnswers<K, V, E> {
 }
 
 impl<K: Eq + Hash + Clone, V: Clone, E: Clone> SharedAnswers<K, V, E> {
-    /// The answer that is known, or that `ask` gives with the time for which it is kept. An error goes to all who wait for it,
-    /// and to nobody after them. Cancellation: when the one who asks is dropped, another one who waits asks anew.
+    /// Returns the cached answer, or the answer of `ask`, which also returns its lifetime. All current callers get an
+    /// error, and later callers do not. Cancellation: if the caller whose `ask` runs is dropped, another waiting caller
+    /// asks again.
     pub async fn get(&self, key: &K, ask: impl Future<Output = Result<(V, Duration), E>> + Send) -> Result<V, E> {
         let question = {
             let mut asking = self.asking();
@@ -48,12 +49,12 @@ impl<K: Eq + Hash + Clone, V: Clone, E: Clone> SharedAnswers<K, V, E> {
         answer
     }
 
-    /// The answer that is known, without asking.
+    /// Returns the cached answer, without a request.
     pub fn known(&self, key: &K) -> Option<V> {
         self.known.get(key)
     }
 
-    /// An answer that came another way, kept for that time in place of the one that was known.
+    /// Replaces the cached answer for the lifetime.
     pub fn note(&self, key: K, value: V, lifetime: Duration) {
         self.known.insert(key, value, lifetime);
     }
@@ -74,9 +75,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// What a hundred ask for at once is asked for once, for each key; an error goes to all who wait, and is not kept.
     #[tokio::test(start_paused = true)]
-    async fn what_many_ask_for_at_once_is_asked_for_once_and_an_error_is_not_kept() {
+    async fn concurrent_callers_share_a_request_and_errors_expire() {
         let answers = Arc::new(SharedAnswers::<u32, u32, &str>::default());
         let calls = Arc::new(AtomicU32::new(0));
         for (succeeds, calls_by_now) in [(false, 2), (true, 4), (true, 4)] {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_the_one_who_asks_leaves_another_one_asks() {
+    async fn another_caller_asks_when_the_asking_one_leaves() {
         let answers = SharedAnswers::<(), u32, &str>::default();
         let left = timeout(SECOND, answers.get(&(), std::future::pending()));
         let stays = async {

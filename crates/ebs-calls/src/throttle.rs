@@ -1,7 +1,7 @@
-//! How often EC2 is called.
+//! The rate limiter for calls to EC2.
 //!
-//! - [`RateLimited`] gives [`Ec2Handle`]s, the port behind the rate limiter: every call waits for its token
-//!   there, in the handle's context, which says how urgent it is and until when it may wait.
+//! - [`RateLimited`] returns [`Ec2Handle`]s, the port behind the rate limiter. Every call waits there for its token, in
+//!   the handle's context, which has its priority and its deadline.
 //! - [`limiter::RateLimiter`] estimates how many calls EC2 still accepts, from EC2's documentation and its throttles.
 //!
 //! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.

@@ -1,5 +1,5 @@
-//! Single calls, with patience for what is no answer: a throttle says that nothing was done, so the call waits and is
-//! made again until the bound of the operation ends.
+//! Single calls with retries. After a throttle, which means that EC2 did nothing, the call waits and is sent again
+//! until the deadline of the operation.
 //!
 //! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.
 
@@ -13,16 +13,16 @@ use crate::CloudError;
 use crate::op::Op;
 use crate::refused::refused;
 
-/// A read whose answer was lost is simply made again, this often and after this time.
+/// A read without an answer is sent again, at most this often and after this delay.
 const MAX_AMBIGUOUS_READS: u32 = 3;
 const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
 
-/// Makes a mutating call, once, unless EC2 throttles it: then again as soon as the rate limiter allows, while somebody
-/// waits and time is left. The call goes through one handle for this mutation, which keeps its
-/// position in the queue.
+/// Sends a mutating call. Sends it again only after a throttle, as soon as the rate limiter allows, while a client
+/// waits and the deadline is not reached. All tries use one handle, which keeps their position in the queue.
 ///
 /// # Errors
-/// The outer error is `CloudErrorKind::Abandoned`; the inner one is EC2's answer, a throttle only at the end of the bound.
+/// The outer error is `CloudErrorKind::Abandoned`. The inner one is EC2's answer, which is a throttle only at the
+/// deadline.
 pub(crate) async fn mutate<T, F>(
     op: &Op<'_>,
     mut call: impl FnMut() -> F + Send,
@@ -35,18 +35,18 @@ where
         op.still_wanted()?;
         op.mutates();
         match call().await {
-            // Nothing was done. The next token comes later: the rate limiter knows of the throttle.
+            // EC2 did nothing. The rate limiter has recorded the throttle and delays the next token.
             Err(e) if e.class == ErrorClass::Throttled && Instant::now() < op.deadline => {}
             outcome => return Ok(outcome),
         }
     }
 }
 
-/// Makes a read through that handle, again while EC2 throttles it and a few times when its answer is lost, until the
+/// Sends a read through the handle. Sends it again after a throttle, and a few times after a lost answer, until the
 /// handle's deadline.
 ///
 /// # Errors
-/// What EC2 says.
+/// The error of EC2, mapped by `refused`.
 pub(crate) async fn read<T, F, E>(
     ec2: &Ec2Handle<E>,
     step: &str,

@@ -1,4 +1,4 @@
-//! EBS policy over an EC2: three services over one context.
+//! The EBS policy over the EC2 port: three services over one context.
 
 use std::sync::Arc;
 
@@ -14,18 +14,19 @@ use crate::snapshot::SnapshotService;
 use crate::spec::CloudConfig;
 use crate::volume::VolumeService;
 
-/// EBS policy over an EC2.
+/// The EBS policy over the EC2 port.
 ///
-/// All methods may run concurrently; the caller sees to it that at most one mutating operation runs for a key
-/// (volume name, volume, volume and instance, snapshot name). Each operation has its own bound and ends with
-/// `CloudErrorKind::InProgress`, `CloudErrorKind::OutcomeUnknown` or `CloudErrorKind::Unavailable` at its end.
+/// All methods may run concurrently. The caller runs at most one mutating operation per key (volume name, volume,
+/// volume and instance, snapshot name). Each operation has its own deadline, at which it ends with
+/// `CloudErrorKind::InProgress`, `CloudErrorKind::OutcomeUnknown` or `CloudErrorKind::Unavailable`.
 ///
-/// **Cancellation.** Methods that take [`ebs_types::Waiters`] must be run to their end, never dropped. Without waiters
-/// they start no further mutation and end with `CloudErrorKind::Abandoned` before it, but go on looking to their own
-/// end; only when another operation is to run in their place ([`ebs_types::Waiters::supersede`]) do they end at once.
+/// **Cancellation.** The caller must run methods that take [`ebs_types::Waiters`] to their end, and never drop them.
+/// Without waiters they start no further mutation: they end with `CloudErrorKind::Abandoned` before it, and otherwise
+/// continue to describe to their end. They end at once only if another operation replaces them
+/// ([`ebs_types::Waiters::supersede`]).
 ///
-/// What it remembers (client tokens that had to change, device names in use, limits) is for this process only: a
-/// process that starts anew finds everything out again from EC2.
+/// The memory (client tokens, device names in use, limits) is for this process only. A new process learns everything
+/// again from EC2.
 #[derive(Debug)]
 pub struct Cloud<E> {
     pub volumes: VolumeService<E>,
@@ -35,14 +36,14 @@ pub struct Cloud<E> {
 }
 
 impl<E: Ec2> Cloud<E> {
-    /// Policy over that EC2. Call it inside a tokio runtime, whose clock it uses. One for a process: it keeps the
-    /// process's one view of how much EC2 takes.
+    /// Creates the policy over an EC2. Call it inside a tokio runtime, whose clock it uses. Create one per process: it
+    /// has the process's rate limiter.
     pub fn new(ec2: Arc<E>, config: CloudConfig) -> Self {
         Self::over(Context::new(ec2, config, None))
     }
 
-    /// The same; the observer is told how long calls were held back ([`Observer::waited`]), of spare calls
-    /// ([`Observer::spared`]) and of waits that were ended by time ([`Observer::ended_by_time`]).
+    /// Creates the policy with an observer of delayed calls ([`Observer::waited`]), of spare calls
+    /// ([`Observer::spared`]) and of waits that ended by time ([`Observer::ended_by_time`]).
     pub fn observed(ec2: Arc<E>, config: CloudConfig, observer: Arc<dyn Observer>) -> Self {
         Self::over(Context::new(ec2, config, Some(observer)))
     }
@@ -57,13 +58,13 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    /// A mutating request has come over that connection, if its connection is known. To be told before the operation that
-    /// the request starts or joins: it tells how long this process has been the only one that the sidecar asks.
+    /// Records a mutating request of a sidecar, with its connection if known. Call it before the operation that the
+    /// request starts or joins. It shows how long the sidecar has sent its requests to this process alone.
     pub fn note_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
         self.context.recent.note_request(sidecar, connection);
     }
 
-    /// Asks EC2 once, without retry, whether it answers and knows us.
+    /// Checks with one call, without retry, that EC2 answers and accepts our credentials.
     ///
     /// # Errors
     /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthenticated`, `CloudErrorKind::Unauthorized`.

@@ -1,4 +1,4 @@
-//! What all services stand on: one EC2, what this process remembers of its writes, and what does not change.
+//! The state that all services share: one EC2, the memory of recent writes, and the configuration.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::recent_writes::RecentWrites;
 use crate::spec::CloudConfig;
 use crate::wall_clock::WallClock;
 
-/// One for a process: it keeps the process's one view of how much EC2 takes.
+/// Create one per process: it has the process's rate limiter.
 #[derive(Debug)]
 pub(crate) struct Context<E> {
     pub(crate) ec2: Arc<RateLimited<E>>,
@@ -27,7 +27,7 @@ pub(crate) struct Context<E> {
     pub(crate) waiter: ResourceWaiter<E>,
     pub(crate) zones: Zones<E>,
     pub(crate) observer: PolicyObserver,
-    /// Where operations stood in the queues of the rate limiter, by what they do.
+    /// Places of operations in the queues of the rate limiter, by the text of the operation.
     places: Expiring<String, QueuePlace>,
 }
 
@@ -48,16 +48,16 @@ impl<E: Ec2> Context<E> {
         }
     }
 
-    /// EC2 for one mutation by that operation, and its repetitions: calls wait for their tokens until the operation's
-    /// deadline, and only while somebody waits for it. An operation whose clients left while it queued has kept its place
-    /// for the one that comes after it.
+    /// Returns a handle to EC2 for one mutation of the operation, with its retries. Calls wait for their tokens until
+    /// the operation's deadline, while a client waits for it. If the clients of an operation left while it was in the
+    /// queue, its place goes to the next equal operation.
     pub(crate) fn for_mutation(&self, op: &Op<'_>) -> Ec2Handle<E> {
         let place = self.places.get(&op.what).filter(|place| !place.is_used()).unwrap_or_default();
         self.places.insert(op.what.clone(), place.clone(), bounds::KEPT_PLACE);
         self.ec2.for_mutation(op.deadline, op.waiters, place)
     }
 
-    /// The volume, once it is sure that there is one or none: one made a moment ago may not be shown yet.
+    /// Returns the volume, or an error once its absence is proven. EC2 may not list a new volume yet.
     pub(crate) async fn volume_for_sure(&self, op: &Op<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
         let object = Object::Volume(id.clone());
         let settled_at = self.recent.heard_of(&object);
@@ -76,7 +76,7 @@ impl<E: Ec2> Context<E> {
             .await
     }
 
-    /// The snapshot, once it is sure that there is one or none: one taken a moment ago may not be shown yet.
+    /// Returns the snapshot, or `None` once its absence is proven. EC2 may not list a new snapshot yet.
     pub(crate) async fn snapshot_for_sure(&self, op: &Op<'_>, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
         let object = Object::Snapshot(id.clone());
         let settled_at = self.recent.heard_of(&object);

@@ -1,8 +1,8 @@
-//! What EC2 shows of its objects, as operations need it. When and how often EC2 is asked, `ebs-calls` decides.
+//! Describes of EC2 objects for the operations. `ebs-calls` decides when and how often to call EC2.
 //!
 //! - [`ResourceWaiter`] polls until a condition holds.
 //! - [`Lookups`] are single describes.
-//! - [`Zones`] are the zones of the region, and [`listing`] gives pages of objects.
+//! - [`Zones`] caches the zones of the region, and [`listing`] returns pages of objects.
 
 pub(crate) mod listing;
 mod lookups;

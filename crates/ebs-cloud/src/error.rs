@@ -1,4 +1,4 @@
-//! What a policy operation can end with, by meaning.
+//! The errors of policy operations, by meaning.
 //!
 //! Decision: `docs/decisions/0003-return-final-codes-only-for-proven-outcomes.md`.
 
@@ -6,9 +6,8 @@ use ebs_ec2::Ec2Error;
 
 use crate::object::Object;
 
-/// Why an operation did not succeed. `message` names the object, the step and the rule; EC2's own words, code and
-/// request id are in `cause`, which is also the [`std::error::Error::source`], so that a printed chain says everything
-/// once.
+/// Why an operation failed. `message` names the object, the step and the rule. `cause` has EC2's message, code and
+/// request id. It is also the [`std::error::Error::source`], so that a printed chain has each fact once.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct CloudError {
@@ -18,46 +17,46 @@ pub struct CloudError {
     pub cause: Option<Box<Ec2Error>>,
 }
 
-/// What an error means. Closed: whoever maps it to a code maps all of it.
+/// The meaning of an error. A closed enum: each mapping to a code is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloudErrorKind {
-    /// The object that the request is about does not exist. Proven where a sidecar forgets something after it; a read
-    /// that finds nothing says so at once, unless this process has known the object within the last 15 s.
+    /// The object of the request does not exist. Proven where a sidecar forgets the object after this error. A read
+    /// that finds nothing returns it at once, unless this process has known the object within the last 15 s.
     NotFound(Object),
-    /// The snapshot or volume that the new object was to be made from does not exist.
+    /// The source snapshot or volume of the new object does not exist.
     SourceNotFound(Object),
-    /// An object of that name lives and differs from what is asked for.
+    /// A live object of the name differs from the request.
     AlreadyExists,
     /// The request can never succeed as it is.
     InvalidArgument,
-    /// A size that cannot be met.
+    /// An impossible size.
     OutOfRange,
-    /// A quota or ceiling of the account or the instance; nothing was done.
+    /// A quota or limit of the account or the instance. EC2 did nothing.
     LimitExceeded,
-    /// No place that the request allows has room; nothing was done. Another place may.
+    /// No site that the request allows has capacity. EC2 did nothing. Another site may have capacity.
     InsufficientCapacity,
-    /// The object is in a state that forbids the step: in use, attached elsewhere, too soon, other zone, unusable key.
+    /// The state of the object forbids the step: in use, attached elsewhere, too soon, other zone, unusable key.
     FailedPrecondition,
-    /// The bound of the operation was reached while EC2 still works on it; the next attempt goes on waiting.
+    /// The operation reached its deadline while EC2 still works. The next attempt continues to wait.
     InProgress,
-    /// A mutation may or may not have been carried out: the next attempt looks first.
+    /// EC2 may or may not have carried out a mutation. The next attempt describes first.
     OutcomeUnknown,
-    /// Nobody waits for the operation any more: no further mutation was started.
+    /// No client waits for the operation any more, and it started no further mutation.
     Abandoned,
-    /// EC2 could not be reached or would not serve us now (throttled to the end of the bound); nothing was done.
+    /// EC2 was unreachable, or throttled the calls until the deadline. EC2 did nothing.
     Unavailable,
-    /// EC2 does not accept our credentials: missing, wrong or expired, or our clock is off.
+    /// EC2 rejects our credentials: missing, wrong or expired, or our clock is wrong.
     Unauthenticated,
-    /// The credentials do not allow it.
+    /// The credentials do not permit it.
     Unauthorized,
-    /// A paging token that nobody issued, or too long ago.
+    /// An invalid or expired page token.
     BadPageToken,
-    /// Anything else: definite, nothing was done.
+    /// Any other definite error. EC2 did nothing.
     Internal,
 }
 
 impl CloudErrorKind {
-    /// True when a sidecar forgets what it asked for after this.
+    /// Returns true if a sidecar forgets its request after this error.
     pub fn is_final(&self) -> bool {
         match self {
             Self::InProgress | Self::OutcomeUnknown | Self::Abandoned | Self::Unavailable => false,
@@ -97,18 +96,18 @@ impl CloudError {
         CloudErrorKind::BadPageToken.error(message)
     }
 
-    /// The same, because of that answer of EC2, if there was one.
+    /// Returns the error with EC2's answer as its cause, if there was one.
     pub(crate) fn caused_by(self, cause: impl Into<Option<Ec2Error>>) -> Self {
         Self { cause: cause.into().map(Box::new), ..self }
     }
 
-    /// True when the object asked about does not exist.
+    /// Returns true if the requested object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self.kind, CloudErrorKind::NotFound(_))
     }
 
-    /// The same, but never final: a describe could not be had, so that what an earlier attempt has left behind is
-    /// unknown.
+    /// Returns the error, but never as final: a describe failed, so it is unknown whether an earlier attempt left
+    /// something behind.
     pub(crate) fn unproven(self) -> Self {
         if self.kind.is_final() { Self { kind: CloudErrorKind::OutcomeUnknown, ..self } } else { self }
     }

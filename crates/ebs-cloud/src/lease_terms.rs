@@ -1,8 +1,7 @@
-//! For how long this process has been the only one that a sidecar asks.
+//! How long a sidecar has sent its requests to this process alone.
 //!
-//! A sidecar asks the driver of its own pod, while it holds its lease. A process that is new, or that stood by until now,
-//! must reckon with what another one did for the sidecar a moment ago: describes may not show it yet, and EC2 may carry
-//! out calls of it that are under way.
+//! A sidecar calls the driver of its own pod while it holds its lease. A new leader must expect recent changes of the
+//! previous one: describes may not show them yet, and EC2 may still carry out its calls in flight.
 //!
 //! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
@@ -15,10 +14,10 @@ use tokio::time::Instant;
 
 use crate::bounds::SETTLE;
 
-/// For how long a connection over which nothing comes is remembered.
+/// How long to remember an idle connection.
 const CONNECTION_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Which requests a lease brings to a process: those of one sidecar.
+/// The sidecars whose leases direct their requests to a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sidecar {
     /// CreateVolume and DeleteVolume.
@@ -29,11 +28,12 @@ pub enum Sidecar {
     Snapshotter,
     /// ControllerExpandVolume and ControllerModifyVolume.
     Resizer,
-    /// ModifyVolumeProperties of the volume modifier, which has a lease of its own beside the resizer's.
+    /// ModifyVolumeProperties of the volume modifier, which has its own lease.
     VolumeModifier,
 }
 
-/// A time in which a sidecar can have asked no other process: it has kept its connection, or has asked again and again.
+/// A period in which a sidecar cannot have called another process: it kept its connection, or sent requests often
+/// enough.
 #[derive(Debug, Clone, Copy)]
 struct LeaseTerm {
     began: Instant,
@@ -41,25 +41,25 @@ struct LeaseTerm {
     is_connected: bool,
 }
 
-/// The present term of each sidecar.
+/// The current term of each sidecar.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTerms {
     current: Mutex<[Option<LeaseTerm>; 5]>,
-    /// When the term began in which a connection was first used.
+    /// The start of the term in which a connection was first used.
     connections: Expiring<(Sidecar, ConnectionId), Instant>,
 }
 
 impl LeaseTerms {
-    /// A mutating request of the sidecar has come, or is served until now. After a pause in which the lease may have been
-    /// another process's, a new term begins, unless the request comes over a connection that was open all the time.
+    /// Records a mutating request of the sidecar, at its start or its end. After a pause in which another process may
+    /// have had the lease, a new term begins, unless the request uses a connection that was open all the time.
     pub(crate) fn note_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
         let now = Instant::now();
         let kept = connection.and_then(|connection| self.connections.get(&(sidecar, connection)));
         let mut terms = self.current();
         let term = &mut terms[sidecar as usize];
-        // A term that began over another connection since then says that the lease has moved.
+        // A later term over another connection proves that the lease has moved.
         let kept = kept.map(|began| term.map_or(began, |term| began.max(term.began)));
-        // Without a connection an operation says that it is still wanted, whoever has asked for it.
+        // Without a connection, this is an operation that is still wanted, by any client.
         let goes_on = |term: &LeaseTerm| now < term.last_asked + SETTLE || (term.is_connected && connection.is_none());
         let current = term.filter(goes_on);
         let began = kept.or(current.map(|term| term.began)).unwrap_or(now);
@@ -71,17 +71,19 @@ impl LeaseTerms {
         }
     }
 
-    /// When the present term began.
+    /// Returns when the current term began.
     pub(crate) fn began(&self, sidecar: Sidecar) -> Instant {
         self.current()[sidecar as usize].map_or_else(Instant::now, |term| term.began)
     }
 
-    /// From when on everything shows that another process has done for the sidecar, and nothing of it is under way.
+    /// Returns the instant from which describes show all that another process did for the sidecar, and none of its
+    /// calls is in flight.
     pub(crate) fn sole_from(&self, sidecar: Sidecar) -> Instant {
         self.began(sidecar) + SETTLE
     }
 
-    /// The same of several sidecars that do the same to a volume, as far as they have asked this process at all.
+    /// Returns the same for several sidecars whose requests change the same properties, for those that have called this
+    /// process.
     pub(crate) fn all_sole_from(&self, sidecars: &[Sidecar]) -> Instant {
         let current = self.current();
         let began = sidecars.iter().filter_map(|sidecar| current[*sidecar as usize]).map(|term| term.began);
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_term_ends_with_a_pause_in_which_another_process_may_have_been_asked() {
+    async fn term_ends_with_a_pause_of_15_s() {
         let terms = LeaseTerms::default();
         pass(1000).await;
         terms.note_request(Sidecar::Provisioner, None);
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_requests_of_one_sidecar_say_nothing_about_another() {
+    async fn terms_of_sidecars_are_independent() {
         let terms = LeaseTerms::default();
         terms.note_request(Sidecar::Provisioner, None);
         pass(14).await;
@@ -127,10 +129,10 @@ mod tests {
         assert!(terms.began(Sidecar::Provisioner) < Instant::now());
     }
 
-    /// A sidecar that keeps its connection asks no other process: the proof lasts as long as the connection, and a
-    /// request over another connection, after a pause, begins anew.
+    /// A sidecar that keeps its connection calls no other process. After a pause, a request over another connection
+    /// begins a new term.
     #[tokio::test(start_paused = true)]
-    async fn a_term_lasts_as_long_as_the_connection_over_which_it_began() {
+    async fn term_lasts_as_long_as_its_connection() {
         let terms = LeaseTerms::default();
         let (kept, new) = (ConnectionId::unique(), ConnectionId::unique());
         terms.note_request(Sidecar::Attacher, Some(kept));
@@ -143,14 +145,14 @@ mod tests {
         assert_eq!(terms.began(Sidecar::Attacher), began, "an operation that took so long");
         pass(15).await;
         terms.note_request(Sidecar::Attacher, Some(new));
-        assert_eq!(terms.began(Sidecar::Attacher), Instant::now(), "a sidecar that lost its lease began anew");
+        assert_eq!(terms.began(Sidecar::Attacher), Instant::now(), "a sidecar that lost its lease begins a new term");
         terms.note_request(Sidecar::Provisioner, Some(kept));
-        assert_eq!(terms.began(Sidecar::Provisioner), Instant::now(), "each sidecar has a lease of its own");
+        assert_eq!(terms.began(Sidecar::Provisioner), Instant::now(), "each sidecar has its own lease");
     }
 
-    /// An older connection proves nothing of the time before a term that began over another one.
+    /// An older connection proves nothing about the time before a term that began over another one.
     #[tokio::test(start_paused = true)]
-    async fn a_term_never_begins_earlier_than_it_was_known_to() {
+    async fn older_connection_does_not_extend_a_term() {
         let terms = LeaseTerms::default();
         let (old, new) = (ConnectionId::unique(), ConnectionId::unique());
         terms.note_request(Sidecar::Snapshotter, Some(old));

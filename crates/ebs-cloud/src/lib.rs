@@ -1,14 +1,14 @@
-//! EBS policy over the EC2 port: what it takes until a volume, an attachment or a snapshot *is* as it should be.
+//! The EBS policy over the EC2 port: the operations that bring a volume, an attachment or a snapshot into the requested
+//! state.
 //!
-//! The port makes single calls; this crate knows which call to make, what an answer proves and what it does not.
-//! Three rules run through all of it:
+//! The port makes single calls. This crate knows which call to make, and what an answer proves. It has three rules:
 //!
-//! - **A mutation is never repeated blindly.** A call whose outcome is unknown is followed by describes. What is not
-//!   seen within 15 s of a mutating call may still exist: EC2's reads may lag that far behind its writes.
-//! - **No final error while something may have been left behind.** Final errors are given on proof only.
-//! - **An operation outlives its request.** Before each mutation it asks whether anybody still waits, and a call in
-//!   flight is always awaited to its end. Looking goes on without waiters, so that clients with short deadlines find
-//!   done what took longer.
+//! - **Never repeat a mutation blindly.** Describes follow a call of unknown outcome. EC2's reads may be stale for 15 s
+//!   after a write, so an object that is not listed in this time may still exist.
+//! - **Never return a final error while something may have been left behind.** A final error needs a proof.
+//! - **An operation outlives its request.** It checks before each mutation whether a client still waits, and always
+//!   awaits a call in flight. It continues to describe without waiters, so that clients with short deadlines get the
+//!   result of a long operation from a retry.
 
 mod attachment;
 mod bounds;

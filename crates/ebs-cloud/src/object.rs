@@ -1,10 +1,10 @@
-//! What errors and memories are about.
+//! The objects that errors and memories name.
 
 use std::fmt;
 
 use ebs_types::{InstanceId, SnapshotId, VolumeId};
 
-/// An EC2 object that an error is about.
+/// An EC2 object that an error names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Object {
     Volume(VolumeId),

@@ -1,4 +1,4 @@
-//! One running operation: what it does, until when, and for whom.
+//! A running operation with its text, its deadline and its waiters.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::error::{CloudError, CloudErrorKind};
 
 #[derive(Debug)]
 pub(crate) struct Op<'a> {
-    /// What is done to what, as a fragment for messages: `attach vol-1 to i-2`.
+    /// The action and its object, as a fragment for messages: `attach vol-1 to i-2`.
     pub(crate) what: String,
     pub(crate) deadline: Instant,
     pub(crate) waiters: &'a Waiters,
@@ -29,23 +29,23 @@ impl<'a> Op<'a> {
         Self { what, deadline: Instant::now() + bound, waiters, has_mutated: AtomicBool::new(false) }
     }
 
-    /// Before its first mutating call an operation has nothing to prove: it may end with any error.
+    /// Returns true after the first mutating call. Before it, the operation may end with any error.
     pub(crate) fn has_mutated(&self) -> bool {
         self.has_mutated.load(Ordering::Relaxed)
     }
 
-    /// Told before each mutating call.
+    /// Records a mutating call, before it is sent.
     pub(crate) fn mutates(&self) {
         self.has_mutated.store(true, Ordering::Relaxed);
     }
 
-    /// Asked before each mutation, and only then: an operation that only looks goes on to its end for those who come
-    /// after.
+    /// Returns an error if no client waits any more. Called only before mutations: an operation without a further
+    /// mutation runs to its end for the clients that retry.
     pub(crate) fn still_wanted(&self) -> Result<(), CloudError> {
         if self.waiters.any() && !self.waiters.is_superseded() { Ok(()) } else { Err(self.abandoned()) }
     }
 
-    /// Does what starts no mutation, unless another operation is to run in place of this one.
+    /// Runs a future that starts no mutation, unless another operation replaces this one.
     pub(crate) async fn unless_superseded<F: Future>(&self, looking: F) -> Result<F::Output, CloudError> {
         tokio::select! {
             biased;
@@ -54,7 +54,7 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Waits, for what needs no describe.
+    /// Sleeps until the instant, for waits that need no describe.
     pub(crate) async fn sleep_until(&self, instant: Instant) -> Result<(), CloudError> {
         self.unless_superseded(tokio::time::sleep_until(instant)).await
     }

@@ -1,4 +1,4 @@
-//! Reports to the observer what the policy does beyond its calls.
+//! Reports events of the policy to the observer.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What this process knows of things that a look may not show yet, or may still show.
+//! The memory of recent changes, which describes may not show yet.
 //!
 //! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
@@ -13,11 +13,11 @@ use crate::Object;
 use crate::bounds::SETTLE;
 use crate::lease_terms::{LeaseTerms, Sidecar};
 
-/// For how long is remembered since when an object is known, and that a name has none. Whoever comes later than that
-/// waits, or looks, once more.
+/// How long to remember since when an object is known, and that a name is unused. A later request waits or describes
+/// again.
 const MEMORY: Duration = Duration::from_secs(3600);
 
-/// What a mutating call may have brought about.
+/// A possible effect of a mutating call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Write {
     VolumeName(String),
@@ -27,12 +27,12 @@ pub(crate) enum Write {
     SnapshotDeletion(SnapshotId),
 }
 
-/// Remembers mutating calls for [`SETTLE`], and longer what has been proven.
+/// Remembers mutating calls for [`SETTLE`], and proofs for longer.
 #[derive(Debug)]
 pub(crate) struct RecentWrites {
     since: Instant,
     writes: Expiring<Write, Instant>,
-    /// From when on an absence of the object is a proof.
+    /// The instant from which the absence of the object is a proof.
     known: Expiring<Object, Instant>,
     /// When the describe was sent that proved the absence of a name.
     absent: Expiring<Write, Instant>,
@@ -42,7 +42,7 @@ pub(crate) struct RecentWrites {
 }
 
 impl RecentWrites {
-    /// The process starts: what one before it did in its last seconds is unknown.
+    /// Starts with the process. The last calls of an earlier process are unknown.
     pub(crate) fn new() -> Self {
         Self {
             since: Instant::now(),
@@ -54,38 +54,38 @@ impl RecentWrites {
         }
     }
 
-    /// A call was accepted, or may have been.
+    /// Records a call that EC2 accepted, or may have accepted.
     pub(crate) fn note(&self, write: Write) {
         self.absent.remove(&write);
         self.writes.insert(write, Instant::now() + SETTLE, SETTLE);
     }
 
-    /// True when such a call was made within the last [`SETTLE`].
+    /// Returns true if such a call was sent within the last [`SETTLE`].
     pub(crate) fn is_recent(&self, write: &Write) -> bool {
         self.writes.get(write).is_some()
     }
 
-    /// From when on an absence is a proof, as far as this process knows.
+    /// Returns the instant from which an absence is a proof, as far as this process knows.
     pub(crate) fn settled_at(&self, write: &Write) -> Instant {
         self.writes.get(write).unwrap_or(self.since)
     }
 
-    /// True while what a process before this one had under way may still take effect.
+    /// Returns true while calls of an earlier process may still take effect.
     pub(crate) fn in_startup_grace(&self) -> bool {
         Instant::now() < self.startup_grace_ends()
     }
 
-    /// From when on all that has taken effect or never will.
+    /// Returns the instant after which no call of an earlier process can take effect.
     pub(crate) fn startup_grace_ends(&self) -> Instant {
         self.since + SETTLE
     }
 
-    /// From when on describes show what has been done of this by any process that was asked for it before.
+    /// Returns the instant from which describes show such writes of all processes that the sidecar called before.
     pub(crate) fn settled_for_all_at(&self, write: &Write, sidecar: Sidecar) -> Instant {
         self.settled_at(write).max(self.sole_from(sidecar))
     }
 
-    /// EC2 has answered a creation with that object. The answer to a repeated request says nothing new of the name.
+    /// Records the object that EC2 returned for a creation. A repeated answer has no news about the name.
     pub(crate) fn note_made(&self, name: Write, object: Object) {
         if self.known.get(&object).is_none() {
             self.note(name);
@@ -93,30 +93,30 @@ impl RecentWrites {
         }
     }
 
-    /// The object is seen to exist.
+    /// Records that a describe has listed the object.
     pub(crate) fn note_seen(&self, object: &Object) {
         self.known.insert(object.clone(), Instant::now() + SETTLE, MEMORY);
     }
 
-    /// From when on an absence of the object is a proof. It existed before somebody named it, so the wait begins when
-    /// this process first heard of it, not anew with each request.
+    /// Returns the instant from which the absence of the object is a proof. The object existed before a client named
+    /// it, so the wait begins when this process first heard of it, and not again with each request.
     pub(crate) fn heard_of(&self, object: &Object) -> Instant {
         first(&self.known, object)
     }
 
-    /// True when a look that was asked for then may not show the object yet, although this process has heard of it.
+    /// Returns true if a describe requested at `asked` may not show the object yet, although this process knows it.
     pub(crate) fn may_be_unseen(&self, object: &Object, asked: Instant) -> bool {
         self.known.get(object).is_some_and(|settled| asked < settled)
     }
 
-    /// From when on "not found" proves that the object is gone. Where this process has not heard of it, another one may
-    /// have made it just before this one was asked.
+    /// Returns the instant from which "not found" proves that the object is gone. If this process does not know the
+    /// object, another process may have made it just before the lease moved.
     pub(crate) fn gone_from(&self, object: &Object, sidecar: Sidecar) -> Instant {
         self.known.get(object).unwrap_or_else(|| self.heard_of(object).min(self.sole_from(sidecar)))
     }
 
-    /// A modification of the volume was refused; until when what stood in its way may not be shown. Repeated refusals
-    /// do not begin it anew.
+    /// Records the refusal of a modification. Returns until when describes may not show its reason. Repeated refusals
+    /// do not extend this time.
     pub(crate) fn refusal_settles_at(&self, volume: &VolumeId) -> Instant {
         first(&self.refused, volume)
     }
@@ -125,18 +125,17 @@ impl RecentWrites {
         self.refused.remove(volume);
     }
 
-    /// A mutating request of the sidecar has come over that connection.
+    /// Records a mutating request of the sidecar, with its connection.
     pub(crate) fn note_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
         self.terms.note_request(sidecar, connection);
     }
 
-    /// A mutating request of the sidecar is served, or was until now.
+    /// Records that a mutating request of the sidecar begins or ends.
     pub(crate) fn note_request_from(&self, sidecar: Sidecar) {
         self.terms.note_request(sidecar, None);
     }
 
-    /// Serves a mutating request of the sidecar: it is the one that asks at the beginning, and at the end if somebody
-    /// still waits.
+    /// Serves a mutating request of the sidecar. Records it at its start, and at its end if a client still waits.
     pub(crate) async fn serve<F: Future>(&self, sidecar: Sidecar, waiters: &Waiters, operation: F) -> F::Output {
         self.note_request_from(sidecar);
         let outcome = operation.await;
@@ -146,7 +145,7 @@ impl RecentWrites {
         outcome
     }
 
-    /// The same for one request of each of these sidecars.
+    /// Serves one request for each of the sidecars.
     pub(crate) async fn serve_all<F: Future>(
         &self,
         sidecars: &[Sidecar],
@@ -165,37 +164,36 @@ impl RecentWrites {
         self.terms.began(sidecar)
     }
 
-    /// From when on everything shows that another process has done for the sidecar, and nothing of it is under way.
+    /// Returns the instant from which describes show all that another process did for the sidecar, and none of its
+    /// calls is in flight.
     pub(crate) fn sole_from(&self, sidecar: Sidecar) -> Instant {
         self.terms.sole_from(sidecar)
     }
 
-    /// From when on everything shows that another process has done for a sidecar that modifies volumes, and nothing of it is
-    /// under way.
+    /// Returns the same for the sidecars that modify volumes.
     pub(crate) fn modifiers_sole_from(&self) -> Instant {
         self.terms.all_sole_from(&[Sidecar::Resizer, Sidecar::VolumeModifier])
     }
 
-    /// From when on a describe that shows nothing of the name proves that there is nothing, whoever was asked for it
-    /// before.
+    /// Returns the instant from which an empty describe proves that no process has made an object of the name.
     pub(crate) fn absence_proven_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
         self.settled_for_all_at(name, sidecar)
     }
 
-    /// A describe sent then has shown nothing of the name.
+    /// Records that a describe sent at `sent` has listed nothing of the name.
     pub(crate) fn note_absence(&self, name: &Write, sidecar: Sidecar, sent: Instant) {
         if sent >= self.absence_proven_from(name, sidecar) {
             self.absent.insert(name.clone(), sent, MEMORY);
         }
     }
 
-    /// True when this process has proven that there is nothing of the name, and nothing can have been made since.
+    /// Returns true if this process has proven that no object of the name exists, and none can have been made since.
     pub(crate) fn is_absent(&self, name: &Write, sidecar: Sidecar) -> bool {
         self.absent.get(name).is_some_and(|sent| sent >= self.term_began(sidecar))
     }
 }
 
-/// [`SETTLE`] after the first time; kept for as long as somebody asks.
+/// Returns the instant [`SETTLE`] after the first request for the key, which each request keeps in the memory.
 fn first<K: Clone + Eq + Hash>(times: &Expiring<K, Instant>, key: &K) -> Instant {
     let settled = times.get(key).unwrap_or_else(|| Instant::now() + SETTLE);
     times.insert(key.clone(), settled, MEMORY);

@@ -13,7 +13,7 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_absence_is_no_proof_until_fifteen_seconds_after_the_call() {
+async fn absence_is_a_proof_15_s_after_the_call() {
     let recent = RecentWrites::new();
     pass(100).await;
     assert!(recent.settled_at(&name()) <= Instant::now());
@@ -24,7 +24,7 @@ async fn an_absence_is_no_proof_until_fifteen_seconds_after_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_process_did_counts_for_fifteen_seconds_of_a_term() {
+async fn calls_of_another_process_count_for_15_s_of_a_term() {
     let recent = RecentWrites::new();
     let write = Write::SnapshotName("a".into());
     pass(100).await;
@@ -36,7 +36,7 @@ async fn what_another_process_did_counts_for_fifteen_seconds_of_a_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_for_an_object_begins_when_it_is_first_heard_of_and_again_when_it_is_seen() {
+async fn wait_for_an_object_starts_when_heard_of_or_seen() {
     let recent = RecentWrites::new();
     let first = recent.heard_of(&volume());
     pass(10).await;
@@ -47,7 +47,7 @@ async fn the_wait_for_an_object_begins_when_it_is_first_heard_of_and_again_when_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_absent_from_its_proof_until_something_may_have_been_made() {
+async fn absence_proof_ends_with_a_possible_creation() {
     let recent = RecentWrites::new();
     let is_absent = || recent.is_absent(&name(), Sidecar::Provisioner);
     recent.note_request_from(Sidecar::Provisioner);
@@ -74,7 +74,7 @@ async fn a_name_is_absent_from_its_proof_until_something_may_have_been_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_to_a_repeated_request_begins_no_wait_anew() {
+async fn repeated_answer_does_not_restart_the_wait() {
     let recent = RecentWrites::new();
     recent.note_made(name(), volume());
     let settled = recent.settled_at(&name());

@@ -1,4 +1,4 @@
-//! What a call that EC2 refused means, by the class of the refusal.
+//! Maps a refusal of EC2 to an error, by its class.
 
 use std::fmt::Display;
 
@@ -7,8 +7,8 @@ use ebs_ec2::{Ec2Error, ErrorClass, Limit};
 use crate::error::{CloudError, CloudErrorKind};
 use crate::object::Object;
 
-/// What a refused call means where the operation has no rule of its own for its class. `what` says what was being
-/// done to what, as a fragment: `attach vol-1 to i-2`.
+/// Returns the error for a refused call, unless the operation has its own rule for the class. `what` is the action and
+/// its object, as a fragment: `attach vol-1 to i-2`.
 pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
     let kind = match error.class {
         ErrorClass::MalformedId
@@ -38,7 +38,7 @@ pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
         ErrorClass::BadToken => CloudErrorKind::BadPageToken,
         ErrorClass::Unauthenticated => CloudErrorKind::Unauthenticated,
         ErrorClass::Unauthorized | ErrorClass::AccountState => CloudErrorKind::Unauthorized,
-        // No clear answer to a question leaves nothing behind, it is only no answer.
+        // A read without a clear answer leaves nothing behind.
         ErrorClass::Ambiguous if !error.action.mutates() => CloudErrorKind::Unavailable,
         ErrorClass::Ambiguous => CloudErrorKind::OutcomeUnknown,
         ErrorClass::DryRunSucceeded | ErrorClass::Other => CloudErrorKind::Internal,
@@ -46,7 +46,7 @@ pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
     kind.error(format!("{what}: {}", reason(&error))).caused_by(error)
 }
 
-/// The same for a call about one object, of which EC2 may say that it does not exist.
+/// Returns the same for a call about one object, including "does not exist".
 pub(crate) fn refused_about(what: impl Display, object: Object, error: Ec2Error) -> CloudError {
     match (error.class, &object) {
         (ErrorClass::MalformedId, _)
@@ -56,7 +56,7 @@ pub(crate) fn refused_about(what: impl Display, object: Object, error: Ec2Error)
     }
 }
 
-/// Which quota or ceiling is reached, and what makes room.
+/// Returns the exceeded quota or limit, and the advice.
 fn exceeded(limit: Limit) -> &'static str {
     match limit {
         Limit::Volumes => {
@@ -73,7 +73,7 @@ fn exceeded(limit: Limit) -> &'static str {
     }
 }
 
-/// The rule behind a class, in our words.
+/// Returns the rule behind a class, in our words.
 fn reason(error: &Ec2Error) -> &'static str {
     match error.class {
         ErrorClass::VolumeNotFound => "the volume does not exist",
@@ -112,7 +112,7 @@ fn reason(error: &Ec2Error) -> &'static str {
         ErrorClass::Encryption => {
             "the KMS key cannot be used: check that it exists, is enabled and that its policy lets the driver use it"
         }
-        // The error itself names what is in the way, and what to check.
+        // The error itself names the obstacle and what to check.
         ErrorClass::NotSent => "EC2 was not called",
         ErrorClass::Ambiguous if !error.action.mutates() => "EC2 gave no clear answer to a question",
         ErrorClass::Ambiguous => "EC2 gave no clear answer, it may have been done",

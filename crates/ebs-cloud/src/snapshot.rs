@@ -1,4 +1,4 @@
-//! Snapshots: taking, finding and deleting them, and what they have besides their data.
+//! Snapshots: creating, finding and deleting them, with their locks and fast restores.
 
 mod create;
 mod delete;

@@ -1,4 +1,4 @@
-//! What is asked for, and what is given back: the vocabulary of the operations.
+//! The parameters and results of the operations.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -7,31 +7,31 @@ use std::time::SystemTime;
 use ebs_ec2::LockSnapshot;
 use ebs_types::{DeviceName, DriverName, Gib, IopsRequest, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
-/// What does not change while the process lives.
+/// The configuration of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudConfig {
-    /// The driver's name; the managed tag and the IOPS tags derive from it.
+    /// The name of the driver. The managed tag and the IOPS tags derive from it.
     pub driver: DriverName,
-    /// Questions about several objects travel in one call; false: each alone, at once.
+    /// True: one describe covers several objects. False: each object has its own describe, sent at once.
     pub batching: bool,
-    /// The time of day now; `None`: that of the machine. For tests whose time is not real.
+    /// The current time of day, for tests with a paused clock. `None`: the clock of the machine.
     pub time_of_day: Option<SystemTime>,
 }
 
 impl CloudConfig {
-    /// For a driver of that name; the rest as it is by default.
+    /// Returns the default configuration for a driver of that name.
     pub fn new(driver: DriverName) -> Self {
         Self { driver, batching: true, time_of_day: None }
     }
 }
 
-/// Whether the operation made the object or found it.
+/// Whether the operation created the object or found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Ensured<T> {
-    /// EC2 accepted the creation. A repeat of an accepted creation (same client token) cannot be told from it.
+    /// EC2 accepted the creation. This includes the repeat of an accepted creation with the same client token.
     Created(T),
-    /// It was there before and is what was asked for.
+    /// The object existed before and matches the request.
     Existing(T),
 }
 
@@ -45,81 +45,81 @@ impl<T> Ensured<T> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapacityRequest {
-    /// At least this, never 0; `None` leaves it open.
+    /// The least size, never 0. `None`: not specified.
     pub required: Option<Gib>,
-    /// What to take when it is left open, as far as source, type and limit allow.
+    /// The size without a required one, within the range of source, type and limit.
     pub fallback: Gib,
-    /// At most this, never 0; `None`: no limit.
+    /// The largest size, never 0. `None`: no limit.
     pub limit: Option<Gib>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Nothing: a volume of zeros.
+    /// An empty volume.
     Blank,
     Snapshot(SnapshotId),
     /// A copy of a volume, in its zone.
     Volume(VolumeId),
 }
 
-/// One place that a request allows. Without zone and id it says nothing about the place.
+/// A zone or Outpost that a request allows. Without zone and zone id, the term allows every zone.
 #[derive(Debug, Clone, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub struct Term {
-    /// By name; wins over the id.
+    /// The zone name, which wins over the id.
     pub zone: Option<ZoneName>,
     pub zone_id: Option<ZoneId>,
-    /// An Outpost in that zone, by ARN.
+    /// The ARN of an Outpost in the zone.
     pub outpost_arn: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
-    /// Better first.
+    /// Preferred first.
     pub preferred: Vec<Term>,
-    /// All that is allowed; empty: anywhere.
+    /// All allowed terms. Empty: every zone.
     pub requisite: Vec<Term>,
 }
 
-/// A volume that is to exist: the typed plan of CreateVolume.
+/// The parameters of CreateVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeSpec {
-    /// The orchestrator's name; the client token derives from it and the tag `CSIVolumeName` carries it.
+    /// The orchestrator's name. The client token derives from it, and the tag `CSIVolumeName` has it.
     pub name: String,
     pub capacity: CapacityRequest,
     pub volume_type: VolumeType,
     pub iops: IopsRequest,
-    /// Lift IOPS to the minimum of the type when they are below.
+    /// Raise IOPS below the minimum of the type to the minimum.
     pub raise_iops_to_min: bool,
-    /// MiB/s; `None`: EC2's default.
+    /// MiB/s. `None`: EC2's default.
     pub throughput: Option<NonZeroU32>,
-    /// Encrypt it. With a key it is encrypted in any case.
+    /// Encrypt the volume. A key implies it.
     pub encrypted: bool,
-    /// KMS key by ARN, id or alias.
+    /// The ARN, id or alias of a KMS key.
     pub kms_key_id: Option<String>,
     pub source: Source,
     pub topology: Topology,
-    /// Several instances may attach it; io2 only.
+    /// Several instances may attach the volume. io2 only.
     pub multi_attach: bool,
-    /// MiB/s at which a volume from a snapshot is initialised.
+    /// MiB/s for the initialization of a volume from a snapshot.
     pub initialization_rate: Option<NonZeroU32>,
-    /// All its tags, name and ownership tags included.
+    /// All tags, including name and ownership tags.
     pub tags: Tags,
 }
 
-/// What a volume is to become: the typed plan of ControllerExpandVolume and ControllerModifyVolume.
+/// The parameters of ControllerExpandVolume and ControllerModifyVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModifySpec {
-    /// At least this size.
+    /// The least size.
     pub size: Option<Gib>,
     pub volume_type: Option<VolumeType>,
-    /// IOPS; those that the type cannot have are brought within its limits.
+    /// IOPS, which are brought within the limits of the type.
     pub iops: IopsRequest,
-    /// Whether the ratio in the volume's tags may raise its IOPS now; `None`: as its tags say.
+    /// Whether the ratio in the volume's tags may raise its IOPS. `None`: a tag of the volume decides.
     pub auto_iops: Option<bool>,
-    /// MiB/s; `None`: as it is.
+    /// MiB/s. `None`: unchanged.
     pub throughput: Option<NonZeroU32>,
     pub tags: Tags,
-    /// Keys of tags to delete; a key in both ends set.
+    /// Keys of tags to delete. A key that is also in `tags` is set.
     pub deleted_tags: BTreeSet<String>,
 }
 
@@ -142,7 +142,7 @@ impl ModifySpec {
         Self { size: Some(size), ..Self::default() }
     }
 
-    /// True when more than tags is asked for.
+    /// Returns true if the request changes more than tags.
     pub fn asks_for_properties(&self) -> bool {
         self.size.is_some()
             || self.volume_type.is_some()
@@ -151,52 +151,52 @@ impl ModifySpec {
     }
 }
 
-/// A snapshot that is to exist: the typed plan of CreateSnapshot.
+/// The parameters of CreateSnapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotSpec {
-    /// The orchestrator's name; the tag `CSIVolumeSnapshotName` carries it.
+    /// The orchestrator's name. The tag `CSIVolumeSnapshotName` has it.
     pub name: String,
     pub volume: VolumeId,
-    /// Kept on this Outpost, by ARN.
+    /// The ARN of the Outpost that stores the snapshot.
     pub outpost_arn: Option<String>,
-    /// All its tags, name and ownership tags included.
+    /// All tags, including name and ownership tags.
     pub tags: Tags,
 }
 
-/// What a snapshot is to have besides its data.
+/// The features of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotFeatures {
-    /// Zones in which volumes are to be restored fast.
+    /// Zones with fast restores of volumes.
     pub fast_restore_zones: Vec<ZoneName>,
     pub lock: Option<Lock>,
 }
 
-/// A lock that can be.
+/// A valid combination of lock parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     pub mode: LockMode,
     pub end: LockEnd,
 }
 
-/// Who may lift a lock.
+/// Which users may lift a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockMode {
-    /// Whoever has the right to.
+    /// Users with the IAM permission.
     Governance,
-    /// Nobody, after that many hours (1 to 72) or at once.
+    /// No user, from the end of the cooling-off period (1 to 72 hours) or at once.
     Compliance { cool_off_hours: Option<u32> },
 }
 
 /// When a lock ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockEnd {
-    /// So many days (1 to 36,500) after the snapshot is completed.
+    /// Days (1 to 36,500) after the completion of the snapshot.
     Days(u32),
     At(SystemTime),
 }
 
 impl Lock {
-    /// The call that locks that snapshot so.
+    /// Returns the call that locks the snapshot.
     pub(crate) fn of(&self, snapshot: &SnapshotId) -> LockSnapshot {
         let (mode, cool_off_hours) = match self.mode {
             LockMode::Governance => ("governance", None),
@@ -214,10 +214,10 @@ impl Lock {
 /// An attachment that EC2 reports as `attached`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attached {
-    /// The device name that EC2 reports, whatever was asked for.
+    /// The device name that EC2 reports, even if it is not the requested one.
     pub device: DeviceName,
     /// When it was attached, by EC2's clock.
     pub attach_time: Option<SystemTime>,
-    /// The volume as described while attached.
+    /// The volume as EC2 described it while attached.
     pub volume: ebs_ec2::Volume,
 }

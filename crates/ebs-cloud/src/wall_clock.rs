@@ -1,25 +1,25 @@
-//! The time of day, and how old things are by it.
+//! The time of day, and the age of objects.
 
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-/// EC2 refuses requests that are dated further off than this.
+/// EC2 refuses requests with a date that is further off than this.
 pub(crate) const CLOCK_ERROR: Duration = Duration::from_secs(300);
-/// AWS's dates are cut to whole seconds.
+/// AWS truncates its dates to whole seconds.
 const CUT: Duration = Duration::from_secs(1);
 
 /// The time of day.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WallClock {
-    /// That of the machine, read each time: a clock may be set while the process runs.
+    /// The clock of the machine, read each time, because it may be set while the process runs.
     Machine,
-    /// One that runs on tokio's clock, so that tests with paused time can age what EC2 dates.
+    /// A clock that runs with tokio's, so that tests with paused time can age dated objects.
     Running { base: SystemTime, since: Instant },
 }
 
 impl WallClock {
-    /// One that shows this time now; `None`: that of the machine.
+    /// Returns a clock that shows this time now. `None`: the clock of the machine.
     pub(crate) fn showing(time_of_day: Option<SystemTime>) -> Self {
         time_of_day.map_or(Self::Machine, |base| Self::Running { base, since: Instant::now() })
     }
@@ -32,8 +32,8 @@ impl WallClock {
     }
 }
 
-/// How old a thing was at least when AWS spoke of it, by AWS's own clock: `began` is its date, `said_at` the date of the reply.
-/// `now` is our time of day, for replies without a date.
+/// Returns the least age of an object at the time of AWS's reply, by AWS's own clock. `began` is the date of the
+/// object, and `said_at` the date of the reply. `now` is our time of day, for replies without a date.
 pub(crate) fn age(began: Option<SystemTime>, said_at: Option<SystemTime>, now: SystemTime) -> Option<Duration> {
     let began = began?;
     match said_at {

@@ -1,4 +1,4 @@
-//! The actions and who is told of each call.
+//! The actions, and the observer of their calls.
 
 use std::fmt;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AttachClusterNodeVolume => "AttachClusterNodeVolume",
@@ -62,7 +62,7 @@ impl Action {
         }
     }
 
-    /// True when the action changes something: such a call is never repeated by the SDK.
+    /// Returns true for a mutating action. The adapter never retries such a call.
     pub fn mutates(self) -> bool {
         !self.as_str().starts_with("Describe") && self != Self::GetCallerIdentity
     }
@@ -77,58 +77,59 @@ impl fmt::Display for Action {
 /// One finished call.
 #[derive(Debug, Clone)]
 pub struct Observation<'a> {
-    /// What was called.
+    /// The action.
     pub action: Action,
-    /// From sending to the reply or its failure.
+    /// The time from sending to the reply or its failure.
     pub took: Duration,
-    /// It only asked whether it would work.
+    /// True for a dry run.
     pub dry_run: bool,
     /// `None` for success.
     pub error: Option<&'a crate::Ec2Error>,
 }
 
-/// One HTTP request and what came of it: a call has one, a repeated describe several.
+/// One HTTP request and its outcome. A call has one, and a repeated describe has several.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
-    /// What was called.
+    /// The action.
     pub action: Action,
-    /// The call only asks whether it would work.
+    /// True for a dry run.
     pub dry_run: bool,
-    /// From handing the request to the connection to the end of the reply, or until it was given up.
+    /// The time from handing the request to the connection until the end of the reply, or until the request was given
+    /// up.
     pub took: Duration,
-    /// What came of it.
+    /// The outcome.
     pub outcome: AttemptOutcome<'a>,
 }
 
-/// What came of an HTTP request.
+/// The outcome of an HTTP request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptOutcome<'a> {
-    /// An answer that says yes.
+    /// A successful answer.
     Succeeded,
-    /// Slow down: nothing was done.
+    /// A throttle. AWS did nothing.
     Throttled,
     /// An error answer with this code.
     Refused(&'a str),
-    /// No answer, or none that can be read.
+    /// No answer, or an unreadable one.
     Unanswered,
 }
 
-/// Is told of every call; must not block.
+/// Receives every call. Its methods must not block.
 pub trait Observer: Send + Sync + 'static {
     /// A call has ended.
     fn observe(&self, observation: &Observation<'_>);
 
-    /// A call was held back for that long, because EC2 is believed to take no more now.
+    /// The rate limiter delayed a call by `time`.
     fn waited(&self, action: Action, time: Duration) {
         let _nobody_counts = (action, time);
     }
 
-    /// One more call was made, with a token that nobody needed, to learn at once what time would have told.
+    /// A spare token paid for an extra call, which replaced a longer wait.
     fn spared(&self, action: Action) {
         let _nobody_counts = action;
     }
 
-    /// A wait for what that action had begun was ended by time, although EC2 had said how to know the end itself.
+    /// A wait for the effect of the action ended by time, although EC2 had returned data that should identify the end.
     fn ended_by_time(&self, action: Action) {
         let _nobody_counts = action;
     }

@@ -6,7 +6,7 @@ use ebs_types::{DeviceName, InstanceId, VolumeId};
 
 use crate::Result;
 
-/// State of an attachment.
+/// The state of an attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum AttachmentState {
@@ -15,7 +15,7 @@ pub enum AttachmentState {
     Detaching,
     Detached,
     Busy,
-    /// A state this version does not know; never taken for detached.
+    /// A state that this version does not know. Never treated as detached.
     Other(String),
 }
 
@@ -24,27 +24,26 @@ pub enum AttachmentState {
 pub struct Attachment {
     /// The volume.
     pub volume: VolumeId,
-    /// The instance; `None` when attached to something that is no instance of this account.
+    /// The instance. `None` if the volume is not attached to an instance of this account.
     pub instance: Option<InstanceId>,
-    /// What it is attached to instead of an instance of this account, by ARN: a HyperPod node, a container task.
+    /// The ARN of another resource that the volume is attached to, for example a HyperPod node or a container task.
     pub associated_resource: Option<String>,
     /// The device name.
     pub device: Option<DeviceName>,
-    /// Its state.
+    /// The state.
     pub state: AttachmentState,
     /// The EBS card, on instances with several.
     pub card: Option<u32>,
-    /// When it was requested.
+    /// When the attachment was requested.
     pub attach_time: Option<SystemTime>,
-    /// AWS's own time of day when it said all this, in whole seconds: the `Date` of the reply to AttachVolume,
-    /// DetachVolume and DescribeVolumes; `None` elsewhere and where a reply had none.
+    /// AWS's own time of day at this reply, in whole seconds: the `Date` of the reply to AttachVolume, DetachVolume or
+    /// DescribeVolumes. `None` for other calls and for a reply without a date.
     pub said_at: Option<SystemTime>,
 }
 
 impl Attachment {
-    /// The instance behind the HyperPod node that this is attached to: the last two dash fields of
-    /// [`Attachment::associated_resource`]. `None` for everything else, a resource of another
-    /// service included.
+    /// Returns the instance of the HyperPod node that the volume is attached to: the last two dash-separated fields of
+    /// [`Attachment::associated_resource`]. `None` for all other attachments, including other resources.
     pub fn cluster_node(&self) -> Option<InstanceId> {
         let resource = self.associated_resource.as_deref()?;
         let (before, digits) = resource.rsplit_once('-')?;
@@ -53,7 +52,7 @@ impl Attachment {
     }
 }
 
-/// AttachVolume.
+/// The parameters of AttachVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachRequest {
     /// The volume.
@@ -62,11 +61,11 @@ pub struct AttachRequest {
     pub instance: InstanceId,
     /// The device name.
     pub device: DeviceName,
-    /// The EBS card; only on instances with several.
+    /// The EBS card, only on instances with several.
     pub card: Option<u32>,
 }
 
-/// DetachVolume; never forced.
+/// The parameters of DetachVolume, which is never forced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetachRequest {
     /// The volume.
@@ -75,11 +74,11 @@ pub struct DetachRequest {
     pub instance: InstanceId,
 }
 
-/// What EC2 does with attachments.
+/// EC2's actions on attachments.
 pub trait Attachments {
-    /// AttachVolume; the attachment is `attaching` at first.
+    /// Calls AttachVolume. The attachment is `attaching` at first.
     fn attach_volume(&self, request: &AttachRequest) -> impl Future<Output = Result<Attachment>> + Send;
 
-    /// DetachVolume; the attachment is `detaching` at first.
+    /// Calls DetachVolume. The attachment is `detaching` at first.
     fn detach_volume(&self, request: &DetachRequest) -> impl Future<Output = Result<Attachment>> + Send;
 }

@@ -1,11 +1,11 @@
-//! The one error of the port.
+//! The error of the port.
 
 use std::error::Error;
 use std::sync::Arc;
 
 use crate::Action;
 
-/// Which quota or ceiling was reached.
+/// The quota or limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// Volumes or their total size in the account and region (`VolumeLimitExceeded`).
@@ -24,101 +24,102 @@ pub enum Limit {
     Tags,
 }
 
-/// What an EC2 error means. Closed: whoever decides on it decides on all of it.
+/// The meaning of an EC2 error. A closed enum: each mapping is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// No such volume (`InvalidVolume.NotFound`).
+    /// The volume does not exist (`InvalidVolume.NotFound`).
     VolumeNotFound,
-    /// No such snapshot (`InvalidSnapshot.NotFound`).
+    /// The snapshot does not exist (`InvalidSnapshot.NotFound`).
     SnapshotNotFound,
-    /// No such instance (`InvalidInstanceID.NotFound`).
+    /// The instance does not exist (`InvalidInstanceID.NotFound`).
     InstanceNotFound,
-    /// The volume is not attached so (`InvalidAttachment.NotFound`).
+    /// The volume is not attached to the instance (`InvalidAttachment.NotFound`).
     AttachmentNotFound,
     /// The volume was never modified (`InvalidVolumeModification.NotFound`).
     ModificationNotFound,
-    /// The id cannot be one (`InvalidVolumeID.Malformed`, `InvalidParameterValue` about an id): it names nothing.
+    /// The id is invalid (`InvalidVolumeID.Malformed`, `InvalidParameterValue` about an id), so it names no object.
     MalformedId,
-    /// The object is in a state that forbids the action (`IncorrectState` …).
+    /// The state of the object forbids the action (`IncorrectState` …).
     IncorrectState,
-    /// The instance is in a state that forbids the action, as one that is shutting down (`IncorrectInstanceState`).
+    /// The state of the instance forbids the action, for example `shutting-down` (`IncorrectInstanceState`).
     IncorrectInstanceState,
-    /// The volume is in modification, and the action has to wait for its end (`OperationNotPermitted`, "in modification
+    /// The volume is being modified, and the action has to wait for the end (`OperationNotPermitted`, "in modification
     /// state").
     BeingModified,
-    /// Not now, for one of many reasons that only EC2's words tell (`OperationNotPermitted`).
+    /// Not permitted now. Only EC2's message has the reason (`OperationNotPermitted`).
     NotPermitted,
     /// The volume is attached (`VolumeInUse`).
     VolumeInUse,
     /// The snapshot is in use (`InvalidSnapshot.InUse`) or locked (`SnapshotLocked`).
     SnapshotInUse,
-    /// The snapshot is enabled for fast restores in some zone (`InvalidSnapshot.InUse`, "enabled for fast restores").
+    /// The snapshot is enabled for fast restores in a zone (`InvalidSnapshot.InUse`, "enabled for fast restores").
     FastRestoresEnabled,
-    /// The device name is taken (`InvalidParameterValue`, "already in use").
+    /// The device name is in use (`InvalidParameterValue`, "already in use").
     DeviceNameInUse,
     /// The client token was used with other parameters (`IdempotentParameterMismatch`).
     IdempotentMismatch,
-    /// A quota or ceiling.
+    /// A quota or limit.
     LimitExceeded(Limit),
-    /// No room in the zone (`InsufficientVolumeCapacity`).
+    /// The zone has no capacity (`InsufficientVolumeCapacity`).
     InsufficientCapacity,
-    /// The zone has no volumes of that type (`VolumeTypeNotAvailableInZone`); another zone may.
+    /// The zone does not support the volume type (`VolumeTypeNotAvailableInZone`). Another zone may.
     VolumeTypeNotInZone,
     /// Volume and instance are in different zones (`InvalidVolume.ZoneMismatch`).
     ZoneMismatch,
-    /// A parameter that EC2 refuses.
+    /// EC2 refuses a parameter.
     InvalidParameter,
-    /// The type or feature does not exist here (`UnsupportedOperation`, `UnknownVolumeType`).
+    /// The type or feature is not supported here (`UnsupportedOperation`, `UnknownVolumeType`).
     Unsupported,
     /// Too soon after the last modification (`VolumeModificationRateExceeded`).
     ModificationCooldown,
     /// Too soon after the last snapshot of the volume (`SnapshotCreationPerVolumeRateExceeded`).
     SnapshotCooldown,
-    /// A paging token that EC2 does not know (`InvalidNextToken`, `InvalidPaginationToken`).
+    /// EC2 does not know the page token (`InvalidNextToken`, `InvalidPaginationToken`).
     BadToken,
     /// The dry run would have succeeded (`DryRunOperation`).
     DryRunSucceeded,
-    /// Slow down: nothing was done.
+    /// A throttle. EC2 did nothing.
     Throttled,
     /// Credentials are missing, wrong or expired, or the signature did not verify (`AuthFailure` …).
     Unauthenticated,
-    /// The credentials do not allow it (`UnauthorizedOperation`).
+    /// The credentials do not permit the action (`UnauthorizedOperation`).
     Unauthorized,
-    /// AWS does not let the account use EC2, whatever its policies say (`Blocked`, `OptInRequired`, `PendingVerification`).
+    /// AWS does not let the account use EC2, independent of its policies (`Blocked`, `OptInRequired`,
+    /// `PendingVerification`).
     AccountState,
-    /// A key that cannot be used (KMS).
+    /// An unusable KMS key.
     Encryption,
-    /// The request never left (name not resolved, connection refused): nothing was done.
+    /// The request was never sent (name not resolved, connection refused). EC2 did nothing.
     NotSent,
-    /// No reply, or one that does not say what happened (time-out, `InternalError`, `Unavailable`, 5xx): the call
-    /// may have been carried out.
+    /// No reply, or one without an outcome (timeout, `InternalError`, `Unavailable`, 5xx). EC2 may have carried out the
+    /// call.
     Ambiguous,
-    /// Any other answer of EC2: definite, nothing was done.
+    /// Any other definite error of EC2. EC2 did nothing.
     Other,
 }
 
-/// A call that failed: what was called, what it means, and EC2's own words.
+/// A failed call: the action, the meaning of the error, and EC2's own message.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{action}: {}{message}{}", code.as_deref().map(|c| format!("{c}: ")).unwrap_or_default(),
         request_id.as_deref().map(|r| format!(" (request id {r})")).unwrap_or_default())]
 pub struct Ec2Error {
-    /// What was called.
+    /// The action.
     pub action: Action,
-    /// What the error means.
+    /// The meaning of the error.
     pub class: ErrorClass,
-    /// EC2's code; `None` when there was no reply.
+    /// EC2's code. `None` if there was no reply.
     pub code: Option<String>,
-    /// EC2's message, or what went wrong on the way.
+    /// EC2's message, or the failure on the way to EC2.
     pub message: String,
     /// EC2's request id, for support.
     pub request_id: Option<String>,
-    /// What went wrong below, when there was no reply.
+    /// The cause, if there was no reply.
     #[source]
     pub source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl Ec2Error {
-    /// An error without code, request id or source.
+    /// Returns an error without code, request id or source.
     pub fn new(action: Action, class: ErrorClass, message: impl Into<String>) -> Self {
         Self { action, class, code: None, message: message.into(), request_id: None, source: None }
     }

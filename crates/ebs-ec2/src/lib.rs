@@ -1,8 +1,8 @@
 //! The port to EC2: one small trait for each kind of resource, one method for each EC2 action, one error.
 //!
-//! Policy (`ebs-cloud`) is written against these traits and knows no SDK; `ebs-aws` implements them over the real
-//! SDK, `ebs-sim` over its state in memory. A method makes exactly one call and returns exactly what EC2 said:
-//! no retries of mutating calls, no waiting, no paging beyond the page asked for.
+//! The policy (`ebs-cloud`) uses these traits and knows no SDK. `ebs-aws` implements them over the AWS SDK's runtime,
+//! and `ebs-sim` over its state in memory. A method makes exactly one call and returns EC2's answer unchanged. It does
+//! not retry mutating calls, does not wait, and reads only the requested page.
 //!
 //! Cancellation: dropping a returned future may leave the call done or not done. Policy that must know the outcome
 //! never drops one.
@@ -36,7 +36,7 @@ pub use volumes::{
     Volumes,
 };
 
-/// What every method of the port returns.
+/// The result of every method of the port.
 pub type Result<T> = std::result::Result<T, Ec2Error>;
 
 /// All of EC2 that the driver uses.

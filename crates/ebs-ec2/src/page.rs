@@ -1,22 +1,22 @@
-//! Paging, as EC2 does it.
+//! Paging as in EC2.
 
-/// The most values one filter takes.
+/// The most values of one filter.
 pub const MAX_FILTER_VALUES: usize = 200;
 
-/// Which page is wanted.
+/// The parameters of one page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageRequest {
-    /// At most this many items (EC2: 5 to 1000); `None` leaves it to EC2. Not together with ids.
+    /// The most items (EC2: 5 to 1000). `None`: EC2 chooses. Not together with ids.
     pub max_results: Option<u32>,
-    /// The token of the page before.
+    /// The token of the previous page.
     pub token: Option<String>,
 }
 
 /// A page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The items; may be empty although more pages follow.
+    /// The items. May be empty although more pages follow.
     pub items: Vec<T>,
-    /// Present when more pages follow.
+    /// The token of the next page, if there is one.
     pub next: Option<String>,
 }

@@ -6,68 +6,68 @@ use ebs_types::{Gib, SnapshotId, Tags, VolumeId, ZoneName};
 
 use crate::{Page, PageRequest, Result};
 
-/// State of a snapshot.
+/// The state of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum SnapshotState {
     Pending,
     Completed,
     Error,
-    /// A state this version does not know; never taken for completed.
+    /// A state that this version does not know. Never treated as completed.
     Other(String),
 }
 
 /// A snapshot as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its id.
+    /// The id.
     pub id: SnapshotId,
-    /// The volume it was taken of. EC2 reports `vol-ffffffff` for copies and imports.
+    /// The source volume. EC2 reports `vol-ffffffff` for copies and imports.
     pub source_volume: Option<VolumeId>,
-    /// Size of that volume.
+    /// The size of the source volume.
     pub size: Gib,
-    /// Its state.
+    /// The state.
     pub state: SnapshotState,
-    /// EC2's word on an error.
+    /// EC2's message for an error.
     pub status_message: Option<String>,
-    /// When it was started.
+    /// When the snapshot was started.
     pub started: Option<SystemTime>,
-    /// Encrypted.
+    /// Whether the snapshot is encrypted.
     pub encrypted: bool,
-    /// Owning account.
+    /// The account of the owner.
     pub owner: Option<String>,
-    /// ARN of the Outpost that holds it.
+    /// The ARN of the Outpost that stores the snapshot.
     pub outpost_arn: Option<String>,
-    /// Its tags.
+    /// The tags.
     pub tags: Tags,
 }
 
-/// CreateSnapshot. EC2 has no idempotency token for it.
+/// The parameters of CreateSnapshot, which has no idempotency token in EC2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSnapshot {
-    /// Of what.
+    /// The source volume.
     pub volume: VolumeId,
-    /// Description.
+    /// The description.
     pub description: String,
-    /// Keep it on this Outpost.
+    /// The ARN of the Outpost that stores the snapshot.
     pub outpost_arn: Option<String>,
-    /// Tags.
+    /// The tags.
     pub tags: Tags,
 }
 
-/// What EnableFastSnapshotRestores did, by zone.
+/// The result of EnableFastSnapshotRestores, by zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FastRestores {
-    /// Where they are being enabled, or were before.
+    /// Zones in which fast restores are being enabled, or were enabled before.
     pub enabled: Vec<ZoneName>,
-    /// Where they cannot be.
+    /// Zones that failed.
     pub failures: Vec<FastRestoreFailure>,
 }
 
-/// Why fast restores cannot be enabled in a zone: EC2 reports it inside an answer that succeeded.
+/// Why EC2 cannot enable fast restores in a zone. EC2 reports it inside a successful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FastRestoreFailure {
-    /// The zone as EC2 names it; `None` when it names none.
+    /// The zone as EC2 names it. `None` if EC2 names no zone.
     pub zone: Option<String>,
     /// EC2's code.
     pub code: Option<String>,
@@ -75,94 +75,94 @@ pub struct FastRestoreFailure {
     pub message: String,
 }
 
-/// LockSnapshot: what is `None` is not sent, and EC2 judges the combination.
+/// The parameters of LockSnapshot. `None` is not sent, and EC2 checks the combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockSnapshot {
-    /// Which snapshot.
+    /// The snapshot.
     pub snapshot: SnapshotId,
     /// `governance` or `compliance`, as the user wrote it.
     pub mode: Option<String>,
-    /// Hours in which a lock in compliance mode can still be changed (EC2: 1 to 72).
+    /// Hours in which a compliance lock can still be changed (EC2: 1 to 72).
     pub cool_off_hours: Option<u32>,
     /// When the lock ends.
     pub expiration: Option<SystemTime>,
-    /// How long the lock lasts, in days (EC2: 1 to 36500).
+    /// The duration of the lock in days (EC2: 1 to 36500).
     pub duration_days: Option<u32>,
 }
 
-/// State of a lock.
+/// The state of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LockState {
-    /// In governance mode: an account with the right can change or lift it.
+    /// In governance mode: users with the permission can change or lift it.
     Governance,
-    /// In compliance mode, and still within the cooling-off period: as in governance mode.
+    /// In compliance mode within the cooling-off period: like governance mode.
     ComplianceCoolOff,
-    /// In compliance mode: it can only become longer.
+    /// In compliance mode: it can only be extended.
     Compliance,
-    /// It has ended.
+    /// The lock has expired.
     Expired,
-    /// A state this version does not know; never taken for a lock.
+    /// A state that this version does not know. Never treated as locked.
     Other(String),
 }
 
 /// The lock of a snapshot as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotLock {
-    /// Of which snapshot.
+    /// The snapshot.
     pub snapshot: SnapshotId,
-    /// Its state.
+    /// The state.
     pub state: LockState,
-    /// Hours of the cooling-off period.
+    /// The cooling-off period in hours.
     pub cool_off_hours: Option<u32>,
-    /// How long it lasts from `counts_from` on, in days.
+    /// The duration in days, from `counts_from`.
     pub duration_days: Option<u32>,
-    /// From when on the duration counts: of a pending snapshot, from its completion.
+    /// The start of the duration. For a pending snapshot this is its completion.
     pub counts_from: Option<SystemTime>,
-    /// When it ends.
+    /// When the lock expires.
     pub expires: Option<SystemTime>,
 }
 
-/// DescribeSnapshots, always of the own account except by id.
+/// The selection of DescribeSnapshots. All but ids select only snapshots of the own account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotQuery {
-    /// By filter `snapshot-id`, at most [`crate::MAX_FILTER_VALUES`]: missing ids are simply absent.
+    /// By filter `snapshot-id`, at most [`crate::MAX_FILTER_VALUES`]. The page omits missing ids.
     FilterIds(Vec<SnapshotId>),
-    /// By filter `tag:<key>` with any of the values, own account.
+    /// Of the own account, by filter `tag:<key>` with any of the values.
     Tag {
-        /// Tag key.
+        /// The tag key.
         key: String,
-        /// Values, at most [`crate::MAX_FILTER_VALUES`].
+        /// The values, at most [`crate::MAX_FILTER_VALUES`].
         values: Vec<String>,
     },
-    /// Own account, all or those of one volume (filter `volume-id`).
+    /// Of the own account, all or those of one volume (filter `volume-id`).
     Owned {
-        /// Only of this volume.
+        /// Only snapshots of this volume.
         volume: Option<VolumeId>,
     },
 }
 
-/// What EC2 does with snapshots.
+/// EC2's actions on snapshots.
 pub trait Snapshots {
-    /// CreateSnapshot; the snapshot is `pending` at first.
+    /// Calls CreateSnapshot. The snapshot is `pending` at first.
     fn create_snapshot(&self, request: &CreateSnapshot) -> impl Future<Output = Result<Snapshot>> + Send;
 
-    /// DeleteSnapshot.
+    /// Calls DeleteSnapshot.
     fn delete_snapshot(&self, id: &SnapshotId) -> impl Future<Output = Result<()>> + Send;
 
-    /// EnableFastSnapshotRestores of one snapshot. Zones that EC2 refuses are in the answer, not in the error.
+    /// Calls EnableFastSnapshotRestores for one snapshot. Zones that EC2 refuses are in the answer, not in the error.
     fn enable_fast_snapshot_restores(
         &self,
         id: &SnapshotId,
         zones: &[ZoneName],
     ) -> impl Future<Output = Result<FastRestores>> + Send;
 
-    /// LockSnapshot.
+    /// Calls LockSnapshot.
     fn lock_snapshot(&self, request: &LockSnapshot) -> impl Future<Output = Result<()>> + Send;
 
-    /// DescribeLockedSnapshots of one snapshot; `None` when it was never locked, or was unlocked.
+    /// Calls DescribeLockedSnapshots for one snapshot. Returns `None` if it was never locked, or was unlocked.
     fn describe_lock(&self, id: &SnapshotId) -> impl Future<Output = Result<Option<SnapshotLock>>> + Send;
 
-    /// DescribeSnapshots, one page.
+    /// Calls DescribeSnapshots and returns one page.
     fn describe_snapshots(
         &self,
         query: &SnapshotQuery,

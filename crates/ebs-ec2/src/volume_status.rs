@@ -1,26 +1,26 @@
-//! How far a volume is with what it still has to load.
+//! The status of a volume, with the progress of its initialization.
 
 use std::time::Duration;
 
 use ebs_types::VolumeId;
 
-/// The detail that tells of initialisation.
+/// The name of the detail with the state of the initialization.
 const INITIALIZATION: &str = "initialization-state";
 
-/// Status of a volume as EC2 describes it.
+/// The status of a volume as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeStatus {
     /// The volume.
     pub volume: VolumeId,
-    /// The details of its status, name and word; `None` when EC2 gave no status or no list.
+    /// The details of the status, as name and value. `None` if EC2 gave no status or no list.
     pub details: Option<Vec<(String, String)>>,
-    /// EC2's estimate of the time to the end of initialisation.
+    /// EC2's estimate of the time until the end of the initialization.
     pub estimate: Option<Duration>,
 }
 
 impl VolumeStatus {
-    /// True while blocks are still loaded from a snapshot. Without a word on it the volume is initialised; `None`
-    /// when EC2 gave no details at all, which says nothing.
+    /// Returns true while EC2 still loads blocks from a snapshot. Details without an initialization state mean that the
+    /// volume is initialized. `None` without any details, which proves nothing.
     pub fn initializing(&self) -> Option<bool> {
         let details = self.details.as_ref()?;
         Some(details.iter().any(|(name, word)| name == INITIALIZATION && word == "initializing"))
@@ -31,9 +31,8 @@ impl VolumeStatus {
 mod tests {
     use super::*;
 
-    /// A volume initialises only when the detail `initialization-state` says so; no details at all say nothing.
     #[test]
-    fn a_volume_initialises_only_when_a_detail_says_so_and_no_details_say_nothing() {
+    fn initialization_follows_the_detail_of_the_status() {
         let status = |details: Option<&[(&str, &str)]>| VolumeStatus {
             volume: VolumeId::parse("vol-1").unwrap(),
             details: details.map(|d| d.iter().map(|(n, w)| ((*n).to_owned(), (*w).to_owned())).collect()),

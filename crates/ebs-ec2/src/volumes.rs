@@ -6,7 +6,7 @@ use ebs_types::{DriverName, Gib, Iops, SnapshotId, Tags, VolumeId, VolumeType, Z
 
 use crate::{Attachment, Page, PageRequest, Result, VolumeStatus};
 
-/// Where a volume is to be.
+/// The zone of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Place {
     /// A zone by name.
@@ -15,41 +15,41 @@ pub enum Place {
     ZoneId(ZoneId),
 }
 
-/// CreateVolume.
+/// The parameters of CreateVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateVolume {
-    /// Idempotency token, at most 64 characters.
+    /// The idempotency token, at most 64 characters.
     pub client_token: String,
-    /// Zone.
+    /// The zone.
     pub place: Place,
-    /// Size; with a snapshot at least the snapshot's.
+    /// The size. With a snapshot, at least the snapshot's.
     pub size: Gib,
-    /// Type.
+    /// The type.
     pub volume_type: VolumeType,
-    /// IOPS; `None`: EC2's default.
+    /// IOPS. `None`: EC2's default.
     pub iops: Option<Iops>,
-    /// MiB/s; `None`: EC2's default.
+    /// MiB/s. `None`: EC2's default.
     pub throughput: Option<u32>,
-    /// Encrypt; EC2 may encrypt by account default even so.
+    /// Whether to encrypt. EC2 may also encrypt by the account's default.
     pub encrypted: bool,
-    /// KMS key by ARN, id or alias.
+    /// The ARN, id or alias of a KMS key.
     pub kms_key_id: Option<String>,
-    /// Source.
+    /// The source snapshot.
     pub snapshot: Option<SnapshotId>,
-    /// MiB/s at which a volume from a snapshot is initialised (EC2: 100 to 300).
+    /// MiB/s for the initialization of a volume from a snapshot (EC2: 100 to 300).
     pub initialization_rate: Option<u32>,
-    /// Several instances may attach it (io1, io2).
+    /// Whether several instances may attach the volume (io1, io2).
     pub multi_attach: bool,
-    /// ARN of the Outpost.
+    /// The ARN of the Outpost.
     pub outpost_arn: Option<String>,
-    /// Tags of the new volume.
+    /// The tags of the new volume.
     pub tags: Tags,
-    /// Only ask whether it would work.
+    /// Whether this is a dry run.
     pub dry_run: bool,
 }
 
 impl CreateVolume {
-    /// An unencrypted blank volume without tags, with everything else as EC2 has it by default.
+    /// Returns the parameters of an unencrypted blank volume without tags, with EC2's defaults.
     pub fn plain(client_token: impl Into<String>, place: Place, size: Gib, volume_type: VolumeType) -> Self {
         Self {
             client_token: client_token.into(),
@@ -70,32 +70,33 @@ impl CreateVolume {
     }
 }
 
-/// CopyVolumes: a copy of a volume in its own zone.
+/// The parameters of CopyVolumes, which copies a volume in its own zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyVolume {
-    /// Idempotency token, at most 64 characters.
+    /// The idempotency token, at most 64 characters.
     pub client_token: String,
-    /// What to copy.
+    /// The source volume.
     pub source: VolumeId,
-    /// Size, at least the source's.
+    /// The size, at least the source's.
     pub size: Gib,
-    /// Type.
+    /// The type.
     pub volume_type: VolumeType,
-    /// IOPS; `None`: EC2's default.
+    /// IOPS. `None`: EC2's default.
     pub iops: Option<Iops>,
-    /// MiB/s; `None`: EC2's default.
+    /// MiB/s. `None`: EC2's default.
     pub throughput: Option<u32>,
-    /// Encrypt the copy of an unencrypted volume. EC2 always encrypts the copy of an encrypted one, with its key.
+    /// Whether to encrypt the copy of an unencrypted volume. EC2 always encrypts the copy of an encrypted one, with its
+    /// key.
     pub encrypted: bool,
-    /// KMS key by ARN, id or alias, for a copy that is encrypted so; `None`: the account's default key.
+    /// The ARN, id or alias of the KMS key for such an encrypted copy. `None`: the account's default key.
     pub kms_key_id: Option<String>,
-    /// Several instances may attach it.
+    /// Whether several instances may attach the volume.
     pub multi_attach: bool,
-    /// Tags of the new volume.
+    /// The tags of the new volume.
     pub tags: Tags,
 }
 
-/// State of a volume.
+/// The state of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum VolumeState {
@@ -105,94 +106,94 @@ pub enum VolumeState {
     Deleting,
     Deleted,
     Error,
-    /// A state this version does not know; never taken for any of the others.
+    /// A state that this version does not know. Never treated as one of the others.
     Other(String),
 }
 
 /// A volume as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
-    /// Its id.
+    /// The id.
     pub id: VolumeId,
-    /// Its state.
+    /// The state.
     pub state: VolumeState,
-    /// Its size.
+    /// The size.
     pub size: Gib,
-    /// Its type.
+    /// The type.
     pub volume_type: VolumeType,
-    /// Its IOPS, where the type has them.
+    /// The IOPS, if the type has them.
     pub iops: Option<Iops>,
-    /// MiB/s, where the type has it.
+    /// MiB/s, if the type has it.
     pub throughput: Option<u32>,
-    /// Its zone.
+    /// The zone.
     pub zone: Option<ZoneName>,
-    /// Its zone's id.
+    /// The id of the zone.
     pub zone_id: Option<ZoneId>,
-    /// Encrypted.
+    /// Whether the volume is encrypted.
     pub encrypted: bool,
-    /// ARN of the key.
+    /// The ARN of the KMS key.
     pub kms_key_id: Option<String>,
-    /// The snapshot it was made from.
+    /// The source snapshot.
     pub snapshot: Option<SnapshotId>,
-    /// The volume it was copied from.
+    /// The source volume.
     pub source_volume: Option<VolumeId>,
-    /// Several instances may attach it; `None` when EC2 does not say.
+    /// Whether several instances may attach the volume. `None` if EC2 does not report it.
     pub multi_attach: Option<bool>,
-    /// ARN of its Outpost.
+    /// The ARN of the Outpost.
     pub outpost_arn: Option<String>,
-    /// When it was created.
+    /// When the volume was created.
     pub created: Option<SystemTime>,
-    /// AWS's own time of day when it said all this, in whole seconds: the `Date` of the reply to CreateVolume and CopyVolumes;
-    /// `None` elsewhere and where a reply had none.
+    /// AWS's own time of day at this reply, in whole seconds: the `Date` of the reply to CreateVolume or CopyVolumes.
+    /// `None` for other calls and for a reply without a date.
     pub said_at: Option<SystemTime>,
-    /// Its tags.
+    /// The tags.
     pub tags: Tags,
-    /// Its attachments, in any state.
+    /// The attachments, in any state.
     pub attachments: Vec<Attachment>,
 }
 
 impl Volume {
-    /// False for one that is deleted or being deleted.
+    /// Returns false for a volume that is deleted or being deleted.
     pub fn exists(&self) -> bool {
         !matches!(self.state, VolumeState::Deleting | VolumeState::Deleted)
     }
 
-    /// The volume's CSI name, if it has one.
+    /// Returns the volume's CSI name, if it has one.
     pub fn csi_name(&self) -> Option<&str> {
         self.tags.get(DriverName::VOLUME_NAME_TAG).map(String::as_str)
     }
 }
 
-/// DescribeVolumes: which ones. Always by a filter: bare ids draw on a smaller bucket, and one missing id fails the call.
+/// The selection of DescribeVolumes. Always a filter: bare ids use a smaller bucket, and one missing id fails the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeQuery {
-    /// By filter `volume-id`, at most [`crate::MAX_FILTER_VALUES`] values: missing ids are simply absent.
+    /// By filter `volume-id`, at most [`crate::MAX_FILTER_VALUES`] values. The page omits missing ids.
     FilterIds(Vec<VolumeId>),
     /// By filter `tag:<key>` with any of the values.
     Tag {
-        /// Tag key.
+        /// The tag key.
         key: String,
-        /// Values, at most [`crate::MAX_FILTER_VALUES`].
+        /// The values, at most [`crate::MAX_FILTER_VALUES`].
         values: Vec<String>,
     },
 }
 
-/// ModifyVolume: `None` leaves a property as it is.
+/// The parameters of ModifyVolume. `None` leaves a property unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModifyVolume {
-    /// Which volume.
+    /// The volume.
     pub volume: VolumeId,
-    /// New size, not below the present one.
+    /// The new size, at least the current one.
     pub size: Option<Gib>,
-    /// New type.
+    /// The new type.
     pub volume_type: Option<VolumeType>,
-    /// New IOPS.
+    /// The new IOPS.
     pub iops: Option<Iops>,
-    /// New throughput in MiB/s.
+    /// The new throughput in MiB/s.
     pub throughput: Option<u32>,
 }
 
-/// State of a modification.
+/// The state of a modification.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum ModificationState {
@@ -200,71 +201,72 @@ pub enum ModificationState {
     Optimizing,
     Completed,
     Failed,
-    /// A state this version does not know.
+    /// A state that this version does not know.
     Other(String),
 }
 
 /// The latest modification of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Modification {
-    /// Which volume.
+    /// The volume.
     pub volume: VolumeId,
-    /// How far it is.
+    /// The state.
     pub state: ModificationState,
-    /// EC2's word on a failure.
+    /// EC2's message for a failure.
     pub status_message: Option<String>,
-    /// Size it leads to.
+    /// The target size.
     pub target_size: Option<Gib>,
-    /// Type it leads to.
+    /// The target type.
     pub target_type: Option<VolumeType>,
-    /// IOPS it leads to.
+    /// The target IOPS.
     pub target_iops: Option<Iops>,
-    /// Throughput it leads to.
+    /// The target throughput in MiB/s.
     pub target_throughput: Option<u32>,
-    /// When it started.
+    /// When the modification started.
     pub started: Option<SystemTime>,
 }
 
-/// What EC2 does with volumes.
+/// EC2's actions on volumes.
 pub trait Volumes {
-    /// CreateVolume. A dry run ends with an error, [`crate::ErrorClass::DryRunSucceeded`] when all is well.
+    /// Calls CreateVolume. A dry run ends with an error, [`crate::ErrorClass::DryRunSucceeded`] if it would have
+    /// succeeded.
     fn create_volume(&self, request: &CreateVolume) -> impl Future<Output = Result<Volume>> + Send;
 
-    /// CopyVolumes.
+    /// Calls CopyVolumes.
     fn copy_volume(&self, request: &CopyVolume) -> impl Future<Output = Result<Volume>> + Send;
 
-    /// DeleteVolume. Returns when EC2 has accepted it; the volume may be seen `deleting` for a while.
+    /// Calls DeleteVolume. Returns when EC2 has accepted it. EC2 may list the volume as `deleting` for a while.
     fn delete_volume(&self, id: &VolumeId) -> impl Future<Output = Result<()>> + Send;
 
-    /// DescribeVolumes, one page.
+    /// Calls DescribeVolumes and returns one page.
     fn describe_volumes(
         &self,
         query: &VolumeQuery,
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Volume>>> + Send;
 
-    /// ModifyVolume.
+    /// Calls ModifyVolume.
     fn modify_volume(&self, request: &ModifyVolume) -> impl Future<Output = Result<Modification>> + Send;
 
-    /// DescribeVolumesModifications by filter `volume-id` (at most [`crate::MAX_FILTER_VALUES`]), one page;
-    /// volumes never modified are absent.
+    /// Calls DescribeVolumesModifications by filter `volume-id` (at most [`crate::MAX_FILTER_VALUES`]) and returns one
+    /// page. The page omits volumes without modifications.
     fn describe_modifications(
         &self,
         volumes: &[VolumeId],
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Modification>>> + Send;
 
-    /// DescribeVolumeStatus by bare ids, because EC2 has no filter for them there: one missing id fails the whole
-    /// call, and EC2 takes no [`PageRequest::max_results`] beside ids. Of no volume: no call.
+    /// Calls DescribeVolumeStatus by bare ids, because EC2 has no filter for them there. One missing id fails the whole
+    /// call, and EC2 accepts no [`PageRequest::max_results`] together with ids. Makes no call without ids.
     fn describe_volume_status(
         &self,
         volumes: &[VolumeId],
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<VolumeStatus>>> + Send;
 
-    /// CreateTags on one resource (a volume or snapshot id).
+    /// Calls CreateTags for one resource (a volume or snapshot id).
     fn create_tags(&self, resource: &str, tags: &Tags) -> impl Future<Output = Result<()>> + Send;
 
-    /// DeleteTags on one resource, by key.
+    /// Calls DeleteTags for one resource, by key.
     fn delete_tags(&self, resource: &str, keys: &[String]) -> impl Future<Output = Result<()>> + Send;
 }

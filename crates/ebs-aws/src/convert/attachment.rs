@@ -6,12 +6,12 @@ use ebs_types::{DeviceName, InstanceId, VolumeId};
 use super::{optional_number, required_id, required_word};
 use crate::reply::{Element, Read};
 
-/// An attachment: AttachVolume's and DetachVolume's replies, and the items of a volume's list.
+/// Reads an attachment from the reply of AttachVolume or DetachVolume, or from the list of a volume.
 pub(crate) fn attachment(element: Element<'_>) -> Read<Attachment> {
     let instance = element.word("instanceId")?;
     Ok(Attachment {
         volume: required_id(element, "volumeId", "volume id of an attachment", VolumeId::parse)?,
-        // Not an id of an instance: attached by another service, to something of its own.
+        // Not an instance id if another service attached the volume to its own resource.
         instance: instance.and_then(|id| InstanceId::parse(&id).ok()),
         associated_resource: element.word("associatedResource")?,
         device: element.word("device")?.map(DeviceName::new),
@@ -22,7 +22,7 @@ pub(crate) fn attachment(element: Element<'_>) -> Read<Attachment> {
     })
 }
 
-/// A state of an attachment; instances have it in their block-device mappings, without `busy`.
+/// Parses the state of an attachment. The block-device mappings of instances have the same states, except `busy`.
 pub(crate) fn state(word: String) -> AttachmentState {
     match word.as_str() {
         "attaching" => AttachmentState::Attaching,

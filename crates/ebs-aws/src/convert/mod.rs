@@ -1,4 +1,4 @@
-//! Replies of EC2 as types of the port. What must be there and is not is an error, never a default.
+//! Converts replies of EC2 into types of the port. A missing required field is an error, never a default.
 
 pub(crate) mod attachment;
 pub(crate) mod instance;
@@ -10,17 +10,17 @@ use ebs_types::{IdError, Tags};
 
 use crate::reply::{Element, Incomplete, Read};
 
-/// What must be there.
+/// Returns a required value.
 pub(crate) fn required<T>(value: Option<T>, what: &str) -> Read<T> {
     value.ok_or_else(|| Incomplete::lacks(what))
 }
 
-/// A word that must be there.
+/// Returns a required word.
 pub(crate) fn required_word(element: Element<'_>, name: &str, what: &str) -> Read<String> {
     required(element.word(name)?, what)
 }
 
-/// An id or name that must be there.
+/// Returns a required id or name.
 pub(crate) fn required_id<T>(
     element: Element<'_>,
     name: &str,
@@ -30,7 +30,7 @@ pub(crate) fn required_id<T>(
     required(optional_id(element, name, what, parse)?, what)
 }
 
-/// An id or name that may be absent (EC2 writes an empty element) but must be one when it is there.
+/// Returns an optional id or name (EC2 writes an empty element), which must be valid if it is present.
 pub(crate) fn optional_id<T>(
     element: Element<'_>,
     name: &str,
@@ -41,13 +41,13 @@ pub(crate) fn optional_id<T>(
     text.map(|text| parse(&text).map_err(|e| Incomplete(format!("{what}: {e}")))).transpose()
 }
 
-/// A count or size, where there is one. EC2's have 32 bits with a sign: what is beyond them, or below zero, is none.
+/// Returns an optional count or size. EC2's numbers are signed with 32 bits. Larger and negative numbers are invalid.
 pub(crate) fn optional_number(element: Element<'_>, name: &str, what: &str) -> Read<Option<u32>> {
     let number = element.value::<i32>(name)?;
     number.map(|n| u32::try_from(n).map_err(|_| Incomplete(format!("{what} is {n}")))).transpose()
 }
 
-/// A listing of one page, whose list must be there, if empty.
+/// Reads one page of a listing. The list is required, but may be empty.
 pub(crate) fn page<T>(
     reply: Element<'_>,
     list: &str,
@@ -58,12 +58,12 @@ pub(crate) fn page<T>(
     Ok(Page { items, next: reply.word("nextToken")? })
 }
 
-/// A reply must be about what was asked: an answer about another object is none.
+/// Checks that a reply is about the requested object.
 pub(crate) fn about<T: PartialEq + std::fmt::Display>(answered: &T, asked: &T) -> Read<()> {
     if answered == asked { Ok(()) } else { Err(Incomplete(format!("it is about {answered}, not {asked}"))) }
 }
 
-/// A listing by ids must not name others.
+/// Checks that a listing by ids has only the requested ones.
 pub(crate) fn among<T, I: PartialEq + std::fmt::Display>(items: &[T], id: impl Fn(&T) -> &I, asked: &[I]) -> Read<()> {
     match items.iter().map(id).find(|id| !asked.contains(id)) {
         None => Ok(()),
@@ -71,7 +71,7 @@ pub(crate) fn among<T, I: PartialEq + std::fmt::Display>(items: &[T], id: impl F
     }
 }
 
-/// The tags of a resource; none where there is no list of them.
+/// Returns the tags of a resource. A missing list means no tags.
 pub(crate) fn tags(resource: Element<'_>) -> Read<Tags> {
     let Some(list) = resource.list("tagSet")? else { return Ok(Tags::new()) };
     let tag =

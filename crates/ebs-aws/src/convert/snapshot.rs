@@ -6,12 +6,12 @@ use ebs_types::{Gib, SnapshotId, VolumeId, ZoneName};
 use super::{about, optional_id, optional_number, page, required, required_id, required_word, tags};
 use crate::reply::{Element, Incomplete, Read};
 
-/// DescribeSnapshots' reply.
+/// Reads the reply of DescribeSnapshots.
 pub(crate) fn snapshots(reply: Element<'_>) -> Read<Page<Snapshot>> {
     page(reply, "snapshotSet", "list of snapshots", snapshot)
 }
 
-/// A snapshot: CreateSnapshot's reply, and an item of DescribeSnapshots'.
+/// Reads a snapshot from the reply of CreateSnapshot, or from the list of DescribeSnapshots.
 pub(crate) fn snapshot(s: Element<'_>) -> Read<Snapshot> {
     let id = snapshot_id(s)?;
     let of = |Incomplete(what)| Incomplete(format!("{what} ({id})"));
@@ -32,12 +32,13 @@ pub(crate) fn snapshot(s: Element<'_>) -> Read<Snapshot> {
     rest().map_err(of)
 }
 
-/// Which snapshot a reply is about.
+/// Returns the id of the snapshot that the reply is about.
 pub(crate) fn snapshot_id(reply: Element<'_>) -> Read<SnapshotId> {
     required_id(reply, "snapshotId", "snapshot id", SnapshotId::parse)
 }
 
-/// DescribeLockedSnapshots' reply. Without a list nothing is locked, and the worst that comes of it is a lock.
+/// Reads the reply of DescribeLockedSnapshots. A missing list means that nothing is locked. At worst, the driver then
+/// locks the snapshot again.
 pub(crate) fn locks(reply: Element<'_>) -> Read<Vec<SnapshotLock>> {
     reply.list("snapshotSet")?.into_iter().flatten().map(lock).collect()
 }
@@ -60,7 +61,7 @@ fn lock(l: Element<'_>) -> Read<SnapshotLock> {
     })
 }
 
-/// What EnableFastSnapshotRestores says of one snapshot; a word on another snapshot is none on this one.
+/// Reads the reply of EnableFastSnapshotRestores for one snapshot. An entry for another snapshot is an error.
 pub(crate) fn fast_restores(reply: Element<'_>, id: &SnapshotId) -> Read<FastRestores> {
     let mut restores = FastRestores::default();
     for item in reply.list("successful")?.into_iter().flatten() {

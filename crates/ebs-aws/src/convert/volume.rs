@@ -9,17 +9,17 @@ use super::attachment::attachment;
 use super::{among, optional_id, optional_number, page, required, required_id, required_word, tags};
 use crate::reply::{Element, Incomplete, Read};
 
-/// DescribeVolumes' reply.
+/// Reads the reply of DescribeVolumes.
 pub(crate) fn volumes(reply: Element<'_>) -> Read<Page<Volume>> {
     page(reply, "volumeSet", "list of volumes", volume)
 }
 
-/// CopyVolumes' reply.
+/// Reads the reply of CopyVolumes.
 pub(crate) fn copies(reply: Element<'_>) -> Read<Vec<Volume>> {
     reply.list("volumeSet")?.into_iter().flatten().map(volume).collect()
 }
 
-/// A volume: CreateVolume's reply, and an item of the lists.
+/// Reads a volume from the reply of CreateVolume, or from a list.
 pub(crate) fn volume(v: Element<'_>) -> Read<Volume> {
     let id = required_id(v, "volumeId", "volume id", VolumeId::parse)?;
     let of = |Incomplete(what)| Incomplete(format!("{what} ({id})"));
@@ -64,12 +64,12 @@ fn attachments(v: Element<'_>, id: &VolumeId) -> Read<Vec<Attachment>> {
     Ok(list)
 }
 
-/// ModifyVolume's reply.
+/// Reads the reply of ModifyVolume.
 pub(crate) fn modified(reply: Element<'_>) -> Read<Modification> {
     modification(required(reply.field("volumeModification")?, "modification")?)
 }
 
-/// DescribeVolumesModifications' reply.
+/// Reads the reply of DescribeVolumesModifications.
 pub(crate) fn modifications(reply: Element<'_>) -> Read<Page<Modification>> {
     page(reply, "volumeModificationSet", "list of modifications", modification)
 }
@@ -92,7 +92,7 @@ fn modification(m: Element<'_>) -> Read<Modification> {
     rest().map_err(of)
 }
 
-/// DescribeVolumeStatus' reply.
+/// Reads the reply of DescribeVolumeStatus.
 pub(crate) fn statuses(reply: Element<'_>) -> Read<Page<VolumeStatus>> {
     page(reply, "volumeStatusSet", "list of statuses", status)
 }

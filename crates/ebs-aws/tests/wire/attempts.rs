@@ -1,11 +1,11 @@
-//! What the observer learns of each HTTP attempt.
+//! The observer's reports of each HTTP attempt.
 
 use ebs_ec2::{PageRequest, Volumes, Zones};
 use ebs_types::VolumeId;
 
 use crate::server::{Reply, Wire};
 
-/// Metrics are recorded for each HTTP attempt with its own outcome, dry runs marked.
+/// Metrics count HTTP attempts by outcome, and mark dry runs.
 #[tokio::test]
 async fn every_attempt_is_reported_with_its_own_outcome() {
     let wire = Wire::answering([
@@ -38,7 +38,7 @@ async fn every_attempt_is_reported_with_its_own_outcome() {
 }
 
 #[tokio::test]
-async fn an_attempt_without_an_answer_in_time_is_reported_too() {
+async fn attempt_without_an_answer_in_time_is_reported() {
     let wire = Wire::answering([Reply::Hang]).await;
     let id = VolumeId::parse("vol-1").unwrap();
     let (outcome, ()) = tokio::join!(wire.ec2.delete_volume(&id), wire.time_passes_after_a_request());

@@ -1,4 +1,4 @@
-//! Replies that EC2 would not send, or not yet: a clear error, never a guess.
+//! Replies that EC2 does not send, or not yet, are a clear error and never a guess.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn described(body: &str) -> Result<Page<Volume>, Ec2Error> {
     wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await
 }
 
-/// The same reply to a deletion and to a description: unreadable, and after the deletion the outcome is open.
+/// Sends the same reply to a deletion and to a describe. It is unreadable, and the outcome of the deletion is unknown.
 async fn is_refused(reply: Reply) -> [Ec2Error; 2] {
     let wire = Wire::answering([reply.clone()]).await;
     let deletion = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
@@ -36,9 +36,10 @@ async fn is_refused(reply: Reply) -> [Ec2Error; 2] {
     [deletion, description]
 }
 
-/// EC2 writes what XML does not have as a reference, such as a control character in a tag: the rest of the reply is as good.
+/// EC2 writes a character that XML excludes, such as a control character in a tag, as a reference. The rest of the
+/// reply stays valid.
 #[tokio::test]
-async fn a_character_that_xml_lacks_hides_no_volume() {
+async fn character_that_xml_excludes_hides_no_volume() {
     let body = corpus::read("describe_volumes");
     let whole = described(&body).await.unwrap();
     for (reference, text) in [
@@ -60,10 +61,10 @@ async fn a_character_that_xml_lacks_hides_no_volume() {
     }
 }
 
-/// Pages of proxies, redirects, JSON and other documents end in a clear error; after a mutating call the outcome is
-/// open.
+/// Such replies are pages of proxies, redirects, JSON and other documents. After a mutating call, the outcome is
+/// unknown.
 #[tokio::test]
-async fn what_is_no_answer_of_ec2_is_refused_whatever_its_status_says() {
+async fn reply_that_is_not_from_ec2_is_rejected_with_any_status() {
     for body in [
         "",
         " ",
@@ -88,7 +89,7 @@ async fn what_is_no_answer_of_ec2_is_refused_whatever_its_status_says() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", elsewhere.local_addr().unwrap());
     for status in [301, 302, 307, 308] {
@@ -99,9 +100,8 @@ async fn a_redirect_is_not_followed() {
     assert!(nobody.is_err(), "the other address was called");
 }
 
-/// Half a list is never taken for the whole.
 #[tokio::test]
-async fn a_reply_that_breaks_off_is_never_taken_for_a_whole_one() {
+async fn truncated_reply_is_never_accepted_as_complete() {
     let whole = corpus::read("describe_volumes");
     assert_eq!(described(&whole).await.unwrap().items.len(), 2);
     for at in whole.match_indices('<').map(|(at, _)| at).chain([whole.trim_end().len() - 1]) {
@@ -110,7 +110,7 @@ async fn a_reply_that_breaks_off_is_never_taken_for_a_whole_one() {
     }
 }
 
-/// Answers the only request with these bytes, and closes the connection.
+/// Answers the only request with these bytes and closes the connection.
 async fn cut_after(bytes: &[u8]) -> Ec2Error {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -124,7 +124,7 @@ async fn cut_after(bytes: &[u8]) -> Ec2Error {
     outcome.unwrap_err()
 }
 
-/// A connection on which a request has arrived, for the most part.
+/// Accepts a connection on which most of a request has arrived.
 async fn request_on(listener: &TcpListener) -> TcpStream {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut buffer = [0; 8192];
@@ -132,9 +132,8 @@ async fn request_on(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// A connection cut inside a reply leaves the outcome open.
 #[tokio::test]
-async fn a_connection_cut_inside_a_reply_leaves_the_outcome_open() {
+async fn connection_cut_inside_a_reply_leaves_it_unknown() {
     let body = "<DeleteVolumeResponse><return>true</return></DeleteVolumeResponse>";
     let short = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len() + 1);
     let chunked = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n", body.len());
@@ -147,16 +146,16 @@ async fn a_connection_cut_inside_a_reply_leaves_the_outcome_open() {
     }
 }
 
-/// A reply of more than 32 MiB is given up, announced or not.
+/// The limit is 32 MiB.
 #[tokio::test]
-async fn a_reply_that_says_it_is_too_large_is_not_read() {
+async fn reply_that_announces_a_large_size_is_not_read() {
     let error = cut_after(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
     assert_eq!(error.class, ErrorClass::Ambiguous);
     assert!(error.to_string().contains("more than 33554432 bytes"), "{error}");
 }
 
 #[tokio::test]
-async fn a_reply_without_end_is_given_up_at_the_limit() {
+async fn endless_reply_is_aborted_at_the_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let ec2 = ebs_aws::AwsEc2::connect_with(&config(&endpoint), settings(), Arc::new(Seen::default())).await.unwrap();
@@ -178,16 +177,16 @@ async fn a_reply_without_end_is_given_up_at_the_limit() {
     assert!(sent < 64 << 20, "{sent} bytes were taken");
 }
 
-/// The corpus reply with one passage replaced.
+/// Describes with the corpus reply, in which one passage is replaced.
 async fn with(from: &str, to: &str) -> Result<Page<Volume>, Ec2Error> {
     let whole = corpus::read("describe_volumes");
     assert!(whole.contains(from), "{from}");
     described(&whole.replacen(from, to, 1)).await
 }
 
-/// Numbers, booleans and times that cannot be are refused.
+/// The same applies to booleans and times.
 #[tokio::test]
-async fn numbers_that_cannot_be_are_refused_and_named() {
+async fn invalid_numbers_are_rejected() {
     for number in ["-1", "-2147483648", "0", "4294967296", "99999999999999999999", "4.5", "4e1", "0x4", "", " ", "four"]
     {
         let error = with("<size>100</size>", &format!("<size>{number}</size>")).await.unwrap_err();
@@ -206,9 +205,9 @@ async fn numbers_that_cannot_be_are_refused_and_named() {
     }
 }
 
-/// What must be in a reply and is not is named; nothing gets a default.
+/// No missing field gets a default.
 #[tokio::test]
-async fn what_must_be_there_and_is_not_is_named() {
+async fn missing_required_field_is_named() {
     for (from, to, word) in [
         ("<item>\n            <volumeId>vol-0aaa1111bbb22222c</volumeId>", "<item>", "volume id"),
         ("<status>available</status>", "", "state"),
@@ -228,7 +227,7 @@ async fn what_must_be_there_and_is_not_is_named() {
 }
 
 #[tokio::test]
-async fn an_attachment_to_nothing_known_has_no_instance_and_one_of_another_volume_is_refused() {
+async fn attachment_needs_no_instance_but_the_right_volume() {
     let page = with("<instanceId>i-0123456789abcdef0</instanceId>", "").await.unwrap();
     assert_eq!(page.items[1].attachments[0].instance, None);
     let whole = corpus::read("describe_volumes");
@@ -238,9 +237,9 @@ async fn an_attachment_to_nothing_known_has_no_instance_and_one_of_another_volum
     assert!(error.to_string().contains("nobody asked for"), "{error}");
 }
 
-/// Unknown states and types are kept as they are and mistaken for none that is known; unknown elements are passed over.
+/// Unknown elements are ignored.
 #[tokio::test]
-async fn words_of_a_future_ec2_are_kept_and_mistaken_for_none_of_todays() {
+async fn unknown_states_and_types_are_kept_unchanged() {
     let page = with("<status>available</status>", "<status>avail</status>").await.unwrap();
     assert_eq!(page.items[0].state, VolumeState::Other("avail".into()));
     let page = with("<status>attached</status>", "<status>Detached</status>").await.unwrap();
@@ -249,7 +248,7 @@ async fn words_of_a_future_ec2_are_kept_and_mistaken_for_none_of_todays() {
     assert_eq!(page.items[0].volume_type, VolumeType::Other("gp33".into()));
     let new = "<volumeType>gp3</volumeType><hologram><item><volumeId>vol-7</volumeId></item></hologram>";
     let page = with("<volumeType>gp3</volumeType>", new).await.unwrap();
-    assert_eq!(page.items[0].id, vol("vol-0aaa1111bbb22222c"), "elements that nobody knows are passed over");
+    assert_eq!(page.items[0].id, vol("vol-0aaa1111bbb22222c"), "unknown elements are ignored");
     let body = corpus::read("describe_volumes_modifications").replace(">optimizing<", ">daydreaming<");
     let wire = Wire::answering([Reply::ok(body)]).await;
     let volumes = [vol("vol-0aaa1111bbb22222c")];
@@ -257,9 +256,8 @@ async fn words_of_a_future_ec2_are_kept_and_mistaken_for_none_of_todays() {
     assert_eq!(page.items[0].state, ModificationState::Other("daydreaming".into()));
 }
 
-/// A reply about another object than was asked for is none.
 #[tokio::test]
-async fn an_answer_about_something_else_than_was_asked_is_none() {
+async fn reply_about_another_object_is_an_error() {
     let none = PageRequest::default();
     let strange = |name: &str| Wire::answering([Reply::ok(corpus::read(name))]);
     let ids = vec![vol("vol-1")];
@@ -276,7 +274,7 @@ async fn an_answer_about_something_else_than_was_asked_is_none() {
     strange("describe_snapshots").await.ec2.describe_snapshots(&query, &none).await.unwrap_err();
     strange("describe_instance_types").await.ec2.describe_instance_type("x9.huge").await.unwrap_err();
 
-    // After a call that changes something, the outcome is open.
+    // After a mutating call, the outcome is unknown.
     let device = DeviceName::new("/dev/xvdaa");
     let attach = AttachRequest { volume: vol("vol-1"), instance: other.clone(), device, card: None };
     let detach = DetachRequest { volume: vol("vol-1"), instance: other };

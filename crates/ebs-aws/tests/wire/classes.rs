@@ -1,4 +1,4 @@
-//! What each code of EC2 means, over the wire.
+//! The class of each code of EC2, with real HTTP replies.
 
 use ebs_ec2::ErrorClass::{self, *};
 use ebs_ec2::{
@@ -12,7 +12,7 @@ fn vol() -> VolumeId {
     VolumeId::parse("vol-1").unwrap()
 }
 
-/// What a deletion and a description that get this answer end with.
+/// Returns the errors of a deletion and a describe that get this answer.
 async fn answers(status: u16, code: &str, message: &str) -> [Ec2Error; 2] {
     let wire = Wire::answering([Reply::error(status, code, message)]).await;
     let errors = [
@@ -25,7 +25,7 @@ async fn answers(status: u16, code: &str, message: &str) -> [Ec2Error; 2] {
     errors
 }
 
-/// A code means its class, whoever gets it, and is passed on with its message and request id.
+/// Checks that a code has its class for every action, and keeps its message and request id.
 async fn means(status: u16, code: &str, class: ErrorClass) {
     for error in answers(status, code, "EC2's words").await {
         assert_eq!(error.class, class, "{error}");
@@ -46,70 +46,61 @@ macro_rules! rows {
 }
 
 rows! {
-    /// InvalidInstanceID.NotFound: the instance is missing.
-    fn a_missing_instance() = 400 "InvalidInstanceID.NotFound" => InstanceNotFound;
-    /// InvalidVolume.NotFound: the volume is missing.
-    fn a_missing_volume() = 400 "InvalidVolume.NotFound" => VolumeNotFound;
-    /// InvalidSnapshot.NotFound: the snapshot is missing.
-    fn a_missing_snapshot() = 400 "InvalidSnapshot.NotFound" => SnapshotNotFound;
-    /// InvalidAttachment.NotFound and IncorrectState have classes of their own, for the detach to tell apart.
-    fn a_missing_attachment() = 400 "InvalidAttachment.NotFound" => AttachmentNotFound;
-    fn a_state_that_forbids_it() = 400 "IncorrectState" => IncorrectState;
-    /// InvalidVolumeModification.NotFound: never modified.
-    fn a_volume_never_modified() = 400 "InvalidVolumeModification.NotFound" => ModificationNotFound;
-    /// IdempotentParameterMismatch: the token was used with other parameters.
-    fn a_token_used_with_other_parameters() = 400 "IdempotentParameterMismatch" => IdempotentMismatch;
-    /// VolumeLimitExceeded is a limit of volumes.
+    /// The instance does not exist.
+    fn missing_instance() = 400 "InvalidInstanceID.NotFound" => InstanceNotFound;
+    /// The volume does not exist.
+    fn missing_volume() = 400 "InvalidVolume.NotFound" => VolumeNotFound;
+    /// The snapshot does not exist.
+    fn missing_snapshot() = 400 "InvalidSnapshot.NotFound" => SnapshotNotFound;
+    /// Detach must distinguish InvalidAttachment.NotFound and IncorrectState.
+    fn missing_attachment() = 400 "InvalidAttachment.NotFound" => AttachmentNotFound;
+    fn incorrect_state() = 400 "IncorrectState" => IncorrectState;
+    /// The volume was never modified.
+    fn missing_modification() = 400 "InvalidVolumeModification.NotFound" => ModificationNotFound;
+    fn token_with_other_parameters() = 400 "IdempotentParameterMismatch" => IdempotentMismatch;
     fn too_many_volumes() = 400 "VolumeLimitExceeded" => LimitExceeded(Limit::Volumes);
-    /// MaxIOPSLimitExceeded is a limit of IOPS.
     fn too_many_iops() = 400 "MaxIOPSLimitExceeded" => LimitExceeded(Limit::Iops);
-    /// VolumeModificationSizeLimitExceeded is a limit of sizes in modification.
     fn too_much_in_modification() = 400 "VolumeModificationSizeLimitExceeded" => LimitExceeded(Limit::ModificationSize);
-    /// AttachmentLimitExceeded is a limit of attachments.
     fn too_many_attachments() = 400 "AttachmentLimitExceeded" => LimitExceeded(Limit::Attachments);
-    /// SnapshotLimitExceeded is a limit of snapshots.
     fn too_many_snapshots() = 400 "SnapshotLimitExceeded" => LimitExceeded(Limit::Snapshots);
     fn too_many_tags() = 400 "TagLimitExceeded" => LimitExceeded(Limit::Tags);
-    fn too_many_snapshots_at_once() = 400 "ConcurrentSnapshotLimitExceeded" => LimitExceeded(Limit::ConcurrentSnapshots);
-    /// InvalidParameterCombination is a bad parameter.
-    fn parameters_that_exclude_each_other() = 400 "InvalidParameterCombination" => InvalidParameter;
-    /// The other codes about parameters are bad parameters; unknown types and what is not offered are unsupported.
-    fn a_parameter() = 400 "InvalidParameter" => InvalidParameter;
-    fn a_parameter_that_needs_another() = 400 "InvalidParameterDependency" => InvalidParameter;
-    fn a_parameters_value() = 400 "InvalidParameterValue" => InvalidParameter;
-    fn a_parameter_that_is_none() = 400 "UnknownParameter" => InvalidParameter;
-    fn what_is_not_valid() = 400 "ValidationError" => InvalidParameter;
+    fn too_many_pending_snapshots() = 400 "ConcurrentSnapshotLimitExceeded" => LimitExceeded(Limit::ConcurrentSnapshots);
+    fn conflicting_parameters() = 400 "InvalidParameterCombination" => InvalidParameter;
+    /// The other codes about parameters are invalid parameters. Unknown types and features are unsupported.
+    fn invalid_parameter() = 400 "InvalidParameter" => InvalidParameter;
+    fn dependent_parameter() = 400 "InvalidParameterDependency" => InvalidParameter;
+    fn invalid_parameter_value() = 400 "InvalidParameterValue" => InvalidParameter;
+    fn unknown_parameter() = 400 "UnknownParameter" => InvalidParameter;
+    fn validation_error() = 400 "ValidationError" => InvalidParameter;
     fn too_many_filter_values() = 400 "FilterLimitExceeded" => InvalidParameter;
-    fn a_type_that_is_none() = 400 "UnknownVolumeType" => Unsupported;
-    fn what_is_not_offered() = 400 "UnsupportedOperation" => Unsupported;
+    fn unknown_volume_type() = 400 "UnknownVolumeType" => Unsupported;
+    fn unsupported_operation() = 400 "UnsupportedOperation" => Unsupported;
     /// DryRunOperation is the success of a dry run.
-    fn a_dry_run_that_would_succeed() = 412 "DryRunOperation" => DryRunSucceeded;
-    /// Codes that the reference does not classify have classes: attached, other zone, no room, cooldowns, tags,
-    /// filters, rights, keys.
-    fn an_attached_volume() = 400 "VolumeInUse" => VolumeInUse;
+    fn successful_dry_run() = 412 "DryRunOperation" => DryRunSucceeded;
+    /// The reference driver does not classify the following codes.
+    fn attached_volume() = 400 "VolumeInUse" => VolumeInUse;
     fn another_zone() = 400 "InvalidVolume.ZoneMismatch" => ZoneMismatch;
-    fn no_room() = 400 "InsufficientVolumeCapacity" => InsufficientCapacity;
-    fn a_modification_too_soon() = 400 "VolumeModificationRateExceeded" => ModificationCooldown;
-    fn a_snapshot_too_soon() = 400 "SnapshotCreationPerVolumeRateExceeded" => SnapshotCooldown;
-    fn a_missing_right() = 403 "UnauthorizedOperation" => Unauthorized;
-    fn a_key_that_cannot_be_used() = 400 "KmsKeyDisabledException" => Encryption;
-    fn another_code_about_kms() = 400 "InvalidKmsKeyId.Malformed" => Encryption;
+    fn insufficient_capacity() = 400 "InsufficientVolumeCapacity" => InsufficientCapacity;
+    fn modification_too_soon() = 400 "VolumeModificationRateExceeded" => ModificationCooldown;
+    fn snapshot_too_soon() = 400 "SnapshotCreationPerVolumeRateExceeded" => SnapshotCooldown;
+    fn missing_permission() = 403 "UnauthorizedOperation" => Unauthorized;
+    fn disabled_kms_key() = 400 "KmsKeyDisabledException" => Encryption;
+    fn malformed_kms_key() = 400 "InvalidKmsKeyId.Malformed" => Encryption;
     fn wrong_credentials() = 401 "AuthFailure" => Unauthenticated;
-    fn old_credentials() = 400 "RequestExpired" => Unauthenticated;
-    fn a_snapshot_in_use() = 400 "InvalidSnapshot.InUse" => SnapshotInUse;
-    /// Further codes that EC2 was quoted with have classes too: instances in a wrong state, what is not
-    /// permitted, whole requests, types that a region lacks.
-    fn an_instance_in_the_wrong_state() = 400 "IncorrectInstanceState" => IncorrectInstanceState;
-    fn what_is_not_permitted() = 400 "OperationNotPermitted" => NotPermitted;
-    fn a_request_that_is_none() = 400 "InvalidRequest" => InvalidParameter;
-    fn a_type_that_the_region_lacks() = 400 "VolumeTypeNotAvailableInRegion" => Unsupported;
-    fn what_another_service_holds() = 400 "UnsupportedOperationException" => Unsupported;
-    fn a_locked_snapshot() = 400 "SnapshotLocked" => SnapshotInUse;
-    fn a_server_that_failed() = 500 "InternalError" => Ambiguous;
-    fn a_server_that_is_away() = 503 "Unavailable" => Ambiguous;
-    fn an_unknown_code_with_a_server_error() = 500 "SomethingNew" => Ambiguous;
-    /// An unknown code is definite, unless the status says that the server itself failed.
-    fn an_unknown_code() = 400 "SomethingNew" => Other;
+    fn expired_request() = 400 "RequestExpired" => Unauthenticated;
+    fn snapshot_in_use() = 400 "InvalidSnapshot.InUse" => SnapshotInUse;
+    /// Further codes that EC2 was quoted with.
+    fn incorrect_instance_state() = 400 "IncorrectInstanceState" => IncorrectInstanceState;
+    fn operation_not_permitted() = 400 "OperationNotPermitted" => NotPermitted;
+    fn invalid_request() = 400 "InvalidRequest" => InvalidParameter;
+    fn volume_type_not_in_region() = 400 "VolumeTypeNotAvailableInRegion" => Unsupported;
+    fn volume_of_another_service() = 400 "UnsupportedOperationException" => Unsupported;
+    fn locked_snapshot() = 400 "SnapshotLocked" => SnapshotInUse;
+    fn internal_server_error() = 500 "InternalError" => Ambiguous;
+    fn unavailable_server() = 503 "Unavailable" => Ambiguous;
+    fn unknown_code_with_a_server_error() = 500 "SomethingNew" => Ambiguous;
+    /// An unknown code is a definite error, unless the status reports a failure of the server.
+    fn unknown_code() = 400 "SomethingNew" => Other;
     fn throttling() = 400 "Throttling" => Throttled;
     fn throttling_exception() = 400 "ThrottlingException" => Throttled;
     fn throttled_exception() = 400 "ThrottledException" => Throttled;
@@ -118,7 +109,7 @@ rows! {
     fn too_many_requests_exception() = 400 "TooManyRequestsException" => Throttled;
     fn provisioned_throughput_exceeded() = 400 "ProvisionedThroughputExceededException" => Throttled;
     fn transaction_in_progress() = 400 "TransactionInProgressException" => Throttled;
-    /// Each of the fourteen throttle codes is a throttle, with whatever status, and goes to the caller at once.
+    /// Each of the fourteen throttle codes is a throttle with any status, and is not retried.
     fn request_limit_exceeded() = 503 "RequestLimitExceeded" => Throttled;
     fn bandwidth_limit_exceeded() = 400 "BandwidthLimitExceeded" => Throttled;
     fn limit_exceeded_exception() = 400 "LimitExceededException" => Throttled;
@@ -127,9 +118,9 @@ rows! {
     fn ec2_throttled_exception() = 400 "EC2ThrottledException" => Throttled;
 }
 
-/// A taken device name is told from other bad values by EC2's words, of AttachVolume only.
+/// The message distinguishes the causes, only for AttachVolume.
 #[tokio::test]
-async fn a_taken_device_name_is_told_from_other_bad_values_by_its_words() {
+async fn device_name_in_use_is_detected_by_the_message() {
     let taken = "Invalid value '/dev/xvdaa' for unixDevice. Attachment point /dev/xvdaa is already in use";
     let wire = Wire::answering([Reply::error(400, "InvalidParameterValue", taken)]).await;
     let (volume, device) = (vol(), DeviceName::new("/dev/xvdaa"));
@@ -139,9 +130,9 @@ async fn a_taken_device_name_is_told_from_other_bad_values_by_its_words() {
     assert_eq!(wire.ec2.modify_volume(&modify).await.unwrap_err().class, InvalidParameter);
 }
 
-/// A malformed id is told from other bad values by EC2's words, which differ from action to action.
+/// The messages differ between actions.
 #[tokio::test]
-async fn a_malformed_id_is_told_from_other_bad_values_by_its_words() {
+async fn malformed_id_is_detected_by_the_message() {
     for parameter in ["volumeId", "volumes", "volume", "snapshotId", "snapshots", "instanceId"] {
         let malformed = format!("Value (vol-zz) for parameter {parameter} is invalid. Expected: 'vol-...'.");
         for error in answers(400, "InvalidParameterValue", &malformed).await {
@@ -153,10 +144,9 @@ async fn a_malformed_id_is_told_from_other_bad_values_by_its_words() {
     }
 }
 
-/// What is not permitted, and what keeps a snapshot, EC2's words tell apart: a modification under way, a root volume, fast
-/// restores.
+/// The message distinguishes a modification in progress, a root volume, and fast restores.
 #[tokio::test]
-async fn a_modification_a_root_volume_and_fast_restores_are_told_by_ec2s_words() {
+async fn ambiguous_codes_are_classified_by_the_message() {
     let fast = "The snapshot snap-1 is currently enabled for fast restores in us-west-2a. Fast snapshot restores must be \
                 disabled within all Availability Zones before the snapshot may be deleted.";
     for (code, words, class) in [
@@ -176,7 +166,7 @@ async fn a_modification_a_root_volume_and_fast_restores_are_told_by_ec2s_words()
 }
 
 #[tokio::test]
-async fn a_paging_token_that_ec2_does_not_know_is_told_so() {
+async fn unknown_page_token_has_its_class() {
     for (code, message) in [
         ("InvalidPaginationToken", "x"),
         ("InvalidNextToken", "x"),

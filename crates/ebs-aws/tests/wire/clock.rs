@@ -1,5 +1,5 @@
-//! A machine whose clock is wrong: EC2 refuses what is signed more than five minutes away from its own time, and each of its replies
-//! carries that time.
+//! A machine with a wrong clock. EC2 refuses a signature that is more than five minutes away from its own time, and
+//! each of its replies has that time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use crate::server::managed_volumes;
 
 /// Set in the process that one of these tests starts.
 const CHILD: &str = "EBS_AWS_TEST_CLOCK_CHILD";
-/// How far apart the clocks may be.
+/// The largest accepted difference of the clocks.
 const MAX_SKEW: Duration = Duration::from_mins(5);
 
-/// AWS at a time of its own. Knows a signature by its time alone.
+/// An AWS with its own time, which checks only the time of a signature.
 #[derive(Debug, Clone, Default)]
 struct Aws {
     /// Seconds by which it is ahead of this machine.
@@ -65,13 +65,13 @@ impl Aws {
         })
     }
 
-    /// How many requests came since the last time, and how many of them were refused.
+    /// Returns the number of requests since the last call, and how many of them were refused.
     fn take_counts(&self) -> (usize, usize) {
         (self.asked.swap(0, Ordering::SeqCst), self.refused.swap(0, Ordering::SeqCst))
     }
 }
 
-/// `20260102T030405Z`.
+/// Parses `20260102T030405Z`.
 fn signed_at(request: &http::Request<Bytes>) -> SystemTime {
     let stamp = request.headers()["x-amz-date"].to_str().unwrap();
     let part = |range: std::ops::Range<usize>| &stamp[range];
@@ -80,7 +80,7 @@ fn signed_at(request: &http::Request<Bytes>) -> SystemTime {
     SystemTime::try_from(DateTime::from_str(&text, Format::DateTime).unwrap()).unwrap()
 }
 
-/// Each service refuses in its own words.
+/// Returns the refusal in the format of the service.
 fn refusal(body: &str) -> String {
     if body.contains("GetCallerIdentity") {
         let code = "<Code>SignatureDoesNotMatch</Code><Message>Signature expired</Message>";
@@ -117,9 +117,9 @@ async fn describe(ec2: &AwsEc2) -> ebs_ec2::Result<()> {
     ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await.map(drop)
 }
 
-/// A call that is sent once is signed by the time that an earlier reply taught, whichever way the clock is wrong.
+/// A mutating call has only one attempt. The clock may be ahead or behind.
 #[tokio::test(start_paused = true)]
-async fn a_mutation_is_signed_by_the_time_of_an_earlier_reply() {
+async fn mutation_is_signed_with_the_time_of_an_earlier_reply() {
     for ahead in [600, -600, 86_400] {
         let aws = Aws::ahead_by(ahead);
         let ec2 = client(aws.transport()).await;
@@ -131,24 +131,24 @@ async fn a_mutation_is_signed_by_the_time_of_an_earlier_reply() {
     }
 }
 
-/// A describe that is refused for its time is repeated once; later ones are right from the start.
+/// The first describe is refused for its time and retried once.
 #[tokio::test(start_paused = true)]
-async fn a_describe_teaches_every_later_call_the_time() {
+async fn describe_corrects_the_time_of_every_later_call() {
     let aws = Aws::ahead_by(600);
     let ec2 = client(aws.transport()).await;
     for _ in 0..3 {
         describe(&ec2).await.unwrap();
     }
     ec2.delete_volume(&vol()).await.unwrap();
-    // The clones of a client are one client.
+    // The clones of a client share the time.
     ec2.clone().delete_volume(&vol()).await.unwrap();
     assert_eq!(aws.take_counts(), (6, 1));
 }
 
-/// A clock that becomes wrong in another way is followed at once. One that is set right costs one refusal: it cannot be told from wrong
-/// keys, because the clocks agree.
+/// A clock that is wrong in another way is followed at once. A corrected clock costs one refusal: it looks like a wrong
+/// key, because the clocks agree.
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_changes_is_followed() {
+async fn changed_clock_is_followed() {
     let aws = Aws::ahead_by(600);
     let ec2 = client(aws.transport()).await;
     describe(&ec2).await.unwrap();
@@ -162,9 +162,9 @@ async fn a_clock_that_changes_is_followed() {
     assert_eq!(aws.take_counts().1, 3, "once for each change");
 }
 
-/// SageMaker and STS learn their own time: neither has a call that is sent again only because of it.
+/// Neither SageMaker nor STS retries a call only because of its time.
 #[tokio::test(start_paused = true)]
-async fn sagemaker_and_sts_keep_what_they_learnt() {
+async fn sagemaker_and_sts_remember_the_clock_skew() {
     let aws = Aws::ahead_by(600);
     let ec2 = client(aws.transport()).await;
     let node = HyperPodNode::parse("hyperpod-abc-i-0abc").unwrap();
@@ -175,9 +175,9 @@ async fn sagemaker_and_sts_keep_what_they_learnt() {
     assert_eq!(aws.take_counts(), (1, 0));
 }
 
-/// Not a test of its own: what the next one starts.
+/// The child process of the next test, not a test itself.
 #[tokio::test(start_paused = true)]
-async fn as_a_child_it_leaves_the_clock_alone() {
+async fn child_leaves_the_clock_alone() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
@@ -188,16 +188,16 @@ async fn as_a_child_it_leaves_the_clock_alone() {
     assert_eq!(aws.take_counts(), (2, 2));
 }
 
-/// `AWS_DISABLE_CLOCK_SKEW_CORRECTION` counts, from the environment and from the profile.
+/// The setting may be in the environment or in the profile.
 #[test]
-fn clock_skew_is_not_corrected_where_that_is_disabled() {
+fn clock_skew_correction_can_be_disabled() {
     let profile = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(profile.path(), "[default]\ndisable_clock_skew_correction = true\n").unwrap();
     let profile = profile.path().to_str().unwrap();
     for disabled in [("AWS_DISABLE_CLOCK_SKEW_CORRECTION", "true"), ("AWS_CONFIG_FILE", profile)] {
         #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
         let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "clock::as_a_child_it_leaves_the_clock_alone", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "clock::child_leaves_the_clock_alone", "--nocapture", "--test-threads=1"])
             .env_clear()
             .env(CHILD, "1")
             .env("AWS_CONFIG_FILE", "/nonexistent")

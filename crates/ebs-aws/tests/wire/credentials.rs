@@ -1,5 +1,5 @@
-//! Where credentials come from, and what it means when they do not come: a source that is away is an outage, a source that refuses is
-//! a mistake in the set-up. Each case runs in a process of its own, because a process has one environment.
+//! The sources of credentials and their failures: an unavailable source is an outage, and a source that refuses is a
+//! configuration error. Each case has its own process, because a process has one environment.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use tempfile::TempDir;
 
 use crate::server::{Seen, config};
 
-/// Set in the processes that these tests start: what the source of credentials does with a request.
+/// Set in the processes that these tests start: the behaviour of the source of credentials.
 const CHILD: &str = "EBS_AWS_TEST_CREDENTIALS_CHILD";
 
-/// The answer of a source: `broken` for a connection that breaks, `silent` for none at all, else status and body.
+/// Returns the answer of a source: `broken` is a connection that breaks, `silent` sends no answer, otherwise status and
+/// body.
 async fn answer_as(behaviour: &str) -> std::io::Result<http::Response<Bytes>> {
     match behaviour {
         "broken" => Err(std::io::ErrorKind::ConnectionRefused.into()),
@@ -27,10 +28,10 @@ async fn answer_as(behaviour: &str) -> std::io::Result<http::Response<Bytes>> {
     }
 }
 
-/// Not a test of its own: what the others start. Prints what one call of EC2 ends with.
+/// The child process of the other tests, not a test itself. Prints the outcome of one call of EC2.
 #[expect(clippy::print_stdout, reason = "a child talks to its parent so")]
 #[tokio::test(start_paused = true)]
-async fn as_a_child_it_prints_what_a_call_ends_with() {
+async fn child_prints_the_outcome_of_a_call() {
     let Ok(behaviour) = std::env::var(CHILD) else { return };
     let transport = Transport::answering(move |request: http::Request<Bytes>| {
         let behaviour = behaviour.clone();
@@ -51,7 +52,7 @@ async fn as_a_child_it_prints_what_a_call_ends_with() {
     }
 }
 
-/// A place where credentials come from.
+/// A source of credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     WebIdentity,
@@ -63,7 +64,7 @@ enum Source {
 impl Source {
     const ALL: [Self; 4] = [Self::WebIdentity, Self::PodIdentity, Self::AssumedRole, Self::Instance];
 
-    /// Its environment, with files in this directory.
+    /// Returns the environment of the source, with files in the directory.
     fn environment(self, dir: &TempDir) -> Vec<(&'static str, String)> {
         let token = dir.path().join("token");
         std::fs::write(&token, "made-up-token").unwrap();
@@ -90,11 +91,11 @@ impl Source {
     }
 }
 
-/// What a call ends with in a child with this environment.
+/// Returns the outcome of a call in a child process with this environment.
 fn ended(behaviour: &str, environment: &[(&'static str, String)]) -> String {
     #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "credentials::as_a_child_it_prints_what_a_call_ends_with", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "credentials::child_prints_the_outcome_of_a_call", "--nocapture", "--test-threads=1"])
         .env_clear()
         .env(CHILD, behaviour)
         .env("AWS_CONFIG_FILE", "/nonexistent")
@@ -113,7 +114,7 @@ fn ended_with(source: Source, behaviour: &str) -> String {
     ended(behaviour, &source.environment(&dir))
 }
 
-/// An error of STS.
+/// Returns an error of STS.
 fn sts(status: u16, code: &str) -> String {
     format!(
         "{status} <ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>made up</Message></Error>\
@@ -121,9 +122,9 @@ fn sts(status: u16, code: &str) -> String {
     )
 }
 
-/// A source of credentials that cannot be reached, that gives no answer or that fails itself is an outage: nothing was sent.
+/// The source is unreachable, does not answer or fails itself. Nothing was sent.
 #[test]
-fn a_source_of_credentials_that_is_away_is_an_outage() {
+fn unavailable_credential_source_is_an_outage() {
     for source in Source::ALL {
         for behaviour in ["broken", "silent", "500 ", "503 it broke"] {
             let ended = ended_with(source, behaviour);
@@ -145,9 +146,8 @@ fn a_source_of_credentials_that_is_away_is_an_outage() {
     }
 }
 
-/// A source that refuses, and one that is not set up, are no outage.
 #[test]
-fn credentials_that_are_refused_or_missing_are_not_an_outage() {
+fn refused_or_missing_credentials_are_not_an_outage() {
     for source in [Source::WebIdentity, Source::AssumedRole] {
         for (status, code) in [
             (403, "AccessDenied"),
@@ -174,9 +174,9 @@ fn credentials_that_are_refused_or_missing_are_not_an_outage() {
     assert!(no_token.starts_with("Unauthenticated "), "{no_token}");
 }
 
-/// A profile that needs IAM Identity Center, which the driver does not speak, is refused by that name.
+/// The driver does not support IAM Identity Center.
 #[test]
-fn a_profile_that_needs_sso_is_refused_by_that_name() {
+fn profile_with_sso_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let profile = dir.path().join("config");
     let text = "[default]\nsso_account_id = 123456789012\nsso_role_name = made-up\nsso_region = us-west-2\n\

@@ -1,8 +1,8 @@
-//! EC2's own words: every reply of the real EC2 that somebody has quoted, said by the simulator and understood by the adapter.
+//! Quoted replies of the real EC2, returned by the simulator and read by the adapter.
 //!
-//! `ec2_replies/rows.tsv` is the list. Each reply of it is provoked in a simulated account, or by a fault rule where no state
-//! leads to it, and its status, code and text are compared; then the same bytes go through the SDK over loopback HTTP, and
-//! the class is compared that the adapter gives them.
+//! `ec2_replies/rows.tsv` is the list. The tests provoke each reply in a simulated account, or with a fault rule if no
+//! state leads to it, and compare its status, code and text. Then they send the same bytes through the SDK over
+//! loopback HTTP and compare the class that the adapter assigns.
 
 mod account;
 mod adapter;
@@ -22,7 +22,7 @@ use tokio::task::{LocalSet, spawn_local};
 use account::Said;
 use rows::{How, Row};
 
-/// The reply of the simulator to the situation of a row; `None`: nobody has written down how it comes about.
+/// Returns the reply of the simulator to the situation of a row. `None`: no provocation is known.
 async fn provoked(row: &Row) -> Option<Said> {
     let id = row.id.as_str();
     let (situation, _) = id.split_once('-')?;
@@ -41,7 +41,7 @@ async fn provoked(row: &Row) -> Option<Said> {
     }
 }
 
-/// What is not as the row says, a provocation that went wrong included.
+/// Returns the differences from the row, including a failed provocation.
 async fn differences(row: &Row) -> Vec<String> {
     let all = row.clone();
     let compared = LocalSet::new().run_until(async { spawn_local(async move { compared(&all).await }).await }).await;
@@ -64,10 +64,9 @@ async fn compared(row: &Row) -> Vec<String> {
     checks.into_iter().filter(|(is_right, _)| !is_right).map(|(_, what)| what).collect()
 }
 
-/// The simulator says what EC2 was quoted with, by status, code and text, and the adapter gives each reply its class. Every
-/// row of the list is provoked and compared, or says why it is not.
+/// Every row of the list is provoked and compared, or has a reason why it is not.
 #[tokio::test]
-async fn the_simulator_says_what_ec2_was_quoted_with_and_the_adapter_understands_it() {
+async fn simulator_returns_quoted_replies_with_their_classes() {
     let (mut compared, mut left_out, mut wrong) = (0, 0, Vec::new());
     for row in rows::all() {
         if let How::Not(why) = &row.how {
@@ -82,9 +81,8 @@ async fn the_simulator_says_what_ec2_was_quoted_with_and_the_adapter_understands
     assert_eq!((compared, left_out), (116, 7), "rows were added or taken away");
 }
 
-/// A row that nothing provokes, or whose reply is another, is told.
 #[tokio::test]
-async fn a_row_without_a_provocation_or_with_another_reply_is_told() {
+async fn row_without_a_provocation_or_with_another_reply_fails() {
     let mut row = rows::all().into_iter().find(|row| row.id == "volumes-missing").unwrap();
     assert_eq!(differences(&row).await, Vec::<String>::new());
     row.text = "The volume '{vol}' is gone.".to_owned();

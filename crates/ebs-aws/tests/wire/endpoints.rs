@@ -1,4 +1,4 @@
-//! Where each service is called, in every region of every partition, against the rule sets that AWS publishes in botocore.
+//! The endpoint of each service in every region of every partition, compared with the rule sets of AWS in botocore.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::settings::where_a_child_calls;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../acceptance/endpoint_rules.py");
 
-/// One row of the rule sets: region, FIPS, dual stack, and the URL of each service.
+/// Returns the rows of the rule sets: region, FIPS, dual stack, and the URL of each service.
 fn published() -> Vec<Value> {
     assert!(Path::new(SCRIPT).exists(), "{SCRIPT} is missing");
     #[expect(clippy::disallowed_methods, reason = "botocore's rule engine is a program of its own")]
@@ -20,9 +20,9 @@ fn published() -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Every service is called where AWS's own rules put it, with and without FIPS and dual stack.
+/// This includes FIPS and dual stack.
 #[test]
-fn endpoints_are_those_of_awss_own_rules() {
+fn endpoints_match_awss_own_rules() {
     let published = published();
     let partitions: BTreeSet<&str> = published.iter().map(|row| row["partition"].as_str().unwrap()).collect();
     assert!(partitions.len() >= 8, "{partitions:?}");

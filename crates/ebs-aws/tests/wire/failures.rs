@@ -1,4 +1,4 @@
-//! What a failure means: what was sent, what may have happened, and what is said of it.
+//! The meaning of failures: whether a request was sent, its possible effect, and the message.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn vol() -> VolumeId {
     VolumeId::parse("vol-1").unwrap()
 }
 
-/// Every call that changes something, one after the other.
+/// Sends every mutating call, one after the other.
 async fn every_mutation(ec2: &AwsEc2) -> Vec<Ec2Error> {
     let instance = InstanceId::parse("i-1").unwrap();
     let tags = Tags::from([("k".to_owned(), "v".to_owned())]);
@@ -69,7 +69,7 @@ async fn every_mutation(ec2: &AwsEc2) -> Vec<Ec2Error> {
     ]
 }
 
-/// Each mutation is sent once and ends with this class.
+/// Checks that each mutation is sent once and ends with this class.
 async fn mutations_end(reply: Reply, class: ErrorClass) {
     let wire = Wire::answering([reply]).await;
     let errors = every_mutation(&wire.ec2).await;
@@ -79,9 +79,8 @@ async fn mutations_end(reply: Reply, class: ErrorClass) {
     assert_eq!(wire.requests().len(), errors.len(), "one request for one call");
 }
 
-/// A mutating call is sent exactly once, whatever the answer.
 #[tokio::test]
-async fn a_mutating_call_is_sent_once_whatever_the_server_answers() {
+async fn mutating_call_is_sent_once_with_any_answer() {
     mutations_end(Reply::error(500, "InternalError", "x"), ErrorClass::Ambiguous).await;
     mutations_end(Reply::error(503, "Unavailable", "x"), ErrorClass::Ambiguous).await;
     mutations_end(Reply::error(503, "RequestLimitExceeded", "x"), ErrorClass::Throttled).await;
@@ -89,9 +88,8 @@ async fn a_mutating_call_is_sent_once_whatever_the_server_answers() {
     mutations_end(Reply::Say(502, "<html>Bad Gateway</html>".into()), ErrorClass::Ambiguous).await;
 }
 
-/// No reply in time to a mutating call leaves the outcome open and is not followed by a second call.
 #[tokio::test]
-async fn a_mutating_call_without_a_reply_in_time_was_sent_once_and_is_ambiguous() {
+async fn mutating_call_that_times_out_is_ambiguous_and_sent_once() {
     let wire = Wire::answering([Reply::Hang]).await;
     let id = vol();
     let (outcome, ()) = tokio::join!(wire.ec2.delete_volume(&id), wire.time_passes_after_a_request());
@@ -101,9 +99,8 @@ async fn a_mutating_call_without_a_reply_in_time_was_sent_once_and_is_ambiguous(
     assert_eq!(wire.requests().len(), 1);
 }
 
-/// A connection that breaks after the request was sent leaves the outcome open.
 #[tokio::test]
-async fn a_connection_that_breaks_after_the_request_leaves_the_outcome_open() {
+async fn broken_connection_after_the_request_is_ambiguous() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = async {
@@ -112,7 +109,7 @@ async fn a_connection_that_breaks_after_the_request_leaves_the_outcome_open() {
         assert!(stream.read(&mut buffer).await.unwrap() > 0);
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n<DeleteVol").await.unwrap();
         drop(stream);
-        // Nobody else connects: the call is not repeated.
+        // There is no second connection: the call is not retried.
         tokio::time::timeout(Duration::from_millis(500), listener.accept()).await.unwrap_err();
     };
     let ec2 = client(&format!("http://{address}"), settings()).await;
@@ -122,7 +119,7 @@ async fn a_connection_that_breaks_after_the_request_leaves_the_outcome_open() {
 }
 
 #[tokio::test]
-async fn a_connection_closed_without_a_word_leaves_the_outcome_open() {
+async fn connection_closed_without_an_answer_is_ambiguous() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = async {
@@ -150,9 +147,9 @@ fn chain(error: &Ec2Error) -> String {
     text
 }
 
-/// A refused connection, an unresolved name and a failed TLS handshake prove that nothing was sent.
+/// The same applies to an unresolved name and a failed TLS handshake.
 #[tokio::test]
-async fn a_refused_connection_means_that_nothing_was_sent() {
+async fn refused_connection_means_not_sent() {
     // A port that was free a moment ago.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let ec2 = client(&format!("http://{address}"), settings()).await;
@@ -165,15 +162,15 @@ async fn a_refused_connection_means_that_nothing_was_sent() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_resolve_means_that_nothing_was_sent() {
-    // A label of 64 characters is refused by the resolver itself: nothing leaves this machine.
+async fn unresolved_name_means_not_sent() {
+    // The resolver itself refuses a label of 64 characters, so nothing leaves this machine.
     let ec2 = client(&format!("http://{}.example", "x".repeat(64)), settings()).await;
     let error = ec2.delete_volume(&vol()).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::NotSent, "{}", chain(&error));
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_speak_tls_means_that_nothing_was_sent() {
+async fn server_without_tls_means_not_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = async {
@@ -200,9 +197,8 @@ impl ProvideCredentials for Failing {
     }
 }
 
-/// Missing credentials are reported as such and nothing is sent.
 #[tokio::test]
-async fn missing_credentials_are_said_so_and_nothing_is_sent() {
+async fn missing_credentials_are_reported_and_nothing_is_sent() {
     let wire_with = async |provider: Failing| {
         let credentials = Some(SharedCredentialsProvider::new(provider));
         Wire::with([Reply::ok("")], Settings { credentials, ..Settings::default() }).await
@@ -220,9 +216,9 @@ async fn missing_credentials_are_said_so_and_nothing_is_sent() {
     assert!(wire.requests().is_empty());
 }
 
-/// A describe is tried three times on a server error; a throttle goes to the caller at once.
+/// A describe has three attempts. A throttle is not retried.
 #[tokio::test]
-async fn a_describe_is_repeated_on_a_server_error_and_not_on_a_throttle() {
+async fn describe_is_retried_after_server_errors_not_throttles() {
     let fine = Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>");
     let describe =
         async |wire: &Wire| wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await;
@@ -241,9 +237,8 @@ async fn a_describe_is_repeated_on_a_server_error_and_not_on_a_throttle() {
     assert_eq!(wire.requests().len(), 1);
 }
 
-/// Every error keeps EC2's code, message and request id.
 #[tokio::test]
-async fn an_error_keeps_ec2s_code_message_and_request_id() {
+async fn error_has_ec2s_code_message_and_request_id() {
     let wire =
         Wire::answering([Reply::error(400, "InvalidVolume.NotFound", "The volume 'vol-1' does not exist.")]).await;
     let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
@@ -256,11 +251,10 @@ async fn an_error_keeps_ec2s_code_message_and_request_id() {
     );
 }
 
-/// A reply that cannot be read leaves the outcome open, and its beginning is in the message.
-///
-/// A page that is no answer of EC2 is never taken for success, even with status 200 after a deletion.
+/// The message has the beginning of the reply. An unreadable reply is never a success, even with status 200 after a
+/// deletion.
 #[tokio::test]
-async fn a_reply_that_cannot_be_read_is_ambiguous_and_shown() {
+async fn unreadable_reply_is_ambiguous_and_quoted() {
     for (status, body) in [(200, "this is no XML"), (400, "this is no XML"), (403, "<html>this is no XML</html>")] {
         let wire = Wire::answering([Reply::Say(status, body.into())]).await;
         let error = every_mutation(&wire.ec2).await.remove(0);
@@ -274,14 +268,14 @@ async fn a_reply_that_cannot_be_read_is_ambiguous_and_shown() {
 }
 
 #[tokio::test]
-async fn a_type_that_ec2_does_not_know_is_no_error() {
+async fn unknown_instance_type_is_not_an_error() {
     let wire = Wire::answering([Reply::error(400, "InvalidInstanceType", "do not exist: [x9.huge]")]).await;
     assert_eq!(wire.ec2.describe_instance_type("x9.huge").await.unwrap(), None);
 }
 
-/// Neither secret key nor session token appears in an error, its debug form or its chain.
+/// This includes the debug format and the causes.
 #[tokio::test]
-async fn no_error_holds_a_secret() {
+async fn no_error_has_a_secret() {
     let replies = [Reply::error(403, "AuthFailure", "not able to validate"), Reply::Say(200, "no XML".into())];
     for reply in replies {
         let wire = Wire::answering([reply]).await;

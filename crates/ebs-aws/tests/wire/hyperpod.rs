@@ -1,4 +1,4 @@
-//! HyperPod nodes: two signed calls of SageMaker, and one of STS for the process.
+//! HyperPod nodes: two signed calls of SageMaker, and one of STS per process.
 
 use ebs_ec2::{Action, ClusterNodes, Ec2Error, ErrorClass};
 use ebs_types::{DeviceName, HyperPodNode, VolumeId};
@@ -41,7 +41,7 @@ fn refused(message: &str) -> Reply {
     Reply::SayWith(400, vec![("x-amzn-requestid", "req-sm".to_owned())], body)
 }
 
-/// Asserts everything that a SageMaker request says, its signature included.
+/// Checks all parts of a SageMaker request, including its signature.
 fn is_whole(request: &Request, target: &str) {
     assert_eq!((request.method.as_str(), request.uri.path(), request.uri.query()), ("POST", "/", None));
     assert_eq!(request.headers["content-type"], "application/x-amz-json-1.1");
@@ -54,10 +54,9 @@ fn is_whole(request: &Request, target: &str) {
     signature::check(request, "us-west-2", "sagemaker");
 }
 
-/// AttachClusterNodeVolume is one signed JSON call with ARN, node and volume and nothing else; the device name comes
-/// from its reply.
+/// The call has only ARN, node and volume. The device name comes from the reply.
 #[tokio::test]
-async fn an_attach_is_one_signed_call_with_arn_node_and_volume_after_one_question_for_the_account() {
+async fn attach_is_one_signed_call_after_an_account_lookup() {
     let wire = Wire::answering([known(), attached()]).await;
     let begun = wire.ec2.attach_cluster_node_volume(&node(), &vol()).await.unwrap();
     let said_at = begun.said_at.and_then(|date| date.duration_since(std::time::SystemTime::UNIX_EPOCH).ok());
@@ -72,9 +71,9 @@ async fn an_attach_is_one_signed_call_with_arn_node_and_volume_after_one_questio
     assert_eq!(seen, [(Action::GetCallerIdentity, None), (Action::AttachClusterNodeVolume, None)]);
 }
 
-/// DetachClusterNodeVolume likewise; the account is asked of STS once for the process.
+/// The account lookup happens once per process.
 #[tokio::test]
-async fn a_detach_is_one_signed_call_and_the_account_is_asked_for_once_a_process() {
+async fn detach_is_one_signed_call_and_the_account_is_cached() {
     let wire = Wire::answering([known(), attached()]).await;
     wire.ec2.detach_cluster_node_volume(&node(), &vol()).await.unwrap();
     wire.ec2.detach_cluster_node_volume(&node(), &vol()).await.unwrap();
@@ -88,7 +87,7 @@ async fn a_detach_is_one_signed_call_and_the_account_is_asked_for_once_a_process
 }
 
 #[tokio::test]
-async fn callers_at_one_time_share_the_question_for_the_account() {
+async fn concurrent_callers_share_the_account_lookup() {
     let wire = Wire::answering([known(), attached()]).await;
     let (node, vol) = (node(), vol());
     let attach = || wire.ec2.attach_cluster_node_volume(&node, &vol);
@@ -106,9 +105,9 @@ async fn detach_fails(reply: Reply) -> Ec2Error {
     Wire::answering([known(), reply]).await.ec2.detach_cluster_node_volume(&node(), &vol()).await.unwrap_err()
 }
 
-/// A failure to learn the account means that nothing was sent, and is not remembered.
+/// The failure is not cached, and nothing is sent to SageMaker.
 #[tokio::test]
-async fn an_unknown_account_stops_before_sagemaker_and_is_asked_for_again() {
+async fn failed_account_lookup_is_retried_by_the_next_call() {
     let denied = "<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error>\
                   <RequestId>req-sts</RequestId></ErrorResponse>";
     let replies = [Reply::Say(403, denied.into()), known(), attached()];
@@ -122,16 +121,16 @@ async fn an_unknown_account_stops_before_sagemaker_and_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn an_account_that_cannot_be_read_means_that_nothing_was_sent() {
+async fn unreadable_account_means_not_sent() {
     for bad in [account(""), account("12345"), account("12345678901x"), Reply::ok("<html/>"), Reply::ok("")] {
         let error = attach_fails([bad]).await;
         assert_eq!((error.action, error.class), (Action::GetCallerIdentity, ErrorClass::NotSent), "{error}");
     }
 }
 
-/// `HyperPod - Ec2ErrCode: X` inside a ValidationException means what X means.
+/// The code is in the message of a ValidationException: `HyperPod - Ec2ErrCode: X`.
 #[tokio::test]
-async fn ec2s_refusal_inside_sagemakers_keeps_its_meaning() {
+async fn ec2s_error_inside_sagemakers_keeps_its_class() {
     for (code, class) in [
         ("AttachmentLimitExceeded", ErrorClass::LimitExceeded(ebs_ec2::Limit::Attachments)),
         ("IncorrectState", ErrorClass::IncorrectState),
@@ -159,10 +158,9 @@ async fn ec2s_refusal_inside_sagemakers_keeps_its_meaning() {
     }
 }
 
-/// SageMaker's throttles, denials and failures have their classes, a missing node is a missing instance; each call is
-/// sent once.
+/// They are throttles, denials and failures. A missing node is a missing instance.
 #[tokio::test]
-async fn sagemakers_own_refusals_are_classified_and_sent_once() {
+async fn sagemakers_own_errors_are_classified_and_sent_once() {
     for (status, kind, class) in [
         (400, "ThrottlingException", ErrorClass::Throttled),
         (400, "com.amazonaws.sagemaker#ResourceNotFound", ErrorClass::InstanceNotFound),
@@ -181,9 +179,9 @@ async fn sagemakers_own_refusals_are_classified_and_sent_once() {
     }
 }
 
-/// A reply of SageMaker that is unreadable, incomplete or about another node or volume leaves the outcome open.
+/// The reply may also be incomplete.
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_or_is_about_something_else_leaves_the_outcome_open() {
+async fn unreadable_or_foreign_sagemaker_reply_is_ambiguous() {
     let good = r#"{"NodeId":"i-0abc","VolumeId":"vol-1","DeviceName":"/dev/xvdba"}"#;
     Wire::answering([known(), Reply::ok(good)]).await.ec2.attach_cluster_node_volume(&node(), &vol()).await.unwrap();
     for bad in [
@@ -210,9 +208,8 @@ async fn an_answer_that_cannot_be_read_or_is_about_something_else_leaves_the_out
     assert!(html.to_string().contains("the call may have been carried out"), "{html}");
 }
 
-/// Neither SageMaker nor STS is called while no HyperPod node is named.
 #[tokio::test]
-async fn nothing_of_hyperpod_is_called_while_no_such_node_is_named() {
+async fn sagemaker_and_sts_are_not_called_without_a_node() {
     use ebs_ec2::{PageRequest, Volumes};
     let wire = Wire::answering([Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>")]).await;
     wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap();
@@ -221,7 +218,7 @@ async fn nothing_of_hyperpod_is_called_while_no_such_node_is_named() {
 }
 
 #[tokio::test]
-async fn no_error_about_a_node_holds_a_secret() {
+async fn no_error_about_a_node_has_a_secret() {
     for replies in [vec![Reply::ok("no XML")], vec![known(), Reply::ok("no JSON")], vec![known(), refused("no")]] {
         let error = attach_fails(replies).await;
         let everything = format!("{error:?}");

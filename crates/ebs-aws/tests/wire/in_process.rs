@@ -1,4 +1,4 @@
-//! The SDK without a network: another transport, on paused time.
+//! The SDK without a network: a transport inside the process, on paused time.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::server::{Reply, Seen, config, settings};
 
-/// A client whose requests go to a function.
+/// Creates a client with a function as its transport.
 pub(crate) async fn client(transport: Transport) -> AwsEc2 {
     let settings = Settings { transport: Some(transport), ..settings() };
     AwsEc2::connect_with(&config("http://ec2.invalid"), settings, Arc::new(Seen::default())).await.unwrap()
@@ -27,7 +27,7 @@ fn response(reply: Reply) -> http::Response<Bytes> {
 const EMPTY: &str = "<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>";
 
 #[tokio::test(start_paused = true)]
-async fn requests_arrive_signed_and_whole_and_answers_come_back() {
+async fn requests_arrive_signed_and_complete_in_process() {
     let transport = Transport::answering(|request: http::Request<Bytes>| async move {
         assert_eq!(request.uri().host(), Some("ec2.invalid"));
         assert!(request.headers()["authorization"].to_str().unwrap().contains("/us-west-2/ec2/aws4_request"));
@@ -42,10 +42,9 @@ async fn requests_arrive_signed_and_whole_and_answers_come_back() {
     assert_eq!(page.items, []);
 }
 
-/// The SDK runs in process over any function, on paused time; a lost reply and a broken connection leave the outcome
-/// open.
+/// A lost reply is ambiguous.
 #[tokio::test(start_paused = true)]
-async fn time_limits_are_on_the_paused_clock_and_a_lost_reply_leaves_the_outcome_open() {
+async fn timeouts_use_the_paused_clock() {
     let ec2 = client(Transport::answering(|_| std::future::pending())).await;
     let start = Instant::now();
     let error = ec2.delete_volume(&VolumeId::parse("vol-1").unwrap()).await.unwrap_err();
@@ -55,7 +54,7 @@ async fn time_limits_are_on_the_paused_clock_and_a_lost_reply_leaves_the_outcome
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_connection_leaves_the_outcome_open_and_a_describe_is_repeated() {
+async fn broken_connection_is_ambiguous_and_a_describe_retried() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let ec2 = client(Transport::answering(move |_| {

@@ -1,4 +1,4 @@
-//! What is logged of calls.
+//! The log lines of calls.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::server::{Reply, SECRET, TOKEN, Wire, config, settings};
 
-/// Keeps what is written.
+/// A writer that keeps its content.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -24,7 +24,7 @@ impl Write for Kept {
     }
 }
 
-/// All that this crate logs of a deletion and an attachment to a node, at any level.
+/// Returns all log lines of this crate for a deletion and an attach to a node, at any level.
 async fn logged(log_bodies: bool) -> String {
     let kept = Kept::default();
     let writer = kept.clone();
@@ -59,9 +59,9 @@ async fn logged(log_bodies: bool) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// `--aws-sdk-debug-log` logs the bodies of EC2 and SageMaker calls, never those of STS.
+/// The flag is `--aws-sdk-debug-log`.
 #[tokio::test]
-async fn bodies_of_ec2_and_sagemaker_are_logged_when_asked_for_and_those_of_sts_never() {
+async fn bodies_are_logged_on_request_but_never_those_of_sts() {
     let text = logged(true).await;
     for word in ["Action=DeleteVolume", "words-of-ec2", "ClusterArn", "/dev/xvdba", "status=400"] {
         assert!(text.contains(word), "{word} is missing in {text}");
@@ -73,9 +73,9 @@ async fn bodies_of_ec2_and_sagemaker_are_logged_when_asked_for_and_those_of_sts_
     }
 }
 
-/// No log line of the adapter holds a signature, a token or a key, with bodies logged or not.
+/// Such secrets are signatures, tokens and keys. This includes logs with bodies.
 #[tokio::test]
-async fn no_log_line_holds_what_proves_who_is_calling() {
+async fn log_has_no_secret() {
     for log_bodies in [false, true] {
         let text = logged(log_bodies).await;
         assert!(!text.is_empty());

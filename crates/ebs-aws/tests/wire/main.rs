@@ -1,4 +1,4 @@
-//! The client against an HTTP server that records what it is sent and answers what a test tells it to.
+//! The client with an HTTP server that records requests and returns prepared answers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attempts;

@@ -1,4 +1,4 @@
-//! AWS's own model of EC2, as botocore has it: what a request may hold and what a reply is made of.
+//! AWS's own model of EC2, from botocore: the parameters of requests and the elements of replies.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ static MODEL: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_reader(flate2::read::GzDecoder::new(std::io::BufReader::new(packed))).unwrap()
 });
 
-/// The Python that has boto3.
+/// Returns the Python that has boto3.
 pub(crate) fn boto3_python() -> PathBuf {
     let python = std::env::var_os("EBS_TEST_BOTO3_PYTHON").map(PathBuf::from);
     python.expect("EBS_TEST_BOTO3_PYTHON is not set: `make test` installs boto3 and sets it")
@@ -26,7 +26,7 @@ fn shape(name: &Value) -> &'static Value {
     &MODEL["shapes"][name.as_str().expect("the name of a shape")]
 }
 
-/// What EC2's protocol calls a member in a request: its query name, or its location name with a capital, or its own.
+/// Returns the name of a member in a request: its query name, its capitalized location name, or its own name.
 fn in_requests<'a>(name: &'a str, member: &'a Value) -> String {
     if let Some(name) = member["queryName"].as_str() {
         return name.to_owned();
@@ -36,7 +36,7 @@ fn in_requests<'a>(name: &'a str, member: &'a Value) -> String {
     first.to_uppercase() + rest
 }
 
-/// What is wrong with a parameter, if anything: `of` is the shape that its name begins in.
+/// Returns what is wrong with a parameter, if anything. `of` is the shape in which its name begins.
 fn problem(of: &Value, name: &str, value: &str) -> Option<String> {
     match of["type"].as_str().expect("the type of a shape") {
         "structure" => {
@@ -64,7 +64,7 @@ fn problem(of: &Value, name: &str, value: &str) -> Option<String> {
     }
 }
 
-/// Every parameter of a request is one that the model gives its action, of the type that it has there.
+/// Checks that every parameter of a request is one of its action in the model, with its type.
 pub(crate) fn check_request(form: &BTreeMap<String, String>) {
     let action = &form["Action"];
     let operation = &MODEL["operations"][action];
@@ -76,7 +76,7 @@ pub(crate) fn check_request(form: &BTreeMap<String, String>) {
     }
 }
 
-/// Paths of all elements that a reply to the action can have, lists without their items.
+/// Returns the paths of all elements that a reply to the action can have, lists without their items.
 pub(crate) fn elements_of_reply(action: &str, depth: usize) -> Vec<String> {
     let output = &MODEL["operations"][action]["output"];
     let mut paths = Vec::new();
@@ -100,8 +100,7 @@ fn elements(of: &Value, path: &str, depth: usize, paths: &mut Vec<String>) {
     }
 }
 
-/// What the adapter reads from replies, AWS's own model has: the corpus holds every element that is read, and none that EC2 does
-/// not know there.
+/// The corpus has every element that the adapter reads.
 #[test]
 fn every_element_of_the_corpus_is_in_awss_own_model() {
     let mut replies = 0;
@@ -109,7 +108,7 @@ fn every_element_of_the_corpus_is_in_awss_own_model() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         let document = roxmltree::Document::parse(&text).unwrap();
         let root = document.root_element();
-        // Error answers are the protocol's, not the model's.
+        // Error answers belong to the protocol, not to the model.
         let Some(action) = root.tag_name().name().strip_suffix("Response").filter(|action| !action.is_empty()) else {
             continue;
         };
@@ -118,7 +117,7 @@ fn every_element_of_the_corpus_is_in_awss_own_model() {
             let names: Vec<&str> =
                 element.ancestors().filter(|node| node.is_element()).map(|node| node.tag_name().name()).collect();
             let path: String = names.iter().rev().skip(1).map(|name| format!("/{name}")).collect();
-            // Every reply has the name of its call, some a word on how it went; and a list has its items.
+            // Each reply has a request id, some have `return`, and a list has items.
             let of_protocol = ["/requestId", "/return"].contains(&path.as_str()) || path.ends_with("/item");
             assert!(of_protocol || known.contains(&path), "{action}: {path}");
         }

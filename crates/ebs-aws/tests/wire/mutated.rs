@@ -1,6 +1,6 @@
-//! Replies with a few bytes changed, through the SDK's own decoder: never a panic, never a wrong success.
+//! Replies with a few changed bytes, read with the SDK's runtime: never a panic, never a wrong success.
 //!
-//! The seeds are the files of `tests/corpus`; cases that failed once are kept beside this file and run again first.
+//! The seeds are the files of `tests/corpus`. Earlier failures are stored next to this file and run again first.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ use proptest::test_runner::{FileFailurePersistence, TestCaseResult, TestRunner};
 
 use crate::{corpus, in_process};
 
-/// One change of a reply. Places are parts of the whole, so that shrinking keeps them.
+/// One change of a reply. Positions are fractions of the whole, so that shrinking keeps them.
 #[derive(Debug, Clone)]
 enum Change {
     Replace(prop::sample::Index, u8),
@@ -49,7 +49,7 @@ impl Change {
     }
 }
 
-/// Bytes that mean something to XML and to EC2 come more often than others.
+/// Bytes with a meaning in XML and EC2 are more frequent than others.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![
         3 => prop::sample::select(b"<>/&;!-[]?\"'= \n0123456789aevxAZ\x00\xff".to_vec()),
@@ -62,7 +62,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
         4 => (at(), byte()).prop_map(|(at, byte)| Change::Replace(at, byte)),
         2 => (at(), prop::collection::vec(byte(), 1..8)).prop_map(|(at, bytes)| Change::Insert(at, bytes)),
-        // Short enough to leave no list out as a whole.
+        // Too short to remove a whole list.
         2 => (at(), 1..12_usize).prop_map(|(at, count)| Change::Remove(at, count)),
         1 => at().prop_map(Change::CutAt),
     ];
@@ -78,7 +78,7 @@ const OTHER: &str = "vol-0ddd3333eee44444f";
 const SNAPSHOT: &str = "snap-0123456789abcdef0";
 const INSTANCE: &str = "i-0123456789abcdef0";
 
-/// What is wrong with a success, if anything; errors are handed up.
+/// Panics on a wrong success, and returns errors.
 type Judged = Result<(), (Ec2Error, bool)>;
 
 fn reads(error: Ec2Error) -> (Ec2Error, bool) {
@@ -89,7 +89,7 @@ fn mutates(error: Ec2Error) -> (Ec2Error, bool) {
     (error, true)
 }
 
-/// An attachment is the one that stood there, and its state that state or one that nobody knows.
+/// Checks an attachment: it must have its volume, and its state or an unknown one.
 fn judge_attachment(a: &Attachment, volume: &str, state: &AttachmentState) {
     assert_eq!(a.volume.as_str(), volume);
     assert!(a.state == *state || matches!(a.state, AttachmentState::Other(_)), "{a:?}");
@@ -99,7 +99,7 @@ async fn volumes(ec2: &AwsEc2) -> Judged {
     let asked = [VOLUME, OTHER].map(vol).to_vec();
     let query = VolumeQuery::FilterIds(asked.clone());
     let page = ec2.describe_volumes(&query, &PageRequest::default()).await.map_err(reads)?;
-    assert_eq!(page.items.len(), 2, "a volume is missing from a page that says it is whole");
+    assert_eq!(page.items.len(), 2, "a volume is missing from a complete page");
     for v in &page.items {
         assert!(asked.contains(&v.id));
         let (state, attachments) = match v.id.as_str() {
@@ -267,7 +267,7 @@ async fn others(ec2: &AwsEc2, name: &str) -> Judged {
     }
 }
 
-/// Makes the call that the reply is an answer to, and judges what comes of it.
+/// Makes the call that belongs to the reply, and judges the result.
 async fn judge(ec2: &AwsEc2, name: &str) -> Judged {
     match name {
         "describe_volumes" => volumes(ec2).await,
@@ -306,7 +306,7 @@ const NAMES: [&str; 20] = [
     "modify_volume",
 ];
 
-/// A client that gets whatever is put into its slot.
+/// A client that receives the reply in its slot.
 struct Bench {
     runtime: tokio::runtime::Runtime,
     slot: Arc<Mutex<(u16, Bytes)>>,
@@ -343,7 +343,7 @@ fn runner(cases: u32) -> TestRunner {
 }
 
 #[test]
-fn every_reply_of_the_corpus_is_understood_as_it_stands() {
+fn every_reply_of_the_corpus_is_read() {
     let bench = Bench::new();
     for name in NAMES {
         let outcome = bench.judge(name, 200, corpus::read(name).into_bytes());
@@ -351,10 +351,9 @@ fn every_reply_of_the_corpus_is_understood_as_it_stands() {
     }
 }
 
-/// Replies with bytes changed at random never panic and never give a wrong success, and leave a mutation's outcome
-/// open.
+/// Such a reply never causes a panic. After a mutation, the outcome is unknown.
 #[test]
-fn a_reply_with_changed_bytes_is_an_error_or_about_what_was_asked_never_something_else() {
+fn reply_with_changed_bytes_is_never_a_wrong_success() {
     let bench = Bench::new();
     let check = |(at, changes): (prop::sample::Index, Vec<Change>)| -> TestCaseResult {
         let name = NAMES[at.index(NAMES.len())];
@@ -370,7 +369,7 @@ fn a_reply_with_changed_bytes_is_an_error_or_about_what_was_asked_never_somethin
 }
 
 #[test]
-fn an_error_answer_with_changed_bytes_never_becomes_a_success() {
+fn error_answer_with_changed_bytes_is_never_a_success() {
     let bench = Bench::new();
     let check = |(at, changes): (prop::sample::Index, Vec<Change>)| -> TestCaseResult {
         let name = NAMES[at.index(NAMES.len())];

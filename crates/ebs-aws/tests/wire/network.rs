@@ -1,5 +1,5 @@
-//! The way to EC2 that the environment chooses: proxies and the bundle of authorities. Each case runs in a process of its own, because
-//! a process has one environment.
+//! The network path to EC2 from the environment: proxies and the CA bundle. Each case has its own process, because a
+//! process has one environment.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,10 +19,10 @@ const CHILD: &str = "EBS_AWS_TEST_NETWORK_CHILD";
 
 const REPLY: &str = "<DescribeVolumesResponse><requestId>r</requestId><volumeSet/></DescribeVolumesResponse>";
 
-/// Not a test of its own: what the others start. Says what one call came to.
+/// The child process of the other tests, not a test itself. Prints the outcome of one call.
 #[expect(clippy::print_stdout, reason = "a child talks to its parent so")]
 #[tokio::test]
-async fn as_a_child_it_calls_ec2_over_the_network() {
+async fn child_calls_ec2_over_the_network() {
     let Ok(endpoint) = std::env::var(CHILD) else { return };
     let config = AwsConfig {
         region: "us-west-2".into(),
@@ -39,12 +39,12 @@ async fn as_a_child_it_calls_ec2_over_the_network() {
     }
 }
 
-/// What a child with this endpoint and environment says.
+/// Returns the output of a child process with this endpoint and environment.
 async fn child(endpoint: &str, environment: &[(&str, &str)]) -> String {
     #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "network::as_a_child_it_calls_ec2_over_the_network", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "network::child_calls_ec2_over_the_network", "--nocapture", "--test-threads=1"])
         .env_clear()
         .env(CHILD, endpoint)
         .env("AWS_CONFIG_FILE", "/nonexistent")
@@ -56,7 +56,7 @@ async fn child(endpoint: &str, environment: &[(&str, &str)]) -> String {
     text.lines().find(|line| line.starts_with("ANSWERED") || line.starts_with("FAILED")).unwrap().to_owned()
 }
 
-/// Answers every request as EC2 would, over TLS if there is a certificate, and keeps the first line of each.
+/// Answers every request as EC2 does, over TLS if there is a certificate, and keeps the first line of each request.
 struct Listener {
     address: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -104,9 +104,9 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, kept: &Mutex<Ve
     stream.shutdown().await
 }
 
-/// EC2 is called through the proxy that the environment names, one variable for each scheme; an endpoint of this machine never is.
+/// Each scheme has its own variable. An endpoint on this machine is never called through a proxy.
 #[tokio::test]
-async fn ec2_is_called_through_the_proxy_of_the_environment_and_this_machine_never_is() {
+async fn ec2_is_called_through_the_proxy_of_the_environment() {
     let proxy = Listener::start(None).await;
     let url = format!("http://{}", proxy.address);
     assert_eq!(child("http://ec2.test.invalid", &[("HTTP_PROXY", &url)]).await, "ANSWERED");
@@ -121,9 +121,9 @@ async fn ec2_is_called_through_the_proxy_of_the_environment_and_this_machine_nev
     assert_eq!((proxy.asked().len(), ec2.asked().len()), (0, 1));
 }
 
-/// The authorities of `AWS_CA_BUNDLE` vouch for EC2's certificate instead of the system's.
+/// The bundle replaces the system's roots.
 #[tokio::test]
-async fn the_authorities_of_the_bundle_vouch_for_ec2s_certificate() {
+async fn ca_bundle_is_used_for_ec2s_certificate() {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(pair.signing_key.serialize_der()).unwrap();
     let config =
@@ -137,5 +137,5 @@ async fn the_authorities_of_the_bundle_vouch_for_ec2s_certificate() {
     assert_eq!(ec2.asked(), ["POST / HTTP/1.1"]);
     let failed = child(&endpoint, &[]).await;
     assert!(failed.starts_with("FAILED") && failed.contains("NotSent"), "{failed}");
-    assert!(ec2.asked().is_empty(), "nobody vouched for it");
+    assert!(ec2.asked().is_empty(), "the certificate is untrusted");
 }

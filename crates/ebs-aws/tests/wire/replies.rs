@@ -1,4 +1,4 @@
-//! What EC2's replies become.
+//! The port's types for EC2's replies.
 
 use std::time::{Duration, SystemTime};
 
@@ -61,10 +61,10 @@ fn volume() -> Volume {
     }
 }
 
-/// A tag with a character that XML has no place for, which EC2 can only write as a reference, spoils neither its volume nor the rest of
-/// the page. What is no such reference still makes the reply unreadable.
+/// XML excludes the character, so EC2 writes it as a reference. The other volumes of the page stay readable. An invalid
+/// reference still makes the reply unreadable.
 #[tokio::test]
-async fn a_control_character_in_a_tag_spoils_no_reply() {
+async fn control_character_in_a_tag_keeps_the_reply_readable() {
     let page = |value: &str| {
         let other = VOLUME.replace("vol-1", "vol-2").replace("<value>pvc-1", &format!("<value>{value}"));
         Reply::ok(format!(
@@ -88,7 +88,7 @@ async fn a_control_character_in_a_tag_spoils_no_reply() {
     }
 }
 
-/// When the replies of these tests were sent, in their words and in ours.
+/// The `Date` of the replies.
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
 fn date() -> SystemTime {
@@ -118,9 +118,9 @@ fn create() -> CreateVolume {
     CreateVolume::plain("t", Place::Zone(ZoneName::parse("us-west-2a").unwrap()), Gib(4), VolumeType::Gp3)
 }
 
-/// A described volume, snapshot, modification and zone is read in all its fields.
+/// The same applies to a snapshot, a modification and a zone.
 #[tokio::test]
-async fn a_volume_is_read_in_all_its_fields() {
+async fn volume_is_read_with_all_fields() {
     let mut page = describe(volumes(&format!("<item>{VOLUME}</item>"), "next")).await.unwrap();
     assert_eq!(page.items[0].attachments[0].said_at.take(), Some(date()));
     assert_eq!(page.items, [volume()]);
@@ -129,9 +129,9 @@ async fn a_volume_is_read_in_all_its_fields() {
     assert_eq!((page.items.len(), page.next), (0, None));
 }
 
-/// CopyVolumes must return exactly one volume; an empty id or a size of zero is an error.
+/// CopyVolumes must return exactly one volume. An empty id or a size of zero is an error.
 #[tokio::test]
-async fn a_created_and_a_copied_volume_are_read_like_a_described_one() {
+async fn created_and_copied_volumes_are_read_like_described_ones() {
     let reply = dated(format!("<CreateVolumeResponse>{VOLUME}</CreateVolumeResponse>"));
     let made = Wire::answering([reply]).await.ec2.create_volume(&create()).await.unwrap();
     assert_eq!(made, Volume { said_at: Some(date()), ..volume() });
@@ -159,10 +159,9 @@ async fn a_created_and_a_copied_volume_are_read_like_a_described_one() {
     }
 }
 
-/// A reply without id, size, state, type or encryption is an error, never a default; after a create the outcome is
-/// open.
+/// The same applies to type and encryption. No missing field gets a default.
 #[tokio::test]
-async fn a_reply_to_a_create_that_lacks_id_size_or_state_is_ambiguous_never_a_default() {
+async fn creation_reply_without_id_size_or_state_is_ambiguous() {
     for (missing, word) in [
         ("<volumeId>vol-1</volumeId><size>", "volume id"),
         ("<size>4</size>", "size"),
@@ -186,9 +185,8 @@ async fn a_reply_to_a_create_that_lacks_id_size_or_state_is_ambiguous_never_a_de
     assert!(error.to_string().contains("size 0 of vol-1"), "{error}");
 }
 
-/// States and types that this version does not know survive as they are.
 #[tokio::test]
-async fn words_that_this_version_does_not_know_survive_as_they_are() {
+async fn unknown_states_and_types_are_read_unchanged() {
     let new = VOLUME
         .replace("<status>in-use</status>", "<status>levitating</status>")
         .replace("<volumeType>gp3</volumeType>", "<volumeType>gp9</volumeType>")
@@ -200,7 +198,7 @@ async fn words_that_this_version_does_not_know_survive_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_blank_volume_has_no_source_snapshot_and_a_strange_one_is_an_error() {
+async fn blank_volume_has_no_snapshot_and_an_invalid_id_fails() {
     let blank = VOLUME.replace("<snapshotId>snap-1</snapshotId>", "<snapshotId/>");
     let page = describe(volumes(&format!("<item>{blank}</item>"), "")).await.unwrap();
     assert_eq!(page.items[0].snapshot, None);
@@ -209,15 +207,15 @@ async fn a_blank_volume_has_no_source_snapshot_and_a_strange_one_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_attachment_to_something_that_is_no_instance_has_no_instance() {
+async fn attachment_to_a_foreign_resource_has_no_instance() {
     let foreign = VOLUME.replace("<instanceId>i-1</instanceId>", "<instanceId/>");
     let page = describe(volumes(&format!("<item>{foreign}</item>"), "")).await.unwrap();
     assert_eq!(page.items[0].attachments[0].instance, None);
 }
 
-/// The date of EC2's and SageMaker's replies travels with what they say of attachments.
+/// The date is from the replies of EC2 and SageMaker.
 #[tokio::test]
-async fn what_is_said_of_an_attachment_is_dated_by_aws() {
+async fn attachment_has_the_date_of_the_reply() {
     let (volume, instance) = (vol("vol-1"), InstanceId::parse("i-1").unwrap());
     let attach = AttachRequest {
         volume: volume.clone(),
@@ -236,9 +234,9 @@ async fn what_is_said_of_an_attachment_is_dated_by_aws() {
     assert_eq!(Wire::answering([odd]).await.ec2.attach_volume(&attach).await.unwrap().said_at, None);
 }
 
-/// An attachment without a state is an error, never detached.
+/// It is never treated as detached.
 #[tokio::test]
-async fn an_attachment_without_a_state_is_an_error_never_detached() {
+async fn attachment_without_a_state_is_an_error() {
     let request = AttachRequest {
         volume: vol("vol-1"),
         instance: InstanceId::parse("i-1").unwrap(),
@@ -255,7 +253,7 @@ async fn an_attachment_without_a_state_is_an_error_never_detached() {
 }
 
 #[tokio::test]
-async fn a_snapshot_is_read_in_all_its_fields() {
+async fn snapshot_is_read_with_all_fields() {
     let body = "<snapshotId>snap-1</snapshotId><volumeId>vol-1</volumeId><status>pending</status>\
         <startTime>2026-01-02T03:04:05.000Z</startTime><ownerId>123</ownerId><volumeSize>4</volumeSize>\
         <encrypted>false</encrypted><statusMessage>words</statusMessage>\
@@ -285,9 +283,9 @@ async fn a_snapshot_is_read_in_all_its_fields() {
     assert_eq!(page.items[0].state, SnapshotState::Other("recovering".into()));
 }
 
-/// A device mapping without EBS data does no harm.
+/// A device mapping may have no EBS data.
 #[tokio::test]
-async fn an_instance_is_read_with_every_entry_of_its_device_mapping() {
+async fn instance_is_read_with_its_whole_device_mapping() {
     let reply = Reply::ok(
         "<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId>\
          <instanceType>m5.large</instanceType><instanceState><code>16</code><name>running</name></instanceState>\
@@ -325,9 +323,9 @@ async fn an_instance_is_read_with_every_entry_of_its_device_mapping() {
     assert_eq!(instance.devices, wanted);
 }
 
-/// An instance type has one EBS card unless EC2 says more; an unknown type is no error.
+/// An unknown type is not an error.
 #[tokio::test]
-async fn an_instance_type_has_one_card_unless_ec2_says_more() {
+async fn instance_type_has_one_card_unless_ec2_reports_more() {
     let reply = |info: &str| {
         Reply::ok(format!(
             "<DescribeInstanceTypesResponse><instanceTypeSet><item><instanceType>m5.large</instanceType>{info}</item>\
@@ -343,7 +341,7 @@ async fn an_instance_type_has_one_card_unless_ec2_says_more() {
 }
 
 #[tokio::test]
-async fn zones_say_whether_they_are_zones_and_open() {
+async fn zones_have_their_type_and_state() {
     let item = |name: &str, id: &str, kind: &str, state: &str| {
         format!(
             "<item><zoneName>{name}</zoneName><zoneId>{id}</zoneId><zoneType>{kind}</zoneType>\
@@ -366,7 +364,7 @@ async fn zones_say_whether_they_are_zones_and_open() {
 }
 
 #[tokio::test]
-async fn a_modification_is_read_in_all_its_fields() {
+async fn modification_is_read_with_all_fields() {
     let body = "<volumeId>vol-1</volumeId><modificationState>optimizing</modificationState>\
         <targetSize>8</targetSize><targetIops>3000</targetIops><targetVolumeType>gp3</targetVolumeType>\
         <targetThroughput>125</targetThroughput><startTime>2026-01-02T03:04:05.000Z</startTime>";
@@ -391,10 +389,9 @@ async fn a_modification_is_read_in_all_its_fields() {
     assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
 }
 
-/// Attachments to HyperPod nodes are recognised by the instance at the end of their associated resource; other
-/// resources are no nodes.
+/// The instance is at the end of the associated resource. Other resources are not nodes.
 #[tokio::test]
-async fn an_attachment_to_a_hyperpod_node_names_its_instance_in_its_resource() {
+async fn hyperpod_attachment_names_its_instance() {
     let arn = "arn:aws:sagemaker:us-west-2:123456789012:cluster/my-cluster-i-0abc";
     let node = VOLUME.replace(
         "<instanceId>i-1</instanceId>",
@@ -413,7 +410,7 @@ async fn an_attachment_to_a_hyperpod_node_names_its_instance_in_its_resource() {
 }
 
 #[tokio::test]
-async fn a_snapshot_tells_its_outpost() {
+async fn snapshot_has_its_outpost() {
     let arn = "arn:aws:outposts:us-west-2:1:outpost/op-1";
     let body = crate::corpus::read("describe_snapshots")
         .replace("<encrypted>", &format!("<outpostArn>{arn}</outpostArn><encrypted>"));
@@ -424,7 +421,7 @@ async fn a_snapshot_tells_its_outpost() {
 }
 
 #[tokio::test]
-async fn a_volumes_status_tells_whether_it_initialises_and_for_how_long() {
+async fn volume_status_has_initialization_and_estimate() {
     let body = crate::corpus::read("describe_volume_status");
     let status = async |body: String| {
         let wire = Wire::answering([Reply::ok(body)]).await;
@@ -443,7 +440,7 @@ async fn a_volumes_status_tells_whether_it_initialises_and_for_how_long() {
 }
 
 #[tokio::test]
-async fn fast_restores_tell_zones_that_work_and_zones_that_do_not() {
+async fn fast_restores_list_successful_and_failed_zones() {
     let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
     let zones = ["us-west-2a", "us-west-2b"].map(|zone| ZoneName::parse(zone).unwrap());
     let wire = Wire::answering([Reply::ok(crate::corpus::read("enable_fast_snapshot_restores"))]).await;
@@ -461,7 +458,7 @@ async fn fast_restores_tell_zones_that_work_and_zones_that_do_not() {
 }
 
 #[tokio::test]
-async fn a_lock_is_described_with_its_mode_and_its_times() {
+async fn lock_is_described_with_its_mode_and_times() {
     let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
     let body = crate::corpus::read("describe_locked_snapshots");
     let described =
@@ -492,7 +489,7 @@ async fn a_lock_is_described_with_its_mode_and_its_times() {
 }
 
 #[tokio::test]
-async fn a_lock_is_only_believed_of_the_snapshot_that_was_to_be_locked() {
+async fn lock_reply_must_be_about_the_requested_snapshot() {
     let lock = |id: &str| LockSnapshot {
         snapshot: SnapshotId::parse(id).unwrap(),
         mode: Some("governance".into()),

@@ -1,4 +1,4 @@
-//! What goes over the wire: each request, whole.
+//! The complete requests of the client.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeT
 use crate::model;
 use crate::server::{Reply, Wire};
 
-/// The API version that is spoken.
+/// The API version.
 const VERSION: &str = "2016-11-15";
 
 fn vol(id: &str) -> VolumeId {
@@ -28,14 +28,14 @@ fn form(action: &str, fields: &[(&str, &str)]) -> BTreeMap<String, String> {
     common.iter().chain(fields).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
-/// Runs one call against a server that refuses it, and compares what was sent, with what the test says and with AWS's own model.
+/// Makes one call to a server that refuses it. Compares the request with the expected fields and with AWS's own model.
 async fn sends(action: &str, fields: &[(&str, &str)], call: impl AsyncFnOnce(&Wire)) {
     let wire = Wire::answering([Reply::error(400, "DryRunOperation", "would have succeeded")]).await;
     call(&wire).await;
     let sent = wire.only_form();
     assert_eq!(sent, form(action, fields));
     model::check_request(&sent);
-    assert_eq!(wire.seen.0.lock().unwrap().len(), 1, "the observer is told once");
+    assert_eq!(wire.seen.0.lock().unwrap().len(), 1, "the observer receives one call");
 }
 
 fn plain_volume() -> CreateVolume {
@@ -53,9 +53,9 @@ const TAGS: [(&str, &str); 5] = [
     ("TagSpecification.1.Tag.2.Value", "true"),
 ];
 
-/// CreateVolume always sends Encrypted and MultiAttachEnabled, and the optional fields only when given.
+/// The other optional fields are sent only if given.
 #[tokio::test]
-async fn create_volume_sends_encryption_and_multi_attach_always_and_the_rest_when_given() {
+async fn create_volume_always_sends_encryption_and_multi_attach() {
     let mut fields = vec![
         ("ClientToken", "token"),
         ("AvailabilityZone", "us-west-2a"),
@@ -71,9 +71,9 @@ async fn create_volume_sends_encryption_and_multi_attach_always_and_the_rest_whe
     .await;
 }
 
-/// CreateVolume sends every field that is given; a KMS key forces encryption; numbers saturate at 32 bits.
+/// A KMS key implies encryption. Numbers saturate at 32 bits.
 #[tokio::test]
-async fn create_volume_sends_every_field_that_is_given() {
+async fn create_volume_sends_every_given_field() {
     let mut fields = vec![
         ("ClientToken", "token"),
         ("AvailabilityZoneId", "usw2-az2"),
@@ -111,7 +111,7 @@ async fn create_volume_sends_every_field_that_is_given() {
     .await;
 }
 
-/// CopyVolumes sends MultiAttachEnabled always, encryption and key when they are asked for, and no zone.
+/// It always sends MultiAttachEnabled, and sends encryption and key only if requested.
 #[tokio::test]
 async fn copy_volumes_sends_its_fields_but_no_zone() {
     let mut fields = vec![
@@ -145,7 +145,7 @@ async fn copy_volumes_sends_its_fields_but_no_zone() {
 }
 
 #[tokio::test]
-async fn copy_volumes_leaves_out_what_is_not_given() {
+async fn copy_volumes_omits_missing_fields() {
     let fields = [
         ("ClientToken", "token"),
         ("SourceVolumeId", "vol-1"),
@@ -171,18 +171,16 @@ async fn copy_volumes_leaves_out_what_is_not_given() {
     .await;
 }
 
-/// DeleteVolume sends the id and nothing else.
 #[tokio::test]
-async fn delete_volume_sends_the_id() {
+async fn delete_volume_sends_only_the_id() {
     sends("DeleteVolume", &[("VolumeId", "vol-1")], async |wire| {
         wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
     })
     .await;
 }
 
-/// AttachVolume names an EBS card only when the caller gives one.
 #[tokio::test]
-async fn attach_volume_sends_a_card_only_when_there_are_several() {
+async fn attach_volume_sends_a_card_only_if_given() {
     let request = AttachRequest {
         volume: vol("vol-1"),
         instance: InstanceId::parse("i-1").unwrap(),
@@ -201,7 +199,7 @@ async fn attach_volume_sends_a_card_only_when_there_are_several() {
     .await;
 }
 
-/// DetachVolume sends volume and instance, never Force, never a device.
+/// The request has volume and instance, and neither Force nor a device.
 #[tokio::test]
 async fn detach_volume_is_never_forced() {
     sends("DetachVolume", &[("VolumeId", "vol-1"), ("InstanceId", "i-1")], async |wire| {
@@ -211,9 +209,8 @@ async fn detach_volume_is_never_forced() {
     .await;
 }
 
-/// ModifyVolume sends only what is to change.
 #[tokio::test]
-async fn modify_volume_sends_only_what_changes() {
+async fn modify_volume_sends_only_changes() {
     let mut request =
         ModifyVolume { volume: vol("vol-1"), size: Some(Gib(9)), volume_type: None, iops: None, throughput: None };
     sends("ModifyVolume", &[("VolumeId", "vol-1"), ("Size", "9")], async |wire| {
@@ -234,7 +231,7 @@ async fn modify_volume_sends_only_what_changes() {
     .await;
 }
 
-/// CreateSnapshot sends volume, description, one tag specification, and the Outpost if there is one.
+/// The request has one tag specification.
 #[tokio::test]
 async fn create_snapshot_sends_description_and_tags() {
     let mut fields = vec![("VolumeId", "vol-1"), ("Description", "words")];
@@ -249,7 +246,7 @@ async fn create_snapshot_sends_description_and_tags() {
 }
 
 #[tokio::test]
-async fn create_snapshot_sends_the_outpost_when_given_and_no_tags_when_there_are_none() {
+async fn create_snapshot_sends_a_given_outpost_and_no_empty_tags() {
     let outpost = "arn:aws:outposts:us-west-2:1:outpost/op-1";
     let fields = [("VolumeId", "vol-1"), ("Description", "words"), ("OutpostArn", outpost)];
     sends("CreateSnapshot", &fields, async |wire| {
@@ -261,9 +258,9 @@ async fn create_snapshot_sends_the_outpost_when_given_and_no_tags_when_there_are
     .await;
 }
 
-/// EnableFastSnapshotRestores sends one snapshot and all its zones; zones that fail come back with code and message.
+/// The reply has code and message of failed zones.
 #[tokio::test]
-async fn fast_restores_are_enabled_for_one_snapshot_in_all_its_zones() {
+async fn fast_restores_are_enabled_for_one_snapshot_in_all_zones() {
     let fields =
         [("SourceSnapshotId.1", "snap-1"), ("AvailabilityZone.1", "us-west-2a"), ("AvailabilityZone.2", "us-west-2b")];
     sends("EnableFastSnapshotRestores", &fields, async |wire| {
@@ -274,9 +271,8 @@ async fn fast_restores_are_enabled_for_one_snapshot_in_all_its_zones() {
     .await;
 }
 
-/// LockSnapshot sends only what is given.
 #[tokio::test]
-async fn a_lock_sends_what_is_given_and_nothing_else() {
+async fn lock_snapshot_sends_only_given_fields() {
     let nothing = LockSnapshot {
         snapshot: SnapshotId::parse("snap-1").unwrap(),
         mode: None,
@@ -308,9 +304,9 @@ async fn a_lock_sends_what_is_given_and_nothing_else() {
     .await;
 }
 
-/// DescribeVolumeStatus asks by bare ids without MaxResults.
+/// EC2 has no filter for ids there, and accepts no MaxResults with them.
 #[tokio::test]
-async fn the_status_of_volumes_is_asked_by_bare_ids_because_ec2_has_no_filter_for_them() {
+async fn describe_volume_status_sends_bare_ids() {
     let fields = [("VolumeId.1", "vol-1"), ("VolumeId.2", "vol-2"), ("NextToken", "next")];
     sends("DescribeVolumeStatus", &fields, async |wire| {
         wire.ec2.describe_volume_status(&[vol("vol-1"), vol("vol-2")], &page()).await.unwrap_err();
@@ -318,7 +314,6 @@ async fn the_status_of_volumes_is_asked_by_bare_ids_because_ec2_has_no_filter_fo
     .await;
 }
 
-/// DeleteSnapshot sends the id.
 #[tokio::test]
 async fn delete_snapshot_sends_the_id() {
     sends("DeleteSnapshot", &[("SnapshotId", "snap-1")], async |wire| {
@@ -327,9 +322,8 @@ async fn delete_snapshot_sends_the_id() {
     .await;
 }
 
-/// CreateTags sends keys and values, DeleteTags keys without values.
 #[tokio::test]
-async fn tags_are_written_with_and_deleted_without_their_values() {
+async fn create_tags_sends_values_and_delete_tags_does_not() {
     let fields = [
         ("ResourceId.1", "vol-1"),
         ("Tag.1.Key", "CSIVolumeName"),
@@ -348,9 +342,9 @@ async fn tags_are_written_with_and_deleted_without_their_values() {
     .await;
 }
 
-/// Tags are deleted by key without value, and a deletion of no keys is never sent, because EC2 would delete all.
+/// Without keys, EC2 would delete all tags.
 #[tokio::test]
-async fn deleting_no_tags_calls_nothing_because_ec2_would_delete_all() {
+async fn delete_tags_without_keys_makes_no_call() {
     let wire = Wire::answering([Reply::ok("")]).await;
     wire.ec2.delete_tags("vol-1", &[]).await.unwrap();
     assert!(wire.requests().is_empty());
@@ -360,7 +354,7 @@ fn page() -> PageRequest {
     PageRequest { max_results: Some(200), token: Some("next".into()) }
 }
 
-/// Volumes are asked for through a filter, which draws on the larger bucket, a page at a time; never by bare ids.
+/// A filter uses the larger bucket. Bare ids are never sent.
 #[tokio::test]
 async fn volumes_are_described_by_a_filter_with_paging() {
     let describe = async |query: VolumeQuery, fields: &[(&str, &str)]| {
@@ -380,16 +374,16 @@ async fn volumes_are_described_by_a_filter_with_paging() {
 }
 
 #[tokio::test]
-async fn the_lock_of_a_snapshot_is_described_by_its_id() {
+async fn lock_is_described_by_the_snapshot_id() {
     sends("DescribeLockedSnapshots", &[("SnapshotId.1", "snap-1")], async |wire| {
         wire.ec2.describe_lock(&SnapshotId::parse("snap-1").unwrap()).await.unwrap_err();
     })
     .await;
 }
 
-/// Snapshots are described in the own account only, except by id.
+/// A query by id may return snapshots of other accounts.
 #[tokio::test]
-async fn snapshots_are_those_of_the_own_account_except_by_id() {
+async fn snapshots_are_described_in_the_own_account_except_by_id() {
     let describe = async |query: SnapshotQuery, fields: &[(&str, &str)]| {
         let fields = [fields, &[("MaxResults", "200"), ("NextToken", "next")]].concat();
         sends("DescribeSnapshots", &fields, async |wire| {
@@ -407,7 +401,6 @@ async fn snapshots_are_those_of_the_own_account_except_by_id() {
     describe(SnapshotQuery::Owned { volume: Some(vol("vol-1")) }, &of_volume).await;
 }
 
-/// Instances and modifications are asked for by filter.
 #[tokio::test]
 async fn instances_and_modifications_are_described_by_filter() {
     let paging = [("MaxResults", "200"), ("NextToken", "next")];
@@ -427,9 +420,9 @@ async fn instances_and_modifications_are_described_by_filter() {
     .await;
 }
 
-/// A describe of no ids is answered without a call, because EC2 would list everything.
+/// EC2 would list everything.
 #[tokio::test]
-async fn a_describe_of_nothing_calls_nothing_because_ec2_would_list_all() {
+async fn describe_without_ids_makes_no_call() {
     let wire = Wire::answering([Reply::ok("")]).await;
     let none = PageRequest::default();
     assert!(wire.ec2.describe_volumes(&VolumeQuery::FilterIds(vec![]), &none).await.unwrap().items.is_empty());
@@ -444,9 +437,9 @@ async fn a_describe_of_nothing_calls_nothing_because_ec2_would_list_all() {
     assert!(wire.requests().is_empty());
 }
 
-/// The health check is one dry run of DescribeAvailabilityZones, and DryRunOperation is success.
+/// The call is DescribeAvailabilityZones, and its success is DryRunOperation.
 #[tokio::test]
-async fn the_health_check_is_a_dry_run_and_its_success_is_success() {
+async fn health_check_is_one_dry_run() {
     sends("DescribeAvailabilityZones", &[("DryRun", "true")], async |wire| {
         wire.ec2.check_access().await.unwrap();
     })
@@ -457,10 +450,9 @@ async fn the_health_check_is_a_dry_run_and_its_success_is_success() {
     .await;
 }
 
-/// Every request's user agent carries `exec-env/aws-ebs-csi-driver-<version>[-<extra>]`, without touching the process's
-/// environment.
+/// The user agent has `exec-env/aws-ebs-csi-driver-<version>[-<extra>]`, without a change of the process's environment.
 #[tokio::test]
-async fn the_user_agent_names_the_driver_its_version_and_the_extra_word() {
+async fn user_agent_has_driver_version_and_extra() {
     let wire = Wire::answering([Reply::error(400, "DryRunOperation", "ok")]).await;
     wire.ec2.check_access().await.unwrap();
     let requests = wire.requests();
@@ -472,9 +464,9 @@ async fn the_user_agent_names_the_driver_its_version_and_the_extra_word() {
     assert!(signed.contains("/us-west-2/ec2/aws4_request"), "{signed}");
 }
 
-/// The observer is told of each port call once, however many attempts it took.
+/// A call may have several attempts.
 #[tokio::test]
-async fn the_observer_learns_of_each_call_once_with_its_outcome() {
+async fn observer_receives_each_call_once_with_its_outcome() {
     let wire = Wire::answering([
         Reply::error(500, "InternalError", "x"),
         Reply::ok("<DescribeVolumesResponse><requestId>r</requestId><volumeSet/></DescribeVolumesResponse>"),

@@ -1,4 +1,4 @@
-//! An HTTP server that says what a test tells it to say, and keeps what it was sent.
+//! An HTTP server that returns prepared replies and keeps the requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use ebs_ec2::{Action, Attempt, ErrorClass, Observation, Observer, VolumeQuery};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 #[derive(Clone)]
 pub(crate) enum Reply {
     /// Status and body.
@@ -31,7 +31,7 @@ impl Reply {
         Self::Say(200, body.into())
     }
 
-    /// An error as EC2 writes it.
+    /// Returns an error in EC2's format.
     pub(crate) fn error(status: u16, code: &str, message: &str) -> Self {
         Self::Say(
             status,
@@ -50,18 +50,18 @@ pub(crate) struct Request {
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The body's fields, when it is a form.
+    /// The fields of the body, if it is a form.
     pub(crate) form: BTreeMap<String, String>,
 }
 
 #[derive(Default)]
 struct Script {
-    /// Replies in order; the last one is repeated.
+    /// Replies in order. The last one is repeated.
     replies: VecDeque<Reply>,
     requests: Vec<Request>,
 }
 
-/// Remembers what it was told of: calls, and attempts in words.
+/// An observer that keeps its calls, and its attempts as text.
 #[derive(Default)]
 pub(crate) struct Seen(pub(crate) Mutex<Vec<(Action, Option<ErrorClass>)>>, pub(crate) Mutex<Vec<String>>);
 
@@ -93,7 +93,7 @@ impl Wire {
         Self::configured(replies, settings, config).await
     }
 
-    /// With the configuration that a function makes for the server's endpoint.
+    /// Creates them with the configuration that a function returns for the server's endpoint.
     pub(crate) async fn configured(
         replies: impl IntoIterator<Item = Reply>,
         settings: Settings,
@@ -116,8 +116,8 @@ impl Wire {
         self.script.lock().unwrap().requests.clone()
     }
 
-    /// Waits for a request, and lets the clock run from then on as fast as it can: the next thing that happens to a request
-    /// without a reply is that its time is over, however long this machine took to send it.
+    /// Waits for a request, and then lets the clock run as fast as it can. A request without a reply then ends at its
+    /// timeout, independent of the time that this machine took to send it.
     pub(crate) async fn time_passes_after_a_request(&self) {
         while self.requests().is_empty() {
             tokio::task::yield_now().await;
@@ -125,7 +125,7 @@ impl Wire {
         tokio::time::pause();
     }
 
-    /// The form of the only request, without the fields that every request has.
+    /// Returns the form of the only request, without the fields that every request has.
     pub(crate) fn only_form(&self) -> BTreeMap<String, String> {
         let requests = self.requests();
         assert_eq!(requests.len(), 1, "{requests:#?}");
@@ -133,22 +133,22 @@ impl Wire {
     }
 }
 
-/// The secret that no log may ever hold.
+/// The secret that must never be logged.
 pub(crate) const SECRET: &str = "canary-secret-key";
 pub(crate) const TOKEN: &str = "canary-session-token";
 
-/// A describe of volumes that any reply may answer.
+/// Returns a query of volumes that any reply may answer.
 pub(crate) fn managed_volumes() -> VolumeQuery {
     VolumeQuery::Tag { key: "ebs.csi.aws.com/cluster".to_owned(), values: vec!["true".to_owned()] }
 }
 
-/// Settings with credentials of our own, whatever the environment has.
+/// Returns settings with our own credentials, independent of the environment.
 pub(crate) fn settings() -> Settings {
     let credentials = Credentials::new("AKIATEST", SECRET, Some(TOKEN.into()), None, "test");
     Settings { credentials: Some(SharedCredentialsProvider::new(credentials)), ..Settings::default() }
 }
 
-/// A configuration for tests.
+/// Returns a configuration for tests.
 pub(crate) fn config(endpoint: &str) -> AwsConfig {
     AwsConfig {
         region: "us-west-2".into(),

@@ -1,5 +1,5 @@
-//! What the environment decides: region, endpoints, FIPS, dual stack, attempts. Each case runs in a process of its
-//! own, because a process has one environment.
+//! The settings in the environment: region, endpoints, FIPS, dual stack, attempts. Each case has its own process,
+//! because a process has one environment.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,10 +14,10 @@ use crate::server::{Seen, settings};
 /// Set in the processes that these tests start.
 const CHILD: &str = "EBS_AWS_TEST_CHILD";
 
-/// Not a test of its own: what the others start. Says where each service was called, or why there is no client: a few lines for
-/// each of the regions that it is given.
+/// The child process of the other tests, not a test itself. For each region it prints where each service was called, or
+/// why there is no client.
 #[tokio::test(start_paused = true)]
-async fn as_a_child_it_says_where_it_calls() {
+async fn child_prints_where_it_calls() {
     let Ok(regions) = std::env::var(CHILD) else { return };
     for region in regions.split(',') {
         say_where_it_calls(region.to_owned()).await;
@@ -69,11 +69,11 @@ async fn say_where_it_calls(region: String) {
     println!("\nCALLS {}", hosts.join(" "));
 }
 
-/// What a child with this environment prints for these regions.
+/// Returns the output of a child process with this environment for these regions.
 fn printed_by_child(regions: &str, environment: &[(&str, &str)]) -> String {
     #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "settings::as_a_child_it_says_where_it_calls", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "settings::child_prints_where_it_calls", "--nocapture", "--test-threads=1"])
         .env_clear()
         .env(CHILD, regions)
         .env("AWS_CONFIG_FILE", "/nonexistent")
@@ -85,7 +85,7 @@ fn printed_by_child(regions: &str, environment: &[(&str, &str)]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The lines of a child with this environment, by their first word.
+/// Returns the lines of a child process with this environment, by their first word.
 fn child(region: &str, environment: &[(&str, &str)]) -> BTreeMap<String, String> {
     let words = ["CALLS", "REFUSED", "NODE", "ARN"];
     printed_by_child(region, environment)
@@ -96,7 +96,7 @@ fn child(region: &str, environment: &[(&str, &str)]) -> BTreeMap<String, String>
         .collect()
 }
 
-/// Where EC2, STS and SageMaker are called in each of these regions, by a child with this environment.
+/// Returns where EC2, STS and SageMaker are called in each of the regions, by a child process with this environment.
 pub(crate) fn where_a_child_calls(regions: &[&str], environment: &[(&str, &str)]) -> BTreeMap<String, Vec<String>> {
     let printed = printed_by_child(&regions.join(","), environment);
     let calls = printed.lines().filter_map(|line| line.strip_prefix("CALLS "));
@@ -104,7 +104,7 @@ pub(crate) fn where_a_child_calls(regions: &[&str], environment: &[(&str, &str)]
     regions.iter().map(|region| (*region).to_owned()).zip(urls).collect()
 }
 
-/// Where EC2, STS and SageMaker are called.
+/// Returns where EC2, STS and SageMaker are called.
 fn called(region: &str, environment: &[(&str, &str)]) -> Vec<String> {
     let lines = child(region, environment);
     lines.get("CALLS").unwrap_or_else(|| panic!("{lines:?}")).split(' ').map(str::to_owned).collect()
@@ -115,9 +115,9 @@ fn refused(environment: &[(&str, &str)]) -> String {
     lines.get("REFUSED").unwrap_or_else(|| panic!("{lines:?}")).clone()
 }
 
-/// SageMaker and STS have endpoints of their own; without settings each service is called in its region and partition.
+/// SageMaker and STS have their own endpoints.
 #[test]
-fn without_settings_each_service_is_called_in_its_region() {
+fn services_are_called_in_their_region_by_default() {
     let wanted = [
         "https://ec2.us-west-2.amazonaws.com/",
         "https://sts.us-west-2.amazonaws.com/",
@@ -132,9 +132,9 @@ fn without_settings_each_service_is_called_in_its_region() {
     assert_eq!(called("cn-north-1", &[]), wanted);
 }
 
-/// `AWS_USE_FIPS_ENDPOINT` leads EC2, STS and SageMaker to their FIPS hosts.
+/// The variable is `AWS_USE_FIPS_ENDPOINT`, for EC2, STS and SageMaker.
 #[test]
-fn fips_endpoints_are_used_when_the_sdks_variable_asks_for_them() {
+fn fips_endpoints_are_used_if_requested() {
     let wanted = [
         "https://ec2-fips.us-west-2.amazonaws.com/",
         "https://sts-fips.us-west-2.amazonaws.com/",
@@ -143,9 +143,9 @@ fn fips_endpoints_are_used_when_the_sdks_variable_asks_for_them() {
     assert_eq!(called("us-west-2", &[("AWS_USE_FIPS_ENDPOINT", "true")]), wanted);
 }
 
-/// `AWS_USE_DUALSTACK_ENDPOINT` leads them to their dual-stack hosts.
+/// The variable is `AWS_USE_DUALSTACK_ENDPOINT`.
 #[test]
-fn dual_stack_endpoints_are_used_when_the_sdks_variable_asks_for_them() {
+fn dual_stack_endpoints_are_used_if_requested() {
     let wanted = [
         "https://ec2.us-west-2.api.aws/",
         "https://sts.us-west-2.api.aws/",
@@ -154,10 +154,10 @@ fn dual_stack_endpoints_are_used_when_the_sdks_variable_asks_for_them() {
     assert_eq!(called("us-west-2", &[("AWS_USE_DUALSTACK_ENDPOINT", "true")]), wanted);
 }
 
-/// Of EC2's endpoints our own variable wins, then the SDK's for the service, then its common one, then the profile; an
-/// empty one means none.
+/// For EC2, our own variable wins, then the SDK's for the service, then its common one, then the profile. An empty
+/// variable does not count.
 #[test]
-fn an_endpoint_for_one_service_is_for_that_service() {
+fn endpoint_of_a_service_applies_only_to_it() {
     let environment = [("AWS_EC2_ENDPOINT", "http://own:1"), ("AWS_ENDPOINT_URL_EC2", "http://sdk:1")];
     assert_eq!(called("us-west-2", &environment)[0], "http://own:1/", "ours wins");
     let environment = [
@@ -172,9 +172,9 @@ fn an_endpoint_for_one_service_is_for_that_service() {
     assert_eq!(called("us-west-2", &environment), ["http://all:1/", "http://all:1/", "http://sage:1/"]);
 }
 
-/// An endpoint from the AWS profile counts and is checked like one from a variable.
+/// It is checked like one from a variable.
 #[test]
-fn a_profile_may_choose_the_endpoint_and_is_checked_too() {
+fn endpoint_of_the_profile_is_used_and_checked() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap().to_owned();
     std::fs::write(&path, "[default]\nendpoint_url = http://profile:1\n").unwrap();
@@ -184,9 +184,9 @@ fn a_profile_may_choose_the_endpoint_and_is_checked_too() {
     assert!(refused(&[("AWS_CONFIG_FILE", &path)]).contains("endpoint_url of the AWS profile=\"nonsense\""));
 }
 
-/// An endpoint of one's own together with FIPS or dual stack is refused at start, where the SDK would refuse each call.
+/// The SDK would refuse each call.
 #[test]
-fn an_endpoint_of_ones_own_and_fips_or_dual_stack_contradict_each_other_from_the_start() {
+fn custom_endpoint_with_fips_or_dual_stack_fails_at_start() {
     for endpoint in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
         for setting in ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"] {
             let said = refused(&[(endpoint, "http://own:1"), (setting, "true")]);
@@ -196,23 +196,22 @@ fn an_endpoint_of_ones_own_and_fips_or_dual_stack_contradict_each_other_from_the
 }
 
 #[test]
-fn a_malformed_endpoint_is_refused_naming_its_variable() {
+fn malformed_endpoint_is_refused_with_its_variable() {
     for endpoint in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
         let said = refused(&[(endpoint, "127.0.0.1:4566")]);
         assert!(said.contains(endpoint) && said.contains("http"), "{said}");
     }
 }
 
-/// `AWS_MAX_ATTEMPTS` and `AWS_RETRY_MODE` change nothing.
+/// The variables are `AWS_MAX_ATTEMPTS` and `AWS_RETRY_MODE`.
 #[test]
-fn the_number_of_attempts_is_ours_whatever_the_sdks_variables_say() {
+fn number_of_attempts_ignores_the_sdks_variables() {
     let environment = [("AWS_MAX_ATTEMPTS", "9"), ("AWS_RETRY_MODE", "adaptive")];
     assert_eq!(called("us-west-2", &environment).len(), 3, "one each: the broken reply to EC2's was not repeated");
 }
 
-/// The partition of a cluster's ARN is that of the region.
 #[test]
-fn the_arn_of_a_cluster_is_in_the_partition_of_its_region() {
+fn cluster_arn_is_in_the_partition_of_its_region() {
     for (region, partition) in
         [("us-west-2", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("us-iso-east-1", "aws-iso")]
     {

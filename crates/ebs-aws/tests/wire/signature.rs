@@ -1,11 +1,11 @@
-//! Signature Version 4, computed again from what arrived, after the description in AWS's documentation.
+//! Signature Version 4, computed again from the received request, as AWS's documentation describes it.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::server::{Request, SECRET};
 
-/// The signature that a request must have, and the service and region it is for.
+/// Checks the signature of a request for the service and region.
 pub(crate) fn check(request: &Request, region: &str, service: &str) {
     let header = |name: &str| request.headers[name].to_str().unwrap().to_owned();
     let authorization = header("authorization");
@@ -30,7 +30,7 @@ pub(crate) fn check(request: &Request, region: &str, service: &str) {
     assert_eq!(part("Signature"), sign(SECRET, &stamp, &scope, &canonical), "of {canonical}");
 }
 
-/// The signature of a canonical request.
+/// Returns the signature of a canonical request.
 pub(crate) fn sign(secret: &str, stamp: &str, scope: &str, canonical: &str) -> String {
     let to_sign = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}", hex::encode(Sha256::digest(canonical)));
     let mut key = format!("AWS4{secret}").into_bytes();

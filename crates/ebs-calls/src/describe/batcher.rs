@@ -1,8 +1,8 @@
-//! Describes of one kind of object, batched: one call carries the questions of all subscribers.
+//! Batches the describes of one kind of object: one call covers all subscribers.
 //!
 //! A subscriber gets an observation from each call that was sent *after* it subscribed. The poll loop, a task of the
-//! batcher's own, makes the calls while there are subscribers. A subscriber that leaves does not keep the others from
-//! their answers. When the batcher is dropped its poll loop is aborted: it only reads, so that nothing is left behind.
+//! batcher, makes the calls while there are subscribers. A subscriber that leaves does not affect the answers of the
+//! others. Dropping the batcher aborts its poll loop, which is safe because the loop only reads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -23,17 +23,17 @@ use super::queries::{
 use super::schedule::{Grouping, NextCall, PollSchedule, PollTimes};
 use crate::throttle::{DESCRIBE_TIMEOUT, Ec2Handle, RateLimited};
 
-/// Observations that one subscriber may have received and not read yet; further ones are dropped.
+/// Unread observations per subscriber. Further ones are dropped.
 const OBSERVATION_BUFFER: usize = 4;
-/// After a panic of the poll loop this long passes until it begins again.
+/// The delay before the poll loop restarts after a panic.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 
-/// What one call has shown of one key.
+/// The result of one call for one key.
 #[derive(Debug)]
 pub struct Observation<T> {
-    /// When the call was sent: after the subscription began.
+    /// When the call was sent, which is after the subscription began.
     pub sent: Instant,
-    /// All that EC2 lists for the key; empty: nothing, or EC2 calls the key missing or malformed.
+    /// All objects that EC2 lists for the key. Empty if EC2 lists nothing, or reports the key as missing or malformed.
     pub result: ebs_ec2::Result<Vec<T>>,
 }
 
@@ -48,7 +48,7 @@ struct Shared<Q: DescribeQuery, E> {
     changed: Notify,
 }
 
-/// Batches one kind of describe. Without batching each subscriber gets calls of its own.
+/// Batches one kind of describe. Without batching, each subscriber gets its own calls.
 pub struct DescribeBatcher<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     worker: Mutex<JoinSet<()>>,
@@ -68,9 +68,9 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
         Self { shared: Arc::new(shared), worker: Mutex::default() }
     }
 
-    /// Subscribes to the key until the subscription is dropped. Must be called on a tokio runtime.
+    /// Subscribes to the key until the subscription is dropped. Call it on a tokio runtime.
     ///
-    /// Errors come as observations: a throttle, a lost answer, or a refusal that names the key or concerns all.
+    /// Errors are observations: a throttle, a lost answer, or a refusal that names the key or affects all keys.
     pub fn subscribe(&self, key: Q::Key, times: PollTimes) -> Subscription<Q, E> {
         let (sender, observations) = mpsc::channel(OBSERVATION_BUFFER);
         let id = {
@@ -109,7 +109,7 @@ pub struct DescribeBatchers<E> {
 }
 
 impl<E: Ec2> DescribeBatchers<E> {
-    /// Over that EC2; without `batching` each key gets calls of its own.
+    /// Creates the batchers over an EC2. Without `batching`, each key gets its own calls.
     pub fn new(ec2: &Arc<RateLimited<E>>, batching: bool) -> Self {
         Self {
             volumes: DescribeBatcher::new(Arc::clone(ec2), batching),
@@ -123,7 +123,7 @@ impl<E: Ec2> DescribeBatchers<E> {
     }
 }
 
-/// An interest in one key; dropping it ends the interest, and a call in flight for others goes on.
+/// A subscription to one key. Dropping it does not affect a call in flight for other subscribers.
 pub struct Subscription<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     id: u64,
@@ -131,7 +131,8 @@ pub struct Subscription<Q: DescribeQuery, E> {
 }
 
 impl<Q: DescribeQuery, E> Subscription<Q, E> {
-    /// The next observation. Waits without bound, so give it one. Cancellation: dropping the future loses nothing.
+    /// Waits for the next observation, without a limit, so add a timeout. Cancellation: dropping the future loses
+    /// nothing.
     pub async fn next(&mut self) -> Observation<Q::Item> {
         match self.observations.recv().await {
             Some(observation) => observation,
@@ -164,13 +165,13 @@ impl<Q: DescribeQuery, E> Shared<Q, E> {
         if state.schedule.finish(id, sent)
             && let Some(sender) = state.senders.get(&id)
         {
-            // A full buffer drops this observation; the next call brings another.
+            // A full buffer drops this observation, and the next call delivers another one.
             let _full = sender.try_send(Observation { sent, result });
         }
     }
 }
 
-/// Does that work for ever: when it has panicked, again, for those who wait already.
+/// Runs the work forever, and restarts it after a panic for the existing subscribers.
 async fn restarting<F>(mut work: impl FnMut() -> F + Send)
 where
     F: Future<Output = Infallible> + Send + 'static,
@@ -184,8 +185,8 @@ where
     }
 }
 
-/// Makes calls when the schedule says so. One waits for its token, and only then takes the subscribers it is for, so that late
-/// ones come along; meanwhile no other call could be made.
+/// Makes the calls of the schedule. Waits for a token before it selects the subscribers of a call, so that new ones are
+/// included. No other call could be made meanwhile.
 async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) -> Infallible {
     let mut calls = JoinSet::new();
     let mut in_flight: HashMap<tokio::task::Id, Instant> = HashMap::new();
@@ -233,7 +234,7 @@ async fn all_pages<Q: DescribeQuery, E: Ec2>(ec2: &Ec2Handle<E>, keys: Vec<Q::Ke
     pages::all(|page| async move { Q::page(ec2, keys, &page).await }).await
 }
 
-/// A call in flight and its subscribers. Whatever becomes of it, each gets an observation, also when it is dropped.
+/// A call in flight and its subscribers. Each subscriber gets an observation, even if the batch is dropped.
 struct Batch<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     subscribers: Vec<(u64, Q::Key)>,
@@ -241,7 +242,7 @@ struct Batch<Q: DescribeQuery, E> {
 }
 
 impl<Q: DescribeQuery, E> Batch<Q, E> {
-    /// Takes those who are due; `None` when none is any more.
+    /// Selects the subscribers that are due. `None` if all have left.
     fn start(shared: &Arc<Shared<Q, E>>) -> Option<Self> {
         let sent = Instant::now();
         let subscribers = {
@@ -278,9 +279,8 @@ mod tests {
 
     use super::*;
 
-    /// What has panicked is begun again, for those who wait already.
     #[tokio::test(start_paused = true)]
-    async fn what_has_panicked_is_begun_again_for_those_who_wait_already() {
+    async fn poll_loop_restarts_after_a_panic() {
         let begun = Arc::new(AtomicU32::new(0));
         let work = || {
             let nth = begun.fetch_add(1, Ordering::SeqCst);
@@ -290,7 +290,7 @@ mod tests {
             }
         };
         let ended = timeout(Duration::from_secs(60), restarting(work)).await;
-        assert!(ended.is_err(), "it goes on for ever");
+        assert!(ended.is_err(), "it runs forever");
         assert_eq!(begun.load(Ordering::SeqCst), 3);
     }
 }

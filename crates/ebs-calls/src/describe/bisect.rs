@@ -1,4 +1,4 @@
-//! One question about several things, and to whom its answer belongs.
+//! Assigns the answer of a describe for several keys to its keys.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use ebs_ec2::{Ec2Error, ErrorClass};
 
 use super::queries::DescribeQuery;
 
-/// Calls that may be spent on finding out which key an error belongs to.
+/// The most calls to find the key that an error belongs to.
 const MAX_CALLS: u32 = 16;
 
 pub(super) type Answers<Q> = BTreeMap<<Q as DescribeQuery>::Key, ebs_ec2::Result<Vec<<Q as DescribeQuery>::Item>>>;
 
-/// Asks for all keys, which must be distinct. EC2 fails the whole call for one bad key: then the keys that the error
-/// names get it and the others are asked for again; an error that names none is bisected down to the keys that fail
-/// alone. What EC2 calls missing or malformed is absent, which is no error.
+/// Queries all keys, which must be distinct. EC2 fails the whole call for one bad key. If the error names keys, they
+/// get the error, and the others are queried again. Otherwise the keys are bisected down to those that fail alone. A
+/// key that EC2 reports as missing or malformed is absent, which is not an error.
 pub(super) async fn query<Q: DescribeQuery, F>(keys: Vec<Q::Key>, call: impl Fn(Vec<Q::Key>) -> F + Send) -> Answers<Q>
 where
     F: Future<Output = ebs_ec2::Result<Vec<Q::Item>>> + Send,
@@ -56,7 +56,7 @@ fn group_by_key<Q: DescribeQuery>(items: Vec<Q::Item>, answers: &mut Answers<Q>)
     }
 }
 
-/// The answer for a key that the error belongs to.
+/// Returns the answer for a key that the error belongs to.
 fn answer_to_named<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
     match error.class {
         ErrorClass::VolumeNotFound
@@ -68,7 +68,7 @@ fn answer_to_named<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
     }
 }
 
-/// True when the error has nothing to do with what was asked for.
+/// Returns true if the error is independent of the keys.
 fn concerns_all_keys(class: ErrorClass) -> bool {
     matches!(
         class,
@@ -82,7 +82,7 @@ fn concerns_all_keys(class: ErrorClass) -> bool {
     )
 }
 
-/// True when EC2's message names the key, as a whole word.
+/// Returns true if EC2's message names the key, as a whole word.
 fn is_named_by(error: &Ec2Error, key: &impl std::fmt::Display) -> bool {
     let key = key.to_string();
     let in_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '-');

@@ -20,7 +20,7 @@ fn error(class: ErrorClass, message: impl Into<String>) -> Ec2Error {
     Ec2Error::new(Action::DescribeVolumeStatus, class, message)
 }
 
-/// Asks an EC2 that answers as `fails` says, and otherwise shows everything. Returns the calls too.
+/// Queries an EC2 that returns the errors of `fails`, and otherwise all keys. Also returns the sizes of the calls.
 async fn asked(
     keys: impl IntoIterator<Item = u32>,
     fails: impl Fn(&[VolumeId]) -> Option<Ec2Error> + Sync,
@@ -39,9 +39,8 @@ fn is_seen(answers: &Answers<Statuses>, n: u32) -> bool {
     matches!(&answers[&id(n)], Ok(found) if found.len() == 1)
 }
 
-/// An id that EC2 calls missing is absent and the rest of the batch is asked for again at once.
 #[tokio::test]
-async fn an_id_that_ec2_calls_missing_is_absent_and_the_others_are_asked_for_again_at_once() {
+async fn missing_id_is_absent_and_the_others_are_queried_again() {
     let (answers, calls) = asked(0..100, |keys| {
         keys.contains(&id(7)).then(|| error(ErrorClass::VolumeNotFound, "The volume 'vol-7' does not exist."))
     })
@@ -51,9 +50,8 @@ async fn an_id_that_ec2_calls_missing_is_absent_and_the_others_are_asked_for_aga
     assert!((0..100).filter(|n| *n != 7).all(|n| is_seen(&answers, n)), "70 to 79 are not named by vol-7");
 }
 
-/// A batch error is given to the keys that it names and to no other.
 #[tokio::test]
-async fn an_error_is_given_to_the_keys_that_it_names_and_to_no_other() {
+async fn error_goes_only_to_the_keys_that_it_names() {
     let (answers, calls) =
         asked(0..10, |keys| keys.contains(&id(3)).then(|| error(ErrorClass::Other, "vol-3, vol-5: not with these")))
             .await;
@@ -63,9 +61,8 @@ async fn an_error_is_given_to_the_keys_that_it_names_and_to_no_other() {
     }
 }
 
-/// A batch error that names nobody is given to the key that fails alone.
 #[tokio::test]
-async fn an_error_that_names_nobody_is_given_to_the_key_that_fails_alone() {
+async fn error_without_a_key_goes_to_the_key_that_fails_alone() {
     let (answers, calls) =
         asked(0..64, |keys| keys.contains(&id(33)).then(|| error(ErrorClass::InvalidParameter, "something is wrong")))
             .await;
@@ -74,7 +71,7 @@ async fn an_error_that_names_nobody_is_given_to_the_key_that_fails_alone() {
 }
 
 #[tokio::test]
-async fn an_error_that_concerns_no_key_is_everybodys_after_one_call() {
+async fn error_independent_of_keys_goes_to_all_after_one_call() {
     for class in [
         ErrorClass::Throttled,
         ErrorClass::Ambiguous,
@@ -89,9 +86,8 @@ async fn an_error_that_concerns_no_key_is_everybodys_after_one_call() {
     }
 }
 
-/// Looking for the owner of a batch error costs a bounded number of calls.
 #[tokio::test]
-async fn an_error_that_every_call_ends_with_costs_a_bounded_number_of_calls() {
+async fn bisection_of_a_constant_error_has_a_call_limit() {
     let (answers, calls) = asked(0..200, |_| Some(error(ErrorClass::Other, "no"))).await;
     assert!(answers.len() == 200 && answers.values().all(Result::is_err));
     assert!(calls.len() <= 32, "{}", calls.len());
@@ -100,9 +96,8 @@ async fn an_error_that_every_call_ends_with_costs_a_bounded_number_of_calls() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Whoever a batch error does not name gets its answer; an error about no key at all is everybody's after one call.
     #[test]
-    fn whoever_is_not_named_gets_its_answer(
+    fn keys_that_the_error_does_not_name_get_their_answer(
         keys in proptest::collection::btree_set(0_u32..300, 1..200),
         bad in proptest::collection::btree_set(0_u32..300, 0..6),
         names_all in any::<bool>(),

@@ -1,4 +1,4 @@
-//! The kinds of describes that are batched: one batcher for each kind of object and of key.
+//! The kinds of describes: one batcher for each kind of object and key.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ use ebs_types::{DriverName, InstanceId, SnapshotId, VolumeId};
 
 use crate::throttle::BucketKey;
 
-/// A describe that takes several keys at once.
+/// A describe of several keys in one call.
 pub trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
-    /// What is asked for: an id, or a name.
+    /// An id or a name.
     type Key: Ord + Clone + fmt::Debug + fmt::Display + Send + Sync + 'static;
-    /// What EC2 lists; several items may belong to one key.
+    /// An object. Several objects may belong to one key.
     type Item: Clone + fmt::Debug + Send + Sync + 'static;
 
-    /// The bucket that its calls draw on.
+    /// The bucket of its calls.
     const BUCKET: BucketKey;
 
-    /// Makes one call: a page of what EC2 lists for the keys, at most [`ebs_ec2::MAX_FILTER_VALUES`] of them.
+    /// Makes one call for a page of the objects of the keys, at most [`ebs_ec2::MAX_FILTER_VALUES`].
     fn page<E: Ec2>(
         ec2: &E,
         keys: &[Self::Key],
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Self::Item>>> + Send;
 
-    /// The key that an item belongs to; `None`: to none that could have been asked for.
+    /// Returns the key of an item. `None` if no subscriber can have this key.
     fn key(item: &Self::Item) -> Option<Self::Key>;
 }
 
-/// A kind of describe: its key and item, its bucket, one page of it, and the key of an item.
+/// Defines a kind of describe: its key and item, its bucket, the call for one page, and the key of an item.
 macro_rules! query {
     (
         $(#[$doc:meta])* $name:ident: $key:ty => $item:ty, $bucket:expr,
@@ -58,14 +58,14 @@ macro_rules! query {
 }
 
 query! {
-    /// By id.
+    /// Volumes by id.
     VolumesById: VolumeId => Volume, BucketKey::of(Action::DescribeVolumes),
     |ec2, keys, page| ec2.describe_volumes(&VolumeQuery::FilterIds(keys.to_vec()), page),
     |volume| Some(volume.id.clone())
 }
 
 query! {
-    /// By CSI name.
+    /// Volumes by CSI name.
     VolumesByName: String => Volume, BucketKey::of(Action::DescribeVolumes),
     |ec2, keys, page| {
         let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: keys.to_vec() };
@@ -75,14 +75,14 @@ query! {
 }
 
 query! {
-    /// The latest ones, by volume.
+    /// The latest modifications, by volume.
     Modifications: VolumeId => Modification, BucketKey::of(Action::DescribeVolumesModifications),
     |ec2, keys, page| ec2.describe_modifications(keys, page),
     |modification| Some(modification.volume.clone())
 }
 
 query! {
-    /// The status of volumes. EC2 has no filter for it, and takes no page length beside ids.
+    /// The status of volumes. EC2 has no filter for it, and accepts no page length together with ids.
     Statuses: VolumeId => VolumeStatus, BucketKey::unfiltered(Action::DescribeVolumeStatus),
     |ec2, keys, page| {
         let page = PageRequest { max_results: None, token: page.token.clone() };
@@ -92,21 +92,21 @@ query! {
 }
 
 query! {
-    /// By id.
+    /// Instances by id.
     InstancesById: InstanceId => Instance, BucketKey::of(Action::DescribeInstances),
     |ec2, keys, page| ec2.describe_instances(keys, page),
     |instance| Some(instance.id.clone())
 }
 
 query! {
-    /// By id.
+    /// Snapshots by id.
     SnapshotsById: SnapshotId => Snapshot, BucketKey::of(Action::DescribeSnapshots),
     |ec2, keys, page| ec2.describe_snapshots(&SnapshotQuery::FilterIds(keys.to_vec()), page),
     |snapshot| Some(snapshot.id.clone())
 }
 
 query! {
-    /// Those of the account, by CSI name.
+    /// Snapshots of the account, by CSI name.
     SnapshotsByName: String => Snapshot, BucketKey::of(Action::DescribeSnapshots),
     |ec2, keys, page| {
         let query = SnapshotQuery::Tag { key: DriverName::SNAPSHOT_NAME_TAG.to_owned(), values: keys.to_vec() };

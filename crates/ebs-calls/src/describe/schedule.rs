@@ -1,11 +1,12 @@
-//! When to poll for which subscribers of a batcher. Pure: the time is given.
+//! Decides when to poll for which subscribers of a batcher. Pure: the time is a parameter.
 //!
 //! The rules:
-//! - With no call in flight, a call is made as soon as one subscriber is due. While one is in flight, others collect; one that
-//!   hangs holds up the next for 2 s, two of them for 4 s, so that however many hang a call is made every 8 s.
-//! - A call asks for every subscriber it has room for, due or not: one more key in a call is free.
-//! - Under load calls are 0.4 s apart, or more where the rate limit is low. A short burst may be closer.
-//! - A subscriber is due again after 0.4 s, until the typical time of its transition is over; from then on the interval
+//! - With no call in flight, a call is made as soon as one subscriber is due. Other subscribers wait while a call is in
+//!   flight. One hanging call delays the next by 2 s, two of them by 4 s. However many calls hang, a new one is sent at
+//!   least every 8 s.
+//! - A call covers all subscribers that fit, due or not: another key in a call is free.
+//! - Under load, calls are 0.4 s apart, or more if the rate limit is low. A short burst may be closer.
+//! - A subscriber is due again after 0.4 s, until the typical time of its transition is over. After that, the interval
 //!   grows (back-off).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,26 +14,26 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The least time between two polls for one subscriber, and between two calls under load.
+/// The shortest interval between two polls for one subscriber, and between two calls under load.
 const MIN_INTERVAL: Duration = Duration::from_millis(400);
-/// The longest time between two polls for one subscriber.
+/// The longest interval between two polls for one subscriber.
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
-/// A call in flight for longer no longer holds up the next one. With several in flight the last holds it up so many times as
-/// long: calls that hang must not have used up [`MAX_IN_FLIGHT`] at once.
+/// After this time, a call in flight no longer delays the next one. With several in flight, the last one delays it by
+/// this time for each of them, so that hanging calls do not reach [`MAX_IN_FLIGHT`] at once.
 const SLOW_CALL: Duration = Duration::from_secs(2);
-/// Calls of one batcher that may be in flight, all but the last of them slow.
+/// The most calls of one batcher in flight. All but the last one are slow.
 const MAX_IN_FLIGHT: u32 = 4;
-/// Subscribers from which on calls are [`MIN_INTERVAL`] apart; with fewer, proportionally closer.
+/// With this many subscribers, calls are [`MIN_INTERVAL`] apart. With fewer, they are proportionally closer.
 const FULL_LOAD: u32 = 8;
-/// Calls that may follow each other without spacing after a quiet time.
+/// Calls without spacing after a quiet time.
 const BURST: f64 = 3.0;
 
-/// When a subscriber wants to be polled for.
+/// The poll times that a subscriber requests.
 #[derive(Debug, Clone, Copy)]
 pub struct PollTimes {
-    /// Not before.
+    /// The earliest poll.
     pub first: Instant,
-    /// From then on at growing intervals.
+    /// The start of growing intervals.
     pub back_off_from: Instant,
 }
 
@@ -42,25 +43,25 @@ struct Entry<K> {
     times: PollTimes,
     /// When the last call for it was sent.
     polled: Option<Instant>,
-    /// That call is in flight.
+    /// Whether that call is in flight.
     in_flight: bool,
-    /// When the latest call was sent whose result it has got.
+    /// When the latest call with a delivered result was sent.
     observed: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Grouping {
-    /// At most this many keys a call.
+    /// At most this many keys per call.
     Batched(usize),
-    /// One key a call, as soon as it is due.
+    /// One key per call, as soon as it is due.
     Single,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextCall {
-    /// Nothing until a subscriber comes or a call returns.
+    /// No call until a subscriber is added or a call returns.
     Idle,
-    /// Make a call, not before this instant.
+    /// The next call, not before this instant.
     At(Instant),
 }
 
@@ -70,7 +71,7 @@ pub(super) struct PollSchedule<K> {
     grouping: Grouping,
     entries: BTreeMap<u64, Entry<K>>,
     next_id: u64,
-    /// Calls that may be made without spacing, and when they were counted.
+    /// Calls that may be made without spacing, and the time of this count.
     credit: f64,
     credited: Instant,
 }
@@ -80,7 +81,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
         Self { grouping, entries: BTreeMap::new(), next_id: 0, credit: BURST, credited: now }
     }
 
-    /// Adds a subscriber. Calls sent before are not for it.
+    /// Adds a subscriber, which gets no results of earlier calls.
     pub(super) fn add(&mut self, key: K, times: PollTimes) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -92,13 +93,13 @@ impl<K: Ord + Clone> PollSchedule<K> {
         self.entries.remove(&id);
     }
 
-    /// The time between two calls: longer under load, and such that polls use at most half of the rate limit.
+    /// Returns the interval between two calls. It is longer under load, and polls use at most half of the rate limit.
     pub(super) fn spacing(&self, calls_per_second: f64) -> Duration {
         let waiting = u32::try_from(self.entries.len()).unwrap_or(FULL_LOAD).clamp(1, FULL_LOAD);
         (MIN_INTERVAL * waiting / FULL_LOAD).max(Duration::from_secs_f64(2.0 / calls_per_second))
     }
 
-    /// What to do next, with calls in flight that were sent at these instants, the latest last.
+    /// Returns the next action. `in_flight` has the instants at which the calls in flight were sent, the latest last.
     pub(super) fn next_call(&self, now: Instant, spacing: Duration, in_flight: &[Instant]) -> NextCall {
         let Some(due) = self.entries.values().filter_map(|e| self.due(e)).min() else { return NextCall::Idle };
         let Grouping::Batched(_) = self.grouping else { return NextCall::At(due) };
@@ -113,7 +114,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
         NextCall::At(due.max(free).max(spaced))
     }
 
-    /// Starts a call: its subscribers and their keys; empty when none is due.
+    /// Starts a call and returns its subscribers and their keys. Empty if none is due.
     pub(super) fn start_batch(&mut self, now: Instant, spacing: Duration) -> Vec<(u64, K)> {
         let taken = self.due_batch(now);
         if taken.is_empty() {
@@ -158,7 +159,8 @@ impl<K: Ord + Clone> PollSchedule<K> {
         taken
     }
 
-    /// The call that was sent at this instant is back. False when the subscriber has left or has got a later result.
+    /// Records the return of the call that was sent at `sent`. Returns false if the subscriber has left or has a later
+    /// result.
     pub(super) fn finish(&mut self, id: u64, sent: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         if entry.polled == Some(sent) {

@@ -22,9 +22,8 @@ fn poll(schedule: &mut PollSchedule<u32>, now: Instant) -> Vec<(u64, u32)> {
     taken
 }
 
-/// With no describe under way a question goes at once; while one is under way others collect and leave together.
 #[test]
-fn with_no_call_in_flight_a_subscriber_is_polled_for_at_once_and_meanwhile_others_collect() {
+fn first_call_starts_at_once_and_others_wait_to_share_the_next() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &[]), NextCall::Idle);
@@ -49,9 +48,8 @@ fn with_no_call_in_flight_a_subscriber_is_polled_for_at_once_and_meanwhile_other
     );
 }
 
-/// A describe takes at most 200 keys, each once.
 #[test]
-fn a_call_asks_for_two_hundred_keys_at_most_and_for_each_once() {
+fn call_has_at_most_200_distinct_keys() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     for key in 0..500 {
@@ -65,12 +63,11 @@ fn a_call_asks_for_two_hundred_keys_at_most_and_for_each_once() {
         assert_eq!(keys.len(), 200, "there is room, and who is not due costs nothing");
         seen.extend(taken.into_iter().map(|(id, _)| id));
     }
-    assert_eq!(seen.len(), 1_000, "nobody is left out");
+    assert_eq!(seen.len(), 1_000, "no subscriber is missing");
 }
 
-/// Under load calls of one kind keep 0.4 s apart, more where the budget is small.
 #[test]
-fn under_load_calls_keep_their_distance_and_a_low_rate_limit_makes_it_larger() {
+fn calls_are_spaced_under_load_and_more_at_a_low_rate() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     for key in 0..100 {
@@ -83,7 +80,7 @@ fn under_load_calls_keep_their_distance_and_a_low_rate_limit_makes_it_larger() {
     while now < start + Duration::from_secs(20) {
         schedule.add(1_000 + u32::try_from(calls.len()).unwrap(), now_or_later(now));
         let NextCall::At(at) = schedule.next_call(now, schedule.spacing(PLENTY), &[]) else {
-            panic!("somebody is always due")
+            panic!("a subscriber is always due")
         };
         now = now.max(at) + Duration::from_nanos(1);
         poll(&mut schedule, now);
@@ -92,9 +89,9 @@ fn under_load_calls_keep_their_distance_and_a_low_rate_limit_makes_it_larger() {
     assert!((50..=53).contains(&calls.len()), "{} calls in 20 s", calls.len());
 }
 
-/// What has been waited for long is looked at seldom, every 5 s at least.
+/// The longest interval is 5 s.
 #[test]
-fn a_subscriber_that_has_waited_long_is_polled_for_seldom_and_never_forgotten() {
+fn long_wait_is_polled_rarely_but_forever() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     schedule.add(1, PollTimes { first: start + ms(2_000), back_off_from: start + ms(4_000) });
@@ -115,9 +112,9 @@ fn a_subscriber_that_has_waited_long_is_polled_for_seldom_and_never_forgotten() 
     assert!(calls.len() < 40, "{}", calls.len());
 }
 
-/// A describe that hangs holds up the others for two seconds at most.
+/// The limit of the delay is two seconds.
 #[test]
-fn a_slow_call_holds_up_nobody_for_more_than_two_seconds_and_its_late_result_still_counts() {
+fn slow_call_delays_others_briefly_and_its_result_counts() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     let id = schedule.add(1, now_or_later(start));
@@ -136,10 +133,9 @@ fn a_slow_call_holds_up_nobody_for_more_than_two_seconds_and_its_late_result_sti
     );
 }
 
-/// However many describes hang, another one goes every 8 s, so that a subscriber is never without one for longer: those in
-/// flight are not sent at once, and each is given up after 20 s.
+/// Calls in flight are not sent at once, and each is given up after 20 s.
 #[test]
-fn describes_that_hang_leave_no_subscriber_without_one_for_more_than_eight_seconds() {
+fn hanging_calls_delay_a_subscriber_by_at_most_8_s() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     let mut in_flight: Vec<Instant> = Vec::new();
@@ -149,7 +145,7 @@ fn describes_that_hang_leave_no_subscriber_without_one_for_more_than_eight_secon
         schedule.add(u32::try_from(second).unwrap(), now_or_later(now));
         in_flight.retain(|sent| now < *sent + Duration::from_secs(20));
         if matches!(schedule.next_call(now, schedule.spacing(PLENTY), &in_flight), NextCall::At(at) if at <= now) {
-            assert!(!schedule.start_batch(now, schedule.spacing(PLENTY)).is_empty(), "somebody is always due");
+            assert!(!schedule.start_batch(now, schedule.spacing(PLENTY)).is_empty(), "a subscriber is always due");
             in_flight.push(now);
             calls.push(now);
         }
@@ -159,7 +155,7 @@ fn describes_that_hang_leave_no_subscriber_without_one_for_more_than_eight_secon
 }
 
 #[test]
-fn without_batching_each_is_asked_for_alone_and_at_once() {
+fn without_batching_each_key_has_its_own_call_at_once() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Single, start);
     for key in 0..50 {
@@ -192,11 +188,10 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Nobody at a watcher starves and nobody is told old news.
-    ///
-    /// Calls take 100 ms. Everybody is asked for soon after it is due, and only by calls sent after it came.
+    /// Calls take 100 ms. Each subscriber is polled for soon after it is due, and only by calls that were sent after it
+    /// subscribed.
     #[test]
-    fn no_subscriber_starves_and_none_gets_an_old_observation(events in events()) {
+    fn no_subscriber_starves_or_gets_an_old_observation(events in events()) {
         let start = Instant::now();
         let mut now = start;
         let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
@@ -248,7 +243,7 @@ proptest! {
             for (id, (_, times)) in &present {
                 let polled = schedule.entries[id].polled;
                 let since = polled.unwrap_or(times.first);
-                // The longest interval, and a few calls of others before.
+                // The longest interval, and a few earlier calls for other subscribers.
                 prop_assert!(now.saturating_duration_since(since) <= MAX_INTERVAL + ms(2_000), "forgotten");
             }
         }

@@ -1,21 +1,21 @@
-//! How long EC2's state transitions usually take, learned from those that were waited for.
+//! Learns the typical times of EC2's state transitions.
 //!
-//! A poll tells only that a transition was done between it and the poll before. The earlier of the two is recorded, so
-//! that the first poll for the next transition rather comes early than late; and where the very first poll found it
-//! done, half of its time, so that the estimate comes down again.
+//! A poll only shows that a transition ended between it and the previous poll. The earlier of the two times is
+//! recorded, so that the first poll for the next transition is too early rather than too late. If the first poll
+//! already found the end, half of its time is recorded, so that the estimate can decrease.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Transitions of a kind that are remembered, the latest ones.
+/// The number of latest transitions of a kind that are remembered.
 const MAX_SAMPLES: usize = 16;
 /// The shortest time before a first poll.
 const MIN_DELAY: Duration = Duration::from_millis(100);
-/// Before any transition was seen.
+/// The range before any transition was seen.
 const DEFAULT_RANGE: TypicalRange = TypicalRange { from: Duration::from_millis(500), to: Duration::from_secs(4) };
 
-/// A state transition that EC2 has begun. How long each kind takes is learned.
+/// A state transition that EC2 has begun. The typical time of each kind is learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
     /// `creating` to `available`.
@@ -28,16 +28,16 @@ pub enum Transition {
     Modifying,
 }
 
-/// When a transition is usually done, counted from its beginning.
+/// The range of the typical end of a transition, since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TypicalRange {
-    /// Seldom earlier.
+    /// Rarely earlier.
     pub from: Duration,
-    /// Seldom later.
+    /// Rarely later.
     pub to: Duration,
 }
 
-/// How long the transitions that were waited for have taken lately.
+/// The times of the latest transitions.
 #[derive(Debug, Default)]
 pub struct TransitionTimes([Samples; 4]);
 
@@ -46,13 +46,13 @@ impl TransitionTimes {
         &self.0[transition as usize]
     }
 
-    /// When such a transition is usually done; from 0.5 to 4 s before any was seen.
+    /// Returns the typical range of the transition. It is 0.5 to 4 s before any was seen.
     pub fn typical(&self, transition: Transition) -> TypicalRange {
         self.times(transition).typical()
     }
 
-    /// A transition was not done yet after `not_done_at`, if there was such a poll, and done after `done_at`; both since
-    /// its beginning.
+    /// Records a transition. The last poll without the end was at `not_done_at`, if there was one, and the end was seen
+    /// at `done_at`. Both are since the start of the transition.
     pub fn record(&self, transition: Transition, not_done_at: Option<Duration>, done_at: Duration) {
         self.times(transition).record(not_done_at.unwrap_or(done_at / 2));
     }
@@ -73,7 +73,7 @@ impl Samples {
     fn typical(&self) -> TypicalRange {
         let mut times: Vec<Duration> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         times.sort();
-        // Outliers, an eighth at either end, do not count once there are enough others.
+        // The outliers, an eighth at either end, do not count if there are enough other samples.
         let outliers = times.len() / 8;
         match (times.get(outliers), times.iter().nth_back(outliers)) {
             (Some(from), Some(to)) => TypicalRange { from: (*from).max(MIN_DELAY), to: (*to).max(MIN_DELAY) },
@@ -90,9 +90,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// When to look first follows what such changes took lately.
     #[test]
-    fn the_first_poll_follows_what_transitions_took_and_outliers_do_not_count() {
+    fn first_poll_follows_typical_times_without_outliers() {
         let times = TransitionTimes::default();
         assert_eq!(times.typical(Transition::Creating), DEFAULT_RANGE);
         for n in 0..14 {
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn transitions_that_are_done_at_the_first_poll_bring_it_forward_step_by_step() {
+    fn early_transitions_move_the_first_poll_forward() {
         let times = TransitionTimes::default();
         for _ in 0..60 {
             let first = times.typical(Transition::Detaching).from;

@@ -1,9 +1,9 @@
-//! Which of EC2's token buckets a call draws on, and how large EC2 says it is.
+//! The token buckets of EC2, with their documented sizes.
 
 use ebs_ec2::Action;
 
-/// One of EC2's token buckets: there is one for each action, and describes by ids without filter, or of everything,
-/// have a smaller one than those with a filter or a page length.
+/// One of EC2's token buckets. There is one for each action. Describes by ids without a filter, and of everything, have
+/// a smaller bucket than those with a filter or a page length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BucketKey {
     action: Action,
@@ -17,12 +17,12 @@ pub(crate) struct BucketSize {
 }
 
 impl BucketKey {
-    /// A mutating call, or a describe with a filter or a page length.
+    /// Returns the bucket of a mutating call, or of a describe with a filter or a page length.
     pub const fn of(action: Action) -> Self {
         Self { action, unfiltered: false }
     }
 
-    /// A describe by ids without filter, or of everything.
+    /// Returns the bucket of a describe by ids without a filter, or of everything.
     pub(crate) const fn unfiltered(action: Action) -> Self {
         Self { action, unfiltered: true }
     }
@@ -31,7 +31,7 @@ impl BucketKey {
         self.action
     }
 
-    /// What EC2 documents.
+    /// Returns the documented size.
     pub(crate) fn documented(self) -> BucketSize {
         let size = |capacity, per_second| BucketSize { capacity, per_second };
         match self.action {
@@ -40,7 +40,7 @@ impl BucketKey {
             }
             Action::AttachVolume | Action::DetachVolume | Action::ModifyVolume | Action::CopyVolumes => size(50.0, 5.0),
             Action::CreateTags | Action::DeleteTags => size(100.0, 10.0),
-            // Documented as "other mutating actions"; of SageMaker and STS nothing is documented.
+            // Documented as "other mutating actions". There is no documentation for SageMaker and STS.
             Action::EnableFastSnapshotRestores
             | Action::LockSnapshot
             | Action::AttachClusterNodeVolume
@@ -68,10 +68,9 @@ impl BucketKey {
 mod tests {
     use super::*;
 
-    /// The first belief about each bucket is what EC2 documents; describes by filter or page length draw on the larger
-    /// bucket.
+    /// Describes with a filter or a page length use the larger bucket.
     #[test]
-    fn the_first_belief_is_what_ec2_documents() {
+    fn initial_bucket_sizes_are_the_documented_ones() {
         let of = |key: BucketKey| (key.documented().capacity, key.documented().per_second);
         for action in [Action::CreateVolume, Action::DeleteVolume, Action::CreateSnapshot, Action::DeleteSnapshot] {
             assert_eq!(of(BucketKey::of(action)), (100.0, 5.0), "{action}");

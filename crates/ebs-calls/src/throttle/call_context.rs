@@ -1,4 +1,4 @@
-//! What the rate limiter must know of a call: its priority, its deadline and who waits for it.
+//! The properties of a call for the rate limiter: its priority, its deadline and its waiters.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::wait_queue::Priority;
 
-/// A position in the queues of the rate limiter: that of the first try. Whoever keeps it while a request is repeated is served
-/// before those who came later. It is used up by the first call that is made; clones are one.
+/// A position in the queues of the rate limiter, which the first try of a request determines. A caller that keeps it
+/// for a retry is served before later calls. The first call uses it up. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct QueuePlace {
     ticket: Arc<OnceLock<u64>>,
@@ -18,7 +18,7 @@ pub struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// True when a call has been made from it: the next one begins at the end of the queue.
+    /// Returns true after a call was made from this place. The next call starts at the end of the queue.
     pub fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
     }
@@ -38,17 +38,17 @@ impl CallContext {
         Self { priority, deadline, waiters, place: QueuePlace::default() }
     }
 
-    /// A mutation: it waits until the deadline, or until nobody waits for its operation any more.
+    /// Returns the context of a mutation, which waits until the deadline, or until its operation has no waiters.
     pub(crate) fn mutation(deadline: Instant, waiters: &Waiters, place: QueuePlace) -> Self {
         Self { place, ..Self::new(Priority::High, deadline, Some(waiters.clone())) }
     }
 
-    /// A read that no operation waits for.
+    /// Returns the context of a read that no operation waits for.
     pub(crate) fn background(bound: Duration) -> Self {
         Self::new(Priority::Low, Instant::now() + bound, None)
     }
 
-    /// A read that operations wait for.
+    /// Returns the context of a read that operations wait for.
     pub(crate) fn poll(bound: Duration) -> Self {
         Self::new(Priority::High, Instant::now() + bound, None)
     }
@@ -57,12 +57,13 @@ impl CallContext {
         self.waiters.as_ref().is_some_and(|waiters| !waiters.any())
     }
 
-    /// A call is made: its repetitions keep the position, requests that come later do not get it.
+    /// Records that a call is made. Its retries keep the position, and later requests do not get it.
     pub(crate) fn use_place(&self) {
         self.place.is_used.store(true, Ordering::Relaxed);
     }
 
-    /// The position in queues: that of the first try, so that a throttle does not send the call to the end.
+    /// Returns the position in the queues. A retry keeps the position of the first try, so that a throttled call does
+    /// not move to the end.
     pub(crate) fn ticket(&self, next: impl FnOnce() -> u64) -> u64 {
         *self.place.ticket.get_or_init(next)
     }

@@ -1,7 +1,7 @@
-//! The port behind the rate limiter: each call waits for its token here and reports its outcome.
+//! The port behind the rate limiter: each call waits here for its token and reports its outcome.
 //!
-//! The port's methods have no parameter for a call's context, so [`RateLimited`] makes no call itself: it gives
-//! [`Ec2Handle`]s, which implement the port and know the context of all calls that are made through them.
+//! The methods of the port have no parameter for a call's context. So [`RateLimited`] makes no call itself, but returns
+//! [`Ec2Handle`]s, which implement the port and have the context of their calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,12 +19,11 @@ use super::bucket_key::BucketKey;
 use super::call_context::{CallContext, QueuePlace};
 use super::limiter::{Permit, RateLimiter};
 
-/// How long a single describe may take, throttles included: it bounds the wait for a token, a call with all its pages,
-/// and a lookup.
+/// The longest time of a single describe, including throttles. It limits the wait for a token, a call with all its
+/// pages, and a lookup.
 pub const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An EC2 that is called no more often than the rate limiter allows. One for a process: it keeps the process's one view
-/// of how much EC2 takes.
+/// An EC2 behind the rate limiter. Create one per process: it has the process's estimate of what EC2 accepts.
 #[derive(Debug)]
 pub struct RateLimited<E> {
     ec2: Arc<E>,
@@ -32,35 +31,36 @@ pub struct RateLimited<E> {
 }
 
 impl<E> RateLimited<E> {
-    /// All buckets are full and as EC2 documents them. The observer is told how long calls were held back
+    /// Creates a rate limiter with full buckets of the documented sizes. The observer receives the delays of calls
     /// ([`Observer::waited`]).
     pub fn new(ec2: Arc<E>, observer: Option<Arc<dyn Observer>>) -> Self {
         Self { ec2, limiter: Arc::new(RateLimiter::new(observer)) }
     }
 
-    /// Calls a second that EC2 is believed to accept.
+    /// Returns the estimate of the calls per second that EC2 accepts.
     pub(crate) fn rate(&self, bucket: BucketKey) -> f64 {
         self.limiter.rate(bucket)
     }
 
-    /// For one mutation and its repetitions. Its calls wait for their tokens at that place, until the deadline, or until none
-    /// of the waiters is left; then they end as throttled without having been sent.
+    /// Returns a handle for one mutation and its retries. Its calls wait for their tokens at the place, until the
+    /// deadline or until no waiter is left. After that they fail as throttled, without being sent.
     pub fn for_mutation(self: &Arc<Self>, deadline: Instant, waiters: &Waiters, place: QueuePlace) -> Ec2Handle<E> {
         self.within(CallContext::mutation(deadline, waiters, place))
     }
 
-    /// For one read that no operation waits for, and its repetitions, within [`DESCRIBE_TIMEOUT`]. Mutations and polls go
-    /// before it.
+    /// Returns a handle for one read that no operation waits for, and its retries, within [`DESCRIBE_TIMEOUT`].
+    /// Mutations and polls have priority.
     pub fn for_background_read(self: &Arc<Self>) -> Ec2Handle<E> {
         self.within(CallContext::background(DESCRIBE_TIMEOUT))
     }
 
-    /// For one question that an operation waits for, within that time: it queues with mutations and polls.
+    /// Returns a handle for one read that an operation waits for, within the limit. It has the priority of mutations
+    /// and polls.
     pub fn for_awaited_read(self: &Arc<Self>, bound: Duration) -> Ec2Handle<E> {
         self.within(CallContext::poll(bound))
     }
 
-    /// For one read that operations wait for, and its repetitions.
+    /// Returns a handle for one read that operations wait for, and its retries.
     pub(crate) fn for_poll(self: &Arc<Self>) -> Ec2Handle<E> {
         self.within(CallContext::poll(DESCRIBE_TIMEOUT))
     }
@@ -70,32 +70,32 @@ impl<E> RateLimited<E> {
     }
 }
 
-/// The rate-limited port in the context of one call, and of its repetitions, which keep its position in the queue.
+/// The rate-limited port for one call and its retries, which keep its position in the queue.
 ///
-/// A call that gets no token before the deadline ends with [`ErrorClass::Throttled`] and was not sent. Cancellation: a
-/// call dropped while it waits for its token was not sent; later EC2 may have carried it out.
+/// A call without a token at the deadline fails with [`ErrorClass::Throttled`] and was not sent. Cancellation: a call
+/// that is dropped while it waits for its token was not sent. If it is dropped later, EC2 may have carried it out.
 #[derive(Debug)]
 pub struct Ec2Handle<E> {
     limited: Arc<RateLimited<E>>,
     context: CallContext,
-    /// A token that was acquired before its call, refunded if the handle is dropped without one.
+    /// A token that was acquired before its call. Dropping the handle without a call refunds it.
     acquired: Mutex<Option<Permit>>,
 }
 
 impl<E> Ec2Handle<E> {
-    /// Until when calls wait for their tokens.
+    /// Returns until when calls wait for their tokens.
     pub fn deadline(&self) -> Instant {
         self.context.deadline
     }
 
-    /// Waits for the token of the first call on that bucket; `None` at the deadline.
+    /// Waits for the token of the first call on the bucket. `None` at the deadline.
     pub(crate) async fn acquired(self, bucket: BucketKey) -> Option<Self> {
         let permit = self.limited.limiter.acquire(bucket, &self.context).await?;
         Some(self.with(permit))
     }
 
-    /// Takes a spare token for the first call on that bucket: one that no other call waits for or will need soon; `None`
-    /// when there is none. It is given back if the handle is dropped without a call.
+    /// Takes a spare token for the first call on the bucket: a token that no other call waits for or needs soon. `None`
+    /// if there is no such token. Dropping the handle without a call refunds it.
     pub fn acquired_spare(self, bucket: BucketKey) -> Option<Self> {
         let permit = self.limited.limiter.acquire_spare(bucket)?;
         Some(self.with(permit))
@@ -122,20 +122,20 @@ impl<E> Ec2Handle<E> {
         let Some(mut permit) = permit else { return Err(not_sent(bucket.action())) };
         permit.spend();
         self.context.use_place();
-        // On the heap, and only now: an operation spends its time waiting, and must be small meanwhile.
+        // On the heap, and only now: an operation mostly waits, and must be small meanwhile.
         let outcome = Box::pin(call(&self.limited.ec2)).await;
         permit.report(outcome.as_ref().err().map(|e| e.class));
         outcome
     }
 }
 
-/// The rate limiter's own refusal is a throttle too.
+/// Returns the error of a call without a token, which is a throttle too.
 fn not_sent(action: Action) -> Ec2Error {
     let message = "not sent, because EC2 is believed to take no more such calls until the time for this one is over";
     Ec2Error::new(action, ErrorClass::Throttled, message)
 }
 
-/// A describe with a filter has the larger bucket; so has one with a page length.
+/// A filter or a page length selects the larger bucket.
 fn describe_bucket(action: Action, filtered: bool, page: &PageRequest) -> BucketKey {
     if filtered || page.max_results.is_some() { BucketKey::of(action) } else { BucketKey::unfiltered(action) }
 }
@@ -145,7 +145,7 @@ fn snapshots_bucket(query: &SnapshotQuery, page: &PageRequest) -> BucketKey {
     describe_bucket(Action::DescribeSnapshots, filtered, page)
 }
 
-/// Methods of the port, each with the bucket that its calls draw on.
+/// Defines methods of the port, each with its bucket.
 macro_rules! calls {
     ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty => $bucket:expr;)*) => {$(
         async fn $name(&self $(, $argument: $type)*) -> Result<$reply> {

@@ -1,7 +1,7 @@
-//! The rate limiter: one for the process, a queue and a believed bucket for each of EC2's.
+//! The rate limiter of the process, with a queue and an estimated bucket for each of EC2's buckets.
 //!
-//! No call is refused: it waits for its token until its own deadline, or until nobody wants it any more. A throttle
-//! costs a call time and nothing else; it keeps its position in the queue.
+//! It refuses no call: each waits for its token until its deadline, or until it has no waiters. A throttle only costs a
+//! call time, because the call keeps its position in the queue.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,7 +23,7 @@ const MIN_REPORTED_WAIT: Duration = Duration::from_millis(1);
 /// How often a queued call checks whether it is still wanted.
 const ABANDONED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One of EC2's buckets and the calls that wait for it.
+/// One of EC2's buckets and the calls that wait for its tokens.
 #[derive(Debug)]
 struct BucketState {
     bucket: TokenBucket,
@@ -44,7 +44,7 @@ impl fmt::Debug for RateLimiter {
 }
 
 impl RateLimiter {
-    /// All buckets full and as EC2 documents them. Waits are reported to the observer.
+    /// Creates full buckets of the documented sizes. The observer receives the waits.
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         Self { buckets: Mutex::default(), tickets: AtomicU64::new(0), observer }
     }
@@ -59,14 +59,14 @@ impl RateLimiter {
         f(state, now)
     }
 
-    /// Calls a second that EC2 is believed to accept.
+    /// Returns the estimate of the calls per second that EC2 accepts.
     pub(crate) fn rate(&self, key: BucketKey) -> f64 {
         self.with_bucket(key, |state, _| state.bucket.rate())
     }
 
-    /// Waits for a token; `None` at the call's deadline, or when nobody wants it any more.
+    /// Waits for a token. `None` at the call's deadline, or when the call has no waiters.
     ///
-    /// Cancellation: dropping the future gives up the position in the queue and no token.
+    /// Cancellation: dropping the future loses the position in the queue, and no token.
     pub(crate) async fn acquire(self: &Arc<Self>, key: BucketKey, context: &CallContext) -> Option<Permit> {
         let began = Instant::now();
         let queued = QueuedCall::join(self, key, context);
@@ -80,7 +80,7 @@ impl RateLimiter {
         permit
     }
 
-    /// A token that nobody waits for and nobody will need soon, if there is one.
+    /// Takes a token that no call waits for or needs soon, if there is one.
     pub(crate) fn acquire_spare(self: &Arc<Self>, key: BucketKey) -> Option<Permit> {
         let token =
             self.with_bucket(
@@ -95,7 +95,7 @@ impl RateLimiter {
     }
 }
 
-/// A position in a queue, left when dropped.
+/// A position in a queue. Dropping it leaves the queue.
 struct QueuedCall<'a> {
     limiter: &'a Arc<RateLimiter>,
     key: BucketKey,
@@ -137,7 +137,7 @@ impl<'a> QueuedCall<'a> {
         }
     }
 
-    /// A token, or when there may be one; `None`: when the waker is notified.
+    /// Returns a token, or the time of the next try. `None`: wait for the waker.
     fn try_take(&mut self) -> Result<Token, Option<Instant>> {
         let me = (self.priority, self.position);
         self.limiter.with_bucket(self.key, |state, now| {
@@ -160,7 +160,7 @@ impl Drop for QueuedCall<'_> {
     }
 }
 
-/// A token for one call. Dropping it without a report says nothing about EC2's bucket.
+/// A token for one call. Dropping it without a report does not change the estimate of EC2's bucket.
 #[derive(Debug)]
 pub(crate) struct Permit {
     limiter: Arc<RateLimiter>,
@@ -170,17 +170,17 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// True when it is a token of that bucket.
+    /// Returns true if it is a token of the bucket.
     pub(super) fn is_for(&self, key: BucketKey) -> bool {
         self.key == key
     }
 
-    /// The call is made: from now on the token is spent.
+    /// Spends the token, when the call is made.
     pub(crate) fn spend(&mut self) {
         self.used = true;
     }
 
-    /// What became of the call; `None`: success.
+    /// Reports the outcome of the call. `None`: success.
     pub(crate) fn report(mut self, error: Option<ErrorClass>) {
         self.used = error != Some(ErrorClass::NotSent);
         let key = self.key;
@@ -191,7 +191,7 @@ impl Permit {
                     tracing::debug!(action = %key.action(), per_second, "EC2 throttles, calls become slower");
                 }
             }
-            // Whether EC2 counted it is not known.
+            // It is unknown whether EC2 charged the call.
             Some(ErrorClass::Ambiguous | ErrorClass::NotSent) => {}
             _ => state.bucket.accepted(self.token, now),
         });

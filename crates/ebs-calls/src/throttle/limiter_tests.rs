@@ -11,9 +11,8 @@ fn limiter() -> Arc<RateLimiter> {
     Arc::new(RateLimiter::new(None))
 }
 
-/// Of a thousand callers at once each gets its token, first come first served.
 #[tokio::test(start_paused = true)]
-async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
+async fn thousand_callers_get_their_tokens_in_order() {
     let limiter = limiter();
     let mut callers = JoinSet::new();
     let began = Instant::now();
@@ -21,7 +20,7 @@ async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
         let context = CallContext::poll(Duration::from_secs(1_000));
         let limiter = Arc::clone(&limiter);
         callers.spawn(async move {
-            limiter.acquire(BucketKey::of(ACTION), &context).await.expect("nobody is lost").report(None);
+            limiter.acquire(BucketKey::of(ACTION), &context).await.expect("each caller gets a token").report(None);
             (Instant::now(), n)
         });
     }
@@ -32,9 +31,8 @@ async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
     assert!((185..=195).contains(&seconds), "950 tokens at 5/s after the 50 of the full bucket: {seconds} s");
 }
 
-/// A caller waits for its token until its own bound ends, and no longer.
 #[tokio::test(start_paused = true)]
-async fn a_call_waits_until_its_own_deadline_and_its_position_is_free_again() {
+async fn call_waits_until_its_deadline_and_frees_its_position() {
     let limiter = limiter();
     for _ in 0..50 {
         limiter
@@ -49,10 +47,10 @@ async fn a_call_waits_until_its_own_deadline_and_its_position_is_free_again() {
     assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.is_some());
 }
 
-/// Whose client left while it waited in the queue, and who comes back, is served before those who came meanwhile; a place is good
-/// for one call, so that nobody is always first.
+/// The client of a queued operation leaves and returns. A place is valid for one call, so that no operation is always
+/// first.
 #[tokio::test(start_paused = true)]
-async fn who_comes_back_has_kept_its_place_in_the_queue_until_a_call_is_made() {
+async fn retry_keeps_its_queue_place_until_a_call_is_made() {
     let limiter = limiter();
     let key = BucketKey::of(ACTION);
     while limiter.with_bucket(key, |state, now| state.bucket.take(now)).is_ok() {
@@ -62,7 +60,7 @@ async fn who_comes_back_has_kept_its_place_in_the_queue_until_a_call_is_made() {
     let deadline = Instant::now() + Duration::from_secs(100);
     let context = CallContext::mutation(deadline, &waiters, place.clone());
     assert_eq!(context.ticket(|| limiter.ticket()), 0, "it has queued");
-    assert!(limiter.acquire(key, &context).await.is_none(), "nobody waits for it any more");
+    assert!(limiter.acquire(key, &context).await.is_none(), "it has no waiters");
     let _waiter = waiters.join();
     let mut callers = JoinSet::new();
     for (name, context) in [
@@ -84,9 +82,8 @@ async fn who_comes_back_has_kept_its_place_in_the_queue_until_a_call_is_made() {
     assert!(place.is_used());
 }
 
-/// A mutation that nobody wants any more takes no token and is not begun.
 #[tokio::test(start_paused = true)]
-async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
+async fn mutation_without_waiters_takes_no_token() {
     let limiter = limiter();
     let waiters = Waiters::default();
     let deadline = Instant::now() + Duration::from_secs(100);
@@ -119,9 +116,8 @@ async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
     assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
-/// A throttled caller keeps its place in the queue.
 #[tokio::test(start_paused = true)]
-async fn a_throttled_call_keeps_its_position() {
+async fn throttled_call_keeps_its_position() {
     let limiter = limiter();
     let first = CallContext::poll(Duration::from_secs(100));
     let permit = limiter.acquire(BucketKey::of(ACTION), &first).await.unwrap();
@@ -141,9 +137,8 @@ async fn a_throttled_call_keeps_its_position() {
     assert_eq!(*order.lock().unwrap(), ["first", "later"]);
 }
 
-/// Throttles are tried again without end: no quota of retries runs out.
 #[tokio::test(start_paused = true)]
-async fn after_a_thousand_throttles_a_call_is_still_tried_again() {
+async fn call_is_retried_after_a_thousand_throttles() {
     let limiter = limiter();
     let context = CallContext::poll(Duration::from_secs(100_000));
     for _ in 0..1_000 {
@@ -154,9 +149,8 @@ async fn after_a_thousand_throttles_a_call_is_still_tried_again() {
     assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
 }
 
-/// A token whose call was not sent comes back.
 #[tokio::test(start_paused = true)]
-async fn a_token_whose_call_was_not_made_comes_back() {
+async fn token_without_a_call_is_refunded() {
     let limiter = limiter();
     for _ in 0..500 {
         drop(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.unwrap());
@@ -172,9 +166,8 @@ async fn a_token_whose_call_was_not_made_comes_back() {
     );
 }
 
-/// A throttled action holds up no other.
 #[tokio::test(start_paused = true)]
-async fn a_throttled_action_holds_up_no_other() {
+async fn throttled_action_does_not_delay_other_actions() {
     let limiter = limiter();
     let context = CallContext::poll(Duration::from_secs(1_000));
     for _ in 0..20 {

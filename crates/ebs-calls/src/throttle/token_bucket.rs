@@ -1,10 +1,10 @@
-//! What one of EC2's token buckets is believed to hold. Pure: the time is given.
+//! The estimate of one of EC2's token buckets. Pure: the time is a parameter.
 //!
-//! The belief begins with what EC2 documents. A throttle says that the bucket is empty and that it fills more slowly
-//! than believed, because others draw on it: the believed rate is cut by a factor. Each accepted call that had to wait
-//! for its token is evidence that the rate is right or higher, and raises it a little. So several drivers on one
-//! account come to equal shares (additive increase, multiplicative decrease). A bucket that is little
-//! used gives no such evidence: its rate drifts back by itself, since whoever drew on it may have gone.
+//! The estimate starts with the documented size. A throttle means that the bucket is empty, and that other clients use
+//! it, so that it fills more slowly than estimated: the rate is multiplied by a factor. An accepted call that had to
+//! wait for its token is evidence for this rate or a higher one, and raises it a little. So several drivers on one
+//! account reach equal shares (additive increase, multiplicative decrease). A bucket with little use gives no such
+//! evidence. Its rate drifts back to the documented one, because the other clients may have stopped.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use tokio::time::Instant;
 
 use super::bucket_key::BucketSize;
 
-/// A throttle multiplies the believed rate by this.
+/// A throttle multiplies the estimated rate by this factor.
 const DECREASE_FACTOR: f64 = 0.7;
-/// A busy second without throttles raises the believed rate by this part of the documented one.
+/// A busy second without throttles raises the estimated rate by this share of the documented one.
 const INCREASE_STEP: f64 = 0.01;
-/// The believed rate never falls below this part of the documented one, or it could never be corrected.
+/// The least estimated rate, as a share of the documented one. With a lower rate, the estimate could not be corrected.
 const MIN_RATE_SHARE: f64 = 0.02;
-/// Without throttles the believed rate rises from nothing to the documented one in this time.
+/// Without throttles, the estimated rate rises from zero to the documented rate in this time.
 const DRIFT_TIME: Duration = Duration::from_secs(600);
-/// Within this time after a throttle that cut nothing, the next one cuts.
+/// Within this time after a throttle that did not decrease the rate, the next throttle decreases it.
 const LONE_THROTTLE_TIME: Duration = Duration::from_secs(20);
-/// A burst is sent at this many times the documented rate, not at once, so that a throttle comes before all is sent.
+/// A burst has this many times the documented rate, so that a throttle arrives before all calls are sent.
 const BURST_RATE_FACTOR: f64 = 10.0;
 
 #[derive(Debug, Clone)]
@@ -31,12 +31,12 @@ pub(crate) struct TokenBucket {
     documented: BucketSize,
     rate: f64,
     tokens: Tokens,
-    /// When `tokens` was last brought up to date.
+    /// The time of the last update of `tokens`.
     refilled_at: Instant,
-    /// When the next token of a burst may be taken.
+    /// When the next token of a burst is available.
     next_burst_token: Instant,
     last_decrease: Option<Instant>,
-    /// The last throttle that cut nothing.
+    /// The last throttle that did not decrease the rate.
     last_lone_throttle: Option<Instant>,
     last_increase: Instant,
 }
@@ -44,7 +44,7 @@ pub(crate) struct TokenBucket {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token {
     at: Instant,
-    /// It was the last one: the call went out at the believed rate.
+    /// True for the last token: the call was sent at the estimated rate.
     scarce: bool,
 }
 
@@ -62,7 +62,7 @@ impl TokenBucket {
         }
     }
 
-    /// Tokens a second, as believed.
+    /// Returns the estimated tokens per second.
     pub(crate) fn rate(&self) -> f64 {
         self.rate
     }
@@ -70,14 +70,14 @@ impl TokenBucket {
     /// Takes a token.
     ///
     /// # Errors
-    /// When to ask again.
+    /// The instant of the next try.
     pub(crate) fn take(&mut self, now: Instant) -> Result<Token, Instant> {
         self.refill(now);
         if self.tokens.level() >= 1.0 && now < self.next_burst_token {
             return Err(self.next_burst_token);
         }
         if !self.tokens.take() {
-            // A little more than exact, so that rounding brings nobody back for nothing.
+            // Slightly more than exact, so that rounding does not cause a useless try.
             let missing = self.tokens.until_next(self.rate) + Duration::from_micros(1);
             return Err((now + missing).max(self.next_burst_token));
         }
@@ -85,20 +85,20 @@ impl TokenBucket {
         Ok(Token { at: now, scarce: self.tokens.level() < 1.0 })
     }
 
-    /// Takes a token that nobody will need soon: while the bucket is at least half as full as EC2 documents it.
+    /// Takes a token that no call needs soon, while the bucket has at least half of its documented capacity.
     pub(crate) fn take_spare(&mut self, now: Instant) -> Option<Token> {
         self.refill(now);
         let is_spare = self.tokens.level() >= self.documented.capacity / 2.0;
         (is_spare && self.tokens.take()).then_some(Token { at: now, scarce: false })
     }
 
-    /// No call was made with the token.
+    /// Returns the token of a call that was not made.
     pub(crate) fn refund(&mut self, now: Instant) {
         self.refill(now);
         self.tokens.put_back(self.capacity());
     }
 
-    /// EC2 did not throttle the call.
+    /// Records that EC2 did not throttle the call.
     pub(crate) fn accepted(&mut self, token: Token, now: Instant) {
         if !token.scarce || self.last_decrease.is_some_and(|last_decrease| token.at <= last_decrease) {
             return;
@@ -110,8 +110,8 @@ impl TokenBucket {
         self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
     }
 
-    /// EC2 throttled the call. True when the rate was lowered: the call was made at the present rate, and the throttle is
-    /// not a lone one at the documented rate.
+    /// Records that EC2 throttled the call. Returns true if this decreased the rate: the call was made at the current
+    /// rate, and the throttle is not a lone one at the documented rate.
     pub(crate) fn throttled(&mut self, token: Token, now: Instant) -> bool {
         self.refill(now);
         self.tokens.clear();
@@ -134,7 +134,7 @@ impl TokenBucket {
         token.scarce && self.rate >= self.documented.per_second && !was_another
     }
 
-    /// Other drivers that take part of the refill take part of the capacity.
+    /// Returns the estimated capacity. Other drivers that use a share of the refill use a share of the capacity.
     fn capacity(&self) -> f64 {
         (self.documented.capacity * self.rate / self.documented.per_second).max(1.0)
     }

@@ -7,7 +7,7 @@ use super::*;
 
 const CREATE: BucketSize = BucketSize { capacity: 100.0, per_second: 5.0 };
 
-/// EC2's side: the bucket itself.
+/// The bucket at EC2.
 struct Ec2Bucket {
     size: BucketSize,
     tokens: f64,
@@ -43,14 +43,14 @@ impl Share {
     }
 }
 
-/// Drivers that always have something to do, on one account, for that many seconds; what each got in the second half.
-/// A call reaches EC2 after 5 to 105 ms, and its answer takes 200 ms more.
+/// Simulates drivers on one account that always have calls to make, for `seconds`. Returns their shares of the second
+/// half. A call reaches EC2 after 5 to 105 ms, and its answer takes 200 ms more.
 fn contend(ec2: BucketSize, drivers: &mut [TokenBucket], start: Instant, seconds: u64) -> Vec<Share> {
     let mut bucket = Ec2Bucket::new(ec2, start);
     let mut shares = vec![Share::default(); drivers.len()];
     let (half, end) = (start + Duration::from_secs(seconds / 2), start + Duration::from_secs(seconds));
     let mut chance = 1_u64;
-    // Who does what next: asks for a token, has a call arrive at EC2, hears its answer.
+    // Events of a driver: it takes a token, its call arrives at EC2, it receives the answer.
     let mut events: BinaryHeap<Reverse<(Instant, usize, Step)>> = BinaryHeap::new();
     let mut tokens: Vec<Token> = Vec::new();
     events.extend((0..drivers.len()).map(|who| Reverse((start, who, Step::Ask))));
@@ -94,9 +94,9 @@ enum Step {
     Hear(usize, bool),
 }
 
-/// Two drivers on one account come to equal shares, and at most 5 % of their calls are throttled.
+/// At most 5 % of their calls are throttled.
 #[test]
-fn two_drivers_on_one_account_come_to_equal_shares_and_waste_little() {
+fn two_drivers_on_one_account_reach_equal_shares() {
     let start = Instant::now();
     let fresh = TokenBucket::new(CREATE, start);
     let mut starved = fresh.clone();
@@ -114,9 +114,8 @@ fn two_drivers_on_one_account_come_to_equal_shares_and_waste_little() {
     }
 }
 
-/// With half of a bucket eaten, the other half is used and at most 5 % is throttled.
 #[test]
-fn half_a_bucket_eaten_by_others_is_used_up_and_at_most_one_call_in_twenty_is_throttled() {
+fn half_bucket_is_used_with_at_most_5_percent_throttles() {
     let start = Instant::now();
     for documented in
         [CREATE, BucketSize { capacity: 50.0, per_second: 5.0 }, BucketSize { capacity: 100.0, per_second: 20.0 }]
@@ -130,9 +129,8 @@ fn half_a_bucket_eaten_by_others_is_used_up_and_at_most_one_call_in_twenty_is_th
     }
 }
 
-/// What another client gives back is used again.
 #[test]
-fn what_others_gave_back_is_used_again() {
+fn rate_recovers_after_other_clients_stop() {
     let start = Instant::now();
     let mut driver = [TokenBucket::new(CREATE, start)];
     contend(BucketSize { capacity: 10.0, per_second: 0.5 }, &mut driver, start, 1_000);
@@ -141,9 +139,8 @@ fn what_others_gave_back_is_used_again() {
     assert!(driver[0].rate() > 4.5, "{}", driver[0].rate());
 }
 
-/// A throttle cuts the believed rate once for all calls that were under way together.
 #[test]
-fn the_calls_of_one_burst_that_are_throttled_together_cut_once() {
+fn throttles_of_one_burst_decrease_the_rate_once() {
     let start = Instant::now();
     let mut bucket = TokenBucket::new(CREATE, start);
     let mut now = start;
@@ -161,10 +158,10 @@ fn the_calls_of_one_burst_that_are_throttled_together_cut_once() {
     assert!(bucket.take(now).is_err(), "a throttle empties the bucket");
 }
 
-/// Calls that arrive a little closer together than they were sent are throttled now and then although nobody else draws on
-/// the bucket: the documented rate stays believed. A second throttle soon after is somebody else's doing.
+/// Calls that arrive closer together than they were sent are sometimes throttled, even without other clients. This does
+/// not change the rate. A second throttle soon after is caused by other clients.
 #[test]
-fn a_lone_throttle_of_the_last_token_cuts_nothing_and_the_next_one_does() {
+fn lone_throttle_keeps_the_rate_and_the_next_decreases_it() {
     let start = Instant::now();
     let mut bucket = TokenBucket::new(CREATE, start);
     let mut now = start;
@@ -181,7 +178,7 @@ fn a_lone_throttle_of_the_last_token_cuts_nothing_and_the_next_one_does() {
         let token = last_token(&mut bucket, &mut now);
         assert!(!bucket.throttled(token, now), "a lone throttle is jitter");
         assert!((bucket.rate() - CREATE.per_second).abs() < 1e-9, "{}", bucket.rate());
-        assert!(bucket.take(now).is_err(), "the bucket is empty all the same");
+        assert!(bucket.take(now).is_err(), "the bucket is still empty");
         now += LONE_THROTTLE_TIME;
     }
     let token = last_token(&mut bucket, &mut now);
@@ -191,9 +188,9 @@ fn a_lone_throttle_of_the_last_token_cuts_nothing_and_the_next_one_does() {
     assert!(bucket.rate() < CREATE.per_second * 0.8, "{}", bucket.rate());
 }
 
-/// Only calls that had to wait for their token are evidence for a higher rate.
+/// A call is evidence for a higher rate only if it waited for its token.
 #[test]
-fn calls_that_never_waited_for_a_token_prove_no_higher_rate() {
+fn calls_without_a_wait_do_not_raise_the_rate() {
     let start = Instant::now();
     let mut bucket = TokenBucket::new(CREATE, start);
     let token = bucket.take(start).unwrap();
@@ -209,10 +206,8 @@ fn calls_that_never_waited_for_a_token_prove_no_higher_rate() {
     assert!((bucket.rate() - idle.rate()).abs() < 1e-9, "{} idle, {} used", idle.rate(), bucket.rate());
 }
 
-/// A believed rate is the documented one again after ten minutes without throttles, however low it was and however
-/// little the bucket is used.
 #[test]
-fn without_throttles_the_documented_rate_is_believed_again_within_ten_minutes() {
+fn documented_rate_returns_after_10_minutes_without_throttles() {
     let start = Instant::now();
     for calls in [0, 1, 5] {
         let mut bucket = TokenBucket::new(CREATE, start);
@@ -256,10 +251,9 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// The belief never exceeds what is documented, never gives out more tokens than that, and after a throttle the
-    /// bucket counts as empty.
+    /// After a throttle, the estimated bucket is empty.
     #[test]
-    fn the_belief_stays_within_what_is_documented_and_never_gives_more(events in events()) {
+    fn estimate_never_exceeds_the_documented_rate(events in events()) {
         let start = Instant::now();
         let mut now = start;
         let mut bucket = TokenBucket::new(CREATE, start);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// After this many calls of high priority one of low priority is served, so that none starves.
+/// One call of low priority is served after this many calls of high priority, so that none starves.
 const MAX_PASSED_OVER: u32 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,14 +16,14 @@ pub(crate) enum Priority {
     Low,
 }
 
-/// A position: by the ticket of the call's first try, then by that of this try.
+/// A position: the ticket of the call's first try, then the ticket of this try.
 pub(super) type Position = (u64, u64);
 
 #[derive(Debug, Default)]
 pub(super) struct WaitQueue {
     high: BTreeMap<Position, Arc<Notify>>,
     low: BTreeMap<Position, Arc<Notify>>,
-    /// Calls of high priority that were served since the last one of low priority.
+    /// Calls of high priority since the last one of low priority.
     passed_over: u32,
 }
 
@@ -54,7 +54,7 @@ impl WaitQueue {
         self.leave(priority, position);
     }
 
-    /// Leaves the queue; the call that is next now is woken.
+    /// Leaves the queue and wakes the next call.
     pub(super) fn leave(&mut self, priority: Priority, position: Position) {
         self.of_priority(priority).remove(&position);
         if let Some((priority, position)) = self.front()
@@ -78,9 +78,8 @@ mod tests {
         order
     }
 
-    /// Waits go before lists, and lists do not starve.
     #[test]
-    fn waits_go_before_lists_first_come_first_served_and_lists_do_not_starve() {
+    fn waits_have_priority_over_lists_without_starving_them() {
         let mut queue = WaitQueue::default();
         for n in 0..20 {
             queue.join(Priority::High, (n, n), Arc::default());

@@ -17,20 +17,20 @@ use crate::op::Op;
 use crate::refused::refused;
 use crate::{Attached, CloudError, CloudErrorKind, Object, bounds};
 
-/// Calls that EC2 may refuse in one operation for reasons that another try can cure.
+/// The most refusals in one operation, counting those that another try may resolve.
 const MAX_REFUSALS: u32 = 5;
 
-/// What the wait for an attachment ended with.
+/// The outcome of the wait for an attachment.
 enum AttachOutcome {
     Attached(Box<Volume>, Attachment),
-    /// It stays `attaching`.
+    /// The attachment stays `attaching`.
     Stuck(Attachment),
-    /// EC2 lists no such attachment, and would.
+    /// EC2 lists no such attachment in a describe that would show it.
     None,
 }
 
 impl<E: Ec2> AttachmentService<E> {
-    /// Sees to it that the volume is attached to the node and EC2 says so.
+    /// Attaches the volume to the node and waits until EC2 proves the attachment.
     ///
     /// # Errors
     /// `CloudErrorKind::NotFound` names the volume or the instance; `CloudErrorKind::FailedPrecondition` names the
@@ -42,7 +42,7 @@ impl<E: Ec2> AttachmentService<E> {
     }
 
     async fn attach_within(&self, op: Op<'_>, pair: Pair) -> Result<Attached, CloudError> {
-        // A DetachVolume that is carried out late would end what this answers as attached.
+        // EC2 may still carry out an unanswered DetachVolume, and that would end the attachment that this call reports.
         if let Some(until) = self.pairs.late_detach_until(&pair) {
             op.sleep_until(until).await?;
         }
@@ -61,7 +61,7 @@ impl<E: Ec2> AttachmentService<E> {
                 AttachCall::Submitted(expected) => break (expected, FirstPoll::Now),
                 AttachCall::Refused(error) => error,
             };
-            // A modification takes its time, and its end is waited for: that is no sign of a request that is wrong.
+            // Waiting for the end of a modification does not mean that the request is wrong, so it does not count.
             refusals += u32::from(error.class != ErrorClass::BeingModified);
             if refusals >= MAX_REFUSALS {
                 return Err(refused(op, error));
@@ -75,9 +75,9 @@ impl<E: Ec2> AttachmentService<E> {
         self.finish_attach(&op, &pair, outcome).await
     }
 
-    /// An attachment that is to be looked for before anything is asked of EC2. That is one whose call got no answer:
-    /// such a call is never repeated blindly. And any to a HyperPod node: SageMaker has no answer
-    /// that tells an attachment which is there already from other failures.
+    /// Returns the attachment to describe before any call, if there is one. After a call without an answer, only a
+    /// describe shows whether to repeat it. For a HyperPod node, SageMaker's errors do not distinguish an existing
+    /// attachment from other failures.
     async fn unfinished(&self, op: &Op<'_>, pair: &Pair) -> Result<Option<Expected>, CloudError> {
         if let Some(settled) = self.pairs.unclear_until(pair) {
             return Ok(Some(Expected::unclear_until(settled)));
@@ -137,7 +137,7 @@ impl<E: Ec2> AttachmentService<E> {
                         && watched > bounds::STUCK_WATCHED;
                     if stuck { Verdict::Done(AttachOutcome::Stuck(attachment)) } else { Verdict::Waiting }
                 }
-                // Somebody else takes it away.
+                // Another client detaches the volume.
                 NodeAttachment::Detaching(a) if settled || expected.is(&a) => Verdict::Done(AttachOutcome::None),
                 NodeAttachment::Absent if settled => Verdict::Done(AttachOutcome::None),
                 NodeAttachment::Detaching(_) | NodeAttachment::Absent => Verdict::Waiting,
@@ -179,7 +179,7 @@ impl<E: Ec2> AttachmentService<E> {
         Ok(Attached { device, attach_time: attachment.attach_time, volume })
     }
 
-    /// An attachment that does not come is taken back, so that the next attempt can begin anew, with another name.
+    /// Detaches an attachment that stays `attaching`, so that the next attempt can start again with another name.
     /// Returns the error of this attempt.
     async fn clear_stuck(&self, op: &Op<'_>, pair: &Pair, stuck: &Attachment) -> Result<CloudError, CloudError> {
         let ec2 = self.context.for_mutation(op);
@@ -213,7 +213,7 @@ impl<E: Ec2> AttachmentService<E> {
     }
 }
 
-/// What cannot be: then nothing that EC2 lists of the volume is to be relied upon.
+/// Returns the error for a listing that is impossible and makes all that EC2 lists for the volume unreliable.
 fn listed_twice(op: &Op<'_>, volume: &Volume) -> CloudError {
     let holders: Vec<String> = volume.attachments.iter().map(holder).collect();
     let message = format!("{op}: EC2 lists several attachments of a volume for one: {}", holders.join(", "));

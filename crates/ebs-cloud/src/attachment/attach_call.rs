@@ -1,6 +1,5 @@
-//! The call that attaches, without a describe before it: EC2's refusal says what a describe would have shown.
-//!
-//! After a refusal a describe shows why.
+//! The attach call. No describe precedes it: a refusal reports what a describe would have shown, and a describe after
+//! the refusal shows the reason.
 
 use std::time::Duration;
 
@@ -24,9 +23,9 @@ use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, Object, bounds};
 
 pub(super) enum AttachCall {
-    /// EC2 took it, or may have: this attachment is to be waited for.
+    /// EC2 accepted the call, or may have accepted it. Wait for this attachment.
     Submitted(Expected),
-    /// It did nothing.
+    /// EC2 did nothing.
     Refused(Ec2Error),
 }
 
@@ -43,7 +42,7 @@ impl<E: Ec2> AttachmentService<E> {
     }
 
     async fn attach_to_instance(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<AttachCall, CloudError> {
-        // An earlier attempt that EC2 took holds its name: this one must not give it back.
+        // An earlier attempt that EC2 accepted still holds its name, and this attempt must not release it.
         let held = self.devices.holds(id, &pair.volume);
         let holds = self.reserve(op, pair, id).await?;
         let request =
@@ -74,12 +73,13 @@ impl<E: Ec2> AttachmentService<E> {
         }
     }
 
-    /// A name, and on instances with several cards a card. A description that has no free name is looked at again.
+    /// Reserves a device name, and a card on instances with several cards. Describes the instance again if the cached
+    /// description has no free name.
     async fn reserve(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<Reservation, CloudError> {
         for _ in 0..2 {
             let instance_type = self.instances.get(op, id).await?.instance_type.clone();
             let cards = self.card_counts.get(&instance_type).await;
-            // If that took long, the description is too old to show which names are free.
+            // After a slow lookup of the cards, the first description may be too old to show which names are free.
             let instance = self.instances.get(op, id).await?;
             match self.devices.reserve(&instance, &pair.volume, cards) {
                 Ok(holds) => return Ok(holds),
@@ -90,7 +90,7 @@ impl<E: Ec2> AttachmentService<E> {
         Err(CloudErrorKind::LimitExceeded.error(message))
     }
 
-    /// SageMaker chooses the device name; when it answered tells which attachment is its own.
+    /// SageMaker chooses the device name. The time of its reply identifies the attachment.
     async fn attach_to_cluster_node(
         &self,
         op: &Op<'_>,
@@ -113,15 +113,15 @@ fn unclear(op: &Op<'_>, error: &Ec2Error) -> Expected {
 }
 
 pub(super) enum AfterRefusal {
-    /// There is an attachment to the node already: it is to be waited for.
+    /// An attachment to the node already exists. Wait for it.
     Existing(Expected),
-    /// What was in the way has gone.
+    /// The obstacle is gone.
     Retry,
 }
 
 impl<E: Ec2> AttachmentService<E> {
-    /// Looks why, and waits, bounded, for what may get out of the way. `first`: EC2 has refused
-    /// this operation nothing before.
+    /// Describes the reason of a refusal and waits, with a limit, for an obstacle that may disappear. `first` is true
+    /// for the first refusal of this operation.
     pub(super) async fn after_refusal(
         &self,
         op: &Op<'_>,
@@ -181,8 +181,8 @@ impl<E: Ec2> AttachmentService<E> {
             match (waiting, was_blocked) {
                 (true, _) => was_blocked = true,
                 (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
-                // It went before the first describe; if EC2 says the same again it is something that no describe
-                // shows.
+                // The obstacle ended before the first describe. If EC2 repeats the refusal, no describe shows its
+                // reason.
                 (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
                 (false, false) => {}
             }
@@ -192,7 +192,7 @@ impl<E: Ec2> AttachmentService<E> {
         next.ok_or_else(|| refused(op, error))
     }
 
-    /// EC2 may well name another reason for refusing what is done already.
+    /// Checks for an existing attachment first: EC2 may name another reason when it refuses to repeat an attachment.
     async fn unless_already_attached(
         &self,
         op: &Op<'_>,
@@ -213,14 +213,15 @@ impl<E: Ec2> AttachmentService<E> {
         }
     }
 
-    /// An attachment that we did not make just now: what describes prove of it follows from what this process knows.
+    /// Returns an attachment that this operation did not make. The memory of this process decides what a describe
+    /// proves about it.
     pub(super) fn existing_attachment(&self, pair: &Pair) -> Expected {
         let alone_since = self.context.recent.term_began(Sidecar::Attacher);
         Expected::found(self.pairs.last_known(pair), alone_since, self.pairs.detach_asked_at(pair))
     }
 }
 
-/// How long a volume that is elsewhere is waited for.
+/// Returns how long to wait for a volume that is attached elsewhere.
 fn patience(other: &Attachment) -> Duration {
     match other.state {
         AttachmentState::Detaching | AttachmentState::Busy => bounds::DETACHING_ELSEWHERE,
@@ -238,7 +239,7 @@ fn is_elsewhere(op: &Op<'_>, other: &Attachment) -> CloudError {
     CloudErrorKind::FailedPrecondition.error(format!("{op}: the volume {state} {holder}; detach it there first"))
 }
 
-/// To detach it would not help. Where it is attached matters all the same: its pod may run there.
+/// The message names the current attachment, although a detach would not help: a pod may use the volume there.
 fn is_in_another_zone(op: &Op<'_>, pair: &Pair, volume: &Volume, error: Ec2Error) -> CloudError {
     let zone = volume.zone.as_ref().map_or_else(|| "another zone".to_owned(), ToString::to_string);
     let attached = elsewhere(volume, &pair.node).map(|other| format!(", attached to {}", holder(other)));

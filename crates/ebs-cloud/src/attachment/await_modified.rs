@@ -1,4 +1,4 @@
-//! A volume in modification, which EC2 attaches to nothing until it is past `modifying`.
+//! Waits while a volume is in the modification state `modifying`, in which EC2 refuses to attach it.
 
 use ebs_ec2::{Ec2, Ec2Error, Modification, ModificationState};
 use tokio::time::Instant;
@@ -11,7 +11,8 @@ use crate::op::Op;
 use crate::{CloudError, CloudErrorKind, bounds};
 
 impl<E: Ec2> AttachmentService<E> {
-    /// Waits for the end of the modification for which EC2 has refused an attachment just now, to ask again then.
+    /// Waits for the end of the modification because of which EC2 refused an attachment, so that the caller can try
+    /// again.
     ///
     /// # Errors
     /// `CloudErrorKind::InProgress` names the modification when it outlasts the operation.
@@ -28,7 +29,7 @@ impl<E: Ec2> AttachmentService<E> {
                 in_the_way = Some(m);
                 Verdict::Waiting
             }
-            // A look sent before may show the time before the modification.
+            // A describe that was sent earlier may show the state before the modification.
             _ if in_the_way.is_some() || sent >= shown_from => Verdict::Done(AfterRefusal::Retry),
             _ => Verdict::Waiting,
         };
@@ -43,7 +44,7 @@ impl<E: Ec2> AttachmentService<E> {
     }
 }
 
-/// What keeps EC2 from attaching, as far as it shows it.
+/// Describes the obstacle as far as EC2 shows it.
 fn description(modification: Option<&Modification>) -> String {
     let target = modification.and_then(|m| m.target_size).map(|size| format!(" to {} GiB", size.0)).unwrap_or_default();
     let since = modification

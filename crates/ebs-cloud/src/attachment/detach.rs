@@ -1,5 +1,5 @@
-//! Detaching a volume from a node. Never forced, and never reported done before it is proven that nothing is attached:
-//! what proves it is in [`super::proof`].
+//! Detaching a volume from a node. The driver never forces a detach, and reports it done only with the proof that
+//! [`super::proof`] defines.
 //!
 //! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
 
@@ -19,19 +19,19 @@ use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::{CloudError, CloudErrorKind, bounds};
 
-/// DetachVolume calls that one operation may make: an attachment that comes back after EC2 agreed to end it is odd.
+/// DetachVolume calls per operation. EC2 rarely lists an attachment again after it accepted a detach.
 const MAX_DETACH_CALLS: u32 = 3;
 
 enum End {
     Gone,
-    /// EC2 lists an attachment that is not on its way out, although it would show one that is.
+    /// EC2 lists an attachment that is not detaching, in a describe that would show the detach.
     StillAttached,
-    /// EC2 lists nothing, which proves nothing for a while yet.
+    /// EC2 lists nothing, which is not a proof yet.
     Unlisted,
 }
 
 impl<E: Ec2> AttachmentService<E> {
-    /// Sees to it that EC2 lists no attachment of the volume to the node. Never forced.
+    /// Detaches the volume from the node and waits for the proof. Never forces the detach.
     ///
     /// # Errors
     /// `CloudErrorKind::InProgress` when the device stays busy.
@@ -43,10 +43,10 @@ impl<E: Ec2> AttachmentService<E> {
 
     async fn detach_within(&self, op: Op<'_>, pair: Pair) -> Result<(), CloudError> {
         op.still_wanted()?;
-        // An AttachVolume of the process that led before may still be on the way.
+        // EC2 may still carry out an AttachVolume of the previous leader.
         let mut late_attach = self.late_attach_until(&pair);
         if let Some(settled) = self.pairs.unclear_until(&pair) {
-            // Its call may still be on the way.
+            // EC2 may still carry out the AttachVolume of this process.
             op.sleep_until(settled).await?;
         }
         let mut progress = match self.pairs.detaching_since(&pair) {
@@ -54,7 +54,7 @@ impl<E: Ec2> AttachmentService<E> {
             None => self.call_detach(&op, &pair).await?,
         };
         loop {
-            // "Not attached" needs no further proof where EC2 is asked again in any case.
+            // "Not attached" needs no further proof if the loop calls EC2 again anyway.
             if late_attach.is_none() || !progress.refusal.as_ref().is_some_and(is_attachable) {
                 self.await_detached(&op, &pair, progress).await?;
             }
@@ -89,7 +89,8 @@ impl<E: Ec2> AttachmentService<E> {
                     return Err(still_listed(op, error));
                 }
                 (End::StillAttached, None) if calls >= MAX_DETACH_CALLS => return Err(reappears(op)),
-                // It came back, or it was refused as missing and is there: that answer was from before it.
+                // The attachment reappeared, or EC2 refused a detach as not attached and lists it: the refusal was
+                // stale.
                 (End::StillAttached, _) => {
                     calls += 1;
                     progress = self.call_detach(op, pair).await?;
@@ -98,15 +99,15 @@ impl<E: Ec2> AttachmentService<E> {
         }
     }
 
-    /// Until when an AttachVolume of another process may still be carried out, also after EC2 has said
-    /// that nothing is attached. What this process attached itself while it was the only one asked stands in no other's way.
+    /// Returns until when EC2 may still carry out an AttachVolume of another process, even after it reported that
+    /// nothing is attached. Returns `None` if this process made the attachment itself while it was the only leader.
     fn late_attach_until(&self, pair: &Pair) -> Option<Instant> {
         let alone_since = self.context.recent.term_began(Sidecar::Attacher);
         let is_ours = self.pairs.last_known(pair).is_some_and(|known| known.is_sure && known.at >= alone_since);
         Some(self.context.recent.sole_from(Sidecar::Attacher)).filter(|until| !is_ours && *until > Instant::now())
     }
 
-    /// Waits until it is proven that nothing is attached, or that the answer to DetachVolume did not end it.
+    /// Waits for the proof that nothing is attached, or for a sign that the DetachVolume did not end the attachment.
     async fn await_end(&self, op: &Op<'_>, pair: &Pair, progress: &DetachProgress) -> Result<End, CloudError> {
         let mut believed_from = progress.believed_from;
         let known = self.pairs.last_known(pair).and_then(|known| known.attach_time);
@@ -156,7 +157,7 @@ impl<E: Ec2> AttachmentService<E> {
     }
 }
 
-/// EC2 refused to detach what it goes on listing.
+/// EC2 refused to detach an attachment that it still lists.
 fn still_listed(op: &Op<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{op}: EC2 refuses it and yet lists the attachment; try again");
     let kind = match error.class {

@@ -1,7 +1,7 @@
-//! The call that detaches, and what its answer proves.
+//! The detach call, and what its answer proves.
 //!
-//! One more DetachVolume where a describe lists nothing and that proves nothing yet: its refusal names the state itself
-//! ([`super::proof`] rule 6). It takes no token from anybody.
+//! When a describe lists nothing and that is not a proof yet, an extra DetachVolume gets a refusal that names the state
+//! ([`super::proof`] rule 6). The extra call only uses a token that no other call needs.
 
 use std::time::Duration;
 
@@ -19,25 +19,25 @@ use crate::op::Op;
 use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, bounds};
 
-/// What is known before the wait for the end.
+/// The state of a detach before the wait for its end.
 pub(super) struct DetachProgress {
-    /// From when on "nothing listed" proves that nothing is there.
+    /// The instant from which "nothing listed" proves that nothing is attached.
     pub(super) believed_from: Instant,
-    /// Describes sent from then on show what the answer to DetachVolume has changed.
+    /// Describes sent from this instant show the effect of the DetachVolume.
     pub(super) answer_shows_from: Instant,
-    /// What EC2 answered, when it refused.
+    /// EC2's answer, if it refused.
     pub(super) refusal: Option<Ec2Error>,
     pub(super) first: FirstPoll,
-    /// EC2 agreed, and may be asked once more for the state itself.
+    /// EC2 accepted the detach, and an extra DetachVolume may ask for the state.
     pub(super) may_ask: bool,
-    /// The answer did not say which attachment it ends: the describes after it do.
+    /// The answer did not name the attachment that it ends. The describes after it do.
     pub(super) learns_age: bool,
-    /// EC2 takes nothing from the instance any more, which ends by itself and its attachments with it.
+    /// EC2 detaches nothing more from the instance, and the attachments end with it.
     pub(super) instance_ends: bool,
 }
 
 impl DetachProgress {
-    /// Nothing is known but when EC2 answered: now.
+    /// Only the time of EC2's answer is known: now.
     fn unknown(first: FirstPoll) -> Self {
         let soon = Instant::now() + bounds::SETTLE;
         Self {
@@ -52,20 +52,20 @@ impl DetachProgress {
     }
 }
 
-/// A wait for proof that is shorter than this is not worth a call. With 2 s, the volumes that are left with a wait of 1 to
-/// 2 s put the 99th percentile of Unpublish over its target of one second (`docs/performance.md`).
+/// A shorter wait for a proof is not worth a call. With 2 s instead, the volumes with a wait of 1 to 2 s put the 99th
+/// percentile of ControllerUnpublishVolume over its target of one second (`docs/performance.md`).
 pub(super) const MIN_WAIT_FOR_SPARE_CALL: Duration = Duration::from_millis(500);
 
 pub(super) enum SpareCall {
     Gone,
-    /// Nothing is known that was not before, or nothing was asked.
+    /// The call proved nothing new, or was not sent.
     Inconclusive,
-    /// There was an attachment (again), and EC2 has agreed to end it, or may have.
+    /// There was an attachment (again), and EC2 accepted its detach, or may have accepted it.
     Detaching(DetachProgress),
 }
 
 impl<E: Ec2> AttachmentService<E> {
-    /// Asks EC2 at once: no describe would tell more.
+    /// Sends DetachVolume without a describe first: a describe would not show more.
     pub(super) async fn call_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<DetachProgress, CloudError> {
         let ec2 = self.context.for_mutation(op);
         let answer = match &pair.node {
@@ -84,7 +84,7 @@ impl<E: Ec2> AttachmentService<E> {
         }
     }
 
-    /// EC2 agreed; SageMaker says no more than that.
+    /// Records that EC2 accepted the detach. SageMaker's answer (`None`) has no further content.
     fn detach_accepted(&self, op: &Op<'_>, pair: &Pair, said: Option<&Attachment>) -> DetachProgress {
         let detached = Instant::now();
         let progress = DetachProgress::unknown(FirstPoll::After(Transition::Detaching));
@@ -111,7 +111,7 @@ impl<E: Ec2> AttachmentService<E> {
         }
         let believed_from = match error.class {
             _ if is_available(&error) => now,
-            // No better than a describe, where this process knows that there was one.
+            // This is as stale as a describe if this process knows that the attachment existed.
             _ if says_not_attached(&error) => {
                 let known = self.pairs.last_known(pair).map(|known| known.at + bounds::SETTLE);
                 known.map_or(now, |from| from.max(now))
@@ -126,9 +126,9 @@ impl<E: Ec2> AttachmentService<E> {
         Ok(DetachProgress { believed_from, refusal: Some(error), instance_ends, ..progress })
     }
 
-    /// Asks, if somebody waits and the bucket is believed at least half full.
+    /// Sends an extra DetachVolume if a client still waits and the estimate of the bucket is at least half full.
     pub(super) async fn spare_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<SpareCall, CloudError> {
-        // SageMaker names no state.
+        // SageMaker's refusals do not name the state.
         let NodeId::Instance(instance) = &pair.node else { return Ok(SpareCall::Inconclusive) };
         if op.still_wanted().is_err() {
             return Ok(SpareCall::Inconclusive);
@@ -154,15 +154,15 @@ impl<E: Ec2> AttachmentService<E> {
     }
 }
 
-/// As with the tasks of ECS, and the nodes of HyperPod where EC2 is asked.
+/// ECS tasks have such volumes, and so do HyperPod nodes if the driver asks EC2 to detach.
 fn is_of_another_service(op: &Op<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{op}: another service has attached the volume, and EC2 leaves it to that one to detach it");
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 
-/// An earlier operation asked EC2 then and did not see the end. Since then another driver may have attached anew, so
-/// that only describes that show a time within this operation prove an end; what the answer has changed they show
-/// already.
+/// Continues a detach that EC2 accepted at `since`, in an earlier operation that did not see its end. Another driver
+/// may have attached the volume again since, so only describes of a time within this operation prove the end. They
+/// already show the effect of the earlier detach.
 pub(super) fn already_detaching(since: Instant) -> DetachProgress {
     let answer_shows_from = since + bounds::SETTLE;
     DetachProgress { answer_shows_from, may_ask: true, ..DetachProgress::unknown(FirstPoll::Now) }

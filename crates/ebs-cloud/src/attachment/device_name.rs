@@ -1,4 +1,4 @@
-//! Device names: which ones there are, and which one the next attachment takes.
+//! The device names, and the choice of the name for the next attachment.
 //!
 //! Decision: `docs/decisions/0008-choose-device-names-in-the-controller.md`.
 
@@ -13,13 +13,13 @@ use tokio::time::Instant;
 use super::instance_cache;
 use crate::bounds::SETTLE;
 
-/// A name that EC2 said is taken although it lists nothing there is avoided for this long.
+/// How long to avoid a name that EC2 reported as in use without listing a device there.
 const LIKELY_BAD_LIFETIME: Duration = Duration::from_secs(3600);
-/// An attachment of unknown outcome keeps its name for this long, unless EC2 shows what became of it.
+/// How long an attachment of unknown outcome keeps its name, unless EC2 shows the outcome.
 const UNPROVEN_LIFETIME: Duration = Duration::from_secs(600);
 
-/// Every name that EC2 accepts and every operating system copes with, in order of use. The first 52 are enough for
-/// the types before Nitro, which are particular about names. `/dev/xvda` and `/dev/xvdc?` trouble Windows.
+/// The names that EC2 and all operating systems accept, in order of use. The first 52 suffice for the instance types
+/// before Nitro, which accept fewer names. `/dev/xvda` and `/dev/xvdc?` cause problems on Windows.
 static NAMES: LazyLock<Vec<DeviceName>> = LazyLock::new(|| {
     let double =
         |first: char, last: char| (('a'..=last).map(move |c| format!("/dev/xvd{first}{c}"))).collect::<Vec<_>>();
@@ -34,7 +34,7 @@ static NAMES: LazyLock<Vec<DeviceName>> = LazyLock::new(|| {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reservation {
     pub(crate) device: DeviceName,
-    /// Its EBS card, on instances with several.
+    /// The EBS card, on instances with several.
     pub(crate) card: Option<u32>,
 }
 
@@ -54,14 +54,14 @@ struct InstanceNames {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoFreeName;
 
-/// Which names the attachments in flight hold, and which are likely bad, by instance.
+/// The names that attachments in flight hold, and the names that are likely bad, by instance.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceNames {
     by_instance: Mutex<HashMap<InstanceId, InstanceNames>>,
 }
 
 impl DeviceNames {
-    /// The names by instance, without what has ended.
+    /// Returns the names by instance, without expired entries.
     fn live(&self) -> MutexGuard<'_, HashMap<InstanceId, InstanceNames>> {
         let now = Instant::now();
         let mut by_instance = self.by_instance.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,8 +73,8 @@ impl DeviceNames {
         by_instance
     }
 
-    /// Takes a name, and on instances with several cards the card with the fewest volumes. A volume that holds some
-    /// already, from an attempt whose end is not known, keeps them unless the name is listed as taken.
+    /// Reserves a name, and on instances with several cards the card with the fewest volumes. A volume keeps its
+    /// reservation from an attempt of unknown outcome, unless EC2 lists the name as in use.
     pub(crate) fn reserve(
         &self,
         instance: &Instance,
@@ -101,13 +101,13 @@ impl DeviceNames {
         Ok(holds)
     }
 
-    /// True when the volume holds a name on the instance.
+    /// Returns true if the volume holds a name on the instance.
     pub(crate) fn holds(&self, instance: &InstanceId, volume: &VolumeId) -> bool {
         self.live().get(instance).is_some_and(|names| names.in_flight.contains_key(volume))
     }
 
-    /// EC2 shows the attachment: soon every description of the instance that is used shows it too (reads lag, and
-    /// descriptions are kept for a while), and the entry may go.
+    /// Records that EC2 shows the attachment. The entry expires when each description in use must list the attachment:
+    /// reads are stale for up to `SETTLE`, and the cache keeps descriptions.
     pub(crate) fn settle(&self, instance: &InstanceId, volume: &VolumeId) {
         let mut by_instance = self.live();
         let Some(names) = by_instance.get_mut(instance) else { return };
@@ -118,14 +118,14 @@ impl DeviceNames {
         }
     }
 
-    /// There is no attachment of the volume to the instance: its name is free.
+    /// Releases the name: the volume is not attached to the instance.
     pub(crate) fn release(&self, instance: &InstanceId, volume: &VolumeId) {
         if let Some(names) = self.live().get_mut(instance) {
             names.in_flight.remove(volume);
         }
     }
 
-    /// EC2 says that the name is taken.
+    /// Records that EC2 reported the name as in use.
     pub(crate) fn mark_likely_bad(&self, instance: &InstanceId, device: &DeviceName) {
         let mut by_instance = self.live();
         let names = by_instance.entry(instance.clone()).or_default();
@@ -134,7 +134,7 @@ impl DeviceNames {
     }
 }
 
-/// The first name that is neither in use nor likely bad; when there is none, the one longest known as bad.
+/// Returns the first name that is neither in use nor likely bad, else the free name that was marked bad first.
 fn pick<'a>(in_use: &HashSet<&DeviceName>, likely_bad: &[&'a DeviceName]) -> Option<&'a DeviceName>
 where
     'static: 'a,
@@ -143,7 +143,7 @@ where
     good.or_else(|| likely_bad.iter().find(|name| !in_use.contains(**name)).copied())
 }
 
-/// The card with the fewest volumes, of those with equally many the first.
+/// Returns the card with the fewest volumes, and the lowest of equal ones.
 fn emptiest_card(instance: &Instance, in_flight: &HashMap<VolumeId, InFlight>, cards: u32) -> u32 {
     let is_listed = |volume: &VolumeId| instance.devices.iter().any(|d| d.volume.as_ref() == Some(volume));
     let listed = instance.devices.iter().filter_map(|d| d.card);

@@ -23,11 +23,9 @@ fn listed(device: &DeviceName, n: usize, state: AttachmentState, card: Option<u3
     BlockDevice { device: device.clone(), volume: Some(volume(n)), state: Some(state), card, attach_time: None }
 }
 
-/// There are 127 device names in a fixed order.
-///
-/// No name that troubles Windows is given: neither `/dev/xvda` nor `/dev/xvdc` with another letter.
+/// `/dev/xvda` and `/dev/xvdc?` are missing because they cause problems on Windows.
 #[test]
-fn there_are_127_names_in_the_order_of_the_specification() {
+fn device_names_are_127_in_a_fixed_order() {
     let names: Vec<&str> = NAMES.iter().map(DeviceName::as_str).collect();
     assert_eq!(names.len(), 127);
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), 127);
@@ -37,9 +35,8 @@ fn there_are_127_names_in_the_order_of_the_specification() {
     assert!(!names.iter().any(|n| *n == "/dev/xvda" || (n.starts_with("/dev/xvdc") && n.len() == 10)));
 }
 
-/// A name in any state of attachment, also without a volume, is in use.
 #[tokio::test(start_paused = true)]
-async fn a_name_in_any_state_of_attachment_or_without_volume_is_in_use() {
+async fn listed_name_is_in_use_in_any_state_or_without_volume() {
     let names = DeviceNames::default();
     let mapping = vec![
         listed(&NAMES[0], 1, AttachmentState::Attached, None),
@@ -50,11 +47,9 @@ async fn a_name_in_any_state_of_attachment_or_without_volume_is_in_use() {
     assert_eq!(names.reserve(&instance(mapping), &volume(9), 1).unwrap().device, NAMES[4]);
 }
 
-/// A name that is likely to be bad is the last resort, and forgiven after an hour.
-///
-/// When every device name is taken or has been tried the attach is refused.
+/// The hour is `LIKELY_BAD_LIFETIME`. Without any free name, the attach is refused.
 #[tokio::test(start_paused = true)]
-async fn a_likely_bad_name_is_the_last_resort_and_forgiven_in_time() {
+async fn likely_bad_name_is_the_last_choice_for_an_hour() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     names.mark_likely_bad(&bare.id, &NAMES[0]);
@@ -69,9 +64,8 @@ async fn a_likely_bad_name_is_the_last_resort_and_forgiven_in_time() {
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
 }
 
-/// A likely bad name is good again once a volume is attached under it.
 #[tokio::test(start_paused = true)]
-async fn a_likely_bad_name_is_good_again_once_a_volume_is_attached_under_it() {
+async fn likely_bad_name_is_good_again_after_an_attach() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
@@ -81,10 +75,8 @@ async fn a_likely_bad_name_is_good_again_once_a_volume_is_attached_under_it() {
     assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[0]);
 }
 
-/// A device name is held until descriptions that are still in use must list it, and a volume keeps the name of its open
-/// attempt.
 #[tokio::test(start_paused = true)]
-async fn a_name_stays_taken_until_ec2_has_had_time_to_list_it() {
+async fn name_stays_reserved_until_descriptions_list_it() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
@@ -96,7 +88,7 @@ async fn a_name_stays_taken_until_ec2_has_had_time_to_list_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_starts_anew_gives_its_old_name_back() {
+async fn name_is_released_when_its_volume_reserves_again() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
@@ -105,9 +97,9 @@ async fn a_volume_that_starts_anew_gives_its_old_name_back() {
     assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[0]);
 }
 
-/// The card with the fewest volumes is taken, listed and in flight counted once, the lowest of equals.
+/// A volume that is both listed and in flight counts once. The lowest of equal cards is chosen.
 #[tokio::test(start_paused = true)]
-async fn the_card_with_the_fewest_volumes_is_taken_listed_and_in_flight_counted_once() {
+async fn card_with_fewest_volumes_is_chosen() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     let cards: Vec<_> = (1..4).map(|n| names.reserve(&bare, &volume(n), 2).unwrap().card).collect();
@@ -141,16 +133,14 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Two volumes never hold one device name.
-    ///
-    /// EC2 lists what is attached, at the latest when the time for it has passed.
+    /// EC2 lists an attachment at the latest when `SETTLE` has passed.
     #[test]
-    fn two_volumes_never_hold_one_name(steps in proptest::collection::vec(step(), 1..30)) {
+    fn two_volumes_never_hold_the_same_name(steps in proptest::collection::vec(step(), 1..30)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let names = DeviceNames::default();
             let id = instance(Vec::new()).id;
-            // What EC2 knows: name and time of acceptance of each attachment; listed when `SETTLE` has passed.
+            // The state of EC2: name and time of acceptance of each attachment. EC2 lists it after `SETTLE`.
             let mut pending: HashMap<usize, DeviceName> = HashMap::new();
             let mut attached: HashMap<usize, (DeviceName, Instant)> = HashMap::new();
             for step in steps {
@@ -190,9 +180,9 @@ proptest! {
     }
 }
 
-/// EC2 may take long to show what became of an AttachVolume: its name is nobody else's meanwhile.
+/// EC2 may need long to show the outcome of an AttachVolume.
 #[tokio::test(start_paused = true)]
-async fn a_name_of_unknown_outcome_is_held_for_ten_minutes() {
+async fn name_with_an_unknown_outcome_is_held_for_10_minutes() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);

@@ -1,7 +1,7 @@
-//! Instances as described a short while ago: an attachment needs to know which device names are in use, and what it
-//! does not know EC2 tells it by refusing the name.
+//! A cache of instance descriptions. An attachment needs the device names in use. If the description is stale, EC2
+//! refuses the name.
 //!
-//! [`EbsCardCounts`] says how many EBS cards an instance type has.
+//! [`EbsCardCounts`] has the number of EBS cards of an instance type.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::CloudError;
 use crate::context::Context;
 use crate::op::Op;
 
-/// For how long a description is used.
+/// How long a description is used.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -29,12 +29,13 @@ impl<E: Ec2> InstanceCache<E> {
         Self { context, known: Expiring::default() }
     }
 
-    /// EC2 contradicted the description, or it does not do: the next one is fresh.
+    /// Drops the description, which EC2 contradicted or which has no free name. The next call describes the instance
+    /// again.
     pub(super) fn forget(&self, id: &InstanceId) {
         self.known.remove(id);
     }
 
-    /// The volume has left the instance, whatever the description says.
+    /// Removes the volume from the cached description after a proven detach.
     pub(super) fn take_out(&self, id: &InstanceId, volume: &VolumeId) {
         self.known.change(id, |instance| {
             let mut rest = Instance::clone(instance);
@@ -43,7 +44,7 @@ impl<E: Ec2> InstanceCache<E> {
         });
     }
 
-    /// The instance as EC2 described it at most [`LIFETIME`] ago.
+    /// Returns the instance as EC2 described it at most [`LIFETIME`] ago.
     pub(super) async fn get(&self, op: &Op<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
         if let Some(instance) = self.known.get(id) {
             return Ok(instance);
@@ -57,7 +58,7 @@ impl<E: Ec2> InstanceCache<E> {
 const CARDS_LIFETIME: Duration = Duration::from_secs(3600);
 const CARDS_FALLBACK_LIFETIME: Duration = Duration::from_secs(120);
 
-/// Asks EC2 once an hour for each type.
+/// Describes each instance type at most once an hour.
 #[derive(Debug)]
 pub(crate) struct EbsCardCounts<E> {
     ec2: Arc<RateLimited<E>>,
@@ -69,8 +70,8 @@ impl<E: Ec2> EbsCardCounts<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    /// The number of EBS cards of the type, at least 1. Without an answer of EC2 the table of this version counts, for
-    /// a short while.
+    /// Returns the number of EBS cards of the type, at least 1. Uses the built-in table for two minutes if EC2 does not
+    /// report the number.
     pub(crate) async fn get(&self, instance_type: &str) -> u32 {
         let ask = async {
             let (cards, lifetime) = match self.ec2.for_background_read().describe_instance_type(instance_type).await {

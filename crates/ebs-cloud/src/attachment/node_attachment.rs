@@ -1,20 +1,20 @@
-//! How a volume stands towards a node, by what EC2 lists.
+//! The state of a volume's attachment to one node, as EC2 lists it.
 
 use ebs_ec2::{Attachment, AttachmentState, Volume};
 use ebs_types::NodeId;
 
-/// How a volume stands towards one node.
+/// The state of a volume's attachment to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NodeAttachment {
     Attached(Attachment),
-    /// On its way to it, or in a state that this version does not know.
+    /// Attaching, or in a state that this version does not know.
     Attaching(Attachment),
     Detaching(Attachment),
     Absent,
 }
 
 impl NodeAttachment {
-    /// The attachment that EC2 lists, if it does.
+    /// Returns the attachment that EC2 lists, if any.
     pub(crate) fn listed(&self) -> Option<&Attachment> {
         match self {
             Self::Attached(attachment) | Self::Attaching(attachment) | Self::Detaching(attachment) => Some(attachment),
@@ -23,7 +23,7 @@ impl NodeAttachment {
     }
 }
 
-/// What EC2 lists for the node; of several entries the last counts.
+/// Returns what EC2 lists for the node. Of several entries the last one counts.
 pub(crate) fn node_attachment(volume: &Volume, node: &NodeId) -> NodeAttachment {
     let here = volume.attachments.iter().rfind(|a| is_at(a, node) && is_live(a));
     let Some(here) = here.cloned() else { return NodeAttachment::Absent };
@@ -36,7 +36,7 @@ pub(crate) fn node_attachment(volume: &Volume, node: &NodeId) -> NodeAttachment 
     }
 }
 
-/// What keeps a volume that only one node may have from this one.
+/// Returns an attachment to another node, if it blocks this one: a Multi-Attach volume has no such attachment.
 pub(crate) fn elsewhere<'a>(volume: &'a Volume, node: &NodeId) -> Option<&'a Attachment> {
     if volume.multi_attach == Some(true) {
         return None;
@@ -44,7 +44,7 @@ pub(crate) fn elsewhere<'a>(volume: &'a Volume, node: &NodeId) -> Option<&'a Att
     volume.attachments.iter().find(|a| !is_at(a, node) && is_live(a))
 }
 
-/// For messages: whom an attachment belongs to.
+/// Returns the owner of an attachment, for messages.
 pub(crate) fn holder(attachment: &Attachment) -> String {
     match (&attachment.instance, &attachment.associated_resource) {
         (Some(instance), _) => format!("instance {instance}"),

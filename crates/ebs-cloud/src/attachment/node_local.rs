@@ -1,4 +1,4 @@
-//! What is attached to an instance already: node-local volumes are found there, not attached.
+//! Finds node-local volumes, which are already attached to the instance.
 
 use ebs_ec2::{AttachmentState, Ec2};
 use ebs_types::{DeviceName, InstanceId, VolumeId};
@@ -7,11 +7,11 @@ use super::service::AttachmentService;
 use crate::{CloudError, CloudErrorKind, Object};
 
 impl<E: Ec2> AttachmentService<E> {
-    /// The volume that EC2 lists as attached to the instance at that device.
+    /// Returns the volume that EC2 lists as attached to the instance at the device.
     ///
     /// # Errors
-    /// `CloudErrorKind::NotFound` without such an instance or such a mapping; `CloudErrorKind::InvalidArgument` for the
-    /// root device; `CloudErrorKind::FailedPrecondition` while the attachment begins or ends.
+    /// `CloudErrorKind::NotFound` without such an instance or such a mapping. `CloudErrorKind::InvalidArgument` for the
+    /// root device. `CloudErrorKind::FailedPrecondition` while the volume is attaching or detaching.
     pub async fn volume_at(&self, instance: &InstanceId, device: &DeviceName) -> Result<VolumeId, CloudError> {
         let found = self.context.lookups.instance(None, instance).await?;
         if found.root_device.as_ref() == Some(device) {

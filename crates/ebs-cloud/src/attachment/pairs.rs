@@ -1,5 +1,5 @@
-//! What this process knows of attachments: what no describe can tell in time. It is forgotten with the process; then
-//! describes need up to 15 s to prove the same.
+//! The attachments that this process knows of, for the time in which describes may be stale. The memory ends with the
+//! process. Describes then need up to 15 s for the same proof.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use super::proof::{Existed, Expected, is_same};
 use crate::bounds::SETTLE;
 
-/// For how long an attachment that was made or seen is remembered.
+/// How long the memory keeps an attachment that was made or listed.
 const EXISTED_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// For how long a call whose end is not known yet is remembered.
+/// How long the memory keeps a call of unknown outcome.
 const UNFINISHED_LIFETIME: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,8 +21,8 @@ pub(crate) struct Pair {
     pub(crate) node: NodeId,
 }
 
-/// Memory of pairs. What one attempt has learnt the next one uses, so that a client that never waits long enough for
-/// a proof gets it from the attempts before.
+/// The memory of pairs. A retry uses what the earlier attempts learnt, so that a client with short timeouts gets its
+/// proof after several attempts.
 #[derive(Debug, Default)]
 pub(crate) struct PairMemory {
     existed: Expiring<Pair, Existed>,
@@ -33,7 +33,7 @@ pub(crate) struct PairMemory {
 }
 
 impl PairMemory {
-    /// The call to attach was accepted, or may have been.
+    /// Records that EC2 accepted an attach call, or may have accepted it.
     pub(crate) fn attach_called(&self, pair: &Pair, expected: &Expected) {
         self.detaching.remove(pair);
         if expected.certain {
@@ -43,13 +43,13 @@ impl PairMemory {
         }
     }
 
-    /// The call to attach got no answer, and no describe has shown yet what became of it: until when it may still be
-    /// carried out.
+    /// Returns until when EC2 may still carry out an attach call that got no answer. `None` once a describe showed the
+    /// outcome.
     pub(crate) fn unclear_until(&self, pair: &Pair) -> Option<Instant> {
         self.unclear.get(pair)
     }
 
-    /// There is such an attachment now. The earliest instant at which it is known to have existed is kept.
+    /// Records that the attachment exists now. Keeps the earliest instant at which it is known to have existed.
     pub(crate) fn existed(&self, pair: &Pair, attach_time: Option<SystemTime>) {
         self.unclear.remove(pair);
         self.detaching.remove(pair);
@@ -58,13 +58,13 @@ impl PairMemory {
         self.existed.insert(pair.clone(), Existed { attach_time, at, is_sure: true }, EXISTED_LIFETIME);
     }
 
-    /// A describe sent then listed such an attachment, which proves that there was one and not that it is there now.
-    /// Returns what is known of it.
+    /// Records that a describe sent at `sent` listed the attachment. It existed then, and may have ended since. Returns
+    /// what is known of it.
     pub(crate) fn listed(&self, pair: &Pair, attach_time: Option<SystemTime>, sent: Instant) -> Existed {
         let seen = Existed { attach_time, at: sent, is_sure: false };
         match self.existed.get(pair) {
             Some(known) if is_same(known.attach_time, attach_time) => known,
-            // A describe that shows an earlier time takes nothing from what is known of a later one.
+            // A describe of an earlier attachment does not change the memory of a later one.
             Some(known) if known.attach_time > attach_time => seen,
             _ => {
                 self.existed.insert(pair.clone(), seen, EXISTED_LIFETIME);
@@ -73,40 +73,40 @@ impl PairMemory {
         }
     }
 
-    /// The last attachment of the pair that this process knows of.
+    /// Returns the last attachment of the pair that this process knows of.
     pub(crate) fn last_known(&self, pair: &Pair) -> Option<Existed> {
         self.existed.get(pair)
     }
 
-    /// EC2 agreed to detach, or may have.
+    /// Records that EC2 accepted a detach, or may have accepted it.
     pub(crate) fn detaching(&self, pair: &Pair) {
         self.unclear.remove(pair);
         self.detaching.insert(pair.clone(), Instant::now(), UNFINISHED_LIFETIME);
     }
 
-    /// When it did so, unless the end was seen since, or an attachment that was made after it.
+    /// Returns when EC2 accepted the detach, unless its end or a later attachment was seen since.
     pub(crate) fn detaching_since(&self, pair: &Pair) -> Option<Instant> {
         self.detaching.get(pair)
     }
 
-    /// EC2 has answered a DetachVolume, whatever it said. Known for as long as describes may not show what it changed,
-    /// also when the end was seen or another attachment was made since.
+    /// Records that EC2 answered a DetachVolume, with success or an error. The memory keeps it for [`SETTLE`], in which
+    /// describes may not show the effect, even after the end or another attachment was seen.
     pub(crate) fn detach_asked(&self, pair: &Pair) {
         self.detach_asked.insert(pair.clone(), Instant::now(), SETTLE);
     }
 
-    /// When it did so last, within [`SETTLE`].
+    /// Returns when EC2 answered the last DetachVolume, within [`SETTLE`].
     pub(crate) fn detach_asked_at(&self, pair: &Pair) -> Option<Instant> {
         self.detach_asked.get(pair)
     }
 
-    /// A DetachVolume got no answer. EC2 may carry it out at any time within [`SETTLE`], also on an attachment that is made
-    /// meanwhile.
+    /// Records a DetachVolume without an answer. EC2 may carry it out at any time within [`SETTLE`], even on a new
+    /// attachment.
     pub(crate) fn detach_unclear(&self, pair: &Pair) {
         self.detach_unclear.insert(pair.clone(), Instant::now() + SETTLE, SETTLE);
     }
 
-    /// Until when such a call may be carried out.
+    /// Returns until when EC2 may carry out such a DetachVolume.
     pub(crate) fn late_detach_until(&self, pair: &Pair) -> Option<Instant> {
         self.detach_unclear.get(pair)
     }

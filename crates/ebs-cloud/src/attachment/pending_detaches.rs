@@ -1,4 +1,4 @@
-//! Which detachments are waited for, for those who watch the driver.
+//! The detaches that the driver waits for, for metrics and the log.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,17 +10,17 @@ use tokio::time::Instant;
 
 use super::pairs::Pair;
 
-/// One that nobody has asked for again for so long is not waited for any more.
+/// A detach that no client requests again for this long is no longer pending.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(15);
 
-/// A detachment that was asked for and has not ended.
+/// A detach that was requested and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDetach {
     pub volume: VolumeId,
     pub node: NodeId,
-    /// EC2's last word on the attachment.
+    /// The state that EC2 listed last.
     pub state: AttachmentState,
-    /// Since when it is waited for, over all operations that did.
+    /// Start of the first wait, over all operations.
     pub since: Instant,
 }
 
@@ -32,7 +32,7 @@ struct Entry {
     seen: Instant,
 }
 
-/// All detachments that were asked for and have not ended.
+/// All detaches that were requested and have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct PendingDetaches(Mutex<HashMap<Pair, Entry>>);
 
@@ -43,7 +43,7 @@ impl PendingDetaches {
         entries
     }
 
-    /// EC2 still lists the attachment.
+    /// Records that EC2 still lists the attachment.
     pub(crate) fn still(&self, pair: &Pair, state: &AttachmentState) {
         let now = Instant::now();
         let mut entries = self.live();
@@ -57,7 +57,7 @@ impl PendingDetaches {
         entry.busy_since = (*state == AttachmentState::Busy).then(|| entry.busy_since.unwrap_or(now));
     }
 
-    /// Since when EC2 calls it busy, over all operations that looked.
+    /// Returns since when EC2 lists the attachment as busy, over all operations.
     pub(crate) fn busy_since(&self, pair: &Pair) -> Option<Instant> {
         self.live().get(pair)?.busy_since
     }
@@ -85,10 +85,8 @@ mod tests {
         Pair { volume: VolumeId::parse("vol-1").unwrap(), node: NodeId::parse("i-1").unwrap() }
     }
 
-    /// A detachment counts as pending over all operations that waited for it, until it ends or nobody asks for 15
-    /// minutes.
     #[tokio::test(start_paused = true)]
-    async fn a_detachment_is_pending_from_the_first_describe_over_all_retries_until_it_ends() {
+    async fn detach_is_pending_over_all_retries_until_it_ends() {
         let pending = PendingDetaches::default();
         let began = Instant::now();
         pending.still(&pair(), &AttachmentState::Detaching);
@@ -105,9 +103,8 @@ mod tests {
         assert_eq!(pending.all(), []);
     }
 
-    /// A detachment that nobody asks for again is forgotten after 15 minutes.
     #[tokio::test(start_paused = true)]
-    async fn one_that_nobody_asks_for_again_is_forgotten_after_fifteen_minutes() {
+    async fn detach_without_retries_is_forgotten_after_15_minutes() {
         let pending = PendingDetaches::default();
         pending.still(&pair(), &AttachmentState::Detaching);
         tokio::time::advance(FORGOTTEN_AFTER - Duration::from_secs(1)).await;

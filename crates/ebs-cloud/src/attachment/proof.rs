@@ -1,39 +1,42 @@
-//! What describes and refusals prove, and when.
+//! The rules by which describes and errors of EC2 prove that a volume is attached or detached.
 //!
-//! A description shows each object as it was at some time in the last 15 s ([`SETTLE`]), and of two descriptions the
-//! later one may show the earlier time. EC2's guide says the same of the errors of mutating calls. What is assumed
-//! (`docs/troubleshooting.md`, "What EC2 is taken to promise"): *mutating calls on one volume never go back in time*, and a state that
-//! such a call names is the state. For one volume and one node this follows:
+//! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]). A later describe may show an
+//! earlier time than the one before it. EC2's guide states the same of the errors of mutating calls. The rules assume
+//! two things (`docs/troubleshooting.md`, "What EC2 is taken to promise"): *mutating calls on one volume never go back
+//! in time*, and a state that such a call names is the current state. For one volume and one node this follows:
 //!
-//! 1. *"Nothing listed" may be the time before the attachment*, and so may `NotFound`. Either proves that the attachment
-//!    is over only when it was asked 15 s or more after an instant at which the attachment existed. Nobody makes another
-//!    one meanwhile: an orchestrator does not publish what it is unpublishing.
-//! 2. *Known instants*: when EC2 accepted our AttachVolume, when a describe showed the attachment, when EC2 accepted
-//!    our DetachVolume. An attachment that this process made more than 15 s ago is therefore over at the first describe
-//!    that lists nothing. The answer to DetachVolume carries the attach time, which tells *which* attachment it was, so
-//!    that a memory of an earlier one (another driver may have attached anew) proves nothing about this one.
-//! 3. *The attach time is such an instant*, by AWS's own clock: the `Date` of the reply that names it tells how long ago it
-//!    was, to a second. Only where a reply has no date does our clock count, and less by [`wall_clock::CLOCK_ERROR`]: EC2 refuses
-//!    requests whose signature is 5 min off, so a clock that works is less wrong than that. SageMaker's answer to a
-//!    detach names no attachment: there the describes after it tell the attach time.
-//! 4. *Having seen `detaching` proves nothing more*: the next describe may show the time before the attachment.
-//! 5. *`IncorrectState` of a volume "in the 'available' state" is the state itself*: nothing is attached. Any other
-//!    `IncorrectState` may mean that the volume is `detaching`: then rule 7 holds.
-//! 6. *One more DetachVolume asks for the state itself* where EC2 has accepted one, a describe lists nothing and that
-//!    would prove nothing for more than 2 s: `'available'` is the end, any other refusal proves nothing. It is sent
-//!    only with a token that nobody needs ([`super::detach_call`]).
-//! 7. *Otherwise* 15 s after the answer to DetachVolume every describe shows a time after it.
-//! 8. An AttachVolume without answer may still be carried out: it is given its 15 s before the DetachVolume is sent,
-//!    so that it cannot come after it. The same holds for one of another process, which may have
-//!    led until a moment ago: the end of an attachment that this process did not make is believed only when the attacher has
-//!    asked it alone for 15 s, and EC2 is asked once more then.
-//! 9. *"Attached" may be an earlier attachment.* Ours is the one whose attach time EC2 gave us (SageMaker: the one that began
-//!    when it answered). After an answer without, what describes sent 15 s later show is true. Of an attachment that
-//!    was there before we asked: one that this process knows, or that began 15 s ago or more, is believed at once,
-//!    unless the process has itself sent a DetachVolume for it within 15 s or, not knowing it, has alone been asked for less; others
-//!    once 15 s have passed since this process first saw them, over all attempts.
+//! 1. *"Nothing listed" may show the time before the attachment*, and so may `NotFound`. Either proves the end only if
+//!    the request was sent 15 s or more after an instant at which the attachment existed. No new attachment starts
+//!    meanwhile, because an orchestrator does not publish a volume that it is unpublishing.
+//! 2. *Known instants* are when EC2 accepted our AttachVolume, when a describe showed the attachment, and when EC2
+//!    accepted our DetachVolume. An attachment that this process made more than 15 s ago has therefore ended at the
+//!    first describe that lists nothing. The answer to DetachVolume has the attach time, which identifies the
+//!    attachment. So the memory of an earlier one proves nothing about this one, which another driver may have made
+//!    since.
+//! 3. *The attach time is such an instant*, by AWS's own clock: the `Date` of the reply shows the age of the attachment
+//!    to a second. Without a date, our clock counts, minus [`wall_clock::CLOCK_ERROR`]: EC2 refuses requests with a
+//!    signature that is 5 min off, so a working clock has a smaller error. SageMaker's answer to a detach names no
+//!    attachment. There the describes after it show the attach time.
+//! 4. *A describe that shows `detaching` proves nothing more*: the next one may show the time before the attachment.
+//! 5. *`IncorrectState` of a volume "in the 'available' state" names the current state*: nothing is attached. Any other
+//!    `IncorrectState` may mean that the volume is `detaching`, and rule 7 applies.
+//! 6. *An extra DetachVolume asks for the state* if EC2 has accepted one, a describe lists nothing, and that would
+//!    prove nothing for more than 0.5 s. `'available'` is the end, and any other refusal proves nothing. The call needs
+//!    a token that no other call needs ([`super::detach_call`]).
+//! 7. *Otherwise* every describe shows a time after the answer to DetachVolume from 15 s after it.
+//! 8. EC2 may still carry out an AttachVolume without an answer. It gets its 15 s before the DetachVolume is sent, so
+//!    that it cannot follow the detach. The same applies to an AttachVolume of another process, which may have been the
+//!    leader until a moment ago. If this process did not make the attachment, its end counts only after the attacher
+//!    has sent requests to this process alone for 15 s, and after another DetachVolume then.
+//! 9. *"Attached" may show an earlier attachment.* Ours has the attach time that EC2 returned. With SageMaker, ours is
+//!    the attachment that began when SageMaker answered. After a call without an answer, describes sent 15 s later show
+//!    the truth. An attachment that existed before our call counts at once if this process knows it or if it began 15 s
+//!    ago or more. Exceptions: this process sent a DetachVolume for it within 15 s, or does not know it and has been
+//!    the only leader for less than 15 s. Any other attachment counts 15 s after this process first saw it, over all
+//!    attempts.
 //!
-//! Attach times that differ by 2 s or less are the same: descriptions are no finer, and nobody says how EC2 rounds.
+//! Attach times that differ by 2 s or less are equal: descriptions are not more precise, and AWS does not document how
+//! EC2 rounds.
 //!
 //! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
 
@@ -45,7 +48,7 @@ use tokio::time::Instant;
 use crate::bounds::SETTLE;
 use crate::wall_clock;
 
-/// Attach times that differ by no more are those of one attachment.
+/// The largest difference of attach times of one attachment.
 const SAME: Duration = Duration::from_secs(2);
 
 /// An attachment that is known to have existed at an instant.
@@ -53,71 +56,71 @@ const SAME: Duration = Duration::from_secs(2);
 pub(crate) struct Existed {
     pub(crate) attach_time: Option<SystemTime>,
     pub(crate) at: Instant,
-    /// EC2 said so to our call, or describes have proven that it was there then. Otherwise a describe has listed it.
+    /// True if EC2 confirmed it to our call or describes have proven it. False if a describe only listed it.
     pub(crate) is_sure: bool,
 }
 
-/// Which attachment is waited for, and from when on describes must show it.
+/// The attachment that an operation waits for, and the instant from which describes must show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// The attach time that EC2 gave it.
+    /// The attach time that EC2 returned.
     pub(crate) attach_time: Option<SystemTime>,
-    /// By how much the attach time that EC2 lists may differ.
+    /// The largest difference from the attach time that EC2 lists.
     within: Duration,
-    /// Describes sent from this instant on show what is: 15 s after the answer.
+    /// Describes sent from this instant show the current state: 15 s after the answer.
     pub(crate) settled: Instant,
-    /// EC2's answer was clear: there was such an attachment.
+    /// EC2's answer was clear: the attachment existed.
     pub(crate) certain: bool,
-    /// It was there before we asked.
+    /// Set if the attachment existed before our call.
     found: Option<Found>,
 }
 
-/// What is known of an attachment that was there before we asked.
+/// What is known of an attachment that existed before our call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Found {
     known: Option<Existed>,
-    /// Describes sent from this instant on show what this process has done to it.
+    /// Describes sent from this instant show the effects of this process's calls.
     shows_ours: Option<Instant>,
-    /// Describes sent from this instant on show what another process has done before, too.
+    /// Describes sent from this instant also show the effects of earlier calls of another process.
     shows_all: Instant,
 }
 
 impl Expected {
-    /// EC2 took the call just now.
+    /// EC2 accepted the call just now.
     pub(crate) fn accepted(attach_time: Option<SystemTime>) -> Self {
         Self { attach_time, within: SAME, settled: Instant::now() + SETTLE, certain: true, found: None }
     }
 
-    /// SageMaker took the call: the attachment began while it did, which took so long until now.
+    /// SageMaker accepted the call, which took `took` until now. The attachment began during the call.
     pub(crate) fn begun(said_at: Option<SystemTime>, took: Duration) -> Self {
         Self { within: SAME + took, ..Self::accepted(said_at) }
     }
 
-    /// The answer was lost just now.
+    /// The call ended without an answer just now.
     pub(crate) fn unclear() -> Self {
         Self::unclear_until(Instant::now() + SETTLE)
     }
 
-    /// The answer was lost; until then the call may still be carried out.
+    /// The call ended without an answer. EC2 may carry it out until `settled`.
     pub(crate) fn unclear_until(settled: Instant) -> Self {
         Self { attach_time: None, within: SAME, settled, certain: false, found: None }
     }
 
-    /// EC2 says that there is an attachment already. `alone_since`: when the attacher began to ask this process alone;
-    /// `detached`: its last DetachVolume.
+    /// EC2 reports that an attachment exists already. `alone_since` is when the attacher began to send requests to this
+    /// process alone, and `detached` is when EC2 answered its last DetachVolume.
     pub(crate) fn found(known: Option<Existed>, alone_since: Instant, detached: Option<Instant>) -> Self {
         let shows_ours = detached.map(|detached| detached + SETTLE);
         let shows_all = shows_ours.unwrap_or(alone_since).max(alone_since + SETTLE);
         Self { found: Some(Found { known, shows_ours, shows_all }), ..Self::accepted(None) }
     }
 
-    /// True for the attachment that EC2 gave us, by its attach time.
+    /// Returns true for the attachment that EC2 returned, by its attach time.
     pub(crate) fn is(&self, listed: &Attachment) -> bool {
         is_near(self.attach_time, listed.attach_time, self.within)
     }
 
-    /// Whether a describe sent at that instant that lists this attachment proves that it is there now; `now` is our
-    /// time of day.
+    /// Returns the proof that the attachment exists now, if a describe sent at `sent` that lists it is one. `now` is
+    /// our time of day.
     pub(crate) fn proof(&self, listed: &Attachment, sent: Instant, now: SystemTime) -> Option<Proof> {
         if self.is(listed) || self.found.as_ref().is_some_and(|found| found.is_shown_by(listed, sent, now)) {
             return Some(Proof::Identity);
@@ -127,14 +130,14 @@ impl Expected {
     }
 }
 
-/// What a listed attachment is believed for.
+/// Why a listed attachment counts as existing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// It is the one, by what is known of it.
+    /// It is the expected attachment, as far as this process knows.
     Identity,
-    /// Describes show what is by now; nothing else was expected to tell.
+    /// Describes show the current state by now, and no attach time was expected.
     Time,
-    /// Describes show what is by now, and it is not the one that EC2 gave us.
+    /// Describes show the current state by now, and it is not the attachment that EC2 returned.
     TimeInstead,
 }
 
@@ -151,12 +154,13 @@ impl Found {
     }
 }
 
-/// How long the attachment had lasted at least when EC2 spoke of it; `now` is our time of day, for replies without a date.
+/// Returns the least age of the attachment at the time of EC2's reply. `now` is our time of day, for replies without a
+/// date.
 pub(crate) fn age(said: &Attachment, now: SystemTime) -> Option<Duration> {
     wall_clock::age(said.attach_time, said.said_at, now)
 }
 
-/// True when both are known and the same.
+/// Returns true if both are known and equal.
 pub(crate) fn is_same(one: Option<SystemTime>, other: Option<SystemTime>) -> bool {
     is_near(one, other, SAME)
 }
@@ -166,9 +170,8 @@ fn is_near(one: Option<SystemTime>, other: Option<SystemTime>, within: Duration)
     one.duration_since(other).unwrap_or_else(|earlier| earlier.duration()) <= within
 }
 
-/// From when on describes that list nothing prove the end of an attachment that EC2 has just agreed to detach:
-/// `detached` is when it did so and `said` what it said, `known` is what this process remembers and `now` its time of
-/// day.
+/// Returns the instant from which describes that list nothing prove the end of an attachment. EC2 accepted its detach
+/// at `detached` with the answer `said`. `known` is the memory of this process, and `now` its time of day.
 pub(crate) fn end_is_believed_from(
     detached: Instant,
     said: &Attachment,
@@ -181,12 +184,12 @@ pub(crate) fn end_is_believed_from(
     at_the_latest.min(by_age.unwrap_or(at_the_latest)).min(by_memory.unwrap_or(at_the_latest))
 }
 
-/// The same by the age of what EC2 said at that instant.
+/// Returns the same instant by the age of the attachment in an answer of EC2 at `at`.
 pub(crate) fn believed_by_age(at: Instant, said: &Attachment, now: SystemTime) -> Option<Instant> {
     Some(at + SETTLE.saturating_sub(age(said, now)?))
 }
 
-/// True when a refused DetachVolume says that there is no such attachment.
+/// Returns true if the refusal of a DetachVolume reports that the attachment does not exist.
 pub(crate) fn says_not_attached(refusal: &Ec2Error) -> bool {
     match refusal.class {
         ErrorClass::AttachmentNotFound
@@ -197,13 +200,13 @@ pub(crate) fn says_not_attached(refusal: &Ec2Error) -> bool {
     }
 }
 
-/// True when a refused DetachVolume names the state itself: nothing is attached.
+/// Returns true if the refusal of a DetachVolume names the state "nothing attached".
 pub(crate) fn is_available(refusal: &Ec2Error) -> bool {
-    // "vol-1 is not 'available'" says the opposite.
+    // "vol-1 is not 'available'" means the opposite.
     refusal.class == ErrorClass::IncorrectState && refusal.message.contains("in the 'available' state")
 }
 
-/// True for answers to DetachVolume that say that nothing is attached now, and leave it open that something will be.
+/// Returns true if an answer to DetachVolume reports that nothing is attached now, but a later attach is possible.
 pub(crate) fn is_attachable(refusal: &Ec2Error) -> bool {
     let nothing_to_attach =
         matches!(refusal.class, ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId);
@@ -233,10 +236,9 @@ mod tests {
         }
     }
 
-    /// From when on an empty listing proves the end follows from what is known of the attachment, clock errors of 5 min
-    /// included where a reply has no date.
+    /// The expected instants include clock errors of 5 min where a reply has no date.
     #[tokio::test(start_paused = true)]
-    async fn an_end_is_believed_fifteen_seconds_after_an_instant_at_which_the_attachment_existed() {
+    async fn detach_is_proven_15_s_after_a_known_instant() {
         let today = SystemTime::UNIX_EPOCH + seconds(1_000_000);
         let start = Instant::now();
         let detached = start + seconds(100);
@@ -246,7 +248,7 @@ mod tests {
         for (what, attach_time, known, believed_from) in [
             ("made by us a minute ago", Some(young), known(young, 40), 55),
             ("made by us just now", Some(young), known(young, 98), 113),
-            ("made by us, and anew by another", Some(young), known(today - seconds(90), 10), 115),
+            ("made by us, and again by another process", Some(young), known(today - seconds(90), 10), 115),
             ("made by another", Some(young), None, 115),
             ("made by another long ago", Some(today - seconds(315)), None, 100),
             ("made nearly so long ago", Some(today - seconds(314)), None, 101),
@@ -258,9 +260,8 @@ mod tests {
         }
     }
 
-    /// Ages come from the `Date` of AWS's reply against the attach time in it, whatever our clock says.
     #[tokio::test(start_paused = true)]
-    async fn ages_are_told_by_awss_clock_whatever_ours_says() {
+    async fn attachment_age_uses_the_date_of_the_reply() {
         let theirs = SystemTime::UNIX_EPOCH + seconds(1_000_000);
         let detached = Instant::now();
         for ours in [theirs, theirs - seconds(86_400), theirs + seconds(86_400)] {
@@ -272,9 +273,9 @@ mod tests {
         }
     }
 
-    /// Only refusals about what is say that nothing is attached; `IncorrectState` of a detaching volume does not.
+    /// `IncorrectState` of a detaching volume does not prove it.
     #[test]
-    fn only_refusals_about_what_is_say_that_nothing_is_attached() {
+    fn only_not_attached_errors_prove_detachment() {
         let refusal = |class, message: &str| Ec2Error::new(Action::DetachVolume, class, message);
         let available = "Volume 'vol-1' is in the 'available' state.";
         let detaching = "Volume 'vol-1' is in the 'detaching' state.";
@@ -291,10 +292,9 @@ mod tests {
         assert!(!says_not_attached(&refusal(ErrorClass::Ambiguous, available)));
     }
 
-    /// Attach times within 2 s are one attachment; a wait that time ended although another attach time was expected is
-    /// logged and counted.
+    /// The longest difference of equal attach times is 2 s.
     #[test]
-    fn attach_times_are_the_same_within_two_seconds() {
+    fn attach_times_within_2_s_are_equal() {
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(5_100);
         for (apart, same) in [(0, true), (1_999, true), (2_000, true), (2_001, false), (9_000, false)] {
             let other = time + Duration::from_millis(apart);

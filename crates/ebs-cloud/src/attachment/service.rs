@@ -1,4 +1,4 @@
-//! The attachments' memory over the common context.
+//! The state of the attachment operations, over the shared context.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl<E: Ec2> AttachmentService<E> {
         }
     }
 
-    /// The detachments that were asked for and have not ended.
+    /// Returns the detaches that were requested and have not ended.
     pub fn pending_detaches(&self) -> Vec<PendingDetach> {
         self.pending_detaches.all()
     }

@@ -1,7 +1,7 @@
 //! Pages of volumes and snapshots.
 //!
-//! EC2's own pages have at least five entries. Shorter ones are cut from the whole listing, ordered by age, and their
-//! tokens name the last entry given, so that objects which come and go between two pages shift nothing.
+//! EC2's own pages have at least five entries. A shorter page is a part of the whole listing, sorted by age. Its token
+//! names its last entry, so that objects which appear or disappear between two pages do not shift the others.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -14,16 +14,16 @@ use ebs_ec2::{
 use crate::call::read;
 use crate::error::CloudError;
 
-/// The shortest page that EC2 gives.
+/// The shortest page of EC2.
 const MIN_PAGE: u32 = 5;
-/// The longest page that is asked for.
+/// The longest page to request.
 const MAX_PAGE: u32 = 1000;
-/// Tokens of our own begin so; EC2's never do.
+/// The prefix of our own tokens, which EC2's never have.
 const OWN_TOKEN: &str = "after:";
 
 pub(crate) trait Listed: Entry {
     type Query: Sync;
-    /// What is done, for messages.
+    /// The action, for messages.
     const STEP: &str;
 
     fn page<E: Ec2>(
@@ -33,11 +33,11 @@ pub(crate) trait Listed: Entry {
     ) -> impl Future<Output = Ec2Result<Page<Self>>> + Send;
 }
 
-/// What a listing must know of its entries.
+/// The properties of an entry that a listing needs.
 pub(crate) trait Entry: Send + Sized {
     fn id(&self) -> &str;
     fn born(&self) -> Option<SystemTime>;
-    /// False for what is gone although EC2 still shows it.
+    /// Returns false for an object that is gone although EC2 still lists it.
     fn exists(&self) -> bool;
 
     fn position(&self) -> Position {
@@ -92,7 +92,7 @@ impl Entry for Snapshot {
     }
 }
 
-/// A place in a listing that is ordered by age.
+/// A position in a listing sorted by age.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     micros: u128,
@@ -110,7 +110,7 @@ impl Position {
     }
 }
 
-/// A page of what the query lists. `max_entries` 0 leaves the length to EC2.
+/// Returns a page of the objects that the query selects. With `max_entries` 0, EC2 chooses the length.
 ///
 /// # Errors
 /// `CloudErrorKind::BadPageToken`.
@@ -141,7 +141,7 @@ pub(crate) async fn list<T: Listed, E: Ec2>(
     Ok(cut(entries, after.as_ref(), max_entries))
 }
 
-/// One of EC2's own pages, or the first after it that is not empty.
+/// Returns one of EC2's own pages, or the first later one that is not empty.
 async fn whole_page<T: Listed, E: Ec2>(
     limited: &Arc<RateLimited<E>>,
     query: &T::Query,
@@ -151,7 +151,7 @@ async fn whole_page<T: Listed, E: Ec2>(
     if (1..MIN_PAGE).contains(&max_entries)
         && let Some(token) = token
     {
-        // A token of a longer page: no page that is short enough can begin there.
+        // The token of a longer page. EC2 has no page here that is short enough.
         return Err(CloudError::bad_page_token(&token));
     }
     loop {
@@ -178,7 +178,7 @@ fn with_token(error: CloudError, token: Option<&str>) -> CloudError {
     }
 }
 
-/// The entries after a position, at most so many (0: all), oldest first.
+/// Returns the entries after a position, oldest first, and at most `most` of them (0: all).
 fn cut<T: Entry>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Page<T> {
     entries.retain(|e| e.exists() && after.is_none_or(|after| e.position() > *after));
     entries.sort_by_key(Entry::position);

@@ -22,7 +22,7 @@ fn after(token: Option<&String>) -> Option<Position> {
 }
 
 #[test]
-fn a_short_page_survives_that_its_last_entry_goes_and_shows_what_comes() {
+fn short_pages_stay_consistent_when_objects_come_and_go() {
     let all = vec![Thing("vol-c", 1), Thing("vol-a", 2), Thing("vol-b", 2), Thing("vol-0", 3)];
     let first = cut(all, None, 2);
     assert_eq!(first.items, [Thing("vol-c", 1), Thing("vol-a", 2)]);
@@ -34,7 +34,7 @@ fn a_short_page_survives_that_its_last_entry_goes_and_shows_what_comes() {
 }
 
 #[test]
-fn a_token_that_is_no_position_is_refused() {
+fn invalid_page_token_is_rejected() {
     for bad in ["", "after:", "after:x:vol-1", "after:1", "before:1:vol-1"] {
         assert_eq!(Position::from_token(bad), None, "{bad:?}");
     }

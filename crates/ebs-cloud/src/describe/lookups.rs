@@ -1,4 +1,4 @@
-//! Single describes of objects by id; those asked for while a call is in flight share the next one.
+//! Single describes of objects by id. Requests that arrive during a call share the next one.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::op::Op;
 use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, Object, bounds};
 
-/// After this many lost answers a lookup fails.
+/// A lookup fails after this many lost answers.
 const MAX_AMBIGUOUS_ANSWERS: u32 = 3;
 
-/// Describes single objects. Each lookup waits for at most [`DESCRIBE_TIMEOUT`], and not beyond the end of its
-/// operation, if it belongs to one; throttles cost time only.
+/// Describes single objects. Each lookup waits for at most [`DESCRIBE_TIMEOUT`], and not beyond the deadline of its
+/// operation, if it has one. A throttle only delays it.
 #[derive(Debug)]
 pub(crate) struct Lookups<E> {
     batchers: Arc<DescribeBatchers<E>>,
@@ -26,13 +26,13 @@ impl<E: Ec2> Lookups<E> {
         Self { batchers }
     }
 
-    /// The volume, in whatever state; `None` when EC2 lists none.
+    /// Returns the volume in any state. `None` if EC2 does not list it.
     pub(crate) async fn volume(&self, op: Option<&Op<'_>>, id: &VolumeId) -> Result<Option<Volume>, CloudError> {
         let step = format!("look at volume {id}");
         Ok(lookup(&self.batchers.volumes, &step, op, id.clone()).await?.pop())
     }
 
-    /// The volume's status; `None` when EC2 lists no such volume.
+    /// Returns the volume's status. `None` if EC2 does not list the volume.
     pub(crate) async fn volume_status(
         &self,
         op: Option<&Op<'_>>,
@@ -42,24 +42,24 @@ impl<E: Ec2> Lookups<E> {
         Ok(lookup(&self.batchers.statuses, &step, op, id.clone()).await?.pop())
     }
 
-    /// The instance, in whatever state.
+    /// Returns the instance in any state.
     ///
     /// # Errors
-    /// `CloudErrorKind::NotFound` when EC2 lists none.
+    /// `CloudErrorKind::NotFound` if EC2 does not list it.
     pub(crate) async fn instance(&self, op: Option<&Op<'_>>, id: &InstanceId) -> Result<Instance, CloudError> {
         let step = format!("look at instance {id}");
         let found = lookup(&self.batchers.instances, &step, op, id.clone()).await?.pop();
         found.ok_or_else(|| CloudError::not_found(Object::Instance(id.clone())))
     }
 
-    /// The snapshot, in whatever state; `None` when EC2 lists none.
+    /// Returns the snapshot in any state. `None` if EC2 does not list it.
     pub(crate) async fn snapshot(&self, op: Option<&Op<'_>>, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
         let step = format!("look at snapshot {id}");
         Ok(lookup(&self.batchers.snapshots, &step, op, id.clone()).await?.pop())
     }
 }
 
-/// The modification that began last.
+/// Returns the modification that began last.
 pub(crate) fn latest(found: Vec<Modification>) -> Option<Modification> {
     found.into_iter().max_by_key(|m| m.started)
 }

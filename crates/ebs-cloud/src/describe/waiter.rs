@@ -1,12 +1,14 @@
-//! Waiters: poll what EC2 says of an object until a condition holds.
+//! Waiters that describe an object until a condition holds.
 //!
-//! Callers say what they wait for and decide on what they see; how often EC2 is asked, and for how many objects at
-//! once, is decided by the batchers. Throttles and lost answers do not end a wait, they only cost time; nor, once the
-//! operation has changed something, does an EC2 that cannot be reached.
-//! A wait starts no mutation, so it goes on when nobody waits for its operation any more: the next attempt joins it or
-//! uses what it has learnt. It ends at once when another operation is to run in its place.
-//! What `decide` sees was asked for after its wait began, at the instant that it is given: what a describe shows may be
-//! 15 s older than that ([`bounds::SETTLE`]).
+//! The caller names the object and evaluates each result. The batchers decide how often to call EC2, and for how many
+//! objects at once. Throttles and lost answers only delay a wait. Once the operation has changed something, the same
+//! applies to an unreachable EC2.
+//!
+//! A wait starts no mutation, so it continues after all clients of its operation have left. The next attempt joins it
+//! or uses its result. It ends at once if another operation replaces its own.
+//!
+//! The results that `decide` receives are from describes sent after the wait began, at the given instant. They may be
+//! up to 15 s older than that ([`bounds::SETTLE`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,25 +25,25 @@ use crate::op::Op;
 use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, bounds};
 
-/// What an observation means to the operation that waits.
+/// The meaning of a result for the operation that waits.
 pub(crate) enum Verdict<T> {
-    /// It is as it should be.
+    /// The condition holds.
     Done(T),
-    /// It will never be.
+    /// The condition can never hold.
     Failed(CloudError),
-    /// Not yet: poll again.
+    /// Not yet: describe again.
     Waiting,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FirstPoll {
-    /// Now: it may be so already.
+    /// Describe now, because the condition may hold already.
     Now,
-    /// EC2 has only just begun: not before the least time that such a transition usually takes.
+    /// EC2 has only just begun. Describe after the least time that the transition usually takes.
     After(Transition),
 }
 
-/// One wait: of which operation, and when it polls for the first time.
+/// One wait: its operation, and the time of its first describe.
 struct Wait<'a> {
     op: &'a Op<'a>,
     first: FirstPoll,
@@ -58,7 +60,7 @@ impl<E: Ec2> ResourceWaiter<E> {
         Self { batchers, transition_times: TransitionTimes::default() }
     }
 
-    /// Until `decide` is done with the volume; it sees `None` while EC2 lists no such volume.
+    /// Waits until `decide` returns a result for the volume. It gets `None` while EC2 does not list the volume.
     pub(crate) async fn volume<T: Send>(
         &self,
         op: &Op<'_>,
@@ -70,7 +72,7 @@ impl<E: Ec2> ResourceWaiter<E> {
         self.until(&self.batchers.volumes, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
 
-    /// Until `decide` is done with the volume's latest modification; `None`: EC2 knows of none.
+    /// Waits until `decide` returns a result for the volume's latest modification. `None`: EC2 lists no modification.
     pub(crate) async fn modification<T: Send>(
         &self,
         op: &Op<'_>,
@@ -83,7 +85,7 @@ impl<E: Ec2> ResourceWaiter<E> {
             .await
     }
 
-    /// Until `decide` is done with all the volumes that carry that CSI name.
+    /// Waits until `decide` returns a result for all volumes with the CSI name.
     pub(crate) async fn volumes<T: Send>(
         &self,
         op: &Op<'_>,
@@ -93,7 +95,7 @@ impl<E: Ec2> ResourceWaiter<E> {
         self.until(&self.batchers.volume_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
-    /// Until `decide` is done with all the snapshots of the account that carry that CSI name.
+    /// Waits until `decide` returns a result for all snapshots of the account with the CSI name.
     pub(crate) async fn snapshots<T: Send>(
         &self,
         op: &Op<'_>,
@@ -103,7 +105,7 @@ impl<E: Ec2> ResourceWaiter<E> {
         self.until(&self.batchers.snapshot_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
-    /// Until `decide` is done with the snapshot; it sees `None` while EC2 lists no such snapshot.
+    /// Waits until `decide` returns a result for the snapshot. It gets `None` while EC2 does not list the snapshot.
     pub(crate) async fn snapshot<T: Send>(
         &self,
         op: &Op<'_>,
@@ -176,7 +178,7 @@ fn describe_refused(op: &Op<'_>, error: Ec2Error) -> CloudError {
     CloudErrorKind::OutcomeUnknown.error(message).caused_by(error)
 }
 
-/// Nothing that a later describe could not cure. That EC2 was never reached is better reported at once.
+/// Returns true if a later describe can succeed. If EC2 was never reached, the operation reports this at once.
 fn is_transient(op: &Op<'_>, class: ErrorClass) -> bool {
     match class {
         ErrorClass::Throttled | ErrorClass::Ambiguous => true,

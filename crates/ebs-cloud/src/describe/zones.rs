@@ -33,7 +33,7 @@ impl<E: Ec2> Zones<E> {
         self.known.get(&(), ask).await
     }
 
-    /// The availability zones (no local or wavelength zones) that are available, by name.
+    /// Returns the names of the available availability zones, without local and wavelength zones.
     pub(crate) async fn available(&self) -> Result<Vec<ZoneName>, CloudError> {
         let zones = self.all().await?.into_iter();
         let mut names: Vec<_> = zones.filter(|z| z.is_availability_zone && z.available).map(|z| z.name).collect();
@@ -42,7 +42,8 @@ impl<E: Ec2> Zones<E> {
         Ok(names)
     }
 
-    /// Those among the names that no zone of the region has. None when EC2 does not tell: then it judges them itself.
+    /// Returns the names that no zone of the region has. Empty if EC2 does not list the zones: then EC2 checks them
+    /// itself.
     pub(crate) async fn unknown_among(&self, names: &[ZoneName]) -> Vec<ZoneName> {
         match self.all().await {
             Ok(zones) => names.iter().filter(|name| zones.iter().all(|z| z.name != **name)).cloned().collect(),

@@ -1,4 +1,4 @@
-//! Snapshots. CreateSnapshot has no client token: it is idempotent by looking for the name.
+//! Creates snapshots. CreateSnapshot has no client token, so a describe by name makes it idempotent.
 //!
 //! Decision: `docs/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
 
@@ -16,11 +16,11 @@ use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, Ensured, Object, SnapshotSpec, bounds};
 
 impl<E: Ec2> SnapshotService<E> {
-    /// Sees to it that a snapshot of that name and source exists; it may still be `pending`. Fast restores and locks
-    /// come with [`SnapshotService::provide`].
+    /// Creates a snapshot of the name and source unless it exists. It may still be `pending`.
+    /// [`SnapshotService::provide`] adds fast restores and locks.
     ///
     /// # Errors
-    /// [`CloudError`]; final ones only when it is proven that no snapshot was left behind.
+    /// [`CloudError`]. An error is final only with the proof that no snapshot was left behind.
     pub async fn create(&self, spec: &SnapshotSpec, waiters: &Waiters) -> Result<Ensured<Snapshot>, CloudError> {
         self.context.recent.note_request_from(Sidecar::Snapshotter);
         let op = snapshot_op(spec, waiters);
@@ -56,8 +56,8 @@ impl<E: Ec2> SnapshotService<E> {
                     }
                     self.context.recent.note(name.clone());
                 }
-                // EC2 takes one snapshot of a volume in 15 s. The one that was taken may be ours, by another process
-                // and not shown yet, so this too is followed by looks until it would be.
+                // EC2 accepts one snapshot per volume in 15 s. The previous one may be of this name, made by another
+                // process and not listed yet, so describes follow until EC2 would list it.
                 ErrorClass::SnapshotCooldown if Instant::now() + bounds::SETTLE < op.deadline => {
                     self.context.recent.note(name.clone());
                 }
@@ -69,8 +69,7 @@ impl<E: Ec2> SnapshotService<E> {
         }
     }
 
-    /// Gives the error on proof that there is no snapshot of the name; otherwise the snapshot, or an error that is not
-    /// final.
+    /// Returns the error if no snapshot of the name exists, and otherwise the snapshot or an error that is not final.
     pub(crate) async fn refused_unless_taken(
         &self,
         op: &Op<'_>,
@@ -85,7 +84,7 @@ impl<E: Ec2> SnapshotService<E> {
         self.find_snapshot(op, spec, proven_from).await?.ok_or(error)
     }
 
-    /// The snapshot of that name; `None` when a describe sent from then on shows none.
+    /// Returns the snapshot of the name. `None` if a describe sent at `settled_at` or later lists none.
     async fn find_snapshot(
         &self,
         op: &Op<'_>,
@@ -93,10 +92,10 @@ impl<E: Ec2> SnapshotService<E> {
         settled_at: Instant,
     ) -> Result<Option<Snapshot>, CloudError> {
         let name = Write::SnapshotName(spec.name.clone());
-        // Another process may have deleted what stands in the way, and describes still show it.
+        // Describes may still list a conflicting snapshot that another process deleted.
         let conflict_from = self.context.recent.sole_from(Sidecar::Snapshotter);
         let decide = |found: Vec<Snapshot>, sent: Instant| {
-            // Describes may still show what we have deleted.
+            // Describes may still list a snapshot that this process deleted.
             let found =
                 found.into_iter().filter(|s| !self.context.recent.is_recent(&Write::SnapshotDeletion(s.id.clone())));
             match matching_snapshot(op, spec, found.collect()) {
@@ -117,8 +116,8 @@ impl<E: Ec2> SnapshotService<E> {
         Ok(found)
     }
 
-    /// A snapshot that has failed is of no use. One that this process has taken and not reported is deleted before
-    /// that is final; one that somebody may know stays, and the error is not final.
+    /// Refuses a failed snapshot. If this process made it and did not report it, deletes it before a final error. If a
+    /// client may know it, it stays, and the error is not final.
     async fn unless_failed(&self, op: &Op<'_>, found: Snapshot) -> Result<Snapshot, CloudError> {
         if found.state != SnapshotState::Error {
             return Ok(found);
@@ -144,7 +143,7 @@ fn creation_refused(op: &Op<'_>, spec: &SnapshotSpec, error: Ec2Error) -> CloudE
     }
 }
 
-/// Whether what carries the name is what is wanted.
+/// Returns the snapshot of the name if it matches the request.
 fn matching_snapshot(op: &Op<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> Result<Option<Snapshot>, CloudError> {
     let named = |s: &Snapshot| s.tags.get(DriverName::SNAPSHOT_NAME_TAG) == Some(&spec.name);
     let mut found: Vec<Snapshot> = found.into_iter().filter(named).collect();

@@ -14,10 +14,10 @@ use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, Object, bounds};
 
 impl<E: Ec2> SnapshotService<E> {
-    /// Sees to it that the snapshot is deleted. One that does not exist is a success.
+    /// Deletes the snapshot. A snapshot that does not exist is a success.
     ///
     /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` while it is in use, locked, or enabled for fast restores in some zone.
+    /// `CloudErrorKind::FailedPrecondition` while it is in use, locked, or enabled for fast restores in a zone.
     pub async fn delete(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
         let op = Op::start(format!("delete snapshot {id}"), bounds::DELETE, waiters);
         self.context.recent.serve(Sidecar::Snapshotter, waiters, self.delete_within(&op, id)).await
@@ -36,7 +36,7 @@ impl<E: Ec2> SnapshotService<E> {
                 ErrorClass::SnapshotNotFound if self.context.recent.is_recent(&Write::SnapshotDeletion(id.clone())) => {
                     break;
                 }
-                // No better than a look: it may be an answer from before the creation.
+                // This is as stale as a describe: it may be from before the creation.
                 ErrorClass::SnapshotNotFound => {
                     let gone_from = self.context.recent.gone_from(&Object::Snapshot(id.clone()), Sidecar::Snapshotter);
                     if asked >= gone_from {
@@ -59,8 +59,8 @@ impl<E: Ec2> SnapshotService<E> {
         Ok(())
     }
 
-    /// Whether the snapshot is gone, once describes cannot show the time before the call any more, nor, from
-    /// `gone_from` on, that before the snapshot was taken.
+    /// Returns whether the snapshot is gone. The describe must not show the time before the call. An empty one must be
+    /// sent at `gone_from` or later, so that it does not show the time before the creation.
     async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId, gone_from: Instant) -> Result<bool, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         let decide = |found: Option<Snapshot>, sent: Instant| match found {
@@ -72,7 +72,7 @@ impl<E: Ec2> SnapshotService<E> {
     }
 }
 
-/// The driver's policies give it no right to disable fast restores: somebody else has to.
+/// The driver's policies do not permit it to disable fast restores, so an administrator must.
 fn is_restored_fast(op: &Op<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
     let zones = zones_named(&error.message).unwrap_or("some zones");
     let message = format!(
@@ -82,7 +82,7 @@ fn is_restored_fast(op: &Op<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 
-/// The zones in "The snapshot snap-1 is currently enabled for fast restores in us-west-2a, us-west-2b. Fast …".
+/// Returns the zones in "The snapshot snap-1 is currently enabled for fast restores in us-west-2a, us-west-2b. Fast …".
 fn zones_named(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once("for fast restores in ")?;
     Some(rest.split_once(". ").map_or(rest, |(zones, _)| zones).trim_end_matches('.')).filter(|zones| !zones.is_empty())
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_zones_are_those_that_ec2_names() {
+    fn zones_of_fast_restores_are_parsed_from_the_refusal() {
         let one =
             "The snapshot snap-1 is currently enabled for fast restores in us-west-2a. Fast snapshot restores must";
         assert_eq!(zones_named(one), Some("us-west-2a"));

@@ -1,5 +1,5 @@
-//! What a snapshot can be given once it exists: fast restores and a lock, also where an earlier attempt died in between.
-//! Fast restores may be asked for again and again; a lock is looked at first ([`super::strength`]).
+//! Adds fast restores and a lock to an existing snapshot, even if an earlier attempt ended in between. Fast restores
+//! may be requested repeatedly. A lock must be described first ([`super::strength`]).
 
 use ebs_calls::DESCRIBE_TIMEOUT;
 use ebs_ec2::{Ec2, FastRestoreFailure, LockSnapshot, Snapshots};
@@ -12,20 +12,20 @@ use crate::op::Op;
 use crate::refused::refused_about;
 use crate::{CloudError, CloudErrorKind, Lock, Object, bounds};
 
-/// What EC2 shows of the lock of a snapshot that was there before.
+/// The lock of an existing snapshot, as EC2 shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SeenLock {
-    /// It is locked as asked for, or more strongly.
+    /// The lock is as requested, or stronger.
     AsStrong,
-    /// It is not locked, or less strongly.
+    /// The snapshot is not locked, or the lock is weaker.
     Weaker,
-    /// The driver's policy does not let it look.
+    /// The driver's IAM policy does not permit it to describe the lock.
     Denied,
 }
 
 impl<E: Ec2> SnapshotService<E> {
-    /// Refuses zones that the region does not have, before anything is made for them. When EC2 does not list its zones
-    /// it is left to judge; whether a zone has fast restores it judges in any case.
+    /// Refuses zones that the region does not have, before a snapshot is made for them. If EC2 does not list its zones,
+    /// EC2 checks them. EC2 always checks whether a zone supports fast restores.
     ///
     /// # Errors
     /// `CloudErrorKind::InvalidArgument` names the zones.
@@ -39,10 +39,10 @@ impl<E: Ec2> SnapshotService<E> {
         Err(CloudErrorKind::InvalidArgument.error(message))
     }
 
-    /// Sees to it that volumes can be restored fast from the snapshot in these zones.
+    /// Enables fast restores of the snapshot in the zones.
     ///
     /// # Errors
-    /// `CloudErrorKind::Internal` has EC2's code and message for each zone that cannot have it.
+    /// `CloudErrorKind::Internal` has EC2's code and message for each zone that failed.
     pub async fn enable_fast_restores(
         &self,
         id: &SnapshotId,
@@ -60,7 +60,7 @@ impl<E: Ec2> SnapshotService<E> {
         Err(CloudErrorKind::Internal.error(format!("{op}: {}", failures.join("; "))))
     }
 
-    /// Locks the snapshot. EC2 judges the combination of what is given.
+    /// Locks the snapshot. EC2 checks the combination of the parameters.
     ///
     /// # Errors
     /// `CloudErrorKind::InvalidArgument` for a combination that EC2 refuses.
@@ -71,8 +71,8 @@ impl<E: Ec2> SnapshotService<E> {
         mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| refused_about(&op, Object::Snapshot(id.clone()), e))
     }
 
-    /// Sees to it that a snapshot that was there before is locked so, or more strongly. Without the right to look, EC2 is asked
-    /// to lock it once more.
+    /// Locks an existing snapshot, unless its lock is as requested or stronger. Without the permission to describe the
+    /// lock, locks it again.
     pub(super) async fn ensure_lock(&self, id: &SnapshotId, lock: &Lock, waiters: &Waiters) -> Result<(), CloudError> {
         let seen = self.see_lock(id, lock).await?;
         if seen == SeenLock::AsStrong {
@@ -88,7 +88,7 @@ impl<E: Ec2> SnapshotService<E> {
         })
     }
 
-    /// Looks whether it is locked so. An error is never final: a lock that cannot be seen may be there.
+    /// Compares the lock with the requested one. An error is never final, because an invisible lock may exist.
     pub(super) async fn see_lock(&self, id: &SnapshotId, wanted: &Lock) -> Result<SeenLock, CloudError> {
         let step = format!("look at the lock of snapshot {id}");
         let ec2 = self.context.ec2.for_awaited_read(DESCRIBE_TIMEOUT);

@@ -1,4 +1,4 @@
-//! The snapshots as they are.
+//! Gets and lists snapshots.
 
 use ebs_ec2::{Ec2, Page, Snapshot, SnapshotQuery};
 use ebs_types::{SnapshotId, VolumeId};
@@ -10,7 +10,8 @@ use crate::recent_writes::Write;
 use crate::{CloudError, Object, bounds};
 
 impl<E: Ec2> SnapshotService<E> {
-    /// A page of the account's snapshots, all or those of one volume. `max_entries` 0 leaves the length to EC2.
+    /// Returns a page of the account's snapshots, or of those of one volume. With `max_entries` 0, EC2 chooses the
+    /// length.
     ///
     /// # Errors
     /// `CloudErrorKind::BadPageToken`.
@@ -23,8 +24,8 @@ impl<E: Ec2> SnapshotService<E> {
         listing::list(&self.context.ec2, &SnapshotQuery::Owned { volume }, max_entries, token).await
     }
 
-    /// The snapshot as EC2 describes it now; `None` when there is none. One that this process has known within the last 15 s,
-    /// and has not deleted, is looked for again until then.
+    /// Returns the snapshot as EC2 describes it now, or `None`. Describes again for up to 15 s if this process has
+    /// known the snapshot within the last 15 s and has not deleted it.
     ///
     /// # Errors
     /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthenticated`, `CloudErrorKind::Unauthorized`.

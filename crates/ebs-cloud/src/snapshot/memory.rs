@@ -1,4 +1,4 @@
-//! What this process has done about snapshots, from attempt to attempt.
+//! The memory of snapshot operations between attempts.
 
 use std::time::Duration;
 
@@ -8,21 +8,20 @@ use tokio::time::Instant;
 
 use crate::{CloudError, Lock, SnapshotFeatures, SnapshotSpec};
 
-/// For how long it is remembered. After that a snapshot counts as one that somebody may know, and gets its features once
-/// more.
+/// How long to keep the memory. After that, a client may know the snapshot, and it gets its features again.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// For how long an error is kept for whoever asked and left.
+/// How long to keep an error for a client that left.
 const UNDELIVERED_LIFETIME: Duration = Duration::from_secs(600);
 
-/// What was asked for and what became of it.
+/// The request and its error.
 type UndeliveredError = (SnapshotSpec, SnapshotFeatures, CloudError);
 
-/// Snapshots taken, what they have, and who knows of them.
+/// Snapshots that were taken, with their features, and whether a client may know them.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotMemory {
-    /// Taken here, and no success was answered since: when.
+    /// When this process took a snapshot that no successful answer has reported.
     unreported: Expiring<SnapshotId, Instant>,
-    /// Names of proven absence for which a call of unclear outcome was made: when.
+    /// When a call of unclear outcome was sent for a name that was proven unused.
     unclear: Expiring<String, Instant>,
     fast_restores: Expiring<SnapshotId, Vec<ZoneName>>,
     locked: Expiring<SnapshotId, Lock>,
@@ -30,17 +29,17 @@ pub(crate) struct SnapshotMemory {
 }
 
 impl SnapshotMemory {
-    /// EC2 has taken it for this process.
+    /// Records that EC2 took the snapshot for this process.
     pub(crate) fn note_taken(&self, id: &SnapshotId) {
         self.unreported.insert(id.clone(), Instant::now(), LIFETIME);
     }
 
-    /// EC2 may have taken one of a name of which there was none.
+    /// Records that EC2 may have taken a snapshot of a name that was unused.
     pub(crate) fn note_unclear(&self, name: &str) {
         self.unclear.insert(name.to_owned(), Instant::now(), LIFETIME);
     }
 
-    /// A describe has found it under that name.
+    /// Records that a describe listed the snapshot under the name.
     pub(crate) fn note_found(&self, name: &str, id: &SnapshotId) {
         let name = name.to_owned();
         if let Some(at) = self.unclear.get(&name) {
@@ -49,12 +48,13 @@ impl SnapshotMemory {
         }
     }
 
-    /// From now on somebody may know it.
+    /// Records that a client may know the snapshot from now on.
     pub(crate) fn note_reported(&self, id: &SnapshotId) {
         self.unreported.remove(id);
     }
 
-    /// True when this process has taken it and can tell that nobody knows it: since then it alone was asked.
+    /// Returns true if this process took the snapshot and no client can know it, because the sidecar has called only
+    /// this process since.
     pub(crate) fn is_unreported(&self, id: &SnapshotId, term_began: Instant) -> bool {
         self.unreported.get(id).is_some_and(|taken| taken >= term_began)
     }
@@ -63,7 +63,7 @@ impl SnapshotMemory {
         self.fast_restores.insert(id.clone(), zones.to_vec(), LIFETIME);
     }
 
-    /// True when this process has enabled them in those zones.
+    /// Returns true if this process has enabled fast restores in these zones.
     pub(crate) fn has_fast_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> bool {
         self.fast_restores.get(id).is_some_and(|known| known == zones)
     }
@@ -72,18 +72,18 @@ impl SnapshotMemory {
         self.locked.insert(id.clone(), lock.clone(), LIFETIME);
     }
 
-    /// True when this process has locked it so, or seen it locked.
+    /// Returns true if this process has set this lock, or seen it.
     pub(crate) fn is_locked(&self, id: &SnapshotId, lock: &Lock) -> bool {
         self.locked.get(id).is_some_and(|known| known == *lock)
     }
 
-    /// Keeps an error that nobody waited for.
+    /// Keeps an error that no client waited for.
     pub(crate) fn keep_error(&self, spec: &SnapshotSpec, features: &SnapshotFeatures, error: CloudError) {
         let undelivered = (spec.clone(), features.clone(), error);
         self.undelivered.insert(spec.name.clone(), undelivered, UNDELIVERED_LIFETIME);
     }
 
-    /// The error kept for an equal request, once.
+    /// Returns the error of an equal request, once.
     pub(crate) fn take_error(&self, spec: &SnapshotSpec, features: &SnapshotFeatures) -> Option<CloudError> {
         let (kept, kept_features, error) = self.undelivered.get(&spec.name)?;
         self.undelivered.remove(&spec.name);

@@ -1,7 +1,7 @@
-//! A snapshot with all that it is to have: taken, locked, restored fast.
+//! Creates a snapshot with its lock and its fast restores.
 //!
-//! One that cannot be had as asked for is not left behind by a final error. Who may know it decides what becomes of it:
-//! one that this process has taken and not reported is deleted, any other one stays, and the error is not final.
+//! If a feature cannot be added, a final error must not leave the snapshot behind. A snapshot that this process took
+//! and did not report is deleted. Any other snapshot stays, because a client may know it, and the error is not final.
 //!
 //! Decision: `docs/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
 
@@ -16,11 +16,11 @@ use crate::op::Op;
 use crate::{CloudError, CloudErrorKind, Ensured, Lock, LockEnd, SnapshotFeatures, SnapshotSpec};
 
 impl<E: Ec2> SnapshotService<E> {
-    /// Sees to it that the snapshot exists and has its features; it may still be `pending`. Success says that this process
-    /// has seen fast restores and lock done, whatever an earlier one may have done.
+    /// Creates the snapshot unless it exists, and adds its features. It may still be `pending`. Success means that this
+    /// process has seen fast restores and lock done, independent of an earlier process.
     ///
     /// # Errors
-    /// [`CloudError`]; final ones only when it is proven that no snapshot was left behind.
+    /// [`CloudError`]. An error is final only with the proof that no snapshot was left behind.
     pub async fn provide(
         &self,
         spec: &SnapshotSpec,
@@ -32,7 +32,7 @@ impl<E: Ec2> SnapshotService<E> {
         let outcome = self.context.recent.serve(Sidecar::Snapshotter, waiters, provided).await;
         match &outcome {
             Ok(snapshot) => self.memory.note_reported(&snapshot.id),
-            // The next attempt gets the error, instead of taking another snapshot that goes the same way.
+            // The next attempt gets this error instead of taking another snapshot that would fail too.
             Err(error) if error.kind.is_final() && !waiters.any() => {
                 self.memory.keep_error(spec, features, error.clone())
             }
@@ -63,7 +63,7 @@ impl<E: Ec2> SnapshotService<E> {
         }
     }
 
-    /// True when it has all of them: this process has seen it get them, or EC2 describes the lock.
+    /// Returns true if the snapshot has all features: this process has added them, or EC2 shows the lock.
     async fn has_features(&self, id: &SnapshotId, features: &SnapshotFeatures) -> Result<bool, CloudError> {
         let zones = &features.fast_restore_zones;
         if !(zones.is_empty() || self.memory.has_fast_restores(id, zones)) {
@@ -75,7 +75,7 @@ impl<E: Ec2> SnapshotService<E> {
         }
     }
 
-    /// Refuses what EC2 would refuse only once there is a snapshot.
+    /// Refuses features that EC2 would refuse only after the snapshot exists.
     async fn check_features(&self, features: &SnapshotFeatures) -> Result<(), CloudError> {
         if let Some(Lock { end: LockEnd::At(end), .. }) = features.lock
             && end <= self.context.clock.now()
@@ -88,8 +88,8 @@ impl<E: Ec2> SnapshotService<E> {
         if zones.is_empty() { Ok(()) } else { self.check_fast_restore_zones(zones).await }
     }
 
-    /// Gives it what this process has not seen done yet. The lock first: EC2 does not delete a snapshot while fast restores
-    /// of it are on, so one whose lock is refused could not be taken back.
+    /// Adds the features that this process has not seen done yet. The lock is first: EC2 does not delete a snapshot
+    /// with fast restores, so a refused lock could not be rolled back.
     async fn apply_features(
         &self,
         taken: &Ensured<Snapshot>,
@@ -114,9 +114,9 @@ impl<E: Ec2> SnapshotService<E> {
         Ok(())
     }
 
-    /// Deletes a snapshot that cannot be as asked for, when nobody can know it; returns the error to report.
+    /// Deletes a snapshot that cannot have its features, if no client can know it. Returns the error to report.
     pub(crate) async fn roll_back(&self, op: &Op<'_>, id: &SnapshotId, error: CloudError) -> CloudError {
-        // It was there a moment ago: "not found" proves nothing yet.
+        // The snapshot existed a moment ago, so "not found" is not a proof yet.
         if !error.kind.is_final() || error.is_not_found() {
             return error.unproven();
         }

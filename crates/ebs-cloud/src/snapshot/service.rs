@@ -1,4 +1,4 @@
-//! The snapshots' memory over the common context.
+//! The state of the snapshot operations, over the shared context.
 
 use std::sync::Arc;
 

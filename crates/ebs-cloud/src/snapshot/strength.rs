@@ -1,8 +1,8 @@
-//! Whether the lock that a snapshot has is the one that is asked for, or a stronger one: then it is done.
+//! Compares the lock of a snapshot with the requested one. If it is as strong, nothing is to do.
 //!
-//! LockSnapshot may not be repeated instead. EC2 refuses a cooling-off period once a compliance lock has begun, and an end that
-//! is less than a day away; within the cooling-off period a repeat begins it again; and it would take back what an administrator
-//! has prolonged.
+//! Repeating LockSnapshot instead would be wrong. EC2 refuses a cooling-off period once a compliance lock has begun,
+//! and an end that is less than a day away. Within the cooling-off period, a repeat restarts it. It would also revert
+//! an extension by an administrator.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,10 +11,10 @@ use ebs_ec2::{LockState, SnapshotLock};
 use crate::{Lock, LockEnd, LockMode};
 
 const DAY: Duration = Duration::from_hours(24);
-/// EC2 may cut times.
+/// EC2 may truncate times.
 const ROUNDING: Duration = Duration::from_secs(1);
 
-/// True when the lock holds at least as firmly and as long as `wanted`, or did until it ended.
+/// Returns true if the lock is at least as strong and as long as `wanted`, or was so until it ended.
 pub(super) fn is_as_strong(lock: &SnapshotLock, wanted: &Lock) -> bool {
     has_mode(lock, &wanted.mode) && lasts(lock, &wanted.end)
 }
@@ -26,7 +26,7 @@ fn has_mode(lock: &SnapshotLock, wanted: &LockMode) -> bool {
             let left = lock.cool_off_hours.zip(*cool_off_hours);
             left.is_some_and(|(has, wanted)| has <= wanted)
         }
-        // Of a lock that has ended, EC2 does not tell the mode any more.
+        // EC2 no longer shows the mode of an expired lock.
         (LockState::Compliance | LockState::Expired, _)
         | (LockState::Governance | LockState::ComplianceCoolOff, LockMode::Governance) => true,
     }
@@ -55,7 +55,7 @@ mod tests {
 
     const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
-    /// A lock of ten days with a cooling-off period of four hours.
+    /// Returns a lock of ten days with a cooling-off period of four hours.
     fn lock(state: LockState) -> SnapshotLock {
         SnapshotLock {
             snapshot: SnapshotId::parse("snap-1").unwrap(),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_as_strong_as_a_weaker_one() {
+    fn stronger_lock_mode_satisfies_a_weaker_request() {
         use LockState::{Compliance, ComplianceCoolOff, Expired, Governance, Other};
         for (state, mode, is_done) in [
             (Governance, LockMode::Governance, true),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_as_strong_as_an_earlier_one() {
+    fn later_lock_end_satisfies_an_earlier_request() {
         let at = |time: Duration| LockEnd::At(NOW + time);
         let second = Duration::from_secs(1);
         for (end, is_done) in [

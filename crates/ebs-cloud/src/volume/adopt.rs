@@ -1,4 +1,4 @@
-//! Whether a volume that carries the wanted name is the wanted volume.
+//! Compares a volume that has the requested name with the request.
 //!
 //! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
 
@@ -11,7 +11,7 @@ use crate::{Source, VolumeSpec};
 const IN_TREE_CLUSTER: &str = "KubernetesCluster";
 const IN_TREE_CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
 
-/// The tags among these that say whose a volume is.
+/// Returns the tags that identify the owner of a volume.
 pub(crate) fn ownership<'a>(driver: &DriverName, tags: &'a Tags) -> impl Iterator<Item = (&'a String, &'a String)> {
     let managed = driver.managed_tag();
     tags.iter().filter(move |(key, _)| {
@@ -22,13 +22,13 @@ pub(crate) fn ownership<'a>(driver: &DriverName, tags: &'a Tags) -> impl Iterato
     })
 }
 
-/// True for a volume that carries the name and every tag that says whose it is.
+/// Returns true for a volume with the requested name and all ownership tags.
 pub(super) fn is_ours(driver: &DriverName, spec: &VolumeSpec, found: &Volume) -> bool {
     found.csi_name() == Some(&spec.name)
         && ownership(driver, &spec.tags).all(|(key, wanted)| found.tags.get(key) == Some(wanted))
 }
 
-/// False for a volume that is gone, going or broken.
+/// Returns false for a volume that is deleted, being deleted or in state error.
 pub(super) fn is_live(volume: &Volume) -> bool {
     match volume.state {
         VolumeState::Creating | VolumeState::Available | VolumeState::InUse | VolumeState::Other(_) => true,
@@ -36,7 +36,7 @@ pub(super) fn is_live(volume: &Volume) -> bool {
     }
 }
 
-/// What keeps the volume from being the wanted one; empty: nothing.
+/// Returns the differences from the requested volume. Empty for the requested volume itself.
 pub(super) fn differences(driver: &DriverName, spec: &VolumeSpec, found: &Volume) -> Vec<String> {
     let mut all = Vec::new();
     for (key, wanted) in ownership(driver, &spec.tags) {
@@ -55,7 +55,7 @@ pub(super) fn differences(driver: &DriverName, spec: &VolumeSpec, found: &Volume
     must(found.volume_type == spec.volume_type, &format!("its type is {}", found.volume_type));
     must(has_encryption(found, spec), "its encryption or KMS key is another");
     must(found.multi_attach.unwrap_or(false) == spec.multi_attach, "its multi-attach setting is another");
-    // A clone is where its source is.
+    // EC2 makes a clone on the Outpost of its source.
     let may_be_on_outpost = plan::asks_for_outpost(&spec.topology) || matches!(spec.source, Source::Volume(_));
     must(found.outpost_arn.is_none() || may_be_on_outpost, "it is on an Outpost");
     all
@@ -75,7 +75,7 @@ fn is_of_size(found: &Volume, spec: &VolumeSpec) -> bool {
     enough && allowed
 }
 
-/// EC2 may encrypt a volume by the account's default although the request does not ask for it.
+/// The account's default may encrypt a volume although the request did not ask for it.
 fn has_encryption(found: &Volume, spec: &VolumeSpec) -> bool {
     match &spec.kms_key_id {
         None => found.encrypted || !spec.encrypted,

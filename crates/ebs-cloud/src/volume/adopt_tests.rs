@@ -45,19 +45,19 @@ fn is_adopted(spec: &VolumeSpec, found: &Volume) -> bool {
 }
 
 #[test]
-fn a_volume_that_is_what_is_asked_for_is_adopted() {
+fn matching_volume_is_adopted() {
     assert!(is_adopted(&spec(), &found()));
     let other_user_tag = Tags::from([("team".to_owned(), "network".to_owned())]);
     let mut retagged = found();
     retagged.tags.extend(other_user_tag);
-    assert!(is_adopted(&spec(), &retagged), "user tags say nothing about whose a volume is");
+    assert!(is_adopted(&spec(), &retagged), "user tags do not identify the owner");
     let by_default = Volume { encrypted: true, kms_key_id: Some("arn:aws:kms:key/1".into()), ..found() };
-    assert!(is_adopted(&spec(), &by_default), "the account may encrypt what nobody asked to encrypt");
+    assert!(is_adopted(&spec(), &by_default), "the account's default may encrypt a volume");
 }
 
-/// Ownership is told by the managed tag, `kubernetes.io/cluster/*`, `KubernetesCluster` and the cluster-name tag.
+/// The ownership tags are the managed tag, `kubernetes.io/cluster/*`, `KubernetesCluster` and the cluster-name tag.
 #[test]
-fn a_volume_of_another_cluster_or_of_nobody_is_not_adopted() {
+fn volume_with_other_ownership_tags_is_not_adopted() {
     for key in
         ["ebs.csi.aws.com/cluster", "kubernetes.io/cluster/blue", "KubernetesCluster", "ebs.csi.aws.com/cluster-name"]
     {
@@ -72,7 +72,7 @@ fn a_volume_of_another_cluster_or_of_nobody_is_not_adopted() {
 
 /// Adoption compares source, zone, size range, type, encryption, multi-attach and Outpost.
 #[test]
-fn a_volume_that_differs_in_what_matters_is_not_adopted() {
+fn volume_with_different_properties_is_not_adopted() {
     let snapshot = SnapshotId::parse("snap-1").unwrap();
     let other = VolumeId::parse("vol-2").unwrap();
     for different in [
@@ -97,9 +97,8 @@ fn a_volume_that_differs_in_what_matters_is_not_adopted() {
     }
 }
 
-/// A volume on an Outpost is adopted only where that Outpost was asked for, and one without is not adopted then.
 #[test]
-fn a_volume_on_an_outpost_is_adopted_where_that_outpost_was_asked_for() {
+fn outpost_volume_is_adopted_only_for_its_outpost() {
     let on = |arn: &str| Volume { outpost_arn: Some(arn.to_owned()), ..found() };
     let term = Term {
         zone: Some(ZoneName::parse("us-west-2a").unwrap()),
@@ -112,9 +111,9 @@ fn a_volume_on_an_outpost_is_adopted_where_that_outpost_was_asked_for() {
     assert!(!is_adopted(&spec, &found()));
 }
 
-/// Adoption compares KMS keys by ARN or id and believes an alias.
+/// Adoption compares the ARNs and ids of keys, and accepts any key for an alias.
 #[test]
-fn a_key_is_the_same_by_arn_and_by_id_and_an_alias_is_believed() {
+fn kms_key_matches_by_arn_by_id_and_any_alias() {
     let arn = "arn:aws:kms:us-west-2:1:key/abc-1";
     let encrypted = Volume { encrypted: true, kms_key_id: Some(arn.to_owned()), ..found() };
     let with_key = |key: &str| VolumeSpec { kms_key_id: Some(key.to_owned()), ..spec() };
@@ -127,7 +126,7 @@ fn a_key_is_the_same_by_arn_and_by_id_and_an_alias_is_believed() {
 }
 
 #[test]
-fn a_volume_of_exactly_the_limit_is_adopted() {
+fn volume_at_the_size_limit_is_adopted() {
     let limited = |limit| VolumeSpec {
         capacity: CapacityRequest { required: Some(Gib(10)), fallback: Gib(10), limit: Some(Gib(limit)) },
         ..spec()

@@ -1,4 +1,4 @@
-//! Looking for a volume by its name, and what must be known before a creation is refused for good.
+//! Finds a volume by its name, also to prove that a failed creation left no volume.
 
 use ebs_ec2::{Ec2, Volume, VolumeState};
 use tokio::time::Instant;
@@ -13,17 +13,17 @@ use crate::{CloudError, CloudErrorKind, VolumeSpec};
 
 pub(super) enum NameMatch {
     Compatible(Box<Volume>),
-    /// Another one, or several; how they differ.
+    /// One or several volumes that differ. The text lists the differences.
     Different(String),
     Absent,
-    /// One of ours that EC2 could not make.
+    /// A volume of this driver in state error.
     Broken(Box<Volume>),
 }
 
 impl<E: Ec2> VolumeService<E> {
-    /// Gives the error on proof that there is no volume of the name; otherwise the volume, or an error that is not final.
+    /// Returns the error if no volume of the name exists, and otherwise the volume or an error that is not final.
     ///
-    /// How old this process is proves nothing: another one may have been asked for the name before.
+    /// The age of this process proves nothing: another process may have received a request for the name before.
     pub(super) async fn refused_unless_made(
         &self,
         op: &Op<'_>,
@@ -44,8 +44,8 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
-    /// Looks until the volume is seen or its absence is proven; broken ones are deleted on the way. A volume that differs
-    /// is an answer only when ours cannot appear beside it any more.
+    /// Describes until a volume is listed or its absence is proven, and deletes volumes in state error. A different
+    /// volume counts only when a volume of this driver would be listed too.
     pub(super) async fn find_by_name(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<NameMatch, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
         loop {
@@ -70,7 +70,7 @@ impl<E: Ec2> VolumeService<E> {
     }
 
     fn compare(&self, spec: &VolumeSpec, found: Vec<Volume>) -> NameMatch {
-        // Describes may still show what we have deleted.
+        // Describes may still list a volume that this process deleted.
         let deleted = |v: &Volume| self.context.recent.is_recent(&Write::Deletion(v.id.clone()));
         let named = |v: &Volume| v.csi_name() == Some(&spec.name) && !deleted(v);
         let (live, others): (Vec<Volume>, Vec<Volume>) = found.into_iter().filter(named).partition(adopt::is_live);
@@ -98,7 +98,8 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
-    /// Deletes a volume of ours that EC2 could not make, until it is seen going: no error is final before that.
+    /// Deletes a volume of this driver that EC2 put in state error, and waits until EC2 shows the deletion. No error is
+    /// final before that.
     pub(super) async fn remove_broken(&self, op: &Op<'_>, volume: &Volume) -> Result<(), CloudError> {
         let id = &volume.id;
         tracing::warn!(volume = %id, step = %op.what, "EC2 could not make the volume: it is in state error and is deleted");

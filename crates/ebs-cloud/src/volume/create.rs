@@ -21,33 +21,33 @@ use crate::refused::refused;
 use crate::wall_clock::age;
 use crate::{CloudError, CloudErrorKind, Ensured, Object, VolumeSpec, bounds};
 
-/// Client tokens whose volume is gone are rotated at most this often in one attempt.
+/// The most rotations of the client tokens of lost volumes in one attempt.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
 
 enum Submitted {
     Accepted(Volume),
     Found(Volume),
-    /// It was accepted in an earlier attempt, and its volume is gone.
+    /// EC2 accepted it in an earlier attempt, and the volume is gone.
     Gone(Volume),
-    /// No volume came of it: submit again, with what has been learnt.
+    /// The request made no volume. Submit again with the new knowledge.
     Retry,
 }
 
-/// How the volume of an accepted request ended up.
+/// The outcome of an accepted request.
 enum Settled {
     Usable(Volume),
-    /// It was made for this request, and is gone.
+    /// EC2 made it for this request, and it is gone.
     Vanished,
-    /// It was made long before EC2 was asked for it this time, and has been deleted since: the client token is an old one.
+    /// EC2 made it long before this request, and it was deleted since: the client token is an old one.
     Deleted,
     Broken(Volume),
 }
 
 impl<E: Ec2> VolumeService<E> {
-    /// Sees to it that the volume exists and is usable (`available` or `in-use`).
+    /// Creates the volume unless it exists, and waits until it is usable (`available` or `in-use`).
     ///
     /// # Errors
-    /// [`CloudError`]; final ones only when it is proven that no volume was left behind.
+    /// [`CloudError`]. An error is final only with the proof that no volume was left behind.
     pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Ensured<Volume>, CloudError> {
         let op = Op::start(format!("create volume {:?}", spec.name), bounds::CREATE, waiters);
         self.context.recent.serve(Sidecar::Provisioner, waiters, self.ensure_volume(&op, spec)).await
@@ -58,7 +58,7 @@ impl<E: Ec2> VolumeService<E> {
         loop {
             let submitted = match found.take() {
                 Some(volume) => Submitted::Found(volume),
-                // Boxed, since most of a large future is of looks that few creations need.
+                // Boxed: most of this large future belongs to describes that few creations need.
                 None => Box::pin(self.create_once(op, spec)).await?,
             };
             let (volume, made) = match submitted {
@@ -75,13 +75,13 @@ impl<E: Ec2> VolumeService<E> {
             found = match self.await_usable(op, &volume).await? {
                 Settled::Usable(volume) => {
                     if op.waiters.any() {
-                        // Who is told it does not come again.
+                        // The client gets the volume and does not retry.
                         self.memory.forget_request(&spec.name);
                     }
                     return Ok(if made { Ensured::Created(volume) } else { Ensured::Existing(volume) });
                 }
                 Settled::Deleted if Instant::now() >= op.deadline => return Err(out_of_time(op)),
-                // Found by its name: nothing is known of the present token.
+                // Found by its name, so nothing is known about the current token.
                 Settled::Deleted if !made => None,
                 Settled::Deleted => self.after_deletion(op, spec).await?,
                 Settled::Vanished => {
@@ -102,8 +102,8 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
-    /// The volume of the present token is gone: the next request takes the next token, unless it would go the same way.
-    /// Then the error, or a volume that another process has made of the name.
+    /// Handles the loss of the volume of the current token. Switches to the next token, unless the next volume would be
+    /// lost too. Then returns the error, or a volume of the name that another process made.
     async fn after_loss(
         &self,
         op: &Op<'_>,
@@ -112,7 +112,7 @@ impl<E: Ec2> VolumeService<E> {
         losses: u32,
     ) -> Result<Option<Volume>, CloudError> {
         self.memory.note_gone(&spec.name, volume);
-        // The next attempt gets this one's error, instead of making another volume that goes the same way.
+        // The next attempt gets the error of this one instead of making another volume that would be lost too.
         op.still_wanted()?;
         let error = if volume.state == VolumeState::Error {
             was_broken(op, spec, volume)
@@ -135,8 +135,8 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
-    /// The present token is that of a volume that was deleted: the next request takes the next token, unless another process has
-    /// made a volume of the name under one of those.
+    /// The current token belongs to a deleted volume. Switches to the next token, unless another process made a volume
+    /// of the name with a later token.
     async fn after_deletion(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Option<Volume>, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
         if !self.context.recent.is_absent(&name, Sidecar::Provisioner) {
@@ -158,7 +158,7 @@ impl<E: Ec2> VolumeService<E> {
         match self.create_request(op, spec, token).await {
             Ok(request) => self.submit(op, spec, &request).await,
             Err(error) if is_of_the_request_alone(spec, &error) => Err(error),
-            // What zones and source are like now does not tell whether the volume was made before.
+            // The current state of zones and source does not show whether the volume was made before.
             Err(error) => self.refused_unless_made(op, spec, error).await.map(Submitted::Found),
         }
     }
@@ -168,7 +168,7 @@ impl<E: Ec2> VolumeService<E> {
         let ec2 = self.context.for_mutation(op);
         let error = match mutate(op, || request.send(&ec2)).await? {
             Ok(volume) => {
-                // The repeated answer to an earlier request has made nothing.
+                // A repeated answer to an earlier request made nothing.
                 if !self.is_old(&volume) {
                     self.context.recent.note_made(name, Object::Volume(volume.id.clone()));
                 }
@@ -182,7 +182,7 @@ impl<E: Ec2> VolumeService<E> {
                 self.context.recent.note(name);
                 self.after_unclear_answer(op, spec, error).await
             }
-            // This call has made nothing, so a proof of absence from before it counts.
+            // This call made nothing, so an earlier proof of absence still holds.
             ErrorClass::IdempotentMismatch if self.context.recent.is_absent(&name, Sidecar::Provisioner) => {
                 self.memory.rotate_token(&spec.name);
                 Ok(Submitted::Retry)
@@ -196,7 +196,7 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
-    /// Looks for the volume by its name and decides on what it finds.
+    /// Finds the volume by its name and decides how to continue.
     async fn after_unclear_answer(
         &self,
         op: &Op<'_>,
@@ -217,14 +217,14 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
-    /// True for a volume that was there long before EC2 answered with it, by AWS's own clock: every describe would show it, if it
-    /// were there still.
+    /// Returns true if the volume was made long before EC2's answer, by AWS's own clock. Each describe lists such a
+    /// volume if it still exists.
     fn is_old(&self, volume: &Volume) -> bool {
         let age = age(volume.created, volume.said_at, self.context.clock.now());
         age.is_some_and(|age| age >= bounds::SETTLE)
     }
 
-    /// True when EC2 refuses more IOPS than it gives there and names how many it gives, and the next request is for fewer.
+    /// Returns true if EC2 refused the IOPS, named a lower maximum, and the next request is for fewer.
     async fn has_fewer_iops(&self, op: &Op<'_>, spec: &VolumeSpec, refused: &CreateRequest, error: &Ec2Error) -> bool {
         let Some((asked, volume_type, site)) = refused.iops() else { return false };
         if !self.iops_limits.learn(volume_type, &site, asked, error) {
@@ -235,11 +235,11 @@ impl<E: Ec2> VolumeService<E> {
         next.is_ok_and(|next| next.iops().is_none_or(|(iops, ..)| iops < asked))
     }
 
-    /// Waits until the volume is usable or will never be. EC2's first answer is no proof that it still exists: the
-    /// token may be an old one.
+    /// Waits until the volume is usable or can never be. EC2's first answer does not prove that the volume still
+    /// exists: the token may be an old one.
     async fn await_usable(&self, op: &Op<'_>, volume: &Volume) -> Result<Settled, CloudError> {
         if self.context.recent.is_recent(&Write::Deletion(volume.id.clone())) {
-            // Describes may still show what we have deleted.
+            // Describes may still list a volume that this process deleted.
             return Ok(Settled::Deleted);
         }
         let is_old = self.is_old(volume);

@@ -13,22 +13,22 @@ use crate::recent_writes::Write;
 use crate::refused::refused;
 use crate::{CloudError, Object, bounds};
 
-/// What a describe after a refusal or a lost answer shows.
+/// The result of the describes after a refusal or a lost answer.
 enum Found {
-    /// The volume is gone, or on its way out: nothing brings it back.
+    /// The volume is gone or being deleted, which is irreversible.
     Deleting,
-    /// It is there and could be deleted.
+    /// The volume exists and could be deleted.
     Present,
-    /// What was in the way has passed.
+    /// The obstacle is gone.
     Retry,
 }
 
 impl<E: Ec2> VolumeService<E> {
-    /// Sees to it that the volume is deleted or being deleted. A volume that does not exist is a success, when EC2 says
-    /// so, or describes list nothing, at a time at which neither can show the time before its creation.
+    /// Deletes the volume, unless it is being deleted or does not exist. "Does not exist" is a success only at a time
+    /// when neither EC2's error nor its describes can show the time before the creation.
     ///
     /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` while it is attached.
+    /// `CloudErrorKind::FailedPrecondition` while the volume is attached.
     pub async fn delete(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
         let op = Op::start(format!("delete volume {id}"), bounds::DELETE, waiters);
         self.context.recent.serve(Sidecar::Provisioner, waiters, self.delete_within(&op, id)).await
@@ -45,7 +45,7 @@ impl<E: Ec2> VolumeService<E> {
             let gone_from = match error.class {
                 ErrorClass::MalformedId => break,
                 ErrorClass::VolumeNotFound if self.context.recent.is_recent(&Write::Deletion(id.clone())) => break,
-                // No better than a look: it may be an answer from before the creation.
+                // This is as stale as a describe: it may be from before the creation.
                 ErrorClass::VolumeNotFound => {
                     let gone_from = self.context.recent.gone_from(&Object::Volume(id.clone()), Sidecar::Provisioner);
                     if asked >= gone_from {
@@ -53,7 +53,7 @@ impl<E: Ec2> VolumeService<E> {
                     }
                     gone_from
                 }
-                // Being created or being deleted are such states.
+                // `creating` and `deleting` are such states.
                 ErrorClass::IncorrectState | ErrorClass::Ambiguous => Instant::now() + bounds::SETTLE,
                 _ => return Err(refused(op, error)),
             };
@@ -68,8 +68,8 @@ impl<E: Ec2> VolumeService<E> {
         Ok(())
     }
 
-    /// Looks until the volume is seen going, or for as long as describes may lag behind. That none is listed is a proof
-    /// in describes sent from `gone_from` on.
+    /// Describes until EC2 shows the deletion, or until describes are no longer stale. An empty describe is a proof if
+    /// it was sent at `gone_from` or later.
     async fn after_failed_deletion(&self, op: &Op<'_>, id: &VolumeId, gone_from: Instant) -> Result<Found, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         let mut was_creating = false;

@@ -1,4 +1,4 @@
-//! The volumes as they are.
+//! Gets and lists volumes.
 
 use ebs_ec2::{Ec2, Page, Volume, VolumeQuery};
 use ebs_types::VolumeId;
@@ -10,7 +10,7 @@ use crate::recent_writes::Write;
 use crate::{CloudError, Object, bounds};
 
 impl<E: Ec2> VolumeService<E> {
-    /// A page of the volumes that carry the managed tag. `max_entries` 0 leaves the length to EC2.
+    /// Returns a page of the volumes with the managed tag. With `max_entries` 0, EC2 chooses the length.
     ///
     /// # Errors
     /// `CloudErrorKind::BadPageToken`.
@@ -19,11 +19,11 @@ impl<E: Ec2> VolumeService<E> {
         listing::list(&self.context.ec2, &query, max_entries, token).await
     }
 
-    /// The volume as EC2 describes it now.
+    /// Returns the volume as EC2 describes it now.
     ///
     /// # Errors
-    /// `CloudErrorKind::NotFound` also for one that is being deleted. A volume that this process has known within the last
-    /// 15 s, and has not deleted, is looked for again until then.
+    /// `CloudErrorKind::NotFound`, also for a volume that is being deleted. Describes again for up to 15 s if this
+    /// process has known the volume within the last 15 s and has not deleted it.
     pub async fn get(&self, id: &VolumeId) -> Result<Volume, CloudError> {
         let object = Object::Volume(id.clone());
         loop {

@@ -1,4 +1,4 @@
-//! Waiting until a volume made from a snapshot has loaded all its blocks.
+//! Waits until EC2 has loaded all blocks of a volume from its snapshot.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use super::service::VolumeService;
 use crate::op::Op;
 use crate::{CloudError, CloudErrorKind, bounds};
 
-/// An end that EC2 estimates to be nearer than this is expected then.
+/// The shortest time to the next describe, even if EC2 estimates less.
 const MIN_ESTIMATE: Duration = Duration::from_secs(60);
-/// And EC2 is asked again at least this often, however long it estimates.
+/// The longest time to the next describe, even if EC2 estimates more.
 const MAX_ESTIMATE: Duration = Duration::from_hours(6);
-/// Without an estimate EC2 is asked this often.
+/// The time to the next describe if EC2 gives no estimate.
 const POLL_WITHOUT_ESTIMATE: Duration = Duration::from_secs(120);
-/// How often it is seen whether anybody still waits.
+/// How often to check whether a client still waits.
 const WAITERS_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl<E: Ec2> VolumeService<E> {
     /// Waits until the volume has all its data at full speed. Ends soon after its last waiter has left.
     ///
     /// # Errors
-    /// `CloudErrorKind::InProgress` says until when about it will take; what is known by then is remembered, so that the
-    /// next attempt asks EC2 no earlier than this one would have.
+    /// `CloudErrorKind::InProgress` has EC2's estimate of the end. The memory keeps it, so that the next attempt does
+    /// not describe earlier than this one would have.
     pub async fn await_initialized(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
         let op = Op::start(format!("wait until volume {id} is initialised"), bounds::INITIALIZED, waiters);
         loop {
@@ -47,7 +47,7 @@ impl<E: Ec2> VolumeService<E> {
     async fn ask_progress(&self, op: &Op<'_>, id: &VolumeId) -> Result<Progress, CloudError> {
         let status = self.context.lookups.volume_status(Some(op), id).await?;
         if status.is_none() {
-            // One made a moment ago may not be shown yet.
+            // EC2 may not list a new volume yet.
             self.context.volume_for_sure(op, id).await?;
         }
         let Some(progress) = status.as_ref().and_then(progress) else {
@@ -65,7 +65,7 @@ impl<E: Ec2> VolumeService<E> {
     }
 }
 
-/// `None` when EC2 gave no status, which says nothing.
+/// Returns `None` if EC2 gave no status, which proves nothing.
 fn progress(status: &VolumeStatus) -> Option<Progress> {
     if !status.initializing()? {
         return Some(Progress::Done);

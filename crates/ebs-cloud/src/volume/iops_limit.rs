@@ -1,8 +1,8 @@
-//! How many IOPS a volume type may have in a place. EC2 names the maximum when it refuses more: a dry run that asks for far
-//! too many learns it, and so does a call that was meant.
+//! The maximum IOPS of a volume type in a zone or Outpost. EC2 names it when it refuses more. This module learns it
+//! from a dry run that asks for far too many, and from real calls.
 //!
-//! A maximum that EC2 has not named is not known, and then nothing is lowered: EC2 is asked for what the user wants, and judges
-//! it. (The reference driver falls back to a table; a volume would be slower than its class says, and no message would tell the user.)
+//! Without a maximum from EC2, the driver sends the requested IOPS unchanged, and EC2 decides. (The reference driver
+//! uses a built-in table then. It would make a volume slower than its StorageClass without a message to the user.)
 
 use std::convert::Infallible;
 use std::fmt;
@@ -29,7 +29,7 @@ static TOO_HIGH: LazyLock<Regex> = LazyLock::new(|| {
 static THOUSANDS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)([0-9]+)k iops").expect("the pattern is constant and tested"));
 
-/// Where a volume is or is to be.
+/// The zone or Outpost of an existing or future volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Site {
     pub(crate) place: Place,
@@ -49,7 +49,7 @@ impl fmt::Display for Site {
     }
 }
 
-/// IOPS that are asked for, and the volume they are for.
+/// The requested IOPS, and their volume.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IopsQuery<'a> {
     pub(crate) volume_type: &'a VolumeType,
@@ -58,16 +58,16 @@ pub(crate) struct IopsQuery<'a> {
     pub(crate) size: Gib,
 }
 
-/// How a dry run ended.
+/// The result of a dry run.
 enum Probed {
-    /// EC2 has named its maximum; 0: none applies.
+    /// EC2 named its maximum. 0: no maximum applies.
     Maximum(Iops),
     NoAnswer,
     /// Other calls need the tokens.
     NotSent,
 }
 
-/// Asks for limits and remembers the answers; failures briefly.
+/// Gets limits from EC2 and caches them, failures for a short time.
 #[derive(Debug)]
 pub(crate) struct IopsLimitProbe<E> {
     ec2: Arc<RateLimited<E>>,
@@ -79,9 +79,9 @@ impl<E: Ec2> IopsLimitProbe<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    /// The limits of the type there, without a maximum while EC2 has named none; `None` for types whose IOPS cannot be chosen.
-    /// EC2 is asked only when the query is for more than the type can have everywhere, and waited for no longer than
-    /// [`bounds::PROBE`]. `tags` are those that EC2 permissions may ask for.
+    /// Returns the limits of the type at the site, without a maximum while EC2 has named none. `None` for types without
+    /// a choice of IOPS. Calls EC2 only if the query asks for more than the type supports everywhere, and waits at most
+    /// [`bounds::PROBE`]. `tags` are the tags that an IAM policy may require.
     pub(crate) async fn limits(&self, query: &IopsQuery<'_>, tags: Tags) -> Option<IopsLimits> {
         let unlimited = query.volume_type.iops_limits()?.with_max(None);
         if let Some(Some(max)) = self.known.known(&key(query.volume_type, query.site)) {
@@ -101,8 +101,8 @@ impl<E: Ec2> IopsLimitProbe<E> {
         Some(unlimited.with_max(max))
     }
 
-    /// Takes in EC2's refusal of so many IOPS for a volume of the type there. True when the refusal names a lower maximum, which
-    /// counts from now on.
+    /// Learns from EC2's refusal of `asked` IOPS for a volume of the type at the site. Returns true if the refusal
+    /// names a lower maximum, which applies from now on.
     pub(crate) fn learn(&self, volume_type: &VolumeType, site: &Site, asked: Iops, refusal: &Ec2Error) -> bool {
         let is_about_values = matches!(refusal.class, ErrorClass::InvalidParameter | ErrorClass::Unsupported);
         let max = parse_maximum(refusal).filter(|max| is_about_values && (1..asked).contains(max));
@@ -113,8 +113,8 @@ impl<E: Ec2> IopsLimitProbe<E> {
         max.is_some()
     }
 
-    /// Asks with a token that no other call needs: a dry run draws on the bucket of CreateVolume, and neither waits there before
-    /// the creation that it is for, nor takes a token from it.
+    /// Calls EC2 with a token that no other call needs. A dry run uses the bucket of CreateVolume. It must neither wait
+    /// there before the creation that it is for, nor use its token.
     async fn probe(&self, query: &IopsQuery<'_>, mut tags: Tags) -> Probed {
         let IopsQuery { volume_type, site, .. } = query;
         tags.insert(DriverName::VOLUME_NAME_TAG.to_owned(), PROBE_NAME.to_owned());
@@ -153,7 +153,7 @@ fn key(volume_type: &VolumeType, site: &Site) -> (VolumeType, Site) {
     (volume_type.clone(), site.clone())
 }
 
-/// What a volume of the type can have wherever the type exists.
+/// Returns the IOPS that a volume of the type can have in every zone.
 fn safe_everywhere(volume_type: &VolumeType) -> Iops {
     match volume_type {
         VolumeType::Gp3 => 16_000,
@@ -162,7 +162,7 @@ fn safe_everywhere(volume_type: &VolumeType) -> Iops {
     }
 }
 
-/// The maximum that the refusal names; 0: none applies; `None`: it names none.
+/// Returns the maximum that the refusal names. 0: no maximum applies. `None`: the refusal names none of these.
 fn parse_maximum(error: &Ec2Error) -> Option<Iops> {
     let text = error.to_string();
     if text.contains("parameter iops is not supported") {
@@ -186,9 +186,8 @@ mod tests {
         parse_maximum(&Ec2Error::new(Action::CreateVolume, ErrorClass::InvalidParameter, message))
     }
 
-    /// The probe's refusal is read in each of its known forms.
     #[test]
-    fn the_limit_is_read_from_each_known_form_of_the_refusal() {
+    fn maximum_iops_is_parsed_from_each_form_of_refusal() {
         assert_eq!(parse_message("Volume iops of 2147483647 is too high; maximum is 16000."), Some(16_000));
         assert_eq!(parse_message("io2 volumes support at most 256K IOPS here"), Some(256_000));
         assert_eq!(parse_message("The parameter iops is not supported for gp2 volumes."), Some(0));

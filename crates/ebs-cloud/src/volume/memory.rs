@@ -1,4 +1,4 @@
-//! What is remembered about volumes, from attempt to attempt.
+//! The memory of volume operations between attempts.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use super::request::CreateRequest;
 use crate::VolumeSpec;
 use crate::bounds::SETTLE;
 
-/// For how long a retry sends what was sent first.
+/// How long a retry sends the same request as the first attempt.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(3600);
-/// For how long a place without room is passed over: longer than the provisioner's longest pause between two calls, which is 30
-/// minutes. After a shorter time each call would try the first place again.
+/// How long to skip a site without capacity. This is longer than the provisioner's longest pause between two calls, 30
+/// minutes. After a shorter time, each call would try the first site again.
 const NO_ROOM_LIFETIME: Duration = Duration::from_secs(35 * 60);
-/// For how long an answer is kept. A volume that is initialised stays so.
+/// How long to keep an answer. An initialized volume stays initialized.
 const INITIALIZATION_LIFETIME: Duration = Duration::from_secs(6 * 3600);
-/// For how long it is remembered that the volume of a token is gone and nobody has heard of it.
+/// How long to remember that the volume of a token is gone, without a client that received the error.
 const GONE_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Client tokens, requests sent, places without room, volumes that went, how far initialisations are, and tags that a look
-/// may not show yet.
+/// Client tokens, sent requests, sites without capacity, lost volumes, progress of initializations, and tags that
+/// describes may not show yet.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeMemory {
     tokens: ClientTokens,
@@ -35,11 +35,11 @@ pub(crate) struct VolumeMemory {
     tags: Expiring<VolumeId, Tags>,
 }
 
-/// How far a volume's initialisation is.
+/// The progress of a volume's initialization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Done,
-    /// Not before then EC2 is asked again; true: EC2 estimated it.
+    /// The time of the next describe. True if EC2 estimated it.
     Until(Instant, bool),
 }
 
@@ -74,17 +74,17 @@ impl VolumeMemory {
         self.tokens.current(name)
     }
 
-    /// No live volume of the present token exists: the next request takes the next one.
+    /// Switches to the next token. No live volume of the current token exists.
     pub(super) fn rotate_token(&self, name: &str) {
         self.tokens.rotate(name);
     }
 
-    /// The volume of the name's present token is proven gone.
+    /// Records that the volume of the name's current token is proven gone.
     pub(super) fn note_gone(&self, name: &str, volume: &Volume) {
         self.gone.insert(self.token(name), volume.clone(), GONE_LIFETIME);
     }
 
-    /// What has become of the token's volume, if it is known to be gone.
+    /// Returns the token's volume, if it is known to be gone.
     pub(super) fn gone(&self, token: &String) -> Option<Volume> {
         self.gone.get(token)
     }
@@ -97,12 +97,12 @@ impl VolumeMemory {
         self.initialization.insert(id.clone(), progress, INITIALIZATION_LIFETIME);
     }
 
-    /// Tags were written a moment ago.
+    /// Records tags that EC2 has just accepted.
     pub(super) fn note_tags(&self, id: &VolumeId, tags: &Tags) {
         self.tags.insert(id.clone(), tags.clone(), SETTLE);
     }
 
-    /// What a look may not show yet of the tags.
+    /// Returns the tags that a describe may not show yet.
     pub(super) fn recent_tags(&self, id: &VolumeId) -> Tags {
         self.tags.get(id).unwrap_or_default()
     }

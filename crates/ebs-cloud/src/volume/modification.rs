@@ -1,4 +1,4 @@
-//! Modifications: growing a volume and changing its type, IOPS, throughput and tags.
+//! Modifications of a volume: its size, type, IOPS, throughput and tags.
 //!
 //! Decision: `docs/decisions/0011-merge-modifications-of-one-volume.md`.
 

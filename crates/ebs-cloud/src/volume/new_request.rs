@@ -1,4 +1,4 @@
-//! The request for a volume, computed from what is asked for, what its source is and where there is room.
+//! Computes the request for a volume from its specification, its source and the sites with capacity.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,7 @@ use crate::op::Op;
 use crate::{CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
 impl<E: Ec2> VolumeService<E> {
-    /// The request for a volume with that client token: the one that was sent before, or a new one.
+    /// Returns the request with the client token: the previous one for the same specification, or a new one.
     pub(super) async fn create_request(
         &self,
         op: &Op<'_>,
@@ -115,7 +115,7 @@ impl<E: Ec2> VolumeService<E> {
         })
     }
 
-    /// The IOPS to ask for, within the limits of the type there as far as EC2 has named them; a number that was lowered is logged.
+    /// Returns the IOPS to request, within the limits that EC2 has named for the site. Logs when it lowers them.
     async fn iops(&self, spec: &VolumeSpec, size: Gib, site: &Site) -> Option<Iops> {
         let asked = spec.iops.resolve(size, None, false)?;
         let query = IopsQuery { volume_type: &spec.volume_type, site, iops: spec.iops, size };
@@ -127,7 +127,7 @@ impl<E: Ec2> VolumeService<E> {
         iops
     }
 
-    /// Tags by which EC2 permissions recognise the driver.
+    /// Returns the tags by which IAM policies recognize the driver.
     pub(crate) fn probe_tags(&self, of: &Tags) -> Tags {
         let mut tags: Tags = ownership(&self.context.config.driver, of).map(|(k, v)| (k.clone(), v.clone())).collect();
         tags.insert(self.context.config.driver.managed_tag(), "true".to_owned());

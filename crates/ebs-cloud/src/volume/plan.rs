@@ -1,4 +1,4 @@
-//! The pure part of creating a volume: what follows from the request alone.
+//! The pure part of creating a volume, which needs only the request.
 
 use ebs_ec2::{Place, Volume};
 use ebs_types::{Gib, VolumeType, ZoneName, may_be_one_kms_key};
@@ -11,14 +11,14 @@ use crate::{CapacityRequest, CloudError, CloudErrorKind, Source, Term, Topology,
 pub(crate) struct SourceSize {
     /// The source, for messages.
     pub(crate) what: String,
-    /// The smallest volume that holds it.
+    /// The smallest volume that holds the source.
     pub(crate) size: Gib,
 }
 
-/// The size to ask EC2 for.
+/// Returns the size to request from EC2.
 ///
-/// A required size is taken as it is, EC2 is the judge of it; left open, it is the fallback, within what source, type
-/// and limit allow.
+/// A required size is unchanged, and EC2 checks it. Without one, the fallback is used, within the range of source, type
+/// and limit.
 pub(crate) fn size(
     capacity: &CapacityRequest,
     volume_type: &VolumeType,
@@ -48,8 +48,8 @@ pub(crate) fn size(
     Ok(capacity.fallback.max(floor).min(limit))
 }
 
-/// The sites that the request names, better ones first; empty when it leaves the place open. A term gives all of its
-/// site: zone, or zone id where it has no zone, and Outpost.
+/// Returns the sites that the request names, preferred ones first. Empty if it names none. A site comes from a single
+/// term: the zone, or the zone id if there is no zone, and the Outpost.
 pub(crate) fn named_sites(topology: &Topology) -> Vec<Site> {
     let mut sites = Vec::new();
     for term in topology.preferred.iter().chain(&topology.requisite) {
@@ -66,13 +66,14 @@ pub(crate) fn named_sites(topology: &Topology) -> Vec<Site> {
     sites
 }
 
-/// All zones as sites, in the order that the volume's name gives them.
+/// Returns all zones as sites, in the order for the volume's name.
 pub(crate) fn open_sites(name: &str, available: &[ZoneName]) -> Vec<Site> {
     let zones = in_order_of(name, available).into_iter();
     zones.map(|zone| Site { place: Place::Zone(zone), outpost_arn: None }).collect()
 }
 
-/// All zones, beginning with the one that the name's hash chooses: volumes spread, and a retry begins alike.
+/// Returns all zones, beginning with the one that the hash of the name selects. This spreads volumes over zones, and a
+/// retry begins with the same zone.
 fn in_order_of(name: &str, zones: &[ZoneName]) -> Vec<ZoneName> {
     if zones.is_empty() {
         return Vec::new();
@@ -84,12 +85,12 @@ fn in_order_of(name: &str, zones: &[ZoneName]) -> Vec<ZoneName> {
     order
 }
 
-/// The first site that had room when last asked; when none had, the first again.
+/// Returns the first site that had capacity in the last attempt, or the first site if none had.
 pub(crate) fn pick<'a>(sites: &'a [Site], without_room: &[Site]) -> Option<&'a Site> {
     sites.iter().find(|s| !without_room.contains(s)).or_else(|| sites.first())
 }
 
-/// True when the request allows a volume to be where this one is.
+/// Returns true if the request allows a volume at the site of this one.
 pub(crate) fn allows_place_of(topology: &Topology, volume: &Volume) -> bool {
     let terms = if topology.requisite.is_empty() { &topology.preferred } else { &topology.requisite };
     let named: Vec<&Term> = terms.iter().filter(|t| t.zone.is_some() || t.zone_id.is_some()).collect();
@@ -108,13 +109,14 @@ pub(crate) fn asks_for_outpost(topology: &Topology) -> bool {
     topology.preferred.iter().chain(&topology.requisite).any(|term| term.outpost_arn.is_some())
 }
 
-/// True when a source volume is where its clone may be: only what is required counts, not what is preferred.
+/// Returns true if the clone may be in the zone of its source. Only the requisite topology counts, not the preferred
+/// one.
 pub(crate) fn allows_clone_of(topology: &Topology, source: &Volume) -> bool {
     let required = Topology { preferred: Vec::new(), requisite: topology.requisite.clone() };
     allows_place_of(&required, source)
 }
 
-/// What no EC2 would accept, found before anything is asked.
+/// Refuses a request that EC2 always refuses, before any call.
 pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
     if spec.multi_attach && spec.volume_type != VolumeType::Io2 {
         let message = format!(
@@ -126,7 +128,8 @@ pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
     Ok(())
 }
 
-/// The clone of an encrypted volume has its source's key: refuse another one, and a place where the clone cannot be.
+/// Refuses another key and another zone: the clone of an encrypted volume has the key of its source, and a clone is in
+/// the zone of its source.
 pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), CloudError> {
     let invalid = |message| Err(CloudErrorKind::InvalidArgument.error(message));
     if let Some(key) = &spec.kms_key_id
@@ -148,7 +151,7 @@ pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), Clou
     Ok(())
 }
 
-/// True for the sources whose size must be known before the volume's own can be chosen.
+/// Returns true if the size of the source determines the size of the volume.
 pub(crate) fn size_depends_on_snapshot(spec: &VolumeSpec) -> bool {
     matches!(spec.source, Source::Snapshot(_)) && spec.capacity.required.is_none()
 }

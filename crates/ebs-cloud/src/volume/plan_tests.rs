@@ -49,16 +49,15 @@ pub(crate) fn volume(zone_name: &str, id: &str) -> Volume {
 }
 
 #[test]
-fn a_required_size_is_asked_for_as_it_is() {
+fn required_size_is_requested_unchanged() {
     assert_eq!(size(&capacity(Some(4), 100, None), &VolumeType::Gp3, None).unwrap(), Gib(4));
     assert_eq!(size(&capacity(Some(4), 100, Some(4)), &VolumeType::Io2, None).unwrap(), Gib(4));
-    // EC2 is the judge of what a type can have.
+    // EC2 checks the size range of the type.
     assert_eq!(size(&capacity(Some(1), 100, None), &VolumeType::St1, None).unwrap(), Gib(1));
 }
 
-/// An open size is the fallback within type, source and limit; a required size is sent as it is.
 #[test]
-fn an_open_size_is_the_fallback_within_type_source_and_limit() {
+fn open_size_is_the_fallback_within_source_type_and_limit() {
     let gp3 = &VolumeType::Gp3;
     assert_eq!(size(&capacity(None, 100, None), gp3, None).unwrap(), Gib(100));
     assert_eq!(size(&capacity(None, 1, None), gp3, None).unwrap(), Gib(1));
@@ -68,9 +67,8 @@ fn an_open_size_is_the_fallback_within_type_source_and_limit() {
     assert_eq!(size(&capacity(None, 100, Some(600)), gp3, Some(&of_snapshot(500))).unwrap(), Gib(500));
 }
 
-/// A size that limit, type or source exclude is OutOfRange.
 #[test]
-fn a_size_that_cannot_be_met_is_out_of_range() {
+fn impossible_size_is_out_of_range() {
     let gp3 = &VolumeType::Gp3;
     for (capacity, volume_type, source) in [
         (capacity(Some(5), 100, Some(4)), gp3, None),
@@ -85,7 +83,7 @@ fn a_size_that_cannot_be_met_is_out_of_range() {
 
 proptest! {
     #[test]
-    fn a_size_is_never_below_what_is_required_nor_above_the_limit(
+    fn size_is_at_least_the_required_and_at_most_the_limit(
         required in proptest::option::of(1_u32..300),
         limit in proptest::option::of(1_u32..300),
         source in proptest::option::of(1_u32..300),
@@ -101,9 +99,9 @@ proptest! {
     }
 }
 
-/// The place comes whole from one topology term, preferred ones first, and its zone name wins over its id.
+/// In a term, the zone name wins over the zone id.
 #[test]
-fn the_place_comes_whole_from_one_term_preferred_ones_first() {
+fn site_is_from_one_term_and_preferred_terms_are_first() {
     let preferred = vec![
         Term::default(),
         Term { zone_id: Some(zone_id("usw2-az2")), ..Term::default() },
@@ -118,14 +116,14 @@ fn the_place_comes_whole_from_one_term_preferred_ones_first() {
 }
 
 #[test]
-fn a_request_without_zones_leaves_the_place_open() {
+fn request_without_zones_allows_every_zone() {
     let topology = Topology { preferred: vec![Term::default()], requisite: vec![Term::default()] };
     assert!(named_sites(&topology).is_empty());
     assert!(allows_place_of(&topology, &volume("us-west-2a", "usw2-az1")));
 }
 
 #[test]
-fn a_place_without_room_is_passed_over_until_none_is_left() {
+fn site_without_capacity_is_skipped_while_others_remain() {
     let sites = ["us-west-2a", "us-west-2b"].map(in_zone);
     assert_eq!(pick(&sites, &[]), Some(&sites[0]));
     assert_eq!(pick(&sites, &sites[..1]), Some(&sites[1]));
@@ -133,9 +131,9 @@ fn a_place_without_room_is_passed_over_until_none_is_left() {
     assert_eq!(pick(&[], &[]), None);
 }
 
-/// A clone needs a required term with its source's zone or zone id and, if the term names one, its Outpost.
+/// If the term names an Outpost, the source must be on it.
 #[test]
-fn a_clone_may_be_where_a_required_term_is_by_name_or_by_id() {
+fn clone_needs_a_requisite_term_with_the_zone_of_its_source() {
     let source = volume("us-west-2a", "usw2-az1");
     let require =
         |zone, zone_id| Topology { preferred: Vec::new(), requisite: vec![Term { zone, zone_id, outpost_arn: None }] };
@@ -153,9 +151,8 @@ fn a_clone_may_be_where_a_required_term_is_by_name_or_by_id() {
     assert!(!allows_clone_of(&topology, &Volume { outpost_arn: Some("arn:2".to_owned()), ..source }));
 }
 
-/// A name always leads to the same zone, and names spread over the zones.
 #[test]
-fn the_zone_of_a_name_is_always_the_same_and_names_spread() {
+fn zone_of_a_name_is_stable_and_names_spread_over_zones() {
     let zones = ["us-west-2a", "us-west-2b", "us-west-2c"].map(zone);
     let first = |name: &str| in_order_of(name, &zones)[0].clone();
     assert_eq!(first("pvc-1"), first("pvc-1"));

@@ -1,4 +1,4 @@
-//! The errors of a creation that did not succeed.
+//! The errors of a failed creation.
 
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume};
 use ebs_types::Gib;
@@ -11,7 +11,7 @@ use crate::refused::refused;
 use crate::{CapacityRequest, CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
 impl<E: Ec2> VolumeService<E> {
-    /// The error for a creation request that EC2 refused for good.
+    /// Returns the error for a creation that EC2 refused for good.
     pub(super) async fn request_refused(
         &self,
         op: &Op<'_>,
@@ -22,7 +22,7 @@ impl<E: Ec2> VolumeService<E> {
         self.memory.forget_request(&spec.name);
         match (error.class, &spec.source) {
             (ErrorClass::InsufficientCapacity, _) => self.no_room(op, spec, request, error),
-            // A clone has no other zone to go to.
+            // A clone cannot be in another zone.
             (ErrorClass::VolumeTypeNotInZone, Source::Blank | Source::Snapshot(_)) => {
                 self.no_room(op, spec, request, error)
             }
@@ -45,8 +45,8 @@ impl<E: Ec2> VolumeService<E> {
                 CloudErrorKind::OutOfRange.error(message).caused_by(error)
             }
             (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
-                // EC2 does not say whether the size is too small or another parameter is bad: describe the snapshot to
-                // know.
+                // EC2 does not report whether the size or another parameter is invalid, so check the size of the
+                // snapshot.
                 let needs = self.size_of(op, id).await.ok();
                 let asked = CapacityRequest { required: Some(request.size()), ..spec.capacity.clone() };
                 match plan::size(&asked, &spec.volume_type, needs.as_ref()) {
@@ -74,13 +74,13 @@ impl<E: Ec2> VolumeService<E> {
     }
 }
 
-/// True for a size that the type does not have, as far as this version knows: EC2 is asked all the same, and says which
-/// sizes there are.
+/// Returns true for a size that the type does not support, as far as this version knows. EC2 still gets the request and
+/// decides.
 fn is_size_of_no_volume(spec: &VolumeSpec, size: Gib) -> bool {
     spec.volume_type.size_range().is_some_and(|(min, max)| size < min || size > max)
 }
 
-/// True for what follows from the request alone, so that no process can ever have made a volume of it.
+/// Returns true for an error that the request alone causes, so that no process can have made a volume for it.
 pub(super) fn is_of_the_request_alone(spec: &VolumeSpec, error: &CloudError) -> bool {
     spec.source == Source::Blank
         && error.cause.is_none()
@@ -99,7 +99,7 @@ fn key_hint(spec: &VolumeSpec) -> String {
     }
 }
 
-/// The message says what to do about encryption only where encryption was asked for.
+/// The message has a hint on encryption only if the request asked for encryption.
 pub(super) fn has_vanished(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let message = format!("{op}: EC2 accepted it as {}, and then the volume vanished{}", volume.id, key_hint(spec));
     if key_hint(spec).is_empty() {
@@ -109,7 +109,7 @@ pub(super) fn has_vanished(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> C
     }
 }
 
-/// Of a volume that has been deleted since.
+/// Returns the error for a volume in state error that was deleted since.
 pub(super) fn was_broken(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let hint = key_hint(spec);
     let message = format!("{op}: {} went into state error{hint}; it has been deleted, try again", volume.id);

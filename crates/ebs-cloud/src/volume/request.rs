@@ -1,5 +1,5 @@
-//! The request that is sent to EC2 for a volume: computed once for a name and then kept, so that every retry sends
-//! the same.
+//! The request to EC2 for a volume. It is computed once per name and then kept, so that every retry sends the same
+//! request.
 
 use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Volume};
 use ebs_types::{Gib, Iops, VolumeType};
@@ -9,7 +9,7 @@ use super::iops_limit::Site;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CreateRequest {
     Create(CreateVolume),
-    /// And where its source is, as far as EC2 tells.
+    /// With the site of the source, if EC2 shows it.
     Copy(CopyVolume, Option<Site>),
 }
 
@@ -21,7 +21,7 @@ impl CreateRequest {
         }
     }
 
-    /// Where it creates; `None`: where the source is.
+    /// Returns the site of the new volume. `None`: the site of the source.
     pub(super) fn site(&self) -> Option<Site> {
         match self {
             Self::Create(CreateVolume { place, outpost_arn, .. }) => {
@@ -31,7 +31,7 @@ impl CreateRequest {
         }
     }
 
-    /// The IOPS that it asks for, and of what type and where, if it names them.
+    /// Returns the requested IOPS with their type and site, if the request names them.
     pub(super) fn iops(&self) -> Option<(Iops, &VolumeType, Site)> {
         match self {
             Self::Create(request) => Some((request.iops?, &request.volume_type, self.site()?)),

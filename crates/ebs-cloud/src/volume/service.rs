@@ -1,4 +1,4 @@
-//! The volumes' memory over the common context.
+//! The state of the volume operations, over the shared context.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Questions that many operations need the answer to at once: zones, EBS cards, limits of IOPS.
+//! Requests that many operations share: zones, EBS cards, IOPS limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,8 @@ async fn create_all(fixture: &Fixture, specs: impl Iterator<Item = VolumeSpec>) 
     }
 }
 
-/// A hundred workers at the start ask once for the zones of the region, and once for the cards of an instance type.
 #[tokio::test(start_paused = true)]
-async fn zones_and_cards_are_asked_for_once_by_all_who_need_them_at_once() {
+async fn zones_and_cards_are_described_once_for_all_operations() {
     let fixture = Fixture::new().await;
     create_all(&fixture, (0..100).map(|n| spec(&format!("pvc-{n}")))).await;
     assert_eq!(fixture.count(Action::DescribeAvailabilityZones), 1);
@@ -48,10 +47,9 @@ fn greedy(name: &str, zone: &str) -> VolumeSpec {
     VolumeSpec { iops: IopsRequest::explicit(900_000), capacity, ..in_zone(spec(name), zone) }
 }
 
-/// The question for the limit of IOPS that hangs in one zone holds up no other, and its own for 5 s only: then EC2 judges what
-/// is asked for.
+/// It delays its own zone for only 5 s. After that, EC2 decides on the requested IOPS.
 #[tokio::test(start_paused = true)]
-async fn a_question_for_the_limit_of_iops_that_hangs_holds_up_no_other_zone() {
+async fn hanging_iops_probe_does_not_delay_other_zones() {
     let fixture = Fixture::new().await;
     let gate = fixture.sim.hold(Action::CreateVolume);
     let began = Instant::now();

@@ -17,7 +17,7 @@ fn detach_ms(ms: u64) -> TimingOverride {
     TimingOverride { detach_ms: Some(ms), ..TimingOverride::default() }
 }
 
-/// Attaches behind the policy's back.
+/// Attaches without the policy.
 async fn attach_by_hand(fixture: &Fixture, volume: &VolumeId, node: &NodeId, device: &str) {
     let request = AttachRequest {
         volume: volume.clone(),
@@ -28,9 +28,9 @@ async fn attach_by_hand(fixture: &Fixture, volume: &VolumeId, node: &NodeId, dev
     fixture.sim.by_test().attach_volume(&request).await.expect("the attachment is possible");
 }
 
-/// Attached is reported only when EC2 says attached, with the device name that EC2 reports.
+/// The result has the device name that EC2 reports.
 #[tokio::test(start_paused = true)]
-async fn attached_means_that_ec2_says_attached_and_names_the_device() {
+async fn attached_is_reported_only_when_ec2_shows_it() {
     let fixture = Fixture::new().await;
     fixture.timing(attach_ms(7_000)).await;
     let volume = fixture.volume("pvc-1").await;
@@ -44,9 +44,8 @@ async fn attached_means_that_ec2_says_attached_and_names_the_device() {
     assert_eq!((listed.state.clone(), listed.instance.as_ref()), (AttachmentState::Attached, Some(node.instance())));
 }
 
-/// An attachment that is there is the result of a repeat, also after a restart.
 #[tokio::test(start_paused = true)]
-async fn a_repeated_attach_is_the_same_attachment_also_after_a_restart() {
+async fn repeated_attach_is_the_same_attachment_after_a_restart() {
     let mut fixture = Fixture::new().await;
     fixture.timing(attach_ms(7_000)).await;
     let volume = fixture.volume("pvc-1").await;
@@ -58,9 +57,8 @@ async fn a_repeated_attach_is_the_same_attachment_also_after_a_restart() {
     assert_eq!(fixture.accepted(Action::AttachVolume), 1);
 }
 
-/// A device name that somebody else gave is kept.
 #[tokio::test(start_paused = true)]
-async fn a_name_that_somebody_else_gave_is_kept() {
+async fn device_name_of_another_client_is_kept() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -70,9 +68,8 @@ async fn a_name_that_somebody_else_gave_is_kept() {
     assert_eq!(fixture.accepted(Action::AttachVolume), 1, "the one by hand");
 }
 
-/// An attach whose reply was lost is seen and not repeated.
 #[tokio::test(start_paused = true)]
-async fn an_attach_whose_reply_was_lost_is_seen_and_not_repeated() {
+async fn attach_with_a_lost_reply_is_found_and_not_repeated() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -81,9 +78,9 @@ async fn an_attach_whose_reply_was_lost_is_seen_and_not_repeated() {
     assert_eq!(fixture.count(Action::AttachVolume), 1);
 }
 
-/// An attach of unclear outcome that shows nothing for 15 s ends non-final and the next attempt starts clean.
+/// It ends without a final error after 15 s without an attachment.
 #[tokio::test(start_paused = true)]
-async fn an_unclear_attach_that_did_nothing_leaves_the_next_attempt_a_clean_start() {
+async fn attempt_after_an_unclear_attach_starts_again() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -97,9 +94,8 @@ async fn an_unclear_attach_that_did_nothing_leaves_the_next_attempt_a_clean_star
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
 }
 
-/// An attachment that looks do not show yet is waited for.
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_describes_do_not_show_yet_is_waited_for() {
+async fn attachment_that_is_not_listed_yet_is_awaited() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -113,9 +109,8 @@ async fn an_attachment_that_describes_do_not_show_yet_is_waited_for() {
     assert_eq!(fixture.count(Action::AttachVolume), 1);
 }
 
-/// A missing volume or instance is NotFound and named.
 #[tokio::test(start_paused = true)]
-async fn a_missing_volume_or_instance_is_named() {
+async fn missing_volume_or_instance_is_not_found_and_named() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -133,9 +128,8 @@ async fn a_missing_volume_or_instance_is_named() {
     assert_eq!(fixture.accepted(Action::AttachVolume), 0);
 }
 
-/// A name that EC2 calls taken is avoided from then on.
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_taken_without_being_listed_is_avoided_from_then_on() {
+async fn device_name_that_ec2_reports_in_use_is_avoided() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let (one, two) = (fixture.volume("pvc-1").await, fixture.volume("pvc-2").await);
@@ -147,9 +141,8 @@ async fn a_name_that_is_taken_without_being_listed_is_avoided_from_then_on() {
     assert_eq!(second.device.as_str(), "/dev/xvdad");
 }
 
-/// Attaches to one node at one time take different device names.
 #[tokio::test(start_paused = true)]
-async fn concurrent_attaches_to_one_node_take_different_names() {
+async fn concurrent_attaches_to_one_node_use_different_names() {
     let fixture = Fixture::new().await;
     fixture.timing(attach_ms(3_000)).await;
     let [node, _] = fixture.nodes().await;
@@ -163,12 +156,11 @@ async fn concurrent_attaches_to_one_node_take_different_names() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 12);
-    assert_eq!(fixture.count(Action::AttachVolume), 12, "no name had to be given up");
+    assert_eq!(fixture.count(Action::AttachVolume), 12, "no name was refused");
 }
 
-/// AttachmentLimitExceeded is LimitExceeded.
 #[tokio::test(start_paused = true)]
-async fn a_full_instance_is_a_limit() {
+async fn attachment_limit_is_limit_exceeded() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -177,9 +169,9 @@ async fn a_full_instance_is_a_limit() {
     assert!(matches!(error.kind, CloudErrorKind::LimitExceeded), "{error:?}");
 }
 
-/// A volume attached elsewhere is waited for, bounded, and then refused naming the instance.
+/// The wait has a limit, and the error names the instance.
 #[tokio::test(start_paused = true)]
-async fn a_volume_attached_elsewhere_is_waited_for_a_while_and_then_refused_naming_the_instance() {
+async fn volume_attached_elsewhere_is_refused_after_a_wait() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -193,9 +185,8 @@ async fn a_volume_attached_elsewhere_is_waited_for_a_while_and_then_refused_nami
     assert_eq!(fixture.accepted(Action::AttachVolume), 1);
 }
 
-/// A volume detaching elsewhere is attached as soon as it is free.
 #[tokio::test(start_paused = true)]
-async fn a_volume_detaching_elsewhere_is_attached_as_soon_as_it_is_free() {
+async fn volume_detaching_elsewhere_is_attached_when_it_is_free() {
     let fixture = Fixture::new().await;
     fixture.timing(detach_ms(20_000)).await;
     let volume = fixture.volume("pvc-1").await;
@@ -203,7 +194,7 @@ async fn a_volume_detaching_elsewhere_is_attached_as_soon_as_it_is_free() {
     let other = InstanceId::parse("i-0123456789abcdef0").unwrap();
     fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     let began = Instant::now();
-    // EC2 shows the attachment at another instance for as long as it is being detached.
+    // EC2 shows the attachment at another instance while it is being detached.
     fixture.ec2.override_volumes(move |volumes| {
         volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| {
             if began.elapsed().as_secs() < 30 {
@@ -216,9 +207,8 @@ async fn a_volume_detaching_elsewhere_is_attached_as_soon_as_it_is_free() {
     assert!((30..40).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
-/// A volume still detaching from the same node is attached anew once that has ended.
 #[tokio::test(start_paused = true)]
-async fn a_volume_still_detaching_from_the_node_is_attached_anew() {
+async fn volume_detaching_from_the_node_is_attached_again() {
     let fixture = Fixture::new().await;
     fixture.timing(detach_ms(20_000)).await;
     let volume = fixture.volume("pvc-1").await;
@@ -239,9 +229,8 @@ async fn a_volume_still_detaching_from_the_node_is_attached_anew() {
     assert_eq!(attached.volume.attachments[0].state, AttachmentState::Attached);
 }
 
-/// A multi-attach volume may be attached elsewhere.
 #[tokio::test(start_paused = true)]
-async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
+async fn multi_attach_volume_may_be_attached_elsewhere() {
     let fixture = Fixture::new().await;
     let shared = VolumeSpec {
         multi_attach: true,
@@ -271,9 +260,9 @@ async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
     assert_eq!(attached.volume.attachments.len(), 2);
 }
 
-/// An attachment stuck for 90 s is taken back, non-final, and the next attempt is a fresh start.
+/// The attempt ends without a final error, and the next one uses another device name.
 #[tokio::test(start_paused = true)]
-async fn an_attachment_stuck_for_ninety_seconds_is_taken_back_and_the_next_attempt_starts_fresh() {
+async fn attachment_stuck_for_90_s_is_detached() {
     let fixture = Fixture::new().await;
     fixture.timing(attach_ms(100_000_000)).await;
     let volume = fixture.volume("pvc-1").await;
@@ -294,9 +283,8 @@ async fn an_attachment_stuck_for_ninety_seconds_is_taken_back_and_the_next_attem
     assert_eq!(fresh.device.as_str(), "/dev/xvdab", "another name, the first may be what is stuck");
 }
 
-/// A volume of another zone than the node is refused as such.
 #[tokio::test(start_paused = true)]
-async fn a_volume_in_another_zone_than_the_node_cannot_be_attached() {
+async fn volume_in_another_zone_than_the_node_is_refused() {
     let fixture = Fixture::new().await;
     let volume = fixture.create(&in_zone(spec("pvc-1"), "us-west-2b")).await.unwrap();
     let [node, _] = fixture.nodes().await;
@@ -305,9 +293,9 @@ async fn a_volume_in_another_zone_than_the_node_cannot_be_attached() {
     assert!(message_of(&error).contains("different zones"), "{}", message_of(&error));
 }
 
-/// What EC2 says stands in the way of an attach, and no look shows within 15 s, has gone: EC2 is asked once more.
+/// No describe shows the obstacle within 15 s, so the attach is tried again.
 #[tokio::test(start_paused = true)]
-async fn what_was_in_the_way_of_an_attach_and_went_before_the_first_describe_is_in_the_way_no_more() {
+async fn attach_is_retried_after_an_obstacle_that_disappeared() {
     for class in [ErrorClass::VolumeInUse, ErrorClass::IncorrectState] {
         let fixture = Fixture::new().await;
         let volume = fixture.volume("pvc-1").await;
@@ -323,9 +311,9 @@ async fn what_was_in_the_way_of_an_attach_and_went_before_the_first_describe_is_
     }
 }
 
-/// A volume that EC2 twice calls in use though nobody shows where fails with EC2's words.
+/// No describe shows where the volume is in use.
 #[tokio::test(start_paused = true)]
-async fn an_attach_that_ec2_twice_calls_in_use_but_nobody_shows_fails_with_its_words() {
+async fn second_in_use_refusal_fails_with_ec2s_message() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -337,9 +325,8 @@ async fn an_attach_that_ec2_twice_calls_in_use_but_nobody_shows_fails_with_its_w
     assert_eq!(fixture.count(Action::AttachVolume), 2);
 }
 
-/// Nothing is attached, detached, expanded or taken a snapshot of when nobody waits for it any more.
 #[tokio::test(start_paused = true)]
-async fn an_attach_that_nobody_waits_for_starts_nothing() {
+async fn attach_without_waiters_starts_nothing() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -348,10 +335,8 @@ async fn an_attach_that_nobody_waits_for_starts_nothing() {
     assert_eq!(fixture.count(Action::AttachVolume), 0);
 }
 
-/// A wait that only looks goes on when its last waiter has left, and ends at once when another operation is to take its
-/// place.
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_an_attachment_goes_on_without_waiters_and_ends_at_once_for_a_successor() {
+async fn attach_wait_continues_without_waiters_unless_superseded() {
     for superseded in [false, true] {
         let fixture = Fixture::new().await;
         fixture.timing(attach_ms(60_000)).await;
@@ -372,7 +357,7 @@ async fn a_wait_for_an_attachment_goes_on_without_waiters_and_ends_at_once_for_a
             assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
             assert_eq!(began.elapsed().as_secs(), 5);
         } else {
-            ended.expect("attached, although nobody waits");
+            ended.expect("attached, although no client waits");
         }
     }
 }
@@ -390,9 +375,8 @@ async fn throttles_only_delay_an_attach() {
     fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
 }
 
-/// A volume still being created is attached when it is there.
 #[tokio::test(start_paused = true)]
-async fn a_volume_still_being_created_is_attached_when_it_is_there() {
+async fn volume_in_creation_is_attached_when_it_is_available() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { create_ms: Some(30_000), ..TimingOverride::default() }).await;
     let id = fixture.stranger(crate::fixture::request(&spec("pvc-1"), "token")).await;
@@ -401,9 +385,9 @@ async fn a_volume_still_being_created_is_attached_when_it_is_there() {
     assert_eq!(fixture.accepted(Action::AttachVolume), 1);
 }
 
-/// Volumes are spread over EBS cards; without an answer on their number the table counts, briefly.
+/// If EC2 does not report the number of cards, the built-in table is used for a short time.
 #[tokio::test(start_paused = true)]
-async fn an_instance_with_several_cards_gets_its_volumes_spread_over_them() {
+async fn volumes_are_spread_over_ebs_cards() {
     let config = EngineConfig { instance_type: "r8gb.48xlarge".to_owned(), ..EngineConfig::default() };
     for type_is_told in [true, false] {
         let fixture = Fixture::with(config.clone()).await;

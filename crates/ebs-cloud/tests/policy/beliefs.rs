@@ -1,4 +1,4 @@
-//! How long an answer of EC2 is believed, and what a describe that shows nothing means.
+//! How long answers of EC2 are cached, and what an empty describe means.
 
 use ebs_cloud::{CapacityRequest, CloudError, CloudErrorKind, Object, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass};
@@ -8,16 +8,15 @@ use ebs_types::{Gib, IopsRequest};
 
 use crate::fixture::{Fixture, in_zone, spec};
 
-/// Asks for more IOPS than every place gives, and for none that EC2 refuses.
+/// Requests more IOPS than every zone supports, but fewer than EC2 refuses.
 fn greedy(name: &str, zone: &str) -> VolumeSpec {
     let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
     VolumeSpec { iops: IopsRequest::explicit(70_000), capacity, ..in_zone(spec(name), zone) }
 }
 
-/// An IOPS limit is believed for 12 h for its type and zone, however often it is read; after a question without answer
-/// none is asked for 5 min.
+/// A failed probe is not repeated for 5 min. Reading does not extend the time.
 #[tokio::test(start_paused = true)]
-async fn an_iops_limit_is_believed_for_twelve_hours_in_its_zone_and_a_missing_answer_for_five_minutes() {
+async fn iops_limit_is_cached_for_12_hours_by_zone() {
     let fixture = Fixture::new().await;
     let asked = async |name: &str, zone: &str| {
         fixture.create(&greedy(name, zone)).await.unwrap();
@@ -28,7 +27,7 @@ async fn an_iops_limit_is_believed_for_twelve_hours_in_its_zone_and_a_missing_an
     fixture.pass(240).await;
     assert_eq!(asked("pvc-2", "us-west-2a").await, 1, "no answer is kept for a short while too");
     fixture.pass(61).await;
-    assert_eq!(asked("pvc-3", "us-west-2a").await, 2, "and then asked for again");
+    assert_eq!(asked("pvc-3", "us-west-2a").await, 2, "and then requested again");
     fixture.pass(11 * 3600).await;
     assert_eq!(asked("pvc-4", "us-west-2a").await, 2);
     assert_eq!(asked("pvc-5", "us-west-2b").await, 3, "another zone may have another limit");
@@ -36,10 +35,9 @@ async fn an_iops_limit_is_believed_for_twelve_hours_in_its_zone_and_a_missing_an
     assert_eq!(asked("pvc-6", "us-west-2a").await, 4, "reading does not prolong it");
 }
 
-/// The question for an IOPS limit is a dry run with type, place, 4 GiB and far too many IOPS, and names no key,
-/// snapshot or throughput.
+/// It has type, zone, 4 GiB and far too many IOPS, but no key, snapshot or throughput.
 #[tokio::test(start_paused = true)]
-async fn the_question_for_an_iops_limit_is_a_dry_run_of_a_small_volume_and_names_nothing_else() {
+async fn iops_probe_is_a_dry_run_of_a_small_volume() {
     let fixture = Fixture::new().await;
     fixture
         .create(&VolumeSpec { throughput: std::num::NonZero::new(200), ..greedy("pvc-1", "us-west-2a") })
@@ -54,9 +52,9 @@ async fn the_question_for_an_iops_limit_is_a_dry_run_of_a_small_volume_and_names
     assert_eq!((probe.throughput, probe.volume_initialization_rate), (None, None));
 }
 
-/// A number of EBS cards is believed for an hour, that of the table for two minutes.
+/// The number of the built-in table is used for two minutes.
 #[tokio::test(start_paused = true)]
-async fn a_number_of_cards_is_believed_for_an_hour_and_that_of_the_table_for_two_minutes() {
+async fn card_count_is_cached_for_an_hour() {
     let config = EngineConfig { instance_type: "r8gb.48xlarge".to_owned(), ..EngineConfig::default() };
     let fixture = Fixture::with(config).await;
     let [node, _] = fixture.nodes().await;
@@ -77,9 +75,8 @@ async fn a_number_of_cards_is_believed_for_an_hour_and_that_of_the_table_for_two
     assert_eq!(asked("pvc-5").await, 3);
 }
 
-/// An instance with one EBS card is sent no card index.
 #[tokio::test(start_paused = true)]
-async fn an_instance_with_one_card_is_sent_no_card() {
+async fn card_index_is_omitted_for_an_instance_with_one_card() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let volume = fixture.volume("pvc-1").await;
@@ -93,7 +90,7 @@ async fn an_instance_with_one_card_is_sent_no_card() {
     assert_eq!(cards, [None]);
 }
 
-/// Looks that fail after AttachVolume do not end the wait; throttles only delay it.
+/// Throttles only delay it.
 #[tokio::test(start_paused = true)]
 async fn lost_describes_do_not_end_an_attach() {
     let fixture = Fixture::new().await;
@@ -112,9 +109,8 @@ async fn lost_describes_do_not_end_an_attach() {
     assert_eq!(fixture.count(Action::AttachVolume), 1);
 }
 
-/// A volume that looks no longer show ends its attach as missing, once they can be trusted.
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_is_no_longer_there_ends_its_attach_when_describes_can_be_trusted() {
+async fn attach_of_a_vanished_volume_ends_after_15_s() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { attach_ms: Some(60_000), ..TimingOverride::default() }).await;
     let [node, _] = fixture.nodes().await;
@@ -129,9 +125,8 @@ async fn a_volume_that_is_no_longer_there_ends_its_attach_when_describes_can_be_
     assert!((15..30).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
-/// A volume that is in use already is made as well as an available one.
 #[tokio::test(start_paused = true)]
-async fn a_creation_is_repeated_as_well_when_its_volume_is_in_use_already() {
+async fn repeated_creation_of_a_volume_in_use_succeeds() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let volume = fixture.volume("pvc-1").await;
@@ -140,9 +135,8 @@ async fn a_creation_is_repeated_as_well_when_its_volume_is_in_use_already() {
     assert_eq!(fixture.volumes().await.len(), 1);
 }
 
-/// A modification that takes too long ends non-final and the next attempt follows it without a second call.
 #[tokio::test(start_paused = true)]
-async fn a_modification_that_takes_too_long_ends_non_final_and_is_followed_by_the_next_attempt() {
+async fn next_attempt_continues_a_slow_modification() {
     let fixture = Fixture::new().await;
     let modify_ms = Some(600_000);
     fixture.timing(TimingOverride { modify_ms, ..TimingOverride::default() }).await;
@@ -154,9 +148,8 @@ async fn a_modification_that_takes_too_long_ends_non_final_and_is_followed_by_th
     assert_eq!(fixture.count(Action::ModifyVolume), 1);
 }
 
-/// A modification that EC2 does not list after it was accepted is not taken for done, and crashes nothing.
 #[tokio::test(start_paused = true)]
-async fn a_modification_that_ec2_does_not_list_is_neither_done_nor_the_end_of_the_process() {
+async fn modification_that_ec2_does_not_list_is_unknown() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.ec2.override_modifications(Vec::clear);

@@ -1,4 +1,4 @@
-//! Ages by AWS's own clocks, and which attachment is which by its attach time.
+//! The age of attachments by AWS's own clock, and their identity by the attach time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ impl Observer for CountingObserver {
     }
 }
 
-/// No date is in any reply from now on.
+/// Removes the date from all replies from now on.
 fn without_dates(fixture: &Fixture) {
     fixture
         .ec2
@@ -40,7 +40,7 @@ fn without_dates(fixture: &Fixture) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_attachment_is_believed_at_once_by_awss_clock_whatever_ours_says() {
+async fn old_attachment_counts_at_once_with_any_local_clock() {
     for wrong in [0, -7_200, 7_200] {
         let fixture = Fixture::new().await;
         let volume = fixture.volume("pvc-1").await;
@@ -54,7 +54,7 @@ async fn an_old_attachment_is_believed_at_once_by_awss_clock_whatever_ours_says(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_young_attachment_of_another_process_is_not_believed_at_once_by_any_clock() {
+async fn young_attachment_waits_with_any_local_clock() {
     for wrong in [0, -7_200, 7_200] {
         let fixture = Fixture::new().await;
         let volume = fixture.volume("pvc-1").await;
@@ -67,9 +67,9 @@ async fn a_young_attachment_of_another_process_is_not_believed_at_once_by_any_cl
     }
 }
 
-/// Where a reply has no date our clock counts, and may be 5 min wrong.
+/// The local clock may be 5 min wrong.
 #[tokio::test(start_paused = true)]
-async fn without_a_date_our_clock_counts_and_may_be_five_minutes_wrong() {
+async fn attachment_age_without_a_date_uses_the_local_clock() {
     for (age, at_once) in [(400, true), (200, false)] {
         let fixture = Fixture::new().await;
         let volume = fixture.volume("pvc-1").await;
@@ -84,9 +84,8 @@ async fn without_a_date_our_clock_counts_and_may_be_five_minutes_wrong() {
     }
 }
 
-/// A wrong clock of ours breaks off no attachment.
 #[tokio::test(start_paused = true)]
-async fn a_wrong_clock_of_ours_breaks_off_no_attachment() {
+async fn wrong_local_clock_does_not_detach_an_attachment() {
     for (dated, wrong) in [(true, 75), (true, 7_200), (false, 290), (false, -290)] {
         let fixture = Fixture::new().await;
         fixture.timing(TimingOverride { attach_ms: Some(40_000), ..TimingOverride::default() }).await;
@@ -102,7 +101,7 @@ async fn a_wrong_clock_of_ours_breaks_off_no_attachment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attach_times_within_two_seconds_are_one_attachment_and_a_wait_ended_by_time_is_counted() {
+async fn wait_ended_by_another_attach_time_is_counted() {
     for (apart, by_time) in [(0, 0), (2, 0), (3, 1)] {
         let fixture = Fixture::new().await;
         let volume = fixture.volume("pvc-1").await;
@@ -121,9 +120,9 @@ async fn attach_times_within_two_seconds_are_one_attachment_and_a_wait_ended_by_
     }
 }
 
-/// Spare calls are counted apart, in the observer and in `aws_ebs_csi_spare_calls_total`.
+/// The counters are the observer's and `aws_ebs_csi_spare_calls_total`.
 #[tokio::test(start_paused = true)]
-async fn spare_calls_are_counted_apart() {
+async fn spare_calls_are_counted_separately() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -135,9 +134,8 @@ async fn spare_calls_are_counted_apart() {
     assert_eq!(observer.spared.load(Ordering::SeqCst), 1);
 }
 
-/// Volumes of HyperPod nodes come and go without a wait for proof.
 #[tokio::test(start_paused = true)]
-async fn volumes_of_cluster_nodes_come_and_go_without_a_wait_for_proof() {
+async fn cluster_node_volumes_need_no_wait_for_a_proof() {
     let mut fixture = Fixture::new().await;
     fixture.serve_alone().await;
     fixture.sim.declare(Extra::HyperPod);
@@ -162,20 +160,20 @@ async fn volumes_of_cluster_nodes_come_and_go_without_a_wait_for_proof() {
     }
 }
 
-/// A machine whose clock was set after the driver had started: what counts is what it shows now.
+/// The clock of the machine may be set after the start of the driver.
 #[tokio::test(start_paused = true)]
-async fn the_time_of_day_is_the_machines_time_of_day_now() {
+async fn time_of_day_is_read_from_the_machine_each_time() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let cloud = Cloud::new(Arc::clone(&fixture.ec2), CloudConfig::new(DriverName::default()));
-    // Since the start of this process the machine's clock has gone two days less than the time that has passed.
+    // Since the start of this process, the machine's clock has fallen two days behind.
     fixture.pass(48 * 3600).await;
     let end = SystemTime::now() + Duration::from_secs(24 * 3600);
     let lock = Lock { mode: LockMode::Governance, end: LockEnd::At(end) };
     let features = SnapshotFeatures { lock: Some(lock), ..SnapshotFeatures::default() };
     let spec = snapshot_spec("snap", &volume.id);
     let error = cloud.snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap_err();
-    // For EC2, whose clock did not stand still, the time is over.
+    // EC2's clock is right, so the time is over for EC2.
     assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
     assert_eq!(fixture.count(Action::LockSnapshot), 1, "{}", message_of(&error));
 }

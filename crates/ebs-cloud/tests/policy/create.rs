@@ -6,22 +6,21 @@ use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType, Waiters};
 
 use crate::fixture::{Fixture, in_zone, in_zone_with_id, message_of, request, spec, zone};
 
-/// CreateVolume is ordered without looking for the name first, and a repeat is the same volume.
+/// The creation does not describe volumes by name first.
 #[tokio::test(start_paused = true)]
-async fn a_repeated_creation_is_one_volume_and_costs_no_describe_by_name() {
+async fn repeated_creation_is_one_volume_without_a_name_lookup() {
     let fixture = Fixture::new().await;
     let first = fixture.create(&spec("pvc-1")).await.unwrap();
     let again = fixture.create(&spec("pvc-1")).await.unwrap();
     assert_eq!(first.id, again.id);
     assert_eq!(first.state, VolumeState::Available);
     assert_eq!(fixture.volumes().await.len(), 1);
-    assert_eq!(fixture.sim.calls()[1].action, Action::CreateVolume, "only the zones are asked for before the creation");
-    assert_eq!(fixture.count(Action::DescribeVolumes), 2, "one look for each creation, for its state");
+    assert_eq!(fixture.sim.calls()[1].action, Action::CreateVolume, "only zones are described before the creation");
+    assert_eq!(fixture.count(Action::DescribeVolumes), 2, "one describe for each creation, for its state");
 }
 
-/// A repeat by another process is the same volume.
 #[tokio::test(start_paused = true)]
-async fn a_creation_after_a_restart_is_the_same_volume() {
+async fn creation_after_a_restart_is_the_same_volume() {
     let mut fixture = Fixture::new().await;
     let first = fixture.create(&spec("pvc-1")).await.unwrap();
     fixture.restart();
@@ -29,9 +28,8 @@ async fn a_creation_after_a_restart_is_the_same_volume() {
     assert_eq!(fixture.volumes().await.len(), 1);
 }
 
-/// Other content under a used volume name is AlreadyExists, every time, and never a second volume.
 #[tokio::test(start_paused = true)]
-async fn other_content_under_a_used_name_already_exists_every_time() {
+async fn other_content_under_a_used_name_always_already_exists() {
     let fixture = Fixture::new().await;
     let first = fixture.create(&spec("pvc-1")).await.unwrap();
     let capacity = CapacityRequest { required: Some(Gib(8)), fallback: Gib(8), limit: None };
@@ -53,9 +51,8 @@ async fn other_content_under_a_used_name_already_exists_every_time() {
     assert_eq!(fixture.volumes().await.len(), 1);
 }
 
-/// A creation whose reply was lost is looked for by name and adopted, not ordered again.
 #[tokio::test(start_paused = true)]
-async fn a_creation_whose_reply_was_lost_finds_its_volume_without_a_second_request() {
+async fn creation_with_a_lost_reply_adopts_its_volume() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
     let made = fixture.cloud.volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap();
@@ -64,9 +61,9 @@ async fn a_creation_whose_reply_was_lost_finds_its_volume_without_a_second_reque
     assert_eq!(fixture.volumes().await.len(), 1);
 }
 
-/// After an unclear answer the same order with the same token goes out again only when 15 s have shown no volume.
+/// The repeated request has the same token.
 #[tokio::test(start_paused = true)]
-async fn an_unclear_answer_without_a_volume_is_requested_again_only_after_fifteen_seconds_and_alike() {
+async fn unclear_creation_is_repeated_only_after_15_s() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, false);
     fixture.create(&spec("pvc-1")).await.unwrap();
@@ -77,9 +74,8 @@ async fn an_unclear_answer_without_a_volume_is_requested_again_only_after_fiftee
     assert!(at[1].duration_since(at[0]).unwrap().as_secs() >= 15, "{at:?}");
 }
 
-/// A volume that looks do not show yet is not ordered twice.
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_describes_do_not_show_yet_is_not_requested_twice() {
+async fn volume_that_is_not_listed_yet_is_not_requested_twice() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
     let began = tokio::time::Instant::now();
@@ -92,9 +88,9 @@ async fn a_volume_that_describes_do_not_show_yet_is_not_requested_twice() {
     assert_eq!(fixture.creations().len(), 1);
 }
 
-/// A full quota adopts the volume of that name if it is there and compatible, else it is LimitExceeded.
+/// Without a compatible volume of the name, the error is LimitExceeded.
 #[tokio::test(start_paused = true)]
-async fn a_full_quota_finds_the_volume_that_filled_it_or_says_so() {
+async fn full_quota_adopts_an_existing_volume_of_the_name() {
     let config = EngineConfig { max_volumes: 3, ..EngineConfig::default() };
     let fixture = Fixture::with(config).await;
     let volume = fixture.create(&spec("pvc-1")).await.unwrap();
@@ -104,9 +100,8 @@ async fn a_full_quota_finds_the_volume_that_filled_it_or_says_so() {
     assert_eq!(fixture.create(&spec("pvc-1")).await.unwrap().id, volume.id);
 }
 
-/// A volume without our cluster tags is never adopted.
 #[tokio::test(start_paused = true)]
-async fn a_volume_of_another_cluster_is_never_adopted() {
+async fn volume_of_another_cluster_is_never_adopted() {
     let fixture = Fixture::new().await;
     let mut theirs = spec("pvc-1");
     theirs.tags.remove("kubernetes.io/cluster/blue");
@@ -121,9 +116,8 @@ async fn a_volume_of_another_cluster_is_never_adopted() {
     assert_eq!(fixture.volumes().await.len(), 1);
 }
 
-/// Several volumes of one name are named in the error and none is taken.
 #[tokio::test(start_paused = true)]
-async fn several_volumes_of_one_name_are_named_and_none_is_taken() {
+async fn several_volumes_of_one_name_are_listed_in_the_error() {
     let fixture = Fixture::new().await;
     let ids =
         [fixture.stranger(request(&spec("pvc-1"), "a")).await, fixture.stranger(request(&spec("pvc-1"), "b")).await];
@@ -133,9 +127,9 @@ async fn several_volumes_of_one_name_are_named_and_none_is_taken() {
     assert!(ids.iter().all(|id| message_of(&error).contains(id.as_str())), "{}", message_of(&error));
 }
 
-/// A name whose volume was deleted gets a new volume under the next token, whichever answer EC2 gives to a burnt one.
+/// EC2 may answer a used token with a mismatch or with its old reply.
 #[tokio::test(start_paused = true)]
-async fn a_name_whose_volume_was_deleted_gets_a_new_volume_under_the_next_token() {
+async fn name_of_a_deleted_volume_uses_the_next_token() {
     for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
         let mut fixture = Fixture::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
         let old = fixture.create(&spec("pvc-1")).await.unwrap();
@@ -146,16 +140,15 @@ async fn a_name_whose_volume_was_deleted_gets_a_new_volume_under_the_next_token(
         let tokens: Vec<_> = fixture.creations().iter().filter_map(|c| c.client_token.clone()).collect();
         assert_eq!(tokens.first(), tokens.get(1));
         assert_ne!(tokens.first(), tokens.last());
-        // A process that has forgotten the counter finds the new volume all the same.
+        // A process without the token counter also finds the new volume.
         fixture.restart();
         fixture.pass(60).await;
         assert_eq!(fixture.create(&spec("pvc-1")).await.unwrap().id, new.id);
     }
 }
 
-/// The token changes only when 15 s have shown no live volume of the name.
 #[tokio::test(start_paused = true)]
-async fn the_token_changes_only_when_fifteen_seconds_have_shown_no_volume() {
+async fn token_changes_only_after_15_s_without_a_volume() {
     let fixture = Fixture::new().await;
     fixture.stranger(request(&spec("pvc-1"), "token-of-another-process")).await;
     let began = tokio::time::Instant::now();
@@ -169,10 +162,8 @@ async fn the_token_changes_only_when_fifteen_seconds_have_shown_no_volume() {
     assert_eq!(fixture.volumes().await.len(), 1, "the volume of the other process is adopted once it is seen");
 }
 
-/// A volume that vanishes under a KMS key that cannot be used fails with that hint and the next attempt takes the next
-/// token.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_cannot_be_used_is_named_and_the_next_attempt_takes_the_next_token() {
+async fn unusable_kms_key_is_reported_and_the_token_changes() {
     let fixture = Fixture::new().await;
     fixture.sim.declare(Extra::Kms);
     let spec = VolumeSpec { encrypted: true, kms_key_id: Some("no-such-key".into()), ..spec("pvc-1") };
@@ -186,19 +177,14 @@ async fn a_key_that_cannot_be_used_is_named_and_the_next_attempt_takes_the_next_
     assert_ne!(requests[0].client_token, requests[1].client_token);
 }
 
-/// A volume in state error fails the creation and is named.
 #[tokio::test(start_paused = true)]
-async fn a_volume_in_state_error_fails_and_is_named() {
+async fn volume_in_state_error_fails_and_is_reported() {
     let fixture = Fixture::new().await;
     fixture.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
     let began = tokio::time::Instant::now();
     let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
-    assert!(
-        began.elapsed().as_secs() < 20,
-        "no longer than a look for another volume of the name: {:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed().as_secs() < 20, "no longer than a describe of the name: {:?}", began.elapsed());
     assert!(message_of(&error).contains("state error"), "{}", message_of(&error));
     fixture.ec2.clear_overrides();
     fixture.create(&spec("pvc-1")).await.unwrap();
@@ -206,9 +192,8 @@ async fn a_volume_in_state_error_fails_and_is_named() {
     assert_ne!(requests[0].client_token, requests[1].client_token);
 }
 
-/// Throttles and failed looks delay a creation and are no errors of it.
 #[tokio::test(start_paused = true)]
-async fn throttles_and_lost_describes_cost_time_but_are_no_errors() {
+async fn throttles_and_lost_describes_only_delay_a_creation() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() }).await;
     for _ in 0..4 {
@@ -221,9 +206,8 @@ async fn throttles_and_lost_describes_cost_time_but_are_no_errors() {
     assert_eq!(fixture.volumes().await.len(), 1);
 }
 
-/// A creation that EC2 still works on when the bound is reached ends with a non-final error.
 #[tokio::test(start_paused = true)]
-async fn a_creation_that_takes_too_long_ends_without_a_final_error() {
+async fn slow_creation_ends_without_a_final_error() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { create_ms: Some(600_000), ..TimingOverride::default() }).await;
     let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
@@ -231,18 +215,16 @@ async fn a_creation_that_takes_too_long_ends_without_a_final_error() {
     assert_eq!(fixture.creations().len(), 1);
 }
 
-/// A look that EC2 refuses after a mutation leaves the outcome unknown, never final.
 #[tokio::test(start_paused = true)]
-async fn a_describe_that_is_refused_leaves_the_outcome_unknown() {
+async fn refused_describe_after_a_creation_leaves_it_unknown() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
 }
 
-/// After an attempt of unknown end a refusal is final only when a look proves that there is no volume.
 #[tokio::test(start_paused = true)]
-async fn after_an_attempt_of_unknown_end_a_refusal_is_final_only_when_there_is_no_volume() {
+async fn refusal_after_an_unknown_outcome_needs_proof_of_absence() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     fixture.create(&spec("pvc-1")).await.unwrap_err();
@@ -254,16 +236,15 @@ async fn after_an_attempt_of_unknown_end_a_refusal_is_final_only_when_there_is_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_ec2_is_unavailable() {
+async fn unreachable_ec2_is_unavailable() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
     let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
 }
 
-/// The zone returned is the one that EC2 reports, also when only a zone id was asked for.
 #[tokio::test(start_paused = true)]
-async fn the_zone_is_the_one_that_ec2_reports_also_when_only_its_id_was_asked_for() {
+async fn zone_is_reported_by_name_for_a_request_by_zone_id() {
     let fixture = Fixture::new().await;
     let volume = fixture.create(&in_zone_with_id(spec("pvc-1"), "usw2-az2")).await.unwrap();
     assert_eq!(volume.zone, Some(zone("us-west-2b")));
@@ -274,9 +255,8 @@ async fn the_zone_is_the_one_that_ec2_reports_also_when_only_its_id_was_asked_fo
     );
 }
 
-/// An open zone is an available availability zone chosen by the hash of the name.
 #[tokio::test(start_paused = true)]
-async fn an_open_zone_is_an_availability_zone_by_the_hash_of_the_name() {
+async fn zone_without_topology_follows_the_hash_of_the_name() {
     let fixture = Fixture::new().await;
     let mut zones = Vec::new();
     for n in 0..12 {
@@ -288,9 +268,9 @@ async fn an_open_zone_is_an_availability_zone_by_the_hash_of_the_name() {
     assert_eq!(fixture.count(Action::DescribeAvailabilityZones), 1);
 }
 
-/// After a zone without room the same name comes with another allowed zone, and the error says what was tried.
+/// The error lists the zones that were tried.
 #[tokio::test(start_paused = true)]
-async fn after_a_zone_without_room_the_name_comes_with_another_zone() {
+async fn zone_without_capacity_is_followed_by_another_zone() {
     let fixture = Fixture::new().await;
     let mut seen = Vec::new();
     for tried in 1..=3 {
@@ -302,12 +282,12 @@ async fn after_a_zone_without_room_the_name_comes_with_another_zone() {
     }
     seen.sort();
     seen.dedup();
-    assert_eq!(seen.len(), 3, "each attempt asked for another zone");
+    assert_eq!(seen.len(), 3, "each attempt tried another zone");
     fixture.create(&spec("pvc-1")).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_required_zone_without_room_is_asked_for_again() {
+async fn required_zone_without_capacity_is_tried_again() {
     let fixture = Fixture::new().await;
     let spec = in_zone(spec("pvc-1"), "us-west-2b");
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
@@ -315,9 +295,8 @@ async fn a_required_zone_without_room_is_asked_for_again() {
     assert_eq!(fixture.create(&spec).await.unwrap().zone, Some(zone("us-west-2b")));
 }
 
-/// An operation that nobody waits for starts no mutation.
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_nobody_waits_for_starts_nothing() {
+async fn operation_without_waiters_starts_nothing() {
     let fixture = Fixture::new().await;
     let nobody = ebs_types::Waiters::default();
     let error = fixture.cloud.volumes.create(&spec("pvc-1"), &nobody).await.unwrap_err();
@@ -325,9 +304,9 @@ async fn an_operation_that_nobody_waits_for_starts_nothing() {
     assert_eq!(fixture.mutations(), 0);
 }
 
-/// A mutation in flight is awaited when the last waiter leaves, and none follows it.
+/// The mutation in flight is awaited.
 #[tokio::test(start_paused = true)]
-async fn a_creation_that_loses_its_last_waiter_starts_nothing_further() {
+async fn creation_without_waiters_starts_no_further_mutation() {
     let fixture = Fixture::new().await;
     let waiters = ebs_types::Waiters::default();
     let waiter = waiters.join();
@@ -343,9 +322,9 @@ async fn a_creation_that_loses_its_last_waiter_starts_nothing_further() {
     assert_eq!(fixture.mutations(), 1, "the call in flight was awaited, no other was made");
 }
 
-/// A volume for several nodes must be io2; refused before any call.
+/// Other types are refused before any call.
 #[tokio::test(start_paused = true)]
-async fn several_nodes_for_one_volume_need_io2() {
+async fn multi_attach_requires_io2() {
     let fixture = Fixture::new().await;
     let error = fixture.create(&VolumeSpec { multi_attach: true, ..spec("pvc-1") }).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
@@ -359,9 +338,9 @@ async fn several_nodes_for_one_volume_need_io2() {
     assert_eq!(fixture.create(&io2).await.unwrap().multi_attach, Some(true));
 }
 
-/// The IOPS limit is probed only when IOPS are asked for, with the ownership tags, and the answer is kept.
+/// The probe has the ownership tags.
 #[tokio::test(start_paused = true)]
-async fn the_limit_of_iops_is_asked_for_only_with_iops_and_once() {
+async fn iops_limit_is_probed_only_for_high_iops_and_once() {
     let fixture = Fixture::new().await;
     fixture.create(&in_zone(spec("pvc-1"), "us-west-2a")).await.unwrap();
     assert_eq!(fixture.probes().len(), 0);
@@ -384,9 +363,8 @@ async fn the_limit_of_iops_is_asked_for_only_with_iops_and_once() {
     }
 }
 
-/// Without an answer EC2 is asked for what the request names, and retries of a name send the same computed request.
 #[tokio::test(start_paused = true)]
-async fn a_probe_without_answer_lowers_nothing_and_a_retry_sends_the_same() {
+async fn failed_iops_probe_leaves_iops_and_retries_are_identical() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
@@ -396,7 +374,7 @@ async fn a_probe_without_answer_lowers_nothing_and_a_retry_sends_the_same() {
         ..in_zone(spec("pvc-1"), "us-west-2a")
     };
     fixture.create(&greedy).await.unwrap_err();
-    // Meanwhile EC2 would name its limit; the request of this name stays what it was.
+    // EC2 would name its limit now, but the request of this name does not change.
     fixture.pass(600).await;
     fixture.create(&greedy).await.unwrap();
     let requests = fixture.creations();
@@ -404,9 +382,8 @@ async fn a_probe_without_answer_lowers_nothing_and_a_retry_sends_the_same() {
     assert_eq!(requests[0], requests[1]);
 }
 
-/// A missing source snapshot or volume is named.
 #[tokio::test(start_paused = true)]
-async fn a_missing_source_is_named() {
+async fn missing_source_is_named() {
     let fixture = Fixture::new().await;
     let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
     let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
@@ -422,9 +399,9 @@ async fn a_missing_source_is_named() {
     assert_eq!(fixture.volumes().await.len(), 0);
 }
 
-/// A size that EC2 does not give the type is OutOfRange, with EC2's own words; nothing is made.
+/// The error has EC2's own message, and no volume is made.
 #[tokio::test(start_paused = true)]
-async fn a_size_that_the_type_does_not_have_is_out_of_range_with_ec2s_words() {
+async fn unsupported_size_is_out_of_range() {
     let fixture = Fixture::new().await;
     for (volume_type, size) in [(VolumeType::Gp3, Gib(65_537)), (VolumeType::St1, Gib(124))] {
         let capacity = CapacityRequest { required: Some(size), fallback: size, limit: None };
@@ -436,9 +413,9 @@ async fn a_size_that_the_type_does_not_have_is_out_of_range_with_ec2s_words() {
     assert!(fixture.volumes().await.is_empty());
 }
 
-/// A size below the snapshot is OutOfRange, naming the snapshot.
+/// The error names the snapshot. Without a required size, the volume has the snapshot's size.
 #[tokio::test(start_paused = true)]
-async fn a_size_below_the_snapshot_is_out_of_range_and_an_open_size_holds_it() {
+async fn size_below_the_snapshot_is_out_of_range() {
     let fixture = Fixture::new().await;
     let origin = fixture.volume("origin").await;
     let snapshot = fixture
@@ -464,9 +441,9 @@ async fn a_size_below_the_snapshot_is_out_of_range_and_an_open_size_holds_it() {
     assert_eq!((restored.size, restored.snapshot), (Gib(4), Some(snapshot.id)));
 }
 
-/// A clone is in the zone of its source; a zone-id requirement is understood; an excluded zone is InsufficientCapacity.
+/// An excluded zone is InsufficientCapacity.
 #[tokio::test(start_paused = true)]
-async fn a_clone_is_in_the_zone_of_its_source_and_repeats_are_one_clone() {
+async fn clone_is_in_the_zone_of_its_source_and_is_made_once() {
     let fixture = Fixture::new().await;
     let origin = fixture.volume("origin").await;
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..in_zone_with_id(spec("pvc-1"), "usw2-az1") };
@@ -480,9 +457,9 @@ async fn a_clone_is_in_the_zone_of_its_source_and_repeats_are_one_clone() {
     assert!(matches!(error.kind, CloudErrorKind::InsufficientCapacity), "{error:?}");
 }
 
-/// A source that is gone or has grown is no final error before it is proven that the clone was not made.
+/// A deleted or grown source is a final error only if no clone was made.
 #[tokio::test(start_paused = true)]
-async fn a_clone_that_was_made_is_found_also_when_its_source_has_gone_or_grown() {
+async fn existing_clone_is_found_after_its_source_changed() {
     let mut fixture = Fixture::new().await;
     for (n, is_gone) in [(1, true), (2, false)] {
         let origin = fixture.volume(&format!("origin-{n}")).await;
@@ -500,10 +477,9 @@ async fn a_clone_that_was_made_is_found_also_when_its_source_has_gone_or_grown()
     assert_eq!(fixture.volumes().await.iter().filter(|v| v.source_volume_id.is_some()).count(), 2);
 }
 
-/// The clone of an encrypted volume has its source's key, and another key is refused; the clone of an unencrypted volume is
-/// encrypted on demand.
+/// Another key is refused. The clone of an unencrypted volume is encrypted on request.
 #[tokio::test(start_paused = true)]
-async fn a_clone_has_the_key_of_its_encrypted_source() {
+async fn clone_has_the_key_of_its_encrypted_source() {
     let fixture = Fixture::new().await;
     let plain = fixture.volume("plain").await;
     let secret = fixture.create(&VolumeSpec { encrypted: true, ..spec("secret") }).await.unwrap();
@@ -530,9 +506,8 @@ async fn a_clone_has_the_key_of_its_encrypted_source() {
     assert!(!fixture.create(&clone("pvc-5", &plain.id, false, None)).await.unwrap().encrypted);
 }
 
-/// A clone source that cannot be looked at is not a missing one.
 #[tokio::test(start_paused = true)]
-async fn a_source_that_cannot_be_looked_at_is_not_a_missing_source() {
+async fn failed_describe_of_a_source_is_not_a_missing_source() {
     let fixture = Fixture::new().await;
     let origin = fixture.volume("origin").await;
     for (class, unauthorized) in [(ErrorClass::NotSent, false), (ErrorClass::Unauthorized, true)] {
@@ -545,7 +520,7 @@ async fn a_source_that_cannot_be_looked_at_is_not_a_missing_source() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrent_creations_of_many_names_are_that_many_volumes() {
+async fn concurrent_creations_of_40_names_make_40_volumes() {
     let fixture = Fixture::new().await;
     let specs: Vec<_> = (0..40).map(|n| spec(&format!("pvc-{n}"))).collect();
     let made = made_at_once(&fixture, &specs).await;
@@ -553,7 +528,7 @@ async fn concurrent_creations_of_many_names_are_that_many_volumes() {
     assert_eq!(fixture.volumes().await.len(), 40);
 }
 
-/// Runs all at once and counts the successes.
+/// Creates all volumes concurrently and returns the number of successes.
 async fn made_at_once(fixture: &Fixture, specs: &[VolumeSpec]) -> usize {
     let mut running = tokio::task::JoinSet::new();
     for spec in specs {
@@ -563,9 +538,9 @@ async fn made_at_once(fixture: &Fixture, specs: &[VolumeSpec]) -> usize {
     running.join_all().await.into_iter().filter(|ok| *ok).count()
 }
 
-/// A bad parameter is InvalidArgument, and the user is told the volume's name, EC2's code and its message; nothing is made.
+/// The error has the volume's name, EC2's code and EC2's message. No volume is made.
 #[tokio::test(start_paused = true)]
-async fn a_bad_parameter_is_an_invalid_argument_with_ec2s_own_words() {
+async fn invalid_parameter_is_reported_with_ec2s_message() {
     let fixture = Fixture::new().await;
     let error =
         fixture.create(&VolumeSpec { throughput: std::num::NonZero::new(90_000), ..spec("pvc-1") }).await.unwrap_err();
@@ -578,9 +553,9 @@ async fn a_bad_parameter_is_an_invalid_argument_with_ec2s_own_words() {
     assert!(fixture.volumes().await.is_empty());
 }
 
-/// Each refusal of a creation keeps its meaning: parameter, quota, room, rights, credentials, key, other.
+/// The meanings are: parameter, quota, capacity, permission, credentials, key, other.
 #[tokio::test(start_paused = true)]
-async fn the_refusals_of_a_creation_keep_their_meaning() {
+async fn creation_errors_keep_their_meaning() {
     let fixture = Fixture::new().await;
     type Fits = fn(&CloudError) -> bool;
     let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
@@ -610,9 +585,9 @@ async fn the_refusals_of_a_creation_keep_their_meaning() {
     assert_eq!(fixture.volumes().await.len(), 0);
 }
 
-/// A volume that is deleted while it is being created fails fast and is made anew under the next token.
+/// The wait ends early, and the next token is used.
 #[tokio::test(start_paused = true)]
-async fn a_volume_deleted_while_it_is_created_is_made_anew_under_the_next_token() {
+async fn volume_deleted_during_its_creation_is_created_again() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { create_ms: Some(3_000), ..TimingOverride::default() }).await;
     let mut first = None;
@@ -632,9 +607,9 @@ async fn a_volume_deleted_while_it_is_created_is_made_anew_under_the_next_token(
     assert_ne!(requests[0].client_token, requests[1].client_token);
 }
 
-/// The old reply of a burnt token is not taken for a volume that this process has just deleted, whatever looks show.
+/// EC2 repeats the old reply for a used token, and describes may be stale.
 #[tokio::test(start_paused = true)]
-async fn the_answer_to_an_old_token_is_not_taken_for_a_volume_that_we_have_just_deleted() {
+async fn old_reply_for_a_deleted_volume_is_not_adopted() {
     let fixture = Fixture::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
     let old = fixture.create(&spec("pvc-1")).await.unwrap();
     fixture.cloud.volumes.delete(&old.id, &fixture.waiters).await.unwrap();
@@ -650,16 +625,15 @@ async fn the_answer_to_an_old_token_is_not_taken_for_a_volume_that_we_have_just_
     assert_eq!(fixture.volumes().await.iter().filter(|v| v.id == new.id.as_str()).count(), 1);
 }
 
-/// An Outpost travels with the zone of its term, in the creation and in the question for its IOPS limit.
 #[tokio::test(start_paused = true)]
-async fn an_outpost_travels_with_its_zone_and_its_own_limits() {
+async fn outpost_is_sent_with_its_zone_and_its_iops_probe() {
     let fixture = Fixture::new().await;
     let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
     let mut spec = in_zone(spec("pvc-1"), "us-west-2a");
     spec.iops = IopsRequest::explicit(900_000);
     spec.topology.preferred[0].outpost_arn = Some(outpost.to_owned());
     spec.topology.requisite[0].outpost_arn = Some(outpost.to_owned());
-    // The simulated account has no Outpost.
+    // The simulated account does not have the Outpost.
     fixture.create(&spec).await.unwrap_err();
     for request in [fixture.probes().remove(0), fixture.creations().remove(0)] {
         assert_eq!(request.outpost_arn.as_deref(), Some(outpost));
@@ -667,9 +641,8 @@ async fn an_outpost_travels_with_its_zone_and_its_own_limits() {
     }
 }
 
-/// A topology term with zone and zone id sends the zone only.
 #[tokio::test(start_paused = true)]
-async fn a_term_with_zone_and_zone_id_sends_the_zone_only() {
+async fn term_with_zone_and_zone_id_sends_only_the_zone() {
     let fixture = Fixture::new().await;
     let mut spec = in_zone(spec("pvc-1"), "us-west-2a");
     for term in spec.topology.preferred.iter_mut().chain(&mut spec.topology.requisite) {
@@ -683,10 +656,8 @@ async fn a_term_with_zone_and_zone_id_sends_the_zone_only() {
     );
 }
 
-/// The IOPS limit is asked for only when more is wanted than the type has everywhere, and by one question for all who
-/// want it.
 #[tokio::test(start_paused = true)]
-async fn iops_that_every_place_allows_are_not_asked_about_and_greedy_ones_once_for_all() {
+async fn iops_that_every_zone_supports_are_not_probed() {
     let fixture = Fixture::new().await;
     let modest = VolumeSpec { iops: IopsRequest::explicit(16_000), ..in_zone(spec("pvc-1"), "us-west-2a") };
     let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
@@ -702,18 +673,17 @@ async fn iops_that_every_place_allows_are_not_asked_about_and_greedy_ones_once_f
     assert_eq!(fixture.probes().len(), 1);
 }
 
-/// A region that lists no zone is an error of the request.
 #[tokio::test(start_paused = true)]
-async fn a_region_that_lists_no_zone_is_an_error_and_no_end_of_the_process() {
+async fn region_without_zones_is_an_error() {
     let fixture = Fixture::new().await;
     fixture.ec2.hide_zones();
     let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InsufficientCapacity), "{error:?}");
 }
 
-/// A client that left before its volume was there comes back for it: the request is the same, whatever the zones are like now.
+/// The repeated request is identical, although the first zone counts as available again.
 #[tokio::test(start_paused = true)]
-async fn a_creation_that_nobody_heard_of_is_repeated_as_it_was() {
+async fn creation_without_a_client_is_repeated_identically() {
     let fixture = Fixture::new().await;
     let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
     let other = in_zone(spec("pvc-1"), "us-west-2b").topology.requisite;
@@ -731,7 +701,7 @@ async fn a_creation_that_nobody_heard_of_is_repeated_as_it_was() {
         drop(waiter);
     });
     let made = made.unwrap().into_inner();
-    // By now the first zone counts as one with room: it is passed over for 35 min. The request itself is kept for an hour.
+    // By now the first zone counts as one with capacity: it is passed over for 35 min. The request itself is kept for an hour.
     fixture.pass(36 * 60).await;
     assert_eq!(fixture.create(&wanted).await.unwrap().id, made.id);
     let requests = fixture.creations();

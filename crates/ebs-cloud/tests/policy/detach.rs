@@ -10,7 +10,7 @@ fn detach_ms(ms: u64) -> TimingOverride {
     TimingOverride { detach_ms: Some(ms), ..TimingOverride::default() }
 }
 
-/// A volume attached to the machine's own instance.
+/// Attaches a volume to the machine's own instance.
 async fn attached(fixture: &Fixture) -> (VolumeId, NodeId) {
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -22,9 +22,8 @@ async fn attachments(fixture: &Fixture) -> usize {
     fixture.volumes().await.iter().map(|v| v.attachments.len()).sum()
 }
 
-/// Detached is reported only when EC2 lists no attachment to the node.
 #[tokio::test(start_paused = true)]
-async fn detached_means_that_ec2_lists_no_attachment() {
+async fn detached_is_reported_only_when_ec2_lists_no_attachment() {
     let fixture = Fixture::new().await;
     fixture.timing(detach_ms(9_000)).await;
     let (volume, node) = attached(&fixture).await;
@@ -34,9 +33,9 @@ async fn detached_means_that_ec2_lists_no_attachment() {
     assert_eq!(attachments(&fixture).await, 0);
 }
 
-/// Detaching what is not attached, or whose volume or instance is gone, succeeds.
+/// This includes deleted volumes and missing instances.
 #[tokio::test(start_paused = true)]
-async fn detaching_what_is_not_attached_or_gone_succeeds() {
+async fn detach_of_an_unattached_or_missing_volume_succeeds() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
     fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
@@ -51,9 +50,9 @@ async fn detaching_what_is_not_attached_or_gone_succeeds() {
     fixture.cloud.attachments.detach(&second.id, &no_instance, &fixture.waiters).await.unwrap();
 }
 
-/// Detaching from one node leaves the attachments to others alone, of a volume for several nodes too.
+/// This includes volumes with several attachments.
 #[tokio::test(start_paused = true)]
-async fn detaching_from_one_node_leaves_the_others_alone() {
+async fn detach_from_one_node_keeps_the_other_attachments() {
     let fixture = Fixture::new().await;
     let (volume, _) = attached(&fixture).await;
     let [_, other] = fixture.nodes().await;
@@ -76,9 +75,9 @@ async fn detaching_from_one_node_leaves_the_others_alone() {
     assert_eq!(left, [(Some(there.instance()), AttachmentState::Attached)]);
 }
 
-/// A busy device is waited for, ends non-final with the time since when, and is never forced.
+/// The error is not final and has the time since when the device is busy.
 #[tokio::test(start_paused = true)]
-async fn a_busy_device_is_never_reported_detached_and_never_forced() {
+async fn busy_device_is_never_reported_detached_or_forced() {
     let fixture = Fixture::new().await;
     fixture.timing(detach_ms(1_000_000_000)).await;
     let (volume, node) = attached(&fixture).await;
@@ -100,13 +99,12 @@ async fn a_busy_device_is_never_reported_detached_and_never_forced() {
     assert_eq!(since(&again), since(&error), "since it is busy, not since it is asked");
 }
 
-/// A refusal of DetachVolume counts as detached only when looks show no attachment.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_counts_as_detached_only_when_nothing_is_listed() {
+async fn refused_detach_succeeds_only_if_nothing_is_listed() {
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::InstanceNotFound] {
         let fixture = Fixture::new().await;
         let (volume, node) = attached(&fixture).await;
-        // One that speaks of what it does not know is asked again, for it may be an answer from before the attachment.
+        // "Not found" may be from before the attachment, so the detach is tried again.
         let times = if class == ErrorClass::IncorrectState { 1 } else { 3 };
         for _ in 0..times {
             fixture.sim.fail_next(Action::DetachVolume, class, false);
@@ -117,9 +115,8 @@ async fn a_refusal_counts_as_detached_only_when_nothing_is_listed() {
     }
 }
 
-/// A detach that EC2 refuses for what it does not know yet is asked for again once looks show the attachment.
 #[tokio::test(start_paused = true)]
-async fn a_detach_that_ec2_refuses_for_what_it_does_not_know_yet_is_asked_for_again() {
+async fn detach_refused_as_not_found_is_retried_when_listed() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::AttachmentNotFound, false);
@@ -127,9 +124,8 @@ async fn a_detach_that_ec2_refuses_for_what_it_does_not_know_yet_is_asked_for_ag
     assert_eq!((attachments(&fixture).await, fixture.accepted(Action::DetachVolume)), (0, 1));
 }
 
-/// A detach whose reply was lost is seen, and one that did nothing is no success.
 #[tokio::test(start_paused = true)]
-async fn a_detach_whose_reply_was_lost_is_seen() {
+async fn detach_with_a_lost_reply_is_found() {
     let fixture = Fixture::new().await;
     fixture.timing(detach_ms(3_000)).await;
     let (volume, node) = attached(&fixture).await;
@@ -140,7 +136,7 @@ async fn a_detach_whose_reply_was_lost_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unclear_detach_that_did_nothing_is_no_success() {
+async fn unclear_detach_without_effect_is_not_a_success() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
@@ -149,14 +145,13 @@ async fn an_unclear_detach_that_did_nothing_is_no_success() {
     fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
 }
 
-/// An attachment that looks do not show yet is detached for real.
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
+async fn attachment_that_is_not_listed_yet_is_detached() {
     let fixture = Fixture::new().await;
     fixture.timing(detach_ms(10_000)).await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
-    // The attach was abandoned before any describe showed it, and describes lag behind.
+    // The attach was abandoned before any describe showed it, and describes are stale.
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let gate = fixture.sim.hold(Action::AttachVolume);
@@ -179,7 +174,6 @@ async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
     assert_eq!(attachments(&fixture).await, 0, "reported detached after {:?}", began.elapsed());
 }
 
-/// Looks that fail after DetachVolume do not end the wait.
 #[tokio::test(start_paused = true)]
 async fn lost_describes_do_not_end_a_detach() {
     let fixture = Fixture::new().await;
@@ -198,7 +192,7 @@ async fn lost_describes_do_not_end_a_detach() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_detach_that_nobody_waits_for_starts_nothing() {
+async fn detach_without_waiters_starts_nothing() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
     let error = fixture.cloud.attachments.detach(&volume, &node, &Waiters::default()).await.unwrap_err();
@@ -206,9 +200,8 @@ async fn a_detach_that_nobody_waits_for_starts_nothing() {
     assert_eq!(fixture.count(Action::DetachVolume), 0);
 }
 
-/// After a detach the device name is free again, and a volume that starts anew gives its old one back.
 #[tokio::test(start_paused = true)]
-async fn a_name_is_free_again_after_the_detach() {
+async fn device_name_is_free_after_the_detach() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
     fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
@@ -217,9 +210,8 @@ async fn a_name_is_free_again_after_the_detach() {
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
 }
 
-/// An unreachable EC2 or refused credentials are told at once when nothing was started.
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_ec2_or_a_refused_describe_is_told_at_once_and_starts_nothing() {
+async fn unreachable_ec2_or_refused_credentials_fail_at_once() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
     for (class, kind) in [

@@ -1,4 +1,4 @@
-//! What proves the end of an attachment while describes lag behind.
+//! The proof of the end of an attachment while describes are stale.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn is_attached(fixture: &Fixture) -> bool {
     fixture.volumes().await.iter().any(|v| !v.attachments.is_empty())
 }
 
-/// Detaches, and sees to it that nothing was attached when that was reported.
+/// Detaches, and checks that nothing was attached at the time of the report.
 async fn detach_for_real(fixture: &Fixture, volume: &VolumeId, node: &NodeId) -> Duration {
     let began = Instant::now();
     fixture.cloud.attachments.detach(volume, node, &fixture.waiters).await.expect("it can be detached");
@@ -35,9 +35,9 @@ async fn detach_for_real(fixture: &Fixture, volume: &VolumeId, node: &NodeId) ->
     began.elapsed()
 }
 
-/// DetachVolume is called without a look before it; an old attachment is gone at the first look that lists nothing.
+/// No describe precedes DetachVolume.
 #[tokio::test(start_paused = true)]
-async fn an_old_attachment_is_gone_at_the_first_describe_that_lists_nothing_and_costs_two_calls() {
+async fn old_attachment_ended_at_the_first_empty_describe() {
     let fixture = with_detach_seconds(2).await;
     fixture.serve_alone().await;
     let (volume, node) = volume_and_node(&fixture).await;
@@ -47,14 +47,14 @@ async fn an_old_attachment_is_gone_at_the_first_describe_that_lists_nothing_and_
     let took = detach_for_real(&fixture, &volume, &node).await;
     assert!(took < Duration::from_secs(8), "{took:?}");
     let actions = fixture.actions();
-    assert_eq!(actions[0], Action::DetachVolume, "nothing is looked at before");
+    assert_eq!(actions[0], Action::DetachVolume, "no describe is before it");
     assert_eq!(fixture.count(Action::DetachVolume), 1);
     assert!(actions[1..].iter().all(|a| *a == Action::DescribeVolumes), "{actions:?}");
 }
 
-/// An attachment of moments ago is not gone because looks do not list it yet, whoever made it.
+/// Another process may have made the attachment.
 #[tokio::test(start_paused = true)]
-async fn an_attachment_of_moments_ago_is_not_gone_because_describes_do_not_list_it_yet() {
+async fn new_attachment_is_not_ended_by_a_stale_empty_describe() {
     for who in ["this process", "one that ended", "another one"] {
         let mut fixture = with_detach_seconds(20).await;
         let (volume, node) = volume_and_node(&fixture).await;
@@ -73,9 +73,8 @@ async fn an_attachment_of_moments_ago_is_not_gone_because_describes_do_not_list_
     }
 }
 
-/// Having seen `detaching` proves nothing about the next look.
 #[tokio::test(start_paused = true)]
-async fn having_seen_it_detaching_proves_nothing_about_the_next_describe() {
+async fn detaching_in_a_describe_proves_nothing_about_the_next() {
     let fixture = with_detach_seconds(12).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
@@ -89,9 +88,8 @@ async fn having_seen_it_detaching_proves_nothing_about_the_next_describe() {
     detach_for_real(&fixture, &volume, &node).await;
 }
 
-/// The memory of an earlier attachment proves nothing about one that another process made.
 #[tokio::test(start_paused = true)]
-async fn the_memory_of_an_earlier_attachment_proves_nothing_about_one_that_another_process_made() {
+async fn memory_of_an_old_attachment_proves_nothing_for_a_new_one() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
@@ -104,9 +102,9 @@ async fn the_memory_of_an_earlier_attachment_proves_nothing_about_one_that_anoth
     detach_for_real(&fixture, &volume, &node).await;
 }
 
-/// After a restart the attach time tells whether looks can show the time before the attachment.
+/// The attach time shows whether describes can be from before the attachment.
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_the_attach_time_tells_whether_describes_can_show_the_time_before() {
+async fn attach_time_is_a_proof_after_a_restart() {
     for (age, calls) in [(400, 1), (200, 1), (17, 1), (3, 2)] {
         let mut fixture = with_detach_seconds(1).await;
         let (volume, node) = volume_and_node(&fixture).await;
@@ -120,10 +118,9 @@ async fn after_a_restart_the_attach_time_tells_whether_describes_can_show_the_ti
     }
 }
 
-/// What EC2 calls available, not attached or missing, and this process did not attach a moment ago, is detached at the
-/// first look that agrees.
+/// The refusals are "available", "not attached" and "not found". This process did not attach the volume recently.
 #[tokio::test(start_paused = true)]
-async fn what_ec2_calls_available_or_not_attached_is_detached_at_the_first_describe() {
+async fn unattached_volume_is_detached_at_the_first_describe() {
     let fixture = with_detach_seconds(1).await;
     fixture.serve_alone().await;
     let (volume, node) = volume_and_node(&fixture).await;
@@ -136,9 +133,9 @@ async fn what_ec2_calls_available_or_not_attached_is_detached_at_the_first_descr
     }
 }
 
-/// What somebody else is detaching is waited for, whatever looks show.
+/// Describes do not list the attachment.
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_is_detaching_is_waited_for_whatever_describes_show() {
+async fn detach_by_another_client_is_awaited() {
     let fixture = with_detach_seconds(20).await;
     let (volume, node) = volume_and_node(&fixture).await;
     let twin = fixture.twin();
@@ -149,9 +146,8 @@ async fn what_somebody_else_is_detaching_is_waited_for_whatever_describes_show()
     detach_for_real(&fixture, &volume, &node).await;
 }
 
-/// A detach that was given up is waited for by the next and not begun anew.
 #[tokio::test(start_paused = true)]
-async fn a_detach_that_was_given_up_is_waited_for_by_the_next_and_not_begun_anew() {
+async fn next_detach_waits_for_an_abandoned_one() {
     let fixture = with_detach_seconds(30).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
@@ -171,9 +167,8 @@ async fn a_detach_that_was_given_up_is_waited_for_by_the_next_and_not_begun_anew
     assert_eq!(fixture.accepted(Action::DetachVolume), 1);
 }
 
-/// An attachment that came back after a detach that was given up is detached again.
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_comes_back_after_a_given_up_detach_is_detached_again() {
+async fn attachment_after_an_abandoned_detach_is_detached_again() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
@@ -195,9 +190,8 @@ async fn an_attachment_that_comes_back_after_a_given_up_detach_is_detached_again
     assert_eq!(fixture.count(Action::DetachVolume), 2);
 }
 
-/// An AttachVolume whose answer was lost cannot come after the detach.
 #[tokio::test(start_paused = true)]
-async fn an_attach_whose_answer_was_lost_cannot_come_after_the_detach() {
+async fn attach_with_a_lost_answer_cannot_follow_the_detach() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
     let waiters = Waiters::default();
@@ -212,11 +206,12 @@ async fn an_attach_whose_answer_was_lost_cannot_come_after_the_detach() {
         successor
     });
     lost.unwrap_err();
-    // EC2 carries the lost call out late.
+    // EC2 carries out the lost call late.
     detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
 
-/// Detaches, while the AttachVolume of another process is carried out after that time; nothing is attached at the end.
+/// Detaches, while EC2 carries out the AttachVolume of another process once `after` is done. Nothing is attached at the
+/// end.
 async fn detach_while_another_attaches(
     fixture: &Fixture,
     volume: &VolumeId,
@@ -233,19 +228,17 @@ async fn detach_while_another_attaches(
     assert!(!is_attached(fixture).await);
 }
 
-/// A process that has just started waits for an attach of the one before it, before "not attached" counts.
 #[tokio::test(start_paused = true)]
-async fn a_new_process_waits_for_an_attach_that_the_one_before_it_may_have_on_its_way() {
+async fn new_process_waits_for_an_attach_of_the_previous_one() {
     let mut fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.restart();
-    // What the process before had sent arrives only now.
+    // EC2 carries out the last call of the previous process only now.
     detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
 
-/// A terminated instance that EC2 still describes follows the normal path.
 #[tokio::test(start_paused = true)]
-async fn a_terminated_instance_has_nothing_attached() {
+async fn terminated_instance_has_no_attachments() {
     let fixture = with_detach_seconds(1).await;
     let volume = fixture.volume("pvc-1").await.id;
     let node = fixture.neighbour().await;
@@ -257,43 +250,41 @@ async fn a_terminated_instance_has_nothing_attached() {
     assert!(error.cause.is_some() || error.is_not_found(), "{error:?}");
 }
 
-/// A refusal that says "not found" is no better than a look where an attachment is known: it proves an end 15 s after
-/// the attachment is known to have existed.
+/// "Not found" proves the end only 15 s after the attachment is known to have existed.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_no_better_than_a_describe_where_an_attachment_is_known() {
+async fn refusal_is_as_stale_as_a_describe() {
     for class in [ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound, ErrorClass::InstanceNotFound] {
         let fixture = with_detach_seconds(1).await;
         let (volume, node) = volume_and_node(&fixture).await;
         fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
         fixture.pass(1).await;
-        // All of EC2 lags: the call and the describes show the time before the attachment.
+        // All of EC2 is stale: the call and the describes show the time before the attachment.
         fixture.sim.fail_next(Action::DetachVolume, class, false);
         fixture.ec2.hide_attachments(Duration::from_secs(13));
         let told = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await;
-        // It was not believed, and once a describe shows the attachment its end is asked for again.
+        // The refusal is not a proof, and the next DetachVolume follows when a describe shows the attachment.
         assert!(told.is_ok() && !is_attached(&fixture).await, "{class:?}: {told:?}");
         assert_eq!(fixture.accepted(Action::DetachVolume), 1, "{class:?}");
     }
 }
 
-/// The end of an attachment that this process did not make is believed only once the attacher has asked it alone for 15
-/// s, since an AttachVolume of the process before may come late; that is waited for once, over all attempts.
+/// An AttachVolume of the previous leader may be late. The wait for it happens once, over all attempts.
 #[tokio::test(start_paused = true)]
-async fn not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked_for_fifteen_seconds() {
+async fn not_attached_is_a_proof_only_for_a_leader_of_15_s() {
     let fixture = with_detach_seconds(1).await;
     fixture.serve_alone().await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.pass(600).await;
     let took = detach_for_real(&fixture, &volume, &node).await;
-    assert!(took < Duration::from_secs(1), "nobody else has attached it: {took:?}");
+    assert!(took < Duration::from_secs(1), "no other process has attached it: {took:?}");
     fixture.pass(600).await;
-    // Another process has led meanwhile, and what it had sent last arrives only now.
+    // Another process was the leader meanwhile, and EC2 carries out its last call only now.
     fixture.connect(ConnectionId::unique());
     detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attach_of_the_former_process_that_comes_after_the_end_is_ended_too() {
+async fn late_attach_of_the_previous_leader_is_detached_too() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.twin().attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
@@ -307,7 +298,7 @@ async fn an_attach_of_the_former_process_that_comes_after_the_end_is_ended_too()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_takes_over_waits_once_for_what_another_may_have_sent_not_with_each_attempt() {
+async fn new_leader_waits_once_for_calls_of_the_previous_one() {
     let fixture = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&fixture).await;
     let connection = ConnectionId::unique();

@@ -1,4 +1,5 @@
-//! The simulated EC2 with describes that a test can override, for stale reads and odd states. Everything else passes.
+//! The simulated EC2 with describes that a test can override, for stale reads and unusual states. All other calls are
+//! unchanged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -41,47 +42,47 @@ impl Ec2Override {
         }
     }
 
-    /// From now on every description of volumes is edited by this.
+    /// Edits every description of volumes from now on.
     pub(crate) fn override_volumes(&self, edit: impl FnMut(&mut Vec<Volume>) + Send + 'static) {
         *self.volumes.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
-    /// From now on every description of snapshots is edited by this.
+    /// Edits every description of snapshots from now on.
     pub(crate) fn override_snapshots(&self, edit: impl FnMut(&mut Vec<Snapshot>) + Send + 'static) {
         *self.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
-    /// From now on every description of modifications is edited by this.
+    /// Edits every description of modifications from now on.
     pub(crate) fn override_modifications(&self, edit: impl FnMut(&mut Vec<Modification>) + Send + 'static) {
         *self.modifications.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
-    /// From now on every status of volumes is edited by this.
+    /// Edits every status of volumes from now on.
     pub(crate) fn override_statuses(&self, edit: impl FnMut(&mut Vec<VolumeStatus>) + Send + 'static) {
         *self.statuses.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
-    /// From now on the region lists no zones.
+    /// Lists no zones of the region from now on.
     pub(crate) fn hide_zones(&self) {
         self.without_zones.store(true, Ordering::SeqCst);
     }
 
-    /// From now on it lists them again.
+    /// Lists the zones again from now on.
     pub(crate) fn show_zones(&self) {
         self.without_zones.store(false, Ordering::SeqCst);
     }
 
-    /// From now on SageMaker's answers have no date.
+    /// Hides the dates of SageMaker's answers from now on.
     pub(crate) fn hide_dates_of_cluster_nodes(&self) {
         self.without_dates.store(true, Ordering::SeqCst);
     }
 
-    /// From now on every list of zones is edited by this.
+    /// Edits every list of zones from now on.
     pub(crate) fn override_zones(&self, edit: impl FnMut(&mut Vec<Zone>) + Send + 'static) {
         *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
-    /// For so long from now descriptions of volumes show none attached, as if it were the time before.
+    /// Hides all attachments from descriptions for `time` from now, as a stale describe does.
     pub(crate) fn hide_attachments(&self, time: Duration) {
         let until = Instant::now() + time;
         self.override_volumes(move |volumes| {
@@ -91,7 +92,7 @@ impl Ec2Override {
         });
     }
 
-    /// From now on volumes and snapshots are described as they are.
+    /// Removes the edits of volumes and snapshots.
     pub(crate) fn clear_overrides(&self) {
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).take();

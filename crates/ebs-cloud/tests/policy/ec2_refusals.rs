@@ -1,4 +1,4 @@
-//! What EC2 refuses for a reason that passes: a modification, an instance that ends, fast restores.
+//! Temporary refusals of EC2: during a modification, on an instance that terminates, with fast restores.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, message_of, tags, zone};
 
-/// A volume in a modification that takes so long.
+/// Creates a volume with a modification that takes `seconds`.
 async fn modifying(fixture: &Fixture, seconds: u64) -> VolumeId {
     fixture.timing(TimingOverride { modify_ms: Some(seconds * 1000), ..Default::default() }).await;
     let volume = fixture.volume("pvc-1").await.id;
@@ -21,9 +21,9 @@ async fn modifying(fixture: &Fixture, seconds: u64) -> VolumeId {
     volume
 }
 
-/// A volume in modification is attached as soon as EC2 does it, without more than a few calls.
+/// It needs only a few calls.
 #[tokio::test(start_paused = true)]
-async fn a_volume_in_modification_is_attached_when_that_is_over() {
+async fn volume_in_modification_is_attached_when_it_ends() {
     let fixture = Fixture::new().await;
     let volume = modifying(&fixture, 40).await;
     let [node, _] = fixture.nodes().await;
@@ -35,9 +35,9 @@ async fn a_volume_in_modification_is_attached_when_that_is_over() {
     assert!((2..=3).contains(&calls), "{calls} calls");
 }
 
-/// A modification that outlasts the attachment is named, and the answer is not final.
+/// The error is not final.
 #[tokio::test(start_paused = true)]
-async fn a_modification_that_outlasts_an_attachment_is_named() {
+async fn modification_that_outlasts_an_attach_is_in_the_error() {
     let fixture = Fixture::new().await;
     let volume = modifying(&fixture, 3600).await;
     let [node, _] = fixture.nodes().await;
@@ -48,9 +48,8 @@ async fn a_modification_that_outlasts_an_attachment_is_named() {
     assert!(fixture.count(Action::AttachVolume) <= 2);
 }
 
-/// A modification that describes do not show yet is waited for all the same.
 #[tokio::test(start_paused = true)]
-async fn a_modification_that_describes_do_not_show_yet_is_waited_for() {
+async fn modification_that_is_not_listed_yet_is_awaited() {
     let fixture = Fixture::new().await;
     let volume = modifying(&fixture, 30).await;
     let [node, _] = fixture.nodes().await;
@@ -64,7 +63,7 @@ async fn a_modification_that_describes_do_not_show_yet_is_waited_for() {
     assert!(fixture.count(Action::AttachVolume) <= 4);
 }
 
-/// Begins to end an instance, which takes so long.
+/// Begins to terminate an instance, which takes `seconds`.
 async fn terminate_within(fixture: &Fixture, node: &NodeId, seconds: u64) {
     fixture.timing(TimingOverride { terminate_ms: Some(seconds * 1000), ..Default::default() }).await;
     let instance_ids = vec![node.instance().to_string()];
@@ -72,9 +71,9 @@ async fn terminate_within(fixture: &Fixture, node: &NodeId, seconds: u64) {
     fixture.sim.engine().call(call).await.expect("the instance can be terminated");
 }
 
-/// A volume of an instance that shuts down is detached when the instance has ended; until then nothing is reported.
+/// Nothing is reported before.
 #[tokio::test(start_paused = true)]
-async fn a_volume_of_an_instance_that_shuts_down_is_detached_when_that_has_ended() {
+async fn detach_waits_for_the_end_of_a_shutting_down_instance() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await.id;
     let [node, _] = fixture.nodes().await;
@@ -87,9 +86,9 @@ async fn a_volume_of_an_instance_that_shuts_down_is_detached_when_that_has_ended
     assert_eq!(fixture.count(Action::DetachVolume), 1);
 }
 
-/// An instance that does not end keeps the answer from being final, and is named as the reason.
+/// The error names the instance as the reason.
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_does_not_end_is_the_reason_and_no_final_error() {
+async fn instance_that_does_not_end_is_not_a_final_error() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await.id;
     let [node, _] = fixture.nodes().await;
@@ -101,9 +100,9 @@ async fn an_instance_that_does_not_end_is_the_reason_and_no_final_error() {
     assert!(text.contains("ends with the instance") && text.contains("IncorrectInstanceState"), "{text}");
 }
 
-/// A volume that another service has attached is told as such, and not as a bad request.
+/// It is not reported as an invalid request.
 #[tokio::test(start_paused = true)]
-async fn a_volume_of_another_service_is_told_as_such() {
+async fn volume_of_another_service_is_reported_as_such() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await.id;
     let [node, _] = fixture.nodes().await;
@@ -114,9 +113,9 @@ async fn a_volume_of_another_service_is_told_as_such() {
     assert!(message_of(&error).contains("another service"), "{}", message_of(&error));
 }
 
-/// DeleteSnapshot of a snapshot with fast restores names the zones and what to do, and succeeds once they are off.
+/// The error names the zones and the next step. The deletion succeeds once fast restores are disabled.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_with_fast_restores_is_kept_and_the_zones_are_named() {
+async fn delete_of_a_snapshot_with_fast_restores_names_zones() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await.id;
     let tags = tags("CSIVolumeSnapshotName", "snap-a");

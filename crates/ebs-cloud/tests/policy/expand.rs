@@ -11,9 +11,8 @@ fn modify_ms(modify: u64, optimize: u64) -> TimingOverride {
     TimingOverride { modify_ms: Some(modify), optimize_ms: Some(optimize), ..TimingOverride::default() }
 }
 
-/// An expansion ends when its modification is past `modifying`.
 #[tokio::test(start_paused = true)]
-async fn an_expanded_volume_has_its_size_once_the_modification_is_past_modifying() {
+async fn expansion_ends_when_the_modification_is_past_modifying() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     fixture.timing(modify_ms(9_000, 3_600_000)).await;
@@ -23,10 +22,10 @@ async fn an_expanded_volume_has_its_size_once_the_modification_is_past_modifying
     assert!((9..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
-/// A modification in a state that this version does not know holds up an expansion for 15 s, not until its bound: then EC2
-/// judges. One that EC2 has taken and shows so is not reported done.
+/// The wait is 15 s, not until the deadline. After that EC2 decides. A modification that EC2 accepted and shows in this
+/// state is not reported done.
 #[tokio::test(start_paused = true)]
-async fn a_modification_in_a_state_of_a_later_ec2_holds_up_nobody_for_long() {
+async fn unknown_modification_state_delays_by_at_most_15_s() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.ec2.override_modifications(|found| {
@@ -43,9 +42,9 @@ async fn a_modification_in_a_state_of_a_later_ec2_holds_up_nobody_for_long() {
     assert_eq!(fixture.accepted(Action::ModifyVolume), 1);
 }
 
-/// A size that the volume has is a success with its real size and no modification.
+/// The result is the real size.
 #[tokio::test(start_paused = true)]
-async fn a_size_that_the_volume_has_already_is_no_modification() {
+async fn smaller_or_equal_size_is_not_a_modification() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     for size in [Gib(1), Gib(4)] {
@@ -54,9 +53,8 @@ async fn a_size_that_the_volume_has_already_is_no_modification() {
     assert_eq!(fixture.count(Action::ModifyVolume), 0);
 }
 
-/// The target size that EC2 shows during a modification is not taken for the size.
 #[tokio::test(start_paused = true)]
-async fn the_target_of_a_running_modification_is_not_the_size_yet() {
+async fn target_of_a_running_modification_is_not_the_size() {
     let fixture = Fixture::new().await;
     fixture.timing(modify_ms(30_000, 60_000)).await;
     let volume = fixture.volume("pvc-1").await;
@@ -77,9 +75,8 @@ async fn the_target_of_a_running_modification_is_not_the_size_yet() {
     assert_eq!(fixture.count(Action::ModifyVolume), 1);
 }
 
-/// A missing volume is named when it is to grow.
 #[tokio::test(start_paused = true)]
-async fn a_missing_volume_is_named() {
+async fn missing_volume_is_named() {
     let fixture = Fixture::new().await;
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
     match fixture.cloud.volumes.expand(&missing, Gib(10), &fixture.waiters).await.unwrap_err() {
@@ -88,9 +85,9 @@ async fn a_missing_volume_is_named() {
     }
 }
 
-/// A refusal for the modification limits is FailedPrecondition, says when, and is never polled.
+/// The error is FailedPrecondition, and the call is never repeated.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_for_the_modification_limits_says_when_it_is_possible_again() {
+async fn modification_limit_error_has_the_next_possible_time() {
     let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
     let volume = fixture.volume("pvc-1").await;
     fixture.cloud.volumes.expand(&volume.id, Gib(5), &fixture.waiters).await.unwrap();
@@ -109,9 +106,8 @@ async fn a_refusal_for_the_modification_limits_says_when_it_is_possible_again() 
     assert_eq!(fixture.count(Action::ModifyVolume), modifications + 1, "a refusal for the rate is never repeated");
 }
 
-/// A modification of unclear outcome is followed and not repeated.
 #[tokio::test(start_paused = true)]
-async fn a_modification_whose_reply_was_lost_is_followed_and_not_repeated() {
+async fn modification_with_a_lost_reply_is_not_repeated() {
     let fixture = Fixture::new().await;
     fixture.timing(modify_ms(5_000, 60_000)).await;
     let volume = fixture.volume("pvc-1").await;
@@ -125,9 +121,9 @@ async fn a_modification_whose_reply_was_lost_is_followed_and_not_repeated() {
     assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap(), Gib(20));
 }
 
-/// Expanding keeps the meaning of EC2's refusals; a size that the type does not have is OutOfRange.
+/// An unsupported size is OutOfRange.
 #[tokio::test(start_paused = true)]
-async fn what_ec2_refuses_for_good_keeps_its_meaning() {
+async fn expansion_errors_keep_their_meaning() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let error = fixture.cloud.volumes.expand(&volume.id, Gib(1_000_000), &fixture.waiters).await.unwrap_err();
@@ -148,7 +144,7 @@ fn with_iops_tags(ratio: &str, increase: &str) -> VolumeSpec {
     spec
 }
 
-/// The IOPS of the only ModifyVolume request so far.
+/// Returns the IOPS of the only ModifyVolume request so far.
 fn asked_iops(fixture: &Fixture) -> Option<i64> {
     let calls = fixture.sim.calls().into_iter();
     let mut requests =
@@ -156,9 +152,9 @@ fn asked_iops(fixture: &Fixture) -> Option<i64> {
     requests.next().and_then(|r| r.iops)
 }
 
-/// Expanding raises IOPS by the volume's own ratio tag when its other tag allows it.
+/// The second tag must allow it.
 #[tokio::test(start_paused = true)]
-async fn the_tags_of_a_volume_raise_its_iops_with_its_size() {
+async fn volume_tags_raise_iops_with_the_size() {
     for (increase, wanted) in [("true", Some(500)), ("1", Some(500)), ("T", Some(500)), ("false", None)] {
         let fixture = Fixture::new().await;
         let volume = fixture.create(&with_iops_tags("50", increase)).await.unwrap();
@@ -167,9 +163,9 @@ async fn the_tags_of_a_volume_raise_its_iops_with_its_size() {
     }
 }
 
-/// Bad IOPS tags are passed over with a warning.
+/// The driver logs a warning.
 #[tokio::test(start_paused = true)]
-async fn bad_iops_tags_do_not_keep_a_volume_from_growing() {
+async fn invalid_iops_tags_do_not_prevent_growth() {
     for (ratio, increase) in [("many", "true"), ("-5", "true"), ("50", "yes")] {
         let fixture = Fixture::new().await;
         let volume = fixture.create(&with_iops_tags(ratio, increase)).await.unwrap();
@@ -179,7 +175,7 @@ async fn bad_iops_tags_do_not_keep_a_volume_from_growing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expansion_that_nobody_waits_for_starts_nothing() {
+async fn expansion_without_waiters_starts_nothing() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let error = fixture.cloud.volumes.expand(&volume.id, Gib(10), &Waiters::default()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What must be known before a creation is refused for good: a sidecar forgets the name after that.
+//! The proof before a creation is refused for good: a sidecar forgets the name after a final error.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, in_zone, message_of, request, snapshot_spec, spec};
 
-/// Refusals that EC2 may give before it looks at the token.
+/// Refusals that EC2 may return before it checks the token.
 const REFUSALS: [ErrorClass; 7] = [
     ErrorClass::Unauthorized,
     ErrorClass::Unauthenticated,
@@ -25,7 +25,7 @@ fn looks(fixture: &Fixture) -> usize {
     fixture.count(Action::DescribeVolumes)
 }
 
-/// From now on describes show no volumes for so many seconds.
+/// Hides all volumes from describes for `seconds` from now.
 fn hide_volumes(fixture: &Fixture, seconds: u64) {
     let began = Instant::now();
     fixture.ec2.override_volumes(move |volumes| {
@@ -35,10 +35,9 @@ fn hide_volumes(fixture: &Fixture, seconds: u64) {
     });
 }
 
-/// A refusal of a creation, by EC2 or by a look before the order, is final only when this process has proven that there
-/// is no volume of the name; how old the process is proves nothing.
+/// The age of this process proves nothing.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name() {
+async fn refused_creation_finds_a_volume_of_another_process() {
     let fixture = Fixture::new().await;
     for (n, class) in REFUSALS.into_iter().enumerate() {
         let wanted = spec(&format!("pvc-{n}"));
@@ -51,7 +50,7 @@ async fn a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_final_only_when_a_describe_that_cannot_lag_behind_the_take_over_shows_nothing() {
+async fn refused_creation_is_final_only_after_15_s_as_the_leader() {
     let fixture = Fixture::new().await;
     let made = fixture.twin().volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap().into_inner();
     hide_volumes(&fixture, 14);
@@ -59,9 +58,8 @@ async fn a_refusal_is_final_only_when_a_describe_that_cannot_lag_behind_the_take
     assert_eq!(fixture.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id));
 }
 
-/// The proof that there is no volume of a name costs one describe, and none again until something may have been made.
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_proven_absent_costs_no_describe_at_the_next_refusal() {
+async fn proven_absence_needs_no_describe_at_the_next_refusal() {
     let fixture = Fixture::new().await;
     fixture.volume("other").await;
     fixture.pass(10).await;
@@ -74,7 +72,7 @@ async fn a_name_that_is_proven_absent_costs_no_describe_at_the_next_refusal() {
         assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
     }
     assert_eq!(looks(&fixture), before + 1);
-    // What may have been made since has to be looked for again.
+    // An object that may have been made since requires another describe.
     fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
@@ -82,9 +80,8 @@ async fn a_name_that_is_proven_absent_costs_no_describe_at_the_next_refusal() {
     fixture.create(&spec("pvc-1")).await.expect("it was made");
 }
 
-/// A proof of absence ends with a pause in which another process may have been asked.
 #[tokio::test(start_paused = true)]
-async fn an_absence_proven_before_a_pause_proves_nothing_after_it() {
+async fn absence_proof_ends_with_a_pause() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     fixture.create(&spec("pvc-1")).await.unwrap_err();
@@ -96,7 +93,7 @@ async fn an_absence_proven_before_a_pause_proves_nothing_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_describe_before_the_request_that_is_refused_is_final_only_without_a_volume_of_the_name() {
+async fn refused_describe_of_a_source_needs_proof_of_absence() {
     let mut fixture = Fixture::new().await;
     let origin = fixture.volume("origin").await;
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };
@@ -104,18 +101,18 @@ async fn a_describe_before_the_request_that_is_refused_is_final_only_without_a_v
     fixture.restart();
     fixture.pass(60).await;
     fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
-    assert_eq!(fixture.create(&clone).await.map(|v| v.id).ok(), Some(made.id), "the source cannot be looked at");
+    assert_eq!(fixture.create(&clone).await.map(|v| v.id).ok(), Some(made.id), "the describe of the source fails");
     fixture.restart();
     fixture.pass(60).await;
     for _ in 0..2 {
         fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     }
     let error = fixture.create(&clone).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "nothing can be looked at: {error:?}");
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "every describe fails: {error:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn zones_that_cannot_be_listed_are_no_final_error_for_a_name_that_has_its_volume() {
+async fn zone_listing_error_does_not_hide_an_existing_volume() {
     let mut fixture = Fixture::new().await;
     let made = fixture.create(&spec("pvc-1")).await.unwrap();
     fixture.restart();
@@ -128,9 +125,8 @@ async fn zones_that_cannot_be_listed_are_no_final_error_for_a_name_that_has_its_
     assert_eq!(fixture.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id), "none listed");
 }
 
-/// A volume that a look cannot follow is no final error.
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_cannot_be_followed_is_no_final_error() {
+async fn failed_describe_of_a_volume_is_not_a_final_error() {
     let fixture = Fixture::new().await;
     fixture.twin().volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap().into_inner();
     fixture.pass(60).await;
@@ -147,9 +143,8 @@ async fn a_volume_that_cannot_be_followed_is_no_final_error() {
     assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
 }
 
-/// An encrypted volume under a later token is found before a vanished one is told.
 #[tokio::test(start_paused = true)]
-async fn an_encrypted_volume_under_a_later_token_is_found_before_the_first_is_refused() {
+async fn encrypted_volume_of_a_later_token_is_found() {
     let fixture = Fixture::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
     let wanted = VolumeSpec { encrypted: true, ..spec("pvc-1") };
     let twin = fixture.twin();
@@ -161,15 +156,14 @@ async fn an_encrypted_volume_under_a_later_token_is_found_before_the_first_is_re
     assert_eq!(fixture.create(&wanted).await.map(|v| v.id).ok(), Some(second));
 }
 
-/// From now on describes show every volume in state error.
+/// Makes describes show every volume in state error.
 fn break_volumes(fixture: &Fixture) {
     fixture.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
 }
 
-/// A volume in state error that carries our name and cluster tags is deleted, and the answer is not final until it is
-/// gone.
+/// The volume has our name and cluster tags.
 #[tokio::test(start_paused = true)]
-async fn a_volume_in_state_error_is_deleted_before_the_error_is_final() {
+async fn volume_in_state_error_is_deleted_before_a_final_error() {
     let fixture = Fixture::new().await;
     break_volumes(&fixture);
     for n in 1..=3 {
@@ -185,7 +179,7 @@ async fn a_volume_in_state_error_is_deleted_before_the_error_is_final() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_in_state_error_that_cannot_be_deleted_is_no_final_error_and_the_next_attempt_deletes_it() {
+async fn failed_delete_of_a_broken_volume_is_retried() {
     for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
         let mut fixture = Fixture::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
         break_volumes(&fixture);
@@ -201,7 +195,7 @@ async fn a_volume_in_state_error_that_cannot_be_deleted_is_no_final_error_and_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_in_state_error_that_a_describe_finds_by_the_name_is_deleted_and_nobody_elses_is() {
+async fn broken_volume_found_by_name_is_deleted_if_it_is_ours() {
     let fixture = Fixture::new().await;
     let ours = fixture.stranger(request(&spec("pvc-1"), "earlier")).await;
     let mut theirs = spec("pvc-1");
@@ -215,30 +209,29 @@ async fn a_volume_in_state_error_that_a_describe_finds_by_the_name_is_deleted_an
     assert_eq!(left, [theirs.as_str()], "{ours} should be gone");
 }
 
-/// NotFound of DeleteVolume and DeleteSnapshot proves nothing until 15 s after the object was last known to exist, or
-/// first heard of by a process that has only now become the one that is asked.
+/// It proves nothing until 15 s after the volume was last known to exist. The same applies to snapshots.
 #[tokio::test(start_paused = true)]
-async fn not_found_is_no_proof_for_a_volume_that_was_there_moments_ago() {
+async fn not_found_proves_nothing_for_a_new_volume() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     hide_volumes(&fixture, 10);
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
     fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it is there");
+    assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it exists");
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_found_is_no_proof_in_a_process_that_has_only_now_become_the_one_that_is_asked() {
+async fn not_found_proves_nothing_to_a_new_leader() {
     let mut fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.restart();
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
     fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it is there");
+    assert_eq!(fixture.volumes().await.len(), 0, "reported deleted while it exists");
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_found_is_believed_at_once_for_a_volume_that_was_last_there_long_ago() {
+async fn not_found_is_a_proof_for_an_old_volume() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.pass(20).await;
@@ -250,7 +243,7 @@ async fn not_found_is_believed_at_once_for_a_volume_that_was_last_there_long_ago
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_found_is_no_proof_for_a_snapshot_that_was_there_moments_ago() {
+async fn not_found_proves_nothing_for_a_new_snapshot() {
     let mut fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     for (n, restarts) in [(1, false), (2, true)] {
@@ -262,14 +255,13 @@ async fn not_found_is_no_proof_for_a_snapshot_that_was_there_moments_ago() {
         fixture.sim.fail_next(Action::DeleteSnapshot, ErrorClass::SnapshotNotFound, false);
         fixture.cloud.snapshots.delete(&made.unwrap().into_inner().id, &fixture.waiters).await.unwrap();
         let left = fixture.sim.engine().snapshot_of_state().await.snapshots.len();
-        assert_eq!(left, 0, "reported deleted while it is there");
+        assert_eq!(left, 0, "reported deleted while it exists");
     }
 }
 
-/// A snapshot is taken, and a refusal is final, only when a describe that cannot lag behind another process shows none
-/// of the name.
+/// Describes may be stale for up to 15 s after the other process's call.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_another_process_has_taken_is_found_before_a_second_is_taken() {
+async fn snapshot_of_another_process_is_found_and_not_repeated() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.pass(20).await;
@@ -291,7 +283,7 @@ async fn a_snapshot_that_another_process_has_taken_is_found_before_a_second_is_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_that_nobody_waited_for_is_not_given_once_another_process_may_have_been_asked() {
+async fn undelivered_error_expires_with_a_change_of_the_leader() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     let volume = fixture.volume("pvc-1").await;
@@ -306,7 +298,7 @@ async fn a_refusal_that_nobody_waited_for_is_not_given_once_another_process_may_
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), asked).await.expect("EC2 is asked for the snapshot");
+        tokio::time::timeout(Duration::from_secs(60), asked).await.expect("CreateSnapshot is called");
         drop(waiter);
     };
     let (refused, ()) = tokio::join!(fixture.cloud.snapshots.provide(&wanted, &features, &waiters), client);
@@ -325,7 +317,7 @@ async fn a_refusal_that_nobody_waited_for_is_not_given_once_another_process_may_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_snapshot_that_nobody_has_taken_is_refused_with_one_describe() {
+async fn refused_snapshot_needs_a_single_describe() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     let volume = fixture.volume("pvc-1").await;
@@ -333,11 +325,11 @@ async fn a_refused_snapshot_that_nobody_has_taken_is_refused_with_one_describe()
     fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::Unauthorized, false);
     let error = fixture.cloud.snapshots.create(&snapshot_spec("snap", &volume.id), &fixture.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
-    assert_eq!(fixture.count(Action::DescribeSnapshots), before + 1, "the look before the call is proof enough");
+    assert_eq!(fixture.count(Action::DescribeSnapshots), before + 1, "the describe before the call is a proof");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_type_is_left_to_ec2_to_judge_with_its_iops_as_they_are() {
+async fn unknown_volume_type_is_sent_to_ec2_unchanged() {
     let fixture = Fixture::new().await;
     let wanted = VolumeSpec {
         volume_type: VolumeType::Other("gp9".to_owned()),
@@ -351,7 +343,7 @@ async fn an_unknown_type_is_left_to_ec2_to_judge_with_its_iops_as_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_source_is_final_after_the_name_was_looked_for() {
+async fn missing_source_is_final_after_a_describe_by_name() {
     let fixture = Fixture::new().await;
     let sources = [
         Source::Snapshot(SnapshotId::parse("snap-0123456789abcdef0").unwrap()),
@@ -361,6 +353,6 @@ async fn a_missing_source_is_final_after_the_name_was_looked_for() {
         let wanted = VolumeSpec { source, ..spec(&format!("pvc-{n}")) };
         let error = fixture.create(&wanted).await.unwrap_err();
         assert!(matches!(error.kind, CloudErrorKind::SourceNotFound(_)), "{error:?}");
-        assert!(looks(&fixture) > n, "nobody looked for the name");
+        assert!(looks(&fixture) > n, "the name was not described");
     }
 }

@@ -1,4 +1,4 @@
-//! One policy over one EC2, and what tests ask of both.
+//! A policy with its simulated EC2, and helpers of the tests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Fixture {
     pub(crate) sim: SimEc2,
     pub(crate) ec2: Arc<Ec2Override>,
     pub(crate) cloud: Arc<Cloud<Ec2Override>>,
-    /// Somebody waits for as long as the fixture lives.
+    /// The waiters of all operations. One waits for as long as the fixture lives.
     pub(crate) waiters: Waiters,
     _waiter: Waiter,
     root_volumes: Mutex<Vec<String>>,
@@ -31,7 +31,7 @@ impl Fixture {
         Self::with(EngineConfig::default()).await
     }
 
-    /// On a process that has run for a while.
+    /// Starts a process, and lets it run for a while.
     pub(crate) async fn with(config: EngineConfig) -> Self {
         let sim = SimEc2::start(config).await.expect("an engine in memory starts");
         sim.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
@@ -46,18 +46,18 @@ impl Fixture {
         fixture
     }
 
-    /// All sidecars ask this process alone, over one connection each, and have done so for 15 s.
+    /// Lets all sidecars call this process alone for 15 s, over one connection each.
     pub(crate) async fn serve_alone(&self) {
         self.connect(ConnectionId::unique());
         self.pass(15).await;
     }
 
-    /// All sidecars ask over that connection.
+    /// Records a request of each sidecar over the connection.
     pub(crate) fn connect(&self, connection: ConnectionId) {
         connect(&self.cloud, connection);
     }
 
-    /// Another process begins, over the same EC2.
+    /// Starts another process with the same EC2.
     pub(crate) fn restart(&mut self) {
         self.cloud = over(&self.ec2);
     }
@@ -70,14 +70,14 @@ impl Fixture {
         self.sim.engine().set_timing(timing).await;
     }
 
-    /// The volumes that are not the instances' own, those being deleted included.
+    /// Returns the volumes, including those being deleted, without the instances' root volumes.
     pub(crate) async fn volumes(&self) -> Vec<SimVolume> {
         let all = self.all_volumes().await;
         let roots = self.root_volumes.lock().expect("no test panics with it");
         all.into_iter().filter(|v| !roots.contains(&v.id)).collect()
     }
 
-    /// How many calls changed something or tried to; dry runs do not count.
+    /// Returns the number of mutating calls, without dry runs.
     pub(crate) fn mutations(&self) -> usize {
         self.sim.calls().iter().filter(|c| c.action.mutates() && !c.dry_run).count()
     }
@@ -86,7 +86,7 @@ impl Fixture {
         self.sim.count(action)
     }
 
-    /// Waits until so many calls of the action were made.
+    /// Waits until the action was called this many times.
     pub(crate) async fn called(&self, action: Action, times: usize) {
         let made = async {
             while self.count(action) < times {
@@ -96,18 +96,18 @@ impl Fixture {
         tokio::time::timeout(Duration::from_secs(600), made).await.expect("so many calls are made");
     }
 
-    /// How many calls of an action EC2 took, whatever it answered.
+    /// Returns the number of calls of an action that EC2 accepted, with any answer.
     pub(crate) fn accepted(&self, action: Action) -> usize {
         let accepted = |error| matches!(error, None | Some(ErrorClass::Ambiguous));
         self.sim.calls().iter().filter(|c| c.action == action && accepted(c.error)).count()
     }
 
-    /// The CreateVolume requests so far, dry runs excluded.
+    /// Returns the CreateVolume requests so far, without dry runs.
     pub(crate) fn creations(&self) -> Vec<CreateVolume> {
         self.creations_that(|c| !c.dry_run)
     }
 
-    /// The CreateVolume requests so far that only ask.
+    /// Returns the dry runs of CreateVolume so far.
     pub(crate) fn probes(&self) -> Vec<CreateVolume> {
         self.creations_that(|c| c.dry_run)
     }
@@ -123,22 +123,22 @@ impl Fixture {
         self.cloud.volumes.create(spec, &self.waiters).await.map(ebs_cloud::Ensured::into_inner)
     }
 
-    /// A volume in the zone of the machine's own instance.
+    /// Creates a volume in the zone of the machine's own instance.
     pub(crate) async fn volume(&self, name: &str) -> Volume {
         self.create(&in_zone(spec(name), "us-west-2a")).await.expect("a plain volume can be created")
     }
 
-    /// The machine's own instance and the one in another zone.
+    /// Returns the machine's own instance and the one in another zone.
     pub(crate) async fn nodes(&self) -> [NodeId; 2] {
         self.sim.instance_ids().await.map(NodeId::Instance)
     }
 
-    /// Another process over the same EC2.
+    /// Creates another process with the same EC2.
     pub(crate) fn twin(&self) -> Arc<Cloud<Ec2Override>> {
         over(&self.ec2)
     }
 
-    /// Another process over the same EC2, which all sidecars have asked over one connection each for a while.
+    /// Creates another process with the same EC2. All sidecars have called it over one connection each for a while.
     pub(crate) async fn old_leader(&self) -> Arc<Cloud<Ec2Override>> {
         let cloud = self.twin();
         connect(&cloud, ConnectionId::unique());
@@ -146,8 +146,8 @@ impl Fixture {
         cloud
     }
 
-    /// Another process over the same EC2, which has been the only one asked for a while, whose clock is wrong
-    /// by so many seconds and whose observer that is.
+    /// Creates another process with the same EC2, which has been the only leader for a while. Its clock is wrong by
+    /// `wrong` seconds.
     pub(crate) async fn process(&self, wrong: i64, observer: Arc<dyn ebs_ec2::Observer>) -> Arc<Cloud<Ec2Override>> {
         let (now, off) = (self.sim.engine().now(), Duration::from_secs(wrong.unsigned_abs()));
         let time_of_day = Some(if wrong < 0 { now - off } else { now + off });
@@ -158,12 +158,12 @@ impl Fixture {
         cloud
     }
 
-    /// The actions called since the last [`SimEc2::clear_calls`].
+    /// Returns the actions since the last [`SimEc2::clear_calls`].
     pub(crate) fn actions(&self) -> Vec<Action> {
         self.sim.calls().iter().map(|c| c.action).collect()
     }
 
-    /// Another instance in the zone of the machine's own.
+    /// Starts another instance in the zone of the machine's own.
     pub(crate) async fn neighbour(&self) -> NodeId {
         let call = RunInstances {
             image_id: Some("ami-12345678".to_owned()),
@@ -181,7 +181,7 @@ impl Fixture {
         NodeId::parse(&started[0].id).expect("the simulator makes valid ids")
     }
 
-    /// Ends an instance, until EC2 shows it terminated.
+    /// Terminates an instance and waits until EC2 shows it.
     pub(crate) async fn terminate(&self, node: &NodeId) {
         let instance_ids = vec![node.instance().to_string()];
         let call = Call::TerminateInstances(TerminateInstances { instance_ids, dry_run: false });
@@ -193,7 +193,7 @@ impl Fixture {
         self.sim.engine().snapshot_of_state().await.volumes
     }
 
-    /// Makes a volume behind the policy's back.
+    /// Creates a volume without the policy.
     pub(crate) async fn stranger(&self, request: ebs_ec2::CreateVolume) -> VolumeId {
         self.sim.by_test().create_volume(&request).await.expect("a plain volume can be created").id
     }
@@ -257,7 +257,7 @@ pub(crate) fn in_zone_with_id(spec: VolumeSpec, id: &str) -> VolumeSpec {
     VolumeSpec { topology: Topology { preferred: terms.clone(), requisite: terms }, ..spec }
 }
 
-/// What a plan of the policy would send, under a token of somebody else.
+/// Returns the request that the policy would send for the spec, with another token.
 pub(crate) fn request(spec: &VolumeSpec, token: &str) -> ebs_ec2::CreateVolume {
     let size = spec.capacity.required.unwrap_or(spec.capacity.fallback);
     let place = ebs_ec2::Place::Zone(zone("us-west-2a"));
@@ -270,7 +270,7 @@ pub(crate) fn request(spec: &VolumeSpec, token: &str) -> ebs_ec2::CreateVolume {
     }
 }
 
-/// The error with all its causes, as it is logged.
+/// Returns the error with all its causes, as in the log.
 pub(crate) fn message_of(error: &CloudError) -> String {
     let mut text = error.to_string();
     let mut next = std::error::Error::source(error);

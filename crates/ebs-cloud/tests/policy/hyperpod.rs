@@ -15,17 +15,16 @@ fn node(cluster: &str) -> NodeId {
     NodeId::parse(&format!("hyperpod-{cluster}-i-0123456789abcdef0")).expect("a node")
 }
 
-/// With the rights that HyperPod takes.
+/// Creates a fixture with the permissions for HyperPod.
 async fn fixture() -> Fixture {
     let fixture = Fixture::new().await;
     fixture.sim.declare(Extra::HyperPod);
     fixture
 }
 
-/// A HyperPod node gets its volume through SageMaker, described first so that repeats are one attachment, and EC2 is
-/// asked for no instance.
+/// Each attach describes the volume first, and does not describe an instance.
 #[tokio::test(start_paused = true)]
-async fn a_cluster_node_gets_its_volume_through_sagemaker_and_repeats_are_one_attachment() {
+async fn cluster_node_attach_uses_sagemaker_and_is_idempotent() {
     let fixture = fixture().await;
     fixture
         .timing(TimingOverride { attach_ms: Some(4_000), detach_ms: Some(4_000), ..TimingOverride::default() })
@@ -36,7 +35,7 @@ async fn a_cluster_node_gets_its_volume_through_sagemaker_and_repeats_are_one_at
     let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     let after_restart = fixture.twin().attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     assert_eq!((&first.device, &again.device), (&after_restart.device, &first.device));
-    assert_eq!(fixture.count(Action::AttachClusterNodeVolume), 1, "what is there is looked at first");
+    assert_eq!(fixture.count(Action::AttachClusterNodeVolume), 1, "the describe finds the attachment");
     assert_eq!(fixture.count(Action::AttachVolume) + fixture.count(Action::DescribeInstances), 0);
     for _ in 0..2 {
         fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
@@ -46,9 +45,9 @@ async fn a_cluster_node_gets_its_volume_through_sagemaker_and_repeats_are_one_at
     assert_eq!(fixture.count(Action::DetachVolume), 0);
 }
 
-/// For others a volume of a HyperPod node is attached elsewhere, and the error names its cluster.
+/// The error names the cluster.
 #[tokio::test(start_paused = true)]
-async fn a_volume_of_a_cluster_node_is_attached_elsewhere_for_others() {
+async fn volume_of_a_cluster_node_is_attached_elsewhere() {
     let fixture = fixture().await;
     let volume = fixture.volume("pvc-1").await;
     let [instance, _] = fixture.nodes().await;
@@ -61,9 +60,8 @@ async fn a_volume_of_a_cluster_node_is_attached_elsewhere_for_others() {
     }
 }
 
-/// SageMaker's refusals to attach keep EC2's meaning.
 #[tokio::test(start_paused = true)]
-async fn refusals_to_attach_to_a_cluster_node_keep_their_meaning() {
+async fn cluster_node_attach_errors_keep_ec2s_meaning() {
     let fixture = fixture().await;
     let volume = fixture.volume("pvc-1").await;
     type Fits = fn(&CloudError) -> bool;
@@ -82,10 +80,10 @@ async fn refusals_to_attach_to_a_cluster_node_keep_their_meaning() {
     }
 }
 
-/// SageMaker's IncorrectState, InvalidAttachment.NotFound and InvalidVolume.NotFound mean detached, other refusals are
+/// SageMaker's IncorrectState, InvalidAttachment.NotFound and InvalidVolume.NotFound mean detached. Other refusals are
 /// errors.
 #[tokio::test(start_paused = true)]
-async fn a_cluster_node_without_the_volume_is_detached_and_other_refusals_are_errors() {
+async fn cluster_node_without_the_volume_is_detached() {
     let fixture = fixture().await;
     let volume = fixture.volume("pvc-1").await;
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound] {
@@ -97,10 +95,10 @@ async fn a_cluster_node_without_the_volume_is_detached_and_other_refusals_are_er
     assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
 }
 
-/// SageMaker does not tell which attachment it ends. Just after the start a describe may show an earlier attachment, whose age
-/// proves nothing about the one that another process has made since.
+/// SageMaker's answer does not identify the detached attachment. Just after the start, a describe may show an earlier
+/// attachment, whose age proves nothing about a later one of another process.
 #[tokio::test(start_paused = true)]
-async fn a_new_process_learns_no_age_from_describes() {
+async fn new_process_takes_no_attachment_age_from_describes() {
     let mut fixture = fixture().await;
     let times = TimingOverride { detach_ms: Some(10_000), ..TimingOverride::default() };
     let (volume, node) = (fixture.volume("pvc-1").await.id, node("blue"));

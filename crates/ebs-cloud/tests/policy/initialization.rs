@@ -1,4 +1,4 @@
-//! Waiting until a volume from a snapshot is initialised.
+//! The wait until a volume from a snapshot is initialized.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, message_of};
 
-/// For so long from now every volume is initialising, and EC2 estimates the rest if it is to.
+/// Shows every volume as initializing for `time` from now, with EC2's estimate if requested.
 fn initializing(fixture: &Fixture, time: Duration, with_estimate: bool) {
     let end = Instant::now() + time;
     fixture.ec2.override_statuses(move |statuses| {
@@ -22,9 +22,9 @@ fn initializing(fixture: &Fixture, time: Duration, with_estimate: bool) {
     });
 }
 
-/// A volume that is initialised is asked about once in 6 h.
+/// The answer is cached for 6 h.
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_is_initialised_is_asked_about_once() {
+async fn initialized_volume_is_described_once() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     for _ in 0..3 {
@@ -36,9 +36,9 @@ async fn a_volume_that_is_initialised_is_asked_about_once() {
     assert_eq!(fixture.count(Action::DescribeVolumeStatus), 2, "the answer is kept for 6 h");
 }
 
-/// With an estimate EC2 is asked again at the estimated end, at least a minute later; the error says when.
+/// The interval is at least a minute. The error has the estimated end.
 #[tokio::test(start_paused = true)]
-async fn with_an_estimate_ec2_is_asked_again_only_then_and_not_within_a_minute() {
+async fn estimated_end_determines_the_next_describe() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     for (seconds, waited) in [(100, 100), (7, 60)] {
@@ -58,9 +58,8 @@ async fn with_an_estimate_ec2_is_asked_again_only_then_and_not_within_a_minute()
     assert_eq!(fixture.count(Action::DescribeVolumeStatus), 1, "the next attempt asks no earlier");
 }
 
-/// Without an estimate EC2 is asked every two minutes.
 #[tokio::test(start_paused = true)]
-async fn without_an_estimate_ec2_is_asked_every_two_minutes() {
+async fn initialization_without_an_estimate_polls_every_2_min() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     initializing(&fixture, Duration::from_secs(130), false);
@@ -70,9 +69,9 @@ async fn without_an_estimate_ec2_is_asked_every_two_minutes() {
     fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
 }
 
-/// A status without details is an error and no end of the process; a missing volume is NotFound for its own request.
+/// A missing volume is NotFound.
 #[tokio::test(start_paused = true)]
-async fn a_status_that_says_nothing_is_an_error_and_a_missing_volume_is_named() {
+async fn status_without_details_is_an_error() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.ec2.override_statuses(|statuses| statuses.iter_mut().for_each(|s| s.details = None));
@@ -88,9 +87,8 @@ async fn a_status_that_says_nothing_is_an_error_and_a_missing_volume_is_named() 
     assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
 }
 
-/// The wait for initialization ends soon after its last waiter has left.
 #[tokio::test(start_paused = true)]
-async fn the_wait_for_initialisation_ends_soon_after_its_last_waiter_has_left() {
+async fn initialization_wait_ends_soon_after_its_last_waiter() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     initializing(&fixture, Duration::from_secs(1000), true);
@@ -105,9 +103,9 @@ async fn the_wait_for_initialisation_ends_soon_after_its_last_waiter_has_left() 
     assert!(began.elapsed() <= Duration::from_secs(6), "{:?}", began.elapsed());
 }
 
-/// An estimate beyond every calendar is no reason to fail: the volume is asked about again in time.
+/// The volume is described again after the longest interval.
 #[tokio::test(start_paused = true)]
-async fn an_absurd_estimate_is_waited_for_like_a_long_one() {
+async fn absurd_estimate_is_treated_as_a_long_one() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.ec2.override_statuses(|statuses| {

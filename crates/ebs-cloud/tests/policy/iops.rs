@@ -1,4 +1,4 @@
-//! How many IOPS EC2 is asked for, when it does not tell the maximum of the zone and when it does.
+//! The IOPS of requests, with and without a known maximum of the zone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, in_zone, spec};
 
-/// What a dry run can end with, other than with EC2's maximum.
+/// The results of a dry run without EC2's maximum.
 const NO_ANSWER: [ErrorClass; 4] =
     [ErrorClass::Throttled, ErrorClass::NotSent, ErrorClass::Ambiguous, ErrorClass::Unauthorized];
 
@@ -22,12 +22,12 @@ fn gp3(name: &str, gib: u32, iops: u32) -> VolumeSpec {
     VolumeSpec { iops: IopsRequest::explicit(iops), capacity, ..in_zone(spec(name), "us-west-2a") }
 }
 
-/// The IOPS of each CreateVolume that was no dry run.
+/// Returns the IOPS of each CreateVolume, without dry runs.
 fn asked(fixture: &Fixture) -> Vec<Option<i64>> {
     fixture.creations().iter().map(|request| request.iops).collect()
 }
 
-/// The IOPS of each ModifyVolume.
+/// Returns the IOPS of each ModifyVolume.
 fn modified(fixture: &Fixture) -> Vec<Option<i64>> {
     let calls = fixture.sim.calls().into_iter();
     calls.filter_map(|c| if let Call::ModifyVolume(request) = c.request { Some(request.iops) } else { None }).collect()
@@ -38,7 +38,7 @@ fn tags(entries: &[(&str, &str)]) -> Tags {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_volume_gets_its_iops_when_the_dry_run_fails() {
+async fn new_volume_gets_its_iops_when_the_dry_run_fails() {
     for class in NO_ANSWER {
         let fixture = Fixture::new().await;
         fixture.sim.fail_next(Action::CreateVolume, class, false);
@@ -49,7 +49,7 @@ async fn a_new_volume_gets_its_iops_when_the_dry_run_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_volume_gets_its_iops_when_the_dry_run_hangs() {
+async fn new_volume_gets_its_iops_when_the_dry_run_hangs() {
     let fixture = Fixture::new().await;
     let _hangs = fixture.sim.hold(Action::CreateVolume);
     let volume = fixture.create(&gp3("pvc-1", 500, 60_000)).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_new_volume_gets_its_iops_when_the_dry_run_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clone_gets_its_iops_when_the_dry_run_fails() {
+async fn clone_gets_its_iops_when_the_dry_run_fails() {
     let fixture = Fixture::new().await;
     let origin = fixture.create(&gp3("origin", 500, 3000)).await.unwrap();
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
@@ -67,7 +67,7 @@ async fn a_clone_gets_its_iops_when_the_dry_run_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_volume_keeps_its_iops_when_the_dry_run_fails() {
+async fn existing_volume_keeps_its_iops_when_the_dry_run_fails() {
     for class in NO_ANSWER {
         let mut fixture = Fixture::new().await;
         let volume = fixture.create(&gp3("pvc-1", 500, 60_000)).await.unwrap();
@@ -86,7 +86,7 @@ async fn a_running_volume_keeps_its_iops_when_the_dry_run_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn gp3_gets_eighty_thousand_iops_and_two_thousand_mib() {
+async fn gp3_supports_80000_iops_and_2000_mib_per_second() {
     let fixture = Fixture::new().await;
     let throughput = std::num::NonZeroU32::new(2000);
     let volume = fixture.create(&VolumeSpec { throughput, ..gp3("pvc-1", 160, 80_000) }).await.unwrap();
@@ -94,17 +94,17 @@ async fn gp3_gets_eighty_thousand_iops_and_two_thousand_mib() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_maximum_that_a_refusal_names_is_used_at_once() {
+async fn maximum_in_a_refusal_is_used_at_once() {
     let fixture = Fixture::new().await;
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
     let volume = fixture.create(&gp3("pvc-1", 1000, 90_000)).await.unwrap();
     assert_eq!((volume.iops, asked(&fixture)), (Some(80_000), vec![Some(90_000), Some(80_000)]));
-    // It is known from now on, like the answer to a dry run.
+    // The maximum is cached, like the result of a dry run.
     assert_eq!(fixture.create(&gp3("pvc-2", 1000, 90_000)).await.unwrap().iops, Some(80_000));
     assert_eq!((fixture.probes().len(), asked(&fixture).len()), (1, 3));
 }
 
-/// EC2 refuses more than that many IOPS, of whatever type and size.
+/// Makes EC2 refuse more IOPS than `maximum`, for each type and size.
 fn refuse_more_than(fixture: &Fixture, maximum: u32, asked: u32) {
     let message = format!("Volume iops of {asked} is too high; maximum is {maximum}.");
     let code = "InvalidParameterValue".to_owned();
@@ -112,9 +112,9 @@ fn refuse_more_than(fixture: &Fixture, maximum: u32, asked: u32) {
     fixture.sim.faults().add(Rule::new(refusal).on("CreateVolume").times(50)).expect("a rule");
 }
 
-/// This version knows no limits of such a type: it cannot ask for fewer, and must not ask again and again.
+/// This version does not know the limits of the type, so it cannot lower the IOPS, and must not retry forever.
 #[tokio::test(start_paused = true)]
-async fn a_maximum_of_an_unknown_type_is_a_refusal() {
+async fn maximum_of_an_unknown_type_is_an_error() {
     let fixture = Fixture::new().await;
     refuse_more_than(&fixture, 100_000, 900_000);
     let wanted = VolumeSpec { volume_type: VolumeType::Other("gp9".to_owned()), ..gp3("pvc-1", 500, 900_000) };
@@ -123,9 +123,9 @@ async fn a_maximum_of_an_unknown_type_is_a_refusal() {
     assert_eq!(asked(&fixture), [Some(900_000)]);
 }
 
-/// A place may give fewer than the type has elsewhere.
+/// A zone may have a lower maximum than most.
 #[tokio::test(start_paused = true)]
-async fn a_maximum_below_that_of_most_places_is_used() {
+async fn maximum_of_a_zone_below_the_usual_one_is_used() {
     let fixture = Fixture::new().await;
     let message = "Volume iops of 12000 is too high; maximum is 8000.".to_owned();
     let code = "InvalidParameterValue".to_owned();
@@ -136,7 +136,7 @@ async fn a_maximum_below_that_of_most_places_is_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn growth_uses_the_maximum_that_a_refusal_names() {
+async fn growth_uses_the_maximum_in_a_refusal() {
     let mut fixture = Fixture::new().await;
     let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
     wanted.tags.extend(tags(&[
@@ -152,9 +152,9 @@ async fn growth_uses_the_maximum_that_a_refusal_names() {
     assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().iops, Some(80_000));
 }
 
-/// Nobody has asked for more IOPS but the volume's tags: what EC2 has against them is no reason to refuse the growth.
+/// Only the volume's tags request more IOPS, so the refusal of the IOPS must not prevent the growth.
 #[tokio::test(start_paused = true)]
-async fn growth_goes_on_without_iops_that_ec2_refuses() {
+async fn growth_continues_without_refused_iops() {
     for class in [ErrorClass::InvalidParameter, ErrorClass::LimitExceeded(Limit::Iops)] {
         let fixture = Fixture::new().await;
         let mut wanted = in_zone(spec("pvc-1"), "us-west-2a");
@@ -167,7 +167,7 @@ async fn growth_goes_on_without_iops_that_ec2_refuses() {
         assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap(), Gib(20));
         assert_eq!(modified(&fixture), [Some(10_000), None], "{class:?}");
         fixture.pass(60).await;
-        // A number that a request names is refused with it.
+        // IOPS in the request itself are an error.
         fixture.sim.fail_next(Action::ModifyVolume, class, false);
         let spec = ModifySpec { iops: IopsRequest::explicit(9000), ..ModifySpec::size(Gib(30)) };
         fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
@@ -175,10 +175,10 @@ async fn growth_goes_on_without_iops_that_ec2_refuses() {
     }
 }
 
-/// A burst of creations has emptied CreateVolume's bucket: a dry run that waited for its token there would hold up the creation
-/// that needs it, and take the token from another one.
+/// After a burst of creations, CreateVolume's bucket is empty. A dry run that waited for its token would delay its own
+/// creation, and use the token of another one.
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_takes_no_token_that_creations_wait_for() {
+async fn dry_run_uses_no_token_that_creations_wait_for() {
     let fixture = Fixture::new().await;
     let mut running = JoinSet::new();
     for n in 0..150 {
@@ -196,9 +196,9 @@ async fn a_dry_run_takes_no_token_that_creations_wait_for() {
     }
 }
 
-/// io2 has 64,000 IOPS wherever there is io2: only more than that is a question.
+/// io2 has 64,000 IOPS in every zone with io2.
 #[tokio::test(start_paused = true)]
-async fn io2_is_asked_about_above_sixty_four_thousand() {
+async fn io2_is_probed_only_above_64000_iops() {
     let fixture = Fixture::new().await;
     for (name, iops, probes) in [("pvc-1", 64_000, 0), ("pvc-2", 64_001, 1)] {
         let io2 = VolumeSpec { volume_type: VolumeType::Io2, ..gp3(name, 200, iops) };

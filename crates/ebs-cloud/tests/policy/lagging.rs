@@ -1,4 +1,4 @@
-//! Describes that lag, each by a time of its own: one may show what the one before did not show any more.
+//! Stale describes: a later one may show an earlier time than the one before.
 
 use ebs_cloud::{Ensured, Source, VolumeSpec};
 use ebs_ec2::Action;
@@ -8,16 +8,15 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, in_zone, snapshot_spec, spec};
 
-/// The next describe of that kind shows everything as it was so long ago.
+/// Makes the next describe of the kind show the state of `seconds` ago.
 fn next_describe_lags(fixture: &Fixture, action: &str, seconds: u64) {
     let rule = Rule::new(Effect::Stale { lag_ms: seconds * 1000 }).on(action).times(1);
     fixture.sim.faults().add(rule).expect("a rule");
 }
 
-/// A volume or snapshot that this process made a moment ago is not said to be missing because a look does not show it yet; one
-/// that it has deleted, or never heard of, is missing at once.
+/// An object that this process deleted, or does not know, is missing at once.
 #[tokio::test(start_paused = true)]
-async fn what_was_made_a_moment_ago_is_not_missing_for_a_reader() {
+async fn new_object_is_not_missing_for_a_reader() {
     let fixture = Fixture::new().await;
     let source = fixture.volume("pvc-source").await;
     let snapshot = fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &source.id), &fixture.waiters).await;
@@ -40,9 +39,9 @@ async fn what_was_made_a_moment_ago_is_not_missing_for_a_reader() {
     assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
 }
 
-/// A sighting ends no doubt: the next look may lag more.
+/// The next describe may be more stale than the first.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_was_seen_once_and_then_not_is_not_taken_twice() {
+async fn snapshot_that_disappears_again_is_not_taken_twice() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -54,9 +53,8 @@ async fn a_snapshot_that_was_seen_once_and_then_not_is_not_taken_twice() {
     assert_eq!((again.id, fixture.count(Action::CreateSnapshot)), (made.id, 1));
 }
 
-/// What this process deleted is not found by a look that lags.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_was_deleted_is_not_found_by_a_describe_that_lags() {
+async fn deleted_snapshot_in_a_stale_describe_is_ignored() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -70,7 +68,7 @@ async fn a_snapshot_that_was_deleted_is_not_found_by_a_describe_that_lags() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_volume_that_a_describe_still_shows_does_not_stand_in_the_way_of_its_name() {
+async fn deleted_volume_in_a_stale_describe_is_ignored() {
     let fixture = Fixture::new().await;
     let first = fixture.volume("pvc-1").await;
     fixture.pass(20).await;
@@ -81,9 +79,8 @@ async fn a_deleted_volume_that_a_describe_still_shows_does_not_stand_in_the_way_
     assert_eq!(second.zone.as_ref().map(|z| z.as_str()), Some("us-west-2b"));
 }
 
-/// A source made a moment ago is waited for before it counts as missing.
 #[tokio::test(start_paused = true)]
-async fn a_source_that_describes_do_not_show_yet_is_waited_for() {
+async fn source_that_is_not_listed_yet_is_awaited() {
     let fixture = Fixture::new().await;
     let origin = fixture.volume("origin").await;
     next_describe_lags(&fixture, "DescribeVolumes", 15);

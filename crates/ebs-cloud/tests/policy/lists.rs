@@ -6,7 +6,7 @@ use ebs_types::VolumeId;
 
 use crate::fixture::{Fixture, request, snapshot_spec, spec};
 
-/// The ids of all volumes, read in pages of that length.
+/// Lists all volumes in pages of the length and returns their ids.
 async fn ids_in_pages_of(fixture: &Fixture, length: u32) -> Vec<VolumeId> {
     let (mut ids, mut token) = (Vec::new(), None);
     loop {
@@ -24,9 +24,9 @@ async fn ids_in_pages_of(fixture: &Fixture, length: u32) -> Vec<VolumeId> {
     }
 }
 
-/// Listing shows every managed volume once in pages of any length, 1 to 4 included.
+/// Pages of 1 to 4 entries are shorter than EC2's own.
 #[tokio::test(start_paused = true)]
-async fn pages_of_any_length_show_every_managed_volume_once_and_no_other() {
+async fn pages_of_any_length_list_every_managed_volume_once() {
     let fixture = Fixture::new().await;
     let mut made = BTreeSet::new();
     for n in 0..13 {
@@ -43,9 +43,8 @@ async fn pages_of_any_length_show_every_managed_volume_once_and_no_other() {
     }
 }
 
-/// Volumes that come and go between two short pages shift nothing.
 #[tokio::test(start_paused = true)]
-async fn volumes_that_come_and_go_between_two_short_pages_shift_nothing() {
+async fn short_pages_are_stable_while_volumes_come_and_go() {
     let fixture = Fixture::new().await;
     let mut made = Vec::new();
     for n in 0..3 {
@@ -62,9 +61,8 @@ async fn volumes_that_come_and_go_between_two_short_pages_shift_nothing() {
     assert_eq!(rest.next, None);
 }
 
-/// A paging token that nobody issued is refused as such.
 #[tokio::test(start_paused = true)]
-async fn a_token_that_nobody_issued_is_refused() {
+async fn invalid_page_token_is_rejected() {
     let fixture = Fixture::new().await;
     fixture.volume("pvc-1").await;
     for (length, token) in [(0, "nonsense"), (2, "nonsense"), (0, "after:x"), (2, "after:1")] {
@@ -75,9 +73,9 @@ async fn a_token_that_nobody_issued_is_refused() {
     }
 }
 
-/// Snapshots are listed all or by their volume, the account's own only.
+/// Only the account's own snapshots are listed.
 #[tokio::test(start_paused = true)]
-async fn snapshots_are_listed_all_or_by_their_volume_in_short_pages_too() {
+async fn snapshots_are_listed_all_or_by_volume() {
     let fixture = Fixture::new().await;
     let (one, two) = (fixture.volume("pvc-1").await, fixture.volume("pvc-2").await);
     for n in 0..6 {
@@ -101,9 +99,8 @@ async fn snapshots_are_listed_all_or_by_their_volume_in_short_pages_too() {
     assert!(fixture.cloud.snapshots.list(Some(nobody), 0, None).await.unwrap().items.is_empty());
 }
 
-/// A listing that is throttled or whose answer is lost is only late.
 #[tokio::test(start_paused = true)]
-async fn a_listing_that_is_throttled_is_only_late() {
+async fn throttles_and_lost_answers_only_delay_a_listing() {
     let fixture = Fixture::new().await;
     fixture.volume("pvc-1").await;
     fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Throttled, false);
@@ -111,9 +108,8 @@ async fn a_listing_that_is_throttled_is_only_late() {
     assert_eq!(fixture.cloud.volumes.list(0, None).await.unwrap().items.len(), 1);
 }
 
-/// An empty page of snapshots with a next token is followed, not taken for the end.
 #[tokio::test(start_paused = true)]
-async fn an_empty_page_with_a_token_is_followed_and_not_taken_for_the_end() {
+async fn empty_page_with_a_token_is_followed() {
     let fixture = Fixture::new().await;
     let source = fixture.volume("pvc-1").await;
     for n in 0..7 {
@@ -131,9 +127,8 @@ async fn an_empty_page_with_a_token_is_followed_and_not_taken_for_the_end() {
     assert_eq!((page.items.len(), page.next), (2, None), "those of the second page");
 }
 
-/// A listing whose answer is lost is asked for three times.
 #[tokio::test(start_paused = true)]
-async fn a_listing_whose_answer_is_lost_is_asked_for_again_twice() {
+async fn listing_with_lost_answers_is_retried_twice() {
     for (lost, listed) in [(2, true), (3, false)] {
         let fixture = Fixture::new().await;
         fixture.volume("pvc-1").await;

@@ -1,4 +1,4 @@
-//! The policy over the simulated EC2, in memory and on paused time.
+//! Tests of the policy with the simulated EC2, in memory and on paused time.
 
 mod asked_once;
 mod attach;

@@ -28,7 +28,7 @@ fn throughput(throughput: u32) -> ModifySpec {
 /// Size, type, IOPS and throughput of a ModifyVolume request.
 type Asked = (Option<i64>, Option<String>, Option<i64>, Option<i64>);
 
-/// The ModifyVolume requests so far.
+/// Returns the ModifyVolume requests so far.
 fn requests(fixture: &Fixture) -> Vec<Asked> {
     let calls = fixture.sim.calls().into_iter();
     calls
@@ -39,9 +39,8 @@ fn requests(fixture: &Fixture) -> Vec<Asked> {
         .collect()
 }
 
-/// A modified volume is as asked for once EC2 describes it so, and a repeat changes nothing.
 #[tokio::test(start_paused = true)]
-async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
+async fn modified_volume_is_as_requested_and_a_repeat_is_empty() {
     let fixture = Fixture::new().await;
     fixture.timing(modify_ms(9_000)).await;
     let volume = fixture.volume("pvc-1").await;
@@ -58,9 +57,9 @@ async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
     assert_eq!(requests(&fixture), [(Some(20), None, Some(4000), Some(200))]);
 }
 
-/// Only properties that differ are sent; a smaller size is none.
+/// A smaller size is not a change.
 #[tokio::test(start_paused = true)]
-async fn only_what_differs_is_sent() {
+async fn only_changed_properties_are_sent() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec {
@@ -74,9 +73,9 @@ async fn only_what_differs_is_sent() {
     assert_eq!(requests(&fixture), [(None, None, None, Some(250))]);
 }
 
-/// The volume is modified, then tags are deleted, then set; a key in both ends set.
+/// A key that is both deleted and set ends set.
 #[tokio::test(start_paused = true)]
-async fn the_volume_is_modified_then_tags_are_deleted_then_set() {
+async fn properties_change_first_then_tags_are_deleted_then_set() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.sim.clear_calls();
@@ -93,9 +92,8 @@ async fn the_volume_is_modified_then_tags_are_deleted_then_set() {
     assert_eq!(now.get("team").map(String::as_str), Some("storage"));
 }
 
-/// Tags alone modify nothing, and a request for nothing only looks whether there is such a volume.
 #[tokio::test(start_paused = true)]
-async fn tags_alone_modify_nothing_and_nothing_at_all_only_looks() {
+async fn tags_do_not_modify_and_an_empty_request_only_describes() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
@@ -107,9 +105,8 @@ async fn tags_alone_modify_nothing_and_nothing_at_all_only_looks() {
     assert_eq!(fixture.actions(), [Action::DescribeVolumes]);
 }
 
-/// Tags that were written a moment ago count, although a look does not show them yet.
 #[tokio::test(start_paused = true)]
-async fn tags_that_a_look_does_not_show_yet_count() {
+async fn tags_that_are_not_listed_yet_count() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     let volume = fixture.volume("pvc-1").await;
@@ -124,9 +121,9 @@ async fn tags_that_a_look_does_not_show_yet_count() {
     assert_eq!(requests(&fixture), [(Some(10), None, Some(5000), None)]);
 }
 
-/// Each refusal of ModifyVolume keeps its meaning and is not repeated.
+/// The call is not repeated.
 #[tokio::test(start_paused = true)]
-async fn refusals_of_a_modification_keep_their_meaning() {
+async fn modification_errors_keep_their_meaning() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     type Fits = fn(&CloudError) -> bool;
@@ -155,11 +152,9 @@ async fn refusals_of_a_modification_keep_their_meaning() {
     }
 }
 
-/// A refused property has changed no tag, so it may be called invalid.
-///
-/// A tag that is refused after properties were changed is Internal, not invalid.
+/// A refused property is invalid: no tag was changed. A tag that is refused after a change of properties is Internal.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_says_invalid_only_when_nothing_was_changed() {
+async fn invalid_argument_means_that_nothing_was_changed() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let tags = tags(&[("team", "storage")]);
@@ -174,9 +169,9 @@ async fn a_refusal_says_invalid_only_when_nothing_was_changed() {
     assert!(message_of(&error).contains("properties are as asked for"), "{}", message_of(&error));
 }
 
-/// Refusals of tag changes keep their meaning; a lost answer is an unknown outcome.
+/// A lost answer is an unknown outcome.
 #[tokio::test(start_paused = true)]
-async fn refusals_of_tags_keep_their_meaning() {
+async fn tag_errors_keep_their_meaning() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
@@ -193,9 +188,9 @@ async fn refusals_of_tags_keep_their_meaning() {
     }
 }
 
-/// IOPS above the limit of type and place are lowered with a warning.
+/// The driver logs a warning. The probe is for the volume's zone.
 #[tokio::test(start_paused = true)]
-async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for_the_volumes_place() {
+async fn iops_above_the_limit_of_the_type_are_lowered() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec { size: Some(Gib(200)), iops: IopsRequest::explicit(900_000), ..ModifySpec::default() };
@@ -206,9 +201,9 @@ async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for
     assert_eq!(probes[0].availability_zone.as_deref(), Some("us-west-2a"));
 }
 
-/// A modification lifts IOPS to the minimum of the type to be.
+/// No probe is needed.
 #[tokio::test(start_paused = true)]
-async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_minimum() {
+async fn iops_are_raised_to_the_minimum_of_the_new_type() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let to_io2 =
@@ -218,9 +213,8 @@ async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_mini
     assert_eq!(fixture.probes().len(), 0);
 }
 
-/// A failed modification is told with EC2's reason, at once.
 #[tokio::test(start_paused = true)]
-async fn a_modification_that_fails_is_told_with_ec2s_reason() {
+async fn failed_modification_is_reported_with_ec2s_reason() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     fixture.timing(modify_ms(60_000)).await;
@@ -238,9 +232,8 @@ async fn a_modification_that_fails_is_told_with_ec2s_reason() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
-/// A running modification that looks do not show yet is not taken for done.
 #[tokio::test(start_paused = true)]
-async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_done() {
+async fn modification_that_is_not_listed_yet_is_not_done() {
     let fixture = Fixture::new().await;
     fixture.timing(modify_ms(30_000)).await;
     let volume = fixture.volume("pvc-1").await;
@@ -266,9 +259,8 @@ async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_
     assert_eq!(fixture.count(Action::ModifyVolume), 1);
 }
 
-/// A modification that another process has just made is followed instead of refused.
 #[tokio::test(start_paused = true)]
-async fn a_modification_that_another_process_has_just_made_is_followed_instead_of_refused() {
+async fn modification_of_another_process_is_followed() {
     let fixture = Fixture::with(EngineConfig { modifications_per_day: Some(1), ..EngineConfig::default() }).await;
     fixture.timing(modify_ms(20_000)).await;
     let volume = fixture.volume("pvc-1").await;

@@ -1,4 +1,4 @@
-//! Attaching without a describe first: what refusals lead to, also beside another process.
+//! Attaching without a describe first: the effects of refusals, also with another process.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, message_of};
 
-/// As a describe that lags does: what was, said now.
+/// Shows an old state as a stale describe does, with the current date.
 fn show(volume: &mut ebs_ec2::Volume, old: &[ebs_ec2::Attachment]) {
     let said_at = volume.attachments.first().and_then(|a| a.said_at);
     volume.attachments = old.iter().map(|a| ebs_ec2::Attachment { said_at, ..a.clone() }).collect();
@@ -27,9 +27,8 @@ async fn attach_by_hand(fixture: &Fixture, volume: &VolumeId, node: &NodeId, dev
     fixture.sim.attach_volume(&request).await.expect("the attachment is possible");
 }
 
-/// Nothing is asked of a volume before it is attached, and one look shows it attached.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_asked_of_a_volume_before_it_is_attached() {
+async fn attach_is_sent_without_a_describe() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -38,12 +37,12 @@ async fn nothing_is_asked_of_a_volume_before_it_is_attached() {
     let actions = fixture.actions();
     let attach = actions.iter().position(|a| *a == Action::AttachVolume).expect("it was attached");
     assert!(!actions[..attach].contains(&Action::DescribeVolumes), "{actions:?}");
-    assert_eq!(actions[attach + 1..], [Action::DescribeVolumes], "one look shows it");
+    assert_eq!(actions[attach + 1..], [Action::DescribeVolumes], "one describe shows it");
 }
 
-/// An instance is described once for the attachments of half a minute, and no name is taken twice for it.
+/// No device name is used twice.
 #[tokio::test(start_paused = true)]
-async fn an_instance_is_described_once_for_many_attachments_and_anew_after_a_while() {
+async fn instance_is_described_once_for_30_s_of_attaches() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let mut names = Vec::new();
@@ -62,9 +61,8 @@ async fn an_instance_is_described_once_for_many_attachments_and_anew_after_a_whi
     assert_eq!(fixture.accepted(Action::AttachVolume), fixture.count(Action::AttachVolume), "no name was taken twice");
 }
 
-/// A description of an instance that grew old while something else was asked gives no device name.
 #[tokio::test(start_paused = true)]
-async fn a_description_that_grew_old_while_something_else_was_asked_gives_no_device_name() {
+async fn outdated_description_gives_no_device_name() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let (quick, slow) = (fixture.volume("a").await, fixture.volume("b").await);
@@ -79,9 +77,8 @@ async fn a_description_that_grew_old_while_something_else_was_asked_gives_no_dev
     assert_eq!(fixture.accepted(Action::AttachVolume), fixture.count(Action::AttachVolume), "no name was taken twice");
 }
 
-/// A name that somebody else took leads to a fresh description and another name.
 #[tokio::test(start_paused = true)]
-async fn a_name_that_somebody_else_took_meanwhile_leads_to_a_fresh_describe_and_another_name() {
+async fn name_in_use_leads_to_another_describe_and_name() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let (one, stranger, two) = (fixture.volume("a").await, fixture.volume("b").await, fixture.volume("c").await);
@@ -92,9 +89,8 @@ async fn a_name_that_somebody_else_took_meanwhile_leads_to_a_fresh_describe_and_
     assert_eq!(fixture.count(Action::DescribeInstances), 2);
 }
 
-/// A refusal for any reason is a success when the volume is attached to that node already.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_for_any_reason_is_a_success_when_the_volume_is_attached_there_already() {
+async fn refused_attach_succeeds_if_the_volume_is_attached() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -114,10 +110,9 @@ async fn a_refusal_for_any_reason_is_a_success_when_the_volume_is_attached_there
     }
 }
 
-/// A refusal of AttachVolume for a volume that is not attached to that node keeps its meaning and EC2's words, and the
-/// name is free again.
+/// The device name is free again.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
+async fn attach_errors_keep_their_meaning() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -148,7 +143,7 @@ async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
     ] {
         fixture.sim.fail_next(Action::AttachVolume, class, false);
         if matches!(class, ErrorClass::VolumeInUse | ErrorClass::IncorrectState) {
-            // What was in the way may have gone since: it is asked once more.
+            // The obstacle may have disappeared, so the attach is tried again.
             fixture.sim.fail_next(Action::AttachVolume, class, false);
         }
         let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
@@ -159,9 +154,9 @@ async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
     assert_eq!(device.as_str(), "/dev/xvdaa", "no refused attempt has kept its name");
 }
 
-/// Names that are all refused end the attempt after five, and the next goes on with others.
+/// The limit is five names. The next attempt uses others.
 #[tokio::test(start_paused = true)]
-async fn names_that_are_all_refused_end_the_attempt() {
+async fn attach_fails_after_five_device_names_in_use() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -177,9 +172,9 @@ async fn names_that_are_all_refused_end_the_attempt() {
     );
 }
 
-/// An attachment that this process made is believed at once, one made by others when looks cannot show the past.
+/// An attachment of another process counts when describes cannot be from before it.
 #[tokio::test(start_paused = true)]
-async fn our_own_attachment_is_believed_at_once_and_one_of_others_when_describes_cannot_show_the_past() {
+async fn own_attachment_counts_at_once() {
     let mut fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -193,9 +188,8 @@ async fn our_own_attachment_is_believed_at_once_and_one_of_others_when_describes
     assert!((15..25).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
-/// An attachment that is over is not reported because looks still list it.
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_is_over_is_not_reported_because_describes_still_list_it() {
+async fn ended_attachment_in_a_stale_describe_is_not_reported() {
     let mut fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -226,9 +220,9 @@ async fn an_attachment_that_is_over_is_not_reported_because_describes_still_list
     assert!(message_of(&error).contains(&neighbour.to_string()), "{}", message_of(&error));
 }
 
-/// An earlier attachment that is still listed is told from the new one by its attach time.
+/// The attach time distinguishes them.
 #[tokio::test(start_paused = true)]
-async fn an_earlier_attachment_still_listed_is_not_taken_for_the_new_one() {
+async fn stale_earlier_attachment_is_not_the_new_one() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { attach_ms: Some(8_000), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
@@ -248,9 +242,8 @@ async fn an_earlier_attachment_still_listed_is_not_taken_for_the_new_one() {
     assert_ne!(new.attach_time, old.attach_time);
 }
 
-/// After a lost answer the next attempt looks before it calls AttachVolume.
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attempt() {
+async fn attempt_after_a_lost_answer_describes_first() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -270,9 +263,8 @@ async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attemp
     assert_eq!(fixture.count(Action::AttachVolume), 1);
 }
 
-/// An attachment that this process has ended or begun to end is not reported because looks still list it.
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_because_describes_still_list_it() {
+async fn attachment_in_detach_is_not_reported() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
@@ -303,7 +295,7 @@ async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_becaus
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_this_process_has_ended_is_not_reported_because_describes_still_list_it() {
+async fn attachment_detached_by_this_process_is_not_reported() {
     for restarted in [false, true] {
         let mut fixture = Fixture::new().await;
         let volume = fixture.volume("pvc-1").await;
@@ -330,9 +322,8 @@ async fn an_attachment_that_this_process_has_ended_is_not_reported_because_descr
     }
 }
 
-/// Two processes that attach and detach at one node at the same time do not hurt each other.
 #[tokio::test(start_paused = true)]
-async fn two_processes_do_not_hurt_each_other() {
+async fn two_processes_attach_at_one_node_without_conflicts() {
     let fixture = Fixture::new().await;
     fixture
         .timing(TimingOverride { attach_ms: Some(3_000), detach_ms: Some(3_000), ..TimingOverride::default() })
@@ -361,10 +352,9 @@ async fn two_processes_do_not_hurt_each_other() {
     assert!(fixture.volumes().await.iter().all(|v| v.attachments.is_empty()));
 }
 
-/// A stuck attachment of another process is taken back too, when looks show it for certain, and the fresh start has
-/// another name.
+/// Describes must show it for certain. The next attempt uses another device name.
 #[tokio::test(start_paused = true)]
-async fn a_stuck_attachment_of_another_process_is_taken_back_too() {
+async fn stuck_attachment_of_another_process_is_detached() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { attach_ms: Some(100_000_000), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
@@ -374,16 +364,15 @@ async fn a_stuck_attachment_of_another_process_is_taken_back_too() {
     let began = Instant::now();
     let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
-    assert!((15..30).contains(&began.elapsed().as_secs()), "only what looks show for certain: {:?}", began.elapsed());
+    assert!((15..30).contains(&began.elapsed().as_secs()), "only a certain attachment: {:?}", began.elapsed());
     assert_eq!(fixture.accepted(Action::DetachVolume), 1);
     fixture.timing(TimingOverride { attach_ms: Some(0), ..TimingOverride::default() }).await;
     let fresh = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     assert_eq!(fresh.device.as_str(), "/dev/xvdab");
 }
 
-/// A volume for one node that EC2 lists at two is an error that names both.
 #[tokio::test(start_paused = true)]
-async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both() {
+async fn volume_listed_at_two_nodes_is_an_error_with_both() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, other] = fixture.nodes().await;
@@ -404,9 +393,9 @@ async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both
     assert!([&node, &other].iter().all(|n| message_of(&error).contains(&n.to_string())), "{}", message_of(&error));
 }
 
-/// A volume is attached again only when a DetachVolume that got no answer can no longer be carried out (15 s).
+/// EC2 may carry it out within 15 s.
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_attached_again_only_when_a_detach_without_an_answer_can_no_longer_be_carried_out() {
+async fn attach_waits_for_an_unanswered_detach() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await.id;
     let [node, _] = fixture.nodes().await;
@@ -414,7 +403,7 @@ async fn a_volume_is_attached_again_only_when_a_detach_without_an_answer_can_no_
     fixture.pass(16).await;
     fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
     fixture.pass(16).await;
-    // Asked once more, as orchestrators do.
+    // The orchestrator repeats the detach.
     fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
     let lost = Instant::now();
     let leaves = tokio::time::timeout(
@@ -427,10 +416,10 @@ async fn a_volume_is_attached_again_only_when_a_detach_without_an_answer_can_no_
     assert!(lost.elapsed() >= Duration::from_secs(15), "answered after {:?}", lost.elapsed());
 }
 
-/// The DetachVolume that takes a stuck attachment back has got no answer: EC2 may carry it out at any time within 15 s, also
-/// when the attachment has come meanwhile.
+/// The DetachVolume of a stuck attachment got no answer, so EC2 may carry it out within 15 s, even after the volume is
+/// attached.
 #[tokio::test(start_paused = true)]
-async fn a_stuck_attachment_is_not_reported_while_its_end_may_come() {
+async fn stuck_attachment_is_not_reported_before_its_late_detach() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await.id;
     let [node, _] = fixture.nodes().await;
@@ -447,14 +436,14 @@ async fn a_stuck_attachment_is_not_reported_while_its_end_may_come() {
     };
     let (attached, late) = tokio::join!(fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters), late);
     late.expect("there is something to detach");
-    attached.expect("it is attached anew");
+    attached.expect("it is attached again");
     let attachments = fixture.volumes().await.remove(0).attachments;
     assert_eq!(attachments.iter().map(|a| a.state.as_str()).collect::<Vec<_>>(), ["attached"]);
 }
 
-/// An attachment that this process has made is known for a day: a new connection of the attacher is no reason to wait.
+/// The memory keeps an attachment for a day, so a new connection of the attacher causes no wait.
 #[tokio::test(start_paused = true)]
-async fn an_attachment_made_hours_ago_is_believed_at_once() {
+async fn attachment_made_hours_ago_counts_at_once() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await.id;
     let [node, _] = fixture.nodes().await;
@@ -466,9 +455,9 @@ async fn an_attachment_made_hours_ago_is_believed_at_once() {
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
-/// EC2 has taken the first AttachVolume, which holds its name; the second one is refused and must not give it away.
+/// EC2 accepted the first AttachVolume, which holds its name. The second one is refused and must not release it.
 #[tokio::test(start_paused = true)]
-async fn a_refused_attach_keeps_the_name_of_one_that_ec2_took() {
+async fn refused_attach_keeps_the_name_of_an_accepted_one() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { attach_ms: Some(20_000), ..TimingOverride::default() }).await;
     let (one, two) = (fixture.volume("a").await.id, fixture.volume("b").await.id);
@@ -492,9 +481,9 @@ async fn a_refused_attach_keeps_the_name_of_one_that_ec2_took() {
     assert_eq!((fixture.count(Action::AttachVolume), fixture.accepted(Action::AttachVolume)), (3, 2));
 }
 
-/// The description of an instance that is kept for a while forgets what has left it.
+/// The cached description of the instance omits the detached volume.
 #[tokio::test(start_paused = true)]
-async fn the_name_of_a_detached_volume_is_free_at_once() {
+async fn name_of_a_detached_volume_is_free_at_once() {
     let fixture = Fixture::new().await;
     let [node, _] = fixture.nodes().await;
     let volumes = [fixture.volume("a").await.id, fixture.volume("b").await.id, fixture.volume("c").await.id];
@@ -503,7 +492,7 @@ async fn the_name_of_a_detached_volume_is_free_at_once() {
     };
     let first = attach(0).await;
     fixture.pass(60).await;
-    // Describes the instance, the first volume with it.
+    // Describes the instance with the first volume.
     attach(1).await;
     fixture.cloud.attachments.detach(&volumes[0], &node, &fixture.waiters).await.unwrap();
     assert_eq!((attach(2).await, fixture.count(Action::DescribeInstances)), (first, 2));

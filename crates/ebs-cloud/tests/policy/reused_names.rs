@@ -1,4 +1,4 @@
-//! Names that were used before: EC2 remembers their client tokens, and this process does not.
+//! Names with earlier volumes: EC2 remembers their client tokens, and this process does not.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::fixture::{Fixture, message_of, spec};
 
 const BOTH: [BurntToken; 2] = [BurntToken::Mismatch, BurntToken::OldReply];
 
-/// An account in which the name has had so many volumes, the last one deleted a while ago, and a process that knows nothing of it.
+/// Returns an account in which the name had `times` volumes, the last one deleted a while ago, and a new process.
 async fn after_so_many(times: usize, burnt_token: BurntToken, wanted: &VolumeSpec) -> Fixture {
     let mut fixture = Fixture::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
     for _ in 0..times {
@@ -25,7 +25,7 @@ async fn after_so_many(times: usize, burnt_token: BurntToken, wanted: &VolumeSpe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_used_often_gets_its_volume_in_one_attempt() {
+async fn name_with_many_old_tokens_is_created_in_one_attempt() {
     for burnt_token in BOTH {
         let fixture = after_so_many(8, burnt_token, &spec("pvc-1")).await;
         let began = Instant::now();
@@ -36,9 +36,9 @@ async fn a_name_used_often_gets_its_volume_in_one_attempt() {
     }
 }
 
-/// A key that cannot be used is the usual reason for a volume that vanishes, and none for one that was deleted.
+/// An unusable key is the usual reason for a volume that vanishes, but not for a deleted one.
 #[tokio::test(start_paused = true)]
-async fn an_encrypted_name_used_often_is_no_matter_of_its_key() {
+async fn encrypted_name_with_old_tokens_does_not_blame_its_key() {
     for burnt_token in BOTH {
         let wanted = VolumeSpec { encrypted: true, ..spec("pvc-1") };
         let fixture = after_so_many(4, burnt_token, &wanted).await;
@@ -47,9 +47,8 @@ async fn an_encrypted_name_used_often_is_no_matter_of_its_key() {
     }
 }
 
-/// Under the last token that was used there is a live volume: it is the one.
 #[tokio::test(start_paused = true)]
-async fn the_volume_under_a_later_token_is_found() {
+async fn live_volume_of_a_later_token_is_found() {
     for burnt_token in BOTH {
         let mut fixture = after_so_many(4, burnt_token, &spec("pvc-1")).await;
         let live = fixture.create(&spec("pvc-1")).await.unwrap();
@@ -60,9 +59,9 @@ async fn the_volume_under_a_later_token_is_found() {
     }
 }
 
-/// A new volume that a describe does not show yet is not an old one, and gets no second one beside it.
+/// No second volume is made.
 #[tokio::test(start_paused = true)]
-async fn a_new_volume_that_is_not_shown_yet_is_waited_for() {
+async fn new_volume_that_is_not_listed_yet_is_awaited() {
     for burnt_token in BOTH {
         let fixture = after_so_many(3, burnt_token, &spec("pvc-1")).await;
         let (sim, mut made) = (fixture.sim.clone(), None);
@@ -80,9 +79,9 @@ async fn a_new_volume_that_is_not_shown_yet_is_waited_for() {
     }
 }
 
-/// Two volumes that vanish are followed by a third attempt; a third one is the end of it, since the next would go the same way.
+/// After the third loss the creation fails, because the next volume would be lost too.
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_vanishes_is_made_again_twice_and_no_more() {
+async fn vanishing_volume_is_recreated_at_most_twice() {
     for (vanish, made) in [(2, true), (3, false)] {
         let fixture = Fixture::new().await;
         let mut seen: Vec<ebs_types::VolumeId> = Vec::new();
@@ -102,9 +101,9 @@ async fn a_volume_that_vanishes_is_made_again_twice_and_no_more() {
     }
 }
 
-/// A process that has been asked alone for a while learns nothing by waiting when another volume carries the name.
+/// Waiting would prove nothing more to a process that has been the only leader for a while.
 #[tokio::test(start_paused = true)]
-async fn a_differing_volume_is_reported_at_once_by_a_leader_of_long_standing() {
+async fn differing_volume_is_reported_at_once_by_an_old_leader() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     fixture

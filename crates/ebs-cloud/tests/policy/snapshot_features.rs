@@ -1,4 +1,4 @@
-//! Fast restores, locks, Outposts, and snapshots beside another process.
+//! Fast restores, locks, Outposts, and snapshots with another process.
 
 use std::time::Duration;
 
@@ -31,9 +31,8 @@ fn lock(snapshot: &SnapshotId) -> LockSnapshot {
     }
 }
 
-/// Fast restores are enabled in every zone and may be asked for again.
 #[tokio::test(start_paused = true)]
-async fn fast_restores_are_enabled_in_every_zone_and_may_be_asked_for_again() {
+async fn fast_restores_are_enabled_in_every_zone_repeatedly() {
     let fixture = Fixture::new().await;
     let id = snapshot(&fixture).await;
     let zones = [zone("us-west-2a"), zone("us-west-2b")];
@@ -43,9 +42,9 @@ async fn fast_restores_are_enabled_in_every_zone_and_may_be_asked_for_again() {
     }
 }
 
-/// Zones for fast restores must exist before anything is made; without a listing EC2 judges them.
+/// If EC2 does not list the zones, EC2 checks them.
 #[tokio::test(start_paused = true)]
-async fn a_zone_that_the_region_does_not_have_is_refused_before_anything_is_made() {
+async fn unknown_zone_is_refused_before_a_snapshot_is_made() {
     let fixture = Fixture::new().await;
     let error =
         fixture.cloud.snapshots.check_fast_restore_zones(&[zone("us-west-2a"), zone("us-east-9z")]).await.unwrap_err();
@@ -61,9 +60,8 @@ async fn a_zone_that_the_region_does_not_have_is_refused_before_anything_is_made
     blind.cloud.snapshots.check_fast_restore_zones(&[zone("us-east-9z")]).await.expect("EC2 is left to judge it");
 }
 
-/// Each zone without fast restores is told with EC2's code and message.
 #[tokio::test(start_paused = true)]
-async fn a_zone_without_fast_restores_is_told_with_ec2s_code_and_message() {
+async fn zone_without_fast_restores_is_in_the_error() {
     let fixture = Fixture::new().await;
     let id = snapshot(&fixture).await;
     let zones = [zone("us-west-2a"), zone("us-east-9z"), zone("us-east-9y")];
@@ -73,9 +71,9 @@ async fn a_zone_without_fast_restores_is_told_with_ec2s_code_and_message() {
     assert!(text.contains("us-east-9z: ") && text.contains("us-east-9y: ") && !text.contains("us-west-2a: "), "{text}");
 }
 
-/// A lock is passed on as given and EC2 judges it; a locked snapshot is not deleted.
+/// A locked snapshot is not deleted.
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_passed_on_as_it_was_given_and_ec2_judges_it() {
+async fn lock_parameters_are_sent_unchanged() {
     let fixture = Fixture::new().await;
     let id = snapshot(&fixture).await;
     fixture.cloud.snapshots.lock(&lock(&id), &fixture.waiters).await.unwrap();
@@ -86,9 +84,8 @@ async fn a_lock_is_passed_on_as_it_was_given_and_ec2_judges_it() {
     assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
 }
 
-/// Features of a snapshot that does not exist are NotFound.
 #[tokio::test(start_paused = true)]
-async fn features_of_a_snapshot_that_does_not_exist_are_not_found() {
+async fn features_of_a_missing_snapshot_are_not_found() {
     let fixture = Fixture::new().await;
     let missing = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
     match fixture.cloud.snapshots.lock(&lock(&missing), &fixture.waiters).await.unwrap_err() {
@@ -97,9 +94,9 @@ async fn features_of_a_snapshot_that_does_not_exist_are_not_found() {
     }
 }
 
-/// Whether a snapshot was made or found is told, also after a lost answer.
+/// A snapshot with a lost answer counts as created.
 #[tokio::test(start_paused = true)]
-async fn whether_the_snapshot_was_made_or_found_is_told() {
+async fn result_shows_if_the_snapshot_was_created_or_found() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -110,14 +107,14 @@ async fn whether_the_snapshot_was_made_or_found_is_told() {
     assert!(matches!(found, Ensured::Existing(_)), "{found:?}");
 }
 
-/// A local snapshot names its Outpost, and one elsewhere is not taken for it.
+/// A snapshot of the region does not match.
 #[tokio::test(start_paused = true)]
-async fn a_local_snapshot_names_its_outpost() {
+async fn local_snapshot_is_requested_with_its_outpost() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
     let local = SnapshotSpec { outpost_arn: Some(outpost.to_owned()), ..snapshot_spec("snap-a", &volume.id) };
-    // The simulated account has no Outpost.
+    // The simulated account does not have the Outpost.
     fixture.cloud.snapshots.create(&local, &fixture.waiters).await.unwrap_err();
     let asked = fixture.sim.calls().into_iter().find_map(|c| match c.request {
         Call::CreateSnapshot(request) => request.outpost_arn,
@@ -128,12 +125,14 @@ async fn a_local_snapshot_names_its_outpost() {
         fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters).await.unwrap();
     assert!(matches!(regional, Ensured::Created(_)));
     let error = fixture.cloud.snapshots.create(&local, &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::AlreadyExists), "one of the region is none of the Outpost: {error:?}");
+    assert!(
+        matches!(error.kind, CloudErrorKind::AlreadyExists),
+        "a regional snapshot is not on the Outpost: {error:?}"
+    );
 }
 
-/// SnapshotLimitExceeded and ConcurrentSnapshotLimitExceeded are LimitExceeded.
 #[tokio::test(start_paused = true)]
-async fn a_quota_of_snapshots_is_a_limit() {
+async fn snapshot_quota_is_limit_exceeded() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     for limit in [Limit::Snapshots, Limit::ConcurrentSnapshots] {
@@ -144,9 +143,9 @@ async fn a_quota_of_snapshots_is_a_limit() {
     }
 }
 
-/// A snapshot that another process took moments ago is found through EC2's refusal and not taken twice.
+/// EC2 refuses the second snapshot because of the cooldown.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_another_process_took_moments_ago_is_found_and_not_taken_twice() {
+async fn recent_snapshot_of_another_process_is_found() {
     let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
     let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -162,9 +161,8 @@ async fn a_snapshot_that_another_process_took_moments_ago_is_found_and_not_taken
     assert_eq!(ours.into_inner().id, theirs.id);
 }
 
-/// A snapshot that looks do not show yet is not taken for deleted.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
+async fn snapshot_that_is_not_listed_yet_is_not_deleted() {
     let fixture = Fixture::new().await;
     let id = snapshot(&fixture).await;
     let began = Instant::now();
@@ -179,7 +177,7 @@ async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     assert_eq!(fixture.count(Action::DeleteSnapshot), 2);
 }
 
-/// A lock in governance mode for three days.
+/// Returns a lock in governance mode for three days.
 fn governance() -> SnapshotFeatures {
     let lock = Lock { mode: LockMode::Governance, end: LockEnd::Days(3) };
     SnapshotFeatures { lock: Some(lock), ..SnapshotFeatures::default() }
@@ -189,9 +187,9 @@ async fn snapshots_there(fixture: &Fixture) -> usize {
     fixture.sim.engine().snapshot_of_state().await.snapshots.len()
 }
 
-/// Another leader has reported the snapshot meanwhile: a refusal of its lock is no reason to delete it.
+/// Its lock is refused later.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_another_leader_reported_is_not_deleted() {
+async fn snapshot_that_another_leader_reported_is_not_deleted() {
     let fixture = Fixture::new().await;
     fixture.sim.declare(Extra::SnapshotLocks);
     fixture.serve_alone().await;
@@ -204,16 +202,16 @@ async fn a_snapshot_that_another_leader_reported_is_not_deleted() {
     let reported = fixture.twin().snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap();
     fixture.pass(20).await;
     let unlock = UnlockSnapshot { snapshot_id: reported.id.to_string(), ..UnlockSnapshot::default() };
-    fixture.sim.engine().call(Call::UnlockSnapshot(unlock)).await.expect("whoever has the right can lift it");
+    fixture.sim.engine().call(Call::UnlockSnapshot(unlock)).await.expect("a permitted user can unlock it");
     fixture.connect(ConnectionId::unique());
     fixture.sim.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
     let error = fixture.cloud.snapshots.provide(&spec, &features, &fixture.waiters).await.unwrap_err();
     assert_eq!((error.kind.clone(), snapshots_there(&fixture).await), (CloudErrorKind::OutcomeUnknown, 1), "{error:?}");
 }
 
-/// EC2 may not know everywhere yet what it has taken a moment ago.
+/// EC2 may not find a snapshot everywhere right after it was taken.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_ec2_cannot_find_to_lock_is_not_deleted() {
+async fn snapshot_that_ec2_cannot_find_to_lock_is_not_deleted() {
     for action in [Action::LockSnapshot, Action::EnableFastSnapshotRestores] {
         let fixture = Fixture::new().await;
         fixture.serve_alone().await;
@@ -227,9 +225,9 @@ async fn a_snapshot_that_ec2_cannot_find_to_lock_is_not_deleted() {
     }
 }
 
-/// A class without `outpostArn` says nothing of the place.
+/// A VolumeSnapshotClass without `outpostArn` allows every place.
 #[tokio::test(start_paused = true)]
-async fn a_local_snapshot_answers_a_request_that_names_no_outpost() {
+async fn local_snapshot_matches_a_request_without_an_outpost() {
     let fixture = Fixture::new().await;
     let id = snapshot(&fixture).await;
     let volume = fixture.volume("pvc-1").await;

@@ -11,11 +11,9 @@ async fn snapshots(fixture: &Fixture) -> usize {
     fixture.sim.engine().snapshot_of_state().await.snapshots.len()
 }
 
-/// A snapshot of that name and source is the result of a repeat, pending or not.
-///
-/// A snapshot is answered while it is pending: its completion is not waited for.
+/// CreateSnapshot does not wait for the completion.
 #[tokio::test(start_paused = true)]
-async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
+async fn repeated_snapshot_is_the_same_snapshot_after_a_restart() {
     let mut fixture = Fixture::new().await;
     fixture.timing(TimingOverride { snapshot_ms: Some(60_000), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
@@ -35,9 +33,9 @@ async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
     assert_eq!(snapshots(&fixture).await, 1);
 }
 
-/// A snapshot is described by its volume and carries its name and owner in one tag specification.
+/// One tag specification has both.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_is_described_by_its_volume_and_carries_its_name_and_owner() {
+async fn snapshot_has_description_name_and_owner() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters).await.unwrap().into_inner();
@@ -53,9 +51,8 @@ async fn a_snapshot_is_described_by_its_volume_and_carries_its_name_and_owner() 
     }
 }
 
-/// A snapshot name used for another source is AlreadyExists.
 #[tokio::test(start_paused = true)]
-async fn a_name_used_for_another_source_already_exists() {
+async fn snapshot_name_of_another_source_already_exists() {
     let fixture = Fixture::new().await;
     let (one, two) = (fixture.volume("pvc-1").await, fixture.volume("pvc-2").await);
     let first = fixture
@@ -81,10 +78,9 @@ async fn a_name_used_for_another_source_already_exists() {
     assert_eq!(snapshots(&fixture).await, 1);
 }
 
-/// A snapshot name that another process has given up a moment ago is free: a look that may be older than this process
-/// does not refuse it.
+/// A describe may be older than this process, so it does not refuse the name.
 #[tokio::test(start_paused = true)]
-async fn a_name_that_another_process_has_given_up_a_moment_ago_is_free() {
+async fn snapshot_name_is_free_after_a_delete_elsewhere() {
     let mut fixture = Fixture::new().await;
     let (one, two) = (fixture.volume("pvc-1").await, fixture.volume("pvc-2").await);
     let former =
@@ -103,9 +99,8 @@ async fn a_name_that_another_process_has_given_up_a_moment_ago_is_free() {
     assert_eq!(snapshots(&fixture).await, 1);
 }
 
-/// A snapshot whose reply was lost is found by name.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_whose_reply_was_lost_is_found_by_its_name() {
+async fn snapshot_with_a_lost_reply_is_found_by_its_name() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, true);
@@ -120,9 +115,8 @@ async fn a_snapshot_whose_reply_was_lost_is_found_by_its_name() {
     assert_eq!(fixture.count(Action::CreateSnapshot), 1);
 }
 
-/// After an unclear answer a snapshot is taken again only when 15 s have shown none.
 #[tokio::test(start_paused = true)]
-async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_of_describes() {
+async fn unclear_snapshot_is_taken_again_only_after_15_s() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, false);
@@ -138,9 +132,8 @@ async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_o
     assert_eq!(snapshots(&fixture).await, 1);
 }
 
-/// A snapshot that looks do not show yet is not taken twice.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_twice() {
+async fn snapshot_that_is_not_listed_yet_is_not_taken_twice() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -157,9 +150,8 @@ async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_twice() {
     );
 }
 
-/// A process that has just started does not take the absence of a snapshot for granted.
 #[tokio::test(start_paused = true)]
-async fn a_process_that_has_just_started_does_not_trust_an_absence() {
+async fn new_process_does_not_trust_an_absent_snapshot() {
     let mut fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -178,10 +170,9 @@ async fn a_process_that_has_just_started_does_not_trust_an_absence() {
     assert_eq!(snapshots(&fixture).await, 1);
 }
 
-/// A snapshot in state error is a failure that names it and leaves nothing behind; one that somebody may know stays and
-/// is not final.
+/// The error names the snapshot.
 #[tokio::test(start_paused = true)]
-async fn a_failed_snapshot_is_a_failure_and_leaves_nothing_behind() {
+async fn failed_snapshot_of_this_process_is_deleted() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -203,7 +194,7 @@ async fn a_failed_snapshot_is_a_failure_and_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_snapshot_that_somebody_may_know_stays_and_is_no_final_error() {
+async fn failed_snapshot_of_another_process_is_kept() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -219,9 +210,8 @@ async fn a_failed_snapshot_that_somebody_may_know_stays_and_is_no_final_error() 
     assert_eq!(snapshots(&fixture).await, 1);
 }
 
-/// Several snapshots of one name are all named in the error.
 #[tokio::test(start_paused = true)]
-async fn several_snapshots_of_one_name_are_all_named() {
+async fn several_snapshots_of_one_name_are_listed_in_the_error() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -238,9 +228,8 @@ async fn several_snapshots_of_one_name_are_all_named() {
     assert!([first.id, second.id].iter().all(|id| message_of(&error).contains(id.as_str())), "{}", message_of(&error));
 }
 
-/// A missing source volume of a snapshot is named.
 #[tokio::test(start_paused = true)]
-async fn a_missing_source_is_named() {
+async fn missing_source_volume_is_named() {
     let fixture = Fixture::new().await;
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
     match fixture
@@ -256,9 +245,9 @@ async fn a_missing_source_is_named() {
     }
 }
 
-/// The cooldown between snapshots of a volume is waited for within the bound and is never final.
+/// The wait is within the deadline.
 #[tokio::test(start_paused = true)]
-async fn a_second_snapshot_of_a_volume_waits_for_the_cooldown() {
+async fn second_snapshot_of_a_volume_waits_for_the_cooldown() {
     let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
     fixture.serve_alone().await;
     let volume = fixture.volume("pvc-1").await;
@@ -281,9 +270,8 @@ async fn a_second_snapshot_of_a_volume_waits_for_the_cooldown() {
     assert_eq!(snapshots(&fixture).await, 2);
 }
 
-/// A cooldown between snapshots that does not end is no final error.
 #[tokio::test(start_paused = true)]
-async fn an_endless_cooldown_is_no_final_error() {
+async fn endless_snapshot_cooldown_is_not_a_final_error() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     let volume = fixture.volume("pvc-1").await;
@@ -300,9 +288,8 @@ async fn an_endless_cooldown_is_no_final_error() {
     assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
 }
 
-/// Deleting a snapshot that is gone, malformed or never was succeeds.
 #[tokio::test(start_paused = true)]
-async fn deleting_a_snapshot_that_is_gone_or_never_was_succeeds() {
+async fn delete_of_a_missing_or_malformed_snapshot_succeeds() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let snapshot = fixture
@@ -324,7 +311,7 @@ async fn deleting_a_snapshot_that_is_gone_or_never_was_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_of_a_snapshot_with_a_lost_reply_is_looked_at() {
+async fn snapshot_deletion_with_a_lost_reply_is_checked() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     for done in [true, false] {
@@ -338,9 +325,9 @@ async fn a_deletion_of_a_snapshot_with_a_lost_reply_is_looked_at() {
     assert_eq!(fixture.count(Action::DeleteSnapshot), 3);
 }
 
-/// A snapshot in use is not deleted: FailedPrecondition.
+/// The error is FailedPrecondition.
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_in_use_is_not_deleted() {
+async fn snapshot_in_use_is_not_deleted() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let snapshot = fixture
@@ -356,7 +343,7 @@ async fn a_snapshot_in_use_is_not_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_nobody_waits_for_is_not_taken() {
+async fn snapshot_without_waiters_is_not_taken() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -365,9 +352,8 @@ async fn a_snapshot_that_nobody_waits_for_is_not_taken() {
     assert_eq!(snapshots(&fixture).await, 0);
 }
 
-/// A refused look for a snapshot is no final error.
 #[tokio::test(start_paused = true)]
-async fn a_refused_describe_for_a_snapshot_is_no_final_error() {
+async fn refused_describe_of_a_snapshot_is_not_a_final_error() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.sim.fail_next(Action::DescribeSnapshots, ErrorClass::Unauthorized, false);

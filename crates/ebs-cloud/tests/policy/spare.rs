@@ -1,4 +1,4 @@
-//! One more DetachVolume where that tells at once what time would tell.
+//! The extra DetachVolume, which replaces a longer wait.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::fixture::Fixture;
 
-/// A volume that was attached a moment ago to the machine's own instance.
+/// Returns a volume that was attached to the machine's own instance a moment ago.
 async fn attached() -> (Fixture, VolumeId, NodeId) {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
@@ -27,10 +27,10 @@ async fn detach_for_real(fixture: &Fixture, volume: &VolumeId, node: &NodeId) ->
     began.elapsed()
 }
 
-/// Where EC2 has accepted DetachVolume, a look lists nothing and the proof would take more than half a second, one more
-/// DetachVolume asks. With a limit of 2 s, Unpublish would miss its target of one second.
+/// The extra call is sent if a describe lists nothing after an accepted DetachVolume and the proof would take more than
+/// half a second. With a limit of 2 s, ControllerUnpublishVolume would miss its target of one second.
 #[tokio::test(start_paused = true)]
-async fn a_young_attachment_is_proven_gone_at_once_by_one_more_call() {
+async fn extra_call_proves_the_end_of_a_young_attachment() {
     let (fixture, volume, node) = attached().await;
     let took = detach_for_real(&fixture, &volume, &node).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
@@ -38,7 +38,7 @@ async fn a_young_attachment_is_proven_gone_at_once_by_one_more_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_more_call_is_not_made_for_a_wait_of_less_than_half_a_second() {
+async fn extra_call_is_not_sent_for_a_wait_below_half_a_second() {
     let (fixture, volume, node) = attached().await;
     fixture.pass(13).await;
     let took = detach_for_real(&fixture, &volume, &node).await;
@@ -46,9 +46,9 @@ async fn one_more_call_is_not_made_for_a_wait_of_less_than_half_a_second() {
     assert_eq!(fixture.count(Action::DetachVolume), 1);
 }
 
-/// The further DetachVolume, which only asks, is made only while the bucket is believed at least half full.
+/// The extra call needs a bucket that is at least half full.
 #[tokio::test(start_paused = true)]
-async fn one_more_call_takes_no_token_from_anybody() {
+async fn extra_call_needs_a_spare_token() {
     let (fixture, volume, node) = attached().await;
     let mut others = tokio::task::JoinSet::new();
     for n in 0..45 {
@@ -65,10 +65,10 @@ async fn one_more_call_takes_no_token_from_anybody() {
     assert_eq!(fixture.count(Action::DetachVolume), 1, "the bucket is less than half full");
 }
 
-/// Only `in the 'available' state` makes it the proof; after any other refusal or a lost answer the wait goes on, and
-/// there is no third call.
+/// The proof is `in the 'available' state`. After any other refusal or a lost answer the wait continues, without a
+/// third call.
 #[tokio::test(start_paused = true)]
-async fn only_the_state_itself_proves_an_end_and_no_missing_thing() {
+async fn only_the_available_state_in_a_refusal_proves_the_end() {
     for class in [
         ErrorClass::AttachmentNotFound,
         ErrorClass::VolumeNotFound,
@@ -89,6 +89,6 @@ async fn only_the_state_itself_proves_an_end_and_no_missing_thing() {
             fixture.sim.fail_next(Action::DetachVolume, class, false);
         });
         assert!(took >= Duration::from_secs(20), "{class:?}: {took:?}");
-        assert_eq!(fixture.count(Action::DetachVolume), 2, "{class:?}: once and no more");
+        assert_eq!(fixture.count(Action::DetachVolume), 2, "{class:?}: only one extra call");
     }
 }

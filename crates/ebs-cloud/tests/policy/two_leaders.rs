@@ -19,18 +19,18 @@ fn tag(value: &str) -> ModifySpec {
     ModifySpec { tags: Tags::from([("tier".to_owned(), value.to_owned())]), ..ModifySpec::default() }
 }
 
-/// A volume of 10 GiB with 3000 IOPS, whose modifications are done at once.
+/// Creates a volume of 10 GiB with 3000 IOPS, whose modifications take no time.
 async fn volume(fixture: &Fixture) -> Volume {
     fixture.timing(TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
     Box::pin(fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters)).await.expect("it can grow");
     fixture.pass(60).await;
-    fixture.cloud.volumes.get(&volume.id).await.expect("it is there")
+    fixture.cloud.volumes.get(&volume.id).await.expect("it exists")
 }
 
-/// For 14 s from now, describes show this volume as it is now, without the modifications to come.
+/// Makes describes show this volume as it is now for 14 s, without later modifications.
 async fn freeze(fixture: &Fixture, id: &VolumeId) {
-    let (began, then) = (Instant::now(), fixture.cloud.volumes.get(id).await.expect("it is there"));
+    let (began, then) = (Instant::now(), fixture.cloud.volumes.get(id).await.expect("it exists"));
     let is_past = move || began.elapsed() < Duration::from_secs(14);
     fixture.ec2.override_volumes(move |volumes| {
         for volume in volumes.iter_mut().filter(|v| v.id == then.id && is_past()) {
@@ -48,20 +48,20 @@ async fn modify(fixture: &Fixture, id: &VolumeId, spec: &ModifySpec) -> Volume {
     fixture.cloud.volumes.modify(id, spec, &fixture.waiters).await.expect("it can be modified")
 }
 
-/// What the old leader does, as EC2 sees it.
+/// Modifies the volume as the previous leader does.
 async fn old_leader_sets_iops(fixture: &Fixture, id: &VolumeId, iops: u32) {
     let request =
         ModifyVolume { volume: id.clone(), size: None, volume_type: None, iops: Some(iops), throughput: None };
     fixture.sim.modify_volume(&request).await.expect("it can be modified");
 }
 
-/// The volume as EC2 has it, whatever describes show.
+/// Returns the real state of the volume at EC2.
 async fn truth(fixture: &Fixture, id: &VolumeId) -> ebs_sim::api::SimVolume {
-    fixture.volumes().await.into_iter().find(|v| v.id == id.as_str()).expect("it is there")
+    fixture.volumes().await.into_iter().find(|v| v.id == id.as_str()).expect("it exists")
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_leader_undoes_what_the_old_one_changed_a_moment_ago() {
+async fn new_leader_reverts_a_recent_change_of_the_previous_one() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     freeze(&fixture, &volume.id).await;
@@ -70,9 +70,9 @@ async fn a_new_leader_undoes_what_the_old_one_changed_a_moment_ago() {
     assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3000), Some(3000)));
 }
 
-/// The volume modifier's lease comes to a process that the resizer has asked for long.
+/// The lease of the volume modifier moves to a process that has served the resizer for long.
 #[tokio::test(start_paused = true)]
-async fn a_new_leader_of_the_volume_modifier_undoes_a_change() {
+async fn new_leader_of_the_volume_modifier_reverts_a_change() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     fixture.cloud.note_request(Sidecar::Resizer, Some(ConnectionId::unique()));
@@ -87,9 +87,9 @@ async fn a_new_leader_of_the_volume_modifier_undoes_a_change() {
     assert_eq!((answered.iops, truth(&fixture, &volume.id).await.iops), (Some(3000), Some(3000)));
 }
 
-/// What is left out of a request because it seems to be so already is held against a proof too.
+/// A property that is omitted from the request, because it seems to be set already, needs a proof too.
 #[tokio::test(start_paused = true)]
-async fn a_new_leader_undoes_a_part_of_what_the_old_one_changed() {
+async fn new_leader_reverts_part_of_a_change() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     freeze(&fixture, &volume.id).await;
@@ -100,9 +100,9 @@ async fn a_new_leader_undoes_a_part_of_what_the_old_one_changed() {
     assert_eq!((real.iops, real.throughput), (Some(3000), Some(250)));
 }
 
-/// The old leader's calls may be carried out for a while after it has lost its lease.
+/// EC2 may carry out the previous leader's calls for a while after the lease has moved.
 #[tokio::test(start_paused = true)]
-async fn a_late_call_of_the_old_leader_does_not_win() {
+async fn late_modification_of_the_previous_leader_does_not_win() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     let old = fixture.old_leader().await;
@@ -121,7 +121,7 @@ async fn a_late_call_of_the_old_leader_does_not_win() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_tags_of_the_old_leader_do_not_win() {
+async fn late_tags_of_the_previous_leader_do_not_win() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     let old = fixture.old_leader().await;
@@ -138,9 +138,9 @@ async fn late_tags_of_the_old_leader_do_not_win() {
     assert_eq!(truth(&fixture, &volume.id).await.tags["tier"], "new");
 }
 
-/// A resizer that keeps its connection asks no other process: nothing is waited for.
+/// A resizer that keeps its connection calls no other process.
 #[tokio::test(start_paused = true)]
-async fn a_leader_of_long_standing_modifies_at_once() {
+async fn old_leader_modifies_at_once() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     let volume = volume(&fixture).await;
@@ -152,9 +152,9 @@ async fn a_leader_of_long_standing_modifies_at_once() {
     }
 }
 
-/// An earlier modification that led where this one leads may still be what a describe shows.
+/// A describe may still show an earlier modification with the same targets.
 #[tokio::test(start_paused = true)]
-async fn an_earlier_modification_to_the_same_end_is_not_the_new_one() {
+async fn earlier_modification_with_equal_targets_is_not_new() {
     let fixture = Fixture::new().await;
     fixture.serve_alone().await;
     let volume = volume(&fixture).await;
@@ -175,9 +175,9 @@ async fn an_earlier_modification_to_the_same_end_is_not_the_new_one() {
     assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
 }
 
-/// A modification is waited for by whoever asks next, and never made twice.
+/// The next request waits for the modification, and does not repeat it.
 #[tokio::test(start_paused = true)]
-async fn growth_under_way_at_the_old_leader_is_followed() {
+async fn growth_by_the_previous_leader_is_followed() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     fixture.timing(TimingOverride { modify_ms: Some(20_000), ..TimingOverride::default() }).await;
@@ -195,9 +195,9 @@ async fn growth_under_way_at_the_old_leader_is_followed() {
     assert_eq!(fixture.accepted(Action::ModifyVolume), before + 1);
 }
 
-/// EC2 shows the size to come at once, and the modification maybe later: a new process does not know of it.
+/// EC2 shows the target size at once, and the modification possibly later.
 #[tokio::test(start_paused = true)]
-async fn growth_is_not_reported_by_a_new_process_before_it_is_there() {
+async fn new_process_does_not_report_unfinished_growth() {
     let mut fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     fixture.timing(TimingOverride { modify_ms: Some(20_000), ..TimingOverride::default() }).await;
@@ -220,9 +220,9 @@ async fn growth_is_not_reported_by_a_new_process_before_it_is_there() {
     assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
-/// Growth is not held up by a lease that has just moved: EC2 never shrinks a volume.
+/// EC2 never shrinks a volume.
 #[tokio::test(start_paused = true)]
-async fn growth_at_a_new_leader_is_asked_for_at_once() {
+async fn growth_at_a_new_leader_is_requested_at_once() {
     let fixture = Fixture::new().await;
     let volume = volume(&fixture).await;
     let began = Instant::now();

@@ -5,9 +5,9 @@ use ebs_types::VolumeId;
 
 use crate::fixture::Fixture;
 
-/// Deleting a volume that is gone, going, malformed or never was succeeds.
+/// This includes volumes that are being deleted and malformed ids.
 #[tokio::test(start_paused = true)]
-async fn deleting_a_volume_that_is_gone_going_or_never_was_succeeds() {
+async fn delete_of_a_missing_volume_succeeds() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
@@ -21,9 +21,8 @@ async fn deleting_a_volume_that_is_gone_going_or_never_was_succeeds() {
     fixture.cloud.volumes.delete(&malformed, &fixture.waiters).await.unwrap();
 }
 
-/// A volume being deleted does not exist.
 #[tokio::test(start_paused = true)]
-async fn a_volume_being_deleted_does_not_exist() {
+async fn volume_being_deleted_does_not_exist() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
     let volume = fixture.volume("pvc-1").await;
@@ -35,9 +34,8 @@ async fn a_volume_being_deleted_does_not_exist() {
     }
 }
 
-/// A deletion whose reply was lost is seen and not repeated.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_whose_reply_was_lost_is_seen_and_not_repeated() {
+async fn deletion_with_a_lost_reply_is_not_repeated() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, true);
@@ -45,9 +43,8 @@ async fn a_deletion_whose_reply_was_lost_is_seen_and_not_repeated() {
     assert_eq!(fixture.count(Action::DeleteVolume), 1);
 }
 
-/// A deletion of unclear outcome is looked at before it is repeated.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_did_not_happen_is_repeated_after_the_describe() {
+async fn unclear_deletion_is_repeated_after_a_describe() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
@@ -57,7 +54,7 @@ async fn a_deletion_that_did_not_happen_is_repeated_after_the_describe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_in_use_is_not_deleted() {
+async fn volume_in_use_is_not_deleted() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let [node, _] = fixture.nodes().await;
@@ -67,9 +64,9 @@ async fn a_volume_in_use_is_not_deleted() {
     assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().state, VolumeState::InUse);
 }
 
-/// The access check asks once and tells a refusal from an unreachable EC2.
+/// It makes a single call.
 #[tokio::test(start_paused = true)]
-async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
+async fn access_check_distinguishes_refusal_and_outage() {
     let fixture = Fixture::new().await;
     fixture.cloud.check_access().await.unwrap();
     for (class, kind) in [
@@ -85,9 +82,8 @@ async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
     assert_eq!(fixture.count(Action::DescribeAvailabilityZones), 5, "asked once each time, never again");
 }
 
-/// A volume that looks do not show yet is not taken for deleted.
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
+async fn volume_that_is_not_listed_yet_is_not_deleted() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let began = tokio::time::Instant::now();
@@ -98,12 +94,11 @@ async fn a_volume_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     });
     fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
     fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
-    assert!(fixture.volumes().await.is_empty(), "reported deleted while it is there");
+    assert!(fixture.volumes().await.is_empty(), "reported deleted while it exists");
 }
 
-/// A volume still being created is deleted when it can be.
 #[tokio::test(start_paused = true)]
-async fn a_volume_still_being_created_is_deleted_when_it_can_be() {
+async fn volume_in_creation_is_deleted_when_it_is_available() {
     let fixture = Fixture::new().await;
     fixture.timing(TimingOverride { create_ms: Some(20_000), ..TimingOverride::default() }).await;
     let id = fixture.stranger(crate::fixture::request(&crate::fixture::spec("pvc-1"), "token")).await;

@@ -1,4 +1,4 @@
-//! Which zone a volume is made in when some of them cannot have it.
+//! The zone of a volume when some zones do not support it.
 
 use ebs_cloud::{CloudErrorKind, Source, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass};
@@ -7,7 +7,7 @@ use ebs_types::{IopsRequest, VolumeType};
 
 use crate::fixture::{Fixture, in_zone, message_of, snapshot_spec, spec, zone};
 
-/// An account whose zone us-west-2c has no volumes of that type.
+/// Creates an account whose zone us-west-2c does not support the volume type.
 async fn without(volume_type: &str) -> Fixture {
     let missing_volume_types = [("us-west-2c".to_owned(), vec![volume_type.to_owned()])].into();
     let account = AccountSettings { missing_volume_types, ..AccountSettings::default() };
@@ -18,13 +18,13 @@ fn io2(name: &str) -> VolumeSpec {
     VolumeSpec { volume_type: VolumeType::Io2, iops: IopsRequest::explicit(200), ..spec(name) }
 }
 
-/// The zones of the creations so far.
+/// Returns the zones of the creations so far.
 fn zones_asked(fixture: &Fixture) -> Vec<String> {
     fixture.creations().into_iter().filter_map(|request| request.availability_zone).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_zone_without_the_type_is_passed_over_by_the_next_try() {
+async fn zone_without_the_volume_type_is_skipped_by_the_retry() {
     let fixture = without("io2").await;
     let mut was_refused = false;
     for n in 0..12 {
@@ -44,7 +44,7 @@ async fn a_zone_without_the_type_is_passed_over_by_the_next_try() {
 
 /// The provisioner's longest pause between two calls is 30 minutes.
 #[tokio::test(start_paused = true)]
-async fn a_zone_without_the_type_is_passed_over_after_a_long_pause() {
+async fn zone_without_the_type_is_skipped_after_a_long_pause() {
     let fixture = without("io2").await;
     let mut was_refused = false;
     for n in 0..6 {
@@ -59,9 +59,9 @@ async fn a_zone_without_the_type_is_passed_over_after_a_long_pause() {
     assert!(was_refused, "some of the names begin with that zone");
 }
 
-/// The message promises no other zone where the request allows one only.
+/// If the request allows only one zone, the message offers no other zone.
 #[tokio::test(start_paused = true)]
-async fn a_full_zone_alone_is_told_as_the_only_one() {
+async fn message_offers_another_zone_only_if_it_is_allowed() {
     let fixture = Fixture::new().await;
     for (wanted, has_others) in [(in_zone(spec("pvc-1"), "us-west-2a"), false), (spec("pvc-2"), true)] {
         fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
@@ -71,7 +71,7 @@ async fn a_full_zone_alone_is_told_as_the_only_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restored_volume_passes_over_a_zone_without_its_type() {
+async fn restored_volume_skips_a_zone_without_its_type() {
     let fixture = without("io2").await;
     let origin = fixture.volume("origin").await;
     let taken = fixture.cloud.snapshots.create(&snapshot_spec("snap", &origin.id), &fixture.waiters).await;
@@ -90,9 +90,9 @@ async fn a_restored_volume_passes_over_a_zone_without_its_type() {
     }
 }
 
-/// A required zone, a clone's zone and the zone of a volume that is there are given: the class has to change.
+/// The zone of a clone is fixed, so the StorageClass has to change.
 #[tokio::test(start_paused = true)]
-async fn a_clone_whose_zone_lacks_the_type_is_an_invalid_argument() {
+async fn clone_in_a_zone_without_its_type_is_invalid() {
     let fixture = without("io2").await;
     let origin = fixture.create(&in_zone(spec("origin"), "us-west-2c")).await.unwrap();
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..io2("pvc-1") };
@@ -100,9 +100,9 @@ async fn a_clone_whose_zone_lacks_the_type_is_an_invalid_argument() {
     assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
 }
 
-/// The fourth refusal begins the round anew, and the round goes on from there.
+/// The fourth refusal begins the second round.
 #[tokio::test(start_paused = true)]
-async fn a_second_round_of_full_zones_tries_each_of_them_again() {
+async fn second_round_tries_each_full_zone_again() {
     let fixture = Fixture::new().await;
     for _ in 0..6 {
         fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
@@ -116,7 +116,7 @@ async fn a_second_round_of_full_zones_tries_each_of_them_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_zone_that_is_not_available_is_not_chosen() {
+async fn unavailable_zone_is_not_chosen() {
     let fixture = Fixture::new().await;
     fixture.ec2.override_zones(|zones| {
         zones.iter_mut().filter(|z| z.name.as_str() != "us-west-2b").for_each(|z| z.available = false)
@@ -128,7 +128,7 @@ async fn a_zone_that_is_not_available_is_not_chosen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_of_zones_is_asked_for_again() {
+async fn empty_zone_listing_is_not_cached() {
     let fixture = Fixture::new().await;
     fixture.ec2.hide_zones();
     fixture.create(&spec("pvc-1")).await.unwrap_err();

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::world::{Driver, World, spec};
 
-/// The ids that each DescribeVolumes asked for.
+/// Returns the number of ids of each DescribeVolumes.
 fn asked(world: &World) -> Vec<usize> {
     let values = |call: &Call| match call {
         Call::DescribeVolumes(c) => c.filters.iter().map(|f| f.values.len()).sum(),
@@ -42,9 +42,9 @@ async fn describe_all(cloud: &Arc<Cloud<SimEc2>>, ids: &[VolumeId]) -> Vec<Resul
     found.into_iter().map(|(_, volume)| volume).collect()
 }
 
-/// 450 questions at once are at most four calls of at most 200 ids.
+/// 450 lookups need at most four calls of at most 200 ids.
 #[tokio::test(start_paused = true)]
-async fn lookups_that_come_together_share_calls_of_two_hundred_ids() {
+async fn concurrent_lookups_share_calls_of_200_ids() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 450).await;
@@ -61,9 +61,8 @@ async fn lookups_that_come_together_share_calls_of_two_hundred_ids() {
     assert!(asked.len() <= 4 && asked.iter().all(|keys| *keys <= 200), "{asked:?}");
 }
 
-/// A missing object is missing at once, for who asked for it only.
 #[tokio::test(start_paused = true)]
-async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
+async fn missing_volume_fails_only_its_own_lookup_at_once() {
     let world = World::instant().await;
     let driver = world.driver();
     let mut ids = volumes(&driver, 20).await;
@@ -76,9 +75,9 @@ async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
-/// A missing instance, and a volume that was never modified, are absent, and the others of their call get their answers.
+/// The same applies to a volume without modifications.
 #[tokio::test(start_paused = true)]
-async fn a_missing_instance_or_modification_is_absent_and_fails_no_other() {
+async fn missing_instance_fails_no_other_lookup() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 3).await;
@@ -98,7 +97,6 @@ async fn a_missing_instance_or_modification_is_absent_and_fails_no_other() {
     assert!(none.is_err_and(|error| error.is_not_found()));
 }
 
-/// Duplicates share an entry of a batch.
 #[tokio::test(start_paused = true)]
 async fn lookups_of_one_volume_share_an_entry() {
     let world = World::instant().await;
@@ -110,9 +108,8 @@ async fn lookups_of_one_volume_share_an_entry() {
     assert!(asked(&world).iter().all(|keys| *keys == 1) && asked(&world).len() <= 2, "{:?}", asked(&world));
 }
 
-/// Without batching each question is a call of its own, at once.
 #[tokio::test(start_paused = true)]
-async fn without_batching_each_lookup_is_a_call_of_its_own_at_once() {
+async fn without_batching_each_lookup_is_its_own_call_at_once() {
     let world = World::instant().await;
     let driver = world.driver_with(false);
     let ids = volumes(&driver, 40).await;
@@ -131,9 +128,8 @@ async fn without_batching_each_lookup_is_a_call_of_its_own_at_once() {
     assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
 }
 
-/// A caller that leaves a batch takes nobody's answer away.
 #[tokio::test(start_paused = true)]
-async fn who_leaves_takes_nobodys_answer_away() {
+async fn lookup_that_ends_early_does_not_affect_others() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 2).await;
@@ -148,9 +144,8 @@ async fn who_leaves_takes_nobodys_answer_away() {
     assert_eq!(stayed.unwrap().id, ids[1]);
 }
 
-/// What a waiter sees was asked for after it came.
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
+async fn answer_to_an_earlier_describe_is_not_used() {
     let world = World::instant().await;
     let driver = world.driver();
     let id = volumes(&driver, 1).await.remove(0);
@@ -168,9 +163,8 @@ async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
     assert_eq!(world.count(Action::DescribeVolumes), 2, "the second came after the first question had left");
 }
 
-/// Throttles and lost answers cost a question time only.
 #[tokio::test(start_paused = true)]
-async fn throttles_and_lost_answers_cost_a_lookup_time_only() {
+async fn throttles_and_lost_answers_only_delay_a_lookup() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 3).await;
@@ -180,9 +174,9 @@ async fn throttles_and_lost_answers_cost_a_lookup_time_only() {
     assert!(describe_all(&driver.cloud, &ids).await.iter().all(Result::is_ok));
 }
 
-/// A question that EC2 never answers ends with its own bound.
+/// It ends at its own timeout.
 #[tokio::test(start_paused = true)]
-async fn a_lookup_that_ec2_never_answers_ends() {
+async fn unanswered_lookup_ends() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 1).await;
@@ -194,9 +188,8 @@ async fn a_lookup_that_ec2_never_answers_ends() {
     drop(gates);
 }
 
-/// A driver that ends leaves no watcher behind.
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_ends_leaves_no_task_behind() {
+async fn dropped_driver_leaves_no_task() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 1).await;

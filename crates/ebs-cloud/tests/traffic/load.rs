@@ -11,10 +11,11 @@ use tokio::time::Instant;
 
 use crate::world::{Added, Driver, World, bill, lives, lives_of, median, spec};
 
-/// At 4 lives/s: at most 4.08 mutating calls and 0.8 describes a life, 2 % throttled, median added latency under 0.3 s.
+/// The limits at 4 volume lifecycles per second are 4.08 mutating calls and 0.8 describes per lifecycle, 2 % throttles,
+/// and a median added latency below 0.3 s.
 #[tokio::test(start_paused = true)]
-async fn volume_lives_at_four_a_second_cost_few_describes_and_little_time() {
-    // So many that the thin traffic of the first and last lives hardly counts.
+async fn four_lifecycles_per_second_meet_the_cost_limits() {
+    // So many that the low traffic at the start and the end hardly counts.
     const LIVES: u32 = 1_500;
     let world = World::realistic().await;
     let added = lives(&[world.driver()], LIVES, 4.0).await;
@@ -33,9 +34,9 @@ async fn volume_lives_at_four_a_second_cost_few_describes_and_little_time() {
     assert!(all < Duration::from_millis(300) && each.iter().all(|a| *a < Duration::from_millis(400)), "{summary}");
 }
 
-/// Each needs a DetachVolume more to prove its end at once, so EC2's refill of 5/s carries two such lives a second.
+/// Each needs an extra DetachVolume as its proof, so EC2's refill of 5/s suffices for two such lifecycles per second.
 #[tokio::test(start_paused = true)]
-async fn volumes_used_for_a_second_are_detached_without_a_wait_at_the_rate_that_ec2s_refill_carries() {
+async fn short_lived_volumes_are_detached_without_a_wait() {
     let world = World::realistic().await;
     let added = lives_of(&[world.driver()], 400, 2.0, |_| Duration::from_secs(1)).await;
     let mut detach: Vec<Duration> = added.iter().map(|a| a.detach).collect();
@@ -47,9 +48,9 @@ async fn volumes_used_for_a_second_are_detached_without_a_wait_at_the_rate_that_
     );
 }
 
-/// With half of every bucket eaten: at most 4.3 mutating calls a life and 5 % throttled, and every life ends well.
+/// The limits are 4.3 mutating calls per lifecycle and 5 % throttles.
 #[tokio::test(start_paused = true)]
-async fn with_half_of_every_bucket_eaten_few_calls_are_throttled_and_all_lives_end_well() {
+async fn half_of_every_bucket_suffices_with_few_throttles() {
     const LIVES: u32 = 400;
     let world = World::realistic().await;
     world.sim.faults().add(Rule::new(Effect::Eat { fraction: 0.5 })).expect("a sound rule");
@@ -58,9 +59,9 @@ async fn with_half_of_every_bucket_eaten_few_calls_are_throttled_and_all_lives_e
     assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
 }
 
-/// A burst of 1,000 lives at once loses none and takes no longer than the buckets say.
+/// They take no longer than the buckets require.
 #[tokio::test(start_paused = true)]
-async fn of_a_thousand_lives_at_once_none_is_lost() {
+async fn thousand_concurrent_lifecycles_all_succeed() {
     const LIVES: u32 = 1_000;
     let world = World::realistic().await;
     let began = Instant::now();
@@ -72,9 +73,8 @@ async fn of_a_thousand_lives_at_once_none_is_lost() {
     assert!(began.elapsed() < Duration::from_secs(260), "{:?}", began.elapsed());
 }
 
-/// Two drivers on one simulated account both come to their end without wasting calls.
 #[tokio::test(start_paused = true)]
-async fn two_drivers_on_one_account_both_come_to_their_end_without_wasting_calls() {
+async fn two_drivers_on_one_account_succeed_with_few_throttles() {
     const LIVES: u32 = 400;
     let world = World::realistic().await;
     let drivers = world.two_drivers();
@@ -83,9 +83,8 @@ async fn two_drivers_on_one_account_both_come_to_their_end_without_wasting_calls
     assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
 }
 
-/// What a volume costs in describes falls with the load.
 #[tokio::test(start_paused = true)]
-async fn what_a_life_costs_in_describes_falls_with_the_load() {
+async fn describes_per_lifecycle_decrease_with_the_load() {
     let mut costs = Vec::new();
     for per_second in [0.05, 1.0, 4.0] {
         let world = World::realistic().await;
@@ -95,9 +94,9 @@ async fn what_a_life_costs_in_describes_falls_with_the_load() {
     assert!(costs.is_sorted_by(|a, b| a > b), "{costs:?}");
 }
 
-/// Under a load of lives DescribeVolumes keeps its distance of 0.4 s.
+/// The interval of DescribeVolumes is 0.4 s.
 #[tokio::test(start_paused = true)]
-async fn under_load_calls_of_one_kind_keep_their_distance() {
+async fn describes_keep_their_interval_under_load() {
     let world = World::realistic().await;
     lives(&[world.driver()], 120, 4.0).await;
     let describes: Vec<PortCall> =
@@ -108,7 +107,7 @@ async fn under_load_calls_of_one_kind_keep_their_distance() {
     assert!(mean >= Duration::from_millis(395), "{mean:?} between calls");
 }
 
-/// For how long each DescribeVolumes waited for its token.
+/// The waits of DescribeVolumes for their tokens.
 #[derive(Debug, Default)]
 struct DescribeWaits(Mutex<Vec<Duration>>);
 
@@ -122,10 +121,10 @@ impl Observer for DescribeWaits {
     }
 }
 
-/// The distance between describes is such that EC2's bucket has a token when one is due, also after throttles: one regulator
-/// decides when EC2 is asked, and not the sum of two.
+/// The interval between describes is so long that EC2's bucket has a token when one is due, even after throttles. So
+/// only one mechanism limits them.
 #[tokio::test(start_paused = true)]
-async fn describes_wait_for_their_distance_and_hardly_ever_for_a_token_as_well() {
+async fn describes_rarely_wait_for_a_token() {
     for eaten in [0.0, 0.5, 0.8] {
         let world = World::realistic().await;
         if eaten > 0.0 {
@@ -144,9 +143,9 @@ async fn create(driver: Driver, name: String, waiters: Waiters) -> bool {
     driver.cloud.volumes.create(&spec(&name), &waiters).await.is_ok()
 }
 
-/// First come, first served, also for those whose client leaves while they queue and comes back: they have kept their place.
+/// A creation keeps its place in the queue while its client is away.
 #[tokio::test(start_paused = true)]
-async fn a_creation_whose_client_comes_back_is_served_before_those_that_came_meanwhile() {
+async fn creation_of_a_returning_client_keeps_its_place() {
     let world = World::realistic().await;
     let driver = world.driver();
     let waiters = Waiters::default();
@@ -166,18 +165,18 @@ async fn a_creation_whose_client_comes_back_is_served_before_those_that_came_mea
         tokio::time::sleep(Duration::from_secs(10)).await;
         drop(waiter);
     });
-    assert!(!made, "nobody waits for it any more, and it was not its turn yet");
+    assert!(!made, "it has no waiters, and was not served yet");
     come(300);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(create(driver.clone(), "pvc-early".to_owned(), waiters.clone()).await);
-    // 100 of a full bucket at once, 200 more at 5/s, then it; after all the others it would be a minute more.
+    // 100 of a full bucket at once, 200 more at 5/s, then this one. After all the others it would be a minute later.
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     others.abort_all();
 }
 
-/// A sidecar that has been told so often that it is not its turn yet pauses for up to half an hour, and finds its place then.
+/// After many timeouts in the queue, a sidecar pauses for up to half an hour.
 #[tokio::test(start_paused = true)]
-async fn a_place_is_kept_over_the_longest_pause_of_a_sidecar() {
+async fn place_is_kept_over_the_longest_pause_of_a_sidecar() {
     let world = World::realistic().await;
     world.sim.faults().add(Rule::new(Effect::Eat { fraction: 0.9 }).on("CreateVolume")).expect("a sound rule");
     let driver = world.driver();

@@ -1,5 +1,5 @@
-//! What the policy costs in calls and time under load, over the simulated EC2 with realistic times and limits, on
-//! paused time.
+//! The costs of the policy in calls and time under load, with the simulated EC2's realistic times and limits, on paused
+//! time.
 
 mod batching;
 mod load;

@@ -25,9 +25,8 @@ async fn create_all(driver: &Driver, names: impl Iterator<Item = String>) {
     running.join_all().await;
 }
 
-/// All waits of a kind share their looks.
 #[tokio::test(start_paused = true)]
-async fn all_waits_of_a_kind_share_their_describes() {
+async fn waits_of_one_kind_share_their_describes() {
     let world = World::instant().await;
     let timing = TimingOverride { create_ms: Some(3_000), ..TimingOverride::default() };
     world.sim.engine().set_timing(timing).await;
@@ -36,9 +35,9 @@ async fn all_waits_of_a_kind_share_their_describes() {
     assert!(describes <= 14, "{describes} describes for 100 volumes that are created within 5 s");
 }
 
-/// The usual time of a change is learned, so that a change of known length costs few looks.
+/// A transition with a known time needs few describes.
 #[tokio::test(start_paused = true)]
-async fn the_typical_time_of_a_transition_is_learned() {
+async fn typical_time_of_a_transition_is_learned() {
     let world = World::instant().await;
     let timing = TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() };
     world.sim.engine().set_timing(timing).await;
@@ -53,9 +52,8 @@ async fn the_typical_time_of_a_transition_is_learned() {
     assert!(took < Duration::from_millis(5_500), "{took:?}");
 }
 
-/// A change that has become faster is noticed.
 #[tokio::test(start_paused = true)]
-async fn what_has_become_faster_is_noticed() {
+async fn faster_transition_is_noticed() {
     let world = World::instant().await;
     let timing = |ms| TimingOverride { create_ms: Some(ms), ..TimingOverride::default() };
     world.sim.engine().set_timing(timing(5_000)).await;

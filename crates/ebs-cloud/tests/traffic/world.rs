@@ -1,4 +1,4 @@
-//! An account under load: one EC2, one or more drivers, and volume lives.
+//! An account under load: one EC2, one or more drivers, and volume lifecycles.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use ebs_types::{DriverName, Gib, InstanceId, IopsRequest, NodeId, VolumeType, Wa
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Times of the simulated EC2, all fixed so that what a driver adds can be told apart.
+/// Times of the simulated EC2. They are fixed, so that the time that a driver adds can be measured.
 const MUTATING: Duration = Duration::from_millis(250);
 const CREATE: Duration = Duration::from_secs(2);
 const ATTACH: Duration = Duration::from_millis(2_500);
 const DETACH: Duration = Duration::from_secs(4);
-/// How long a volume is used: from 1 to 30 s, the young ones and the old ones mixed.
+/// Returns the lifetime of an attachment: from 1 to 30 s, short and long ones mixed.
 fn used_for(n: u32) -> Duration {
     Duration::from_secs(u64::from(1 + n * 7 % 30))
 }
 
-/// How long a sidecar leaves an RPC alone that failed and may be tried again.
+/// The interval between the retries of a sidecar.
 const RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) struct World {
@@ -31,7 +31,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// EC2's own limits and usual times.
+    /// Creates an account with EC2's own limits and usual times.
     pub(crate) async fn realistic() -> Self {
         let config = EngineConfig {
             timing: Timing::Realistic,
@@ -44,7 +44,7 @@ impl World {
         world
     }
 
-    /// No limits, and everything is done at once.
+    /// Creates an account without limits, in which everything takes no time.
     pub(crate) async fn instant() -> Self {
         Self::with(EngineConfig::default()).await
     }
@@ -66,8 +66,7 @@ impl World {
         Self { sim, nodes }
     }
 
-    /// One more driver process on the account.
-    /// Two drivers of two clusters: each with its own half of the instances.
+    /// Creates two drivers of two clusters. Each has its own half of the instances.
     pub(crate) fn two_drivers(&self) -> [Driver; 2] {
         let (one, two) = self.nodes.split_at(self.nodes.len() / 2);
         [one, two].map(|nodes| Driver { nodes: nodes.to_vec(), ..self.driver() })
@@ -82,12 +81,12 @@ impl World {
         Driver { cloud: Arc::new(Cloud::new(Arc::new(self.sim.clone()), config)), nodes: self.nodes.clone() }
     }
 
-    /// One of the instances.
+    /// Returns one of the instances.
     pub(crate) fn node(&self) -> NodeId {
         self.nodes[0].clone()
     }
 
-    /// A driver whose observer that is.
+    /// Creates a driver with the observer.
     pub(crate) fn observed(&self, observer: Arc<dyn Observer>) -> Driver {
         let config = CloudConfig::new(DriverName::default());
         let cloud = Cloud::observed(Arc::new(self.sim.clone()), config, observer);
@@ -121,7 +120,7 @@ pub(crate) struct Driver {
     nodes: Vec<NodeId>,
 }
 
-/// What the RPCs of one life took beyond what EC2 itself takes.
+/// The time of the RPCs of one lifecycle in addition to EC2's own times.
 pub(crate) struct Added {
     pub(crate) create: Duration,
     pub(crate) attach: Duration,
@@ -130,7 +129,7 @@ pub(crate) struct Added {
 }
 
 impl Driver {
-    /// A whole life of one volume, every RPC tried again as a sidecar does.
+    /// Runs a whole lifecycle of one volume, with retries of every RPC as a sidecar makes them.
     pub(crate) async fn life(&self, n: usize, used: Duration) -> Added {
         let (name, node) = (&format!("pvc-{n}"), &self.nodes[n % self.nodes.len()]);
         let waiters = Waiters::default();
@@ -189,12 +188,12 @@ pub(crate) fn spec(name: &str) -> VolumeSpec {
     }
 }
 
-/// Lives that begin at a fixed rate, whatever becomes of those before; the drivers take turns.
+/// Runs lifecycles that begin at a fixed rate, independent of the earlier ones. The drivers take turns.
 pub(crate) async fn lives(drivers: &[Driver], count: u32, per_second: f64) -> Vec<Added> {
     lives_of(drivers, count, per_second, used_for).await
 }
 
-/// As [`lives`], each volume used as long as `used` says of its number.
+/// Runs [`lives`] with the lifetime that `used` returns for the number of the volume.
 pub(crate) async fn lives_of(drivers: &[Driver], count: u32, per_second: f64, used: fn(u32) -> Duration) -> Vec<Added> {
     let mut running = JoinSet::new();
     let start = Instant::now();
@@ -208,16 +207,16 @@ pub(crate) async fn lives_of(drivers: &[Driver], count: u32, per_second: f64, us
     running.join_all().await
 }
 
-/// What a load has cost.
+/// The costs of a load.
 #[derive(Debug)]
 pub(crate) struct Bill {
-    /// Mutating calls a life, throttled ones included, spare ones not.
+    /// Mutating calls per lifecycle, including throttled ones, without spare ones.
     pub(crate) mutating: f64,
-    /// Spare calls a life: DetachVolume that EC2 refused because nothing is attached any more.
+    /// Spare calls per lifecycle: DetachVolume that EC2 refused because nothing is attached any more.
     pub(crate) spare: f64,
-    /// Describes of all kinds a life.
+    /// Describes of all kinds per lifecycle.
     pub(crate) describes: f64,
-    /// Of all calls, percent.
+    /// Percentage of all calls.
     pub(crate) throttled: f64,
 }
 
@@ -234,7 +233,7 @@ pub(crate) fn bill(world: &World, lives: u32) -> Bill {
     }
 }
 
-/// The middle one.
+/// Returns the median.
 pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times.get(times.len() / 2).copied().unwrap_or_default()

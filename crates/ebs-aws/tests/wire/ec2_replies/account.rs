@@ -1,30 +1,30 @@
-//! A simulated account that is asked in forms, as EC2's Query API is, and what it says.
+//! A simulated account that receives forms, as EC2's Query API does, and its replies.
 
 use bytes::Bytes;
 use ebs_sim::Ec2Service;
 use ebs_sim::engine::{Engine, EngineConfig, TimingOverride};
 use http::{Request, Response};
 
-/// An hour, for what is not to end while it is looked at.
+/// An hour, for states that must not end during a test.
 pub(super) const LONG_MS: u64 = 3_600_000;
 const VERSION: &str = "Version=2016-11-15";
-/// A cluster and a node of it.
+/// A cluster and one of its nodes.
 const NODE: &str =
     r#""ClusterArn":"arn:aws:sagemaker:us-west-2:123456789012:cluster/c","NodeId":"i-0123456789abcdef0""#;
 
-/// A reply, as it came and as it reads.
+/// A reply, raw and parsed.
 #[derive(Debug, Clone)]
 pub(super) struct Said {
     pub(super) status: u16,
     pub(super) body: String,
-    /// Empty for what is accepted.
+    /// Empty for success.
     pub(super) code: String,
     pub(super) text: String,
     /// The request id in the reply's header.
     pub(super) request_id: String,
 }
 
-/// The account. Its first instance is in us-west-2a, the second in us-west-2b.
+/// The account. Its first instance is in us-west-2a, and the second one in us-west-2b.
 pub(super) struct Account {
     pub(super) engine: Engine,
     pub(super) service: Ec2Service,
@@ -46,7 +46,7 @@ impl Account {
         Self { engine, service, instance: ids[0].clone(), second: ids[1].clone() }
     }
 
-    /// The same, where these transitions take so long.
+    /// Creates an account with these times of transitions.
     pub(super) async fn timed(timing: TimingOverride) -> Self {
         let account = Self::new().await;
         account.engine.set_timing(timing).await;
@@ -58,31 +58,31 @@ impl Account {
         said(self.service.answer(Request::post("/").body(Bytes::from(body)).unwrap()).await)
     }
 
-    /// Asks SageMaker about a volume of the node.
+    /// Calls SageMaker about a volume of the node.
     pub(super) async fn ask_for_node(&self, action: &str, volume: &str) -> Said {
         let body = format!(r#"{{{NODE},"VolumeId":"{volume}"}}"#);
         let request = Request::post("/").header("x-amz-target", format!("SageMaker.{action}"));
         said(self.service.answer(request.body(Bytes::from(body)).unwrap()).await)
     }
 
-    /// Asks what must be accepted.
+    /// Sends a request that must succeed.
     pub(super) async fn done(&self, form: &str) -> Said {
         let said = self.ask(form).await;
         assert_eq!(said.status, 200, "{form}: {said:?}");
         said
     }
 
-    /// Asks for something new, and gives its id.
+    /// Creates a resource and returns its id.
     async fn made(&self, form: &str, element: &str) -> String {
         of(&self.done(form).await.body, element).unwrap_or_else(|| panic!("{form} gave no {element}"))
     }
 
-    /// 4 GiB of gp3 in the first instance's zone.
+    /// Creates a gp3 volume of 4 GiB in the first instance's zone.
     pub(super) async fn volume(&self) -> String {
         self.made(CREATE, "volumeId").await
     }
 
-    /// A volume that is attached to the first instance.
+    /// Creates a volume that is attached to the first instance.
     pub(super) async fn attached(&self, device: &str) -> String {
         let volume = self.volume().await;
         assert_eq!(self.attach(&volume, device).await.status, 200);
@@ -105,12 +105,12 @@ impl Account {
         self.made(&format!("Action=CreateSnapshot&VolumeId={volume}"), "snapshotId").await
     }
 
-    /// Another instance in the first one's zone.
+    /// Launches another instance in the first one's zone.
     pub(super) async fn launched(&self) -> String {
         self.made(LAUNCH, "instanceId").await
     }
 
-    /// How EC2 has a volume's only attachment.
+    /// Returns the state of a volume's only attachment at EC2.
     pub(super) async fn attachment_state(&self, volume: &str) -> Option<String> {
         let volumes = self.engine.snapshot_of_state().await.volumes;
         let volume = volumes.into_iter().find(|v| v.id == volume)?;
@@ -135,7 +135,7 @@ pub(super) fn said(response: Response<Bytes>) -> Said {
     Said { status, body, code, text, request_id: request_id.unwrap_or_default() }
 }
 
-/// The text of the first element of that name.
+/// Returns the text of the first element with the name.
 pub(super) fn of(xml: &str, name: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;
@@ -143,7 +143,7 @@ pub(super) fn of(xml: &str, name: &str) -> Option<String> {
     Some(marks.iter().fold(text.to_owned(), |text, (mark, is)| text.replace(mark, is)))
 }
 
-/// The texts of all elements of that name.
+/// Returns the texts of all elements with the name.
 pub(super) fn all_of(xml: &str, name: &str) -> Vec<String> {
     xml.split(&format!("<{name}>")).skip(1).filter_map(|rest| Some(rest.split_once("</")?.0.to_owned())).collect()
 }

@@ -10,13 +10,13 @@ use super::account::{Said, all_of, of};
 use crate::hyperpod;
 use crate::server::{Reply, Wire};
 
-/// The name of the class that the adapter gives a reply to that action; `ok` for what is accepted. What the driver never
-/// calls is taken for the reply to a creation.
+/// Returns the name of the class that the adapter assigns to a reply to the action, or `ok` for success. For an action
+/// that the driver never calls, it uses a creation.
 pub(super) async fn class_of(action: &str, said: &Said) -> String {
     let reply = Reply::Say(said.status, said.body.clone());
     let replies = if action.ends_with("ClusterNodeVolume") { vec![hyperpod::known(), reply] } else { vec![reply] };
     let wire = Wire::answering(replies).await;
-    // What is accepted must be about what was asked for.
+    // A successful reply must be about the requested object.
     let volume = of(&said.body, "volumeId").map_or_else(volume, |id| VolumeId::parse(&id).unwrap());
     let instance = of(&said.body, "instanceId").map_or_else(instance, |id| InstanceId::parse(&id).unwrap());
     let outcome = match action {

@@ -8,7 +8,7 @@ use ebs_sim::faults::{Effect, Rule};
 use super::account::{Account, LONG_MS, Said};
 
 const DEVICE: &str = "/dev/xvdaa";
-/// A type that can have 11 volumes, the root volume included.
+/// A type with at most 11 volumes, including the root volume.
 const SMALL_TYPE: &str = "inf1.24xlarge";
 
 pub(super) async fn provoke(id: &str) -> Option<Said> {
@@ -68,7 +68,7 @@ async fn second_name(taken: &str, wanted: &str) -> Said {
     account.attach(&account.volume().await, wanted).await
 }
 
-/// One volume more than the type can have, and what EC2 says to it.
+/// Attaches one volume more than the type supports, and returns EC2's reply.
 async fn beyond_the_limit(attach_for_ever: bool) -> ((Account, String), Said) {
     let account = Account::with(|config| {
         config.instance_type = SMALL_TYPE.to_owned();
@@ -91,7 +91,7 @@ async fn stuck() -> ((Account, String), Said) {
     ((account, volume), said)
 }
 
-/// An hour later it is still on its way.
+/// An hour later the volume is still attaching.
 async fn never_attached(((account, volume), said): ((Account, String), Said)) -> Said {
     account.engine.advance(Duration::from_hours(1));
     assert_eq!(account.attachment_state(&volume).await.as_deref(), Some("attaching"));

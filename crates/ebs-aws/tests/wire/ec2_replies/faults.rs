@@ -1,11 +1,11 @@
-//! Replies that no state of an account leads to: a fault rule says them, once.
+//! Replies that no state of an account causes: a fault rule returns each of them once.
 
 use ebs_sim::faults::{Effect, Rule};
 
 use super::account::{Account, CREATE, Said};
 use super::rows::{Row, example};
 
-/// What the row says; the same call is accepted when it is made again.
+/// Returns the reply of the row. A second call succeeds.
 pub(super) async fn provoke(row: &Row) -> Said {
     let account = Account::new().await;
     let form = call(&account, &row.action).await;
@@ -17,7 +17,7 @@ pub(super) async fn provoke(row: &Row) -> Said {
     said
 }
 
-/// A call of the action that is accepted.
+/// Returns a call of the action that succeeds.
 async fn call(account: &Account, action: &str) -> String {
     match action {
         "CreateVolume" => CREATE.to_owned(),

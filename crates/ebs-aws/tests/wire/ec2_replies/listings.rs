@@ -41,7 +41,7 @@ async fn malformed_instances() -> Said {
     account.ask("Action=DescribeInstances&InstanceId.1=machine-1").await
 }
 
-/// Of five instances, in pages of five.
+/// Reads five instances in pages of five.
 async fn token_after_last_page() -> Said {
     let account = Account::with(|config| config.account.oddities.tokens_after_full_pages = true).await;
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! What reads were seen to show of the past.
+//! Stale reads of EC2 that were observed.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use ebs_sim::engine::{Consistency, TimingOverride};
 use super::account::{Account, Said};
 
 const MAX_LAG: Duration = Duration::from_secs(15);
-/// Lags are drawn: something that half of all looks show is seen within so many.
+/// The most describes. The staleness is random, and a state that half of all describes show is seen within this number.
 const LOOKS: usize = 400;
 const INSTANCES: &str = "Action=DescribeInstances";
 const VOLUMES: &str = "Action=DescribeVolumes";
@@ -36,7 +36,7 @@ async fn lagging() -> Account {
     Account::with(|config| config.consistency = Consistency { max_lag: MAX_LAG }).await
 }
 
-/// The first reply to that call that is as wanted.
+/// Returns the first reply to the call that meets the condition.
 async fn until(account: &Account, form: &str, wanted: impl Fn(&Said) -> bool) -> Option<Said> {
     for _ in 0..LOOKS {
         let said = account.ask(form).await;
@@ -51,7 +51,7 @@ fn shows(said: &Said, volume: &str) -> bool {
     said.body.contains(&format!("<volumeId>{volume}</volumeId><instanceId>"))
 }
 
-/// A volume that was attached for long and has left a moment ago.
+/// Returns an account with a volume that was attached for long and left a moment ago.
 async fn detached() -> (Account, String) {
     let account = lagging().await;
     let volume = account.attached("/dev/xvdaa").await;
@@ -63,10 +63,10 @@ async fn detached() -> (Account, String) {
     (account, volume)
 }
 
-/// A look that shows that state, after one that showed the attachment gone.
+/// Returns a describe with the state, after one without the attachment.
 async fn goes_back(form: &str, state: &str) -> Option<Said> {
     let (account, volume) = detached().await;
-    // What instances show of a volume has another order of elements.
+    // The elements of a volume have another order in instances.
     let is_there = |said: &Said| if form == VOLUMES { shows(said, &volume) } else { said.body.contains(&volume) };
     until(&account, form, |said| !is_there(said)).await?;
     until(&account, form, |said| is_there(said) && said.body.contains(state)).await
@@ -104,7 +104,7 @@ async fn new_volume() -> Option<Said> {
     until(&account, &form, |said| said.status != 200).await
 }
 
-/// An instance so long after its launch, where instances lag for minutes.
+/// Describes an instance of this age, in an account where descriptions of instances are stale for minutes.
 async fn new_instance(age: Duration) -> Option<Said> {
     let account = Account::with(|config| config.account.oddities.instances_max_lag_ms = Some(300_000)).await;
     let form = format!("{INSTANCES}&InstanceId.1={}", account.launched().await);

@@ -1,4 +1,4 @@
-//! What may happen to any call: rights, limits of rate, signatures, and the form of a refusal.
+//! Errors that any call may get: permissions, rate limits, signatures, and the format of an error.
 
 use std::collections::BTreeMap;
 

@@ -1,24 +1,24 @@
-//! The list, as it stands in `rows.tsv`.
+//! The list in `rows.tsv`.
 
-/// How a reply is provoked.
+/// How a test provokes a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum How {
-    /// By what the account holds.
+    /// By the state of the account.
     State,
     /// By a fault rule.
     Fault,
-    /// Not at all; why.
+    /// Not at all, with the reason.
     Not(String),
 }
 
-/// A reply that somebody has quoted.
+/// A quoted reply.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) id: String,
     pub(super) action: String,
-    /// HTTP status; 0 where none is known.
+    /// The HTTP status. 0 if it is unknown.
     pub(super) status: u16,
-    /// Empty for what is accepted.
+    /// Empty for success.
     pub(super) code: String,
     pub(super) text: String,
     pub(super) how: How,
@@ -26,12 +26,12 @@ pub(super) struct Row {
     pub(super) class: String,
 }
 
-/// All of them. Panics on a line that is none.
+/// Returns all rows. Panics on an invalid line.
 pub(super) fn all() -> Vec<Row> {
     let lines = include_str!("rows.tsv").lines().filter(|line| !line.starts_with('#'));
     let rows: Vec<Row> = lines.map(row).collect();
     for (n, row) in rows.iter().enumerate() {
-        assert!(rows[..n].iter().all(|other| other.id != row.id), "{} is there twice", row.id);
+        assert!(rows[..n].iter().all(|other| other.id != row.id), "{} is a duplicate", row.id);
     }
     rows
 }
@@ -41,7 +41,7 @@ fn row(line: &str) -> Row {
     let [id, action, _when, status, code, text, source, how, class] = fields[..] else {
         panic!("{line:?} has {} fields", fields.len())
     };
-    assert!(!source.is_empty(), "{id}: nobody is named who has quoted it");
+    assert!(!source.is_empty(), "{id}: the source is missing");
     let how = match how.split_once(": ") {
         Some(("no", why)) => How::Not(why.to_owned()),
         None if how == "state" => How::State,
@@ -59,7 +59,7 @@ fn row(line: &str) -> Row {
     }
 }
 
-/// Whether a text is what the pattern says: `{name}` stands for some text, `{…}` for any or none.
+/// Returns true if the text fits the pattern. `{name}` matches a text that is not empty, and `{…}` any text.
 pub(super) fn fits(pattern: &str, text: &str) -> bool {
     let Some((literal, rest)) = pattern.split_once('{') else { return pattern == text };
     let Some(after) = text.strip_prefix(literal) else { return false };
@@ -69,7 +69,7 @@ pub(super) fn fits(pattern: &str, text: &str) -> bool {
     starts.into_iter().any(|at| fits(rest, &after[at..]))
 }
 
-/// A text that fits the pattern.
+/// Returns a text that fits the pattern.
 pub(super) fn example(pattern: &str) -> String {
     match pattern.split_once('{').and_then(|(literal, rest)| Some((literal, rest.split_once('}')?))) {
         None => pattern.to_owned(),
@@ -79,7 +79,7 @@ pub(super) fn example(pattern: &str) -> String {
 }
 
 #[test]
-fn a_pattern_fits_what_it_stands_for_and_nothing_else() {
+fn pattern_matches_only_its_texts() {
     for (pattern, text, expected) in [
         ("plain", "plain", true),
         ("plain", "plainer", false),

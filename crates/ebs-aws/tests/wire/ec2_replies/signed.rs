@@ -1,4 +1,4 @@
-//! Signatures by hand, so that their time and their secret can be wrong.
+//! Hand-made signatures, with a wrong time or a wrong secret.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ use crate::signature::sign;
 const SECRET: &str = "the-right-secret";
 const BODY: &str = "Action=DescribeVolumes&Version=2016-11-15";
 
-/// Right to the second, 5 min late and 5 min early.
+/// Sends requests with the right time, 5 min late and 5 min early.
 pub(super) async fn with_a_clock_that_is_wrong() -> Said {
     let (now, too_much) = (SystemTime::now(), Duration::from_secs(303));
     assert_eq!(asked(now, SECRET).await.status, 200);

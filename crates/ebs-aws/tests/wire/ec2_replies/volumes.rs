@@ -53,7 +53,7 @@ pub(super) async fn provoke(id: &str) -> Option<Said> {
     })
 }
 
-/// Requests that are refused for what they say.
+/// Returns requests with parameters that EC2 refuses.
 fn refused_parameters(id: &str) -> Option<String> {
     let here = "AvailabilityZone=us-west-2a";
     Some(match id {
@@ -97,7 +97,7 @@ async fn beyond(quotas: Quotas, parameters: &str) -> Said {
     account.ask(&format!("Action=CreateVolume&AvailabilityZone=us-west-2a&{parameters}")).await
 }
 
-/// A volume with a key that cannot be used: what EC2 says to the creation, and to the look after the time it takes.
+/// Creates a volume with an unusable key. Returns EC2's replies to the creation and to a later describe.
 async fn vanishing(create_ms: u64) -> (Said, Said) {
     let account = Account::with(|config| config.account.unusable_kms_keys = vec!["alias/gone".to_owned()]).await;
     account.engine.set_timing(TimingOverride { create_ms: Some(create_ms), ..Default::default() }).await;

@@ -1,4 +1,4 @@
-//! Waiting for modifications.
+//! Waits for modifications.
 
 use std::time::SystemTime;
 
@@ -14,9 +14,10 @@ use crate::volume::service::VolumeService;
 use crate::{CloudError, CloudErrorKind, bounds};
 
 impl<E: Ec2> VolumeService<E> {
-    /// The latest modification once none runs, by a describe that was sent from `settled_at` on. One whose state this version does not know is waited for no longer than 15 s: then
-    /// EC2 is the judge, of what it describes and of the next modification. EC2 shows the targets of a running one as if they were reached, so what
-    /// it shows of the volume meanwhile proves nothing.
+    /// Waits until no modification runs, and returns the latest one from a describe sent at `settled_at` or later.
+    /// Waits at most 15 s for a modification in an unknown state. After that EC2 decides, by its description of the
+    /// volume and its answer to the next modification. While a modification runs, EC2 shows its targets as if they were
+    /// reached, so the description of the volume proves nothing.
     pub(super) async fn latest_at_rest(
         &self,
         op: &Op<'_>,
@@ -40,8 +41,8 @@ impl<E: Ec2> VolumeService<E> {
         self.context.waiter.modification(op, FirstPoll::Now, id, decide).await
     }
 
-    /// Waits until the modification asked for is past `modifying`. It began after `latest_before`; one that leads
-    /// elsewhere is not it.
+    /// Waits until the requested modification is past `modifying`. It began after `latest_before` and has the requested
+    /// targets.
     pub(super) async fn modification_end(
         &self,
         op: &Op<'_>,
@@ -68,8 +69,8 @@ impl<E: Ec2> VolumeService<E> {
         self.context.waiter.modification(op, first, &request.volume, decide).await
     }
 
-    /// After a refusal: true when the modification asked for is there already, made by another process or by a call
-    /// whose answer was lost, and merely not shown before. A repeated refusal is not followed for 15 s anew.
+    /// Checks after a refusal whether the requested modification exists already: another process may have made it, or a
+    /// call whose answer was lost. Repeated refusals share one wait of 15 s.
     pub(super) async fn is_made_already(
         &self,
         op: &Op<'_>,
@@ -85,11 +86,11 @@ impl<E: Ec2> VolumeService<E> {
         self.context.waiter.modification(op, FirstPoll::Now, &request.volume, decide).await
     }
 
-    /// The volume once EC2 describes it as asked for.
+    /// Returns the volume once EC2 describes it as requested.
     pub(super) async fn reached(&self, op: &Op<'_>, request: &ModifyVolume) -> Result<Volume, CloudError> {
         let decide = |seen: Option<Volume>, _: Instant| match seen {
             Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
-            // What is not listed a moment after it was modified is merely not shown; the bound ends the wait.
+            // EC2 may not list the volume right after a modification. The deadline of the operation ends the wait.
             Some(_) | None => Verdict::Waiting,
         };
         self.context.waiter.volume(op, FirstPoll::Now, &request.volume, decide).await

@@ -1,4 +1,4 @@
-//! The pure part: what is to be asked of EC2, and what shows that it is done.
+//! The pure part: computes the request to EC2, and checks the result.
 
 use std::num::NonZeroU32;
 use std::time::SystemTime;
@@ -11,14 +11,14 @@ use crate::ModifySpec;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestedIops {
     pub(super) request: IopsRequest,
-    /// The volume's own tags ask, on the occasion of another change: that may raise its IOPS and never lowers them.
+    /// The volume's tags request the IOPS during another change. This may raise the IOPS, and never lowers them.
     pub(super) only_raises: bool,
 }
 
-/// What the request asks for; else what the tags of the volume ask for, when request or tags allow it. A request for a
-/// ratio counts without that.
+/// Returns the IOPS of the request, or else those that the volume's tags request, if the request or the tags allow it.
+/// A ratio in the request needs no such permission.
 ///
-/// Tags that cannot be read are passed over: they must not keep a volume from growing.
+/// Ignores invalid tags, so that they do not block the growth of a volume.
 pub(super) fn requested_iops(spec: &ModifySpec, volume: &Volume, driver: &DriverName) -> RequestedIops {
     if spec.iops != IopsRequest::Default {
         return RequestedIops { request: spec.iops, only_raises: false };
@@ -51,8 +51,8 @@ fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
     }
 }
 
-/// The IOPS that a request comes to within the limits. Never fewer than the volume has `now`, as far as that many are asked
-/// for: if EC2 does not give them to the volume that it is to become, EC2 refuses them, and the user hears of it.
+/// Returns the IOPS of the request within the limits, but not fewer than the volume has `now`, if the request asks for
+/// as many. If the modified volume cannot have them, EC2 refuses them, and the user gets the error.
 pub(super) fn iops_within(
     request: IopsRequest,
     size: Gib,
@@ -63,13 +63,13 @@ pub(super) fn iops_within(
     request.resolve(size, limits, true).max(now.map(|now| now.min(asked)))
 }
 
-/// The size that the volume will have.
+/// Returns the size after the modification.
 pub(super) fn size(spec: &ModifySpec, volume: &Volume) -> Gib {
     spec.size.map_or(volume.size, |size| size.max(volume.size))
 }
 
-/// What is to be changed: the properties in which the volume differs from what is asked for, and with another type all
-/// that is asked for. `iops` is what the request comes to within the limits.
+/// Returns the properties that differ from the volume's, and with another type all requested ones. `iops` are the
+/// requested IOPS within the limits.
 pub(super) fn request(
     spec: &ModifySpec,
     volume: &Volume,
@@ -77,7 +77,7 @@ pub(super) fn request(
     iops: Option<Iops>,
 ) -> ModifyVolume {
     let volume_type = spec.volume_type.clone().filter(|wanted| *wanted != volume.volume_type);
-    // EC2 keeps what is not named only while the type stays.
+    // EC2 keeps omitted properties only if the type stays the same.
     let is_retyped = volume_type.is_some();
     let iops = iops.filter(|wanted| match volume.iops {
         _ if is_retyped => true,
@@ -94,8 +94,8 @@ pub(super) fn request(
     }
 }
 
-/// What is wrong with a size that the type to be does not have, as far as this version knows: EC2 is asked all the same,
-/// and says which sizes there are.
+/// Returns the message for a size that the new type does not support, as far as this version knows. EC2 still gets the
+/// request and decides.
 pub(super) fn impossible_size(request: &ModifyVolume, volume: &Volume) -> Option<String> {
     let (size, volume_type) = (request.size?, request.volume_type.as_ref().unwrap_or(&volume.volume_type));
     let (min, max) = volume_type.size_range()?;
@@ -108,7 +108,7 @@ pub(super) fn is_nothing(request: &ModifyVolume) -> bool {
     size.is_none() && volume_type.is_none() && iops.is_none() && throughput.is_none()
 }
 
-/// True when the volume has what was asked for.
+/// Returns true if the volume has the requested properties.
 pub(super) fn is_met(request: &ModifyVolume, volume: &Volume) -> bool {
     request.size.is_none_or(|size| volume.size >= size)
         && request.volume_type.as_ref().is_none_or(|wanted| *wanted == volume.volume_type)
@@ -116,7 +116,7 @@ pub(super) fn is_met(request: &ModifyVolume, volume: &Volume) -> bool {
         && request.throughput.is_none_or(|throughput| volume.throughput == Some(throughput))
 }
 
-/// True when a modification leads to what was asked for.
+/// Returns true if the modification has the requested targets.
 pub(super) fn leads_to(request: &ModifyVolume, modification: &Modification) -> bool {
     request.size.is_none_or(|size| modification.target_size >= Some(size))
         && request.volume_type.as_ref().is_none_or(|wanted| modification.target_type.as_ref() == Some(wanted))
@@ -124,7 +124,7 @@ pub(super) fn leads_to(request: &ModifyVolume, modification: &Modification) -> b
         && request.throughput.is_none_or(|throughput| modification.target_throughput == Some(throughput))
 }
 
-/// True when a modification began after one that was the latest before: a describe may still show that one.
+/// Returns true if the modification began after the previous latest one, which a stale describe may still show.
 pub(super) fn is_after(modification: &Modification, latest_before: Option<SystemTime>) -> bool {
     match (modification.started, latest_before) {
         (Some(started), Some(before)) => started > before,

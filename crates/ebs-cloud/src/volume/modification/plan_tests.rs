@@ -13,9 +13,9 @@ fn requested(spec: &ModifySpec, volume: &Volume) -> RequestedIops {
     requested_iops(spec, volume, &DriverName::default())
 }
 
-/// Explicit IOPS win over a ratio, a ratio asked for over that of the tags, and it counts without any flag.
+/// A ratio in the request needs no permission by a flag.
 #[test]
-fn explicit_iops_win_over_a_ratio_and_a_ratio_of_the_request_over_that_of_the_tags() {
+fn explicit_iops_win_over_ratios_and_request_over_tags() {
     let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
     let asked = |iops| requested(&ModifySpec { iops, ..ModifySpec::default() }, &tagged);
     for request in [IopsRequest::explicit(900), IopsRequest::per_gib(3)] {
@@ -26,9 +26,9 @@ fn explicit_iops_win_over_a_ratio_and_a_ratio_of_the_request_over_that_of_the_ta
     }
 }
 
-/// The ratio of the tags counts when the request's flag, or else the tag's, allows it.
+/// The flag of the request wins over the tag.
 #[test]
-fn the_ratio_of_the_tags_counts_only_when_request_or_tag_allow_it() {
+fn tagged_ratio_counts_only_if_request_or_tag_allows_it() {
     for (tag, asked, counts) in [
         ("true", None, true),
         ("1", None, true),
@@ -44,9 +44,8 @@ fn the_ratio_of_the_tags_counts_only_when_request_or_tag_allow_it() {
     }
 }
 
-/// IOPS tags that cannot be read ask for nothing.
 #[test]
-fn tags_that_cannot_be_read_ask_for_nothing() {
+fn invalid_iops_tags_are_ignored() {
     for (ratio, allow) in [("many", "true"), ("-5", "true"), ("0", "true"), ("99999999999", "true"), ("7", "yes")] {
         let tagged = volume(&[("IOPSPerGb", ratio), ("AllowAutoIOPSIncreaseOnModify", allow)]);
         assert_eq!(requested(&ModifySpec::default(), &tagged).request, IopsRequest::Default, "{ratio} {allow}");
@@ -54,7 +53,7 @@ fn tags_that_cannot_be_read_ask_for_nothing() {
 }
 
 #[test]
-fn only_what_differs_is_asked_for() {
+fn request_names_only_changed_properties() {
     let now = Volume { throughput: Some(125), ..volume(&[]) };
     let asked = |spec: &ModifySpec, iops| request(spec, &now, requested(spec, &now), iops);
     let same = ModifySpec {
@@ -79,9 +78,9 @@ fn only_what_differs_is_asked_for() {
     assert_eq!((all.iops, all.throughput), (Some(400), Some(200)), "a request may lower them");
 }
 
-/// With another type IOPS and throughput are named although the volume has them: EC2 keeps them with its type only.
+/// EC2 keeps IOPS and throughput only if the type stays the same.
 #[test]
-fn with_another_type_everything_that_is_asked_for_is_named() {
+fn request_with_another_type_names_all_properties() {
     let now = Volume { throughput: Some(200), ..volume(&[]) };
     let spec = ModifySpec {
         volume_type: Some(VolumeType::Gp3),
@@ -93,7 +92,6 @@ fn with_another_type_everything_that_is_asked_for_is_named() {
     assert_eq!((asked.volume_type, asked.iops, asked.throughput), (Some(VolumeType::Gp3), Some(500), Some(200)));
 }
 
-/// IOPS tags never lower IOPS.
 #[test]
 fn tags_never_lower_iops() {
     let now = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
@@ -102,9 +100,9 @@ fn tags_never_lower_iops() {
     assert_eq!(request(&grow, &now, requested(&grow, &now), Some(600)).iops, Some(600));
 }
 
-/// The final check holds size, type, IOPS and throughput against what was asked for.
+/// The check compares size, type, IOPS and throughput.
 #[test]
-fn a_volume_and_a_modification_are_held_against_all_that_was_asked_for() {
+fn result_is_checked_against_all_requested_properties() {
     let ask = ModifyVolume {
         volume: VolumeId::parse("vol-1").unwrap(),
         size: Some(Gib(20)),
@@ -145,7 +143,7 @@ fn iops_are_never_fewer_than_the_volume_has() {
     assert_eq!(within(60_000, Some(16_000), Some(60_000)), Some(60_000));
     assert_eq!(within(60_000, Some(16_000), Some(20_000)), Some(20_000));
     assert_eq!(within(60_000, Some(16_000), None), Some(16_000));
-    assert_eq!(within(4000, Some(16_000), Some(60_000)), Some(4000), "fewer are asked for");
+    assert_eq!(within(4000, Some(16_000), Some(60_000)), Some(4000), "the request is for fewer");
     assert_eq!(within(1000, Some(16_000), Some(3000)), Some(3000), "lifted to the minimum");
     assert_eq!(iops_within(IopsRequest::Default, Gib(500), gp3, Some(4000)), None);
 }

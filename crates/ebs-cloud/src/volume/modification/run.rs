@@ -1,4 +1,4 @@
-//! Modifying a volume: from what is asked for to EC2's word that it is so.
+//! Modifies a volume and waits until EC2 shows the result.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::volume::iops_limit::{IopsQuery, Site};
 use crate::volume::service::VolumeService;
 use crate::{CloudError, CloudErrorKind, ModifySpec, Object, bounds};
 
-/// EC2 counts the modifications of a volume over this time.
+/// EC2 counts the modifications of a volume in this period.
 const MODIFICATION_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 impl<E: Ec2> VolumeService<E> {
-    /// Sees to it that the volume has at least this size; returns the size it has.
+    /// Grows the volume to at least this size and returns its size in GiB.
     ///
     /// # Errors
     /// As [`VolumeService::modify`].
@@ -30,20 +30,20 @@ impl<E: Ec2> VolumeService<E> {
         Ok(self.modify(id, &ModifySpec::size(size), waiters).await?.size)
     }
 
-    /// Sees to it that the volume has the properties and then the tags asked for, and returns it, tags as they were.
+    /// Changes the properties and then the tags of the volume as requested. Returns the volume with its previous tags.
     ///
-    /// Properties come first: EC2 judges them, and what it refuses has then changed nothing. In the first 15 s in which the
-    /// resizer or the volume modifier asks this process, calls of the one that it asked before may still be carried out: they are waited for, but not
-    /// with growth.
+    /// The properties are first, so that a refusal of EC2 leaves the volume unchanged. In the first 15 s of the
+    /// resizer's or the volume modifier's requests to this process, EC2 may still carry out calls of the process that
+    /// had the lease before. This process waits for them, except for growth.
     ///
     /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible. A tag that EC2 refuses for good
-    /// is `CloudErrorKind::Internal` where properties were asked for too: "invalid" would say that nothing was done.
+    /// `CloudErrorKind::FailedPrecondition` has the time of the next possible modification. A tag that EC2 refuses for
+    /// good is `CloudErrorKind::Internal` if the request has properties too: "invalid" would mean that nothing changed.
     pub async fn modify(&self, id: &VolumeId, spec: &ModifySpec, waiters: &Waiters) -> Result<Volume, CloudError> {
         self.modify_for(&[Sidecar::Resizer], id, spec, waiters).await
     }
 
-    /// As [`VolumeService::modify`], for requests of these sidecars.
+    /// Modifies like [`VolumeService::modify`], for requests of these sidecars.
     ///
     /// # Errors
     /// As [`VolumeService::modify`].
@@ -74,8 +74,8 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
-    /// Deletes first and then sets, so that a key in both ends with its new value. Both always: a describe that shows
-    /// the tags as wanted may show the past, and both calls may be repeated.
+    /// Deletes first and then sets, so that a key in both ends with its new value. Always sends both calls: they are
+    /// idempotent, and a describe with the requested tags may be stale.
     async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<(), CloudError> {
         let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
         if !(gone.is_empty() && spec.tags.is_empty()) {
@@ -95,9 +95,9 @@ impl<E: Ec2> VolumeService<E> {
         Ok(())
     }
 
-    /// From when on a describe shows what stands in the way of a change, or has brought it about. An old process may be a new
-    /// leader, and another one may have changed the volume just before, or have a call under way. Not so
-    /// with growth: EC2 never shrinks a volume.
+    /// Returns the instant from which a describe shows all earlier changes, and any modification that blocks this one.
+    /// Another process may have changed the volume just before, or have a call in flight, even if this process is old
+    /// and a new leader. Growth does not wait for it: EC2 never shrinks a volume.
     fn settled_at(&self, id: &VolumeId, spec: &ModifySpec) -> Instant {
         let (recent, write) = (&self.context.recent, Write::Modification(id.clone()));
         match spec.size {
@@ -155,8 +155,8 @@ impl<E: Ec2> VolumeService<E> {
         plan::request(spec, volume, requested, iops)
     }
 
-    /// After a refusal of the request: the same with as many IOPS as EC2 has named, or, where nobody but the volume's tags asks
-    /// for more, without. `None`: it is refused for another reason.
+    /// Returns the request with fewer IOPS after a refusal: with the maximum that EC2 named, or without IOPS if only
+    /// the volume's tags request them. `None` if EC2 refused for another reason.
     async fn with_fewer_iops(
         &self,
         spec: &ModifySpec,
@@ -184,7 +184,7 @@ impl<E: Ec2> VolumeService<E> {
         Some(ModifyVolume { iops: None, ..refused.clone() })
     }
 
-    /// The IOPS that the request comes to for the type and size to be; a number that was lowered is logged.
+    /// Returns the requested IOPS within the limits of the new type and size. Logs when it lowers them.
     async fn iops_within_limits(
         &self,
         volume: &Volume,
@@ -201,7 +201,7 @@ impl<E: Ec2> VolumeService<E> {
             None => volume_type.iops_limits().map(|limits| limits.with_max(None)),
         };
         if requested.only_raises && limits.is_none() {
-            // The type has no IOPS to choose.
+            // The type has no choice of IOPS.
             return None;
         }
         let iops = plan::iops_within(requested.request, size, limits, volume.iops);
@@ -247,7 +247,7 @@ fn modification_refused(
     }
 }
 
-/// EC2's rule, and when it lets the volume be modified again as far as the latest modification tells.
+/// Returns EC2's rule, and the time of the next possible modification if the latest one shows it.
 fn when_possible(latest: Option<&Modification>) -> String {
     let rule =
         "a volume can be modified at most 4 times in 24 h, and not while an earlier modification is being optimized";
