@@ -18,7 +18,7 @@ impl Tokens {
         self.0
     }
 
-    /// Adds the tokens of `passed` at `per_second` tokens. The bucket holds at most `capacity`.
+    /// Adds the tokens for the time `passed`, at `per_second` tokens a second. The bucket holds at most `capacity`.
     pub fn refill(&mut self, passed: Duration, per_second: f64, capacity: f64) {
         self.0 = (self.0 + passed.as_secs_f64() * per_second).min(capacity);
     }
