@@ -86,7 +86,7 @@ pub enum ConnectError {
     /// Certificates, keys or credentials are invalid.
     #[error("cannot set up the connection to the API server {server}")]
     Setup {
-        /// Its address.
+        /// The API server's address.
         server: String,
         /// The reason.
         #[source]
