@@ -175,8 +175,8 @@ impl Opened {
     }
 }
 
-/// Follows a path to a block device in the device directory and reads its identity from sysfs. Returns `None` if
-/// nothing is there.
+/// Follows a path to a block device in the device directory and reads its identity from sysfs. Returns `None` if the
+/// path does not exist.
 fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<LeadsTo>, IdentityError> {
     let real = match path.canonicalize() {
         Ok(real) => real,
