@@ -124,7 +124,7 @@ async fn disk_with_one_random_byte_at_its_ends_is_not_blank() {
 #[tokio::test]
 async fn disk_with_a_dirty_page_at_a_backup_superblock_is_not_blank() {
     let disk = Disk::new(600 * MIB);
-    // ext with 4 KiB blocks, group 3; xfs, group 2 of 4; btrfs.
+    // Group 3 of an ext with 4 KiB blocks, group 2 of 4 of an xfs, and a btrfs mirror.
     for offset in [3 * 128 * MIB, 300 * MIB, 64 * MIB] {
         disk.device.write_at(&[0xa5; 4096], offset).unwrap();
         assert_eq!(disk.contents().await, Contents::Data { offset });
