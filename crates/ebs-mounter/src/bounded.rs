@@ -215,14 +215,14 @@ mod tests {
         let (done, seen) = mpsc::channel();
         let look = move || {
             let _ = held.recv();
-            let _ = done.send("the call came back");
+            let _ = done.send("the call returned");
             Ok::<(), Stuck>(())
         };
         let outcome = reading_within(Duration::from_millis(20), "statfs", Path::new("/somewhere"), look).await;
         let message = outcome.unwrap_err().to_string();
         assert!(message.starts_with("statfs of /somewhere has not come back"), "{message}");
         release.send(()).unwrap();
-        assert_eq!(seen.recv_timeout(Duration::from_secs(60)), Ok("the call came back"));
+        assert_eq!(seen.recv_timeout(Duration::from_secs(60)), Ok("the call returned"));
     }
 
     #[tokio::test]
@@ -240,7 +240,7 @@ mod tests {
             Ok::<(), Stuck>(())
         };
         assert!(reading("statfs", place, second).await.is_err());
-        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
+        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second read was never started");
         release.send(()).unwrap();
         free(place).await;
     }
@@ -253,7 +253,7 @@ mod tests {
     async fn free(place: &Path) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         while reading("statfs", place, || Ok::<(), Stuck>(())).await.is_err() {
-            assert!(tokio::time::Instant::now() < deadline, "the place is free when the look has come back");
+            assert!(tokio::time::Instant::now() < deadline, "the place is free after the read has returned");
             tokio::task::yield_now().await;
         }
     }
@@ -280,7 +280,7 @@ mod tests {
         };
         let message = reading("statfs", place, second).await.map_err(|stuck| stuck.to_string());
         assert!(message.as_ref().is_err_and(|text| text.contains("earlier call")), "{message:?}");
-        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
+        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second read was never started");
         release.send(()).unwrap();
         free(place).await;
     }
@@ -323,7 +323,7 @@ mod tests {
         first.send(()).unwrap();
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         while looks_left_at(place) != 1 {
-            assert!(tokio::time::Instant::now() < deadline, "the first has come back");
+            assert!(tokio::time::Instant::now() < deadline, "the first has returned");
             tokio::task::yield_now().await;
         }
         assert!(reading("statfs", place, || Ok::<(), Stuck>(())).await.is_err(), "the other one still hangs");

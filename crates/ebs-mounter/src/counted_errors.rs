@@ -170,7 +170,7 @@ mod tests {
         };
         assert_eq!(counted(&device, &file_systems).unwrap(), None, "no such device");
         std::fs::create_dir_all(&device).unwrap();
-        assert_eq!(counted(&device, &file_systems).unwrap(), None, "the kernel counts nothing of it");
+        assert_eq!(counted(&device, &file_systems).unwrap(), None, "the kernel has no count for it");
         write("errors_count", "0\n");
         write("last_error_func", "\n");
         assert_eq!(counted(&device, &file_systems).unwrap(), None);

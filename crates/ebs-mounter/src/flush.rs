@@ -143,9 +143,9 @@ mod tests {
         mounter.flush(number).await.unwrap_err();
         vanishes(place.path());
         appears(place.path(), Some("2"));
-        mounter.flush(number).await.expect_err("the first failure of this disk");
-        mounter.flush(number).await.expect("its second failure");
-        mounter.flush(number).await.expect_err("the count begins again");
+        mounter.flush(number).await.expect_err("first failure of this disk");
+        mounter.flush(number).await.expect("second failure of this disk");
+        mounter.flush(number).await.expect_err("the count starts again");
     }
 
     /// Before Linux 5.15 disks have no sequence number.
@@ -158,6 +158,6 @@ mod tests {
         vanishes(place.path());
         assert!(matches!(mounter.hold_of(number).await, Ok(crate::Hold::Gone)));
         appears(place.path(), None);
-        mounter.flush(number).await.expect_err("the first failure of this disk");
+        mounter.flush(number).await.expect_err("first failure of this disk");
     }
 }

@@ -448,7 +448,7 @@ mod tests {
             let (whole, begun) = whole_and_begun(fs_type);
             assert!(!may(fs_type, &contents(&whole)), "a whole {fs_type}");
             assert!(may(fs_type, &contents(&begun)), "half a {fs_type}");
-            assert!(!may(other, &contents(&begun)), "half a {fs_type} is not of an mkfs of {other}");
+            assert!(!may(other, &contents(&begun)), "an incomplete {fs_type} is not from an mkfs of {other}");
             assert!(may(fs_type, &DATA));
             assert!(!may(fs_type, &Contents::Foreign { what: "LUKS encryption".to_owned(), offset: 0 }));
         }
@@ -478,12 +478,12 @@ mod tests {
         let (mounter, record) = (mounter(state.path()), record());
         let (first, redo) = (FormatPermit { redo: false }, FormatPermit { redo: true });
         let kept = async || mounter.read_record(&record.volume).await.unwrap();
-        assert!(mounter.mark_started(&record, &first).await.is_err(), "there is none");
+        assert!(mounter.mark_started(&record, &first).await.is_err(), "no record exists");
         mounter.write_record(&record).await.unwrap();
         assert_eq!(kept().await, Some((record.clone(), State::Checking)));
         assert!(mounter.mark_started(&record, &redo).await.is_err(), "no mkfs has started yet");
         let other = FormatRecord { bytes: 2 << 30, ..record.clone() };
-        assert!(mounter.mark_started(&other, &first).await.is_err(), "it is of another size");
+        assert!(mounter.mark_started(&other, &first).await.is_err(), "it has another size");
         mounter.mark_started(&record, &first).await.unwrap();
         assert_eq!(kept().await, Some((record.clone(), State::Started)));
         assert!(mounter.mark_started(&record, &first).await.is_err(), "another call has started it");

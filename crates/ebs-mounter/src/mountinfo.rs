@@ -288,7 +288,7 @@ mod tests {
 ";
         let table = MountTable::parse(table.as_bytes());
         let seen = |path: &str| table.topmost(Path::new(path)).map(|entry| entry.id);
-        assert_eq!(seen("/var/lib/pods/a"), None, "only its directory is in the way");
+        assert_eq!(seen("/var/lib/pods/a"), None, "the hidden mount");
         assert_eq!((seen("/var/lib"), seen("/var"), seen("/")), (Some(4), Some(2), Some(1)));
         assert_eq!(seen("/var/lib/pods/b"), Some(6), "and of two on top of each other the newest");
         let stack = |path: &str| table.stack(Path::new(path)).iter().map(|entry| entry.id).collect::<Vec<_>>();

@@ -389,9 +389,9 @@ mod tests {
         xen.register(&first, Attacher::Other, &NodePath::parse("/seen").unwrap(), None);
         xen.unregister(&at);
         xen.unregister(&NodePath::parse("/seen").unwrap());
-        assert_eq!(xen.attached_under(&first).as_deref(), Some(name), "it is unpublished and not unstaged");
+        assert_eq!(xen.attached_under(&first).as_deref(), Some(name), "it is unpublished but not unstaged");
         assert!(xen.register_written(BOUND).await);
-        assert_eq!(mounter(state.path(), true).registered(), xen.registered(), "a driver that starts anew knows it");
+        assert_eq!(mounter(state.path(), true).registered(), xen.registered(), "a restarted driver knows it");
         xen.register(&second, Attacher::Driver, &at, Some(name));
         assert_eq!((xen.attached_under(&first), xen.attached_under(&second).as_deref()), (None, Some(name)));
         xen.forget_volume(&second);

@@ -154,7 +154,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);
         let list = "8:pids:/x\n0::/kubepods/pod1/driver\n";
-        assert_eq!(own_cgroup(root.path(), list, 7), None, "nothing lists it");
+        assert_eq!(own_cgroup(root.path(), list, 7), None, "no cgroup lists it");
         // The file system begins at the container's cgroup.
         fs::write(at("cgroup.procs"), "7\n12\n").unwrap();
         assert_eq!(own_cgroup(root.path(), list, 7), Some(root.path().to_owned()));

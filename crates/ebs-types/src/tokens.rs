@@ -61,7 +61,7 @@ mod tests {
         assert_eq!((0..20).filter(|_| tokens.take()).count(), 5);
         tokens.refill(Duration::from_mins(1), 5.0, 10.0);
         tokens.put_back(10.0);
-        assert_eq!(tokens.level(), 10.0, "no more than its capacity");
+        assert_eq!(tokens.level(), 10.0, "at most its capacity");
         tokens.clear();
         assert!(!tokens.take());
     }

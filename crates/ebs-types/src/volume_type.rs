@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(
             choices(&VolumeType::Other("gp9".into())),
             (true, true),
-            "EC2 judges a type that this version lacks"
+            "EC2 decides about a type that this version does not know"
         );
     }
 

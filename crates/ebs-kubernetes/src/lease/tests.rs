@@ -152,7 +152,7 @@ async fn renewed_lease_is_not_taken_by_another() {
     assert!((18..=20).contains(&renewals), "{renewals}");
     tokio::select! {
         lost = one.hold() => panic!("{lost}"),
-        () = two.acquire() => panic!("two leads at once"),
+        () = two.acquire() => panic!("two leaders at once"),
         () = tokio::time::sleep(Duration::from_mins(10)) => {}
     }
     assert_eq!(spec(&server).lease_transitions, Some(0));
@@ -206,7 +206,7 @@ async fn holder_that_cannot_renew_stops_before_another_begins() {
     tasks.spawn(begins);
     let times = tasks.join_all().await;
     let gap = *times.iter().max().unwrap() - *times.iter().min().unwrap();
-    assert!(gap >= Duration::from_secs(4), "the one led until {gap:?} before the other");
+    assert!(gap >= Duration::from_secs(4), "{gap:?} between the two leaders");
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,7 +325,7 @@ async fn lease_time_counts_from_request_not_response() {
     let (lost, asked) = tokio::join!(two.hold(), renewal);
     assert!(matches!(lost, LostLease::NotRenewed { .. }), "{lost}");
     let led = asked.elapsed();
-    assert!(led <= Duration::from_secs(10), "led for {led:?} after its last renewal was sent");
+    assert!(led <= Duration::from_secs(10), "was the leader for {led:?} after its last renewal was sent");
 }
 
 #[tokio::test(start_paused = true)]
@@ -351,6 +351,6 @@ async fn lease_of_another_lasts_for_its_own_duration() {
         one.acquire().await;
         let waited = began.elapsed();
         let bounds = Duration::from_secs(atleast)..Duration::from_secs(atmost);
-        assert!(bounds.contains(&waited), "a lease of {seconds} s was waited for {waited:?}");
+        assert!(bounds.contains(&waited), "waited {waited:?} for a lease of {seconds} s");
     }
 }

@@ -69,7 +69,11 @@ async fn hook_on_drained_node_waits_until_own_volumes_are_detached() {
         assert_eq!(ended(&mut hook, Duration::from_secs(35)).await, None, "{taint:?}");
         api.put(ATTACHMENTS, "late", attachment("ebs.csi.aws.com", NODE));
         api.delete(ATTACHMENTS, "ours");
-        assert_eq!(ended(&mut hook, Duration::from_secs(25)).await, None, "one came while another one went");
+        assert_eq!(
+            ended(&mut hook, Duration::from_secs(25)).await,
+            None,
+            "one was attached while another one was detached"
+        );
         api.delete(ATTACHMENTS, "late");
         assert_eq!(ended(&mut hook, Duration::from_secs(2)).await, Some(Ok(Released::Detached)));
     }

@@ -55,7 +55,7 @@ impl Scene {
     async fn gone_within(&self, bound: Duration) -> Duration {
         let began = Instant::now();
         while self.has_taint() {
-            assert!(began.elapsed() < bound, "the taint is there after {bound:?}");
+            assert!(began.elapsed() < bound, "the taint still exists after {bound:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         began.elapsed()
@@ -164,7 +164,7 @@ async fn silently_dead_watch_is_replaced() {
     let lists = scene.api.asked(Ask::List, NODES).len();
     tokio::time::sleep(Duration::from_secs(200)).await;
     assert!(scene.api.asked(Ask::List, NODES).len() > lists);
-    assert_eq!(scene.api.watches(), 1, "a watch was left open");
+    assert_eq!(scene.api.watches(), 1, "a watch is still open");
 }
 
 /// The watch sees that the Node was deleted.

@@ -67,7 +67,7 @@ fn binds_are_examined_only_on_local_file_systems() {
     let root = format!("/{}", disk.name());
     for (fs_type, expected) in [("tmpfs", [Some(number), None]), ("nfs4", [None; 2]), ("devtmpfs", [Some(number); 2])] {
         assert_eq!(seen(&root, disk.path(), fs_type), expected, "{fs_type}");
-        assert_eq!(seen("/", disk.path(), fs_type), [None; 2], "all of a file system is no device node");
+        assert_eq!(seen("/", disk.path(), fs_type), [None; 2], "a whole file system is not a device node");
     }
     // Another mount hides it, so only the name remains.
     assert_eq!(seen(&root, Path::new("/proc"), "devtmpfs"), [None, Some(number)]);
@@ -108,7 +108,7 @@ async fn brief_holder_is_awaited_and_lasting_holder_is_named() {
     let (hold, ()) = tokio::join!(mounter.hold_of(number), moment);
     assert_eq!(hold.unwrap(), Hold::Free);
     let _held = exclusively();
-    let hold = tokio::time::timeout(BOUND, mounter.hold_of(number)).await.expect("it is not waited for without end");
+    let hold = tokio::time::timeout(BOUND, mounter.hold_of(number)).await.expect("the wait has a limit");
     let who = format!("process {} (", std::process::id());
     assert!(matches!(&hold, Ok(Hold::Held(by)) if by.iter().any(|by| by.starts_with(&who))), "{hold:?}");
 }

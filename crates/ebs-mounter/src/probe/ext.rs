@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(parse(&[0; LENGTH]), None);
         let mut short = [0; LENGTH - 1];
         short[0x38..0x3a].copy_from_slice(&MAGIC.to_le_bytes());
-        assert_eq!(parse(&short), None, "it is cut short");
+        assert_eq!(parse(&short), None, "the buffer is too short");
     }
 
     #[test]

@@ -187,7 +187,7 @@ mod tests {
     fn inode_limit_ends_a_file_system_before_64_tib() {
         let reach = usual().reach(64 * TIB);
         assert_eq!((reach.bytes, reach.blocks), (64 * TIB - 128 * MIB, Some(524_287 * 32_768)));
-        assert_eq!(reach.limit, None, "one group short of the device is all that is possible");
+        assert_eq!(reach.limit, None, "one group less than the device is the maximum");
         let many = Geometry { group_inodes: 32_768, ..usual() };
         let reach = many.reach(17 * TIB);
         assert_eq!((reach.bytes, reach.limit), (16 * TIB - 128 * MIB, Some(GrowthLimit::Inodes)));

@@ -222,7 +222,7 @@ mod tests {
         assert!(!dos([0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]), "it has no start");
         assert!(!dos([0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0]), "it has no length");
         assert!(agrees("a ZFS pool member", 128 * 1024 + 124 * 1024, pool()));
-        assert!(!agrees("a ZFS pool member", 128 * 1024 + 125 * 1024, pool()), "the fourth lies after the label");
+        assert!(!agrees("a ZFS pool member", 128 * 1024 + 125 * 1024, pool()), "the fourth is after the label");
     }
 
     /// Covers kinds that cannot coexist with our superblocks, and kinds that have nothing to compare.

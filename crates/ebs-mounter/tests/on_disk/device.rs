@@ -299,7 +299,7 @@ async fn late_device_is_awaited_and_a_missing_one_is_reported() {
     let (wanted, late) = (query(&disk.volume), patient.clone());
     let search = late.find(&wanted);
     tokio::pin!(search);
-    assert!(tokio::time::timeout(Duration::from_millis(250), &mut search).await.is_err(), "it is not there yet");
+    assert!(tokio::time::timeout(Duration::from_millis(250), &mut search).await.is_err(), "it does not exist yet");
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     assert_eq!(search.await.unwrap().path(), machine.path("dev/nvme1n1"));
 }
@@ -317,7 +317,7 @@ async fn name_from_ec2_is_the_identity_only_on_xen() {
     let device = xen.find(&named).await.unwrap();
     assert_eq!(device.path(), machine.path("dev/xvdba"));
     assert_eq!(xen.identify(device.number()).await.unwrap(), Some(Identity::Silent));
-    assert!(xen.find(&query(&disk.volume)).await.is_err(), "without the name nothing identifies it");
+    assert!(xen.find(&query(&disk.volume)).await.is_err(), "only the name identifies it");
     // A mounted device is identified in the same way, and so is a device before its mount.
     assert_eq!(xen.open_mounted(&disk.volume, device.number()).await.unwrap().path(), device.path());
     let elsewhere = machine.mounter();
@@ -342,7 +342,7 @@ async fn partition_is_found_by_number_below_the_right_disk() {
     let mounter = machine.mounter();
     let device = mounter.find(&number("2")).await.unwrap();
     assert_eq!((device.path(), device.is_partition()), (machine.path("dev/nvme1n1p2").as_path(), true));
-    assert_eq!(device.size().await.unwrap().0, MIB, "what is open is the partition");
+    assert_eq!(device.size().await.unwrap().0, MIB, "the partition is open, not the disk");
     assert_eq!(mounter.identify(device.number()).await.unwrap(), Some(Identity::Volume(disk.volume.clone())));
     let whole = mounter.find(&query(&disk.volume)).await.unwrap();
     assert_eq!(mounter.disk_of(device.number()).await.unwrap(), Some(whole.number()));
@@ -364,7 +364,7 @@ async fn format_stops_if_the_name_leads_elsewhere_since_the_check() {
     let record = disk.record(FsType::Ext4).await;
     let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, permit).await;
     assert!(matches!(outcome, Err(FormatError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
-    assert_eq!(mounter.interrupted_format(&device).await, None, "a refusal left a record behind");
+    assert_eq!(mounter.interrupted_format(&device).await, None, "a failed format left a record");
     assert!(matches!(other.contents().await, Contents::Blank(_)));
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }

@@ -66,7 +66,7 @@ impl Disk {
     }
 
     pub(crate) async fn contents(&self) -> Contents {
-        self.mounter.probe(&self.find().await).await.expect("a look at the device")
+        self.mounter.probe(&self.find().await).await.expect("a probe of the device")
     }
 
     /// Formats the blank device as the driver does.

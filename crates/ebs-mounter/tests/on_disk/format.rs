@@ -282,7 +282,7 @@ async fn rejection_before_mkfs_does_not_permit_the_next_format() {
     let (device, record) = (disk.find().await, disk.record(FsType::Ext4).await);
     let first = disk.mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await;
     assert!(matches!(first, Err(FormatError::NoLongerBlank { .. })), "{first:?}");
-    assert!(!has_record(&disk), "a refusal left a record behind");
+    assert!(!has_record(&disk), "a failed format left a record");
     let second = format_again(&disk, FsType::Ext4).await;
     assert_eq!(disk.device.read_at(8, 40_960).unwrap(), b"precious", "{second:?}");
     assert!(second.is_none(), "{second:?}");
@@ -341,7 +341,7 @@ fn interrupted_format_is_repeated_only_with_its_record() {
         let contents = disk.contents().await;
         let other = FormatRecord { attach_time: Some("2026-11-21T18:00:00Z".to_owned()), ..record.clone() };
         assert_eq!(other.permit_redo(&record, &contents), None);
-        let permit = record.permit_redo(&record, &contents).expect("leave to format again");
+        let permit = record.permit_redo(&record, &contents).expect("permission to format again");
         let device = disk.find().await;
         disk.mounter.format(&device, &plain(FsType::Ext4), &record, permit).await.unwrap();
         disk.mounter.forget_format(&disk.volume).await.unwrap();
@@ -355,7 +355,7 @@ fn redo_does_not_start_if_its_record_was_removed() {
     with_disk(async |disk| {
         let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(b"precious", 40_960).unwrap();
-        let permit = record.permit_redo(&record, &disk.contents().await).expect("leave to format again");
+        let permit = record.permit_redo(&record, &disk.contents().await).expect("permission to format again");
         // As a concurrent raw publish does.
         disk.mounter.forget_format(&disk.volume).await.unwrap();
         let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
@@ -388,9 +388,9 @@ fn held_disk_is_not_formatted_and_a_redo_waits_for_it() {
             let holder = held(&disk);
             let outcome = format_again(&disk, fs_type).await;
             assert!(matches!(outcome, Some(Err(FormatError::Held { .. }))), "{outcome:?}");
-            assert!(has_record(&disk), "it is not known what the holder leaves behind");
+            assert!(has_record(&disk), "the holder may leave an incomplete file system");
             drop(holder);
-            format_again(&disk, fs_type).await.expect("leave to format again").unwrap();
+            format_again(&disk, fs_type).await.expect("permission to format again").unwrap();
         }
     });
 }
@@ -446,7 +446,7 @@ fn xfs_with_format_in_progress_is_formatted_again_with_record() {
         disk.device.write_at(&[1], 126).unwrap();
         let contents = disk.contents().await;
         assert!(matches!(&contents, Contents::Filesystem(superblock) if !superblock.is_complete()), "{contents}");
-        let permit = record.permit_redo(&record, &contents).expect("leave to format again");
+        let permit = record.permit_redo(&record, &contents).expect("permission to format again");
         disk.mounter.format(&disk.find().await, &plain(FsType::Xfs), &record, permit).await.unwrap();
         assert!(matches!(disk.contents().await, Contents::Filesystem(superblock) if superblock.is_complete()));
     });
@@ -458,7 +458,7 @@ fn redo_never_overwrites_a_complete_file_system() {
         let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         let contents = disk.contents().await;
-        let permit = record.permit_redo(&record, &contents).expect("leave to format again");
+        let permit = record.permit_redo(&record, &contents).expect("permission to format again");
         // Another program has completed a file system since.
         output_of("/usr/sbin/mke2fs", &["-q", "-F", "-L", "precious", disk.device.path().to_str().unwrap()]);
         let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;

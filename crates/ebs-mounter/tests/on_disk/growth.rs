@@ -259,6 +259,6 @@ fn late_size_is_awaited() {
             disk.device.grow(128 * MIB).unwrap();
         });
         assert_eq!(size.unwrap(), Bytes(128 * MIB));
-        assert!(start.elapsed() < Duration::from_secs(600), "it waited for the bound");
+        assert!(start.elapsed() < Duration::from_secs(600), "it waited until the time limit");
     });
 }

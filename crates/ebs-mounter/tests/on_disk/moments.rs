@@ -40,7 +40,7 @@ impl Question {
     /// Waits for a reader.
     async fn asked(&self) -> std::fs::File {
         let mut asked = None;
-        until("a look at the serial number", || {
+        until("a read of the serial number", || {
             asked = std::fs::File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&self.0).ok();
             asked.is_some()
         })
@@ -103,7 +103,7 @@ async fn record_permits_no_format_before_the_last_check() {
     let question = Question::at(serial_of(&machine, "nvme1n1"));
     let look = async {
         let asked = question.asked().await;
-        let text = std::fs::read_to_string(&kept).expect("a record before the last look");
+        let text = std::fs::read_to_string(&kept).expect("a record before the last check");
         assert!(text.contains("state=checking\n"), "{text}");
         drop(asked);
     };
@@ -129,7 +129,7 @@ fn format_is_flushed_before_it_succeeds() {
         disk.mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await.unwrap();
         let mut found = vec![0; WRITTEN.len()];
         std::fs::File::open(disk.device.backing_file()).unwrap().read_exact_at(&mut found, 0).unwrap();
-        assert!(found == WRITTEN, "the new file system is in memory alone");
+        assert!(found == WRITTEN, "the new file system is only in memory");
     });
 }
 
@@ -185,7 +185,7 @@ fn mkfs_holds_its_disk_from_its_start() {
             let has_it =
                 descriptors.filter_map(|link| std::fs::read_link(link.path()).ok()).any(|to| to == disk.device.path());
             mkfs.let_go().await;
-            assert!(has_it, "nothing keeps the disk's name for mkfs");
+            assert!(has_it, "no process keeps the disk's name for mkfs");
         };
         let (outcome, ()) = tokio::join!(format, look);
         outcome.unwrap_err();
@@ -219,9 +219,9 @@ fn disk_of_a_waiting_mkfs_is_not_formatted() {
         let outcome = tokio::time::timeout(BOUND / 4, next.format(&again, &spec, &record, permit)).await;
         let kept = next.interrupted_format(&again).await;
         mkfs.let_go().await;
-        let outcome = outcome.expect("it formats beside the other one");
+        let outcome = outcome.expect("it formats while the other mkfs runs");
         assert!(matches!(outcome, Err(FormatError::Held { .. })), "{outcome:?}");
-        assert_eq!(kept, Some(record), "the record of the mkfs that still runs");
+        assert_eq!(kept, Some(record), "the record of the running mkfs");
     });
 }
 
@@ -240,7 +240,7 @@ fn hung_disk_does_not_block_the_drop_of_its_device() {
         let dropped = tokio::task::spawn_blocking(move || drop(device));
         let dropped = tokio::time::timeout(BOUND, dropped).await;
         thaw.now();
-        dropped.expect("it waits for the disk").unwrap();
+        dropped.expect("it waits for the hung disk").unwrap();
     });
 }
 

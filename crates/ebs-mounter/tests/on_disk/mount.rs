@@ -176,7 +176,7 @@ fn mount_in_use_is_busy_and_stays() {
     with_mounted_disk(async |disk, _, at| {
         let open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let outcome =
-            tokio::time::timeout(BOUND, unmount_all(&disk.mounter, at)).await.expect("it is tried without end");
+            tokio::time::timeout(BOUND, unmount_all(&disk.mounter, at)).await.expect("the retries have a limit");
         assert!(matches!(outcome, Err(UnmountError::Busy { .. })), "{outcome:?}");
         assert!(entry_at(at).await.is_some());
         drop(open);
@@ -239,7 +239,7 @@ fn nothing_has_vanished_without_block_devices_in_sysfs() {
             std::fs::remove_dir(sys.path().join(gone)).unwrap();
             let outcome = unmount_all(&mounter, at).await;
             assert!(outcome.is_err(), "{outcome:?}");
-            assert!(entry_at(at).await.is_some(), "a mount in use was detached because there is no sysfs");
+            assert!(entry_at(at).await.is_some(), "a mount in use was detached without sysfs");
             assert!(mounter.identify(device.number()).await.is_err());
             assert!(mounter.exists(device.number()).await.is_err());
         }

@@ -14,7 +14,7 @@ async fn asked(disk: &Disk, prefix: Option<&Path>) -> VolumeStatistics {
 }
 
 fn assert_names_it(answer: &VolumeStatistics, disk: &Disk) {
-    assert_eq!(answer.failed.len(), 1, "each disk is asked once: {answer:?}");
+    assert_eq!(answer.failed.len(), 1, "each disk is queried once: {answer:?}");
     let message = answer.failed[0].to_string();
     assert!(message.contains(disk.device.path().to_str().unwrap()), "{message}");
 }
@@ -31,7 +31,7 @@ fn volume_is_queried_once_below_prefix_or_at_registered_paths() {
         target.create_directory().await.unwrap();
         let shown = Shown::Filesystem(device.number());
         disk.mounter.bind(staging.as_path(), &target, &BTreeSet::new(), shown).await.unwrap();
-        assert!(asked(disk, None).await.failed.is_empty(), "nothing is registered and no directory is given");
+        assert!(asked(disk, None).await.failed.is_empty(), "no registered path and no prefix");
         let elsewhere = disk.place.path().join("elsewhere");
         assert!(asked(disk, Some(&elsewhere)).await.failed.is_empty());
         assert_names_it(&asked(disk, Some(csi.as_path())).await, disk);

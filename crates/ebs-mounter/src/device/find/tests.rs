@@ -56,7 +56,9 @@ async fn hung_disk_affects_only_its_own_volume() {
     let first = root.join("dev/nvme1n1");
     assert!(bounded::reading_within(Duration::from_millis(20), "opening", &first, opens).await.is_err());
     assert_eq!(find(&config, &query(&fine)).await.unwrap().path(), root.join("dev/nvme2n1"));
-    let outcome = tokio::time::timeout(BOUND, find(&config, &query(&hung))).await.expect("nobody waits for it");
+    let outcome = tokio::time::timeout(BOUND, find(&config, &query(&hung)))
+        .await
+        .expect("the search does not wait for the hung disk");
     assert!(matches!(&outcome, Err(DeviceError::Stuck(stuck)) if stuck.to_string().contains("nvme1n1")), "{outcome:?}");
     release.send(()).unwrap();
 }
@@ -78,7 +80,7 @@ async fn late_device_is_found_by_kernel_event() {
     // Only kernel events trigger a search.
     let search = find_late(&config, &query, Arrivals::without_doubt(), Instant::now() + BOUND);
     tokio::pin!(search);
-    assert!(tokio::time::timeout(Duration::from_millis(100), &mut search).await.is_err(), "it is not there yet");
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut search).await.is_err(), "it does not exist yet");
     let disk = LoopDevice::new_in(directory.path(), &volume, 1 << 20).unwrap();
     let found = search.await.unwrap();
     assert_eq!(found.path(), disk.path());
@@ -91,11 +93,11 @@ async fn late_device_is_found_by_polling_without_kernel_events() {
     let (config, query) = late(directory.path(), &volume);
     let soon = Instant::now() + Duration::from_millis(300);
     let missing = tokio::time::timeout(BOUND, find_late(&config, &query, Arrivals::deaf(), soon)).await;
-    let missing = missing.expect("the search goes on after its time");
+    let missing = missing.expect("the search continues after its time limit");
     assert!(matches!(missing, Err(DeviceError::Missing { .. })), "{missing:?}");
     let search = find_late(&config, &query, Arrivals::deaf(), Instant::now() + BOUND);
     tokio::pin!(search);
-    assert!(tokio::time::timeout(Duration::from_millis(100), &mut search).await.is_err(), "it is not there yet");
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut search).await.is_err(), "it does not exist yet");
     let disk = LoopDevice::new_in(directory.path(), &volume, 1 << 20).unwrap();
     assert_eq!(search.await.unwrap().path(), disk.path());
 }
