@@ -68,7 +68,8 @@ impl ExtSuperblock {
         }
     }
 
-    /// True if checksum and fields are valid, so the file system is finished. mke2fs writes the primary superblock last.
+    /// True if checksum and fields are valid, so the file system is complete. mke2fs writes the primary superblock
+    /// last.
     pub fn is_complete(&self) -> bool {
         self.checksum_is_valid
             && self.blocks > 0
