@@ -1,4 +1,4 @@
-//! The connection to the API server: how it is found, and what every call keeps to.
+//! The connection to the API server: how it is found, and the limits on every call.
 
 mod config;
 mod guard;
@@ -14,94 +14,94 @@ use tower::{BoxError, Service};
 
 use guard::GuardLayer;
 
-/// How long setting up the connection may take. Only a kubeconfig file that runs a program for its credentials takes long.
+/// Time limit of the connection setup. It takes long only if a kubeconfig file runs a program for its credentials.
 const SETUP_BOUND: Duration = Duration::from_secs(30);
 
-/// How the API server is to be found.
+/// How to find the API server.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
-    /// A kubeconfig file; `None`: the pod's own account.
+    /// A kubeconfig file, or `None` to use the pod's service account.
     pub kubeconfig: Option<PathBuf>,
-    /// What the pod's environment says.
+    /// The cluster as the pod's environment describes it.
     pub in_cluster: InCluster,
-    /// Name and version of this program, as the API server's audit log shows it.
+    /// Name and version of this program for the API server's audit log.
     pub user_agent: String,
 }
 
-/// What a pod knows of its cluster.
+/// The cluster as a pod sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InCluster {
     /// `KUBERNETES_SERVICE_HOST`.
     pub host: Option<String>,
     /// `KUBERNETES_SERVICE_PORT`.
     pub port: Option<String>,
-    /// `CONTAINER_SANDBOX_MOUNT_POINT`: where a Windows host process finds the files of its pod.
+    /// `CONTAINER_SANDBOX_MOUNT_POINT`, below which a Windows host process finds the files of its pod.
     pub sandbox: Option<PathBuf>,
-    /// Directory of the account's token, authority and namespace.
+    /// Directory of the service account's token, certificate authority and namespace.
     pub account: PathBuf,
 }
 
 impl InCluster {
-    /// Where the kubelet puts the account's files.
+    /// Where the kubelet mounts the files of the service account.
     pub const ACCOUNT: &'static str = "/var/run/secrets/kubernetes.io/serviceaccount";
 }
 
 impl Default for InCluster {
-    /// No pod: nothing is known.
+    /// Outside a pod: host, port and sandbox are unknown.
     fn default() -> Self {
         Self { host: None, port: None, sandbox: None, account: PathBuf::from(Self::ACCOUNT) }
     }
 }
 
-/// There is no client: the process runs without Kubernetes, or its configuration cannot be used.
+/// Connecting failed: the process runs outside Kubernetes, or its configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nothing says where the API server is.
+    /// No address of an API server is configured.
     #[error("this is no pod of a cluster: {0} is not set, and --kubeconfig names no file")]
     NoCluster(&'static str),
-    /// `KUBERNETES_SERVICE_HOST` and `_PORT` are no address.
+    /// `KUBERNETES_SERVICE_HOST` and `_PORT` are not a valid address.
     #[error("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT name {0:?}, which is no address of an API server")]
     Address(String),
-    /// The account has no token at the usual place, nor below the mount point of a Windows host process.
+    /// The service account has no token, neither at the usual path nor below the mount point of a Windows host process.
     #[error("{0} is missing, and CONTAINER_SANDBOX_MOUNT_POINT, below which a Windows host process has it, is not set")]
     NoToken(PathBuf),
-    /// A file of the account cannot be read.
+    /// A file of the service account is unreadable.
     #[error("cannot read {path} of the pod's service account")]
     Account {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
-    /// The kubeconfig file cannot be used.
+    /// The kubeconfig file is invalid.
     #[error("cannot use the kubeconfig file {path}")]
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: kube::config::KubeconfigError,
     },
-    /// Certificates, keys or credentials are not valid.
+    /// Certificates, keys or credentials are invalid.
     #[error("cannot set up the connection to the API server {server}")]
     Setup {
-        /// Its address.
+        /// The API server's address.
         server: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The program that gives the credentials of a kubeconfig file did not end.
+    /// The credential program of a kubeconfig file did not end in time.
     #[error("setting up the connection to the API server {server} took longer than {SETUP_BOUND:?}")]
     SetupTime {
-        /// Its address.
+        /// The API server's address.
         server: String,
     },
 }
 
-/// A connection to the API server. Calls are at most 5 a second with bursts of 10, wait when the server asks for it, and
-/// fail when it hangs. Clones share all that.
+/// A connection to the API server. Calls are limited to 5 a second with bursts of 10, wait when the server asks for it,
+/// and fail when it hangs. Clones share these limits.
 #[derive(Clone)]
 pub struct Cluster {
     client: kube::Client,
@@ -109,13 +109,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Sets up the connection; nothing is sent yet. The token of an account or of a `tokenFile` is read anew for each call,
-    /// so its rotation is never missed.
+    /// Sets up the connection without a request. The token of a service account or of a `tokenFile` is read again for
+    /// each call, so that rotated tokens are used.
     ///
     /// # Errors
-    /// When nothing says where the API server is, or its files cannot be used.
+    /// When no API server is configured, or its files are invalid.
     ///
-    /// Cancellation: dropping the future leaves nothing but perhaps a program that gives credentials.
+    /// Cancellation: dropping the future may leave a credential program running.
     pub async fn connect(options: &ClusterOptions) -> Result<Self, ConnectError> {
         let found = config::find(options).await?;
         let server = found.config.cluster_url.to_string();
@@ -125,7 +125,7 @@ impl Cluster {
         let build = tokio::task::spawn_blocking(move || ClientBuilder::try_from(found.config));
         let built = match tokio::time::timeout(SETUP_BOUND, build).await {
             Ok(Ok(built)) => built,
-            // Both the time and a panic of the setting up mean that there is no client.
+            // A timeout and a panic of the setup both mean that there is no client.
             Ok(Err(_)) | Err(_) => return Err(ConnectError::SetupTime { server }),
         };
         let builder =
@@ -135,7 +135,7 @@ impl Cluster {
         Ok(Self { client, server })
     }
 
-    /// A connection over any service that answers like an API server, with the limits of a real one.
+    /// Creates a connection over any service that behaves like an API server, with the limits of a real one.
     pub fn over<S, B>(service: S, namespace: &str) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
@@ -148,17 +148,17 @@ impl Cluster {
         Self { client: builder.build(), server: "in this process".to_owned() }
     }
 
-    /// The client, for calls.
+    /// Returns the client.
     pub fn client(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// The namespace of the pod, or that of the kubeconfig's context; `default` where neither says.
+    /// Returns the namespace of the pod or of the kubeconfig's context, or else `default`.
     pub fn namespace(&self) -> &str {
         self.client.default_namespace()
     }
 
-    /// The API server's address.
+    /// Returns the API server's address.
     pub fn server(&self) -> &str {
         &self.server
     }

@@ -1,36 +1,36 @@
-//! What a failed call to the API server means.
+//! Classifies failed calls to the API server.
 
 use std::fmt;
 
 use kube::Error;
 
-/// A failed call, by what can be done about it.
+/// A failed call, classified by what the caller can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What it means.
+    /// The class.
     pub kind: FailureKind,
-    /// The server's words, or those of the connection.
+    /// The message of the server or of the connection.
     pub message: String,
 }
 
-/// What can be done about a failed call.
+/// What the caller can do about a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// 401 or 403: rights are missing; only a change of RBAC, of an admission policy or of the token helps.
+    /// 401 or 403: rights are missing. Only a change of RBAC, of an admission policy or of the token helps.
     Denied,
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
-    /// The object is not as the request assumes (a failed `test` of a patch, a resource version that has passed): read it
-    /// again.
+    /// The object has changed (a failed `test` of a patch, an old resource version): read it again.
     Stale,
-    /// What a watch or a paged list goes on from is too old: begin anew.
+    /// The position of a watch or paged list is too old: start again.
     Expired,
-    /// Anything else: the server cannot be reached, is busy, hangs or has an error. The outcome of a write is not known.
+    /// Anything else: the server is unreachable or busy, hangs or has an error. It is unknown whether a write
+    /// succeeded.
     Unavailable,
 }
 
 impl Failure {
-    /// What an error of the client means.
+    /// Classifies an error of the client.
     pub fn of(error: &Error) -> Self {
         let Error::Api(status) = error else { return Self { kind: FailureKind::Unavailable, message: chain(error) } };
         let kind = match status.code {
@@ -43,7 +43,7 @@ impl Failure {
         Self { kind, message: format!("{} ({})", status.message, status.code) }
     }
 
-    /// Rights are missing.
+    /// True if rights are missing.
     pub fn is_denied(&self) -> bool {
         self.kind == FailureKind::Denied
     }
@@ -63,7 +63,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The error and its causes. The client's errors repeat their causes: what has been said is not said again.
+/// Returns the error and its causes. The client's errors repeat their causes, so a text that has appeared is skipped.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_means_what_its_code_says_and_everything_else_is_not_known() {
+    fn failure_kind_is_set_by_http_status_code() {
         assert_eq!([401, 403].map(api), [FailureKind::Denied; 2]);
         assert_eq!(api(404), FailureKind::NotFound);
         assert_eq!([400, 409, 422].map(api), [FailureKind::Stale; 3]);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_each_cause_once() {
+    fn failure_message_has_each_cause_once() {
         let cause = std::io::Error::other("reset");
         let failure = Failure::of(&Error::ReadEvents(cause));
         assert_eq!(failure.to_string().matches("reset").count(), 1, "{failure}");

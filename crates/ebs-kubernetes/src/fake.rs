@@ -1,5 +1,6 @@
-//! An API server in memory, for what a real one cannot be made to do: to be busy, to hang, to forget, on paused time. It
-//! has one kind of objects per path, with versions and watches, and stands below the client's limits.
+//! An API server in memory, for behaviour that a real one cannot show on demand: it is busy, hangs or loses state, on
+//! paused time. It has one kind of object per path, with versions and watches, and it receives calls after the client's
+//! limits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -17,7 +18,7 @@ use tower::{BoxError, Service};
 
 use crate::Cluster;
 
-/// What is asked.
+/// The kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ask {
     List,
@@ -26,24 +27,24 @@ pub(crate) enum Ask {
     Patch,
 }
 
-/// What happens instead of an answer.
+/// A fault that replaces the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
-    /// A refusal with this code.
+    /// An error with this status code.
     Code(u16),
-    /// 429, with this many seconds to wait.
+    /// 429, with this number of seconds to wait.
     Busy(u64),
-    /// Nothing is ever answered.
+    /// The request is never answered.
     Hang,
-    /// A watch that begins and then breaks.
+    /// A watch that starts and then breaks.
     Cut,
-    /// A watch that says that its version is too old.
+    /// A watch whose version is too old.
     Expired,
-    /// The write is carried out and its answer lost.
+    /// The write succeeds but its response is lost.
     LostAnswer,
 }
 
-/// How often a fault strikes.
+/// How often a fault occurs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Times {
     Once,
@@ -56,26 +57,26 @@ pub(crate) struct FakeApi(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     version: u64,
-    /// By path, such as `/api/v1/nodes/a`.
+    /// Objects by path, such as `/api/v1/nodes/a`.
     objects: BTreeMap<String, Value>,
     watches: Vec<Watch>,
     faults: BTreeMap<(Ask, &'static str), VecDeque<(Fault, Times)>>,
     asked: Vec<(Instant, Ask, String)>,
-    /// Done right before the next patch is looked at: another writer.
+    /// A write by another client right before the next patch.
     before_patch: Option<(String, Value)>,
 }
 
-/// Who is told of changes.
+/// A watch that receives changes.
 #[derive(Debug)]
 struct Watch {
     /// Path of the list.
     of: String,
-    /// One object alone.
+    /// The name of a single object.
     name: Option<String>,
     sender: mpsc::UnboundedSender<Result<Bytes, BoxError>>,
 }
 
-/// A body that is there, or that goes on.
+/// A complete body or the body of a watch.
 pub(crate) enum FakeBody {
     Whole(Option<Bytes>),
     Goes(mpsc::UnboundedReceiver<Result<Bytes, BoxError>>),
@@ -90,7 +91,7 @@ impl FakeApi {
         Cluster::over(self.clone(), "default")
     }
 
-    /// Makes or replaces an object of the list `kind`; watches are told.
+    /// Creates or replaces an object of the list `kind` and notifies the watches.
     pub(crate) fn put(&self, kind: &str, name: &str, mut object: Value) {
         let mut state = self.0.lock().unwrap();
         object["metadata"]["name"] = json!(name);
@@ -118,13 +119,13 @@ impl FakeApi {
         self.0.lock().unwrap().faults.clear();
     }
 
-    /// Another writer replaces the object right before the next patch.
+    /// Lets another client replace the object right before the next patch.
     pub(crate) fn write_before_patch(&self, kind: &str, name: &str, mut object: Value) {
         object["metadata"]["name"] = json!(name);
         self.0.lock().unwrap().before_patch = Some((format!("{kind}/{name}"), object));
     }
 
-    /// When something was asked of a kind of objects, oldest first.
+    /// Returns the times of the requests of this type for a kind of object, oldest first.
     pub(crate) fn asked(&self, ask: Ask, kind: &str) -> Vec<Instant> {
         let state = self.0.lock().unwrap();
         let asked = state.asked.iter().filter(|(_, what, path)| *what == ask && path.starts_with(kind));
@@ -213,7 +214,7 @@ impl State {
     }
 }
 
-/// A JSON patch of tests and replacements; `None`: a test in it fails, and nothing is changed.
+/// Applies a JSON patch of tests and replacements. Returns `None` if a test in it fails.
 pub(crate) fn apply(patch: &Value, object: &Value) -> Option<Value> {
     let mut object = object.clone();
     for step in patch.as_array().expect("a list of steps") {
@@ -227,7 +228,7 @@ pub(crate) fn apply(patch: &Value, object: &Value) -> Option<Value> {
     Some(object)
 }
 
-/// What of a query is understood.
+/// The supported part of a query.
 #[derive(Debug, Default)]
 struct Query {
     is_watch: bool,

@@ -1,10 +1,10 @@
-//! The metadata labeler: writes on each Node how many network interfaces and volumes of others its instance has,
-//! for nodes that cannot ask their metadata service.
+//! The metadata labeler: writes on each Node the number of network interfaces and of volumes that the driver does not
+//! manage, for nodes that cannot use their metadata service.
 //!
-//! One process leads, by a lease; the others wait. The leader watches Nodes and PersistentVolumes, asks EC2 for many instances at
-//! once, and writes only labels that are wrong. A node is looked at when it comes, every hour, and a moment after somebody changed
-//! its labels. What fails for one node is in no other's way, and is tried again after ever longer pauses; nothing ends the
-//! work but the loss of the lease.
+//! One process is the leader, by a lease; the others wait. The leader watches Nodes and PersistentVolumes, describes
+//! many instances with one EC2 call, and writes only labels that are wrong. It checks a node when it appears, every
+//! hour, and shortly after another client changed its labels. A failure for one node does not affect others, and is
+//! retried with growing pauses. Only the loss of the lease ends the work.
 
 mod count;
 mod pass;
@@ -28,16 +28,16 @@ use pass::Passed;
 use roster::Roster;
 use watched::Watched;
 
-/// When nodes are looked at.
+/// When nodes are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// Each node again after so long.
+    /// Interval after which each node is checked again.
     pub refresh: Duration,
-    /// Nodes that come within so long share a call.
+    /// New nodes within this time share one call.
     pub gather: Duration,
-    /// A node whose labels somebody else has changed.
+    /// Delay for a node whose labels another client changed.
     pub drift: Duration,
-    /// A node that failed; each time that it fails again twice as long, up to `refresh`.
+    /// Delay after a failure of a node. It doubles with each failure, up to `refresh`.
     pub first_retry: Duration,
 }
 
@@ -52,55 +52,55 @@ impl Default for Times {
     }
 }
 
-/// What a labeler is told.
+/// Options of a labeler.
 #[derive(Debug, Clone)]
 pub struct LabelerOptions {
-    /// The driver's name: labels and the lease derive from it.
+    /// The driver's name, from which labels and lease derive their names.
     pub driver: DriverName,
     /// Namespace of the lease.
     pub namespace: String,
-    /// Name of this host: part of the identity that holds the lease.
+    /// Name of this host, which is part of the identity of the lease holder.
     pub host: String,
-    /// When nodes are looked at.
+    /// When nodes are checked.
     pub times: Times,
-    /// At the end, the lease is given back within so long.
+    /// Time limit for the release of the lease at the end.
     pub release_within: Duration,
 }
 
-/// Why a labeler ended without having been asked to.
+/// Why a labeler ended without a request to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelerError {
-    /// Another process leads, or may soon.
+    /// Another process is the leader, or may become it soon.
     #[error("this process does not lead any more")]
     Lost(#[source] LostLease),
-    /// A watch ended, which it never should.
+    /// A watch ended, which should never happen.
     #[error("a watch of the labeler ended")]
     WatchEnded,
 }
 
-/// Connections to the API server.
+/// The connections to the API server.
 #[derive(Debug, Clone)]
 pub struct Connections {
-    /// For the work.
+    /// For the watches and labels.
     pub work: Cluster,
-    /// For the lease alone: its renewals wait for no other call.
+    /// For the lease only, so that its renewals wait for no other call.
     pub lease: Cluster,
 }
 
-/// The labeler while it leads.
+/// The labeler while it is the leader.
 struct Labeler<E> {
     watched: Arc<Watched>,
     nodes: Api<NodeView>,
     ec2: Arc<RateLimited<E>>,
 }
 
-/// Labels nodes whenever this process leads, until `stop` ends; then the lease is given back. `observer` is told of waits
-/// for EC2's budget.
+/// Labels nodes while this process is the leader. When `stop` completes, releases the lease. Reports waits for EC2's
+/// rate limit to `observer`.
 ///
-/// Cancellation: a label that is being written may be written or not; the lease is not given back.
+/// Cancellation: a label in flight may be written or not, and the lease is not released.
 ///
 /// # Errors
-/// [`LabelerError::Lost`] when another process leads now, or may soon.
+/// [`LabelerError::Lost`] when another process is the leader, or may become it soon.
 pub async fn run<E: Ec2>(
     connections: Connections,
     ec2: Arc<E>,

@@ -1,14 +1,14 @@
-//! Leadership by a Lease object, with the meaning that client-go gives to its fields, so that the reference driver and this one can
-//! take turns.
+//! Leader election by a Lease object. Its fields have the same meaning as in client-go, so that the reference driver
+//! and this one can take turns.
 //!
-//! **Who leads.** One process holds the lease and renews it. Another takes it over when it has seen no renewal for as long as the
-//! lease lasts, by its own clock: it compares contents, never the time stamps in them, so clocks may differ. Each write names
-//! the version that was read, so of two that try at once the API server lets one succeed.
+//! **Acquiring.** One process holds the lease and renews it. Another takes over when it has seen no renewal for the
+//! duration of the lease, by its own clock. It compares contents and never time stamps, so clocks may differ. Each
+//! write names the version that was read, so if two processes write at once, the API server lets one succeed.
 //!
-//! **Who does not any more.** A holder that could not renew for less than the lease lasts stops before another may begin:
-//! [`Election::hold`] ends, and the work with it. A process that is stopped in its sleep finds out when it wakes.
+//! **Losing.** A holder that cannot renew stops before the lease expires and another may begin: [`Election::hold`]
+//! returns, and the work ends with it. A suspended process notices the loss when it resumes.
 //!
-//! **A clean end** gives the lease back ([`Election::release`]), so that the next need not wait.
+//! **Releasing.** A clean end releases the lease ([`Election::release`]), so that the next holder need not wait.
 
 mod store;
 
@@ -25,24 +25,24 @@ pub use store::{LeaseApi, LeaseStore};
 use crate::Failure;
 use crate::failure::chain;
 
-/// How a lease is held.
+/// The parameters of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseConfig {
-    /// Its name.
+    /// The name of the lease.
     pub name: String,
-    /// This process, as no other one is called.
+    /// The unique name of this process.
     pub identity: String,
-    /// Others wait for so long after the last renewal. Whole seconds.
+    /// How long others wait after the last renewal, in whole seconds.
     pub duration: Duration,
-    /// This process gives up so long after its last renewal; less than the duration.
+    /// How long after its last renewal this process gives up. Less than the duration.
     pub renew_deadline: Duration,
-    /// Between attempts to take or to renew it.
+    /// Time between attempts to acquire or renew the lease.
     pub retry: Duration,
 }
 
 impl LeaseConfig {
-    /// 15 s, given up after 10 s, tried every 5 s. The identity is the host's name with a chance number behind, since two
-    /// processes of one host are two.
+    /// Uses a duration of 15 s, a renew deadline of 10 s and a retry of 5 s. The identity is the host name followed by
+    /// a random number, since one host may run two processes.
     pub fn new(name: &str, host: &str) -> Self {
         let chance = RandomState::new().hash_one(std::process::id());
         Self {
@@ -55,7 +55,8 @@ impl LeaseConfig {
     }
 }
 
-/// Letters, digits and dashes stay, everything else becomes a dash; no dash at the end.
+/// Keeps letters, digits and dashes, and replaces other characters by a dash. A name that is empty or ends with a dash
+/// gets an `X` at its end.
 fn object_name(text: &str) -> String {
     let mut name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     if name.is_empty() || name.ends_with('-') {
@@ -64,28 +65,28 @@ fn object_name(text: &str) -> String {
     name
 }
 
-/// Why an attempt did not come to an end.
+/// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
-    /// It could not be read.
+    /// The lease could not be read.
     #[error("the lease {name} cannot be read")]
     Read {
         /// The lease.
         name: String,
-        /// What happened.
+        /// The underlying error.
         #[source]
         source: Failure,
     },
-    /// It could not be written; perhaps somebody else has.
+    /// The lease could not be written, perhaps because another process has written it.
     #[error("the lease {name} cannot be written")]
     Write {
         /// The lease.
         name: String,
-        /// What happened.
+        /// The underlying error.
         #[source]
         source: Failure,
     },
-    /// The API server did not answer.
+    /// The API server did not answer in time.
     #[error("the lease {name} was not answered for in time")]
     NoAnswer {
         /// The lease.
@@ -93,64 +94,65 @@ pub enum LeaseError {
     },
 }
 
-/// How leadership ended without having been given back.
+/// Why this process lost the lease.
 #[derive(Debug, thiserror::Error)]
 pub enum LostLease {
-    /// Somebody else holds it.
+    /// Another process holds the lease.
     #[error("the lease {name} is held by {holder:?} now")]
     Taken {
         /// The lease.
         name: String,
-        /// Who.
+        /// The holder.
         holder: String,
     },
-    /// Somebody else may hold it soon.
+    /// Another process may acquire the lease soon.
     #[error("the lease {name} could not be renewed for {within:?}")]
     NotRenewed {
         /// The lease.
         name: String,
-        /// The deadline.
+        /// The renew deadline.
         within: Duration,
-        /// What the last attempt ended with.
+        /// The error of the last attempt.
         #[source]
         last: LeaseError,
     },
 }
 
-/// What an attempt to take or to renew the lease came to.
+/// The result of an attempt to acquire or renew the lease.
 #[derive(Debug, PartialEq, Eq)]
 enum Attempt {
     Held,
     HeldBy(String),
 }
 
-/// The lease as this process saw it last, and since when its contents are the same.
+/// The last seen lease, and when its contents were first seen.
 #[derive(Debug, Clone)]
 struct Observed {
     lease: Lease,
     at: Instant,
 }
 
-/// One process's part in the election.
+/// A participant in the election.
 #[derive(Debug)]
 pub struct Election<S> {
     store: S,
     config: LeaseConfig,
     observed: Option<Observed>,
-    /// When the attempt began that took or renewed the lease last. Others count from the moment at which the API server carried it out,
-    /// which is not before.
+    /// When the last successful attempt began. Others count from the moment when the API server stored it, which is not
+    /// before.
     renewed: Option<Instant>,
 }
 
 impl<S: LeaseStore> Election<S> {
-    /// Takes no step yet.
+    /// Creates a participant that has not sent a request yet.
     pub fn new(store: S, config: LeaseConfig) -> Self {
         Self { store, config, observed: None, renewed: None }
     }
 
-    /// Waits until this process holds the lease, however long that takes. What fails is tried again.
+    /// Waits without a limit until this process holds the lease. Failures are retried.
     ///
-    /// Cancellation: an attempt that is dropped may have taken the lease; [`Self::release`] knows of what was answered only.
+    /// Cancellation: a dropped attempt may have acquired the lease. [`Self::release`] knows only about answered
+    /// requests.
     pub async fn acquire(&mut self) {
         let mut told: Option<String> = None;
         loop {
@@ -172,9 +174,9 @@ impl<S: LeaseStore> Election<S> {
         }
     }
 
-    /// Renews the lease until it is lost. The work that needs it must end then.
+    /// Renews the lease until it is lost. Then the work under the lease must end.
     ///
-    /// Cancellation: nothing is lost by dropping it.
+    /// Cancellation: dropping the future loses nothing.
     pub async fn hold(&mut self) -> LostLease {
         let LeaseConfig { renew_deadline, retry, .. } = self.config;
         let mut renewed = self.renewed.unwrap_or_else(Instant::now);
@@ -201,12 +203,12 @@ impl<S: LeaseStore> Election<S> {
         }
     }
 
-    /// Gives the lease back, if it is held: the next may take it at once.
+    /// Releases the lease if this process holds it, so that the next process can acquire it at once.
     ///
-    /// Bounded by the renewal's deadline. Cancellation: the lease may be given back or not.
+    /// Takes at most the renew deadline. Cancellation: the lease may be released or not.
     ///
     /// # Errors
-    /// [`LeaseError`]: then the next waits for as long as the lease lasts.
+    /// [`LeaseError`]: the next process waits until the lease expires.
     pub async fn release(&mut self) -> Result<(), LeaseError> {
         let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease)) else {
             return Ok(());
@@ -232,7 +234,7 @@ impl<S: LeaseStore> Election<S> {
     }
 
     async fn attempt(&mut self) -> Result<Attempt, LeaseError> {
-        // The holder renews what it has written last: one request, unless somebody else has written meanwhile.
+        // The holder renews the version that it wrote last, with one request, unless another process has written since.
         if let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease))
             && self.write(observed.lease).await.is_ok()
         {
@@ -294,7 +296,7 @@ impl<S: LeaseStore> Election<S> {
         holder(lease) == self.config.identity
     }
 
-    /// Those that wait do not all come at once.
+    /// The jitter keeps waiting processes from retrying at the same time.
     fn retry_with_jitter(&self) -> Duration {
         let chance = RandomState::new().hash_one(self.config.name.len()) % 1000;
         let share = u32::try_from(chance).unwrap_or(0);
@@ -306,7 +308,7 @@ fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-/// How long others wait after the last renewal, as its holder has written it.
+/// Returns how long others wait after the last renewal, as its holder has written it.
 fn lasts(lease: &Lease, otherwise: Duration) -> Duration {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
     seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(otherwise, Duration::from_secs)

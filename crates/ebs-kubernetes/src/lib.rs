@@ -1,10 +1,11 @@
-//! What the driver does with Kubernetes: start-up taints, the pre-stop hook, node labels, and metadata of the Node.
+//! The driver's use of Kubernetes: start-up taints, the pre-stop hook, node labels, and metadata from the Node.
 //!
-//! [`Cluster`] is the connection. [`TaintRemoval`] watches the own Node and takes the start-up taint away when the kubelet
-//! has registered the driver; [`PreStop`] holds a draining node's plug-in until its volumes are detached. [`NodeSource`] reads this
-//! machine's Node; [`label_nodes`] writes on Nodes what such a source needs, while this process leads by a [`lease`].
+//! [`Cluster`] is the connection. [`TaintRemoval`] watches the driver's own Node and removes the start-up taint once
+//! the kubelet has registered the driver. [`PreStop`] delays the end of a draining node's plug-in until its volumes are
+//! detached. [`NodeSource`] reads the metadata of this machine from its Node. [`label_nodes`] writes the labels for
+//! this source on Nodes, while this process holds a [`lease`].
 //!
-//! None of it is needed to serve CSI.
+//! Serving CSI needs none of these.
 #![warn(missing_docs)]
 
 mod client;

@@ -1,4 +1,5 @@
-//! What this machine is, by its Node object: the metadata sources `kubernetes` and `metadata-labeler`.
+//! Reads the metadata of this machine from its Node object, for the metadata sources `kubernetes` and
+//! `metadata-labeler`.
 
 mod error;
 mod facts;
@@ -21,14 +22,14 @@ pub(crate) use view::{LabelKeys, NodeView, kept};
 
 use facts::Facts;
 
-/// What is missing may be written in a moment; the Node is read again for so long.
+/// How long a Node is read again while a value is missing that may be written in a moment.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause before the second reading; each later one is half as long again.
+/// The pause before the second read. Each later pause is half as long again.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Bound of one reading.
+/// Time limit of one read.
 const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Labels of SageMaker are written once. So often at most a Node is read again for them: the kubelet may ask every 10 s, and
-/// there may be thousands of nodes.
+/// Minimum time between two reads of a Node by the source `kubernetes`. SageMaker writes its labels only once, and the
+/// kubelet may ask every 10 s on thousands of nodes.
 const KUBERNETES_AGE: Duration = Duration::from_mins(5);
 
 /// This machine's Node object as a source of metadata.
@@ -48,12 +49,12 @@ impl std::fmt::Debug for NodeSource {
 }
 
 impl NodeSource {
-    /// The source `kubernetes`: one interface and no other volume where no label says more.
+    /// Creates the source `kubernetes`. Without labels it assumes one interface and no other volume.
     pub fn kubernetes(client: Client, node: &str, driver: DriverName) -> Self {
         Self::new(client, node, driver, SourceKind::Kubernetes)
     }
 
-    /// The source `metadata-labeler`: the labeler must have counted.
+    /// Creates the source `metadata-labeler`, which requires the counts of the labeler.
     pub fn metadata_labeler(client: Client, node: &str, driver: DriverName) -> Self {
         Self::new(client, node, driver, SourceKind::MetadataLabeler)
     }
@@ -62,7 +63,7 @@ impl NodeSource {
         Self { nodes: Api::all(client), node: node.to_owned(), driver, kind, read_at: Mutex::default() }
     }
 
-    /// Reads the Node, and again for [`PATIENCE`] while something is missing that may be about to come.
+    /// Reads the Node. Retries for [`PATIENCE`] while a value is missing that may be written soon.
     async fn patiently(&self) -> Result<NodeMetadata, NodeMetadataError> {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = FIRST_PAUSE;
@@ -91,7 +92,7 @@ impl NodeSource {
         facts::facts(&view, &self.driver, self.kind)
     }
 
-    /// Says once when the limit may be too high.
+    /// Logs once that the limit may be too high.
     fn note(&self, is_uncounted: bool, metadata: &NodeMetadata) {
         let first = self.read_at().replace(Instant::now()).is_none();
         if first && is_uncounted {

@@ -1,5 +1,5 @@
-//! The parts of objects that are read here. What else an object has is skipped while it is read, and costs no memory: a Node
-//! lists the images of its machine, and every object who wrote which of its fields.
+//! The parts of objects that the driver reads. The deserializer skips the rest, so it uses no memory: a Node lists the
+//! images of its machine, and every object its managed fields.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -14,10 +14,10 @@ use serde_json::Value;
 /// A Node with its taints.
 pub(crate) type NodeObject = Slim<Node, NodeSpec>;
 
-/// A VolumeAttachment with what says whose it is.
+/// A VolumeAttachment with its driver and node.
 pub(crate) type AttachmentObject = Slim<VolumeAttachment, AttachmentSpec>;
 
-/// An object of kind `K`, of which only its identity and `S` are kept.
+/// An object of kind `K`, with only its identity and `S`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(bound(deserialize = "S: Deserialize<'de>"))]
 pub(crate) struct Slim<K, S> {
@@ -32,7 +32,7 @@ pub(crate) struct Slim<K, S> {
 /// Part of a Node's specification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct NodeSpec {
-    /// As the server wrote them: a patch compares them as a whole, fields included that this version does not know.
+    /// As the server wrote them. A patch compares the whole taints, including fields that this version does not know.
     #[serde(default)]
     pub(crate) taints: Option<Vec<Value>>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct NodeSpec {
 pub(crate) struct AttachmentSpec {
     /// The driver that attaches.
     pub(crate) attacher: String,
-    /// The node that it is attached to.
+    /// The node to which the volume is attached.
     pub(crate) node_name: String,
 }
 
@@ -88,7 +88,7 @@ fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
     Ok(ObjectMeta { name, uid, resource_version, ..ObjectMeta::default() })
 }
 
-/// What a taint is called; a taint without a key has no name.
+/// Returns the key of a taint, or an empty string if it has no key.
 pub(crate) fn taint_key(taint: &Value) -> &str {
     taint.get("key").and_then(Value::as_str).unwrap_or_default()
 }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_needed_of_an_object_is_skipped() {
+    fn unused_parts_of_an_object_are_skipped() {
         let node = serde_json::json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {

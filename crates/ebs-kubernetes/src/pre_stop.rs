@@ -1,5 +1,5 @@
-//! The hook that runs before the node's plug-in is stopped: on a node that is being drained it waits until the volumes of
-//! this driver are detached, since nobody could unmount them afterwards.
+//! The pre-stop hook of the node plug-in. On a node that is being drained it waits until the volumes of this driver are
+//! detached, because no process could unmount them afterwards.
 
 mod attachments;
 
@@ -14,7 +14,8 @@ use crate::failure::{Failure, FailureKind};
 use crate::object::{NodeObject, taint_key};
 use attachments::Attachments;
 
-/// Taints that say that a node is being emptied: by `kubectl drain`, the cluster autoscaler, Karpenter since 1.0 and before.
+/// Taints of a node that is being drained: by `kubectl drain`, by the cluster autoscaler, and by Karpenter since 1.0
+/// and before.
 const DRAINING: [&str; 4] = [
     "node.kubernetes.io/unschedulable",
     "ToBeDeletedByClusterAutoscaler",
@@ -22,12 +23,12 @@ const DRAINING: [&str; 4] = [
     "karpenter.sh/disruption",
 ];
 
-/// How often the Node is asked for before the hook fails. The pod has half a minute in all.
+/// How often the Node is read before the hook fails. The pod's grace period is half a minute.
 const READS: u32 = 4;
-/// Time between two of these.
+/// Time between two of these reads.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// Waits on one node for the detachment of one driver's volumes.
+/// Waits until one driver's volumes are detached from one node.
 #[derive(Debug, Clone)]
 pub struct PreStop {
     cluster: Cluster,
@@ -35,7 +36,7 @@ pub struct PreStop {
     driver: DriverName,
 }
 
-/// Why the plug-in may be stopped.
+/// Why the plug-in may stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {
     /// The node is not being drained: its pods stay, and the next plug-in finds their volumes.
@@ -44,28 +45,28 @@ pub enum Released {
     Detached,
 }
 
-/// The hook failed.
+/// Why the hook failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PreStopError {
-    /// The Node cannot be read.
+    /// The Node could not be read.
     #[error("the Node {node} cannot be read, so it is not known whether it is being drained")]
     Node {
-        /// Its name.
+        /// The name of the Node.
         node: String,
-        /// Why.
+        /// The underlying error.
         #[source]
         source: Failure,
     },
 }
 
 impl PreStop {
-    /// For the Node of this name and the attachments of this driver.
+    /// Creates the hook for the Node of this name and the attachments of this driver.
     pub fn new(cluster: Cluster, node: &str, driver: DriverName) -> Self {
         Self { cluster, node: node.to_owned(), driver }
     }
 
-    /// Waits until the plug-in may be stopped, without a limit of its own: the kubelet ends the pod when its time is over.
-    /// Failures to read the attachments are logged and tried again.
+    /// Waits until the plug-in may stop. It has no time limit: the kubelet kills the pod after its grace period.
+    /// Failures to read the attachments are logged and retried.
     ///
     /// # Errors
     /// When the Node cannot be read.
@@ -91,7 +92,7 @@ impl PreStop {
         Ok(Released::Detached)
     }
 
-    /// What says that the node is being drained, if anything does.
+    /// Returns the reason if the node is being drained.
     async fn draining(&self) -> Result<Option<String>, PreStopError> {
         let nodes: Api<NodeObject> = Api::all(self.cluster.client());
         let mut reads = 1;

@@ -1,8 +1,8 @@
-//! The start-up taint: who makes nodes may set `<driver>/agent-not-ready` on new ones, so that no pod comes before its
-//! volumes can. It is taken away when the kubelet has registered the driver.
+//! The start-up taint. New nodes may be created with `<driver>/agent-not-ready`, so that no pod starts before its
+//! volumes can be mounted. It is removed once the kubelet has registered the driver.
 //!
-//! [`watch`] says what the Node is, [`remove`] acts on it, [`patch`] decides how. The two run beside each other: however
-//! long an attempt takes, the watch goes on.
+//! [`watch`] reports the state of the Node, [`remove`] acts on it, and [`patch`] computes the change. Watch and removal
+//! run concurrently, so a slow attempt does not stop the watch.
 
 mod patch;
 mod remove;
@@ -16,11 +16,10 @@ use tokio::time::Instant;
 use crate::Cluster;
 use crate::object::NodeObject;
 
-/// For so long after the start a taint is expected to be there, or to come: what fails is tried again soon. Afterwards it
-/// is tried again all the same, but seldom.
+/// How long after the start a taint is likely. Until then, failures are retried quickly, and afterwards slowly.
 const EAGER: Duration = Duration::from_secs(10 * 60);
 
-/// Takes the start-up taint from one Node, as often as somebody sets it.
+/// Removes the start-up taint from one Node, whenever it is set.
 #[derive(Debug, Clone)]
 pub struct TaintRemoval {
     cluster: Cluster,
@@ -29,14 +28,14 @@ pub struct TaintRemoval {
 }
 
 impl TaintRemoval {
-    /// For the Node of this name, on which this driver runs.
+    /// Creates the removal for the Node of this name, on which this driver runs.
     pub fn new(cluster: Cluster, node: &str, driver: DriverName) -> Self {
         Self { cluster, node: node.to_owned(), driver }
     }
 
-    /// Watches the Node and takes the taint away, for ever. What fails is logged and tried again.
+    /// Watches the Node and removes the taint, without end. Failures are logged and retried.
     ///
-    /// Cancellation: dropping the future ends it; a patch that is under way is carried out or not.
+    /// Cancellation: dropping the future ends it. A patch in flight may be applied or not.
     pub async fn run(self) {
         let seen = tokio::sync::watch::Sender::new(Seen::Unknown);
         let eager_until = Instant::now() + EAGER;
@@ -45,20 +44,20 @@ impl TaintRemoval {
         tokio::join!(watcher.run(&seen), remover.run(&seen));
     }
 
-    /// The taint's key.
+    /// Returns the key of the taint.
     fn key(&self) -> String {
         self.driver.startup_taint()
     }
 }
 
-/// What is known of the Node.
+/// The last known state of the Node.
 #[derive(Debug, Clone, PartialEq)]
 enum Seen {
-    /// Nobody has looked yet.
+    /// The Node has not been read yet.
     Unknown,
-    /// There is none.
+    /// The Node does not exist.
     Absent,
-    /// As it was read.
+    /// The Node as it was read.
     Node(patch::NodeTaints),
 }
 
@@ -70,7 +69,7 @@ impl Seen {
         })
     }
 
-    /// What is to be taken from it, if anything.
+    /// Returns the removal that the Node needs, if any.
     fn removal(&self, key: &str) -> Option<patch::Removal> {
         match self {
             Self::Unknown | Self::Absent => None,

@@ -1,27 +1,27 @@
-//! How many volumes a node can have attached by the driver.
+//! Computes how many volumes the driver can attach to a node.
 //!
 //! Decision: `docs/decisions/0015-compute-the-attach-limit-from-ec2s-table.md`.
 
 use ebs_types::{LimitKind, attachment_limit};
 
-/// A flag value that makes no sense.
+/// An invalid value of a limit flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LimitFlagError {
     /// Kubernetes reads 0 as "no limit".
     #[error("--volume-attach-limit=0 would mean unlimited to Kubernetes: give the number of volumes, or leave it out")]
     ZeroLimit,
-    /// Not a number of volumes.
+    /// Out of range for a number of volumes.
     #[error("--volume-attach-limit={0} is out of range: 1 to 2147483647, or -1 to compute it")]
     Limit(i64),
-    /// Not a number of slots.
+    /// Out of range for a number of slots.
     #[error("--reserved-volume-attachments={0} is out of range: 0 to 2147483647, or -1 to ask the metadata")]
     Reserved(i64),
-    /// One says what the other would compute.
+    /// The flags exclude each other: the first is the number that the driver computes from the second.
     #[error("--volume-attach-limit and --reserved-volume-attachments exclude each other: give one of them")]
     Both,
 }
 
-/// The two flags, checked.
+/// The validated values of the two flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitFlags {
     limit: Option<u32>,
@@ -29,10 +29,10 @@ pub struct LimitFlags {
 }
 
 impl LimitFlags {
-    /// Checks `--volume-attach-limit` and `--reserved-volume-attachments`; -1 means not given, for both.
+    /// Validates `--volume-attach-limit` and `--reserved-volume-attachments`. For both, -1 means not given.
     ///
     /// # Errors
-    /// [`LimitFlagError`] names the flag and the rule.
+    /// [`LimitFlagError`] names the flag and the valid range.
     pub fn parse(volume_attach_limit: i64, reserved_volume_attachments: i64) -> Result<Self, LimitFlagError> {
         let number = |value: i64| i32::try_from(value).ok().and_then(|value| u32::try_from(value).ok());
         let limit = match volume_attach_limit {
@@ -51,10 +51,11 @@ impl LimitFlags {
     }
 }
 
-/// The number of volumes to report for a node, at least 1 (0 would mean unlimited).
+/// Returns the number of volumes to report for a node, at least 1, because Kubernetes reads 0 as unlimited.
 ///
-/// A given limit is taken as it is. Else: what the instance type can have, less what is reserved (given, or the
-/// volumes known to the metadata and the root), less the network interfaces beyond the first where they take slots.
+/// A limit given by flag is returned unchanged. Otherwise the limit is the number of attachments of the instance type,
+/// less the reserved ones. Those are given by flag, or they are the root and the volumes that the metadata lists. On
+/// types where network interfaces use the same slots, all interfaces after the first are subtracted too.
 pub fn attach_limit(instance_type: &str, block_devices: u32, network_interfaces: u32, flags: &LimitFlags) -> u32 {
     if let Some(limit) = flags.limit {
         return limit;
@@ -72,16 +73,15 @@ pub fn attach_limit(instance_type: &str, block_devices: u32, network_interfaces:
 mod tests {
     use super::*;
 
-    /// The attachment limit follows the published vectors; a node that counts no interface has one.
     #[test]
-    fn attachment_limits_follow_the_published_vectors() {
+    fn attach_limits_match_published_vectors() {
         let none = LimitFlags::default();
         let reserved = |count| LimitFlags::parse(-1, count).unwrap();
         for (instance_type, block_devices, interfaces, flags, expected) in [
             ("m5.large", 5, 9, LimitFlags::parse(10, -1).unwrap(), 10),
             ("t2.medium", 0, 4, none, 38),
             ("t2.medium", 7, 4, reserved(3), 36),
-            // One that counts no interface still has one.
+            // An instance without a listed interface still has one.
             ("m5.large", 0, 1, none, 26),
             ("m5.large", 0, 0, none, 26),
             ("d3en.12xlarge", 0, 1, none, 2),
@@ -105,16 +105,14 @@ mod tests {
         }
     }
 
-    /// The attachment limit is never below 1, which Kubernetes would read as unlimited.
     #[test]
-    fn the_limit_is_never_below_one() {
+    fn attach_limit_is_at_least_one() {
         assert_eq!(attach_limit("t3.xlarge", 1000, 1000, &LimitFlags::default()), 1);
         assert_eq!(attach_limit("t3.xlarge", u32::MAX, 1, &LimitFlags::default()), 1);
     }
 
-    /// --volume-attach-limit=0 and values below -1 are refused; the two limit flags exclude each other.
     #[test]
-    fn flags_that_mean_unlimited_or_nothing_are_refused() {
+    fn zero_negative_or_exclusive_limit_flags_are_rejected() {
         assert_eq!(LimitFlags::parse(0, -1), Err(LimitFlagError::ZeroLimit));
         assert_eq!(LimitFlags::parse(-2, -1), Err(LimitFlagError::Limit(-2)));
         assert_eq!(LimitFlags::parse(1 << 31, -1), Err(LimitFlagError::Limit(1 << 31)));

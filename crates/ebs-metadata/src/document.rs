@@ -1,11 +1,11 @@
-//! Reading the answers of the metadata service; pure.
+//! Parses the responses of the metadata service.
 
 use ebs_types::{InstanceId, ZoneName};
 use serde::Deserialize;
 
 use crate::{Field, MetadataError};
 
-/// What is used of the instance identity document.
+/// The fields of the instance identity document that the driver uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) instance: InstanceId,
@@ -23,7 +23,7 @@ struct Document {
     availability_zone: Option<String>,
 }
 
-/// Reads the document; every field must be there and not empty.
+/// Parses the document. Every field must be present and not empty.
 pub(crate) fn identity(json: &str) -> Result<Identity, MetadataError> {
     let document: Document = serde_json::from_str(json).map_err(MetadataError::BadDocument)?;
     let there =
@@ -41,12 +41,12 @@ pub(crate) fn identity(json: &str) -> Result<Identity, MetadataError> {
     })
 }
 
-/// How many MAC addresses a listing has, one a line, with or without a slash behind.
+/// Returns the number of MAC addresses in a listing. Each line has one, with or without a trailing slash.
 pub(crate) fn mac_addresses(listing: &str) -> u32 {
     count(listing, |line| is_mac(line.trim_end_matches('/')))
 }
 
-/// How many EBS volumes a block-device mapping lists: its entries `ebs1`, `ebs2` ….
+/// Returns the number of EBS volumes in a block-device mapping, which lists them as `ebs1`, `ebs2` ….
 pub(crate) fn ebs_entries(listing: &str) -> u32 {
     count(listing, |line| line.starts_with("ebs"))
 }
@@ -68,7 +68,7 @@ mod tests {
         "availabilityZone":"us-west-2a","kernelId":null,"accountId":"123456789012"}"#;
 
     #[test]
-    fn the_document_gives_instance_type_region_and_zone() {
+    fn identity_document_gives_instance_type_region_and_zone() {
         let identity = identity(GOOD).unwrap();
         assert_eq!(identity.instance.as_str(), "i-0abc");
         assert_eq!(identity.instance_type, "m5.large");
@@ -76,9 +76,8 @@ mod tests {
         assert_eq!(identity.zone.as_str(), "us-west-2a");
     }
 
-    /// Instance, type, region and zone come from the identity document, each must be there.
     #[test]
-    fn a_field_that_is_missing_or_empty_is_named() {
+    fn missing_or_empty_field_is_named() {
         for name in ["instanceId", "instanceType", "region", "availabilityZone"] {
             for json in [GOOD.replace(name, "other"), empty(name)] {
                 let message = identity(&json).unwrap_err().to_string();
@@ -94,24 +93,22 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_document_is_refused() {
+    fn invalid_identity_document_is_rejected() {
         assert!(matches!(identity("<html>"), Err(MetadataError::BadDocument(_))));
         let foreign = GOOD.replace("i-0abc", "mi-0abc");
         assert!(matches!(identity(&foreign), Err(MetadataError::Invalid { field: Field::InstanceId, .. })));
     }
 
-    /// Network interfaces are the MAC addresses that the metadata lists.
     #[test]
-    fn network_interfaces_are_the_mac_addresses_of_the_listing() {
+    fn network_interfaces_are_the_listed_mac_addresses() {
         assert_eq!(mac_addresses("0e:49:61:0f:c3:11/\n0E-49-61-0F-C3-12/\n"), 2);
         assert_eq!(mac_addresses("0e:49:61:0f:c3:11"), 1);
         assert_eq!(mac_addresses(""), 0);
         assert_eq!(mac_addresses("zz:49:61:0f:c3:11/\nipv4"), 0);
     }
 
-    /// Block devices are the metadata's entries that start with ebs.
     #[test]
-    fn block_devices_are_the_entries_that_start_with_ebs() {
+    fn block_devices_are_entries_that_start_with_ebs() {
         assert_eq!(ebs_entries("ami\nebs1\nebs27\nephemeral0\nroot\nswap"), 2);
         assert_eq!(ebs_entries("ami\nroot"), 0);
     }

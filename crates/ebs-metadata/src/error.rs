@@ -1,12 +1,12 @@
-//! What can go wrong while asking.
+//! Errors of the metadata service.
 
 use std::error::Error;
 use std::fmt;
 
-/// What was asked for.
+/// The requested item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// A session token, before anything else.
+    /// The session token, which is requested first.
     Token,
     /// The instance identity document.
     Document,
@@ -42,72 +42,73 @@ impl fmt::Display for Field {
     }
 }
 
-/// Why the metadata is not known. Every message names the source (IMDS) and the field.
+/// An error of the metadata service. Every message names the source (IMDS) and the field.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// Switched off.
+    /// `AWS_EC2_METADATA_DISABLED` disables the service.
     #[error("IMDS is switched off by AWS_EC2_METADATA_DISABLED: unset it, or name another metadata source")]
     Disabled,
-    /// On a HyperPod node.
+    /// The node is a HyperPod node.
     #[error(
         "IMDS is not asked on a SageMaker HyperPod node (CSI_NODE_NAME begins with hyperpod-), where it does not know the node's \
          id: name kubernetes among the metadata sources"
     )]
     HyperPod,
-    /// The address makes no sense.
+    /// The address is invalid.
     #[error("AWS_EC2_METADATA_SERVICE_ENDPOINT {given:?} is no http:// URL of a host")]
     BadEndpoint {
         /// The address.
         given: String,
     },
-    /// No answer.
+    /// The service did not answer.
     #[error(
         "IMDS: {field} cannot be read: no answer from {endpoint}; on EC2, check that the metadata service is enabled and that its \
          hop limit is 2 or more for containers"
     )]
     NoAnswer {
-        /// What was asked for.
+        /// The requested item.
         field: Field,
-        /// Who was asked.
+        /// The address of the service.
         endpoint: String,
-        /// It may only have been slow; false where the machine says that nothing is there to ask.
+        /// True if the service may only have been slow. False if the operating system reports that no service is
+        /// reachable.
         may_pass: bool,
-        /// What happened.
+        /// The underlying error.
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
     },
-    /// An answer that refuses.
+    /// The service answered with an error status.
     #[error("IMDS: {field} cannot be read: HTTP status {status} from {endpoint}")]
     Status {
-        /// What was asked for.
+        /// The requested item.
         field: Field,
-        /// Who was asked.
+        /// The address of the service.
         endpoint: String,
         /// The HTTP status.
         status: u16,
     },
-    /// An answer that is no identity document.
+    /// The response is not an identity document.
     #[error("IMDS: the identity document is not the JSON it should be")]
     BadDocument(#[source] serde_json::Error),
-    /// A field without a value.
+    /// The field has no value.
     #[error("IMDS: {field} is missing or empty")]
     Missing {
-        /// Which.
+        /// The field.
         field: Field,
     },
-    /// A field whose value cannot be one.
+    /// The field has an invalid value.
     #[error("IMDS: {field} cannot be used")]
     Invalid {
-        /// Which.
+        /// The field.
         field: Field,
-        /// Why.
+        /// The reason.
         #[source]
         source: ebs_types::IdError,
     },
 }
 
 impl MetadataError {
-    /// True when the same question may be answered a moment later: the service, or the machine, was slow or had too much to do.
+    /// True if a retry may succeed, because the service or the machine was slow or overloaded.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::NoAnswer { may_pass, .. } => *may_pass,

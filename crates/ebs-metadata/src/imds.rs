@@ -1,4 +1,4 @@
-//! Asking the instance metadata service.
+//! The client of the instance metadata service.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,10 +19,10 @@ use crate::document::{ebs_entries, identity, mac_addresses};
 use crate::plain::PlainClient;
 use crate::{BlockDevices, Field, MetadataError, NodeMetadata};
 
-/// Where the service is when nothing else is said.
+/// The address of the service unless the environment sets another.
 const DEFAULT_ENDPOINT: &str = "http://169.254.169.254";
 const IPV6_ENDPOINT: &str = "http://[fd00:ec2::254]";
-/// So the Node of a machine of a SageMaker HyperPod cluster is named.
+/// Prefix of the Node name of a machine in a SageMaker HyperPod cluster.
 const HYPERPOD_PREFIX: &str = "hyperpod-";
 
 const CONNECT_WITHIN: Duration = Duration::from_millis(250);
@@ -30,14 +30,14 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 const OPERATION_WITHIN: Duration = Duration::from_secs(5);
 const ATTEMPTS: u32 = 3;
 const TOKEN_TTL: Duration = Duration::from_secs(300);
-/// So often a token is sought for one request, when the service wants one and did not give it in time.
+/// How many times one request tries to get a token, if the service requires one and did not return it in time.
 const TOKEN_ROUNDS: u32 = 5;
-/// For one field, all its rounds included; a read has four.
+/// The limit for one field with all its rounds. A read has four fields.
 const FIELD_WITHIN: Duration = Duration::from_millis(6_500);
-/// A service that was too slow gets twice the time with the next read, up to so many times as much.
+/// After a service was too slow, each next read doubles the time limits, up to this factor.
 const MOST_PATIENCE: u32 = 8;
 
-/// How to reach the service, as the environment says it.
+/// How to reach the service, from the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImdsOptions {
     /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`.
@@ -46,16 +46,16 @@ pub struct ImdsOptions {
     pub ipv6: bool,
     /// `AWS_EC2_METADATA_DISABLED` is `true`, in any case.
     pub disabled: bool,
-    /// `AWS_EC2_METADATA_V1_DISABLED` is `true`, in any case: no requests without a session token.
+    /// `AWS_EC2_METADATA_V1_DISABLED` is `true`, in any case: the client sends no requests without a session token.
     pub v1_disabled: bool,
-    /// `AWS_REGION`: replaces the region of the service.
+    /// `AWS_REGION`, which overrides the region of the service.
     pub region: Option<String>,
-    /// `CSI_NODE_NAME` is that of a HyperPod node: the service would speak of an instance that is another account's.
+    /// `CSI_NODE_NAME` is the name of a HyperPod node, where the service describes an instance of another account.
     pub hyperpod: bool,
 }
 
 impl ImdsOptions {
-    /// Reads the environment; empty values are as good as none.
+    /// Reads the environment. An empty value counts as unset.
     pub fn from_env() -> Self {
         Self::from_lookup(|name| std::env::var(name).ok())
     }
@@ -80,17 +80,17 @@ impl ImdsOptions {
 pub struct Imds {
     endpoint: String,
     region: Option<String>,
-    /// Holds the session token, and is replaced when the service does not take that any more.
+    /// Holds the session token. Replaced when the service no longer accepts the token.
     tokens: Mutex<Client>,
     plain: Option<PlainClient>,
-    /// The service issues no tokens: ask without from now on.
+    /// The service issues no tokens, so requests are sent without one.
     without_token: AtomicBool,
-    /// By how much all time limits are longer than usual, after reads that were not answered in time.
+    /// The factor on all time limits, raised after reads that timed out.
     patience: AtomicU32,
 }
 
 impl Imds {
-    /// A client as the environment says; asks nothing yet.
+    /// Creates a client from the environment. Sends no request yet.
     ///
     /// # Errors
     /// [`MetadataError::Disabled`], [`MetadataError::HyperPod`], [`MetadataError::BadEndpoint`].
@@ -98,7 +98,7 @@ impl Imds {
         Self::with(ImdsOptions::from_env())
     }
 
-    /// A client as the options say; asks nothing yet.
+    /// Creates a client from the options. Sends no request yet.
     ///
     /// # Errors
     /// [`MetadataError::Disabled`], [`MetadataError::HyperPod`], [`MetadataError::BadEndpoint`].
@@ -123,11 +123,11 @@ impl Imds {
         })
     }
 
-    /// Asks for everything. Takes 26 s at most; may be dropped at any time. After a service that was too slow the next read
-    /// takes twice as long at most, up to eight times.
+    /// Reads all metadata. Takes at most 26 s. The future may be dropped at any time. After a service was too slow, the
+    /// time limits of the next read double, up to a factor of eight.
     ///
     /// # Errors
-    /// [`MetadataError`] names the field that could not be had.
+    /// [`MetadataError`] names the field that could not be read.
     pub async fn read(&self) -> Result<NodeMetadata, MetadataError> {
         let read = self.read_all().await;
         match &read {
@@ -167,7 +167,8 @@ impl Imds {
         })
     }
 
-    /// The Outpost, if the instance is on one. An ARN that is none is as good as none: the service may know more than we do.
+    /// Returns the Outpost if the instance is on one. An ARN that this version cannot parse counts as missing, since
+    /// the service may be newer than the driver.
     async fn outpost(&self) -> Result<Option<OutpostArn>, MetadataError> {
         let text = match self.get("/latest/meta-data/outpost-arn", Field::Outpost).await {
             Ok(text) => text,
@@ -181,10 +182,10 @@ impl Imds {
         Ok(arn.ok())
     }
 
-    /// Asks how many network interfaces are attached now: the one thing the service keeps up to date.
+    /// Reads how many network interfaces are attached now. The service keeps no other item up to date.
     ///
     /// # Errors
-    /// [`MetadataError`]; what was known before stays the best guess.
+    /// [`MetadataError`]. The previous number remains the best estimate.
     pub async fn refresh_interfaces(&self) -> Result<u32, MetadataError> {
         let listing = self.get("/latest/meta-data/network/interfaces/macs", Field::NetworkInterfaces).await?;
         Ok(mac_addresses(&listing))
@@ -221,13 +222,13 @@ impl Imds {
             };
             tracing::debug!(?verdict, "no session token, asking without one");
             match self.get_plain(plain, path, field).await {
-                // It wants a token: it was only slow when it was asked for one.
+                // The service requires a token, so it was only slow to return one.
                 Err(MetadataError::Status { status: 401, .. })
                     if verdict != TokenVerdict::NoTokensHere && rounds < TOKEN_ROUNDS =>
                 {
                     rounds += 1;
                 }
-                // The same once more and too often: what failed is the token.
+                // The service requires a token and returned none in any round, so the error is about the token.
                 Err(MetadataError::Status { status: 401, .. }) if verdict == TokenVerdict::NoAnswer => {
                     return Err(self.no_answer(Field::Token, error));
                 }
@@ -240,7 +241,8 @@ impl Imds {
         }
     }
 
-    /// One request; when the service does not know the token any more (it was restarted), once more with a new one.
+    /// Sends one request. If the service no longer knows the token (after a restart), requests a new token and tries
+    /// again.
     async fn get_with_token(&self, path: &str) -> Result<String, ImdsError> {
         let current = self.tokens.lock().await.clone();
         match current.get(path).await {
@@ -273,7 +275,7 @@ impl Imds {
     }
 }
 
-/// False where the machine itself reports that no service is there, or the service has refused.
+/// False if the operating system reports that no service is reachable, or if the service rejected the request.
 fn may_pass(error: &(dyn Error + 'static)) -> bool {
     use std::io::ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
     let nobody = [AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable];
@@ -305,7 +307,7 @@ fn client(endpoint: &str, patience: u32) -> Result<Client, MetadataError> {
     Ok(builder.build())
 }
 
-/// The service speaks plain HTTP and is a part of the machine: no root certificates are needed, and no proxy stands between.
+/// The service speaks plain HTTP and is part of the machine. It needs no root certificates and no proxy.
 fn without_tls() -> SharedHttpClient {
     Builder::new().build_with_connector_fn(|settings, components| {
         let mut builder = Connector::builder().proxy_config(ProxyConfig::disabled());
@@ -315,16 +317,17 @@ fn without_tls() -> SharedHttpClient {
     })
 }
 
-/// What a token that could not be had means for requests without one.
+/// Whether to send requests without a token, given why no token was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenVerdict {
-    /// The request itself was refused: asking without a token would be no better.
+    /// The service rejected the request itself, so a request without a token would fail too.
     Final,
-    /// The service issues none: ask for none as long as it does without.
+    /// The service issues no tokens. The client stops requesting them while requests without a token succeed.
     NoTokensHere,
-    /// Its answer does not reach us (hop limit): the same, unless it wants one after all and was only slow.
+    /// The token response did not arrive (hop limit). Treated like `NoTokensHere`, unless the service requires a token
+    /// and was only slow.
     NoAnswer,
-    /// Trouble that may pass.
+    /// A temporary failure.
     Once,
 }
 
@@ -345,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_says_where_and_whether_to_ask() {
+    fn environment_sets_the_endpoint_and_disables_imds() {
         let options = ImdsOptions::from_lookup(|name| {
             Some(match name {
                 "AWS_EC2_METADATA_SERVICE_ENDPOINT" => "http://127.0.0.1:1/".to_owned(),
@@ -362,10 +365,9 @@ mod tests {
         assert!(matches!(Imds::with(options), Err(MetadataError::Disabled)));
     }
 
-    /// IMDS is not asked when AWS_EC2_METADATA_DISABLED is `true`, in any case as with the SDK, or on a HyperPod node, which
-    /// `hyperpod-` in front of CSI_NODE_NAME tells.
+    /// As in the SDK, `AWS_EC2_METADATA_DISABLED` counts in any case.
     #[test]
-    fn the_service_is_not_asked_where_it_is_switched_off_or_on_a_hyperpod_node() {
+    fn imds_is_not_used_when_disabled_or_on_hyperpod_nodes() {
         for (name, value, switched_off) in [
             ("AWS_EC2_METADATA_DISABLED", "true", true),
             ("AWS_EC2_METADATA_DISABLED", "True", true),
@@ -382,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_is_no_url_of_a_host_is_refused() {
+    fn endpoint_without_http_url_is_rejected() {
         for bad in ["127.0.0.1", "ftp://127.0.0.1", "http://", "not a url"] {
             let options = ImdsOptions { endpoint: Some(bad.to_owned()), ..ImdsOptions::default() };
             assert!(matches!(Imds::with(options), Err(MetadataError::BadEndpoint { .. })), "{bad:?} was accepted");

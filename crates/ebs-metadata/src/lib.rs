@@ -1,8 +1,8 @@
-//! Who am I: the instance this node runs on, asked of the instance metadata service or of another [`Source`], and how many
-//! volumes it can have attached.
+//! The instance on which this node runs, read from the instance metadata service or another [`Source`], and the number
+//! of volumes that the driver can attach to it.
 //!
-//! [`Machine`] asks its sources and keeps the answer, [`NodeMetadata`]; [`attach_limit`] is arithmetic over that. The source
-//! of this crate is [`Imds`]; others are given to it.
+//! [`Machine`] queries its sources and keeps the result, [`NodeMetadata`], from which [`attach_limit`] computes the
+//! limit. This crate has one source, [`Imds`]; callers pass others.
 #![warn(missing_docs)]
 
 mod attach_limit;
@@ -21,30 +21,30 @@ pub use source::{Answer, Source, SourceError, SourceKind, UnknownSource, Unusabl
 
 use ebs_types::{NodeId, OutpostArn, ZoneName};
 
-/// What a node knows of itself.
+/// The metadata of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeMetadata {
-    /// The node: an instance, or one of a SageMaker HyperPod cluster.
+    /// The node: an EC2 instance or a node of a SageMaker HyperPod cluster.
     pub node: NodeId,
-    /// Its type, `m5.large`.
+    /// Its instance type, such as `m5.large`.
     pub instance_type: String,
     /// Its region, unless `AWS_REGION` names another.
     pub region: String,
     /// Its zone.
     pub zone: ZoneName,
-    /// The Outpost on which the instance runs; `None`: it runs in the region.
+    /// The Outpost on which the instance runs, or `None` if it runs in the region.
     pub outpost: Option<OutpostArn>,
-    /// Network interfaces attached now; may be 0 when the service lists none.
+    /// Number of attached network interfaces. It may be 0 when the service lists none.
     pub network_interfaces: u32,
-    /// EBS volumes besides the root.
+    /// EBS volumes other than the root.
     pub block_devices: BlockDevices,
 }
 
-/// How many EBS volumes besides the root a machine has, by who counts.
+/// How many EBS volumes other than the root a machine has, by the way they were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockDevices {
-    /// Those that were attached when the instance started, the driver's own among them; later ones are not counted.
+    /// The volumes that were attached when the instance started, including the driver's. Later ones are not counted.
     AtBoot(u32),
-    /// Those that are none of the driver's.
+    /// The volumes that the driver does not manage.
     Others(u32),
 }

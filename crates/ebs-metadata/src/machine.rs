@@ -1,8 +1,8 @@
-//! What is known of this machine, by the first of several sources that knows, kept up to date.
+//! The metadata of this machine, from the first of several sources that has it, kept up to date.
 //!
-//! The sources are tried in the order of the flag, and the first that answers is believed. While it is not the first of the list,
-//! those before it are asked again now and then: a metadata service that was away for a moment when the driver started is no
-//! reason to live with less for good.
+//! The machine tries the sources in the order of the flag and uses the first that answers. It retries the sources
+//! before that one from time to time. So a metadata service that was briefly unavailable when the driver started is
+//! used later.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,32 +13,32 @@ use tokio::time::Instant;
 use crate::source::{Source, SourceError};
 use crate::{NodeMetadata, SourceKind};
 
-/// A better source gets so much of a request's time.
+/// Time limit for the preferred sources within one request.
 const BETTER_WITHIN: Duration = Duration::from_secs(5);
-/// When it is asked first after it failed; each time that it fails again the pause doubles.
+/// The pause before a preferred source is retried for the first time. The pause doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
-/// The longest pause.
+/// Maximum of this pause.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
-/// At the start, so long all sources are asked again while one of them may only have been slow.
+/// How long the start retries all sources while one of them may only have been slow.
 const START_WITHIN: Duration = Duration::from_mins(3);
-/// The pause before that; each later one is twice as long.
+/// The pause before the first of these retries. Each later pause is twice as long.
 const START_PAUSE: Duration = Duration::from_millis(500);
-/// The longest of these.
+/// Maximum of these pauses.
 const LONGEST_START_PAUSE: Duration = Duration::from_secs(8);
 
-/// No source knows what machine this is.
+/// No source has the metadata of this machine.
 #[derive(Debug, Clone)]
 pub struct NoMetadata {
     failures: Vec<SourceError>,
 }
 
 impl NoMetadata {
-    /// What the machine is, if a source is positive that it is no EC2 instance.
+    /// Describes the machine if a source is certain that it is not an EC2 instance.
     pub fn foreign(&self) -> Option<&str> {
         self.failures.iter().find_map(|failure| failure.foreign.as_deref())
     }
 
-    /// True when a source may know a moment later, and none is positive that this is no EC2 instance.
+    /// True if a retry may succeed and no source is certain that this is not an EC2 instance.
     fn may_pass(&self) -> bool {
         self.foreign().is_none() && self.failures.iter().any(|failure| failure.may_pass)
     }
@@ -63,21 +63,21 @@ impl std::error::Error for NoMetadata {}
 #[derive(Debug)]
 pub struct Machine {
     sources: Vec<Box<dyn Source>>,
-    /// `AWS_REGION`: replaces the region of any source.
+    /// `AWS_REGION`, which overrides the region of every source.
     region: Option<String>,
     known: Mutex<Known>,
-    /// Held by the one request that asks a better source.
+    /// Locked by the one request that retries the preferred sources.
     better: tokio::sync::Mutex<Better>,
 }
 
 #[derive(Debug, Clone)]
 struct Known {
     metadata: Arc<NodeMetadata>,
-    /// Place of the source in the list; past its end for what was told.
+    /// Index of the source in the list. Past its end for metadata that the caller supplied.
     by: usize,
 }
 
-/// When a better source is asked again.
+/// When the preferred sources are retried.
 #[derive(Debug)]
 struct Better {
     not_before: Instant,
@@ -96,11 +96,11 @@ impl Better {
 }
 
 impl Machine {
-    /// Asks the sources in their order; the first that answers is believed. `AWS_REGION`, where given, replaces its region.
-    /// When none answers and one of them may only have been slow, all are asked again: a machine with much to do starts late,
-    /// not never.
+    /// Queries the sources in their order and uses the first that answers. `AWS_REGION`, if set, overrides its region.
+    /// If none answers and one may only have been slow, queries all of them again, so that a busy machine starts late
+    /// rather than never.
     ///
-    /// Bounded by three minutes and what the sources take one after the other. Cancellation: nothing is left behind.
+    /// Takes at most three minutes plus the time of one query of all sources. Cancellation leaves nothing behind.
     ///
     /// # Errors
     /// [`NoMetadata`] with the reason of each source.
@@ -124,27 +124,27 @@ impl Machine {
         }
     }
 
-    /// A machine of which everything is told and nothing changes.
+    /// Creates a machine from known metadata, which never changes.
     pub fn told(metadata: NodeMetadata) -> Self {
         let known = Mutex::new(Known { metadata: Arc::new(metadata), by: 0 });
         let better = tokio::sync::Mutex::new(Better::after_start());
         Self { sources: Vec::new(), region: None, known, better }
     }
 
-    /// The source that is believed; `None` when it was told.
+    /// Returns the source in use, or `None` if the caller supplied the metadata.
     pub fn source(&self) -> Option<SourceKind> {
         self.sources.get(self.known().by).map(|source| source.kind())
     }
 
-    /// What is known, without asking anybody.
+    /// Returns the known metadata without a query.
     pub fn metadata(&self) -> Arc<NodeMetadata> {
         Arc::clone(&self.known().metadata)
     }
 
-    /// What is known after asking again for what may change: all of it from one answer. When the source is silent, what was
-    /// heard last.
+    /// Returns the metadata after reading its variable part again, all from one response. Returns the last known
+    /// metadata if the source does not answer.
     ///
-    /// Many may ask at once. Cancellation: nothing is left behind.
+    /// Callers may run concurrently. Cancellation leaves nothing behind.
     pub async fn refreshed(&self) -> Arc<NodeMetadata> {
         if let Some(metadata) = self.better_answer().await {
             return metadata;
@@ -167,7 +167,7 @@ impl Machine {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an answer over, if it is about this machine and not from a lesser source than the one believed meanwhile.
+    /// Stores a response if it is about this machine and no preferred source has been stored in the meantime.
     fn accept(&self, fresh: NodeMetadata, by: usize) -> Option<Arc<NodeMetadata>> {
         let fresh = Arc::new(in_region(fresh, self.region.as_deref()));
         let mut known = self.known();
@@ -186,7 +186,7 @@ impl Machine {
         Some(fresh)
     }
 
-    /// Asks the sources before the one that is believed, if it is time to.
+    /// Queries the sources that precede the current one, if a retry is due.
     async fn better_answer(&self) -> Option<Arc<NodeMetadata>> {
         let by = self.known().by;
         let candidates: Vec<_> =
@@ -194,7 +194,7 @@ impl Machine {
         if candidates.is_empty() {
             return None;
         }
-        // Another request does it already.
+        // Another request is already doing so.
         let mut better = self.better.try_lock().ok()?;
         if Instant::now() < better.not_before {
             return None;
@@ -211,7 +211,7 @@ impl Machine {
     }
 }
 
-/// The first answer, and the place of its source.
+/// Returns the first response and the index of its source.
 async fn ask(sources: &[Box<dyn Source>]) -> Result<(NodeMetadata, usize), Vec<SourceError>> {
     let mut failures = Vec::new();
     for (by, source) in sources.iter().enumerate() {

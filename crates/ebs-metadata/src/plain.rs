@@ -1,4 +1,4 @@
-//! Requests without a session token (IMDSv1), which the SDK's client cannot make.
+//! Sends requests without a session token (IMDSv1), which the SDK's client does not support.
 
 use bytes::Bytes;
 use http::{Request, Uri, header};
@@ -8,10 +8,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Largest answer that is read.
+/// Maximum size of a response in bytes.
 const MAX_BODY: usize = 1 << 20;
 
-/// Asks one host in the clear.
+/// Sends unencrypted requests to one host.
 #[derive(Debug, Clone)]
 pub(crate) struct PlainClient {
     host: String,
@@ -20,7 +20,7 @@ pub(crate) struct PlainClient {
 }
 
 impl PlainClient {
-    /// `None` when the endpoint is no `http://` URL of a host.
+    /// Returns `None` if the endpoint is not an `http://` URL of a host.
     pub(crate) fn new(endpoint: &str) -> Option<Self> {
         let uri: Uri = endpoint.parse().ok()?;
         let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"))?;
@@ -31,7 +31,7 @@ impl PlainClient {
         Some(Self { host, port: authority.port_u16().unwrap_or(80), authority: authority.to_string() })
     }
 
-    /// One GET: status and text. The caller bounds the time; dropping it closes the connection.
+    /// Sends a GET and returns status and text. The caller sets the timeout; dropping the future closes the connection.
     pub(crate) async fn get(&self, path: &str) -> Result<(u16, String), Box<dyn std::error::Error + Send + Sync>> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;

@@ -1,4 +1,4 @@
-//! The places that may know what machine this is.
+//! The sources of a machine's metadata.
 
 use std::error::Error;
 use std::fmt;
@@ -8,22 +8,22 @@ use std::sync::Arc;
 
 use crate::{BlockDevices, Imds, MetadataError, NodeMetadata};
 
-/// A place that `--metadata-sources` can name.
+/// A source that `--metadata-sources` can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SourceKind {
     /// The instance metadata service of EC2.
     Imds,
     /// The machine's Node object in Kubernetes.
     Kubernetes,
-    /// The same, with what the metadata labeler has written on it.
+    /// The machine's Node object with the labels of the metadata labeler.
     MetadataLabeler,
 }
 
 impl SourceKind {
-    /// Each.
+    /// All sources.
     pub const ALL: [Self; 3] = [Self::Imds, Self::Kubernetes, Self::MetadataLabeler];
 
-    /// Its word in the flag.
+    /// Returns the name of the source in the flag.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Imds => "imds",
@@ -39,7 +39,7 @@ impl fmt::Display for SourceKind {
     }
 }
 
-/// A word that names no source.
+/// A word that is not the name of a source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is not a source: use imds, kubernetes, metadata-labeler")]
 pub struct UnknownSource {
@@ -49,37 +49,37 @@ pub struct UnknownSource {
 impl FromStr for SourceKind {
     type Err = UnknownSource;
 
-    /// Blanks around the word and the case of its letters do not matter.
+    /// Ignores surrounding white space and case.
     fn from_str(word: &str) -> Result<Self, UnknownSource> {
         let lower = word.trim().to_lowercase();
         Self::ALL.into_iter().find(|kind| kind.as_str() == lower).ok_or(UnknownSource { given: lower })
     }
 }
 
-/// Why a source does not know.
+/// Why a source failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("metadata source {kind}")]
 pub struct SourceError {
-    /// Which.
+    /// The source.
     pub kind: SourceKind,
-    /// What the source says the machine is, when it is positive that it is no EC2 instance.
+    /// What the machine is, if the source is certain that it is not an EC2 instance.
     pub foreign: Option<String>,
-    /// The source may know a moment later: it was slow, or the machine was.
+    /// True if a retry may succeed, because the source or the machine was slow.
     pub may_pass: bool,
-    /// Why.
+    /// The cause.
     #[source]
     pub cause: Arc<dyn Error + Send + Sync>,
 }
 
 impl SourceError {
-    /// The source does not know, and that is all.
+    /// Creates a permanent failure that does not describe the machine.
     pub fn new(kind: SourceKind, cause: impl Error + Send + Sync + 'static) -> Self {
         Self { kind, foreign: None, may_pass: false, cause: Arc::new(cause) }
     }
 }
 
 impl SourceError {
-    /// All that went wrong, outermost first.
+    /// Returns the errors of the chain, outermost first.
     pub(crate) fn chain(&self) -> String {
         let mut text = format!("{}: {}", self.kind, self.cause);
         let mut cause = self.cause.source();
@@ -92,21 +92,21 @@ impl SourceError {
     }
 }
 
-/// What a source answers.
+/// The future response of a source.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<NodeMetadata, SourceError>> + Send + 'a>>;
 
-/// A place that may know. Answers are bounded in time and may be dropped at any time.
+/// A source of metadata. Its futures end within a time limit, and they may be dropped at any time.
 pub trait Source: fmt::Debug + Send + Sync {
-    /// Which it is.
+    /// Returns which source this is.
     fn kind(&self) -> SourceKind;
 
-    /// Asks for everything.
+    /// Reads all metadata.
     fn read(&self) -> Answer<'_>;
 
-    /// Asks again for what may have changed since `known` was read.
+    /// Reads again the part of the metadata that may have changed since `known`.
     fn refresh<'a>(&'a self, known: &'a NodeMetadata) -> Answer<'a>;
 
-    /// A source that failed may know later.
+    /// True if the source may answer after a failure.
     fn may_recover(&self) -> bool {
         true
     }
@@ -127,7 +127,7 @@ impl Source for Imds {
         })
     }
 
-    /// The service keeps one thing up to date: the network interfaces.
+    /// Reads only the network interfaces: the service keeps no other item up to date.
     fn refresh<'a>(&'a self, known: &'a NodeMetadata) -> Answer<'a> {
         Box::pin(async {
             let interfaces = self.refresh_interfaces().await;
@@ -137,12 +137,12 @@ impl Source for Imds {
     }
 }
 
-/// A source that can be said not to work before it is asked: switched off, or its address makes no sense.
+/// A source that is known to fail before it is queried, because it is disabled or its address is invalid.
 #[derive(Debug)]
 pub struct Unusable(SourceError);
 
 impl Unusable {
-    /// It fails like this whenever it is asked.
+    /// Creates a source that fails every query with this cause.
     pub fn new(kind: SourceKind, cause: impl Error + Send + Sync + 'static) -> Self {
         Self(SourceError::new(kind, cause))
     }
@@ -167,8 +167,8 @@ impl Source for Unusable {
 }
 
 impl BlockDevices {
-    /// How many take a place that the driver's own volumes cannot have, when so many of the driver's were attached as the
-    /// machine booted.
+    /// Returns how many of the volumes use slots that the driver cannot use, if `own_at_boot` volumes of the driver
+    /// were attached when the machine booted.
     pub fn others(self, own_at_boot: u32) -> u32 {
         match self {
             Self::AtBoot(all) => all.saturating_sub(own_at_boot),
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_named_by_its_word_whatever_the_case_and_blanks() {
+    fn source_name_ignores_case_and_white_space() {
         for kind in SourceKind::ALL {
             assert_eq!(format!(" {} ", kind.as_str().to_uppercase()).parse(), Ok(kind));
         }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drivers_own_volumes_count_only_where_the_source_cannot_tell_them_apart() {
+    fn own_volumes_are_subtracted_if_source_cannot_distinguish() {
         assert_eq!((BlockDevices::AtBoot(3).others(2), BlockDevices::AtBoot(1).others(2)), (1, 0));
         assert_eq!(BlockDevices::Others(3).others(2), 3);
     }

@@ -1,7 +1,7 @@
-//! System calls that may block, off the async threads and under a bounded wait.
+//! Runs blocking system calls on other threads, with a bounded wait.
 //!
-//! A call that has started cannot be cancelled, and nothing here pretends to: a wait for a *read* ends at its bound with
-//! [`Stuck`] while the call stays where it is; a wait for a *change* goes on and says so in the log.
+//! A call that has started cannot be cancelled. A wait for a *read* ends at its bound with [`Stuck`], and the call
+//! keeps running. A wait for a *change* continues and logs a warning.
 //!
 //! Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
 
@@ -14,22 +14,22 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// How long a look may take before the caller hears that it hangs; how often a change that hangs is logged.
+/// How long a read may take before the caller gets an error, and how often a hanging change is logged.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// The places of looks that no caller waits for any more and that have not come back. Each keeps a thread, so while one hangs nobody
-/// starts another one there: the orchestrator asks for statistics every minute, and a hung disk must not eat all threads of
-/// the process.
+/// The places of abandoned reads that have not returned. Each read occupies a thread, so no other read starts at a
+/// place where one hangs. The orchestrator requests statistics every minute, and a hung disk must not use up all
+/// threads of the process.
 static LEFT: Mutex<BTreeMap<PathBuf, Left>> = Mutex::new(BTreeMap::new());
 
-/// Looks at one place that no caller waits for any more.
+/// Abandoned reads at one place.
 struct Left {
-    /// How many.
+    /// Number of reads.
     count: usize,
-    /// When the first of them has taken so long that it hangs. Until then the next caller waits for it: its own caller only
-    /// left early.
+    /// When the first of them counts as hung. Until then the next caller waits for it, because its own caller may only
+    /// have left early.
     hangs_from: Instant,
-    /// Closes when all have come back.
+    /// Closes when all of them have returned.
     back: watch::Sender<()>,
 }
 
@@ -37,20 +37,20 @@ fn left() -> MutexGuard<'static, BTreeMap<PathBuf, Left>> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A system call that has not come back.
+/// A system call that has not returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
     #[error("{step} of {} has not come back within {} s: the disk or the kernel may hang", object.display(), bound.as_secs())]
     Now {
         step: &'static str,
         object: PathBuf,
-        /// How long it was waited for.
+        /// How long the caller waited for it.
         bound: Duration,
     },
-    /// One before it, so this one was not tried.
+    /// An earlier call hangs, so this one was not started.
     #[error("{step} of {} was not tried, because an earlier call there has not come back: the disk or the kernel may hang", object.display())]
     Before {
-        /// What was to be tried.
+        /// The call that was not started.
         step: &'static str,
         object: PathBuf,
     },
@@ -62,17 +62,17 @@ impl From<Stuck> for std::io::Error {
     }
 }
 
-/// How far a look has come. Changed under the lock of [`LEFT`] alone.
+/// The progress of a read. Changed only under the lock of [`LEFT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Somebody waits for it.
+    /// A caller waits for it.
     Awaited,
-    /// Nobody does.
+    /// Its caller has left.
     Left,
     CameBack,
 }
 
-/// One look, shared by the thread that it runs on and the caller that waits.
+/// One read, shared by its thread and its caller.
 #[derive(Clone)]
 struct Look {
     place: PathBuf,
@@ -87,7 +87,7 @@ impl Look {
     }
 }
 
-/// Held by the caller: when it goes before the look has come back, for whatever reason, the look is left.
+/// Held by the caller. If it is dropped before the read has returned, for any reason, the read is abandoned.
 struct CallerGuard(Look);
 
 impl Drop for CallerGuard {
@@ -105,7 +105,7 @@ impl Drop for CallerGuard {
     }
 }
 
-/// Held by the thread: when it goes, also by a panic of the look, the look has come back.
+/// Held by the thread. Its drop, also after a panic of the read, means that the read has returned.
 struct ThreadGuard(Look);
 
 impl Drop for ThreadGuard {
@@ -124,21 +124,21 @@ impl Drop for ThreadGuard {
     }
 }
 
-/// Waits for the looks at a place that were left before they came back; false when one of them hangs.
+/// Waits for the abandoned reads at a place. Returns false if one of them hangs.
 async fn is_free(place: &Path) -> bool {
     loop {
         let waiting = left().get(place).map(|left| (left.hangs_from, left.back.subscribe()));
         let Some((hangs_from, mut back)) = waiting else { return true };
-        // Nothing is ever sent: the end of the channel is the answer.
+        // No value is ever sent: only the end of the channel matters.
         if tokio::time::timeout_at(hangs_from, back.changed()).await.is_err() {
             return false;
         }
     }
 }
 
-/// Runs a look at the host. After the bound the caller gets [`Stuck`]; the thread stays with the call until the kernel
-/// lets it go. As long as it does not, the place is refused to others. A look whose caller left before the bound is waited
-/// for: it hangs when it has reached its bound, and not before.
+/// Runs a read on another thread. At the bound the caller gets [`Stuck`], while the thread stays with the call until
+/// the kernel returns. Until then other calls at this place fail at once. An abandoned read counts as hung only once it
+/// has reached its bound, and until then later callers wait for it.
 pub(crate) async fn reading<T, E, F>(step: &'static str, object: &Path, look: F) -> Result<T, E>
 where
     T: Send + 'static,
@@ -148,7 +148,7 @@ where
     reading_within(BOUND, step, object, look).await
 }
 
-/// As [`reading`], for looks that are known to take longer.
+/// As [`reading`], for reads that are known to take longer.
 pub(crate) async fn reading_within<T, E, F>(bound: Duration, step: &'static str, object: &Path, look: F) -> Result<T, E>
 where
     T: Send + 'static,
@@ -172,7 +172,7 @@ where
     }
 }
 
-/// Runs a change to the host and waits until it has ended, however long that is; a warning a bound says that it hangs.
+/// Runs a change and waits until it has ended, without a limit. Logs a warning whenever another bound has passed.
 pub(crate) async fn changing<T, F>(step: &'static str, object: &Path, change: F) -> T
 where
     T: Send + 'static,
@@ -197,7 +197,7 @@ fn finished<T>(joined: Result<T, tokio::task::JoinError>) -> T {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Blocking tasks are cancelled only when the runtime ends, and then nobody polls this.
+            // Blocking tasks are cancelled only when the runtime ends, and then this future is no longer polled.
             Err(cancelled) => panic!("a blocking call was cancelled: {cancelled}"),
         },
     }
@@ -209,26 +209,24 @@ mod tests {
 
     use super::*;
 
-    /// A look that hangs is reported at its bound and not cancelled.
     #[tokio::test]
-    async fn a_look_that_hangs_is_reported_at_its_bound_and_not_cancelled() {
+    async fn hanging_read_is_reported_at_its_bound_and_not_cancelled() {
         let (release, held) = mpsc::channel::<()>();
         let (done, seen) = mpsc::channel();
         let look = move || {
             let _ = held.recv();
-            let _ = done.send("the call came back");
+            let _ = done.send("the call returned");
             Ok::<(), Stuck>(())
         };
         let outcome = reading_within(Duration::from_millis(20), "statfs", Path::new("/somewhere"), look).await;
         let message = outcome.unwrap_err().to_string();
         assert!(message.starts_with("statfs of /somewhere has not come back"), "{message}");
         release.send(()).unwrap();
-        assert_eq!(seen.recv_timeout(Duration::from_secs(60)), Ok("the call came back"));
+        assert_eq!(seen.recv_timeout(Duration::from_secs(60)), Ok("the call returned"));
     }
 
-    /// While a look hangs, no second one is started at the same place.
     #[tokio::test]
-    async fn while_a_look_hangs_no_second_one_is_started_at_the_same_place() {
+    async fn no_second_read_starts_at_a_place_where_one_hangs() {
         let place = Path::new("/hangs/here");
         let (release, held) = mpsc::channel::<()>();
         let (done, seen) = mpsc::channel();
@@ -242,7 +240,7 @@ mod tests {
             Ok::<(), Stuck>(())
         };
         assert!(reading("statfs", place, second).await.is_err());
-        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
+        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second read was never started");
         release.send(()).unwrap();
         free(place).await;
     }
@@ -251,18 +249,17 @@ mod tests {
         left().get(place).map_or(0, |left| left.count)
     }
 
-    /// Waits until a look at the place is possible again.
+    /// Waits until a read at the place is possible again.
     async fn free(place: &Path) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         while reading("statfs", place, || Ok::<(), Stuck>(())).await.is_err() {
-            assert!(tokio::time::Instant::now() < deadline, "the place is free when the look has come back");
+            assert!(tokio::time::Instant::now() < deadline, "the place is free after the read has returned");
             tokio::task::yield_now().await;
         }
     }
 
-    /// A look whose caller left before the bound keeps its place refused until it comes back.
     #[tokio::test]
-    async fn a_look_whose_caller_left_before_the_bound_hangs_until_it_comes_back() {
+    async fn abandoned_read_blocks_its_place_until_it_returns() {
         let place = Path::new("/hangs/without/a/caller");
         let (release, held) = mpsc::channel::<()>();
         let (begun, started) = mpsc::channel();
@@ -271,7 +268,7 @@ mod tests {
             let _ = held.recv();
             Ok::<(), Stuck>(())
         };
-        // The caller leaves before the bound, as a client with a deadline of its own does.
+        // The caller leaves before the bound, like a client with its own deadline.
         let look = reading_within(Duration::from_millis(400), "statfs", place, hangs);
         let left = tokio::time::timeout(Duration::from_millis(20), look).await;
         assert!(left.map_or(true, |ended| ended.is_err()));
@@ -283,13 +280,13 @@ mod tests {
         };
         let message = reading("statfs", place, second).await.map_err(|stuck| stuck.to_string());
         assert!(message.as_ref().is_err_and(|text| text.contains("earlier call")), "{message:?}");
-        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
+        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second read was never started");
         release.send(()).unwrap();
         free(place).await;
     }
 
     #[tokio::test]
-    async fn a_look_whose_caller_left_early_is_waited_for_and_refuses_nobody() {
+    async fn later_caller_waits_for_read_abandoned_before_its_bound() {
         let place = Path::new("/left/early");
         let (release, held) = mpsc::channel::<()>();
         let (begun, started) = mpsc::channel();
@@ -308,9 +305,8 @@ mod tests {
         assert_eq!(next.await, Ok("an answer"));
     }
 
-    /// Of several looks that hang at one place all must come back before it is tried again.
     #[tokio::test]
-    async fn of_two_looks_that_hang_at_one_place_both_must_come_back() {
+    async fn place_is_free_only_after_both_hanging_reads_return() {
         let place = Path::new("/hangs/twice");
         let look = || {
             let (release, held) = mpsc::channel::<()>();
@@ -327,7 +323,7 @@ mod tests {
         first.send(()).unwrap();
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         while looks_left_at(place) != 1 {
-            assert!(tokio::time::Instant::now() < deadline, "the first has come back");
+            assert!(tokio::time::Instant::now() < deadline, "the first has returned");
             tokio::task::yield_now().await;
         }
         assert!(reading("statfs", place, || Ok::<(), Stuck>(())).await.is_err(), "the other one still hangs");
@@ -335,9 +331,8 @@ mod tests {
         free(place).await;
     }
 
-    /// A look that panics has come back.
     #[tokio::test]
-    async fn a_look_that_panics_after_its_caller_left_frees_the_place() {
+    async fn abandoned_read_that_panics_frees_its_place() {
         let place = Path::new("/panics/here");
         let (release, held) = mpsc::channel::<()>();
         let panics = move || -> Result<(), Stuck> {
@@ -350,9 +345,8 @@ mod tests {
         free(place).await;
     }
 
-    /// A change that hangs is waited for, whatever its bound.
     #[tokio::test(start_paused = true)]
-    async fn a_change_that_hangs_is_waited_for_beyond_every_bound() {
+    async fn hanging_change_is_awaited_beyond_every_bound() {
         let (release, held) = mpsc::channel::<()>();
         let change = changing("mount", Path::new("/somewhere"), move || held.recv().is_ok());
         tokio::pin!(change);

@@ -1,5 +1,5 @@
-//! e2fsck, only where the superblock, the journal or the kernel says that it must run. XFS repairs itself at
-//! mount from its log.
+//! Runs e2fsck, only if the superblock, the journal or the kernel requires it. XFS repairs itself from its log at
+//! mount.
 //!
 //! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
 
@@ -19,13 +19,13 @@ const CORRECTED: i32 = 1;
 const CORRECTED_REBOOT: i32 = 2;
 const UNCORRECTED: i32 = 4;
 
-/// Why a file system is not fit to be mounted or resized.
+/// Why a file system must not be mounted or resized.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// Errors that an automatic repair must not decide about.
+    /// A person must decide how to repair these errors.
     #[error("the file system has errors that cannot be repaired automatically; run e2fsck by hand: {0}")]
     Uncorrected(String),
-    /// e2fsck did not do its work.
+    /// e2fsck did not complete.
     #[error("the file system could not be checked")]
     Tool(#[from] ToolError),
     /// A signal ended e2fsck: a repair may be half done.
@@ -33,7 +33,7 @@ pub enum CheckError {
     Interrupted(#[source] ToolError),
 }
 
-/// What a check did.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Clean,
@@ -42,7 +42,7 @@ enum Verdict {
     NotChecked,
 }
 
-/// The exit code is a mask: a combination with "errors left uncorrected" is that.
+/// Interprets the exit code, which is a mask. A combination with "errors left uncorrected" counts as uncorrected.
 fn verdict_of(code: Option<i32>) -> Verdict {
     match code {
         Some(0) => Verdict::Clean,
@@ -52,12 +52,12 @@ fn verdict_of(code: Option<i32>) -> Verdict {
     }
 }
 
-/// How thoroughly e2fsck checks. It never decides about anything that a person must decide about: `-p`, not `-y`.
+/// How thoroughly e2fsck checks. It never makes a decision that a person must make: `-p`, not `-y`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// What the superblocks of file system and journal demand.
+    /// As far as the superblocks of file system and journal require.
     AsRecorded,
-    /// All of it, whatever they say.
+    /// Everything, whatever they require.
     Full,
 }
 
@@ -71,8 +71,8 @@ impl Depth {
 }
 
 impl Mounter {
-    /// Checks and repairs an ext file system whose superblock or journal says that it needs it; starts nothing otherwise. It must
-    /// not be mounted.
+    /// Checks and repairs an ext file system if its superblock or journal requires it. Otherwise does nothing. The file
+    /// system must not be mounted.
     ///
     /// # Errors
     /// [`CheckError`].
@@ -81,13 +81,13 @@ impl Mounter {
         if self.needs_check(device, ext).await { self.check(device).await } else { Ok(()) }
     }
 
-    /// True when superblock or journal of an ext file system that is not mounted demand a check.
+    /// True if the superblock or journal of an unmounted ext file system requires a check.
     pub async fn needs_check(&self, device: &Device, superblock: &ExtSuperblock) -> bool {
         superblock.needs_check() || self.journal_has_error(device, superblock).await
     }
 
-    /// Checks an ext file system as far as its superblock and journal demand, and repairs what needs no decision. It must not be
-    /// mounted.
+    /// Checks an ext file system as far as its superblock and journal require, and repairs errors that need no
+    /// decision. It must not be mounted.
     ///
     /// Cancellation: e2fsck is never killed.
     ///
@@ -97,7 +97,7 @@ impl Mounter {
         self.run_check(device, Depth::AsRecorded).await
     }
 
-    /// As [`Mounter::check`], of the whole file system whatever its superblock says, as resize2fs demands before it grows one.
+    /// As [`Mounter::check`], but always checks the whole file system, as resize2fs requires before growth.
     ///
     /// # Errors
     /// [`CheckError`].
@@ -105,16 +105,18 @@ impl Mounter {
         self.run_check(device, Depth::Full).await
     }
 
-    /// True when the superblock of an ext file system has recorded errors. Of a mounted one, what the kernel has in memory is seen.
+    /// True if the superblock of an ext file system has recorded errors. For a mounted one, reads the kernel's copy in
+    /// memory.
     ///
     /// # Errors
-    /// What the device answers, also that it does not answer in time.
+    /// The error of the device, and that it does not answer in time.
     pub async fn has_error_state(&self, device: &Device) -> io::Result<bool> {
         let superblock = self.superblock_now(device).await?;
         Ok(matches!(superblock, Some(Superblock::Ext(ext)) if ext.has_error_state()))
     }
 
-    /// A journal that cannot be read is left to the mount, which reads it too.
+    /// True if the journal has recorded an error. An unreadable journal counts as without error, since the mount reads
+    /// it too.
     async fn journal_has_error(&self, device: &Device, superblock: &ExtSuperblock) -> bool {
         let (held, superblock) = (Arc::clone(device.file()), superblock.clone());
         let look = move || has_recorded_error(&Area::new(&*held, os::block_size(&held)?), &superblock);
@@ -133,7 +135,7 @@ impl Mounter {
     async fn run_check(&self, device: &Device, depth: Depth) -> Result<(), CheckError> {
         let blocks = match self.superblock_now(device).await {
             Ok(Some(Superblock::Ext(ext))) => ext.blocks(),
-            // e2fsck finds out.
+            // Let e2fsck find out.
             Ok(Some(Superblock::Xfs(_)) | None) | Err(_) => 0,
         };
         let maps = BlockMaps::for_blocks(blocks);
@@ -175,9 +177,8 @@ fn conclude(ended: Finished) -> Result<(), CheckError> {
 mod tests {
     use super::*;
 
-    /// An exit code of e2fsck is a mask.
     #[test]
-    fn an_exit_code_of_e2fsck_is_a_mask() {
+    fn e2fsck_exit_code_is_interpreted_as_a_mask() {
         for (code, verdict) in [
             (Some(0), Verdict::Clean),
             (Some(1), Verdict::Corrected),

@@ -1,7 +1,8 @@
-//! Errors of a mounted ext file system that the kernel has counted or marked.
+//! Errors that the kernel has recorded for a mounted ext file system.
 //!
-//! It counts them from one check of the file system to the next, over mounts too. Some kernels (6.12 to 6.14, and older ones that
-//! took over the same change) end all writes after an error of the journal and show it nowhere else: their mount table says `rw`.
+//! The kernel counts errors from one check of the file system to the next, across mounts. After a journal error, some
+//! kernels (6.12 to 6.14, and older ones with the same change) reject all writes without any other sign: their mount
+//! table still shows `rw`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -16,11 +17,11 @@ use crate::device::{DeviceError, Identity, attribute};
 use crate::mounter::Mounter;
 use crate::mountinfo::MountEntry;
 
-/// Errors that the kernel has met in the metadata of a file system since that was last checked; at least one.
+/// The metadata errors that the kernel has counted since the last check of the file system; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedErrors {
     pub count: u64,
-    /// The kernel's function that has met the last of them.
+    /// The kernel function that found the last error.
     pub last: Option<String>,
 }
 
@@ -31,12 +32,12 @@ impl fmt::Display for CountedErrors {
     }
 }
 
-/// What the kernel has recorded of errors in the metadata of a file system since that was last checked.
+/// The metadata errors that the kernel has recorded since the last check of the file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordedErrors {
-    /// It has counted them.
+    /// The kernel has counted them.
     Counted(CountedErrors),
-    /// It has marked the superblock and counted none: the journal had recorded the error before the mount.
+    /// The kernel has marked the superblock without counting: the journal had recorded the error before the mount.
     Marked,
 }
 
@@ -50,12 +51,12 @@ impl fmt::Display for RecordedErrors {
 }
 
 impl Mounter {
-    /// The errors that the kernel has recorded of the file system of a mount; `None`: none, or it records none of this kind. The
-    /// superblock of a mounted file system is read from the kernel's memory, where its driver keeps it. Of a disk that does not
-    /// identify itself (Xen), only the count is known.
+    /// Returns the errors that the kernel has recorded for the file system of a mount. Returns `None` without errors,
+    /// or for a type that has no record. The superblock of a mounted file system is read from the kernel's memory,
+    /// where its driver keeps it. For a disk without an identity (Xen), only the count is known.
     ///
     /// # Errors
-    /// Those of sysfs and of the device, also that a look hangs.
+    /// The errors of sysfs and of the device, and that a read hangs.
     pub async fn recorded_errors(&self, entry: &MountEntry) -> io::Result<Option<RecordedErrors>> {
         if let Some(errors) = self.counted_errors(entry).await? {
             return Ok(Some(RecordedErrors::Counted(errors)));
@@ -72,34 +73,35 @@ impl Mounter {
         Ok(self.has_error_state(&device).await?.then_some(RecordedErrors::Marked))
     }
 
-    /// True when the file system that is mounted at a path can still be written: a file without a name is made in its root
-    /// directory and goes again at once. A full file system can be written, and so can one whose root directory takes no new
+    /// True if the mounted file system is still writable. Creates an unnamed file in its root directory, which
+    /// disappears at once. A full file system counts as writable, and so does one whose root directory accepts no new
     /// files (`chattr +i`, a policy of the kernel).
     ///
     /// # Errors
-    /// What the kernel answers when it does not tell, also that it does not answer in time, as for a frozen file system. A try
-    /// that hangs keeps further tries off, and no other look at the path.
+    /// Any other error of the kernel, and a timeout, as for a frozen file system. A hanging check blocks further
+    /// checks, but no other read of the path.
     pub async fn can_write(&self, at: &Path) -> io::Result<bool> {
         let path = at.to_owned();
         let make = move || {
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
             match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
-                // The last two tell nothing about the file system, and no pod is kept out for them.
+                // The last two do not concern the file system, so they must not keep a pod from starting.
                 Ok(_) | Err(Errno::NOSPC | Errno::DQUOT | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(true),
                 Err(Errno::ROFS | Errno::IO | Errno::UCLEAN | Errno::SHUTDOWN) => Ok(false),
                 Err(error) => Err(io::Error::from(error)),
             }
         };
-        // A place of its own: unstage looks at the path before it thaws the file system, which ends the try.
+        // Uses a place of its own: unstage reads the path before it thaws the file system, and the thaw ends this
+        // check.
         let place = at.join("(a file without a name)");
         bounded::reading("the creation", &place, make).await
     }
 
-    /// The errors that the kernel has counted of the file system of a mount; `None`: none, or it counts none of this kind.
-    /// Only the kernel's memory is looked at, never the disk.
+    /// Returns the errors that the kernel has counted for the file system of a mount. Returns `None` without errors, or
+    /// for a type that has no count. Reads only the kernel's memory, never the disk.
     ///
     /// # Errors
-    /// What sysfs says, also that the look hangs.
+    /// The error of sysfs, and that the read hangs.
     async fn counted_errors(&self, entry: &MountEntry) -> io::Result<Option<CountedErrors>> {
         if !is_ext(entry) {
             return Ok(None);
@@ -110,12 +112,12 @@ impl Mounter {
     }
 }
 
-/// The driver for ext4 mounts ext2 and ext3 too, and records errors of them in the same places.
+/// The ext4 driver also mounts ext2 and ext3, and records their errors in the same places.
 fn is_ext(entry: &MountEntry) -> bool {
     matches!(entry.fs_type.as_str(), "ext2" | "ext3" | "ext4")
 }
 
-/// `device`: its place in sysfs, whose name the file system has too.
+/// Reads the error count of the file system on `device`, a sysfs path with the same name.
 fn counted(device: &Path, file_systems: &Path) -> io::Result<Option<CountedErrors>> {
     let directory = match device.canonicalize() {
         Ok(directory) => directory,
@@ -141,7 +143,7 @@ mod tests {
     use crate::path::NodePath;
 
     #[test]
-    fn a_full_file_system_can_be_written_and_a_read_only_one_cannot() {
+    fn full_file_system_is_writable_and_read_only_one_is_not() {
         in_mount_namespace(|| async {
             let place = tempfile::tempdir().unwrap();
             let root = place.path().canonicalize().unwrap();
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_those_of_the_file_system_that_has_the_devices_name() {
+    fn errors_are_read_from_the_file_system_of_the_device() {
         let sys = tempfile::tempdir().unwrap();
         let at = |path: &str| sys.path().join(path);
         let (device, file_systems) = (at("block/nvme1n1"), at("fs/ext4"));
@@ -168,7 +170,7 @@ mod tests {
         };
         assert_eq!(counted(&device, &file_systems).unwrap(), None, "no such device");
         std::fs::create_dir_all(&device).unwrap();
-        assert_eq!(counted(&device, &file_systems).unwrap(), None, "the kernel counts nothing of it");
+        assert_eq!(counted(&device, &file_systems).unwrap(), None, "the kernel has no count for it");
         write("errors_count", "0\n");
         write("last_error_func", "\n");
         assert_eq!(counted(&device, &file_systems).unwrap(), None);

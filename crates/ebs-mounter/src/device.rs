@@ -1,4 +1,4 @@
-//! The one device that is a volume: found by what it says of itself, held open from then on.
+//! The device of a volume: identified by the identity that it reports, and held open from then on.
 
 mod arrivals;
 mod find;
@@ -31,13 +31,14 @@ pub(crate) use vanished::listed;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceQuery {
     pub volume: VolumeId,
-    /// The name that EC2 attached it under (`/dev/xvdaa`): on Xen the identity, elsewhere a place to look first.
+    /// The name under which EC2 attached it (`/dev/xvdaa`). On Xen it is the identity; elsewhere it is only the first
+    /// place to search.
     pub hint: Option<PathBuf>,
-    /// A partition of it instead of the whole disk.
+    /// A partition of the volume instead of the whole disk.
     pub partition: Option<Partition>,
 }
 
-/// A device that was proven to be a volume, held open for reading.
+/// A device that is proven to be a volume, held open for reading.
 #[derive(Debug, Clone)]
 pub struct Device {
     volume: VolumeId,
@@ -47,8 +48,8 @@ pub struct Device {
     file: Held,
 }
 
-/// A descriptor of a disk. The close of the last one that a disk has waits until the kernel has written out what it keeps of
-/// it, and a disk may hang: so it is never closed on an async thread.
+/// A descriptor of a disk. The close of a disk's last descriptor waits until the kernel has written its cached data,
+/// and a disk may hang. So it is never closed on an async thread.
 #[derive(Debug, Clone)]
 struct Held(Option<Arc<File>>);
 
@@ -72,71 +73,71 @@ impl Drop for Held {
 }
 
 impl Device {
-    /// The volume that it is.
+    /// Returns the volume of the device.
     pub fn volume(&self) -> &VolumeId {
         &self.volume
     }
 
-    /// Its name below `/dev`, symlinks resolved.
+    /// Returns its path below `/dev`, with symlinks resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its number; a mount of it has the same.
+    /// Returns its device number, which its mounts have too.
     pub fn number(&self) -> DeviceNumber {
         self.number
     }
 
-    /// True when it is a partition of the volume.
+    /// True if it is a partition of the volume.
     pub fn is_partition(&self) -> bool {
         self.number != self.disk
     }
 
-    /// The descriptor that is held since the identity check.
+    /// Returns the descriptor that is held since the identity check.
     pub(crate) fn file(&self) -> &Arc<File> {
         self.file.file()
     }
 
-    /// Its size now, which follows the volume's.
+    /// Returns its current size, which follows the volume's.
     ///
     /// # Errors
-    /// What the kernel says, for instance that the disk is gone.
+    /// The error of the kernel, for example that the disk no longer exists.
     pub async fn size(&self) -> io::Result<Bytes> {
         let file = Arc::clone(self.file());
         bounded::reading("asking for the size", &self.path, move || os::block_size(&file).map(Bytes)).await
     }
 
-    /// True when the disk itself refuses writes.
+    /// True if the disk itself rejects writes.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub async fn is_read_only(&self) -> io::Result<bool> {
         let file = Arc::clone(self.file());
         bounded::reading("asking for write access", &self.path, move || os::is_block_read_only(&file)).await
     }
 }
 
-/// Why there is no device to work on.
+/// Why no device is available.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// Nothing on this machine is the volume.
+    /// No disk of this machine is the volume.
     #[error("no disk of this machine is volume {volume}; {looked}")]
     Missing { volume: VolumeId, looked: String },
-    /// What stands under the volume's name is something else. It was not touched.
+    /// The device with the volume's name is not the volume. It was not touched.
     #[error("{} has the device name of volume {volume}, but is {found}: nothing was read from or written to it", path.display())]
     Foreign {
         volume: VolumeId,
         path: PathBuf,
-        /// What the device says it is.
+        /// The identity that the device reports.
         found: String,
     },
-    /// What stands under the volume's name cannot be identified or used.
+    /// The device with the volume's name cannot be identified or used.
     #[error("{} has the device name of volume {volume}, but cannot be examined", path.display())]
     Unusable { volume: VolumeId, path: PathBuf, source: IdentityError },
-    /// The disk is there, the partition is not.
+    /// The disk exists but the partition does not.
     #[error("{} of volume {volume} has no partition {partition}", disk.display())]
     NoPartition { volume: VolumeId, disk: PathBuf, partition: Partition },
-    /// It was the volume when it was found and is not any more.
+    /// The device was the volume when it was found, but no longer is.
     #[error("{} was volume {volume} a moment ago and is not any more: {change}", path.display())]
     Changed { volume: VolumeId, path: PathBuf, change: String },
     #[error(transparent)]
@@ -144,9 +145,9 @@ pub enum DeviceError {
 }
 
 impl Mounter {
-    /// Finds the device of a volume. A device that EC2 reports attached may come late: the search repeats for as long
-    /// as the configuration says. What carries the right name and the wrong identity is passed over; when
-    /// nothing better is found, it is the error.
+    /// Finds the device of a volume. A device that EC2 reports as attached may appear late, so the search repeats for
+    /// the configured time. A device with the right name and the wrong identity is skipped. If no other is found, it is
+    /// reported as the error.
     ///
     /// # Errors
     /// [`DeviceError`]. Nothing is ever written.
@@ -154,7 +155,7 @@ impl Mounter {
         find::find(&self.config, query).await
     }
 
-    /// Reads the identity of a held device once more and checks that its name still leads to it.
+    /// Reads the identity of a held device again and checks that its name still leads to it.
     ///
     /// # Errors
     /// [`DeviceError::Changed`], [`DeviceError::Unusable`], [`DeviceError::Stuck`].
@@ -163,22 +164,22 @@ impl Mounter {
         bounded::reading("identifying", device.path(), move || find::reconfirm(&config, &held)).await
     }
 
-    /// What the disk behind a device number says it is; a partition is its disk. `None` is proof that no such device
-    /// exists any more: it vanished.
+    /// Returns the identity of the disk behind a device number; for a partition, its disk's. `None` proves that the
+    /// device has vanished.
     ///
     /// # Errors
-    /// [`IdentityError`], also where sysfs cannot tell.
+    /// [`IdentityError`], also if sysfs gives no answer.
     pub async fn identify(&self, number: DeviceNumber) -> Result<Option<Identity>, IdentityError> {
         let config = Arc::clone(&self.config);
         let place = identity::place(&self.config, number);
         bounded::reading("identifying", &place, move || identity::of_number(&config, number)).await
     }
 
-    /// True when a block device of this number exists; false is proof that it vanished. A number with major 0 belongs to
-    /// no device and never vanishes.
+    /// True if a block device with this number exists; false proves that it has vanished. A number with major 0 does
+    /// not belong to a device and never vanishes.
     ///
     /// # Errors
-    /// What the kernel says; a sysfs without block devices proves nothing and is an error.
+    /// The error of the kernel. A sysfs without block devices proves nothing and is an error.
     pub async fn exists(&self, number: DeviceNumber) -> io::Result<bool> {
         if number.major == 0 {
             return Ok(true);
@@ -189,7 +190,7 @@ impl Mounter {
 }
 
 impl Mounter {
-    /// Opens the device of a mount, whose number the mount table tells, when it is the volume or a partition of it.
+    /// Opens the device of a mount by its number in the mount table, if it is the volume or a partition of it.
     ///
     /// # Errors
     /// [`DeviceError`].
@@ -199,10 +200,11 @@ impl Mounter {
         bounded::reading("opening", &place, move || find::open_number(&config, &volume, number)).await
     }
 
-    /// The numbers of the partitions that the kernel knows on a disk; none when the device is itself a partition.
+    /// Returns the numbers of the partitions that the kernel knows on a disk. Returns none if the device is itself a
+    /// partition.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub async fn partitions(&self, device: &Device) -> io::Result<Vec<u8>> {
         if device.is_partition() {
             return Ok(Vec::new());
@@ -212,7 +214,8 @@ impl Mounter {
         bounded::reading("looking for partitions of", device.path(), list).await
     }
 
-    /// The number that this run of the kernel gave the disk of a device when it appeared; `None` where the kernel gives none.
+    /// Returns the sequence number that the kernel assigned to the disk when it appeared, unique per boot. `None` if
+    /// the kernel does not provide it.
     pub(crate) async fn diskseq(&self, device: &Device) -> io::Result<Option<u64>> {
         let place = identity::place(&self.config, device.disk);
         let at = place.join("diskseq");
@@ -221,10 +224,10 @@ impl Mounter {
             .transpose()
     }
 
-    /// The number of the whole disk that a number belongs to; `None` when there is none any more.
+    /// Returns the number of the whole disk to which a number belongs, or `None` if it no longer exists.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub async fn disk_of(&self, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
         let config = Arc::clone(&self.config);
         let place = identity::place(&self.config, number);

@@ -1,23 +1,23 @@
-//! Numbers of devices.
+//! Device numbers.
 
 use std::fmt;
 
-/// The kernel's number of a device; unique as long as the device is open.
+/// The kernel's number of a device, unique while the device is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
-    /// The driver's part.
+    /// Identifies the kernel driver.
     pub major: u32,
-    /// The device's part.
+    /// Identifies the device of that driver.
     pub minor: u32,
 }
 
 impl DeviceNumber {
-    /// From the number as stat(2) gives it.
+    /// Converts the number from stat(2).
     pub(crate) fn of(raw: u64) -> Self {
         Self { major: rustix::fs::major(raw), minor: rustix::fs::minor(raw) }
     }
 
-    /// From `major:minor`, as the kernel writes it.
+    /// Parses `major:minor`, as the kernel writes it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once(':')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })

@@ -1,5 +1,5 @@
-//! Who holds a disk: other mount namespaces, processes with an open descriptor, devices that the kernel built on it. Only
-//! what this process may see: in a container without the host's process ids that is little.
+//! Finds the holders of a disk: other mount namespaces, processes with an open descriptor, and devices that the kernel
+//! built on it. It finds only what this process can see, which is little in a container without the host's process ids.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,12 +16,12 @@ use crate::mountinfo::MountTable;
 use crate::os;
 use crate::tool::Program;
 
-/// How many holders a message names at most.
+/// Maximum number of holders in a message.
 const NAMED: usize = 4;
 /// The programs that make file systems.
 const MAKERS: [Program; 2] = [Program::Mke2fs, Program::MkfsXfs];
 
-/// Who holds a disk, given the numbers of it and of its partitions, in words.
+/// Describes the holders of a disk, given its number and the numbers of its partitions.
 pub(crate) fn of(config: &MounterConfig, numbers: &[DeviceNumber]) -> Vec<String> {
     let mut found = numbers.first().and_then(|number| stacked(config, *number).ok()).unwrap_or_default();
     found.extend(in_other_namespaces(numbers));
@@ -33,7 +33,7 @@ pub(crate) fn of(config: &MounterConfig, numbers: &[DeviceNumber]) -> Vec<String
     found
 }
 
-/// Devices that the kernel built on a disk or one of its partitions: device mapper, md, bcache.
+/// Returns the devices that the kernel built on a disk or one of its partitions: device mapper, md, bcache.
 pub(crate) fn stacked(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for part in parts_of(config, number)? {
@@ -44,7 +44,7 @@ pub(crate) fn stacked(config: &MounterConfig, number: DeviceNumber) -> io::Resul
     Ok(found)
 }
 
-/// One process for each mount namespace that has a file system of the disk mounted.
+/// Returns one process for each mount namespace in which a file system of the disk is mounted.
 fn in_other_namespaces(numbers: &[DeviceNumber]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
@@ -64,8 +64,8 @@ fn in_other_namespaces(numbers: &[DeviceNumber]) -> Vec<String> {
     found
 }
 
-/// Processes that have a file open on a mount of the disk that is gone from their mount namespace: the directory that it was
-/// mounted on was removed.
+/// Returns the processes with an open file on a mount of the disk that is no longer in their mount namespace, because
+/// its mount point was removed.
 fn with_files(numbers: &[DeviceNumber]) -> Vec<String> {
     let has_file = |process: &PathBuf| {
         let Ok(text) = fs::read(process.join("mountinfo")) else { return false };
@@ -79,19 +79,19 @@ fn with_files(numbers: &[DeviceNumber]) -> Vec<String> {
     found.map(|process| format!("{} has a file open on it", name(&process))).collect()
 }
 
-/// The mount that an open file is seen through.
+/// Returns the id of the mount through which a file was opened.
 fn mount_of(process: &Path, descriptor: &Path) -> Option<u64> {
     let text = fs::read_to_string(process.join("fdinfo").join(descriptor.file_name()?)).ok()?;
     text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// The device of an open file's file system, without a question to a server that may hang.
+/// Returns the device of an open file's file system, without a request to a server that may hang.
 fn device_of(descriptor: &Path) -> Option<DeviceNumber> {
     let found = rustix::fs::statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
     Some(DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor })
 }
 
-/// Processes that have the block device itself open.
+/// Returns the processes that have the block device itself open.
 fn with_descriptors(numbers: &[DeviceNumber]) -> Vec<String> {
     let found = processes().into_iter().filter(|process| has_open(process, numbers)).take(NAMED);
     found.map(|process| format!("{} has it open", name(&process))).collect()
@@ -99,14 +99,15 @@ fn with_descriptors(numbers: &[DeviceNumber]) -> Vec<String> {
 
 fn has_open(process: &Path, numbers: &[DeviceNumber]) -> bool {
     let mut leads = descriptors(process).into_iter().filter_map(|descriptor| {
-        // Only what is named like a device is asked: a file elsewhere could hang.
+        // Only names of devices are followed, because a file elsewhere could hang.
         let to = fs::read_link(&descriptor).ok()?;
         to.starts_with("/dev").then(|| os::block_device_number(&fs::metadata(descriptor).ok()?))?
     });
     leads.any(|number| numbers.contains(&number))
 }
 
-/// True when a program that makes file systems has a disk or one of its partitions open, as far as this process sees others.
+/// True if a program that makes file systems has a disk or one of its partitions open, as far as this process sees
+/// other processes.
 pub(crate) fn is_being_made(config: &MounterConfig, number: DeviceNumber) -> bool {
     let Ok(numbers) = numbers_of(config, number) else { return false };
     let makes = |process: &PathBuf| {

@@ -1,4 +1,4 @@
-//! A whole disk and its partitions, as sysfs lists them.
+//! A whole disk and its partitions, from sysfs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 
-/// The directory in sysfs of the disk that a number belongs to; `None` when there is none.
+/// Returns the sysfs directory of the disk to which a device number belongs, or `None` if it does not exist.
 pub(crate) fn disk_directory(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {
     let directory = match config.sys.join("dev/block").join(number.to_string()).canonicalize() {
         Ok(directory) => directory,
@@ -17,8 +17,8 @@ pub(crate) fn disk_directory(config: &MounterConfig, number: DeviceNumber) -> io
     Ok(if is_partition { directory.parent().map(Path::to_owned) } else { Some(directory) })
 }
 
-/// The directories in sysfs of a whole disk and, after it, of its partitions, by the number of any of them; empty when there
-/// is no such disk.
+/// Returns the sysfs directories of a whole disk and then of its partitions, given the number of any of them. Returns
+/// nothing if the disk does not exist.
 pub(crate) fn parts_of(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<PathBuf>> {
     let Some(disk) = disk_directory(config, number)? else { return Ok(Vec::new()) };
     let mut parts = vec![disk.clone()];
@@ -31,7 +31,7 @@ pub(crate) fn parts_of(config: &MounterConfig, number: DeviceNumber) -> io::Resu
     Ok(parts)
 }
 
-/// The numbers of a whole disk and of its partitions, by the number of any of them.
+/// Returns the numbers of a whole disk and its partitions, given the number of any of them.
 pub(crate) fn numbers_of(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
     let parts = parts_of(config, number)?;
     Ok(std::iter::once(number).chain(parts.iter().filter_map(|part| number_in(part))).collect())
@@ -41,8 +41,8 @@ pub(crate) fn number_in(directory: &Path) -> Option<DeviceNumber> {
     DeviceNumber::parse(std::fs::read_to_string(directory.join("dev")).ok()?.trim())
 }
 
-/// What tells one disk from another that has its number later: the kernel's sequence number, which no two disks of one run of the
-/// kernel share (Linux 5.15 and later), and the serial number. Either is `None` where the kernel gives none.
+/// Distinguishes a disk from a later one with the same device number: the kernel's sequence number, which is unique per
+/// boot (Linux 5.15 and later), and the serial number. Each is `None` if the kernel does not provide it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DiskIdentity {
     diskseq: Option<String>,
@@ -50,7 +50,7 @@ pub(crate) struct DiskIdentity {
 }
 
 impl DiskIdentity {
-    /// A disk that cannot be looked at has neither number.
+    /// Returns the identity. An unreadable disk has neither number.
     pub(crate) fn of(config: &MounterConfig, number: DeviceNumber) -> Self {
         let disk = disk_directory(config, number).ok().flatten();
         let read = |name: &str| std::fs::read_to_string(disk.as_ref()?.join(name)).ok();

@@ -1,5 +1,5 @@
-//! What uses a disk besides the caller: mounts and binds of it in this mount table, and, beyond that, whoever keeps it
-//! from being opened exclusively.
+//! Finds other users of a disk: its mounts and binds in this mount table, and any other process or device that prevents
+//! an exclusive open.
 //!
 //! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
 
@@ -23,26 +23,26 @@ use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::os;
 
-/// A mount that was taken away may be busy for a moment longer: whoever looked at it just then ends it.
+/// How long a disk may stay busy after an unmount, because another process was just accessing the mount.
 const LET_GO: Duration = Duration::from_secs(2);
 const LET_GO_LOOK: Duration = Duration::from_millis(50);
-/// File systems of this machine alone, on which device nodes may lie. To look at what is bound from others could hang.
+/// Local file systems, on which device nodes may be. Accessing a bind from another file system could hang.
 const LOCAL: [&str; 9] = ["devtmpfs", "tmpfs", "ramfs", "overlay", "ext2", "ext3", "ext4", "xfs", "btrfs"];
-/// What the kernel appends to the root of a bind whose file was deleted.
+/// The kernel's suffix of the root of a bind whose file was deleted.
 const DELETED: &[u8] = b"//deleted";
 
 /// A device node of a disk that is bound to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBind {
     pub at: PathBuf,
-    /// The node that was bound is deleted: it stood for a device that was detached since, whose number the disk has now.
+    /// The bound node was deleted: it belonged to a device that was detached since, and the disk has reused its number.
     pub is_former: bool,
 }
 
-/// Who uses a disk or one of its partitions in this mount table.
+/// The users of a disk or its partitions in this mount table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskUses {
-    /// Mounts of file systems on it.
+    /// Mounts of its file systems.
     pub mounts: Vec<MountEntry>,
     /// Binds of its device nodes.
     pub raw: Vec<RawBind>,
@@ -50,8 +50,9 @@ pub struct DiskUses {
 }
 
 impl DiskUses {
-    /// The mounts of its file systems that would stay when everything at `at` is unmounted: all that are not seen there.
-    /// A mount that is seen at a second path, because the directory below it is, goes with the first.
+    /// Returns the mounts of its file systems that would remain after everything at `at` is unmounted, that is, all
+    /// mounts not visible there. A mount that is visible at a second path, because its parent directory is, disappears
+    /// with the first.
     pub fn mounts_apart_from(&self, at: &Path) -> Vec<&MountEntry> {
         let seen = self.table.stack(at);
         let here: Vec<_> = seen.iter().map(|entry| self.place(entry)).collect();
@@ -59,7 +60,7 @@ impl DiskUses {
         self.mounts.iter().filter(stays).collect()
     }
 
-    /// What a mount lies on: the device of the mount below it and the path on that.
+    /// Returns the mount point's device and its path on that device.
     fn place(&self, entry: &MountEntry) -> Option<(DeviceNumber, PathBuf)> {
         let parent = self.table.entries().iter().find(|parent| parent.id == entry.parent && parent.id != entry.id)?;
         let below = entry.target.strip_prefix(&parent.target).ok()?;
@@ -67,29 +68,29 @@ impl DiskUses {
     }
 }
 
-/// What an exclusive open of a disk shows.
+/// The result of an exclusive open of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
-    /// No process or device holds it, and all that was written to it is on it.
+    /// No process or device holds it, and all written data is on the disk.
     Free,
-    /// It is proven not to be there any more.
+    /// It is proven to no longer exist.
     Gone,
-    /// Somebody holds it; who, as far as this process can see.
+    /// Another process or device holds it. Lists the holders, as far as this process can see them.
     Held(Vec<String>),
 }
 
-/// True when a raw bind shows a node that is deleted.
+/// True if the node of a raw bind was deleted.
 pub(crate) fn is_deleted(entry: &MountEntry) -> bool {
     entry.root.as_os_str().as_bytes().ends_with(DELETED)
 }
 
 impl Mounter {
-    /// True where a disk that says nothing of itself may be the one asked for: the name that EC2 reports tells.
+    /// True if a disk without an identity may be the requested one, because the name from EC2 identifies it.
     pub fn trusts_silent_disks(&self) -> bool {
         self.config.xen
     }
 
-    /// Finds a device as [`Mounter::find`] does, and does not wait for one that is not there.
+    /// As [`Mounter::find`], but does not wait for a late device.
     ///
     /// # Errors
     /// [`DeviceError`].
@@ -98,7 +99,7 @@ impl Mounter {
         Self { config: Arc::new(config), ..self.clone() }.find(query).await
     }
 
-    /// Who uses the disk that a number belongs to, or a partition of it.
+    /// Returns the users of a disk and its partitions, given the number of any of them.
     ///
     /// # Errors
     /// When the mount table or sysfs cannot be read.
@@ -122,7 +123,7 @@ impl Mounter {
         Ok(DiskUses { mounts, raw, table })
     }
 
-    /// True when the kernel has built another device on a disk or one of its partitions: of the device mapper, md or bcache.
+    /// True if the kernel has built another device on a disk or one of its partitions: device mapper, md or bcache.
     ///
     /// # Errors
     /// When sysfs cannot be read.
@@ -132,10 +133,10 @@ impl Mounter {
         bounded::reading("looking for devices on", &place, look).await
     }
 
-    /// True when a raw bind shows nothing any more: its node was deleted with its disk, or the disk holds no byte.
+    /// True if the disk of a raw bind no longer exists: its node was deleted, or the disk has a size of 0.
     ///
     /// # Errors
-    /// What sysfs says.
+    /// The error of sysfs.
     pub async fn is_bound_disk_gone(&self, entry: &MountEntry, number: DeviceNumber) -> io::Result<bool> {
         if is_deleted(entry) {
             return Ok(true);
@@ -150,12 +151,12 @@ impl Mounter {
         bounded::reading("asking for the size", &place, look).await
     }
 
-    /// Opens the disk that a number belongs to exclusively, for a moment: that fails while anybody has one of its file
-    /// systems mounted, in whatever mount namespace, or works on it. Short uses that end by themselves are waited for. A disk
-    /// that is free is flushed before the answer, as by [`Mounter::flush`].
+    /// Opens a disk exclusively for a moment. That fails while one of its file systems is mounted in any mount
+    /// namespace, or while another process or device has claimed it. Waits for short uses that end by themselves. A
+    /// free disk is flushed first, as by [`Mounter::flush`].
     ///
     /// # Errors
-    /// What the kernel says, also that the look hangs, and those of [`Mounter::flush`].
+    /// The errors of the kernel and of [`Mounter::flush`], and that the open hangs.
     pub async fn hold_of(&self, number: DeviceNumber) -> io::Result<Hold> {
         let place = self.config.sys.join("dev/block").join(number.to_string());
         let deadline = Instant::now() + LET_GO;
@@ -168,7 +169,7 @@ impl Mounter {
                     return Ok(Hold::Free);
                 }
                 Opened::Nothing => return Ok(Hold::Free),
-                // Not there, and proven to be gone.
+                // Not found, and proven to no longer exist.
                 Opened::Missing if !self.exists(number).await? => {
                     self.forget_failed_flush(number);
                     return Ok(Hold::Gone);
@@ -182,14 +183,14 @@ impl Mounter {
         }
         let config = Arc::clone(&self.config);
         let find = move || Ok::<_, io::Error>(disk_holders::of(&config, &numbers_of(&config, number)?));
-        // Who it is helps; that somebody is there is known already.
+        // The names of the holders are only additional information.
         let who = bounded::reading("looking for who holds", &PathBuf::from(format!("device {number}")), find).await;
         Ok(Hold::Held(who.unwrap_or_default()))
     }
 }
 
-/// The block devices that a mount may be a bind of: by what is seen at its path, and for a node of the kernel's own
-/// directory of devices also by its name there, should another mount lie on top.
+/// Returns the block devices of which a mount may be a bind: the one visible at its path, and for a node of the
+/// kernel's device directory also the one with its name there, in case another mount hides it.
 fn leads_to(config: &MounterConfig, entry: &MountEntry) -> [Option<DeviceNumber>; 2] {
     if entry.root == Path::new("/") || !LOCAL.contains(&entry.fs_type.as_str()) {
         return [None, None];
@@ -199,13 +200,13 @@ fn leads_to(config: &MounterConfig, entry: &MountEntry) -> [Option<DeviceNumber>
     [at(&entry.target), if entry.fs_type == "devtmpfs" { by_name() } else { None }]
 }
 
-/// What became of an exclusive open.
+/// The result of an exclusive open.
 enum Opened {
     Exclusively(File),
-    /// The node is there, and nothing behind it.
+    /// The node exists but has no device.
     Nothing,
     Held,
-    /// sysfs lists no such disk.
+    /// sysfs does not list the disk.
     Missing,
 }
 
@@ -219,7 +220,7 @@ fn open_exclusively(config: &MounterConfig, number: DeviceNumber) -> io::Result<
         Ok(_) => Err(io::Error::other(format!("{} is not the disk that sysfs lists by that name", node.display()))),
         Err(error) => match error.raw_os_error() {
             Some(libc::EBUSY) => Ok(Opened::Held),
-            // The kernel's own word that nothing is behind the node.
+            // The kernel reports that the node has no device.
             Some(libc::ENXIO | libc::ENODEV) => Ok(Opened::Nothing),
             _ => Err(error),
         },

@@ -1,7 +1,7 @@
-//! Writing out what the kernel keeps of a disk in memory, before the disk is let go.
+//! Writes the kernel's cached data to a disk before the disk is detached.
 //!
-//! The kernel flushes a block device by itself only when it is closed for the last time: with another process that has it open,
-//! whatever a pod has not synced would be lost with the detachment.
+//! The kernel flushes a block device only when it is closed for the last time. If another process has it open, data
+//! that a pod has not synced would be lost with the detachment.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::disk_parts::{DiskIdentity, number_in, parts_of};
 use crate::mounter::Mounter;
 use crate::os;
 
-/// A device that refuses to be flushed.
+/// A device whose flush failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{} could not be flushed: what was written to it and not synced is lost; the repeat of this call lets it go", device.display())]
 struct FlushError {
@@ -26,20 +26,20 @@ struct FlushError {
 }
 
 impl Mounter {
-    /// Writes out what is in memory of a disk and its partitions, by the number of any of them. Waits as long as that takes.
+    /// Writes the cached data of a disk and its partitions, given the number of any of them. Waits without a limit.
     ///
-    /// What the kernel could not write it drops, so there is nothing to be gained by refusing forever: a disk that fails
-    /// twice in a row is let go with a line in the log.
+    /// The kernel drops data that it could not write, so repeated errors would protect nothing. A disk whose flush
+    /// fails twice in a row is released with a log message.
     ///
-    /// Cancellation: the flush goes on.
+    /// Cancellation: the flush continues.
     ///
     /// # Errors
-    /// What the kernel reports, the first time; also that sysfs cannot be read.
+    /// The error of the kernel, the first time, and unreadable sysfs.
     pub async fn flush(&self, number: DeviceNumber) -> io::Result<()> {
         self.flush_held(number, None).await
     }
 
-    /// As [`Mounter::flush`], through the descriptor of the whole disk that is held.
+    /// As [`Mounter::flush`], through the held descriptor of the whole disk.
     pub(crate) async fn flush_held(&self, number: DeviceNumber, held: Option<File>) -> io::Result<()> {
         let config = self.config.clone();
         let place = self.config.sys.join("dev/block").join(number.to_string());
@@ -65,7 +65,8 @@ impl Mounter {
         }
     }
 
-    /// Forgets that the last flush of a disk failed: the disk is gone, and the kernel may give its number to another one.
+    /// Forgets that the last flush of a disk failed. The disk no longer exists, and the kernel may reuse its number for
+    /// another one.
     pub(crate) fn forget_failed_flush(&self, number: DeviceNumber) {
         self.failed_flushes().remove(&number);
     }
@@ -75,7 +76,7 @@ impl Mounter {
     }
 }
 
-/// Flushes all, whatever becomes of one, and reports the first error.
+/// Flushes all parts even if one fails, and returns the first error.
 fn flush_all(config: &MounterConfig, number: DeviceNumber, held: Option<&File>) -> io::Result<()> {
     let mut first = Ok(());
     let parts = parts_of(config, number)?;
@@ -91,7 +92,7 @@ fn flush_all(config: &MounterConfig, number: DeviceNumber, held: Option<&File>) 
     first
 }
 
-/// Opens a device node and flushes it; one without a device has nothing to flush.
+/// Opens a device node and flushes it. A node without a device has nothing to flush.
 fn flush_node(node: &Path, part: &Path) -> io::Result<()> {
     let Some(file) = open_node(node)? else { return Ok(()) };
     if os::block_device_number(&file.metadata()?) != number_in(part) {
@@ -108,7 +109,7 @@ mod tests {
 
     const NUMBER: &str = "259:7";
 
-    /// A disk that sysfs lists and whose node is no device, so that no flush of it succeeds.
+    /// Adds a disk to sysfs whose node is not a device, so that each flush fails.
     fn appears(place: &Path, diskseq: Option<&str>) {
         let disk = place.join("sys/devices/nvme9n1");
         fs::create_dir_all(&disk).unwrap();
@@ -125,7 +126,7 @@ mod tests {
     }
 
     fn mounter(place: &Path) -> Mounter {
-        // The last one is another disk: an empty list would be no sysfs.
+        // The last one is another disk, since an empty list would mean that sysfs is missing.
         for directory in ["sys/block", "dev", "sys/dev/block/259:0"] {
             fs::create_dir_all(place.join(directory)).unwrap();
         }
@@ -135,21 +136,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_flush_counts_for_its_own_disk_alone() {
+    async fn failed_flush_counts_only_for_its_own_disk() {
         let place = tempfile::tempdir().unwrap();
         let (mounter, number) = (mounter(place.path()), DeviceNumber::parse(NUMBER).unwrap());
         appears(place.path(), Some("1"));
         mounter.flush(number).await.unwrap_err();
         vanishes(place.path());
         appears(place.path(), Some("2"));
-        mounter.flush(number).await.expect_err("the first failure of this disk");
-        mounter.flush(number).await.expect("its second failure");
-        mounter.flush(number).await.expect_err("the count begins again");
+        mounter.flush(number).await.expect_err("first failure of this disk");
+        mounter.flush(number).await.expect("second failure of this disk");
+        mounter.flush(number).await.expect_err("the count starts again");
     }
 
-    /// Before Linux 5.15 disks have no number of their own.
+    /// Before Linux 5.15 disks have no sequence number.
     #[tokio::test]
-    async fn a_failed_flush_is_forgotten_when_its_disk_vanishes() {
+    async fn failed_flush_is_forgotten_when_its_disk_vanishes() {
         let place = tempfile::tempdir().unwrap();
         let (mounter, number) = (mounter(place.path()), DeviceNumber::parse(NUMBER).unwrap());
         appears(place.path(), None);
@@ -157,6 +158,6 @@ mod tests {
         vanishes(place.path());
         assert!(matches!(mounter.hold_of(number).await, Ok(crate::Hold::Gone)));
         appears(place.path(), None);
-        mounter.flush(number).await.expect_err("the first failure of this disk");
+        mounter.flush(number).await.expect_err("first failure of this disk");
     }
 }

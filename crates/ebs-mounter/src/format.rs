@@ -1,7 +1,7 @@
-//! mkfs: from a typed specification to arguments, in one place, and the one way to run it.
+//! Runs mkfs: the only place that converts a typed specification to arguments and starts the program.
 //!
-//! The features are listed one by one, equal to the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12,
-//! so that a volume moves between nodes whatever tools they have.
+//! The features are listed one by one and equal the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12, so that a volume
+//! can move between nodes with different tools.
 //!
 //! Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
@@ -24,14 +24,14 @@ use crate::probe::{Contents, ProbeError};
 use crate::tool::{Call, Program, Running, ToolError};
 use crate::xfs_features::{self, Feature};
 
-/// Features of each ext file system.
+/// Features of every ext file system.
 const BASE_FEATURES: &str = "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr";
 const EXT4_FEATURES: &str = "extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize";
-/// mke2fs reads its defaults from this file of ours in the state directory, not from the host's.
+/// mke2fs reads its defaults from this file in the state directory, not from the host's.
 const MKE2FS_CONF: &str = include_str!("../data/mke2fs.conf");
 const MKE2FS_CONF_NAME: &str = "mke2fs.conf";
 
-/// Writes our mke2fs.conf, once, before any format: formats run at the same time.
+/// Writes our mke2fs.conf once, before any format, because formats run concurrently.
 pub(crate) fn write_mke2fs_conf(state_dir: &Path) -> io::Result<()> {
     let path = state_dir.join(MKE2FS_CONF_NAME);
     if std::fs::read(&path).is_ok_and(|there| there == MKE2FS_CONF.as_bytes()) {
@@ -44,13 +44,13 @@ pub(crate) fn write_mke2fs_conf(state_dir: &Path) -> io::Result<()> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatSpec {
     pub fs_type: FsType,
-    /// How; what does not apply to the type is ignored here and refused at the edge.
+    /// Options. Those that do not apply to the type are ignored here and rejected by the caller.
     pub options: FormatOptions,
 }
 
 impl FormatSpec {
-    /// The call that makes it, under a kernel of this release, with an mkfs.xfs that knows these features. `force` only in a
-    /// redo.
+    /// Returns the command line for a kernel of this release and an mkfs.xfs that knows these features. `force` is set
+    /// only in a redo.
     pub(crate) fn call(&self, device: &Path, kernel: (u32, u32), known: &[Feature], force: bool) -> Call {
         let args = if self.fs_type.is_ext() { self.ext_args(force) } else { self.xfs_args(kernel, known, force) };
         let program = if self.fs_type.is_ext() { Program::Mke2fs } else { Program::MkfsXfs };
@@ -69,7 +69,7 @@ impl FormatSpec {
         for (flag, word) in sizes {
             args.extend(word.iter().flat_map(|word| [flag.to_owned(), word.as_str().to_owned()]));
         }
-        // One list: of several -O mke2fs heeds the last alone.
+        // One list, because mke2fs uses only the last of several -O options.
         let mut features = vec!["none", BASE_FEATURES];
         features.extend((self.fs_type != FsType::Ext2).then_some("has_journal"));
         if self.fs_type == FsType::Ext4 {
@@ -94,27 +94,27 @@ impl FormatSpec {
     }
 }
 
-/// Why there is no file system.
+/// Why no file system was made.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// The device is not what it was.
+    /// The device has changed.
     #[error("the device changed before it could be formatted")]
     Device(#[from] DeviceError),
     /// Its contents could not be read again.
     #[error("the device could not be read again before formatting")]
     Probe(#[from] ProbeError),
-    /// Something appeared on it since it was proven blank.
+    /// Data appeared on it since it was proven blank.
     #[error("{device} was blank a moment ago and holds {contents} now: it was not formatted")]
     NoLongerBlank { device: String, contents: String },
-    /// Somebody has it mounted or works on it.
+    /// Another process has it mounted or works on it.
     #[error(
         "{device} is in use: it is mounted in another mount namespace, or a tool works on it, perhaps the mkfs of a driver that was killed"
     )]
     Held { device: String },
-    /// The record could not be kept; nothing was formatted.
+    /// The record could not be written, so nothing was formatted.
     #[error("the driver formats nothing without a record of it, which it could not write")]
     Record(#[from] RecordError),
-    /// The kernel's version could not be read, or the device not be opened as mkfs opens it.
+    /// The kernel's version could not be read, or the device could not be opened exclusively.
     #[error("the format could not be prepared")]
     Prepare(#[source] io::Error),
     #[error("the file system could not be made")]
@@ -125,15 +125,15 @@ pub enum FormatError {
 }
 
 impl Mounter {
-    /// Makes a file system, in this order: the record is written and synced, serial number and
-    /// signatures are read once more through the held descriptor, mkfs starts. What fails before it has started, and an
-    /// mkfs that ends by itself with an error, leave no record; an mkfs that was killed leaves one, and a success too, until
+    /// Makes a file system. The record is written and synced, then serial number and signatures are read again through
+    /// the held descriptor, then mkfs starts. A failure before the start, or an mkfs that exits with an error, leaves
+    /// no record. An mkfs that was killed leaves the record. Success keeps it until
     /// [`Mounter::forget_format_if_known`].
     ///
-    /// Cancellation: mkfs is never killed; dropping the future leaves it running and the record in place.
+    /// Cancellation: mkfs is never killed. Dropping the future leaves it running and the record in place.
     ///
     /// # Errors
-    /// [`FormatError`]; after `Mkfs` and `Flush` the device may hold part of a file system.
+    /// [`FormatError`]. After `Mkfs` and `Flush` the device may contain part of a file system.
     pub async fn format(
         &self,
         device: &Device,
@@ -141,12 +141,13 @@ impl Mounter {
         record: &FormatRecord,
         permit: FormatPermit,
     ) -> Result<(), FormatError> {
-        // First of all: whoever works on the disk may be the mkfs of the record that is there.
+        // This must be first: the process that works on the disk may be the mkfs of the existing record.
         self.refuse_held(device).await?;
         let running = match self.start_format(device, spec, record, &permit).await {
             Ok(running) => running,
             Err(error) => {
-                // In a redo the record is of the mkfs that was interrupted; it ends with what that can have left.
+                // In a redo, the record belongs to the interrupted mkfs. It is removed once the contents cannot come
+                // from that mkfs.
                 if !permit.is_redo() || matches!(error, FormatError::NoLongerBlank { .. }) {
                     let lost = || tracing::error!(volume = %record.volume, %error, "the record of this format could not be removed");
                     self.forget_format_if_known(&record.volume).await.inspect_err(|_| lost())?;
@@ -164,7 +165,7 @@ impl Mounter {
         flushed.map_err(|source| FormatError::Flush { device: device.path().display().to_string(), source })
     }
 
-    /// All up to the start of mkfs. After an error it has not run.
+    /// Does everything before mkfs, and starts it. After an error, mkfs has not run.
     async fn start_format(
         &self,
         device: &Device,
@@ -207,7 +208,8 @@ impl Mounter {
         Err(FormatError::NoLongerBlank { device, contents: contents.to_string() })
     }
 
-    /// Our mke2fs.conf, which the start could not write if the state directory was out of order.
+    /// Returns the path of our mke2fs.conf. Writes the file, because the start could not if the state directory was
+    /// unusable.
     async fn mke2fs_conf(&self, fs_type: FsType) -> io::Result<PathBuf> {
         let conf = self.config.state_dir.join(MKE2FS_CONF_NAME);
         if fs_type.is_ext() {
@@ -217,9 +219,9 @@ impl Mounter {
         Ok(conf)
     }
 
-    /// Opens the device exclusively for a moment, as mkfs will. An mkfs that finds it held would end by itself, and its end would
-    /// say nothing of what the holder leaves behind. The mkfs of a driver that was killed holds it too before it has opened it:
-    /// it inherits our descriptor.
+    /// Opens the device exclusively for a moment, like mkfs. If mkfs found it held, it would exit with an error, but
+    /// that would not describe the state in which the holder leaves the disk. The mkfs of a killed driver counts as a
+    /// holder even before it has opened the disk: it inherits our descriptor.
     async fn refuse_held(&self, device: &Device) -> Result<(), FormatError> {
         let (path, number, config) = (device.path().to_owned(), device.number(), Arc::clone(&self.config));
         let is_held = move || {
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_system_is_made_with_an_explicit_feature_list_and_without_force() {
+    fn mkfs_has_explicit_features_and_no_force() {
         let lines = [FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs].map(|fs| line(&plain(fs), KERNEL, false));
         insta::assert_snapshot!(lines.join("\n"), @r"
         mke2fs -q -t ext2 -O none,sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr -m0 /dev/nvme1n1
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn every_size_key_becomes_its_argument_and_features_are_one_list() {
+    fn each_size_key_becomes_an_argument_and_features_one_list() {
         let options = FormatOptions {
             block_size: word("4096"),
             inode_size: word("512"),
@@ -289,9 +291,8 @@ mod tests {
         ");
     }
 
-    /// xfs has no feature that the running kernel lacks.
     #[test]
-    fn xfs_has_no_feature_that_the_kernel_lacks_or_legacy_forbids() {
+    fn xfs_has_no_feature_that_kernel_or_legacy_mode_excludes() {
         let legacy =
             FormatSpec { fs_type: FsType::Xfs, options: FormatOptions { legacy_xfs: true, ..Default::default() } };
         let lines = [
@@ -306,9 +307,8 @@ mod tests {
         ");
     }
 
-    /// A feature of xfs is used from the kernel on that knows it.
     #[test]
-    fn a_feature_of_xfs_is_used_from_the_kernel_on_that_knows_it() {
+    fn xfs_feature_is_used_from_its_first_kernel_on() {
         for (kernel, bigtime, large_extents) in
             [((5, 9), 0, 0), ((5, 10), 1, 0), ((5, 18), 1, 0), ((5, 19), 1, 1), ((6, 0), 1, 1)]
         {
@@ -318,9 +318,8 @@ mod tests {
         }
     }
 
-    /// Our mke2fs.conf is written where another one stands, and left alone where it stands already.
     #[test]
-    fn another_mke2fs_conf_is_replaced_and_ours_is_left_alone() {
+    fn different_mke2fs_conf_is_replaced_and_ours_is_kept() {
         use std::os::unix::fs::MetadataExt;
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join(MKE2FS_CONF_NAME);
@@ -333,9 +332,8 @@ mod tests {
         assert_eq!(inode(), ours, "it was written again");
     }
 
-    /// Force flags are used in a redo only.
     #[test]
-    fn force_is_only_in_a_redo() {
+    fn force_flag_is_used_only_in_a_redo() {
         assert!(line(&plain(FsType::Ext4), KERNEL, true).contains(" -F "));
         assert!(line(&plain(FsType::Xfs), KERNEL, true).contains(" -f "));
         for fs in [FsType::Ext4, FsType::Xfs] {
@@ -345,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_has_letters_and_digits_only() {
+    fn size_has_only_letters_and_digits() {
         assert_eq!(SizeWord::parse(""), Ok(None));
         assert_eq!(word("64k").as_ref().map(SizeWord::as_str), Some("64k"));
         for bad in ["-F", "4096 ", "1,2", "½"] {

@@ -1,16 +1,16 @@
-//! What may be said about a file system to be made, on any system: where mkfs does not run, such options are read to be refused.
+//! The options of a new file system, on every operating system. Systems without mkfs parse them to reject them.
 
-/// A number as mkfs takes it: letters and digits (`4096`, `64k`).
+/// A number in the syntax of mkfs: letters and digits (`4096`, `64k`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeWord(String);
 
-/// A text that is no number for mkfs.
+/// A text that is not a number for mkfs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} has characters other than letters and digits")]
 pub struct SizeWordError(String);
 
 impl SizeWord {
-    /// Accepts ASCII letters and digits; the empty text is `None`, no argument.
+    /// Parses ASCII letters and digits. Returns `None`, no argument, for the empty text.
     ///
     /// # Errors
     /// [`SizeWordError`].
@@ -21,29 +21,29 @@ impl SizeWord {
         Ok((!text.is_empty()).then(|| Self(text.to_owned())))
     }
 
-    /// As it was given.
+    /// Returns the text as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What a StorageClass may say about the file system to be made.
+/// The options of a StorageClass for a new file system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FormatOptions {
-    /// Bytes of a block.
+    /// Bytes per block.
     pub block_size: Option<SizeWord>,
-    /// Bytes of an inode.
+    /// Bytes per inode.
     pub inode_size: Option<SizeWord>,
-    /// ext: one inode for so many bytes.
+    /// ext: bytes per inode ratio.
     pub bytes_per_inode: Option<SizeWord>,
-    /// ext: so many inodes.
+    /// ext: number of inodes.
     pub number_of_inodes: Option<SizeWord>,
     /// ext4: allocate clusters of blocks.
     pub bigalloc: bool,
-    /// ext4: bytes of a cluster.
+    /// ext4: bytes per cluster.
     pub cluster_size: Option<SizeWord>,
     /// ext4: support encryption.
     pub encryption: bool,
-    /// xfs: leave out what kernels before 5.10 cannot mount.
+    /// xfs: leave out features that kernels before 5.10 cannot mount.
     pub legacy_xfs: bool,
 }

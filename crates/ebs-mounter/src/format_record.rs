@@ -1,4 +1,4 @@
-//! The record of a format in progress: what makes an interrupted mkfs safe to run again.
+//! The record of a format in progress. It makes it safe to repeat an interrupted mkfs.
 //!
 //! Decision: `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
 
@@ -19,36 +19,36 @@ use crate::mounter::Mounter;
 use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
 
-/// What the names of records begin with.
+/// Prefix of the file names of records.
 const PREFIX: &str = "format-";
-/// What a record says where nothing is known.
+/// Value of an unknown field.
 const UNKNOWN: &str = "unknown";
 
-/// What is about to be formatted, written and synced before mkfs starts.
+/// The format that is about to run. Written and synced before mkfs starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatRecord {
     pub volume: VolumeId,
-    /// The partition; `None` for the whole disk.
+    /// The partition, or `None` for the whole disk.
     pub partition: Option<u8>,
-    /// Bytes of the device.
+    /// Size of the device in bytes.
     pub bytes: u64,
-    /// What it becomes.
+    /// Type of the new file system.
     pub fs_type: FsType,
-    /// When EC2 attached the volume; `None` with attachments of older controllers, which are never formatted twice.
+    /// When EC2 attached the volume. `None` for attachments of older controllers, which are never formatted twice.
     pub attach_time: Option<String>,
-    /// Which run of the kernel has the disk.
+    /// The boot in which the disk is attached.
     pub boot_id: String,
-    /// Which of all disks that this run of the kernel has seen it is; `None` before Linux 5.15. A volume that was taken
-    /// away and brought back behind the orchestrator's back has the attach time that it had, and another number.
+    /// The kernel's sequence number of the disk; `None` before Linux 5.15. A volume that was detached and attached
+    /// again without the orchestrator keeps its attach time but gets another number.
     pub diskseq: Option<u64>,
 }
 
-/// How far the format of a record has come.
+/// The progress of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The device is to be looked at once more: no leave to format.
+    /// The device is being checked again. Permits no format.
     Checking,
-    /// mkfs was started, or would have been in the next moment.
+    /// mkfs was started, or was about to start.
     Started,
 }
 
@@ -65,38 +65,38 @@ impl State {
     }
 }
 
-/// Leave to run mkfs: from a proof that the device is blank, or from a record that an mkfs of ours was interrupted.
+/// The permission to run mkfs, from a proof that the device is blank, or from a record of an interrupted mkfs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatPermit {
     redo: bool,
 }
 
 impl FormatPermit {
-    /// A device that was proven blank may be formatted.
+    /// Permits the format of a device that is proven blank.
     pub fn of_blank(_proof: &BlankProof) -> Self {
         Self { redo: false }
     }
 
-    /// True when force flags may be used.
+    /// True if force flags may be used.
     pub(crate) fn is_redo(&self) -> bool {
         self.redo
     }
 }
 
 impl FormatRecord {
-    /// Leave to run an interrupted format again: the record left behind is of the same volume, file system, attachment and
-    /// disk, which may have grown meanwhile, and what is on the device can be what an interrupted mkfs leaves.
+    /// Permits the repetition of an interrupted format. The previous record must have the same volume, file system,
+    /// attachment and disk (which may have grown), and an interrupted mkfs must be able to leave such contents.
     pub fn permit_redo(&self, left_behind: &Self, contents: &Contents) -> Option<FormatPermit> {
         let same_attachment = self.attach_time.is_some() && self.continues(left_behind);
         (same_attachment && self.could_have_left(contents)).then_some(FormatPermit { redo: true })
     }
 
-    /// True when the other record is of the same device at an earlier time: volumes grow and never shrink.
+    /// True if the other record describes the same device at an earlier time. Volumes grow and never shrink.
     fn continues(&self, earlier: &Self) -> bool {
         earlier.bytes <= self.bytes && *self == Self { bytes: self.bytes, ..earlier.clone() }
     }
 
-    /// True when an interrupted mkfs of this record can have left these contents.
+    /// True if an interrupted mkfs of this record can leave such contents.
     pub(crate) fn could_have_left(&self, contents: &Contents) -> bool {
         match contents {
             Contents::Blank(_) | Contents::Data { .. } => true,
@@ -117,7 +117,7 @@ impl FormatRecord {
         )
     }
 
-    /// A record of an older version of this driver, which lacks some of the lines, is none.
+    /// Parses a record. Returns `None` for a record of an older version of this driver, which lacks some of the lines.
     fn parse(text: &str) -> Option<(Self, State)> {
         let mut lines = text.lines();
         let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix('=').map(str::to_owned);
@@ -136,12 +136,12 @@ impl FormatRecord {
         };
         let state = State::parse(&value("state")?)?;
         let record = Self { volume, partition, bytes, fs_type, attach_time, boot_id, diskseq };
-        // Without its last line a record was not written to its end.
+        // A record without its last line was not completely written.
         (lines.next() == Some("end")).then_some((record, state))
     }
 }
 
-/// A record that cannot be kept.
+/// An operation on a record failed.
 #[derive(Debug, thiserror::Error)]
 #[error("the record of a format in progress, {}, cannot be {step}", path.display())]
 pub struct RecordError {
@@ -150,21 +150,21 @@ pub struct RecordError {
     source: io::Error,
 }
 
-/// The step of an error that leaves open whether there is a record.
+/// The step of an error that leaves it unknown whether a record exists.
 const LOOKED_FOR: &str = "looked for";
 
 impl RecordError {
-    /// True when it is unknown whether there is a record.
+    /// True if it is unknown whether a record exists.
     pub fn is_unknown(&self) -> bool {
         self.step == LOOKED_FOR
     }
 }
 
 impl Mounter {
-    /// The record of a format of this device, which was attached at the given time, as this kernel sees it now.
+    /// Returns the record of a format of this device with this attach time, in the current boot.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub async fn format_record(
         &self,
         device: &Device,
@@ -187,8 +187,8 @@ impl Mounter {
         })
     }
 
-    /// The record of an mkfs of this device that was interrupted. One that cannot be read or parsed is none, nor is that of a
-    /// format that never came to its mkfs: without a record nothing is formatted that is not blank.
+    /// Returns the record of an interrupted mkfs of this device. Ignores a record that is unreadable or invalid, and
+    /// one of a format that never started mkfs: without a record, only a blank device is formatted.
     pub async fn interrupted_format(&self, device: &Device) -> Option<FormatRecord> {
         if self.void_records().contains(device.volume()) {
             return None;
@@ -225,9 +225,10 @@ impl Mounter {
         Ok(())
     }
 
-    /// Says in the record that mkfs starts now. It must still be the one that the permit came from or that this call has
-    /// written: a raw publish of the volume takes it away. Nothing is synced here, so that no time passes between the last
-    /// look at the disk and mkfs: a record is good for one run of the kernel, and within it needs no disk.
+    /// Marks in the record that mkfs starts now. The record must still be the one of the permit or of this call,
+    /// because a raw publish of the volume removes it. Nothing is synced here, so that no time passes between the last
+    /// check of the disk and mkfs. A record is valid only until the next boot, and until then it need not be on the
+    /// disk.
     pub(crate) async fn mark_started(&self, record: &FormatRecord, permit: &FormatPermit) -> Result<(), RecordError> {
         let path = self.record_path(&record.volume);
         let failed = |source| RecordError { path: path.clone(), step: "marked", source };
@@ -245,16 +246,16 @@ impl Mounter {
         outcome.map_err(failed)
     }
 
-    /// Removes the record of a volume, if there is one, and syncs the removal. Where the state directory cannot even be looked
-    /// at, the record counts no more for this process.
+    /// Removes the record of a volume, if there is one, and syncs the removal. If the state directory is unreadable,
+    /// this process ignores the record from now on.
     ///
-    /// Cancellation: a removal that hangs is left after 30 s and may still happen.
+    /// Cancellation: a removal that hangs is abandoned after 30 s and may still happen.
     ///
     /// # Errors
-    /// [`RecordError`]: there is one and it cannot be removed.
+    /// [`RecordError`]: the record exists and cannot be removed.
     pub async fn forget_format_if_known(&self, volume: &VolumeId) -> Result<(), RecordError> {
         match self.forget_format(volume).await {
-            // A directory that hangs or cannot be read keeps no file system from its pods.
+            // A directory that hangs or is unreadable must not keep a file system from its pods.
             Err(error) if error.is_unknown() => {
                 self.ignore_record(volume, &error);
                 Ok(())
@@ -263,30 +264,30 @@ impl Mounter {
         }
     }
 
-    /// As [`Mounter::forget_format_if_known`], for a volume that leaves this node: it always returns, and what is left of the record allows
-    /// nothing. This process ignores it, and so does each later one: a record is of one attachment (`attach_time`) and one
-    /// appearance of the disk (`diskseq`), and before anything else can write to the disk, [`Mounter::forget_format`]
-    /// must succeed.
+    /// As [`Mounter::forget_format_if_known`], for a volume that leaves this node. Always returns, and a remaining
+    /// record permits nothing. This process ignores it, and so does each later one: a record is valid for one
+    /// attachment (`attach_time`) and one appearance of the disk (`diskseq`). Before any other program can write to the
+    /// disk, [`Mounter::forget_format`] must succeed.
     pub async fn abandon_format(&self, volume: &VolumeId) {
         if let Err(error) = self.forget_format(volume).await {
             self.ignore_record(volume, &error);
         }
     }
 
-    /// As [`Mounter::forget_format_if_known`], before somebody else may write to the disk: a record that may be there is an error too,
-    /// since it would outlive this process.
+    /// As [`Mounter::forget_format_if_known`], before another program may write to the disk. It is also an error if it
+    /// is unknown whether a record exists, since the record would outlive this process.
     ///
     /// # Errors
-    /// [`RecordError`]: the record cannot be removed, or it is unknown whether there is one.
+    /// [`RecordError`]: the record cannot be removed, or it is unknown whether it exists.
     pub async fn forget_format(&self, volume: &VolumeId) -> Result<(), RecordError> {
         let path = self.record_path(volume);
         let at = path.clone();
-        // A directory that refuses changes, or hangs with them, prevents nothing where there is nothing to remove.
+        // If there is no record, a directory that rejects changes, or hangs with them, must not prevent anything.
         let looked = bounded::reading("looking for", &path, move || exists(&at)).await;
         if looked.map_err(|source| RecordError { path: path.clone(), step: LOOKED_FOR, source })? {
             let at = path.clone();
-            // While this hangs, the place is refused to later looks. So no later format can lose its record by it: mkfs starts
-            // only after a look at its record.
+            // While this hangs, later reads of the path fail. So a late removal cannot delete the record of a later
+            // format, which reads its record before mkfs starts.
             let outcome = bounded::reading("removing", &path, move || match fs::remove_file(&at) {
                 Ok(()) => sync_directory(&at),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -321,8 +322,9 @@ fn exists(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes the records that can never be leave to format again, of disks that this run of the kernel does not have or has
-/// no more: volumes that were detached by force, or whose node was rebooted, are never unstaged. What cannot be read stays.
+/// Removes the records that can never permit another format, because their disk belongs to an earlier boot or is no
+/// longer attached. Volumes that were detached by force, or whose node was rebooted, are never unstaged. Unreadable
+/// records stay.
 pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
     let boot_id = fs::read_to_string(&config.boot_id)?;
     let mut records = Vec::new();
@@ -334,10 +336,10 @@ pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
             records.push((entry.path(), FormatRecord::parse(&text)));
         }
     }
-    // After the records: a disk that came in between has none of them.
+    // Read after the records, so a disk that appeared in between has no record here.
     let mut present = Vec::new();
     for disk in fs::read_dir(config.sys.join("block"))? {
-        // A disk that goes at this moment has no record to be kept.
+        // A disk that disappears at this moment has no record worth keeping.
         let Ok(text) = fs::read_to_string(disk?.path().join("diskseq")) else { continue };
         present.extend(text.trim().parse::<u64>());
     }
@@ -353,13 +355,13 @@ pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file so that after a crash it is there whole or not at all.
+/// Writes a file atomically: after a crash it is complete or does not exist.
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_atomic(path, bytes, File::sync_all)?;
     sync_directory(path)
 }
 
-/// Replaces a file at once, by way of a name that nobody else uses.
+/// Replaces a file atomically, using a unique temporary name.
 fn write_atomic(path: &Path, bytes: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
@@ -372,7 +374,7 @@ fn write_atomic(path: &Path, bytes: &[u8], sync: impl FnOnce(&File) -> io::Resul
         fs::rename(&new, path)
     };
     write().inspect_err(|_| {
-        // It may not be there at all; what counts is the first error.
+        // The file may not exist. Only the first error matters.
         let _gone = fs::remove_file(&new);
     })
 }
@@ -399,14 +401,14 @@ mod tests {
 
     const DATA: Contents = Contents::Data { offset: 4096 };
 
-    /// A redo needs the same volume, file system, attachment, run of the kernel and disk, which may have grown.
+    /// The disk may have grown.
     #[test]
-    fn a_redo_needs_the_same_volume_size_file_system_and_attachment() {
+    fn redo_requires_same_volume_fs_attachment_boot_and_disk() {
         assert!(record().permit_redo(&record(), &DATA).is_some_and(|permit| permit.is_redo()));
         for other in [
             FormatRecord { volume: VolumeId::parse("vol-0abd").unwrap(), ..record() },
             FormatRecord { partition: Some(1), ..record() },
-            // Smaller than when the format began: not the same disk.
+            // Smaller than when the format began, so not the same disk.
             FormatRecord { bytes: 2 << 30, ..record() },
             FormatRecord { fs_type: FsType::Xfs, ..record() },
             FormatRecord { attach_time: Some("2026-11-21T17:32:00Z".to_owned()), ..record() },
@@ -421,9 +423,8 @@ mod tests {
         assert_eq!(unknown.permit_redo(&unknown, &DATA), None);
     }
 
-    /// A volume that was expanded in the middle of its format is still the same.
     #[test]
-    fn a_disk_that_grew_since_the_interrupted_format_is_the_same() {
+    fn disk_that_grew_since_the_interrupted_format_is_the_same() {
         let smaller = FormatRecord { bytes: 1 << 29, ..record() };
         assert!(record().permit_redo(&smaller, &DATA).is_some_and(|permit| permit.is_redo()));
         let other = FormatRecord { diskseq: Some(13), ..smaller };
@@ -431,15 +432,15 @@ mod tests {
     }
 
     #[test]
-    fn a_redo_never_goes_over_a_foreign_signature() {
+    fn redo_never_overwrites_a_foreign_signature() {
         let luks = Contents::Foreign { what: "LUKS encryption".to_owned(), offset: 0 };
         assert_eq!(record().permit_redo(&record(), &luks), None);
     }
 
-    /// An interrupted mkfs can have left nothing, unknown bytes, or half a file system of its own family; never a whole one, one of
-    /// another family, or anything foreign.
+    /// An interrupted mkfs leaves a blank disk, unknown bytes, or an incomplete file system of its own family. A
+    /// complete file system, one of another family, and foreign contents are rejected.
     #[test]
-    fn only_what_an_interrupted_mkfs_can_have_left_is_formatted_again() {
+    fn redo_accepts_only_contents_that_an_interrupted_mkfs_leaves() {
         use crate::probe::tests::{superblock_of, whole_and_begun};
         let contents = |bytes: &[u8]| Contents::Filesystem(superblock_of(bytes, 1 << 30).unwrap());
         let may = |fs_type: FsType, contents: &Contents| FormatRecord { fs_type, ..record() }.could_have_left(contents);
@@ -447,7 +448,7 @@ mod tests {
             let (whole, begun) = whole_and_begun(fs_type);
             assert!(!may(fs_type, &contents(&whole)), "a whole {fs_type}");
             assert!(may(fs_type, &contents(&begun)), "half a {fs_type}");
-            assert!(!may(other, &contents(&begun)), "half a {fs_type} is not of an mkfs of {other}");
+            assert!(!may(other, &contents(&begun)), "an incomplete {fs_type} is not from an mkfs of {other}");
             assert!(may(fs_type, &DATA));
             assert!(!may(fs_type, &Contents::Foreign { what: "LUKS encryption".to_owned(), offset: 0 }));
         }
@@ -457,9 +458,8 @@ mod tests {
         Mounter::new(crate::config::MounterConfig::new(state)).unwrap()
     }
 
-    /// A record that cannot be read is an error, and none that is missing.
     #[tokio::test]
-    async fn a_record_that_cannot_be_read_is_an_error() {
+    async fn unreadable_record_is_an_error() {
         let state = tempfile::tempdir().unwrap();
         let (mounter, volume) = (mounter(state.path()), record().volume);
         assert_eq!(mounter.read_record(&volume).await.unwrap(), None);
@@ -471,19 +471,19 @@ mod tests {
         assert!(said.contains("cannot be removed"), "{said}");
     }
 
-    /// mkfs is marked as started only in the record that this call has written, or that its leave came from.
+    /// The record must come from this call or from the permit.
     #[tokio::test]
     async fn mkfs_is_marked_as_started_only_in_its_own_record() {
         let state = tempfile::tempdir().unwrap();
         let (mounter, record) = (mounter(state.path()), record());
         let (first, redo) = (FormatPermit { redo: false }, FormatPermit { redo: true });
         let kept = async || mounter.read_record(&record.volume).await.unwrap();
-        assert!(mounter.mark_started(&record, &first).await.is_err(), "there is none");
+        assert!(mounter.mark_started(&record, &first).await.is_err(), "no record exists");
         mounter.write_record(&record).await.unwrap();
         assert_eq!(kept().await, Some((record.clone(), State::Checking)));
         assert!(mounter.mark_started(&record, &redo).await.is_err(), "no mkfs has started yet");
         let other = FormatRecord { bytes: 2 << 30, ..record.clone() };
-        assert!(mounter.mark_started(&other, &first).await.is_err(), "it is of another size");
+        assert!(mounter.mark_started(&other, &first).await.is_err(), "it has another size");
         mounter.mark_started(&record, &first).await.unwrap();
         assert_eq!(kept().await, Some((record.clone(), State::Started)));
         assert!(mounter.mark_started(&record, &first).await.is_err(), "another call has started it");
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_leaves_nothing_behind() {
+    fn failed_write_leaves_no_file_behind() {
         let state = tempfile::tempdir().unwrap();
         fs::create_dir(state.path().join("taken")).unwrap();
         assert!(write_synced(&state.path().join("taken"), b"text").is_err());
@@ -504,9 +504,8 @@ mod tests {
         assert_eq!(names, ["file", "taken"]);
     }
 
-    /// A record comes back as it was written; half a record is none.
     #[test]
-    fn a_record_comes_back_as_it_was_written_and_half_a_record_is_none() {
+    fn record_is_read_back_and_incomplete_record_is_ignored() {
         for record in [
             record(),
             FormatRecord { partition: Some(3), attach_time: None, ..record() },
@@ -523,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_boot_disk_or_state_is_none() {
+    fn record_without_boot_disk_or_state_is_ignored() {
         let text = record().to_text(State::Started);
         let as_before =
             "volume=vol-0abc\npartition=none\nbytes=1073741824\nfs=ext4\nattach-time=2026-11-21T17:31:00Z\nend\n";

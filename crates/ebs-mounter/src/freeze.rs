@@ -1,8 +1,8 @@
-//! File systems that somebody froze and did not thaw, as a backup hook does whose pod ends in between.
+//! Thaws file systems that a program froze and did not thaw, for example a backup hook whose pod ended in between.
 //!
-//! The kernel keeps a frozen file system alive without any mount, and keeps its disk claimed: the volume could never be
-//! detached, and whoever mounted it next would hang with the first write. Thawing loses nothing: all that was written before the
-//! freeze is on the disk, and the journal keeps what comes after it consistent.
+//! The kernel keeps a frozen file system alive without any mount, and keeps its disk claimed. The volume could never be
+//! detached, and the first write after the next mount would hang. Thawing loses nothing: data that was written before
+//! the freeze is on the disk, and the journal keeps later writes consistent.
 
 use std::path::Path;
 
@@ -14,10 +14,11 @@ use crate::os;
 use crate::path::NodePath;
 
 impl Mounter {
-    /// Thaws a file system that has one mount in this mount table, the given one at `at`: true when it was frozen. A failure is
-    /// logged. One with further mounts stays frozen: it is in use, and the program that froze it may still thaw it.
+    /// Thaws a file system if `entry`, at `at`, is its only mount in this mount table. Returns true if it was frozen.
+    /// Logs a failure. A file system with more mounts stays frozen: it is in use, and the program that froze it may
+    /// still thaw it.
     ///
-    /// Cancellation: the thaw goes on.
+    /// Cancellation: the thaw continues.
     pub async fn thaw_only_mount(&self, entry: &MountEntry, at: &NodePath) -> bool {
         let is_only = |table: MountTable| {
             let mut mounts = table.of_device(entry.device);
@@ -27,8 +28,8 @@ impl Mounter {
         is_alone && thaw(at.as_path()).await
     }
 
-    /// Thaws a file system that was frozen before it was mounted at `at`. One that is mounted elsewhere too stays frozen: it is
-    /// in use, and whoever froze it may still thaw it. A failure is logged.
+    /// Thaws a file system that was frozen before it was mounted at `at`. If it is also mounted elsewhere it stays
+    /// frozen: it is in use, and the program that froze it may still thaw it. Logs a failure.
     pub async fn thaw_new_mount(&self, device: &Device, at: &NodePath) {
         let is_alone = MountTable::read().await.is_ok_and(|table| table.of_device(device.number()).count() == 1);
         if is_alone && thaw(at.as_path()).await {
@@ -37,7 +38,7 @@ impl Mounter {
     }
 }
 
-/// Thaws a file system whose last mount in this mount table is about to go: true when it was frozen. A failure is logged.
+/// Thaws a file system before its last unmount in this mount table. Returns true if it was frozen. Logs a failure.
 pub(crate) async fn thaw_before_last_unmount(table: &MountTable, entry: &MountEntry, at: &Path) -> bool {
     let is_last = entry.device.major != 0 && table.of_device(entry.device).count() == 1;
     let thawed = is_last && thaw(at).await;
@@ -47,7 +48,7 @@ pub(crate) async fn thaw_before_last_unmount(table: &MountTable, entry: &MountEn
     thawed
 }
 
-/// True when the file system was frozen and is not any more.
+/// Returns true if the file system was frozen and has been thawed.
 async fn thaw(at: &Path) -> bool {
     let directory = at.to_owned();
     match bounded::changing("thawing", at, move || os::thaw(&directory)).await {

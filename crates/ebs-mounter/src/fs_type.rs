@@ -1,25 +1,25 @@
-//! The file systems that volumes are formatted with.
+//! The file system types of volumes.
 
 use std::fmt;
 
 /// A file system that this driver formats, mounts and grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FsType {
-    /// The second extended file system; old volumes have it, the kernel's ext4 driver mounts it.
+    /// The second extended file system of old volumes. The kernel's ext4 driver mounts it.
     Ext2,
     Ext3,
-    /// The fourth; what a volume gets when nothing is asked for.
+    /// The default for new volumes.
     Ext4,
     Xfs,
 }
 
-/// A file system type that this driver does not offer on Linux.
+/// A file system type that this driver does not support on Linux.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("file system type {0:?} is not supported on Linux: use ext4, ext3, ext2 or xfs")]
 pub struct UnknownFsType(pub String);
 
 impl FsType {
-    /// Parses a name in any case; the empty name means ext4.
+    /// Parses a name in any case. The empty name means ext4.
     ///
     /// # Errors
     /// [`UnknownFsType`], also for ntfs.
@@ -33,7 +33,7 @@ impl FsType {
         }
     }
 
-    /// The name that the kernel and the tools use.
+    /// Returns the name that the kernel and the tools use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ext2 => "ext2",
@@ -43,17 +43,17 @@ impl FsType {
         }
     }
 
-    /// True for ext2, ext3 and ext4, which one driver mounts.
+    /// True for ext2, ext3 and ext4, which one kernel driver mounts.
     pub fn is_ext(self) -> bool {
         self != Self::Xfs
     }
 
-    /// True when a volume asked for as `self` may be mounted under this name of the mount table.
+    /// True if a volume that was requested as `self` may be mounted under this name in the mount table.
     pub fn accepts_name(self, found: &str) -> bool {
         Self::parse(found).is_ok_and(|found| self.accepts(found))
     }
 
-    /// True when a volume asked for as `self` may be mounted as `found`: the same, or both of the ext family.
+    /// True if a volume that was requested as `self` may be mounted as `found`: the same type, or both ext.
     pub fn accepts(self, found: Self) -> bool {
         self == found || (self.is_ext() && found.is_ext())
     }
@@ -69,9 +69,8 @@ impl fmt::Display for FsType {
 mod tests {
     use super::*;
 
-    /// The file system is understood in any case; ntfs is refused on Linux.
     #[test]
-    fn a_type_is_understood_in_any_case_and_ntfs_is_refused() {
+    fn fs_type_is_parsed_in_any_case_and_ntfs_is_rejected() {
         assert_eq!(FsType::parse("XFS"), Ok(FsType::Xfs));
         assert_eq!(FsType::parse(""), Ok(FsType::Ext4));
         assert_eq!(FsType::parse("ext2"), Ok(FsType::Ext2));
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn ext_file_systems_mount_as_found_and_others_do_not_mix() {
+    fn ext_types_accept_each_other_and_xfs_only_itself() {
         assert!(FsType::Ext4.accepts(FsType::Ext2) && FsType::Ext2.accepts(FsType::Ext4));
         assert!(!FsType::Ext4.accepts(FsType::Xfs) && !FsType::Xfs.accepts(FsType::Ext3));
     }

@@ -1,5 +1,5 @@
-//! What comes from outside, by chance: nothing makes the crate panic, and nothing reaches mkfs or mount(2) that the typed
-//! builders did not write. A bounded number of cases here; `make fuzz CASES=100000` runs as many as it says.
+//! Random input from outside. The crate never panics, and mkfs and mount(2) receive only words that the typed builders
+//! write. The number of cases here is small; `make fuzz CASES=100000` runs more.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
@@ -19,7 +19,7 @@ use crate::os::serial_in;
 use crate::path::NodePath;
 use crate::probe::tests::{made_by, superblock_of};
 
-/// So many cases, or as many as the environment says.
+/// Returns this number of cases, or the number in the environment.
 fn cases(usual: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     Config { cases: asked.unwrap_or(usual), failure_persistence: None, ..Config::default() }
@@ -33,7 +33,7 @@ const TABLE: &str = "\
 77 22 0:5 /nvme2n1 /var/lib/kubelet/pods/b/dev/raw rw - devtmpfs devtmpfs rw
 ";
 
-/// A line of a mount table that is like one, with some bytes of it changed, left out or put in.
+/// A mount table line with some bytes changed, removed or inserted.
 fn strange_line() -> impl Strategy<Value = Vec<u8>> {
     let like = prop::sample::select(TABLE.lines().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>());
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..12);
@@ -56,7 +56,7 @@ fn strange_line() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// File systems of each kind, made once, and what of each is read: the first 64 KiB.
+/// Returns the first 64 KiB of a file system of each kind, made once. Only these bytes are read.
 fn images() -> &'static [(FsType, Vec<u8>)] {
     static IMAGES: std::sync::OnceLock<Vec<(FsType, Vec<u8>)>> = std::sync::OnceLock::new();
     IMAGES.get_or_init(|| {
@@ -74,10 +74,10 @@ fn images() -> &'static [(FsType, Vec<u8>)] {
 }
 
 const IMAGE: u64 = 320 << 20;
-/// Features that some mkfs.xfs knows.
+/// Features that some versions of mkfs.xfs know.
 const KNOWN: &[(&str, &str)] = &[("-i", "attr=2"), ("-n", "parent=0"), ("-l", "lazy-count=1")];
 
-/// Bytes of the two superblocks that are changed: at the start and at 1 KiB.
+/// Changed bytes of the two superblocks, at the start and at 1 KiB.
 fn changes() -> impl Strategy<Value = Vec<(usize, u8)>> {
     let place = prop_oneof![0..512_usize, 1024..2048_usize];
     prop::collection::vec((place, 1_u8..), 1..40)
@@ -96,7 +96,7 @@ fn size_word(text: &Option<String>) -> Option<SizeWord> {
     text.as_deref().and_then(|text| SizeWord::parse(text).ok().flatten())
 }
 
-/// What an argument of mkfs may be: words of ours, and letters and digits of a size.
+/// True for a possible argument of mkfs: our words, or a size of letters and digits.
 fn is_typed(argument: &str) -> bool {
     let ours = argument.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b',' | b'='));
     let flags = ["-q", "-t", "-b", "-I", "-i", "-N", "-C", "-O", "-m0", "-m", "-F", "-f", "-d", "-l", "-n", "-K"];
@@ -106,9 +106,8 @@ fn is_typed(argument: &str) -> bool {
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// A strange line of the mount table never changes the answer for another path.
     #[test]
-    fn a_strange_line_of_the_mount_table_never_changes_the_answer_for_another_path(
+    fn invalid_mountinfo_line_affects_no_other_path(
         line in strange_line(),
         before in 0..5_usize,
     ) {
@@ -117,7 +116,8 @@ proptest! {
         let with = MountTable::parse(&lines.join(&b'\n'));
         let without = MountTable::parse(TABLE.as_bytes());
         let strange = MountTable::parse(&line);
-        // What is understood may be a mount over a directory above, or have another's number: that is for the kernel to say.
+        // A valid line may be a mount over a parent directory, or have another mount's id. Only the kernel can decide
+        // that.
         let ids = [0, 1, 22, 35, 41, 77];
         let is_above = |entry: &MountEntry| without.entries().iter().any(|other| other.target.starts_with(&entry.target));
         let is_strange = |entry: &MountEntry| entry.id == 0 || (!ids.contains(&entry.id) && !is_above(entry));
@@ -135,10 +135,9 @@ proptest! {
         prop_assert_eq!(without.topmost(Path::new(VOLUME_AT)).map(|entry| entry.id), Some(35));
     }
 
-    /// The page with which an NVMe controller describes itself never makes the driver panic, and names a volume only by its
-    /// serial number.
+    /// The page describes the controller. It never causes a panic.
     #[test]
-    fn an_nvme_page_names_a_volume_by_its_serial_number_alone(
+    fn nvme_page_identifies_a_volume_only_by_serial_number(
         serial in prop::collection::vec(any::<u8>(), 20),
         other in any::<u8>(),
     ) {
@@ -156,9 +155,8 @@ proptest! {
         prop_assert_eq!(volume.as_str(), "vol-0123456789abcdef0");
     }
 
-    /// No option of a format becomes an argument of mkfs that the typed builder does not know.
     #[test]
-    fn no_format_option_becomes_an_argument_that_the_builder_does_not_know(
+    fn format_options_become_only_known_mkfs_arguments(
         words in prop::collection::vec(word(), 5),
         flags in prop::collection::vec(any::<bool>(), 4),
         fs_type in prop::sample::select(vec![FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs]),
@@ -186,9 +184,8 @@ proptest! {
         prop_assert_eq!(arguments.iter().filter(|argument| **argument == "-O").count(), usize::from(fs_type.is_ext()));
     }
 
-    /// A path of the orchestrator is absolute, below the root and without a way up, or it is refused.
     #[test]
-    fn a_path_is_absolute_and_without_a_way_up_or_refused(text in r"[/a.\x00 é~]{0,24}|\PC{0,60}") {
+    fn any_path_is_absolute_without_parents_or_rejected(text in r"[/a.\x00 é~]{0,24}|\PC{0,60}") {
         if let Ok(path) = NodePath::parse(&text) {
             let path = path.as_path();
             prop_assert!(path.is_absolute() && path.file_name().is_some());
@@ -199,9 +196,9 @@ proptest! {
         }
     }
 
-    /// No mount flag makes of a mount another operation, or becomes a word for the file system that nobody wrote.
+    /// Nor does it turn a mount into another operation.
     #[test]
-    fn no_mount_flag_becomes_a_word_that_nobody_wrote(
+    fn mount_flags_become_only_the_given_words(
         flags in prop::collection::vec(r#"[a-z=,"\\:]{0,20}|ro|rw|bind|remount,ro|context="a,b"|\PC{0,20}"#, 0..6),
     ) {
         let Ok(options) = MountOptions::parse(flags.iter().map(String::as_str)) else { return Ok(()) };
@@ -220,9 +217,9 @@ proptest! {
         prop_assert!(options.clone().read_only().is_read_only());
     }
 
-    /// A superblock with any bytes changed makes nothing panic, and where it has a checksum it is no longer complete.
+    /// Only a superblock with a checksum is then incomplete.
     #[test]
-    fn a_changed_superblock_makes_nothing_panic_and_is_not_complete(
+    fn changed_superblock_is_incomplete_and_never_panics(
         which in 0..4_usize,
         changes in changes(),
         size in prop_oneof![Just(IMAGE), 0..70_000_u64, Just(1_u64 << 46)],
@@ -236,7 +233,7 @@ proptest! {
         let own = if *fs_type == FsType::Xfs { 0..512 } else { 1024..2048 };
         let is_changed = own.clone().any(|at| bytes[at] != whole[at]);
         if let Some(found) = found {
-            // What the callers compute of it.
+            // The values that callers compute from it.
             let _ = (found.bytes(), found.reach(size), found.fs_type(), found.is_complete());
             let has_checksum = matches!(fs_type, FsType::Ext4 | FsType::Xfs);
             let still_says_so = *fs_type == FsType::Xfs || bytes[1024 + 0x65] == whole[1024 + 0x65];
@@ -247,9 +244,8 @@ proptest! {
         }
     }
 
-    /// Chance bytes where superblocks are read make nothing panic.
     #[test]
-    fn chance_superblocks_make_nothing_panic(
+    fn random_superblock_never_panics(
         mut bytes in prop::collection::vec(any::<u8>(), 4096),
         ext in any::<bool>(),
     ) {
@@ -264,9 +260,8 @@ proptest! {
     }
 }
 
-/// The table that the strange lines are put into says what the tests take it to say.
 #[test]
-fn the_table_of_these_tests_is_understood() {
+fn mount_table_of_these_tests_is_valid() {
     let table = MountTable::parse(TABLE.as_bytes());
     assert_eq!(table.entries().len(), 4);
     assert_eq!(table.entries()[3].root, PathBuf::from("/nvme2n1"));

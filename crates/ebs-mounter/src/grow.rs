@@ -1,4 +1,4 @@
-//! Growing a file system to its device, only when the sizes say that it is smaller.
+//! Grows a file system to its device, only if the sizes show that it is smaller.
 //!
 //! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
 
@@ -20,11 +20,11 @@ use crate::tool::{Call, Program, ToolError};
 /// A growth that the tools can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Growth {
-    /// Bytes of the file system.
+    /// Current size of the file system in bytes.
     pub from: u64,
-    /// Bytes that it can have.
+    /// Size in bytes that it can reach.
     pub to: u64,
-    /// The blocks to ask resize2fs for; `None`: as many as the device has.
+    /// Number of blocks to request from resize2fs, or `None` to let it use the whole device.
     blocks: Option<u64>,
     /// Bytes of one group of the file system.
     group_bytes: u64,
@@ -36,16 +36,16 @@ impl fmt::Display for Growth {
     }
 }
 
-/// A file system compared with its device.
+/// The size of a file system compared with its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headroom {
-    /// Bytes of the file system.
+    /// Size of the file system in bytes.
     pub size: u64,
-    /// Bytes of the device.
+    /// Size of the device in bytes.
     pub device: u64,
-    /// What the tools can do. `None`: what they would leave unused is no growth.
+    /// The growth that the tools can do, or `None` if they would leave the rest unused.
     pub growth: Option<Growth>,
-    /// Why more than one group of the device can never be used.
+    /// The limit that leaves more than one group of the device unused for ever.
     pub limit: Option<GrowthLimit>,
     /// It is an ext file system with clusters (bigalloc), which grows only while it is mounted.
     pub has_clusters: bool,
@@ -63,13 +63,13 @@ impl Headroom {
         Self { has_clusters, ..Self::new(superblock.bytes(), device, &superblock.reach(device)) }
     }
 
-    /// Bytes of the device that the file system does not use.
+    /// Returns the bytes of the device that the file system does not use.
     #[must_use]
     pub fn unused(&self) -> u64 {
         self.device.saturating_sub(self.size)
     }
 
-    /// True when the file system is as large as its device, but for what the tools leave unused.
+    /// True if the file system is as large as its device, except for a rest that the tools leave unused.
     #[must_use]
     pub fn is_used_up(&self) -> bool {
         self.growth.is_none() && self.limit.is_none()
@@ -79,20 +79,20 @@ impl Headroom {
 /// Why a file system has not grown.
 #[derive(Debug, thiserror::Error)]
 pub enum GrowError {
-    /// The sizes are not known.
+    /// The sizes could not be read.
     #[error("the sizes of {device} and its file system cannot be read")]
     Sizes { device: String, source: io::Error },
-    /// What is mounted is none of ours, or not what the superblock says.
+    /// The mount is not a file system of ours, or not the one in the superblock.
     #[error("{device} holds no {fs_type} superblock although it is mounted as one")]
     NoSuperblock {
         device: String,
-        /// What the mount table says.
+        /// The type in the mount table.
         fs_type: FsType,
     },
-    /// resize2fs refuses it, unless it is forced. Nothing was started.
+    /// resize2fs rejects it without force. Nothing was started.
     #[error("the file system has clusters (bigalloc), and such a file system grows only while it is mounted")]
     Clusters,
-    /// The check that must come first failed.
+    /// The required check failed.
     #[error("the file system must be checked before it can grow")]
     Check(#[from] CheckError),
     #[error("the file system could not be grown")]
@@ -108,13 +108,13 @@ pub enum GrowError {
         before: u64,
         /// Bytes afterwards.
         now: u64,
-        /// Bytes that it could have.
+        /// Bytes that it can reach.
         wanted: u64,
     },
 }
 
 impl Mounter {
-    /// Compares a file system that is not mounted with its device.
+    /// Compares an unmounted file system with its device.
     ///
     /// # Errors
     /// [`GrowError::Sizes`].
@@ -123,8 +123,8 @@ impl Mounter {
         Ok(Headroom::of(superblock, bytes))
     }
 
-    /// Compares a mounted file system with its device. Of xfs the kernel is asked: what it writes to the disk lags behind.
-    /// The superblock of ext is the kernel's own copy in memory.
+    /// Compares a mounted file system with its device. For xfs, asks the kernel, because the superblock on the disk may
+    /// be stale. For ext, the superblock is the kernel's own copy in memory.
     ///
     /// # Errors
     /// [`GrowError::Sizes`], [`GrowError::NoSuperblock`].
@@ -154,17 +154,17 @@ impl Mounter {
         }
     }
 
-    /// True when a mounted file system of this type can grow: xfs always, ext when the kernel lets this process.
+    /// True if a mounted file system of this type can grow: xfs always, ext if this process has the capability.
     pub fn can_grow_mounted(&self, fs_type: FsType) -> bool {
         fs_type == FsType::Xfs || os::may_resize_mounted_ext()
     }
 
-    /// Grows a mounted file system as it was measured, and measures again. `at` must be a mount that can be written.
+    /// Grows a mounted file system to the measured size, and measures again. `at` must be a writable mount.
     ///
     /// Cancellation: the tool is never killed.
     ///
     /// # Errors
-    /// [`GrowError::Tool`]; [`GrowError::NotGrown`] when there is still room that the tool should have used; those of
+    /// [`GrowError::Tool`]; [`GrowError::NotGrown`] if the tool left room that it should have used; the errors of
     /// [`Mounter::headroom_of_mounted`].
     pub async fn grow_mounted(
         &self,
@@ -184,8 +184,8 @@ impl Mounter {
         has_grown(program, device, growth, &left)
     }
 
-    /// Grows an ext file system that nobody has mounted: a full check, then resize2fs. A growth that breaks off leaves a
-    /// mark in the superblock, so that the file system is checked before its next mount.
+    /// Grows an unmounted ext file system: a full check, then resize2fs. An interrupted growth leaves a mark in the
+    /// superblock, so that the file system is checked before its next mount.
     ///
     /// Cancellation: the tools are never killed.
     ///
@@ -213,14 +213,14 @@ impl Mounter {
     }
 }
 
-/// A size is named only where the device is larger than the file system can become: resize2fs then refuses by itself. It is
-/// never told to override its own checks.
+/// Sets a size only if the device is larger than the file system can become, because resize2fs fails there without one.
+/// It never overrides the checks of resize2fs.
 fn resize(device: &Device, growth: Growth) -> Call {
     let blocks = growth.blocks.map(|blocks| OsString::from(blocks.to_string()));
     Call::new(Program::Resize2fs, [device.path().as_os_str().to_owned()].into_iter().chain(blocks))
 }
 
-/// An error unless the tool has done its work.
+/// Returns an error unless the tool has reached the size.
 fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: &Headroom) -> Result<(), GrowError> {
     if is_reached(wanted, left) {
         return Ok(());
@@ -234,8 +234,8 @@ fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: &Head
     })
 }
 
-/// True when the file system has the size that the tool was started for. resize2fs may leave less than one group unused.
-/// A device that has grown further since then needs another growth.
+/// True if the file system has the requested size. resize2fs may leave less than one group unused. A device that has
+/// grown again since then needs another growth.
 fn is_reached(wanted: Growth, left: &Headroom) -> bool {
     let unused = wanted.to.saturating_sub(left.size);
     left.growth.is_none() || (left.size > wanted.from && unused < wanted.group_bytes)
@@ -253,9 +253,8 @@ mod tests {
         Reach { bytes, least_growth: 32 << 20, group_bytes: 128 << 20, blocks: None, limit: None }
     }
 
-    /// What the tools would leave unused is no growth.
     #[test]
-    fn what_the_tools_would_leave_unused_is_no_growth() {
+    fn rest_that_the_tools_leave_unused_is_not_growth() {
         let of = |size, device| Headroom::new(size, device, &reach(device));
         let sizes = |headroom: Headroom| headroom.growth.map(|growth| (growth.from, growth.to));
         assert_eq!(sizes(of(1 << 30, 1 << 30)), None);
@@ -267,9 +266,9 @@ mod tests {
         assert!(of(1 << 30, 1 << 30).is_used_up() && !of(1 << 30, 2 << 30).is_used_up());
     }
 
-    /// What cannot be used is no growth, and the file system is still not as large as its device.
+    /// The file system is still smaller than its device.
     #[test]
-    fn a_file_system_at_its_limit_is_not_used_up() {
+    fn file_system_at_its_limit_is_not_used_up() {
         let limited = Reach { limit: Some(GrowthLimit::Inodes), ..reach(1 << 40) };
         let at_it = Headroom::new(1 << 40, 2 << 40, &limited);
         assert_eq!((at_it.growth, at_it.limit, at_it.is_used_up()), (None, Some(GrowthLimit::Inodes), false));
@@ -279,15 +278,16 @@ mod tests {
     }
 
     #[test]
-    fn a_growth_is_reached_only_when_the_size_changed() {
+    fn growth_is_reached_only_if_the_size_changed() {
         const MIB: u64 = 1 << 20;
         let wanted = |from, to| Growth { from: from * MIB, to: to * MIB, blocks: None, group_bytes: 128 * MIB };
         let left = |size, device| Headroom::new(size * MIB, device * MIB, &reach(device * MIB));
-        // Done, done but for a part of a group, and done although the device has grown further.
+        // Complete, complete except for a part of a group, and complete although the device has grown again.
         assert!(is_reached(wanted(1024, 2048), &left(2048, 2048)));
         assert!(is_reached(wanted(1024, 2048), &left(1984, 2048)));
         assert!(is_reached(wanted(1024, 2048), &left(2048, 4096)));
-        // The tool changed nothing: the device as before, a growth of less than a group, a device that has grown further.
+        // The tool changed nothing: the device is as before, a growth of less than a group, a device that has grown
+        // again.
         assert!(!is_reached(wanted(1024, 2048), &left(1024, 2048)));
         assert!(!is_reached(wanted(1024, 1088), &left(1024, 1088)));
         assert!(!is_reached(wanted(1024, 2048), &left(1024, 4096)));
@@ -296,9 +296,8 @@ mod tests {
         assert!(!is_reached(wanted(1024, 2048), &left(1536, 4096)));
     }
 
-    /// Without CAP_SYS_RESOURCE a mounted xfs can grow and a mounted ext cannot.
     #[test]
-    fn without_cap_sys_resource_a_mounted_xfs_can_grow_and_a_mounted_ext_cannot() {
+    fn mounted_ext_needs_cap_sys_resource_to_grow_and_xfs_does_not() {
         let state = tempfile::tempdir().unwrap();
         let mounter = Mounter::new(crate::config::MounterConfig::new(state.path())).unwrap();
         // Each thread has its own capabilities, and this one ends with the test.

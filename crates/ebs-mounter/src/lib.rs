@@ -1,14 +1,16 @@
-//! Disks and mounts of one node: find the right device, look at what it holds, format what is proven blank, mount,
-//! grow, unmount.
+//! Disks and mounts of one node: find the right device, examine its contents, format it if it is proven blank, mount,
+//! grow and unmount it.
 //!
-//! [`Mounter`] is the way in. Nothing here knows CSI or EC2. A device is identified by what it says of itself, never
-//! by its name alone; one open descriptor is held from that check to the mount ([`Device`]). `Blank` is a positive
-//! answer: an I/O error is never one. Children start in `tool` only, system calls are made in `os` only.
+//! [`Mounter`] is the entry point. This crate knows neither CSI nor EC2. A device is identified by the identity that it
+//! reports, never by its name alone, and one open descriptor is held from that check to the mount ([`Device`]). `Blank`
+//! is a proof: an I/O error never counts as blank. Only `tool` starts child processes, and only `os` makes system
+//! calls.
 //!
-//! Only Linux has all of it; elsewhere there are the words that requests use: file systems, options, partitions.
+//! Only Linux has all of it. Other systems have only the types of requests: file systems, options, partitions.
 //!
-//! Cancellation: every future here may be dropped, but what runs then goes on: a system call that has started cannot
-//! be called back, and a child that changes a disk is never killed. Whoever needs the outcome does not drop the future.
+//! Cancellation: every future here may be dropped, but its work continues. A system call that has started cannot be
+//! cancelled, and a child that changes a disk is never killed. A caller that needs the outcome must not drop the
+//! future.
 
 #[cfg(target_os = "linux")]
 mod bounded;

@@ -1,4 +1,4 @@
-//! Mounting a proven device, and binding what is mounted to where it is wanted; each is looked at afterwards.
+//! Mounts a proven device and binds the mount to its target. Each mount is verified afterwards.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,63 +17,63 @@ use crate::os::{self, Judgement};
 use crate::path::NodePath;
 use crate::probe::{Contents, ProbeError};
 
-/// Why something is not mounted.
+/// Why a mount failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The device is not what it was.
+    /// The device has changed.
     #[error("the device changed before it could be mounted")]
     Device(#[from] DeviceError),
     /// Its superblock could not be read again.
     #[error("the device could not be read again before mounting")]
     Probe(#[from] ProbeError),
-    /// Its contents are not what they were.
+    /// Its contents have changed.
     #[error("{device} held {expected} a moment ago and holds {found} now: it was not mounted")]
     ContentsChanged { device: String, expected: String, found: String },
     #[error("the kernel refused to mount {} on {} as {kind}{}; its log may give the reason", source_path.display(), target.display(), if options.is_empty() { String::new() } else { format!(" with the options {options}") })]
     Refused {
-        /// What was to be mounted.
+        /// The source of the mount.
         source_path: PathBuf,
         target: PathBuf,
         kind: String,
-        /// The options, as people write them.
+        /// The options, as in /etc/fstab.
         options: String,
         source: io::Error,
     },
-    /// The file system does not take an option.
+    /// The file system does not support an option.
     #[error("{fs_type} does not take the mount option {option} on this node{}", reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})")))]
     Option {
         option: String,
         fs_type: FsType,
-        /// The kernel's words, where it has some.
+        /// The kernel's reason, if it gives one.
         reason: Option<String>,
     },
-    /// The kernel does not take the options together with this disk, and cannot name the one that is wrong.
+    /// The kernel rejects the options together with this disk, and cannot name the invalid one.
     #[error("{fs_type} does not take one of the mount options {options} on this node, whose kernel cannot name it")]
     OneOfOptions {
-        /// The options, as people write them.
+        /// The options, as in /etc/fstab.
         options: String,
         fs_type: FsType,
         source: io::Error,
     },
-    /// The mount table cannot be read to see what happened.
+    /// The mount table could not be read to verify the mount.
     #[error("the driver cannot verify what it has mounted")]
     Table(#[from] MountTableError),
-    /// Something else is mounted than what we mounted; ours was taken away again where it was seen.
+    /// The mount is not the expected one. If it was visible, it was unmounted again.
     #[error("{} shows {found} after the mount, not {expected}", target.display())]
     NotAsWanted { target: PathBuf, found: String, expected: String },
 }
 
-/// How sure a refusal of the kernel is that the file system is damaged.
+/// How likely a kernel error means that the file system is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suspicion {
     /// The kernel has found damage (EUCLEAN, EBADMSG).
     Damage,
-    /// Damage, or a disk that errs, or something that this kernel does not support (EIO, EINVAL).
+    /// Damage, a disk with errors, or a feature that this kernel does not support (EIO, EINVAL).
     PerhapsDamage,
 }
 
 impl MountError {
-    /// What the refusal of a file system suggests about its health; `None`: nothing.
+    /// Returns whether the error suggests that the file system is damaged. `None` means no suspicion.
     pub fn suspicion(&self) -> Option<Suspicion> {
         let (Self::Refused { source, .. } | Self::OneOfOptions { source, .. }) = self else { return None };
         match source.raw_os_error()? {
@@ -84,7 +84,7 @@ impl MountError {
     }
 }
 
-/// What a bind mount must show.
+/// What must be visible at the target of a bind mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
     /// The file system of this device.
@@ -103,11 +103,11 @@ impl fmt::Display for Shown {
 }
 
 impl Mounter {
-    /// Mounts the file system of a device. Serial number and superblock are read once more, through the held descriptor,
-    /// right before. xfs gets the option `nouuid`, so that a volume and its clone can be mounted on one node.
+    /// Mounts the file system of a device. Right before the mount, serial number and superblock are read again through
+    /// the held descriptor. xfs gets the option `nouuid`, so that a volume and its clone can be mounted on one node.
     ///
     /// # Errors
-    /// [`MountError`]; nothing stays mounted.
+    /// [`MountError`]. Nothing stays mounted.
     pub async fn mount(
         &self,
         device: &Device,
@@ -134,15 +134,16 @@ impl Mounter {
         self.verify(target, Shown::Filesystem(device.number()), &wanted).await
     }
 
-    /// The options that the kernel of this machine heeds: labels only where a security module takes them.
+    /// Returns the options that the kernel of this machine uses. It uses security labels only if a security module
+    /// supports them.
     pub fn effective(&self, options: &MountOptions) -> MountOptions {
         if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() }
     }
 
-    /// Shows at `target` what is at `source`, with the attributes of its mount and the given ones, at once or not at all.
+    /// Binds `source` to `target`, with the attributes of its mount and the given ones, atomically.
     ///
     /// # Errors
-    /// [`MountError`]; nothing stays mounted.
+    /// [`MountError`]. Nothing stays mounted.
     pub async fn bind(
         &self,
         source: &Path,
@@ -164,7 +165,7 @@ impl Mounter {
         self.verify(target, shown, attributes).await
     }
 
-    /// Looks at the new mount and takes it away again when it is not what was wanted.
+    /// Verifies the new mount and unmounts it if it is not the expected one.
     async fn verify(
         &self,
         target: &NodePath,
@@ -185,7 +186,7 @@ impl Mounter {
         Err(MountError::NotAsWanted { target: target.as_path().to_owned(), found: found?, expected })
     }
 
-    /// What is seen at the target when it is not what was wanted.
+    /// Describes the mount at the target if it is not the expected one.
     async fn differs(
         &self,
         target: &NodePath,
@@ -205,7 +206,7 @@ impl Mounter {
         Ok((!is_right || !distinguishing.is_subset(&has)).then(|| describe(entry)))
     }
 
-    /// Says once that mounts made here are seen nowhere else: a pod would find an empty directory.
+    /// Logs once that mounts made here are not visible in other mount namespaces. A pod would find an empty directory.
     fn say_when_not_shared(&self, entry: &MountEntry) {
         if !entry.is_shared && !self.said_not_shared.swap(true, Ordering::Relaxed) {
             tracing::warn!(path = %entry.target.display(),
@@ -213,27 +214,27 @@ impl Mounter {
         }
     }
 
-    /// The number of the block device that is at a path, following mounts; `None` when something else is there.
+    /// Returns the number of the block device at a path, following mounts, or `None` if it is not a block device.
     ///
     /// # Errors
-    /// What stat(2) says.
+    /// The error of stat(2).
     pub async fn block_device_at(&self, path: &Path) -> io::Result<Option<DeviceNumber>> {
         block_device_at(path).await
     }
 
-    /// The size of the block device at a path.
+    /// Returns the size of the block device at a path.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub async fn block_device_size(&self, path: &Path) -> io::Result<u64> {
         let at = path.to_owned();
         bounded::reading("asking for the size", path, move || os::block_size(&std::fs::File::open(at)?)).await
     }
 
-    /// The number and the size in bytes of the block device at a path, both of one descriptor.
+    /// Returns the number and the size in bytes of the block device at a path, both from one descriptor.
     ///
     /// # Errors
-    /// What the kernel says; [`io::ErrorKind::NotFound`] when no block device is there.
+    /// The error of the kernel, or [`io::ErrorKind::NotFound`] if there is no block device.
     pub async fn sized_block_device(&self, path: &Path) -> io::Result<(DeviceNumber, u64)> {
         let at = path.to_owned();
         let look = move || {
@@ -245,7 +246,7 @@ impl Mounter {
         bounded::reading("asking for the size", path, look).await
     }
 
-    /// A path with the symlinks of its directories followed, as the mount table spells it.
+    /// Returns a path with the symlinks of its directories resolved, as in the mount table.
     pub fn spelled_in_table(path: &Path) -> PathBuf {
         as_in_table(path)
     }
@@ -256,7 +257,7 @@ async fn block_device_at(path: &Path) -> io::Result<Option<DeviceNumber>> {
     bounded::reading("looking at", path, move || Ok(os::block_device_number(&std::fs::metadata(at)?))).await
 }
 
-/// Of the attributes, those that the mount table shows by a word of their own.
+/// Returns the attributes that appear as words of their own in the mount table.
 fn wanted_words(attributes: &BTreeSet<Attribute>) -> BTreeSet<Attribute> {
     let defaults = [Attribute::RelAtime, Attribute::StrictAtime];
     attributes.iter().copied().filter(|attribute| !defaults.contains(attribute)).collect()
@@ -272,8 +273,8 @@ fn describe(entry: &MountEntry) -> String {
     )
 }
 
-/// Kernels without names of their own for ext2 and ext3 mount them with the ext4 driver under its name; and it alone takes
-/// some options, which a volume that is asked for as ext4 and was made as ext3 may have.
+/// Kernels without separate drivers for ext2 and ext3 mount them with the ext4 driver, under the name ext4. Some
+/// options are supported only under this name, and a volume that was requested as ext4 but made as ext3 may have them.
 fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOptions) -> io::Result<()> {
     let is_older = fs_type.is_ext() && fs_type != FsType::Ext4;
     match os::mount(source, target, fs_type.as_str(), options) {
@@ -284,7 +285,7 @@ fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOption
     }
 }
 
-/// The error for a refused mount: an option that the file system does not take, or what the kernel answered.
+/// Returns the error for a failed mount: an unsupported option, or the kernel's error.
 async fn explain(
     device: &Path,
     target: &Path,

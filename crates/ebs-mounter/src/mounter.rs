@@ -1,4 +1,4 @@
-//! The way into the crate: where things are, and the operations of the other modules on one value.
+//! The entry point of the crate: the configuration and shared state of its operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
@@ -19,38 +19,39 @@ use crate::xfs_features::Feature;
 /// Why a mounter cannot work at all.
 #[derive(Debug, thiserror::Error)]
 pub enum MounterError {
-    /// Programs that are needed and not installed.
+    /// Required programs that are not installed.
     #[error("missing programs: {}; install e2fsprogs, xfsprogs and util-linux", .0.join(", "))]
     MissingTools(Vec<&'static str>),
-    /// Disks cannot be told apart here.
+    /// Disks cannot be identified on this machine.
     #[error(transparent)]
     NoSysfs(#[from] NoSysfs),
 }
 
-/// Disks and mounts of this node. Clones share everything.
+/// Disks and mounts of this node. Clones share all state.
 #[derive(Debug, Clone)]
 pub struct Mounter {
     pub(crate) config: Arc<MounterConfig>,
     pub(crate) tools: Arc<Tools>,
     pub(crate) register: Arc<Register>,
-    /// What the installed mkfs.xfs knows, once it was asked.
+    /// The features that the installed mkfs.xfs knows, once queried.
     pub(crate) xfs_features: Arc<OnceCell<Vec<Feature>>>,
-    /// It was said that mounts made here are not seen elsewhere.
+    /// The warning that mounts made here are not visible elsewhere has been logged.
     pub(crate) said_not_shared: Arc<AtomicBool>,
     /// The disks whose last flush failed.
     pub(crate) failed_flushes: Arc<Mutex<BTreeMap<DeviceNumber, DiskIdentity>>>,
-    /// The volumes whose record of a format should be gone, and could not be looked for: it is no leave to format.
+    /// The volumes whose format record should have been removed but could not be checked. Such a record permits no
+    /// format.
     pub(crate) void_records: Arc<Mutex<BTreeSet<VolumeId>>>,
 }
 
 impl Mounter {
     /// Checks that the tools are installed and that sysfs lists block devices, and reads the register in the state
-    /// directory; what is wrong with that is logged. Simulated disks are announced in the log.
+    /// directory. Problems with the state directory are only logged. Logs a warning about simulated disks.
     ///
-    /// Blocks while the state directory is read, for 20 s at most.
+    /// Blocks for at most 20 s while the state directory is read.
     ///
     /// # Errors
-    /// [`MounterError`]: what is missing.
+    /// [`MounterError`] names the missing programs or sysfs.
     pub fn new(config: MounterConfig) -> Result<Self, MounterError> {
         listed(&config.sys)?;
         let tools = Tools::find(config.sys.join("fs/cgroup"));
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mounter_starts_without_a_state_directory() {
+    fn mounter_starts_without_a_state_directory() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mounter = Mounter::new(MounterConfig::new(file.path().join("below"))).unwrap();
         assert!(mounter.registered().is_empty() && mounter.own_volumes_at_boot() == 0);

@@ -1,4 +1,4 @@
-//! The mount table: a parser of `/proc/<task>/mountinfo` (proc(5)) and the questions we ask it.
+//! The mount table: a parser of `/proc/<task>/mountinfo` (proc(5)) and queries.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -9,13 +9,13 @@ use crate::bounded;
 use crate::device_number::DeviceNumber;
 use crate::options::split_words;
 
-/// The table of the calling thread. The one under `/proc/self` belongs to the process's first thread.
+/// The table of the calling thread. The one under `/proc/self` belongs to the first thread of the process.
 const TABLE: &str = "/proc/thread-self/mountinfo";
 
-/// A mount table that cannot be read.
+/// A mount table that could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MountTableError {
-    /// The file cannot be read.
+    /// The file could not be read.
     #[error("the mount table cannot be read")]
     Read(#[from] std::io::Error),
 }
@@ -23,41 +23,41 @@ pub enum MountTableError {
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
-    /// The mount's own number.
+    /// The id of the mount.
     pub id: u64,
-    /// The number of the mount that it lies on.
+    /// The id of the parent mount.
     pub parent: u64,
-    /// The device of the file system; major 0 where it has none.
+    /// The device of the file system. The major number is 0 without a device.
     pub device: DeviceNumber,
-    /// What of the file system is shown: `/` unless it is a bind mount of something below.
+    /// The directory of the file system that is visible: `/` unless it is a bind mount of a subdirectory.
     pub root: PathBuf,
-    /// Where it is shown.
+    /// The mount point.
     pub target: PathBuf,
-    /// Words that hold for this mount alone.
+    /// Options of this mount only.
     pub options: Vec<String>,
     /// The file system type.
     pub fs_type: String,
-    /// The source as it was given to mount(2).
+    /// The source that was passed to mount(2).
     pub source: OsString,
-    /// Words that hold for the file system.
+    /// Options of the file system.
     pub super_options: Vec<String>,
-    /// True when what is mounted below it is seen in other mount namespaces too.
+    /// True if mounts below this one are visible in other mount namespaces too.
     pub is_shared: bool,
 }
 
 impl MountEntry {
-    /// True when this mount refuses writes, whatever the file system itself allows.
+    /// True if this mount rejects writes, independent of the file system.
     pub fn is_read_only(&self) -> bool {
         self.options.iter().any(|word| word == "ro")
     }
 
-    /// True when the file system itself refuses writes.
+    /// True if the file system itself rejects writes.
     pub fn is_file_system_read_only(&self) -> bool {
         self.super_options.iter().any(|word| word == "ro")
     }
 }
 
-/// All mounts that a thread sees, oldest first.
+/// All mounts that are visible to a thread, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MountTable(Vec<MountEntry>);
 
@@ -72,25 +72,24 @@ impl MountTable {
         Ok(Self::parse(&text))
     }
 
-    /// Parses the text of a table. A line that cannot be understood concerns its own path alone:
-    /// something is mounted there, of no device, and its type says what is wrong with the line. One that names no path is
-    /// left out.
+    /// Parses the text of a table. An invalid line affects only its own path: a mount without a device is reported
+    /// there, and its type describes the problem. A line without a path is ignored.
     pub fn parse(text: &[u8]) -> Self {
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let entry = |line| parse_line(line).map_or_else(|field| not_understood(line, field), Some);
         Self(lines.filter_map(entry).collect())
     }
 
-    /// The mount that is seen at a path, when the path is a mount point: of several on top of each other, the newest. One
-    /// that is hidden, because something else is mounted over a directory above it, is not seen.
+    /// Returns the visible mount at a path if the path is a mount point. Of several stacked mounts, this is the newest.
+    /// A mount below a directory that another mount hides is not visible.
     pub fn topmost(&self, target: &Path) -> Option<&MountEntry> {
         let newest = self.0.iter().rev().find(|entry| entry.target == target)?;
-        // A line that could not be understood does not say what it lies on.
+        // An invalid line does not have a known parent.
         let is_known = newest.id != 0;
         if is_known { self.seen(target).filter(|entry| entry.target == target) } else { Some(newest) }
     }
 
-    /// The mounts that lie on top of each other at a path, from the one that is seen down.
+    /// Returns the stacked mounts at a path, from the visible one down.
     pub fn stack(&self, target: &Path) -> Vec<&MountEntry> {
         let mut stack: Vec<&MountEntry> = self.topmost(target).into_iter().collect();
         while let Some(top) = stack.last()
@@ -102,13 +101,14 @@ impl MountTable {
         stack
     }
 
-    /// The mount that a path leads to, by way of all mounts above it; `None` when the table does not show it.
+    /// Returns the mount to which a path leads, through all mounts above it, or `None` if the table does not contain
+    /// it.
     pub fn seen(&self, path: &Path) -> Option<&MountEntry> {
         let listed: HashSet<u64> = self.0.iter().map(|entry| entry.id).collect();
         let mut at: Option<&MountEntry> = None;
         // Each step goes to another mount, so there are no more steps than mounts.
         for _step in 0..=self.0.len() {
-            // A line that could not be understood lies on nothing, and nothing lies on it.
+            // An invalid line has neither a parent nor children.
             let is_known = |entry: &&MountEntry| entry.id != 0;
             let is_next = |entry: &&MountEntry| match at {
                 Some(at) => entry.parent == at.id && entry.id != at.id,
@@ -116,7 +116,7 @@ impl MountTable {
             };
             let next = self.0.iter().rev().filter(is_known).filter(is_next);
             let next = next.filter(|entry| path.starts_with(&entry.target));
-            // The first on the way; of several at one place the newest.
+            // The nearest on the path. Of several at one place, the newest.
             match next.min_by_key(|entry| entry.target.as_os_str().len()) {
                 Some(next) => at = Some(next),
                 None => break,
@@ -125,23 +125,23 @@ impl MountTable {
         at
     }
 
-    /// How many mounts lie on top of each other at a path.
+    /// Returns the number of stacked mounts at a path.
     pub fn depth(&self, target: &Path) -> usize {
         self.0.iter().filter(|entry| entry.target == target).count()
     }
 
-    /// Every mount of a device's file system.
+    /// Returns every mount of a device's file system.
     pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = &MountEntry> {
         self.0.iter().filter(move |entry| entry.device == device)
     }
 
-    /// All mounts, oldest first.
+    /// Returns all mounts, oldest first.
     pub fn entries(&self) -> &[MountEntry] {
         &self.0
     }
 }
 
-/// The fields of one line; the error names the field that is wrong.
+/// Parses the fields of one line. The error names the invalid field.
 fn parse_line(line: &[u8]) -> Result<MountEntry, &'static str> {
     let mut fields = line.split(|byte| *byte == b' ');
     let mut next = |name: &'static str| fields.next().filter(|field| !field.is_empty()).ok_or(name);
@@ -151,7 +151,7 @@ fn parse_line(line: &[u8]) -> Result<MountEntry, &'static str> {
     let root = path(next("root")?);
     let target = path(next("mount point")?);
     let options = words(next("options")?);
-    // Optional fields, none to many, end with a hyphen.
+    // Any number of optional fields, ended by a hyphen.
     let mut is_shared = false;
     loop {
         match next("separator")? {
@@ -160,13 +160,13 @@ fn parse_line(line: &[u8]) -> Result<MountEntry, &'static str> {
         }
     }
     let fs_type = String::from_utf8(unescape(next("type")?)).map_err(|_| "type")?;
-    // An empty source leaves two blanks in a row.
+    // An empty source leaves two spaces in a row.
     let source = OsString::from_vec(unescape(fields.next().ok_or("source")?));
     let super_options = words(fields.next().unwrap_or_default());
     Ok(MountEntry { id, parent, device, root, target, options, fs_type, source, super_options, is_shared })
 }
 
-/// What stands for a line with a field that is wrong, when the line says where something is mounted.
+/// Returns an entry in place of an invalid line if the line contains a mount point.
 fn not_understood(line: &[u8], field: &'static str) -> Option<MountEntry> {
     let target = path(line.split(|byte| *byte == b' ').nth(4).filter(|field| !field.is_empty())?);
     tracing::warn!(target = %target.display(), "this line of the mount table has no valid {field}");
@@ -196,15 +196,15 @@ fn path(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(unescape(field)))
 }
 
-/// The words between commas. Quotes keep the commas of a security context; the kernel does not escape them elsewhere, so
-/// where they do not pair they are letters like others.
+/// Splits the words at commas. Quotes protect the commas of a security context. The kernel does not escape quotes
+/// elsewhere, so unpaired quotes are ordinary characters.
 fn words(field: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(&unescape(field)).into_owned();
     let words = split_words(&text).unwrap_or_else(|| text.split(',').collect());
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// Undoes the kernel's `\ooo` for blanks, tabs, newlines, backslashes and the like.
+/// Decodes the kernel's `\ooo` escapes of spaces, tabs, newlines, backslashes and the like.
 pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -223,15 +223,15 @@ pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// The byte that three octal digits stand for.
+/// Decodes three octal digits.
 fn octal(digits: &[u8]) -> Option<u8> {
     let digits =
         std::str::from_utf8(digits.get(..3)?).ok().filter(|d| d.bytes().all(|b| (b'0'..=b'7').contains(&b)))?;
     u8::from_str_radix(digits, 8).ok()
 }
 
-/// A path as the mount table spells it: no symlink in its directories. The last component stays as it is, so that a
-/// mount that cannot be looked at any more is still found.
+/// Returns a path as in the mount table, without symlinks in its directories. The last component is not resolved, so
+/// that a mount is found even if its root is no longer accessible.
 pub(crate) fn as_in_table(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => parent
@@ -254,9 +254,8 @@ mod tests {
 37 24 0:5 /nvme1n1 /target rw - devtmpfs  rw
 ";
 
-    /// A mount-table line has escapes, optional fields and quoted commas.
     #[test]
-    fn a_line_has_optional_fields_escapes_and_quoted_commas() {
+    fn line_with_optional_fields_escapes_and_quotes_is_parsed() {
         let table = MountTable::parse(TEXT.as_bytes());
         let entry = &table.entries()[1];
         assert_eq!(entry.target, Path::new("/var/lib/a b"));
@@ -266,9 +265,8 @@ mod tests {
         assert_eq!(table.entries()[3].root, Path::new("/nvme1n1"));
     }
 
-    /// Of mounts on top of each other the newest is seen.
     #[test]
-    fn of_mounts_on_top_of_each_other_the_newest_is_seen() {
+    fn newest_of_stacked_mounts_is_visible() {
         let table = MountTable::parse(TEXT.as_bytes());
         let at = Path::new("/var/lib/a b");
         let top = table.topmost(at).unwrap();
@@ -278,9 +276,8 @@ mod tests {
         assert_eq!(table.topmost(Path::new("/var/lib")), None);
     }
 
-    /// A mount that is hidden by another over a directory above it is not the one that is seen at its path.
     #[test]
-    fn a_mount_hidden_by_another_over_a_directory_above_it_is_not_seen() {
+    fn mount_hidden_by_a_mount_on_a_parent_is_not_visible() {
         let table = "\
 1 0 8:1 / / rw - ext4 /dev/sda1 rw
 2 1 8:2 / /var rw shared:7 - ext4 /dev/sda2 rw
@@ -291,7 +288,7 @@ mod tests {
 ";
         let table = MountTable::parse(table.as_bytes());
         let seen = |path: &str| table.topmost(Path::new(path)).map(|entry| entry.id);
-        assert_eq!(seen("/var/lib/pods/a"), None, "only its directory is in the way");
+        assert_eq!(seen("/var/lib/pods/a"), None, "the hidden mount");
         assert_eq!((seen("/var/lib"), seen("/var"), seen("/")), (Some(4), Some(2), Some(1)));
         assert_eq!(seen("/var/lib/pods/b"), Some(6), "and of two on top of each other the newest");
         let stack = |path: &str| table.stack(Path::new(path)).iter().map(|entry| entry.id).collect::<Vec<_>>();
@@ -303,9 +300,8 @@ mod tests {
         );
     }
 
-    /// A quote in the options of any mount is no obstacle.
     #[test]
-    fn a_quote_in_the_options_of_any_mount_is_no_obstacle() {
+    fn unpaired_quote_in_options_is_accepted() {
         let line = "99 24 0:77 / /mnt/share rw - cifs //server/share rw,username=o\"neill,domain=x\n";
         let table = MountTable::parse(format!("{TEXT}{line}").as_bytes());
         let entry = table.topmost(Path::new("/mnt/share")).unwrap();
@@ -313,10 +309,9 @@ mod tests {
         assert_eq!(table.entries().len(), 5);
     }
 
-    /// A line of the mount table that cannot be understood concerns its own path alone, and there it is nobody's
-    /// volume.
+    /// At its own path, the line does not count as a volume.
     #[test]
-    fn a_line_that_cannot_be_understood_concerns_its_own_path_alone() {
+    fn invalid_line_affects_only_its_own_path() {
         for (bad, field) in [
             ("22 27 0:20 / /mnt/share rw - cifs\n", "source"),
             ("x 27 259:1 / /mnt/share rw - ext4 /dev/nvme1n1 rw\n", "mount id"),
@@ -326,20 +321,19 @@ mod tests {
             let table = MountTable::parse(format!("{TEXT}{bad}").as_bytes());
             let fine = MountTable::parse(TEXT.as_bytes());
             assert_eq!(table.entries()[..4], *fine.entries(), "{bad}");
-            // Something is mounted there, and it is nobody's volume.
+            // A mount exists there, but it is not a volume.
             let entry = table.topmost(Path::new("/mnt/share")).expect(bad);
             assert!(entry.fs_type.contains(field), "{entry:?}");
             assert_eq!(entry.device.major, 0);
             assert_eq!(table.of_device(DeviceNumber { major: 259, minor: 1 }).count(), 1);
         }
-        // So short that it names no path.
+        // The line is too short to contain a path.
         assert_eq!(MountTable::parse(format!("{TEXT}22 27\n").as_bytes()).entries().len(), 4);
     }
 
-    /// Each look at the table goes over it a few times, however many mounts have leaked: with a look at all mounts for each of
-    /// them this test would take minutes.
+    /// A query that visited all mounts for each mount would take minutes here.
     #[test]
-    fn a_table_of_many_mounts_is_looked_through() {
+    fn table_of_many_mounts_is_searched_quickly() {
         let mounts = 200_000;
         let mut text = String::from("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
         for id in 2..=mounts {
@@ -352,19 +346,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn this_machines_own_table_parses_and_has_a_root() {
+    async fn table_of_this_machine_is_parsed_and_has_a_root() {
         assert!(MountTable::read().await.unwrap().topmost(Path::new("/")).is_some());
     }
 
     proptest! {
         #[test]
-        fn no_input_makes_the_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn parser_never_panics(text in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = MountTable::parse(&text);
         }
 
-        /// A table whose parents form circles, or none, ends every question.
+        /// Parents may form cycles or be missing.
         #[test]
-        fn no_parents_make_a_question_endless(parents in proptest::collection::vec((0_u64..6, 0_usize..4), 0..8)) {
+        fn every_query_ends_for_any_parents(parents in proptest::collection::vec((0_u64..6, 0_usize..4), 0..8)) {
             let paths = ["/", "/a", "/a/b", "/c"];
             let line = |(id, (parent, path)): (usize, &(u64, usize))| {
                 format!("{} {parent} 259:1 / {} rw - ext4 /dev/x rw\n", id + 1, paths[*path])
@@ -376,7 +370,7 @@ mod tests {
         }
 
         #[test]
-        fn escaped_paths_come_back(name in "[a-z \t\\\\#é]{1,20}") {
+        fn escaped_path_is_decoded(name in "[a-z \t\\\\#é]{1,20}") {
             let escaped: String = name
                 .bytes()
                 .map(|b| if b.is_ascii_lowercase() { char::from(b).to_string() } else { format!("\\{b:03o}") })

@@ -1,4 +1,4 @@
-//! What an EBS volume counts of itself: log page 0xD0 of its NVMe controller.
+//! The statistics of an EBS volume: log page 0xD0 of its NVMe controller.
 
 mod volumes;
 
@@ -13,60 +13,60 @@ use crate::os;
 
 pub use volumes::VolumeStatistics;
 
-/// The length of the page.
+/// Size of the page in bytes.
 pub const STATISTICS_PAGE_BYTES: usize = 4096;
 
-/// First word of the page of an EBS volume, and of an instance-store disk.
+/// First word of the page of an EBS volume and of an instance-store disk.
 const EBS: u32 = 0x3C23_B510;
 const INSTANCE_STORE: u32 = 0xEC2C_0D7E;
 
-/// Where the two histograms stand, how many bins each has room for, and how long a bin is.
+/// Offset of the two histograms, maximum number of their bins, and size of a bin, in bytes.
 const READ_LATENCY: usize = 512;
 const WRITE_LATENCY: usize = 2056;
 const MAX_BINS: usize = 64;
 const BIN_BYTES: usize = 24;
 const FIRST_BIN: usize = 8;
 
-/// Operations of one direction, since the volume was attached.
+/// Operations in one direction since the volume was attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transfers {
-    /// Completed.
+    /// Completed operations.
     pub operations: u64,
-    /// Moved by them.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// How long they took together.
+    /// Total duration.
     pub microseconds: u64,
 }
 
-/// For how long more was asked for than is allowed, in microseconds.
+/// How long the workload exceeded a limit, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Exceeded {
     pub iops_microseconds: u64,
     pub throughput_microseconds: u64,
 }
 
-/// The operations whose latency lay in one range.
+/// The operations with a latency in one range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyBin {
-    /// In microseconds.
+    /// Lower end in microseconds.
     pub lower: u64,
-    /// In microseconds; `None` for the last range, which has no end.
+    /// Upper end in microseconds, or `None` for the last range, which has no end.
     pub upper: Option<u64>,
     pub operations: u32,
 }
 
-/// One page, decoded. All of it counts from the attachment on.
+/// A decoded page. All numbers count from the attachment on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvmeStatistics {
-    /// Of the page's layout; 0 today. Later ones keep these fields.
+    /// Version of the page layout; 0 today. Later versions keep these fields.
     pub version: u32,
     pub reads: Transfers,
     pub writes: Transfers,
-    /// More than the volume is provisioned for.
+    /// Demand above the limits of the volume.
     pub volume_exceeded: Exceeded,
-    /// More than the instance may do with all its volumes.
+    /// Demand above the limits of the instance for all its volumes.
     pub instance_exceeded: Exceeded,
-    /// Operations that wait now.
+    /// Number of operations that wait now.
     pub queue_length: u64,
     /// At most 64 ranges, in the order of the page.
     pub read_latency: Vec<LatencyBin>,
@@ -74,7 +74,7 @@ pub struct NvmeStatistics {
     pub write_latency: Vec<LatencyBin>,
 }
 
-/// A page that is not that of an EBS volume.
+/// A page that does not belong to an EBS volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StatisticsPageError {
     #[error("the log page is that of an instance-store disk, which is no EBS volume")]
@@ -86,28 +86,28 @@ pub enum StatisticsPageError {
     },
 }
 
-/// Why a volume's statistics are not known. Nothing is changed by asking.
+/// Why the statistics of a volume could not be read. Reading them changes nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum StatisticsError {
-    /// The controller or the kernel refuses; a disk that is no NVMe disk does, too.
+    /// The controller or the kernel rejects the request, as for a disk that does not use NVMe.
     #[error("the statistics of {} cannot be read", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("the statistics of {} cannot be understood", path.display())]
     Page { path: PathBuf, source: StatisticsPageError },
-    /// It does not say which volume it is, does not answer, or has no such statistics.
+    /// The disk does not report its volume id, does not answer, or has no such statistics.
     #[error("{} does not tell its statistics", path.display())]
     Disk { path: PathBuf, source: IdentityError },
-    /// It is not known which volumes there are, or of a device not what it is.
+    /// The list of volumes or the identity of a device could not be read.
     #[error("the search for volumes failed")]
     Search { source: IdentityError },
 }
 
 impl NvmeStatistics {
-    /// Reads the page, whose numbers are little-endian. The words that are reserved today are not looked at, so that a
-    /// later use of them is no error.
+    /// Decodes the page, whose numbers are little-endian. Ignores words that are reserved today, so that a later use of
+    /// them is not an error.
     ///
     /// # Errors
-    /// [`StatisticsPageError`] for a page that does not begin as an EBS volume's does.
+    /// [`StatisticsPageError`] for a page without the first word of an EBS volume.
     pub fn decode(page: &[u8; STATISTICS_PAGE_BYTES]) -> Result<Self, StatisticsPageError> {
         match u32_at(page, 0) {
             EBS => {}
@@ -136,7 +136,7 @@ impl NvmeStatistics {
     }
 }
 
-/// The bins of a histogram that have a range, at most 64.
+/// Returns the bins of a histogram that have a range, at most 64.
 fn histogram(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> Vec<LatencyBin> {
     let bins = usize::try_from(u32_at(page, at)).unwrap_or(MAX_BINS).min(MAX_BINS);
     let starts = (0..bins).map(|bin| at + FIRST_BIN + bin * BIN_BYTES);
@@ -148,7 +148,7 @@ fn histogram(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> Vec<LatencyBin> {
     read.filter(|bin| bin.upper.is_none_or(|upper| upper > bin.lower)).collect()
 }
 
-/// Zero beyond the end, where no field is.
+/// Returns zero beyond the end of the page, where no field is.
 fn u32_at(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> u32 {
     page.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
@@ -158,11 +158,11 @@ fn u64_at(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> u64 {
 }
 
 impl Mounter {
-    /// Asks the controller of a volume for its statistics, through the descriptor that is held since the identity check. Of
-    /// a partition, those of its disk.
+    /// Reads the statistics of a volume from its controller, through the descriptor that is held since the identity
+    /// check. For a partition, reads the statistics of its disk.
     ///
     /// # Errors
-    /// [`StatisticsError`], also that the controller does not answer.
+    /// [`StatisticsError`], also if the controller does not answer.
     pub async fn nvme_statistics(&self, device: &Device) -> Result<NvmeStatistics, StatisticsError> {
         let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
         let ask = move || os::nvme_statistics_page(&file);

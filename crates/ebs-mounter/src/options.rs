@@ -1,9 +1,9 @@
-//! Mount flags as people write them for mount(8), parsed into what mount(2) takes.
+//! Parses mount flags in the syntax of mount(8) into the arguments of mount(2).
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What mount(2) takes as a bit.
+/// An option that mount(2) takes as a flag bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "mount(8) describes each under its own name")]
 pub enum Attribute {
@@ -25,7 +25,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// The word for it in a mount table, for attributes that one mount of a file system can have and another not.
+    /// Returns the attribute for a word of a mount table, if mounts of one file system can differ in it.
     fn of_one_mount(word: &str) -> Option<Self> {
         Some(match word {
             "ro" => Self::ReadOnly,
@@ -39,7 +39,7 @@ impl Attribute {
         })
     }
 
-    /// The word that people write for it in mount flags.
+    /// Returns the word for the attribute in mount flags.
     pub fn word(self) -> &'static str {
         match self {
             Self::ReadOnly => "ro",
@@ -60,35 +60,35 @@ impl Attribute {
         }
     }
 
-    /// Attributes as people write them, `ro` or `rw` first.
+    /// Formats attributes as mount flags, with `ro` or `rw` first.
     pub fn words(attributes: &BTreeSet<Self>) -> String {
         let access = if attributes.contains(&Self::ReadOnly) { "ro" } else { "rw" };
         let others = attributes.iter().filter(|attribute| **attribute != Self::ReadOnly).map(|other| other.word());
         std::iter::once(access).chain(others).collect::<Vec<_>>().join(",")
     }
 
-    /// The attributes among the words of a mount table's entry that tell two mounts of one file system apart.
-    /// `relatime` is the kernel's default and does not.
+    /// Returns the attributes in the words of a mount table entry that can differ between mounts of one file system.
+    /// `relatime` is the kernel's default and does not count.
     pub fn distinguishing<'a>(words: impl IntoIterator<Item = &'a str>) -> BTreeSet<Self> {
         words.into_iter().filter_map(Self::of_one_mount).collect()
     }
 }
 
-/// Mount flags that cannot be used.
+/// Invalid mount flags.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     /// A quote is opened and never closed.
     #[error("mount flag {0:?} opens a quote and does not close it")]
     OpenQuote(String),
-    /// A flag that would make mount(8) do something else than mount this volume.
+    /// A flag that would make mount(8) do something other than mount this volume.
     #[error("mount flag {0:?} is refused, because it is not an option of a file system: remove it")]
     NotAMount(String),
-    /// Text that mount(2) cannot carry.
+    /// Text that mount(2) does not accept.
     #[error("mount flag {0:?} contains a character that cannot be passed to the kernel")]
     Character(String),
 }
 
-/// Mount flags, parsed.
+/// Parsed mount flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MountOptions {
     attributes: BTreeSet<Attribute>,
@@ -96,9 +96,9 @@ pub struct MountOptions {
 }
 
 impl MountOptions {
-    /// Parses flags; each may hold several, separated by commas outside of double quotes. Later words win over earlier
-    /// ones. Words for mount(8) alone (`defaults`, `_netdev`, `nofail`, `x-…`) are dropped; words nobody here knows are
-    /// for the file system.
+    /// Parses flags. Each may contain several words, separated by commas outside of double quotes. Later words override
+    /// earlier ones. Words for mount(8) itself (`defaults`, `_netdev`, `nofail`, `x-…`) are dropped. Unknown words are
+    /// passed to the file system.
     ///
     /// # Errors
     /// [`OptionsError`] names the flag.
@@ -115,17 +115,17 @@ impl MountOptions {
         Ok(options)
     }
 
-    /// What mount(2) takes as bits.
+    /// Returns the flag bits for mount(2).
     pub fn attributes(&self) -> &BTreeSet<Attribute> {
         &self.attributes
     }
 
-    /// What the file system itself parses, in the order given, joined by commas.
+    /// Returns the words for the file system, in the given order, joined by commas.
     pub fn data(&self) -> String {
         self.data.join(",")
     }
 
-    /// The words for the file system itself.
+    /// Returns the words for the file system.
     pub fn words(&self) -> &[String] {
         &self.data
     }
@@ -135,7 +135,7 @@ impl MountOptions {
         self.attributes.contains(&Attribute::ReadOnly)
     }
 
-    /// The attributes that one mount of a file system can have and another not: all that a bind mount can set.
+    /// Returns the attributes in which mounts of one file system can differ: all that a bind mount can set.
     pub fn of_one_mount(&self) -> BTreeSet<Attribute> {
         let is_shared = |attribute: &Attribute| {
             use Attribute::{DirSync, InodeVersion, LazyTime, MandatoryLocks, Silent, Synchronous};
@@ -144,14 +144,14 @@ impl MountOptions {
         self.attributes.iter().copied().filter(|attribute| !is_shared(attribute)).collect()
     }
 
-    /// Makes it read-only.
+    /// Makes the mount read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.attributes.insert(Attribute::ReadOnly);
         self
     }
 
-    /// Adds a word for the file system unless it is there.
+    /// Adds a word for the file system unless it is present.
     #[must_use]
     pub(crate) fn with_word(mut self, word: &str) -> Self {
         if !self.data.iter().any(|have| have == word) {
@@ -160,7 +160,7 @@ impl MountOptions {
         self
     }
 
-    /// Drops the words that only a kernel with a security module takes, as mount(8) does where none is active.
+    /// Drops the words that only a kernel with a security module accepts, as mount(8) does without an active module.
     #[must_use]
     pub fn without_security_labels(mut self) -> Self {
         self.data.retain(|word| !is_security_label(word));
@@ -195,7 +195,7 @@ impl MountOptions {
             "relatime" => self.set_access_time(A::RelAtime),
             "strictatime" => self.set_access_time(A::StrictAtime),
             "noatime" => self.set_access_time(A::NoAtime),
-            // What mount(8) makes of flags that let other users mount.
+            // mount(8) adds these attributes for flags that let other users mount.
             "user" | "users" => self.set(&[A::NoSuid, A::NoDev, A::NoExec]),
             "owner" | "group" => self.set(&[A::NoSuid, A::NoDev]),
             "bind" | "rbind" | "move" | "remount" | "shared" | "rshared" | "slave" | "rslave" | "private"
@@ -226,25 +226,25 @@ impl MountOptions {
 }
 
 impl fmt::Display for MountOptions {
-    /// All options in the words that people write, separated by commas.
+    /// Formats all options as mount flags, separated by commas.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let attributes = self.attributes.iter().map(|attribute| attribute.word());
         f.write_str(&attributes.chain(self.data.iter().map(String::as_str)).collect::<Vec<_>>().join(","))
     }
 }
 
-/// True for a word that sets a security label, which a security module reads and the file system never sees.
+/// True for a word that sets a security label. A security module reads it, and the file system never sees it.
 pub(crate) fn is_security_label(word: &str) -> bool {
     const LABELS: [&str; 4] = ["context=", "fscontext=", "defcontext=", "rootcontext="];
     word == "seclabel" || LABELS.iter().any(|label| word.starts_with(label))
 }
 
-/// Words that mount(8) keeps to itself.
+/// Words that mount(8) does not pass on.
 fn is_for_mount_alone(word: &str) -> bool {
     ["x-", "X-", "comment=", "uhelper=", "helper="].iter().any(|prefix| word.starts_with(prefix))
 }
 
-/// The words between commas, where a comma inside double quotes is no separator; `None` when a quote stays open.
+/// Splits at commas outside of double quotes. Returns `None` if a quote stays open.
 pub(crate) fn split_words(text: &str) -> Option<Vec<&str>> {
     let mut words = Vec::new();
     let (mut start, mut quoted) = (0, false);
@@ -272,27 +272,25 @@ mod tests {
         MountOptions::parse(flags.iter().copied()).unwrap()
     }
 
-    /// Mount flags of mount(8) become bits or file-system options; words for mount itself are dropped.
     #[test]
-    fn flags_become_bits_and_the_rest_is_the_file_systems() {
+    fn known_flags_become_bits_and_the_rest_file_system_options() {
         let options = parse(&["ro", "noatime", "nodev", "nosuid", "noexec", "discard", "nouuid"]);
         use Attribute::{NoAtime, NoDev, NoExec, NoSuid, ReadOnly};
         assert_eq!(options.attributes(), &BTreeSet::from([ReadOnly, NoAtime, NoDev, NoSuid, NoExec]));
         assert_eq!(options.data(), "discard,nouuid");
     }
 
-    /// `iversion` is a bit of mount(2), as mount(8) has it, and no word for the file system, which would refuse it.
+    /// As in mount(8). The file system would reject the word.
     #[test]
-    fn iversion_is_a_bit_and_not_a_word_for_the_file_system() {
+    fn iversion_becomes_a_bit_and_not_a_file_system_option() {
         let options = parse(&["iversion"]);
         assert_eq!(options.attributes(), &BTreeSet::from([Attribute::InodeVersion]));
         assert_eq!((options.data().as_str(), options.of_one_mount()), ("", BTreeSet::new()));
         assert_eq!(parse(&["iversion", "noiversion"]), MountOptions::default());
     }
 
-    /// Commas in the quotes of a security context survive.
     #[test]
-    fn commas_in_the_quotes_of_a_security_context_survive() {
+    fn quoted_commas_of_a_security_context_are_kept() {
         let context = r#"context="system_u:object_r:container_file_t:s0:c1,c2""#;
         let options = parse(&[context, "discard,noatime"]);
         assert_eq!(options.data(), format!("{context},discard"));
@@ -300,21 +298,20 @@ mod tests {
     }
 
     #[test]
-    fn words_for_mount_itself_are_dropped() {
+    fn words_for_mount8_itself_are_dropped() {
         let options = parse(&["defaults", "_netdev", "nofail", "x-systemd.automount", "X-mount.mkdir", "auto"]);
         assert_eq!(options, MountOptions::default());
     }
 
     #[test]
-    fn the_last_word_on_a_matter_wins() {
+    fn last_of_conflicting_words_wins() {
         assert!(!parse(&["ro", "rw"]).is_read_only());
         assert_eq!(parse(&["noatime", "relatime"]).attributes(), &BTreeSet::from([Attribute::RelAtime]));
         assert_eq!(parse(&["user", "exec", "suid", "dev"]), MountOptions::default());
     }
 
-    /// Flags that are not about mounting a file system (bind, remount, loop) are refused.
     #[test]
-    fn what_is_no_mount_of_a_file_system_is_refused() {
+    fn flags_other_than_file_system_mounts_are_rejected() {
         for word in ["bind", "remount", "move", "rshared", "loop"] {
             assert_eq!(MountOptions::parse([word]), Err(OptionsError::NotAMount(word.to_owned())));
         }
@@ -323,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_shown_in_the_words_that_people_write() {
+    fn options_are_displayed_as_mount_flags() {
         let words = ["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "strictatime", "nosymfollow", "sync"];
         for word in words.iter().chain(&["dirsync", "lazytime", "mand", "iversion", "silent", "relatime", "discard"]) {
             assert_eq!(parse(&[word]).to_string(), *word);
@@ -335,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn splitting_loses_nothing(text in r#"[a-z=:,"]{0,40}"#) {
+        fn splitting_and_joining_words_is_lossless(text in r#"[a-z=:,"]{0,40}"#) {
             match split_words(&text) {
                 Some(words) => prop_assert_eq!(words.join(","), text),
                 None => prop_assert_eq!(text.matches('"').count() % 2, 1),
@@ -343,7 +340,7 @@ mod tests {
         }
 
         #[test]
-        fn repeating_flags_changes_nothing(flags in proptest::collection::vec("[a-z]{1,8}", 0..6)) {
+        fn repeated_flags_change_nothing(flags in proptest::collection::vec("[a-z]{1,8}", 0..6)) {
             let words: Vec<&str> = flags.iter().map(String::as_str).collect();
             if let Ok(once) = MountOptions::parse(words.iter().copied()) {
                 let twice = MountOptions::parse(words.iter().chain(&words).copied()).unwrap();

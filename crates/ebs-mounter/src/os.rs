@@ -1,4 +1,4 @@
-//! The host, behind one module: everything that is different on another operating system.
+//! The host's operating system: everything that differs on another system.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -6,13 +6,13 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition(u8);
 
-/// A text that names no partition.
+/// A text that is not a valid partition number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("partition {0:?} is not a number from 1 to 128 (0 means the whole disk)")]
 pub struct PartitionError(String);
 
 impl Partition {
-    /// Parses a decimal number; 0 means the whole disk, `None`. A sign and leading zeros change nothing.
+    /// Parses a decimal number. Returns `None` for 0, which means the whole disk. A sign and leading zeros are ignored.
     ///
     /// # Errors
     /// [`PartitionError`].
@@ -40,9 +40,8 @@ impl fmt::Display for Partition {
 mod tests {
     use super::*;
 
-    /// A partition is a number from 1 to 128, 0 the whole disk; signs and zeros are dropped.
     #[test]
-    fn a_partition_is_a_canonical_number_from_1_to_128() {
+    fn partition_is_a_number_from_1_to_128() {
         for (text, number) in [("1", 1), ("+1", 1), ("007", 7), ("128", 128)] {
             assert_eq!(Partition::parse(text).unwrap().map(Partition::number), Some(number), "{text}");
         }

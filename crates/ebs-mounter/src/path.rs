@@ -1,4 +1,4 @@
-//! Paths that the orchestrator names: which are acceptable and what lies there.
+//! Paths that the orchestrator names: their validation and the kind of file at them.
 
 use std::fmt;
 use std::io;
@@ -8,15 +8,15 @@ use std::path::{Component, Path, PathBuf};
 use crate::bounded;
 use crate::mountinfo::as_in_table;
 
-/// The longest path that system calls take.
+/// Maximum length of a path for system calls, in bytes.
 const MAX_BYTES: usize = 4095;
-/// What the kernel says of a mount whose disk or server is gone.
+/// Errors of a mount whose disk or server no longer exists.
 const CORRUPTED: [rustix::io::Errno; 8] = {
     use rustix::io::Errno;
     [Errno::NOTCONN, Errno::STALE, Errno::IO, Errno::ACCESS, Errno::HOSTDOWN, Errno::AGAIN, Errno::NODEV, Errno::NXIO]
 };
 
-/// A text that cannot be a path we work on.
+/// A text that is not an acceptable path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("path {path:?} {rule}")]
 pub struct PathError {
@@ -24,12 +24,12 @@ pub struct PathError {
     rule: &'static str,
 }
 
-/// A path as the orchestrator sent it: absolute, without `..`, not the root. Nothing was looked at yet.
+/// A path as the orchestrator sent it: absolute, without `..`, not the root. It may not exist.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodePath(PathBuf);
 
 impl NodePath {
-    /// Checks the text alone.
+    /// Checks only the text.
     ///
     /// # Errors
     /// [`PathError`] names the path and the rule.
@@ -60,34 +60,34 @@ impl NodePath {
         &self.0
     }
 
-    /// The path as the mount table spells it: symlinks of its directories followed, its last component as it is.
+    /// Returns the path as in the mount table: symlinks of its directories are resolved, and its last component is not.
     pub async fn in_table(&self) -> io::Result<PathBuf> {
         let path = self.0.clone();
         bounded::reading("resolving", &self.0, move || Ok(as_in_table(&path))).await
     }
 
-    /// What lies there now. The last component is never followed when it is a symlink.
+    /// Returns the kind of file at the path. Does not follow a symlink in the last component.
     ///
     /// # Errors
-    /// What the kernel says, unless it is one of the answers of a corrupted mount.
+    /// The error of the kernel, unless it is an error of a corrupted mount.
     pub async fn look(&self) -> io::Result<Found> {
         let path = self.0.clone();
         bounded::reading("looking at", &self.0, move || look(&path)).await
     }
 
-    /// Creates the directory, and its parents, mode 0755; one that exists is fine.
+    /// Creates the directory and its parents with mode 0755. It may already exist.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub async fn create_directory(&self) -> io::Result<()> {
         let path = self.0.clone();
         bounded::changing("creating", &self.0, move || directory(&path)).await
     }
 
-    /// Creates an empty file, mode 0644, in directories of mode 0755; a file that exists is fine.
+    /// Creates an empty file with mode 0644, in directories with mode 0755. The file may already exist.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub async fn create_file(&self) -> io::Result<()> {
         let path = self.0.clone();
         let create = move || {
@@ -101,10 +101,10 @@ impl NodePath {
         bounded::changing("creating", &self.0, create).await
     }
 
-    /// Removes what was made for a mount: an empty directory or an empty file. Never more.
+    /// Removes a mount target: an empty directory or an empty file, and nothing else. It may already be missing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::DirectoryNotEmpty`] and the like: what holds something is not emptied. Missing is fine.
+    /// [`io::ErrorKind::DirectoryNotEmpty`] and other errors if it is not empty.
     pub async fn remove(&self) -> io::Result<()> {
         let path = self.0.clone();
         let remove = move || match look(&path)? {
@@ -129,24 +129,24 @@ impl fmt::Display for NodePath {
     }
 }
 
-/// What lies at a path.
+/// The kind of file at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     Missing,
     /// A directory, or a mount of a file system.
     Directory {
-        /// True when it holds nothing.
+        /// True if it has no entries.
         empty: bool,
     },
     File {
         bytes: u64,
     },
-    /// A block device, perhaps bound there.
+    /// A block device, perhaps a bind mount.
     BlockDevice,
     Symlink,
     /// A socket, a pipe, a character device.
     Other,
-    /// A mount that answers with an error of the kind that a vanished disk gives.
+    /// A mount that returns an error of a vanished disk.
     Corrupted(String),
 }
 
@@ -165,7 +165,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// True when an error is one that a mount without its disk gives.
+/// True if an error is typical of a mount without its disk.
 pub(crate) fn is_corrupted(error: &io::Error) -> bool {
     rustix::io::Errno::from_io_error(error).is_some_and(|errno| CORRUPTED.contains(&errno))
 }
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_absolute_without_parents_and_not_the_root() {
+    fn path_must_be_absolute_without_parents_and_not_the_root() {
         for (bad, rule) in [
             ("", "relative"),
             ("a/b", "relative"),
@@ -220,9 +220,8 @@ mod tests {
         assert_eq!(NodePath::parse("/a//b/./c/").unwrap().as_path(), Path::new("/a/b/c"));
     }
 
-    /// Removing takes empty directories and empty files only.
     #[tokio::test]
-    async fn removing_takes_empty_directories_and_empty_files_only() {
+    async fn remove_accepts_only_empty_directories_and_empty_files() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| NodePath::parse(root.path().join(name).to_str().unwrap()).unwrap();
         at("d/e").create_directory().await.unwrap();

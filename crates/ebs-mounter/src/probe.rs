@@ -1,8 +1,7 @@
-//! What a device holds, read through the descriptor that is held since the identity check.
+//! Finds out what a device contains, through the descriptor that is held since the identity check.
 //!
-//! [`Contents::Blank`] is a positive answer: every place that must be empty was read and is. A read
-//! that fails is an error, never an answer. `blkid -p` is asked as a second opinion; when the two
-//! disagree nothing is touched.
+//! [`Contents::Blank`] is a proof: every place that must be empty was read and is empty. A failed read is an error,
+//! never a result. `blkid -p` gives a second opinion, and if the two disagree, nothing is written.
 //!
 //! Decision: `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
 
@@ -41,21 +40,21 @@ pub(crate) use read::Area;
 use signatures::Sign;
 pub use xfs::XfsSuperblock;
 
-/// How long the reads of a blank proof, some thousands, may take before the caller hears that the disk hangs: as long as a
-/// stage may. A cold HDD volume answers ten a second.
+/// Time limit of the reads of a blank proof, a few thousand, before the disk counts as hung. It equals the time limit
+/// of a stage. A cold HDD volume completes ten reads a second.
 pub const PROOF_BOUND: Duration = Duration::from_secs(600);
 
-/// A superblock that was read.
+/// A superblock that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Superblock {
-    /// Of ext2, ext3 or ext4.
+    /// A superblock of ext2, ext3 or ext4.
     Ext(ExtSuperblock),
-    /// Of XFS.
+    /// A superblock of XFS.
     Xfs(XfsSuperblock),
 }
 
 impl Superblock {
-    /// Which file system it is.
+    /// Returns the type of the file system.
     pub fn fs_type(&self) -> FsType {
         match self {
             Self::Ext(ext) => ext.fs_type(),
@@ -63,7 +62,7 @@ impl Superblock {
         }
     }
 
-    /// True when the superblock is whole: its checksum and fields are valid and no mkfs was interrupted over it.
+    /// True if the superblock is complete: its checksum and fields are valid, and no mkfs was interrupted.
     pub fn is_complete(&self) -> bool {
         match self {
             Self::Ext(ext) => ext.is_complete(),
@@ -71,7 +70,7 @@ impl Superblock {
         }
     }
 
-    /// The size of the file system in bytes.
+    /// Returns the size of the file system in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Ext(ext) => ext.bytes(),
@@ -79,7 +78,7 @@ impl Superblock {
         }
     }
 
-    /// How large the file system can become on a device of so many bytes.
+    /// Returns how large the file system can become on a device of `device` bytes.
     pub(crate) fn reach(&self, device: u64) -> Reach {
         match self {
             Self::Ext(ext) => ext.reach(device),
@@ -88,22 +87,22 @@ impl Superblock {
     }
 }
 
-/// What a device holds.
+/// The contents of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
-    /// Nothing, proven.
+    /// Proven to be blank.
     Blank(BlankProof),
-    /// One of the file systems that this driver mounts, and no sign of anything else.
+    /// A file system that this driver mounts, and no signature of anything else.
     Filesystem(Superblock),
-    /// Something that this driver does not mount, or two things at once.
+    /// Contents that this driver does not mount, or two signatures at once.
     Foreign {
         what: String,
-        /// Where its sign stands, in bytes from the start.
+        /// Offset of the signature in bytes.
         offset: u64,
     },
-    /// Bytes that are not zero and that nobody recognises.
+    /// Unrecognised bytes that are not zero.
     Data {
-        /// Where the first of them stands, in bytes from the start.
+        /// Offset of the first of them in bytes.
         offset: u64,
     },
 }
@@ -120,36 +119,36 @@ impl fmt::Display for Contents {
     }
 }
 
-/// Why it is not known what a device holds.
+/// Why the contents of a device are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// A read failed: the device is not blank, it is unreadable.
+    /// A read failed. The device is unreadable, not blank.
     #[error("{device} cannot be read; a device that cannot be read is never formatted")]
     Read { device: String, source: io::Error },
-    /// The second opinion could not be had.
+    /// blkid gave no second opinion.
     #[error("blkid could not examine {device}")]
     Tool { device: String, source: ToolError },
-    /// Two ways of looking found different things.
+    /// The driver and blkid found different contents.
     #[error("the driver finds {own} on {device}, but blkid finds {blkid}: nothing was written to it")]
     Disagreement { device: String, own: String, blkid: String },
     #[error(transparent)]
     Stuck(#[from] Stuck),
 }
 
-/// How thoroughly to look for bytes where nothing is recognised.
+/// How thoroughly to search for data if there is no signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// The whole proof of a blank disk; the seed says which pages are sampled.
+    /// The whole proof of a blank disk.
     Proof {
-        /// From the volume's id.
+        /// Selects the sampled pages. Derived from the volume's id.
         seed: u64,
     },
-    /// The first and the last MiB: to look again at what was proven a moment ago, without leaving it time to change.
+    /// The first and the last MiB, for a quick second check of a disk that was just proven blank.
     Again,
 }
 
 impl Mounter {
-    /// Looks at all that a device holds, with both opinions.
+    /// Examines the whole contents of a device, with both opinions.
     ///
     /// # Errors
     /// [`ProbeError`].
@@ -165,7 +164,7 @@ impl Mounter {
         blkid::reconcile(own, &second).map_err(|(own, blkid)| ProbeError::Disagreement { device: name, own, blkid })
     }
 
-    /// Reads signatures and the first and last MiB once more, without a child.
+    /// Reads signatures and the first and last MiB again, without a child process.
     pub(crate) async fn probe_again(&self, device: &Device) -> Result<Contents, ProbeError> {
         self.look(device, Depth::Again).await
     }
@@ -184,7 +183,7 @@ impl Mounter {
     }
 }
 
-/// The one superblock of an area, whatever else is there.
+/// Returns the superblock of an area, and ignores all other signatures.
 pub(crate) fn read_superblock(area: &Area<'_>) -> io::Result<Option<Superblock>> {
     Ok(match ext::read(area)? {
         Some(ext) => Some(Superblock::Ext(ext)),
@@ -192,7 +191,7 @@ pub(crate) fn read_superblock(area: &Area<'_>) -> io::Result<Option<Superblock>>
     })
 }
 
-/// What an area holds, by its signatures and, where there are none, by its bytes.
+/// Finds the contents of an area by its signatures or, without any, by its bytes.
 fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
     let mut signs = signatures::find(area)?;
     let superblock = match (ext::read(area)?, xfs::read(area)?) {
@@ -220,7 +219,7 @@ fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
     })
 }
 
-/// The signs whose header agrees with itself.
+/// Returns the signatures whose header is consistent.
 fn agreeing(area: &Area<'_>, signs: Vec<Sign>) -> io::Result<Vec<Sign>> {
     let mut agreeing = Vec::new();
     for sign in signs {

@@ -1,12 +1,12 @@
-//! Which volumes the driver has staged or published on this node, and where: kept in the state directory, so that a driver
-//! that starts anew, also after a reboot, knows its volumes from others.
+//! The register of the volumes that the driver has staged or published on this node, and their paths. It is in the
+//! state directory, so that a restarted driver recognises its volumes, also after a reboot.
 //!
-//! Three things need it. The metadata service counts the volumes that were attached when the machine booted, and cannot tell
-//! the driver's own among them. A device that vanished tells nobody which volume it was.
-//! And on Xen only the name that EC2 reported leads from a volume to its disk.
+//! It has three uses. The metadata service counts the volumes that were attached when the machine booted, but cannot
+//! distinguish the driver's own. A vanished device does not report its volume id. And on Xen, only the name that EC2
+//! reported leads from a volume to its disk.
 //!
-//! It is an aid: the map in memory answers at once, a thread of its own writes what has changed, and what is lost of it, in a
-//! crash or because the directory cannot be written, comes back with the next stage.
+//! The register is only an aid. The map in memory answers at once, and a separate thread writes the changes. An entry
+//! that is lost, in a crash or because the directory is not writable, is restored by the next stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,21 +23,21 @@ use crate::mounter::Mounter;
 use crate::mountinfo::unescape;
 use crate::path::NodePath;
 
-/// Who attaches a volume to this node.
+/// The owner of a volume's attachment to this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attacher {
-    /// The driver's controller: the volume takes one of the places that the driver reports.
+    /// The driver's controller. The volume uses one of the slots that the driver reports.
     Driver,
-    /// Somebody else, as with node-local volumes; or it is not known who.
+    /// Another owner, as for node-local volumes, or an unknown one.
     Other,
 }
 
-/// A volume and where it is mounted or bound.
+/// A volume and the paths where it is mounted or bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisteredVolume {
     pub attacher: Attacher,
     pub paths: BTreeSet<NodePath>,
-    /// The device name that EC2 attached it under; kept on Xen alone, until the volume is unstaged.
+    /// The device name under which EC2 attached it. Kept only on Xen, until the volume is unstaged.
     pub device: Option<PathBuf>,
 }
 
@@ -45,7 +45,7 @@ pub struct RegisteredVolume {
 #[derive(Debug)]
 pub(crate) struct Register {
     directory: PathBuf,
-    /// Never held across a call to the directory.
+    /// Never locked during file system access.
     state: Mutex<State>,
     /// True while a thread writes, or is about to.
     writing: watch::Sender<bool>,
@@ -54,9 +54,9 @@ pub(crate) struct Register {
 #[derive(Debug, Default)]
 struct State {
     volumes: BTreeMap<VolumeId, RegisteredVolume>,
-    /// Those whose files do not agree with `volumes` yet.
+    /// Volumes whose files do not match `volumes` yet.
     unwritten: BTreeSet<VolumeId>,
-    /// Of them, those whose last write has failed: tried again with the next change.
+    /// Volumes whose last write has failed. It is retried with the next change.
     failed: BTreeSet<VolumeId>,
     at_boot: u32,
 }
@@ -75,14 +75,14 @@ impl RegisteredVolume {
         Self { attacher: Attacher::Other, paths: BTreeSet::new(), device: None }
     }
 
-    /// The device's name comes after the end: earlier versions read no further and understand the rest.
+    /// Formats an entry. The device name follows the end mark: earlier versions stop there and understand the rest.
     fn to_text(&self) -> String {
         let paths = self.paths.iter().map(|path| format!("path={}\n", escape(&path.to_string())));
         let device = self.device.iter().map(|name| format!("device={}\nend\n", escape(&name.to_string_lossy())));
         format!("attacher={}\n{}end\n{}", self.attacher.as_str(), paths.collect::<String>(), device.collect::<String>())
     }
 
-    /// `None` for a text that was not written to its end or by another version.
+    /// Parses an entry. Returns `None` for a text that is incomplete or from an incompatible version.
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let word = lines.next()?.strip_prefix("attacher=")?;
@@ -106,15 +106,15 @@ impl RegisteredVolume {
 }
 
 impl Register {
-    /// An empty register over the state directory, which is not looked at yet.
+    /// Creates an empty register over the state directory, without accessing it.
     pub(crate) fn new(config: &MounterConfig) -> Self {
         let directory = config.state_dir.join("volumes");
         Self { directory, state: Mutex::default(), writing: watch::Sender::new(false) }
     }
 
-    /// Takes in what is in the state directory, and settles how many of the driver's volumes the machine had when it booted:
-    /// once in each run of the kernel, by those that are registered and here. What was registered meanwhile stays as it is.
-    /// What cannot be read or written is logged and left out.
+    /// Loads the entries of the state directory, and determines how many of the driver's volumes the machine had when
+    /// it booted: once per boot, by the registered volumes that are attached. Entries that were registered meanwhile
+    /// are kept. Errors are logged, and unreadable entries are left out.
     pub(crate) fn load(self: &Arc<Self>, config: &MounterConfig) {
         let mut loaded = read(&self.directory);
         let settled = config.state_dir.join("volumes-at-boot");
@@ -154,7 +154,7 @@ impl Register {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes a volume's entry, and has its file follow.
+    /// Changes entries and schedules the write of their files.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut BTreeMap<VolumeId, RegisteredVolume>) -> Vec<VolumeId>) {
         {
             let mut state = self.state();
@@ -168,8 +168,8 @@ impl Register {
         self.write_changes();
     }
 
-    /// Has a thread write what is not written, unless one does. It ends with the last change; a directory that hangs keeps it
-    /// and nothing else.
+    /// Starts a thread that writes all pending changes, unless one is running. The thread ends after the last change.
+    /// If the directory hangs, only this thread hangs.
     fn write_changes(self: &Arc<Self>) {
         let is_needed = {
             let state = self.state();
@@ -191,7 +191,7 @@ impl Register {
             let (volume, entry) = {
                 let mut state = self.state();
                 let Some(volume) = state.unwritten.pop_first() else {
-                    // Under the lock: whoever changes something next starts another thread.
+                    // Under the lock, so that the next change starts another thread.
                     self.writing.send_replace(false);
                     return;
                 };
@@ -211,7 +211,7 @@ impl Register {
     }
 }
 
-/// As the mount table writes paths, as far as it must be for one path a line.
+/// Escapes a path as in the mount table, as far as required for one path per line.
 fn escape(path: &str) -> String {
     path.replace('\\', "\\134").replace('\n', "\\012")
 }
@@ -220,7 +220,7 @@ fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(unescape(text.as_bytes())).ok()
 }
 
-/// All entries that can be read and understood. Others are left alone: a later stage writes them anew.
+/// Reads all valid entries. Others are not touched, since a later stage overwrites them.
 fn read(directory: &Path) -> BTreeMap<VolumeId, RegisteredVolume> {
     let mut volumes = BTreeMap::new();
     let entries = match std::fs::create_dir_all(directory).and_then(|()| std::fs::read_dir(directory)) {
@@ -251,7 +251,7 @@ fn count_of(text: &str, boot: &str) -> Option<u32> {
     same.then_some(count)
 }
 
-/// Replaces a file as a whole.
+/// Replaces a file atomically.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     std::fs::write(&new, text)?;
@@ -266,18 +266,18 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 impl Mounter {
-    /// How many volumes that the driver had attached were attached when the machine booted. The same as long as the
-    /// machine runs; 0 as long as the register could not be read.
+    /// Returns how many of the driver's volumes were attached when the machine booted. The number is constant until the
+    /// next boot, and 0 while the register has not been read.
     pub fn own_volumes_at_boot(&self) -> u32 {
         self.register.state().at_boot
     }
 
-    /// Registers a volume at a path, and on Xen under the device name that EC2 attached it under. Waits for nothing.
+    /// Registers a volume at a path and, on Xen, the device name under which EC2 attached it. Does not block.
     pub fn register(&self, volume: &VolumeId, attacher: Attacher, at: &NodePath, device: Option<&Path>) {
         let device = device.filter(|name| self.config.xen && name.is_absolute());
         self.register.change(|volumes| {
             let mut changed = Vec::new();
-            // EC2 gives a name to one volume at a time.
+            // EC2 assigns a name to one volume at a time.
             for (other, entry) in volumes.iter_mut().filter(|(other, _)| *other != volume) {
                 if device.is_some() && entry.device.as_deref() == device {
                     entry.device = None;
@@ -287,7 +287,7 @@ impl Mounter {
             volumes.retain(|_, entry| !entry.is_empty());
             let entry = volumes.entry(volume.clone()).or_insert_with(RegisteredVolume::unknown);
             let before = entry.clone();
-            // Who it was stays known when it is only seen again, and so does its name.
+            // A later registration does not clear a known attacher or name.
             if attacher == Attacher::Driver {
                 entry.attacher = attacher;
             }
@@ -300,7 +300,7 @@ impl Mounter {
         });
     }
 
-    /// Takes a path out of the register, whichever volume it is of. Waits for nothing.
+    /// Removes a path from the register, for any volume. Does not block.
     pub fn unregister(&self, at: &NodePath) {
         self.register.change(|volumes| {
             let mut changed = Vec::new();
@@ -314,23 +314,24 @@ impl Mounter {
         });
     }
 
-    /// Takes a volume out of the register that is nowhere on this node any more. Waits for nothing.
+    /// Removes a volume that is no longer used on this node from the register. Does not block.
     pub fn forget_volume(&self, volume: &VolumeId) {
         self.register.change(|volumes| volumes.remove(volume).map(|_| volume.clone()).into_iter().collect());
     }
 
-    /// The device name that a volume was attached under when it was last staged or published here; known on Xen alone.
+    /// Returns the device name under which a volume was attached when it was last staged or published here. Known only
+    /// on Xen.
     pub fn attached_under(&self, volume: &VolumeId) -> Option<PathBuf> {
         self.register.state().volumes.get(volume)?.device.clone()
     }
 
-    /// All registered volumes.
+    /// Returns all registered volumes.
     pub fn registered(&self) -> BTreeMap<VolumeId, RegisteredVolume> {
         self.register.state().volumes.clone()
     }
 
-    /// Waits until everything that was registered is in the state directory, for `bound` at most: false when it is not.
-    /// What could not be written counts as written.
+    /// Waits at most `bound` until all changes have been written to the state directory. Returns false on timeout. A
+    /// failed write counts as written.
     ///
     /// Cancellation: changes nothing.
     pub async fn register_written(&self, bound: Duration) -> bool {
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_read_as_it_was_written_and_half_of_one_is_none() {
+    fn entry_is_read_back_and_incomplete_entry_is_ignored() {
         let written = entry(Attacher::Driver, &["/a b", "/line\nbreak", "/back\\slash"]);
         let text = written.to_text();
         assert_eq!(RegisteredVolume::parse(&text), Some(written));
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_name_is_read_back_and_half_of_one_is_left_out() {
+    fn device_name_is_read_back_and_incomplete_one_is_ignored() {
         let written = RegisteredVolume { device: Some("/dev/xvdba".into()), ..entry(Attacher::Driver, &["/a"]) };
         let text = written.to_text();
         assert_eq!(RegisteredVolume::parse(&text), Some(written.clone()));
@@ -379,7 +380,7 @@ mod tests {
     const BOUND: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn a_device_name_is_kept_until_unstage_and_belongs_to_one_volume() {
+    async fn device_name_is_kept_until_unstage_and_belongs_to_one_volume() {
         let state = tempfile::tempdir().unwrap();
         let (first, second, at) = (volume("vol-01"), volume("vol-02"), NodePath::parse("/target").unwrap());
         let name = Path::new("/dev/xvdba");
@@ -388,9 +389,9 @@ mod tests {
         xen.register(&first, Attacher::Other, &NodePath::parse("/seen").unwrap(), None);
         xen.unregister(&at);
         xen.unregister(&NodePath::parse("/seen").unwrap());
-        assert_eq!(xen.attached_under(&first).as_deref(), Some(name), "it is unpublished and not unstaged");
+        assert_eq!(xen.attached_under(&first).as_deref(), Some(name), "it is unpublished but not unstaged");
         assert!(xen.register_written(BOUND).await);
-        assert_eq!(mounter(state.path(), true).registered(), xen.registered(), "a driver that starts anew knows it");
+        assert_eq!(mounter(state.path(), true).registered(), xen.registered(), "a restarted driver knows it");
         xen.register(&second, Attacher::Driver, &at, Some(name));
         assert_eq!((xen.attached_under(&first), xen.attached_under(&second).as_deref()), (None, Some(name)));
         xen.forget_volume(&second);
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_name_is_kept_on_xen_alone() {
+    fn device_name_is_kept_only_on_xen() {
         let state = tempfile::tempdir().unwrap();
         let (nitro, id) = (mounter(state.path(), false), volume("vol-01"));
         let at = NodePath::parse("/target").unwrap();
@@ -410,11 +411,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_entry_that_could_not_be_written_is_written_with_the_next_change() {
+    async fn failed_write_of_an_entry_is_retried_with_the_next_change() {
         let state = tempfile::tempdir().unwrap();
         let mounter = mounter(state.path(), false);
         let (first, second) = (volume("vol-01"), volume("vol-02"));
-        // A directory in its place refuses to be replaced by a file.
+        // A directory in its place, which a file cannot replace.
         let in_the_way = state.path().join("volumes").join(first.as_str());
         std::fs::create_dir_all(in_the_way.join("x")).unwrap();
         mounter.register(&first, Attacher::Driver, &NodePath::parse("/a").unwrap(), None);

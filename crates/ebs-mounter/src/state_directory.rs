@@ -1,5 +1,5 @@
-//! The state directory at the start of the driver. It is an aid: whatever is wrong with it, the driver starts, and only what
-//! cannot do without, a format with its record, fails for it later.
+//! Prepares the state directory at the start of the driver. The driver starts without it if it is unusable. Only
+//! operations that require it fail later, such as a format with its record.
 //!
 //! Decision: `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
 
@@ -18,22 +18,22 @@ use crate::os;
 use crate::register::Register;
 use crate::tool_memory::write_e2fsck_conf;
 
-/// How long the start waits for the directory; what is read of it later still counts.
+/// How long the start waits for the directory. Data that is read later is still used.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// Makes the directory, reads the register in it, and takes away what earlier drivers left. On a thread of its own: the
-/// directory may hang.
+/// Creates the directory, reads its register, and removes leftovers of earlier drivers. Runs on its own thread, because
+/// the directory may hang.
 pub(crate) fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     let (config, register) = (Arc::clone(config), Arc::clone(register));
     let is_late = Arc::new(AtomicBool::new(false));
     let (prepared, ended) = sync_channel::<()>(1);
     let (late, directory) = (Arc::clone(&is_late), config.state_dir.clone());
     let work = move || {
-        // Dropped at the end, also by a panic: that is what is waited for.
+        // Dropped at the end, also after a panic. The start waits for this.
         let _prepared = prepared;
         make(&config);
         register.load(&config);
-        // What is written there by then may be the work of this driver.
+        // Files that exist by then may belong to the running driver.
         if !late.load(Ordering::SeqCst) {
             clean(&config);
         }
@@ -47,7 +47,7 @@ pub(crate) fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     }
 }
 
-/// Makes the directory and looks whether it can be written.
+/// Creates the directory and checks that it is writable.
 fn make(config: &MounterConfig) {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&config.state_dir);
     let usable =

@@ -1,4 +1,4 @@
-//! How full a volume is.
+//! The usage of a volume.
 
 use std::io;
 use std::path::Path;
@@ -7,33 +7,33 @@ use crate::bounded;
 use crate::device_number::DeviceNumber;
 use crate::os;
 
-/// The numbers of statfs(2).
+/// The result of statfs(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Bytes of one block.
+    /// Bytes per block.
     pub block_size: u64,
-    /// Blocks in all.
+    /// Total number of blocks.
     pub blocks: u64,
-    /// Blocks that hold nothing.
+    /// Number of free blocks.
     pub blocks_free: u64,
-    /// Blocks that a user without privileges may still fill.
+    /// Number of free blocks for users without privileges.
     pub blocks_available: u64,
-    /// Inodes in all; 0 where the file system has no fixed number.
+    /// Total number of inodes, or 0 if the file system has no fixed number.
     pub inodes: u64,
-    /// Inodes that are not used.
+    /// Number of free inodes.
     pub inodes_free: u64,
 }
 
-/// One kind of thing, counted.
+/// Usage in bytes or inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     pub total: i64,
     pub used: i64,
-    /// Left for users.
+    /// Free for users without privileges.
     pub available: i64,
 }
 
-/// Numbers that contradict each other or that CSI cannot carry.
+/// Numbers that contradict each other or do not fit into CSI's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the file system reports {counts:?}, which is {what}")]
 pub struct Implausible {
@@ -42,25 +42,26 @@ pub struct Implausible {
 }
 
 impl Counts {
-    /// The file system at a path.
+    /// Reads the counts of the file system at a path.
     ///
     /// # Errors
-    /// What statfs(2) says, or that it hangs.
+    /// The error of statfs(2), or that it hangs.
     pub async fn read(path: &Path) -> io::Result<Self> {
         let at = path.to_owned();
         bounded::reading("statfs", path, move || os::statfs(&at)).await
     }
 
-    /// The file system of this device at a path, and of no other: what is mounted there may change at any time.
+    /// Reads the counts of the file system at a path if it is on this device. The mount at the path may change at any
+    /// time.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] when another file system is there; what statfs(2) says, or that it hangs.
+    /// [`io::ErrorKind::NotFound`] if another file system is mounted there. The error of statfs(2), or that it hangs.
     pub async fn read_of(path: &Path, device: DeviceNumber) -> io::Result<Self> {
         let at = path.to_owned();
         bounded::reading("statfs", path, move || os::statfs_of(&at, device)).await
     }
 
-    /// Bytes.
+    /// Returns the usage in bytes.
     ///
     /// # Errors
     /// [`Implausible`] on a block size of 0 and on products that do not fit.
@@ -79,10 +80,10 @@ impl Counts {
         })
     }
 
-    /// Inodes; `None` where the file system does not count them.
+    /// Returns the usage of inodes, or `None` if the file system does not count them.
     ///
     /// # Errors
-    /// [`Implausible`] when more are free than exist.
+    /// [`Implausible`] if more inodes are free than exist.
     pub fn inodes(&self) -> Result<Option<Usage>, Implausible> {
         if self.inodes == 0 {
             return Ok(None);
@@ -108,7 +109,7 @@ mod tests {
         Counts { block_size: 4096, blocks: 100, blocks_free: 40, blocks_available: 30, inodes: 10, inodes_free: 4 };
 
     #[tokio::test]
-    async fn a_path_where_another_file_system_is_has_no_counts() {
+    async fn path_of_another_file_system_has_no_counts() {
         use std::os::unix::fs::MetadataExt;
         let place = tempfile::tempdir().unwrap();
         let here = DeviceNumber::of(place.path().metadata().unwrap().dev());
@@ -119,14 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_blocks_times_their_size() {
+    fn usage_is_blocks_times_block_size() {
         assert_eq!(COUNTS.bytes(), Ok(Usage { total: 409_600, used: 245_760, available: 122_880 }));
         assert_eq!(COUNTS.inodes(), Ok(Some(Usage { total: 10, used: 6, available: 4 })));
     }
 
-    /// Numbers of statfs that cannot be are refused, not wrapped.
     #[test]
-    fn numbers_that_cannot_be_are_refused_not_wrapped() {
+    fn impossible_numbers_are_rejected_not_wrapped() {
         assert!(Counts { block_size: 0, ..COUNTS }.bytes().is_err());
         assert!(Counts { blocks: u64::MAX, ..COUNTS }.bytes().is_err());
         assert!(Counts { block_size: 1, blocks: 1 << 63, ..COUNTS }.bytes().is_err());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn more_free_than_total_blocks_is_nothing_used_and_no_inodes_is_no_entry() {
+    fn excess_free_blocks_and_missing_inodes_are_tolerated() {
         assert_eq!(Counts { blocks_free: 101, ..COUNTS }.bytes().unwrap().used, 0);
         assert_eq!(Counts { inodes: 0, ..COUNTS }.inodes(), Ok(None));
     }

@@ -1,8 +1,9 @@
-//! Children: the only place that starts one.
+//! Runs child processes. No other module starts one.
 //!
-//! A program is found once, at start, in fixed directories, and started by absolute path with a cleared environment,
-//! typed arguments and no shell, in a process group of its own. What it writes goes to an anonymous file, so it neither
-//! blocks nor dies when nobody reads it any more. A program that changes a disk is never killed; one that only reads may be.
+//! Each program is found once, at start, in fixed directories. It runs by absolute path with a cleared environment,
+//! typed arguments and no shell, in its own process group. Its output goes to an anonymous file, so it neither blocks
+//! nor dies if its output is no longer read. A program that changes a disk is never killed. One that only reads may be
+//! killed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,11 +21,11 @@ use rustix::fs::MemfdFlags;
 use crate::os;
 use crate::tool_memory::{Container, prefer_as_victim};
 
-/// Where programs may be; nowhere else is looked.
+/// The only directories in which programs are searched.
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-/// How much of what a program wrote is kept: its end, where the reason stands.
+/// How many bytes of a program's output are kept: its end, which has the reason.
 const OUTPUT_BYTES: u64 = 16 * 1024;
-/// How often a change that takes long is logged.
+/// How often a long change is logged.
 const REPORT: Duration = Duration::from_secs(60);
 
 /// A program that this crate may start.
@@ -54,22 +55,22 @@ impl Program {
     }
 }
 
-/// Why a program gave no answer.
+/// Why a program gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     #[error("{0} is not installed in /usr/sbin, /sbin, /usr/bin or /bin")]
     Missing(&'static str),
-    /// It cannot be started, or its output not be kept.
+    /// It could not be started, or its output could not be stored.
     #[error("{program} could not be run")]
     Run { program: &'static str, source: io::Error },
-    /// A reader took longer than its bound and was killed.
+    /// A reader took longer than its time limit and was killed.
     #[error("{program} did not end within {} s and was killed: the disk may hang", bound.as_secs())]
     TooSlow { program: &'static str, bound: Duration },
-    /// Signal 9 ended it. The driver kills no program that changes a disk, so the kernel did, or a person.
+    /// Signal 9 ended it. The driver kills no program that changes a disk, so the kernel or a person did.
     #[error("{program} was killed by signal 9, which the kernel sends when memory runs short: {output}")]
     Killed {
         program: &'static str,
-        /// The end of what it wrote.
+        /// The end of its output.
         output: String,
     },
     /// It ended with an exit code that means failure.
@@ -77,7 +78,7 @@ pub enum ToolError {
     Failed {
         program: &'static str,
         ending: String,
-        /// The end of what it wrote.
+        /// The end of its output.
         output: String,
     },
 }
@@ -105,12 +106,12 @@ impl Call {
 pub(crate) struct Finished {
     program: &'static str,
     status: ExitStatus,
-    /// The end of what it wrote to standard output and error, blanks trimmed.
+    /// The end of its standard output and error, trimmed.
     pub(crate) output: String,
 }
 
 impl Finished {
-    /// The exit code; `None` when a signal ended it.
+    /// Returns the exit code, or `None` if a signal ended it.
     pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
     }
@@ -119,7 +120,7 @@ impl Finished {
         self.program
     }
 
-    /// How it ended, in words.
+    /// Describes how it ended.
     pub(crate) fn ending(&self) -> String {
         match (self.status.code(), self.status.signal()) {
             (Some(code), _) => format!("exit code {code}"),
@@ -128,12 +129,12 @@ impl Finished {
         }
     }
 
-    /// True when signal 9 ended it, as it does when memory runs short.
+    /// True if signal 9 ended it, as it does when memory runs short.
     pub(crate) fn was_killed(&self) -> bool {
         self.status.signal() == Some(libc::SIGKILL)
     }
 
-    /// This ending as an error.
+    /// Converts this ending to an error.
     pub(crate) fn into_error(self) -> ToolError {
         if self.was_killed() {
             return ToolError::Killed { program: self.program, output: self.output };
@@ -141,13 +142,13 @@ impl Finished {
         ToolError::Failed { program: self.program, ending: self.ending(), output: self.output }
     }
 
-    /// Success is exit code 0.
+    /// Returns an error unless the exit code is 0.
     pub(crate) fn successful(self) -> Result<Self, ToolError> {
         if self.status.success() { Ok(self) } else { Err(self.into_error()) }
     }
 }
 
-/// A program that changes a disk and has started. Dropping it leaves the program running.
+/// A running program that changes a disk. Dropping it leaves the program running.
 #[derive(Debug)]
 pub(crate) struct Running {
     program: &'static str,
@@ -156,7 +157,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits until it has ended, however long that takes.
+    /// Waits until the program has ended, without a limit.
     pub(crate) async fn end(mut self) -> Result<Finished, ToolError> {
         let program = self.program;
         let mut waited = Duration::ZERO;
@@ -180,7 +181,7 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Looks for every program in the fixed directories. `cgroups`: where the cgroup file system is.
+    /// Searches every program in the fixed directories. `cgroups` is the mount point of the cgroup file system.
     pub(crate) fn find(cgroups: PathBuf) -> Self {
         let find = |program: Program| {
             let places = DIRECTORIES.iter().map(|directory| Path::new(directory).join(program.name()));
@@ -190,19 +191,19 @@ impl Tools {
         Self { found, container: Container::new(cgroups) }
     }
 
-    /// The programs that are not installed.
+    /// Returns the programs that are not installed.
     pub(crate) fn missing(&self) -> Vec<&'static str> {
         Program::ALL.iter().filter(|program| !self.found.contains_key(program)).map(|program| program.name()).collect()
     }
 
-    /// Runs a program that only reads; after `bound` it is killed.
+    /// Runs a program that only reads, and kills it after `bound`.
     pub(crate) async fn read(&self, call: Call, bound: Duration) -> Result<Finished, ToolError> {
         let (mut child, output) = self.start(&call, None)?;
         let program = call.program.name();
         match tokio::time::timeout(bound, child.wait()).await {
             Ok(ended) => finished(program, ended, &output),
             Err(_elapsed) => {
-                // A child that hangs in the kernel dies when it comes back; nobody waits for that.
+                // A child that hangs in the kernel dies when its system call returns. The driver does not wait for it.
                 if let Err(error) = child.start_kill() {
                     tracing::warn!(program, %error, "a reader that hangs cannot be killed");
                 }
@@ -211,14 +212,14 @@ impl Tools {
         }
     }
 
-    /// Runs a program that changes a disk to its end, however long that takes. Dropping the future leaves it running.
+    /// Runs a program that changes a disk, and waits without a limit. Dropping the future leaves it running.
     pub(crate) async fn change(&self, call: Call) -> Result<Finished, ToolError> {
         let (child, output) = self.start(&call, None)?;
         Running { program: call.program.name(), child, output }.end().await
     }
 
-    /// Starts a program that changes the disk that is held. The program inherits the descriptor: from its first moment to its
-    /// last the disk's name leads to no other disk, also when this process is killed. After an error it has not run.
+    /// Starts a program that changes the held disk. The program inherits the descriptor, so the name of the disk cannot
+    /// lead to another disk while it runs, even if this process is killed. After an error, the program has not run.
     pub(crate) fn begin(&self, call: &Call, disk: &Arc<File>) -> Result<Running, ToolError> {
         let (child, output) = self.start(call, Some(disk))?;
         Ok(Running { program: call.program.name(), child, output })
@@ -265,7 +266,7 @@ fn finished(program: &'static str, ended: io::Result<ExitStatus>, output: &File)
     Ok(Finished { program, status, output })
 }
 
-/// The last of what was written, as text.
+/// Returns the end of the output as text.
 fn end_of(output: &File) -> io::Result<String> {
     let length = output.metadata()?.len();
     let start = length.saturating_sub(OUTPUT_BYTES);
@@ -278,7 +279,7 @@ fn end_of(output: &File) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    /// Tools whose `blkid` is another program of this machine.
+    /// Returns tools whose `blkid` is another program of this machine.
     fn with_blkid(path: &str) -> Tools {
         assert!(Path::new(path).exists(), "this test needs {path}");
         Tools {
@@ -287,9 +288,9 @@ mod tests {
         }
     }
 
-    /// A child sees a cleared environment with LC_ALL=C and what it was given.
+    /// It contains only LC_ALL=C and the given variables.
     #[tokio::test]
-    async fn a_child_sees_a_cleared_environment() {
+    async fn child_has_a_cleared_environment() {
         let call = Call::new(Program::Blkid, [] as [&str; 0]).env("MKE2FS_CONFIG", "/x");
         let ended = with_blkid("/usr/bin/env").change(call).await.unwrap().successful().unwrap();
         let mut lines: Vec<&str> = ended.output.lines().collect();
@@ -304,7 +305,7 @@ mod tests {
         std::fs::write(cgroup.path().join("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
         let container = Container::new(cgroup.path().to_owned());
         let tools = Tools { container, ..with_blkid("/usr/bin/env") };
-        // Where the kernel has no cgroup v2, a process has no such file.
+        // If the kernel has no cgroup v2, a process has no such file.
         let has_v2 = std::fs::read_to_string("/proc/self/cgroup").unwrap().lines().any(|line| line.starts_with("0::"));
         for _ in 0..2 {
             std::fs::write(&group, "1\n").unwrap();
@@ -313,30 +314,27 @@ mod tests {
         }
     }
 
-    /// Of a child's output only the end is kept.
     #[tokio::test]
-    async fn only_the_end_of_a_long_output_is_kept() {
+    async fn only_the_end_of_long_output_is_kept() {
         let call = Call::new(Program::Blkid, ["1", "200000"]);
         let ended = with_blkid("/usr/bin/seq").change(call).await.unwrap();
         assert!(ended.output.len() <= 16 * 1024 && ended.output.ends_with("\n200000"));
     }
 
-    /// A child that only reads is killed at its bound.
     #[tokio::test]
-    async fn a_reader_is_killed_at_its_bound() {
+    async fn reading_child_is_killed_at_its_time_limit() {
         let call = Call::new(Program::Blkid, ["1000"]);
         let outcome = with_blkid("/usr/bin/sleep").read(call, Duration::from_millis(20)).await;
         assert!(matches!(outcome, Err(ToolError::TooSlow { program: "blkid", .. })), "{outcome:?}");
     }
 
-    /// A child that changes a disk goes on when its future is dropped.
     #[tokio::test]
-    async fn a_change_goes_on_when_its_future_is_dropped() {
+    async fn changing_child_continues_when_its_future_is_dropped() {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
         let proof = directory.path().join("proof");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
-        // The child waits for the fifo's writer, which comes after the drop.
+        // The child waits for a writer of the fifo, which opens it after the drop.
         let call = Call::new(Program::Blkid, [fifo.as_os_str(), proof.as_os_str()]);
         let tools = with_blkid("/usr/bin/cp");
         let dropped = tokio::time::timeout(Duration::from_millis(50), tools.change(call)).await;
@@ -350,22 +348,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_carries_the_exit_code_and_what_was_written() {
+    async fn failure_contains_exit_code_and_output() {
         let call = Call::new(Program::Blkid, ["/nonexistent-directory"]);
         let error = with_blkid("/usr/bin/ls").change(call).await.unwrap().successful().unwrap_err().to_string();
         assert!(error.starts_with("blkid failed (exit code 2): ") && error.contains("nonexistent"), "{error}");
     }
 
-    /// The error of a killed program tells that memory may be short.
     #[tokio::test]
-    async fn a_killed_program_tells_that_memory_may_be_short() {
+    async fn error_of_killed_program_mentions_memory() {
         let call = Call::new(Program::Blkid, ["-c", "echo half; kill -9 $$"]);
         let error = with_blkid("/bin/sh").change(call).await.unwrap().successful().unwrap_err();
         assert!(matches!(&error, ToolError::Killed { program: "blkid", output } if output == "half"), "{error:?}");
         assert!(error.to_string().contains("signal 9") && error.to_string().contains("memory"), "{error}");
     }
 
-    /// A child waits at a fifo for the end of the test; the closure looks at it by its id.
+    /// Runs a child that waits at a fifo until the end of the test, and calls the closure with its process id.
     async fn with_waiting_child(look: impl FnOnce(u32)) {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
@@ -378,9 +375,8 @@ mod tests {
         running.end().await.unwrap().successful().unwrap();
     }
 
-    /// When memory runs short, the kernel kills a child before the driver.
     #[tokio::test]
-    async fn the_kernel_kills_a_child_before_the_driver() {
+    async fn kernel_kills_a_child_before_the_driver() {
         with_waiting_child(|process| {
             let score = |of: &str| std::fs::read_to_string(format!("/proc/{of}/oom_score_adj")).unwrap();
             assert_eq!(score(&process.to_string()).trim(), "1000");
@@ -389,9 +385,8 @@ mod tests {
         .await;
     }
 
-    /// A signal to the driver's process group reaches no child.
     #[tokio::test]
-    async fn a_signal_to_the_drivers_group_reaches_no_child() {
+    async fn signal_to_process_group_of_driver_reaches_no_child() {
         with_waiting_child(|process| {
             let group = |of: &str| {
                 let text = std::fs::read_to_string(format!("/proc/{of}/stat")).unwrap();
@@ -405,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_installed_is_named() {
+    async fn missing_program_is_named() {
         let tools = Tools { found: BTreeMap::new(), ..with_blkid("/usr/bin/env") };
         let outcome = tools.change(Call::new(Program::MkfsXfs, ["x"])).await;
         assert!(matches!(outcome, Err(ToolError::Missing("mkfs.xfs"))));

@@ -1,4 +1,4 @@
-//! Taking away what is mounted at a path, one mount at a time.
+//! Unmounts a path, one mount at a time.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,49 +11,49 @@ use crate::mountinfo::{MountEntry, MountTable, MountTableError};
 use crate::os;
 use crate::path::NodePath;
 
-/// How often a mount in use is tried, and how long is waited in between.
+/// How often the unmount of a busy mount is tried, and the pause between tries.
 const BUSY_TRIES: u32 = 6;
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Why something is still mounted.
 #[derive(Debug, thiserror::Error)]
 pub enum UnmountError {
-    /// The mount table cannot be read.
+    /// The mount table could not be read.
     #[error("the driver cannot see what is mounted at {path}")]
     Table { path: NodePath, source: MountTableError },
     #[error("{} is in use: a process has a file open on it or works in it", path.display())]
     Busy { path: PathBuf },
-    /// The kernel refused for another reason.
+    /// The kernel rejected the unmount for another reason.
     #[error("{} could not be unmounted", path.display())]
     Refused { path: PathBuf, source: io::Error },
-    /// Something else is mounted there than a moment ago.
+    /// Another mount is now at the path.
     #[error("what is mounted at {} changed in the meantime", path.display())]
     Changed { path: PathBuf },
-    /// As often as it was unmounted, something was still there.
+    /// A mount was still present after each unmount.
     #[error("{} is still mounted after {mounts} unmounts", path.display())]
     Endless { path: PathBuf, mounts: usize },
 }
 
-/// What was taken away.
+/// The result of an unmount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unmounted {
-    /// Mounts in all.
+    /// Number of mounts removed.
     pub mounts: usize,
-    /// Of them, mounts whose device had vanished: what was not flushed to it is lost.
+    /// How many of them had lost their device. Unflushed data is lost.
     pub vanished: usize,
-    /// The file system was frozen, and was thawed before its last mount went.
+    /// The file system was frozen, and it was thawed before its last unmount.
     pub thawed: bool,
 }
 
 impl Mounter {
-    /// Unmounts the mount that is seen at a path, which must still be the given one. Only where the device has vanished
-    /// is it detached lazily, and that is said in the log; a device that errs or hangs has not
-    /// vanished. `is_gone`: so was the disk behind a raw bind, whose own number belongs to no disk. A mount that is in use is
-    /// tried again for a second: a program that this process is just starting has copies of its descriptors until it runs.
-    /// A frozen file system is thawed before its last mount in this mount table goes.
+    /// Unmounts the visible mount at a path, which must still be the given one. A mount is detached lazily, with a log
+    /// message, only if its device has vanished. A device with errors or a hung device has not vanished. Set `is_gone`
+    /// if the disk behind a raw bind has vanished, because the bind's own device number belongs to no disk. The unmount
+    /// of a busy mount is retried for a second: a program that this process is starting holds copies of its descriptors
+    /// until it runs. A frozen file system is thawed before its last mount in this mount table is removed.
     ///
     /// # Errors
-    /// [`UnmountError`]; nothing was unmounted.
+    /// [`UnmountError`]. Nothing was unmounted.
     pub async fn unmount_top(
         &self,
         path: &NodePath,

@@ -1,4 +1,4 @@
-//! File systems that the kernel keeps alive although they are mounted nowhere: frozen ones.
+//! Frozen file systems that the kernel keeps alive without a mount.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,17 @@ use crate::options::MountOptions;
 use crate::os;
 use crate::path::NodePath;
 
-/// The kernel's drivers by their directories in sysfs, each with the types of the file systems that it lists there.
+/// The sysfs directories of the kernel's drivers, each with the types of the file systems that it lists.
 const DRIVERS: [(&str, &[FsType]); 2] =
     [("ext4", &[FsType::Ext4, FsType::Ext3, FsType::Ext2]), ("xfs", &[FsType::Xfs])];
 
 impl Mounter {
-    /// Thaws the file system of a disk that the kernel keeps alive although nothing of the disk is mounted in this mount
-    /// table: mounts it at `place`, where it is thawed, and unmounts it again. A disk without such a file system is left as it
-    /// is. True when one was thawed.
+    /// Thaws a file system that the kernel keeps alive without a mount in this mount table: mounts it at `place`, where
+    /// it is thawed, and unmounts it. Leaves a disk without such a file system unchanged. Returns true if a file system
+    /// was thawed.
     ///
     /// # Errors
-    /// When the mount table or sysfs cannot be read, or `place` cannot be made, unmounted or removed.
+    /// When the mount table or sysfs cannot be read, or `place` cannot be created, unmounted or removed.
     pub async fn thaw_unmounted(&self, number: DeviceNumber, place: &NodePath) -> io::Result<bool> {
         if !self.uses_of(number).await?.mounts.is_empty() {
             return Ok(false);
@@ -41,8 +41,8 @@ impl Mounter {
         Ok(thawed)
     }
 
-    /// The kernel gives a second mount the living file system, if that is of this type and as writable as asked for; else it
-    /// refuses, since the disk is claimed.
+    /// For a second mount, the kernel uses the living file system if it has this type and the requested access mode.
+    /// Otherwise the mount fails, because the disk is claimed.
     async fn thaw_by_mount(&self, node: &Path, fs_type: FsType, place: &NodePath) -> io::Result<bool> {
         for words in [&[][..], &["ro"]] {
             let options = MountOptions::parse(words.iter().copied()).map_err(io::Error::other)?;
@@ -62,7 +62,8 @@ impl Mounter {
     }
 }
 
-/// The device nodes of a disk and its partitions whose file systems the kernel has in memory, with the types they may have.
+/// Returns the device nodes of a disk and its partitions with a file system in the kernel's memory, with its possible
+/// types.
 fn alive(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<(PathBuf, FsType)>> {
     let mut found = Vec::new();
     for part in parts_of(config, number)? {

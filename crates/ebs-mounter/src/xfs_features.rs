@@ -1,7 +1,8 @@
-//! Every feature of a new xfs, by name: equal to the defaults of xfsprogs 6.12, minus what the running
-//! kernel lacks. A feature that is not named is whatever the installed mkfs.xfs thinks best.
+//! All features of a new xfs by name, equal to the defaults of xfsprogs 6.12, without the features that the running
+//! kernel lacks. For a feature that is not named, the installed mkfs.xfs would use its own default.
 //!
-//! Geometry (groups, stripes, size of the log) is no feature: any kernel mounts it, and mkfs.xfs knows the machine better.
+//! Geometry (groups, stripes, size of the log) is not a feature: any kernel mounts it, and mkfs.xfs knows the machine
+//! better.
 //!
 //! Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
 
@@ -10,17 +11,17 @@ use std::time::Duration;
 use crate::mounter::Mounter;
 use crate::tool::{Call, Program, ToolError};
 
-/// Kernels that know the newer features: bigtime and inode B-tree counters; large extent counters.
+/// The first kernels that know the newer features: bigtime and inode B-tree counters; large extent counters.
 const BIGTIME_KERNEL: (u32, u32) = (5, 10);
 const LARGE_EXTENTS_KERNEL: (u32, u32) = (5, 19);
-/// mkfs.xfs only reads its arguments when it is asked what it knows.
+/// The exit code of mkfs.xfs when it only parses its arguments.
 const USAGE: i32 = 1;
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A feature that not every mkfs.xfs knows, as its option. One that a version does not know, it does not make.
+/// A feature that not every mkfs.xfs knows, as its option. A version that does not know it does not make it.
 pub(crate) type Feature = (&'static str, &'static str);
 
-/// The first six have had but one value with checksums for long, and may be dropped by a later version; the others came with
+/// The first six have long had only one value with checksums, and a later version may drop them. The others came with
 /// xfsprogs 6.10 and 6.13, and version 6.12 makes none of them.
 const SOME_KNOW: [Feature; 9] = [
     ("-i", "attr=2"),
@@ -35,12 +36,12 @@ const SOME_KNOW: [Feature; 9] = [
 ];
 
 impl Mounter {
-    /// Of the features that not every mkfs.xfs knows, those that the installed one does. Asked once.
+    /// Returns the optional features that the installed mkfs.xfs knows. Queries it only once.
     pub(crate) async fn xfs_features_known(&self) -> Result<&[Feature], ToolError> {
         let ask = || async {
             let mut known = Vec::new();
             for (flag, option) in SOME_KNOW {
-                // Without a device it does nothing, and says first of all which option it does not know.
+                // Without a device it does nothing, but first reports unknown options.
                 let call = Call::new(Program::MkfsXfs, ["-N", flag, option]);
                 let ended = self.tools.read(call, BOUND).await?;
                 if ended.code() != Some(USAGE) {
@@ -56,7 +57,7 @@ impl Mounter {
     }
 }
 
-/// The arguments, each flag once. `inode_size` goes with the other properties of inodes.
+/// Returns the arguments, each flag once. `inode_size` is part of the inode options.
 pub(crate) fn args(kernel: (u32, u32), legacy: bool, inode_size: Option<&str>, known: &[Feature]) -> Vec<String> {
     let bit = |on: bool| u8::from(on);
     let reflink = bit(!legacy);
@@ -82,10 +83,10 @@ mod tests {
         args(kernel, legacy, None, known).join(" ")
     }
 
-    /// Every feature of xfs is named, those that a later mkfs.xfs would add as left out, and none that the installed one does
-    /// not know.
+    /// Features that a later mkfs.xfs may add are named as disabled. Options that the installed version does not know
+    /// are left out.
     #[test]
-    fn every_feature_of_xfs_is_named_that_the_installed_mkfs_knows() {
+    fn every_xfs_feature_that_mkfs_knows_is_named() {
         let lines = [
             line((6, 18), false, &SOME_KNOW),
             line((6, 18), false, &SOME_KNOW[..6]),
@@ -102,9 +103,8 @@ mod tests {
         ");
     }
 
-    /// What mkfs.xfs knows is asked of the one that is installed.
     #[tokio::test]
-    async fn what_the_installed_mkfs_knows_it_is_asked() {
+    async fn installed_mkfs_xfs_is_queried_for_its_features() {
         let state = tempfile::tempdir().unwrap();
         let mounter = Mounter::new(crate::MounterConfig::new(state.path())).unwrap();
         let known = mounter.xfs_features_known().await.unwrap();

@@ -1,16 +1,16 @@
-//! Which connection a request came over.
+//! Identifies the connection over which a request arrived.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A connection of a client. No two connections of one process have the same.
+/// Identifies a client's connection. Two connections of one process never have the same id.
 ///
-/// A sidecar keeps its connection to the driver open for as long as it runs, and ends when it loses its lease. So while
-/// requests come over one connection, no other driver process is asked in their stead.
+/// A sidecar keeps its connection to the driver open while it runs, and it exits when it loses its lease. So while
+/// requests arrive over one connection, the sidecars send none to another driver process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConnectionId(u64);
 
 impl ConnectionId {
-    /// Another one than all before.
+    /// Returns an id that differs from all earlier ones.
     pub fn unique() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(LAST.fetch_add(1, Ordering::Relaxed))

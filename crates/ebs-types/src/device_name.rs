@@ -4,18 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A device name in a block-device mapping. On Nitro instances no such file need exist: it is a label.
+/// A device name in a block-device mapping. It is only a label: on Nitro instances, a file with this name need not
+/// exist.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DeviceName(String);
 
 impl DeviceName {
-    /// Whatever EC2 reports or takes.
+    /// Accepts any name that EC2 reports or that a request contains.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 
-    /// The name as EC2 writes it.
+    /// Returns the name as EC2 writes it.
     pub fn as_str(&self) -> &str {
         &self.0
     }

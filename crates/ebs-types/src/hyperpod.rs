@@ -4,10 +4,10 @@ use std::fmt;
 
 use crate::{IdError, InstanceId};
 
-/// A node of a SageMaker HyperPod cluster, `hyperpod-<cluster>-i-<digits>`: an instance in an account that is not
-/// ours, reached through its cluster.
+/// A node of a SageMaker HyperPod cluster, `hyperpod-<cluster>-i-<digits>`. It is an instance in another account, which
+/// we reach through its cluster.
 ///
-/// The last two dash fields are the instance, so that clusters may have dashes in their names.
+/// The last two fields between dashes are the instance, so a cluster name may contain dashes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HyperPodNode {
     cluster: String,
@@ -15,7 +15,7 @@ pub struct HyperPodNode {
 }
 
 impl HyperPodNode {
-    /// Parses what the orchestrator sends as `node_id`.
+    /// Parses the `node_id` that the orchestrator sends.
     ///
     /// # Errors
     /// [`IdError`] when the text is not `hyperpod-`, a cluster (1 to 63 letters, digits and inner dashes) and an
@@ -29,12 +29,12 @@ impl HyperPodNode {
         if is_cluster(cluster) { Ok(Self { cluster: cluster.to_owned(), instance }) } else { Err(refuse()) }
     }
 
-    /// The cluster, as it stands at the end of its ARN.
+    /// Returns the cluster as it is written at the end of its ARN.
     pub fn cluster(&self) -> &str {
         &self.cluster
     }
 
-    /// The instance behind the node; EC2 does not describe it to our account.
+    /// Returns the instance behind the node. EC2 does not describe it to our account.
     pub fn instance(&self) -> &InstanceId {
         &self.instance
     }
@@ -46,8 +46,8 @@ impl fmt::Display for HyperPodNode {
     }
 }
 
-/// SageMaker's grammar of cluster names, which contains that of cluster ids: what passes cannot leave the last
-/// segment of an ARN.
+/// Checks SageMaker's grammar of cluster names, which includes the grammar of cluster ids. A valid name cannot leave
+/// the last segment of an ARN.
 fn is_cluster(text: &str) -> bool {
     (1..=63).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
@@ -59,10 +59,8 @@ fn is_cluster(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A HyperPod node id is `hyperpod-`, a cluster that may have dashes, and in its last two dash fields the instance;
-    /// all else is refused.
     #[test]
-    fn a_node_is_a_cluster_with_or_without_dashes_and_an_instance() {
+    fn hyperpod_node_is_parsed_with_and_without_dashes_in_cluster() {
         for (text, cluster, instance) in [
             ("hyperpod-abc123def456-i-0123456789abcdef0", "abc123def456", "i-0123456789abcdef0"),
             ("hyperpod-my-big-Cluster-i-0abc", "my-big-Cluster", "i-0abc"),
@@ -75,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_node_is_refused_and_never_panics() {
+    fn invalid_hyperpod_node_is_rejected_without_panic() {
         for bad in [
             "",
             "hyperpod-",

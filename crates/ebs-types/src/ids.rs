@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::HyperPodNode;
 
-/// A text that cannot be an id of the wanted kind.
+/// A text that is not a valid id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is not {wanted}")]
 pub struct IdError {
@@ -15,26 +15,26 @@ pub struct IdError {
 }
 
 impl IdError {
-    /// This text is not what was wanted.
+    /// Reports that `given` is not `wanted`.
     pub(crate) fn new(given: &str, wanted: &'static str) -> Self {
         Self { given: given.to_owned(), wanted }
     }
 }
 
-/// EC2 ids are a prefix and 8 or 17 hexadecimal digits. EC2 stays the judge of the number: an id that is refused
-/// here names nothing (a delete of it succeeds), so the check must never be stricter than a future EC2.
+/// Checks the prefix and the characters of an EC2 id (today 8 or 17 hexadecimal digits). The driver treats a rejected
+/// id as one that does not exist (a delete of it succeeds), so this check must never be stricter than a future EC2.
 fn is_ec2_id(prefix: &str, text: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
         (1..=64).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
     })
 }
 
-/// A name of a zone: 1 to 64 lower-case letters, digits and hyphens.
+/// Checks the name of a zone: 1 to 64 lower-case letters, digits and hyphens.
 fn is_zone_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// A text that was checked once, when it was parsed.
+/// Defines a text that is checked once, when it is parsed.
 macro_rules! checked_text {
     ($(#[$doc:meta])* $name:ident, $wanted:literal, $accepts:expr) => {
         $(#[$doc])*
@@ -46,7 +46,7 @@ macro_rules! checked_text {
             #[doc = concat!("Accepts ", $wanted, ", and nothing around it.")]
             ///
             /// # Errors
-            /// [`IdError`] names the text and what was wanted.
+            /// [`IdError`] names the text and the expected kind.
             pub fn parse(text: &str) -> Result<Self, IdError> {
                 let accepts: fn(&str) -> bool = $accepts;
                 if accepts(text) {
@@ -56,7 +56,7 @@ macro_rules! checked_text {
                 }
             }
 
-            /// As EC2 writes it.
+            /// Returns the text as EC2 writes it.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -102,32 +102,32 @@ checked_text!(
     InstanceId, "an instance id (i-…)", |text| is_ec2_id("i-", text)
 );
 checked_text!(
-    /// An availability zone by name, `us-west-2a`: what Kubernetes schedules by. Differs between accounts.
+    /// An availability zone by name, `us-west-2a`. Kubernetes schedules by it. It differs between accounts.
     ZoneName, "a zone name (us-west-2a)", is_zone_name
 );
 checked_text!(
-    /// An availability zone by id, `usw2-az2`: the same place in every account.
+    /// An availability zone by id, `usw2-az2`. It means the same place in every account.
     ZoneId, "a zone id (usw2-az2)", is_zone_name
 );
 
 impl VolumeId {
-    /// A CSI volume handle: a plain id, or an old form that contains one, such as `aws://us-west-2a/vol-0abc`.
+    /// Parses a CSI volume handle: a plain id, or an old form that contains one, such as `aws://us-west-2a/vol-0abc`.
     ///
     /// # Errors
-    /// [`IdError`] when the last path segment is no volume id: such a handle names nothing in EC2.
+    /// [`IdError`] when the last path segment is not a volume id. Such a handle cannot exist in EC2.
     pub fn from_handle(handle: &str) -> Result<Self, IdError> {
         Self::parse(last_segment(handle)).map_err(|e| IdError { given: handle.to_owned(), ..e })
     }
 
-    /// The id without its hyphens, as an EBS NVMe device reports it in its serial number (`vol0abc…`).
+    /// Returns the id without its hyphens, as an EBS NVMe device reports it in its serial number (`vol0abc…`).
     pub fn serial(&self) -> String {
         self.0.replace('-', "")
     }
 
-    /// The volume whose NVMe serial number this is.
+    /// Parses the NVMe serial number of a volume.
     ///
     /// # Errors
-    /// [`IdError`] when the serial is not `vol` and the rest of an id (an instance-store disk, for example).
+    /// [`IdError`] when the serial number is not `vol` and the rest of an id (an instance-store disk, for example).
     pub fn from_serial(serial: &str) -> Result<Self, IdError> {
         let wanted = "an EBS serial number (vol…)";
         let rest = serial.strip_prefix("vol").ok_or_else(|| IdError { given: serial.to_owned(), wanted })?;
@@ -137,10 +137,10 @@ impl VolumeId {
 }
 
 impl SnapshotId {
-    /// A CSI snapshot handle: a plain id, or an old form whose last path segment is one.
+    /// Parses a CSI snapshot handle: a plain id, or an old form that has an id as its last path segment.
     ///
     /// # Errors
-    /// [`IdError`] when the last path segment is no snapshot id.
+    /// [`IdError`] when the last path segment is not a snapshot id.
     pub fn from_handle(handle: &str) -> Result<Self, IdError> {
         Self::parse(last_segment(handle)).map_err(|e| IdError { given: handle.to_owned(), ..e })
     }
@@ -150,7 +150,7 @@ fn last_segment(handle: &str) -> &str {
     handle.rsplit('/').next().unwrap_or(handle)
 }
 
-/// A node as the orchestrator names it to us: what NodeGetInfo reported.
+/// A node as the orchestrator names it: the id that NodeGetInfo reported.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeId {
     /// An EC2 instance.
@@ -160,10 +160,10 @@ pub enum NodeId {
 }
 
 impl NodeId {
-    /// Parses what the orchestrator sends as `node_id`.
+    /// Parses the `node_id` that the orchestrator sends.
     ///
     /// # Errors
-    /// [`IdError`] when the text cannot be a node of this driver.
+    /// [`IdError`] when the text is not a valid id of a node of this driver.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         if text.starts_with("hyperpod-") {
             return HyperPodNode::parse(text).map(Self::HyperPod);
@@ -171,7 +171,7 @@ impl NodeId {
         InstanceId::parse(text).map(Self::Instance)
     }
 
-    /// The EC2 instance behind the node. That of a HyperPod node is in an account that is not ours.
+    /// Returns the EC2 instance behind the node. The instance of a HyperPod node is in another account.
     pub fn instance(&self) -> &InstanceId {
         match self {
             Self::Instance(id) => id,
@@ -193,9 +193,8 @@ impl fmt::Display for NodeId {
 mod tests {
     use super::*;
 
-    /// An EC2 id is its prefix and lower-case letters and digits; anything else names nothing.
     #[test]
-    fn an_id_is_its_prefix_and_lower_case_alphanumerics() {
+    fn id_has_its_prefix_and_lower_case_alphanumerics() {
         for good in ["vol-0123456789abcdef0", "vol-12345678"] {
             assert_eq!(VolumeId::parse(good).unwrap().as_str(), good);
         }
@@ -204,17 +203,15 @@ mod tests {
         }
     }
 
-    /// A handle of the in-tree plug-in names the volume in its last segment.
     #[test]
-    fn an_in_tree_handle_names_the_volume_in_its_last_segment() {
+    fn in_tree_handle_names_the_volume_in_its_last_segment() {
         let id = VolumeId::from_handle("aws://us-west-2a/vol-0abc").unwrap();
         assert_eq!(id.as_str(), "vol-0abc");
         assert!(VolumeId::from_handle("aws://us-west-2a/").is_err());
     }
 
-    /// The serial number of an EBS disk is the volume id without its hyphen.
     #[test]
-    fn a_serial_is_the_volume_id_without_its_hyphen() {
+    fn serial_number_is_volume_id_without_hyphen() {
         let id = VolumeId::parse("vol-0abc").unwrap();
         assert_eq!(id.serial(), "vol0abc");
         assert_eq!(VolumeId::from_serial("vol0abc").unwrap(), id);
@@ -222,9 +219,8 @@ mod tests {
         assert!(VolumeId::from_serial("AWS1234").is_err());
     }
 
-    /// A node id is an instance or `hyperpod-<cluster>-i-…`, clusters with dashes included; anything else is refused.
     #[test]
-    fn a_node_is_an_instance_or_a_hyperpod_node() {
+    fn node_id_is_an_instance_or_a_hyperpod_node() {
         assert!(matches!(NodeId::parse("i-0abc"), Ok(NodeId::Instance(_))));
         let node = NodeId::parse("hyperpod-my-cluster-i-0abc").unwrap();
         assert!(matches!(node, NodeId::HyperPod(_)));

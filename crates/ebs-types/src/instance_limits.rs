@@ -1,4 +1,4 @@
-//! How many EBS volumes an instance type can have, from the data file in `data/`.
+//! How many EBS volumes an instance type supports, from the data file in `data/`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -9,18 +9,18 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitKind {
-    /// Network interfaces take slots from the same pool.
+    /// Network interfaces use slots from the same pool.
     Shared,
-    /// Slots for EBS alone.
+    /// The slots are for EBS only.
     Dedicated,
 }
 
 /// The attachment limit of an instance type, root volume included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct AttachmentLimit {
-    /// Most attachments.
+    /// Maximum number of attachments.
     pub limit: u32,
-    /// What shares them.
+    /// Whether network interfaces share them.
     pub kind: LimitKind,
 }
 
@@ -95,17 +95,18 @@ fn plain(instance_type: &str) -> &str {
     instance_type.strip_prefix("ml.").unwrap_or(instance_type)
 }
 
-/// The attachment limit of an instance type (SageMaker's `ml.` prefix is ignored); unknown types get the default.
+/// Returns the attachment limit of an instance type, or the default for an unknown type. SageMaker's `ml.` prefix is
+/// ignored.
 pub fn attachment_limit(instance_type: &str) -> AttachmentLimit {
     TABLE.limits.get(plain(instance_type)).copied().unwrap_or(TABLE.default)
 }
 
-/// How many EBS cards an instance type has; at least 1.
+/// Returns the number of EBS cards of an instance type, at least 1.
 pub fn ebs_cards(instance_type: &str) -> u32 {
     TABLE.cards.get(plain(instance_type)).copied().unwrap_or(TABLE.cards_default)
 }
 
-/// True for types on the Xen hypervisor, whose disks are not NVMe and carry no serial number.
+/// True for types on the Xen hypervisor. Their disks are not NVMe and have no serial number.
 pub fn is_xen(instance_type: &str) -> bool {
     TABLE.xen.contains(plain(instance_type))
 }
@@ -114,9 +115,8 @@ pub fn is_xen(instance_type: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Attachment limits and card counts come from the data file, forced kinds included.
     #[test]
-    fn the_table_gives_the_published_vectors() {
+    fn table_matches_published_limits_and_card_counts() {
         use LimitKind::{Dedicated, Shared};
         for (name, limit, kind, cards) in [
             ("t2.micro", 39, Dedicated, 1),
@@ -139,17 +139,16 @@ mod tests {
         assert!(!is_xen("m5.large"));
     }
 
-    /// The data file has every type of its snapshot.
     #[test]
-    fn the_table_has_every_type_of_its_snapshot() {
+    fn table_has_every_type_of_its_snapshot() {
         assert_eq!(TABLE.xen.len(), 74);
         assert_eq!(TABLE.limits.len(), 1028 + 74);
         assert_eq!(TABLE.cards.len(), 33);
     }
 
-    /// Metal types for which EC2 reports a shared limit have a dedicated one; the table knows all 48.
+    /// EC2 reports a shared limit for these 48 metal types, but their limit is dedicated.
     #[test]
-    fn a_forced_type_is_in_the_table_and_counts_as_dedicated_whatever_ec2_reports() {
+    fn forced_type_is_in_table_and_dedicated() {
         let file: File = serde_json::from_str(include_str!("../data/instance-limits.json")).unwrap();
         let forced: Vec<String> = types(&file.force_dedicated).collect();
         assert_eq!(forced.len(), 48);

@@ -1,4 +1,4 @@
-//! How many IOPS a request means.
+//! Computes the IOPS of a request.
 
 use std::num::NonZeroU32;
 
@@ -7,48 +7,48 @@ use crate::Gib;
 /// A number of I/O operations per second.
 pub type Iops = u32;
 
-/// The limits of a volume type in a place. 0 in `max` means that no maximum is known.
+/// The limits of a volume type in one place (zone or Outpost). 0 in `max` means that no maximum is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IopsLimits {
-    /// Fewest IOPS a volume of the type can have.
+    /// Minimum IOPS of a volume of the type.
     pub min: Iops,
-    /// Most IOPS a volume of the type can have here; 0: unknown, nothing is lowered.
+    /// Maximum IOPS of a volume of the type in this place. 0 means unknown: nothing is capped.
     pub max: Iops,
-    /// Most IOPS for each GiB.
+    /// Maximum IOPS per GiB.
     pub per_gib: Iops,
 }
 
 impl IopsLimits {
-    /// The same with this maximum; `None`: no maximum is known.
+    /// Returns the limits with this maximum. `None` means that no maximum is known.
     pub fn with_max(self, max: Option<Iops>) -> Self {
         Self { max: max.unwrap_or(0), ..self }
     }
 }
 
-/// What the user asked for.
+/// The IOPS that the user requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IopsRequest {
-    /// Nothing: EC2 chooses.
+    /// None: EC2 chooses.
     Default,
-    /// A number, as given.
+    /// A number of IOPS.
     Explicit(NonZeroU32),
-    /// A number for each GiB of the volume.
+    /// IOPS per GiB of the volume.
     PerGib(NonZeroU32),
 }
 
 impl IopsRequest {
-    /// A number; 0 asks for nothing.
+    /// Requests a number of IOPS. 0 requests nothing.
     pub fn explicit(iops: Iops) -> Self {
         NonZeroU32::new(iops).map_or(Self::Default, Self::Explicit)
     }
 
-    /// A number for each GiB; 0 asks for nothing.
+    /// Requests IOPS per GiB. 0 requests nothing.
     pub fn per_gib(iops: Iops) -> Self {
         NonZeroU32::new(iops).map_or(Self::Default, Self::PerGib)
     }
 
-    /// The IOPS to ask EC2 for, or `None` to leave the choice to EC2. `raise_to_min` lifts a request below the
-    /// type's minimum; requests above a maximum are lowered to it (the caller warns when that changes a number).
+    /// Returns the IOPS to request from EC2, or `None` if EC2 is to choose. `raise_to_min` raises a request below the
+    /// type's minimum. A request above a maximum is capped (the caller warns when that changes a number).
     pub fn resolve(self, size: Gib, limits: Option<IopsLimits>, raise_to_min: bool) -> Option<Iops> {
         let asked = match self {
             Self::Default => return None,
@@ -76,9 +76,8 @@ mod tests {
     use super::*;
     use crate::VolumeType;
 
-    /// IOPS follow from the request, the type's limits and the size.
     #[test]
-    fn iops_follow_the_published_vectors() {
+    fn iops_match_published_vectors() {
         let io1 = VolumeType::Io1.iops_limits();
         let io2 = VolumeType::Io2.iops_limits();
         let gp3 = VolumeType::Gp3.iops_limits();
@@ -91,15 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn a_request_keeps_its_number_while_no_maximum_is_known() {
+    fn request_is_not_capped_when_no_maximum_is_known() {
         let gp3 = VolumeType::Gp3.iops_limits().map(|limits| limits.with_max(None));
         assert_eq!(IopsRequest::explicit(99_000).resolve(Gib(1000), gp3, false), Some(99_000));
         assert_eq!(IopsRequest::explicit(99_000).resolve(Gib(100), gp3, false), Some(50_000), "500 for each GiB");
     }
 
-    /// A ratio times a size cannot overflow.
     #[test]
-    fn a_ratio_times_a_size_cannot_overflow_into_no_request() {
+    fn iops_per_gib_times_size_does_not_overflow() {
         assert_eq!(IopsRequest::per_gib(u32::MAX).resolve(Gib(65_536), None, false), Some(u32::MAX));
         assert_eq!(IopsRequest::per_gib(0).resolve(Gib(4), None, true), None);
     }

@@ -1,10 +1,10 @@
-//! The names of KMS keys.
+//! Compares the names of KMS keys.
 
-/// False when the two names are certainly those of two KMS keys.
+/// False if the two names certainly belong to two different KMS keys.
 ///
-/// EC2 takes a key by its id (also as `key/<id>`), its ARN, an alias or an alias's ARN (EC2 API reference, CreateVolume,
-/// `KmsKeyId`), and shows its ARN. Only KMS knows which key is behind an alias, so an alias may name any key. Ids are
-/// compared without regard to case: they are hexadecimal.
+/// EC2 accepts a key by its id (also as `key/<id>`), its ARN, an alias or an alias ARN (EC2 API reference,
+/// CreateVolume, `KmsKeyId`), and reports its ARN. Only KMS knows the key behind an alias, so an alias may name any
+/// key. Ids are hexadecimal, so their comparison ignores case.
 pub fn may_be_one_kms_key(one: &str, other: &str) -> bool {
     match (KeyName::parse(one), KeyName::parse(other)) {
         (KeyName::Alias, _) | (_, KeyName::Alias) => true,
@@ -13,11 +13,11 @@ pub fn may_be_one_kms_key(one: &str, other: &str) -> bool {
     }
 }
 
-/// A name by what it says of the key.
+/// The forms of a key's name.
 #[derive(Debug, Clone, Copy)]
 enum KeyName<'a> {
     Alias,
-    /// Region, account and id are part of it: the keys of a multi-region key share their id and are different keys.
+    /// Contains region, account and id. The keys of a multi-region key share their id and are different keys.
     Arn(&'a str),
     Id(&'a str),
 }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn another_id_region_or_account_is_another_key() {
+    fn key_with_other_id_region_or_account_is_different() {
         let shown = arn("us-west-2", "key/mrk-1234abcd12ab34cd56ef1234567890ab");
         let others = [
             ID.to_owned(),
@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_is_one_with_itself_whatever_it_says(name in ".{0,40}") {
+        fn any_name_may_be_the_same_key_as_itself(name in ".{0,40}") {
             prop_assert!(may_be_one_kms_key(&name, &name));
             prop_assert!(may_be_one_kms_key(&name, "alias/any"));
         }

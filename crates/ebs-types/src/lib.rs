@@ -1,6 +1,6 @@
-//! The words of the field as types: ids, sizes, volume types, tags, names and the tables that come with them.
+//! The domain types: ids, sizes, volume types, tags, names and their tables.
 //!
-//! Everything here is pure: no clock, no I/O, no async. Parsing refuses what cannot be; nothing is repaired silently.
+//! Nothing here does I/O or reads the clock. Parsing rejects invalid values and never repairs them silently.
 #![warn(missing_docs)]
 
 mod connection;

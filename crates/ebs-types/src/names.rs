@@ -1,11 +1,11 @@
-//! Every name that is derived from the driver's own, in one place.
+//! All names that derive from the driver's name.
 //!
 //! Decision: `docs/decisions/0001-replace-the-reference-driver-in-place.md`.
 
 use std::fmt;
 
-/// The name under which the driver registers unless it is built under another one: change it here and everything follows that
-/// derives from it.
+/// The default name of the driver. To build the driver under another name, change it here: all other names derive from
+/// it.
 const NAME: &str = "ebs.csi.aws.com";
 
 /// The driver's name as registered with the orchestrator; tags, topology keys and contexts derive from it.
@@ -23,11 +23,11 @@ impl DriverName {
     pub const VOLUME_NAME_TAG: &'static str = "CSIVolumeName";
     /// Tag on every snapshot: the CSI snapshot name.
     pub const SNAPSHOT_NAME_TAG: &'static str = "CSIVolumeSnapshotName";
-    /// Tag for IAM policies scoped to one cluster; fixed, whatever the driver's name.
+    /// Tag for IAM policies scoped to one cluster. It does not depend on the driver's name.
     pub const CLUSTER_NAME_TAG: &'static str = "ebs.csi.aws.com/cluster-name";
     /// Topology key of a zone name.
     pub const ZONE_KEY: &'static str = "topology.kubernetes.io/zone";
-    /// Topology key of a zone id; read, never published by nodes.
+    /// Topology key of a zone id. CreateVolume reads it, but nodes never report it.
     pub const ZONE_ID_KEY: &'static str = "topology.k8s.aws/zone-id";
     /// Node label and topology segment with the operating system.
     pub const OS_KEY: &'static str = "kubernetes.io/os";
@@ -36,72 +36,73 @@ impl DriverName {
     /// Publish context key: the volume behind the handle of a node-local volume.
     pub const LOCAL_VOLUME_KEY: &'static str = "volumeID";
 
-    /// The name itself.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Tag that marks what this driver manages; value `true`.
+    /// Returns the tag that marks the resources of this driver. Its value is `true`.
     pub fn managed_tag(&self) -> String {
         format!("{self}/cluster")
     }
 
-    /// Key of the taint that keeps pods from a new node until the driver is there.
+    /// Returns the key of the taint that keeps pods from a new node until the driver is ready.
     pub fn startup_taint(&self) -> String {
         format!("{self}/agent-not-ready")
     }
 
-    /// Tag that records the IOPS-per-GiB ratio of a volume.
+    /// Returns the tag that records the IOPS-per-GiB ratio of a volume.
     pub fn iops_per_gib_tag(&self) -> String {
         format!("{self}/IOPSPerGb")
     }
 
-    /// Tag that records whether a modification may raise IOPS with the size.
+    /// Returns the tag that records whether a modification may raise the IOPS with the size.
     pub fn auto_iops_tag(&self) -> String {
         format!("{self}/AllowAutoIOPSIncreaseOnModify")
     }
 
-    /// The deprecated topology key of a zone name: read on create, written by nodes.
+    /// Returns the deprecated topology key of a zone name. CreateVolume reads it, and nodes report it.
     pub fn legacy_zone_key(&self) -> String {
         format!("topology.{self}/zone")
     }
 
-    /// Topology key of an Outpost: the partition in its ARN.
+    /// Returns the topology key for the partition in an Outpost's ARN.
     pub fn partition_key(&self) -> String {
         format!("topology.{self}/partition")
     }
 
-    /// Topology key of an Outpost: the region in its ARN.
+    /// Returns the topology key for the region in an Outpost's ARN.
     pub fn region_key(&self) -> String {
         format!("topology.{self}/region")
     }
 
-    /// Topology key of an Outpost: the account in its ARN.
+    /// Returns the topology key for the account in an Outpost's ARN.
     pub fn account_key(&self) -> String {
         format!("topology.{self}/account-id")
     }
 
-    /// Topology key of an Outpost: its id. A request may give the whole ARN here.
+    /// Returns the topology key for an Outpost's id. In a request, its value may be the whole ARN.
     pub fn outpost_key(&self) -> String {
         format!("topology.{self}/outpost-id")
     }
 
-    /// Publish context key: what the volume was made from (`snapshot`, `clone` or `none`).
+    /// Returns the publish context key for the source of the volume (`snapshot`, `clone` or `none`).
     pub fn source_key(&self) -> String {
         format!("{self}/source")
     }
 
-    /// Publish context key: the volume's size in GiB at attach time.
+    /// Returns the publish context key for the volume's size in GiB at attach time.
     pub fn size_key(&self) -> String {
         format!("{self}/size-gib")
     }
 
-    /// Publish context key: `true` when ControllerPublishVolume was asked for a read-only volume, which the node enforces.
+    /// Returns the publish context key that is `true` when ControllerPublishVolume requested a read-only volume. The
+    /// node enforces it.
     pub fn read_only_key(&self) -> String {
         format!("{self}/readonly")
     }
 
-    /// Publish context key: when EC2 attached the volume, RFC 3339.
+    /// Returns the publish context key for the time when EC2 attached the volume, as RFC 3339.
     pub fn attach_time_key(&self) -> String {
         format!("{self}/attach-time")
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::IdError;
 
-/// The ARN of an AWS Outpost, `arn:aws:outposts:us-west-2:123456789012:outpost/op-…`, by its parts.
+/// The ARN of an AWS Outpost, `arn:aws:outposts:us-west-2:123456789012:outpost/op-…`, in its parts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutpostArn {
     partition: String,
@@ -14,10 +14,10 @@ pub struct OutpostArn {
 }
 
 impl OutpostArn {
-    /// Accepts an Outpost's ARN, with nothing around it.
+    /// Parses the ARN of an Outpost.
     ///
     /// # Errors
-    /// [`IdError`] names the text and what was wanted.
+    /// [`IdError`] names the text and the expected format.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let refused = || IdError::new(text, "the ARN of an Outpost (arn:aws:outposts:REGION:ACCOUNT:outpost/op-…)");
         let parts: Vec<&str> = text.split(':').collect();
@@ -34,22 +34,22 @@ impl OutpostArn {
         })
     }
 
-    /// The ARN's partition, `aws`.
+    /// Returns the ARN's partition, `aws`.
     pub fn partition(&self) -> &str {
         &self.partition
     }
 
-    /// The region to which the Outpost belongs.
+    /// Returns the region to which the Outpost belongs.
     pub fn region(&self) -> &str {
         &self.region
     }
 
-    /// The account that owns it.
+    /// Returns the account that owns the Outpost.
     pub fn account(&self) -> &str {
         &self.account
     }
 
-    /// Its id, `op-…`.
+    /// Returns the id of the Outpost, `op-…`.
     pub fn outpost(&self) -> &str {
         &self.outpost
     }
@@ -62,7 +62,7 @@ impl fmt::Display for OutpostArn {
     }
 }
 
-/// What can be a part, and the value of a node's label.
+/// True if the text is valid as a part of the ARN and as the value of a node label.
 fn is_segment(text: &str) -> bool {
     (1..=63).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -74,9 +74,8 @@ fn is_segment(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The ARN of an Outpost has a partition, a region, an account and an id that starts after `outpost/`; all else is refused.
     #[test]
-    fn an_outposts_arn_has_four_parts_and_all_else_is_refused() {
+    fn outpost_arn_without_four_valid_parts_is_rejected() {
         let text = "arn:aws-us-gov:outposts:us-gov-west-1:123456789012:outpost/op-0123456789abcdef0";
         let arn = OutpostArn::parse(text).unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Sizes: bytes on the wire and on devices, GiB in EC2.
+//! Sizes: bytes in CSI messages and on devices, GiB in EC2.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 /// Bytes in one GiB.
 pub const GIB: u64 = 1 << 30;
 
-/// A size that cannot be expressed.
+/// A size that EC2 or CSI cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
-    /// Negative byte counts have no meaning.
+    /// Negative number of bytes.
     #[error("a size of {0} bytes is negative")]
     Negative(i64),
-    /// More GiB than EC2's 32-bit field can carry.
+    /// More GiB than EC2's 32-bit field can hold.
     #[error("a size of {0} bytes is more than EC2 can express")]
     TooLarge(u64),
 }
@@ -23,7 +23,7 @@ pub enum SizeError {
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// From the signed count of the CSI wire.
+    /// Converts the signed count of a CSI message.
     ///
     /// # Errors
     /// [`SizeError::Negative`].
@@ -31,15 +31,15 @@ impl Bytes {
         u64::try_from(bytes).map(Self).map_err(|_| SizeError::Negative(bytes))
     }
 
-    /// As the signed count of the CSI wire, saturating at its maximum.
+    /// Returns the signed count for a CSI message, saturating at its maximum.
     pub fn to_wire(self) -> i64 {
         i64::try_from(self.0).unwrap_or(i64::MAX)
     }
 
-    /// The whole GiB that hold these bytes (rounded up); 0 bytes are 0 GiB.
+    /// Returns the size in GiB, rounded up; 0 bytes are 0 GiB.
     ///
     /// # Errors
-    /// [`SizeError::TooLarge`] above 2^31 - 1 GiB, the most an EC2 size field carries.
+    /// [`SizeError::TooLarge`] above 2^31 - 1 GiB, the maximum of an EC2 size field.
     pub fn to_gib_ceil(self) -> Result<Gib, SizeError> {
         let gib = self.0.div_ceil(GIB);
         u32::try_from(gib).ok().filter(|g| i32::try_from(*g).is_ok()).map(Gib).ok_or(SizeError::TooLarge(self.0))
@@ -57,7 +57,7 @@ impl fmt::Display for Bytes {
 pub struct Gib(pub u32);
 
 impl Gib {
-    /// The same size in bytes; cannot overflow.
+    /// Returns the size in bytes. It cannot overflow.
     pub fn bytes(self) -> Bytes {
         Bytes(u64::from(self.0) * GIB)
     }
@@ -76,29 +76,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_byte_is_one_gib() {
+    fn one_byte_rounds_up_to_one_gib() {
         assert_eq!(Bytes(1).to_gib_ceil(), Ok(Gib(1)));
         assert_eq!(Bytes(0).to_gib_ceil(), Ok(Gib(0)));
         assert_eq!(Bytes(GIB + 1).to_gib_ceil(), Ok(Gib(2)));
     }
 
-    /// A size that EC2 cannot express is refused, never cut.
     #[test]
-    fn more_than_an_ec2_size_field_is_refused() {
+    fn size_above_ec2_maximum_is_rejected_not_truncated() {
         assert!(Bytes(u64::MAX).to_gib_ceil().is_err());
         assert_eq!(Bytes((1 << 31) * GIB - GIB).to_gib_ceil(), Ok(Gib((1 << 31) - 1)));
         assert!(Bytes((1 << 31) * GIB).to_gib_ceil().is_err());
     }
 
     #[test]
-    fn a_negative_size_is_refused() {
+    fn negative_size_is_rejected() {
         assert_eq!(Bytes::from_wire(-1), Err(SizeError::Negative(-1)));
     }
 
     proptest! {
-        /// Bytes are rounded up to whole GiB.
         #[test]
-        fn rounding_up_never_loses_a_byte_nor_adds_a_gib(bytes in 0..(1_u64 << 60)) {
+        fn rounding_up_never_loses_a_byte_or_adds_a_gib(bytes in 0..(1_u64 << 60)) {
             if let Ok(gib) = Bytes(bytes).to_gib_ceil() {
                 prop_assert!(gib.bytes().0 >= bytes);
                 prop_assert!(gib.bytes().0 - bytes < GIB);

@@ -1,15 +1,15 @@
-/// A stream of numbers that follows from its seed (SplitMix64): the same on every machine and in every version. Good
-/// for places and choices, not for secrets.
+/// A deterministic random number generator (SplitMix64). A seed gives the same numbers on every machine and in every
+/// version. Suitable for choices, not for secrets.
 #[derive(Debug, Clone)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The stream of a seed.
+    /// Returns a generator with this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number of the stream.
+    /// Returns the next number.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,7 +17,7 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `n` - 1; for an `n` of 0 it is 0, and nothing is drawn.
+    /// Returns a number from 0 to `n` - 1. For an `n` of 0, returns 0 and draws nothing.
     pub fn below(&mut self, n: u64) -> u64 {
         if n == 0 { 0 } else { self.draw() % n }
     }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_numbers_that_are_published_for_it() {
+    fn seed_gives_its_published_numbers() {
         let mut random = SplitMix64::new(1_234_567);
         assert_eq!([random.draw(), random.draw()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
         assert_eq!(random.below(0), 0);

@@ -2,5 +2,5 @@
 
 use std::collections::BTreeMap;
 
-/// Tags of one resource, ordered by key so that equal requests are equal bytes.
+/// Tags of one resource, ordered by key so that equal requests have equal bytes.
 pub type Tags = BTreeMap<String, String>;

@@ -1,4 +1,5 @@
-//! The arithmetic of a token bucket. Clock, rate and capacity are the caller's: some learn their rate as they go.
+//! The arithmetic of a token bucket. The caller supplies clock, rate and capacity, since some callers learn their rate
+//! at run time.
 
 use std::time::Duration;
 
@@ -7,22 +8,22 @@ use std::time::Duration;
 pub struct Tokens(f64);
 
 impl Tokens {
-    /// A full bucket of that capacity.
+    /// Returns a full bucket of this capacity.
     pub fn full(capacity: f64) -> Self {
         Self(capacity)
     }
 
-    /// How many there are, parts included.
+    /// Returns the number of tokens, fractions included.
     pub fn level(self) -> f64 {
         self.0
     }
 
-    /// Adds what has come back in that time at `per_second` tokens; the bucket holds at most `capacity`.
+    /// Adds the tokens for the time `passed`, at `per_second` tokens a second. The bucket holds at most `capacity`.
     pub fn refill(&mut self, passed: Duration, per_second: f64, capacity: f64) {
         self.0 = (self.0 + passed.as_secs_f64() * per_second).min(capacity);
     }
 
-    /// Takes one token; false when there is no whole one.
+    /// Takes one token. Returns false if there is no whole token.
     pub fn take(&mut self) -> bool {
         let enough = self.0 >= 1.0;
         if enough {
@@ -36,12 +37,12 @@ impl Tokens {
         self.0 = (self.0 + 1.0).min(capacity);
     }
 
-    /// Takes all.
+    /// Empties the bucket.
     pub fn clear(&mut self) {
         self.0 = 0.0;
     }
 
-    /// How long it takes until there is a whole one.
+    /// Returns the time until the bucket has a whole token.
     pub fn until_next(self, per_second: f64) -> Duration {
         Duration::from_secs_f64((1.0 - self.0).max(0.0) / per_second)
     }
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_gives_its_capacity_at_once_and_then_its_rate() {
+    fn bucket_gives_its_capacity_at_once_and_then_its_rate() {
         let mut tokens = Tokens::full(10.0);
         assert_eq!((0..20).filter(|_| tokens.take()).count(), 10);
         assert_eq!(tokens.until_next(5.0), Duration::from_millis(200));
@@ -60,7 +61,7 @@ mod tests {
         assert_eq!((0..20).filter(|_| tokens.take()).count(), 5);
         tokens.refill(Duration::from_mins(1), 5.0, 10.0);
         tokens.put_back(10.0);
-        assert_eq!(tokens.level(), 10.0, "no more than its capacity");
+        assert_eq!(tokens.level(), 10.0, "at most its capacity");
         tokens.clear();
         assert!(!tokens.take());
     }

@@ -24,7 +24,7 @@ pub enum VolumeType {
     Sc1,
     /// Magnetic, previous generation.
     Standard,
-    /// A type that this version does not know: EC2 may report it, and judges it when it is asked for.
+    /// A type that this version does not know. EC2 may report it, and EC2 decides whether a request for it is valid.
     Other(String),
 }
 
@@ -45,12 +45,12 @@ impl VolumeType {
         &KNOWN
     }
 
-    /// The type of that name among [`VolumeType::known`], in any case.
+    /// Returns the known type with this name, in any case.
     pub fn parse_known(text: &str) -> Option<Self> {
         KNOWN.iter().find(|t| t.as_str().eq_ignore_ascii_case(text)).cloned()
     }
 
-    /// The name on the wire.
+    /// Returns the name that the EC2 API uses.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Gp2 => "gp2",
@@ -64,7 +64,8 @@ impl VolumeType {
         }
     }
 
-    /// Smallest and largest size in GiB, for orientation: EC2 is the judge. `None` for unknown types.
+    /// Returns the smallest and largest size in GiB, for orientation only: EC2 enforces the limits. `None` for unknown
+    /// types.
     pub fn size_range(&self) -> Option<(Gib, Gib)> {
         match self {
             Self::Gp2 => Some((Gib(1), Gib(16_384))),
@@ -77,7 +78,7 @@ impl VolumeType {
         }
     }
 
-    /// False when EC2 certainly refuses a number of IOPS for the type (Amazon EBS user guide, "Amazon EBS volume types").
+    /// False if EC2 certainly rejects a number of IOPS for the type (Amazon EBS user guide, "Amazon EBS volume types").
     pub fn has_iops_to_choose(&self) -> bool {
         match self {
             Self::Gp3 | Self::Io1 | Self::Io2 | Self::Other(_) => true,
@@ -85,7 +86,7 @@ impl VolumeType {
         }
     }
 
-    /// False when EC2 certainly refuses a throughput for the type (same source).
+    /// False if EC2 certainly rejects a throughput for the type (same source).
     pub fn has_throughput_to_choose(&self) -> bool {
         match self {
             Self::Gp3 | Self::Other(_) => true,
@@ -93,8 +94,8 @@ impl VolumeType {
         }
     }
 
-    /// The published IOPS limits. `None`: IOPS cannot be chosen. The maximum is for orientation: a zone or an Outpost may give
-    /// less, and EC2 may give more some day.
+    /// Returns the published IOPS limits, or `None` if the IOPS cannot be chosen. The maximum is for orientation only:
+    /// a zone or an Outpost may allow less, and EC2 may allow more in the future.
     pub fn iops_limits(&self) -> Option<IopsLimits> {
         match self {
             Self::Io1 => Some(IopsLimits { min: 100, max: 64_000, per_gib: 50 }),
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_known_type_parses_back_from_its_name_in_any_case() {
+    fn known_type_is_parsed_from_its_name_in_any_case() {
         for t in VolumeType::known() {
             assert_eq!(VolumeType::parse_known(t.as_str()).as_ref(), Some(t));
             assert_eq!(VolumeType::parse_known(&t.as_str().to_uppercase()).as_ref(), Some(t));
@@ -137,9 +138,8 @@ mod tests {
         assert_eq!(VolumeType::from("gp9".to_owned()), VolumeType::Other("gp9".into()));
     }
 
-    /// Only io1, io2 and gp3 have IOPS to choose, within the published minimum, ratio and maximum.
     #[test]
-    fn three_types_have_iops_to_choose_within_their_published_limits() {
+    fn only_io1_io2_and_gp3_have_iops_limits_as_published() {
         for t in VolumeType::known() {
             let expected = match t.as_str() {
                 "io1" => Some((100, 64_000, 50)),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn types_without_a_property_to_choose_are_known() {
+    fn iops_and_throughput_choices_are_known_for_each_type() {
         let choices = |t: &VolumeType| (t.has_iops_to_choose(), t.has_throughput_to_choose());
         for t in VolumeType::known() {
             assert_eq!(choices(t).0, t.iops_limits().is_some(), "{t}");
@@ -161,13 +161,12 @@ mod tests {
         assert_eq!(
             choices(&VolumeType::Other("gp9".into())),
             (true, true),
-            "EC2 judges a type that this version lacks"
+            "EC2 decides about a type that this version does not know"
         );
     }
 
-    /// Each known volume type has its published range of sizes.
     #[test]
-    fn each_known_type_has_its_published_range_of_sizes() {
+    fn known_type_has_its_published_size_range() {
         let ranges: Vec<_> = VolumeType::known()
             .iter()
             .filter_map(|t| t.size_range().map(|(least, most)| (t.as_str(), least.0, most.0)))

@@ -1,15 +1,15 @@
-//! Who still waits for a running operation, and who waits for its end.
+//! Counts the requests that wait for a running operation, and the operations that wait for its end.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Counts the requests that wait for one operation. The operation asks [`Waiters::any`] before each mutation: when
-/// nobody waits any more it goes on looking and starts nothing new.
+/// Counts the requests that wait for one operation. The operation calls [`Waiters::any`] before each mutation. When no
+/// request waits any longer, the operation continues to read and starts nothing new.
 ///
-/// It hears from here too that another operation is to run in its place: then it ends as soon as the call in flight
-/// has ended.
+/// It also reports that another operation is to replace this one, which then ends as soon as the call in flight has
+/// returned.
 #[derive(Debug, Clone, Default)]
 pub struct Waiters(Arc<Shared>);
 
@@ -20,16 +20,16 @@ struct Shared {
     wakers: Mutex<Vec<Waker>>,
 }
 
-/// One request that waits; dropping it (the client left, its deadline passed) takes it off the count.
+/// One waiting request. Dropping it (the client left, its deadline passed) removes it from the count.
 #[derive(Debug)]
 pub struct Waiter(Arc<Shared>);
 
-/// One that waits for the operation's end, to run in its place. Dropping it withdraws the request.
+/// An operation that waits for this one to end, to replace it. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct Successor(Arc<Shared>);
 
 impl Waiters {
-    /// Adds a request.
+    /// Adds a waiting request.
     #[must_use]
     pub fn join(&self) -> Waiter {
         self.0.waiting.fetch_add(1, Ordering::SeqCst);
@@ -42,7 +42,7 @@ impl Waiters {
         self.0.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Asks the operation to end. Only for one that nobody waits for.
+    /// Asks the operation to end. Call it only for an operation for which no request waits.
     #[must_use]
     pub fn supersede(&self) -> Successor {
         self.0.successors.fetch_add(1, Ordering::SeqCst);
@@ -55,18 +55,18 @@ impl Waiters {
         self.0.successors.load(Ordering::SeqCst) > 0
     }
 
-    /// Ends when another operation waits for the end of this one. Dropping the future loses nothing.
+    /// Returns when another operation waits for the end of this one. Dropping the future loses nothing.
     pub async fn superseded(&self) {
         poll_fn(|cx| self.poll(cx, Self::is_superseded)).await;
     }
 
-    /// Ends when a request waits for this operation. Dropping the future loses nothing.
+    /// Returns when a request waits for this operation. Dropping the future loses nothing.
     pub async fn awaited(&self) {
         poll_fn(|cx| self.poll(cx, Self::any)).await;
     }
 
     fn poll(&self, cx: &Context<'_>, is_so: impl Fn(&Self) -> bool) -> Poll<()> {
-        // Under the lock, so that nobody comes between the check and the registration.
+        // The lock is held so that no waiter arrives between the check and the registration.
         let mut wakers = self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         if is_so(self) {
             return Poll::Ready(());
@@ -113,9 +113,8 @@ mod tests {
         }
     }
 
-    /// The last request to leave an operation leaves nobody waiting.
     #[test]
-    fn the_last_waiter_to_leave_leaves_nobody() {
+    fn no_request_waits_after_last_waiter_leaves() {
         let waiters = Waiters::default();
         assert!(!waiters.any());
         let first = waiters.join();
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_woken_when_another_is_to_run_in_its_place() {
+    fn operation_is_woken_when_another_supersedes_it() {
         let waiters = Waiters::default();
         let woken = Arc::new(WakeFlag::default());
         let waker = Waker::from(Arc::clone(&woken));
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_nobody_waits_for_is_woken_when_a_request_joins_it() {
+    fn abandoned_operation_is_woken_when_a_request_joins() {
         let waiters = Waiters::default();
         let woken = Arc::new(WakeFlag::default());
         let waker = Waker::from(Arc::clone(&woken));

@@ -1,13 +1,13 @@
-//! Ids come from users, orchestrators, kernels and EC2: whatever the text, it is an id or it is refused.
+//! Ids come from users, orchestrators, kernels and EC2. Any text is either a valid id or rejected.
 
 use ebs_types::{HyperPodNode, InstanceId, SnapshotId, VolumeId, ZoneId, ZoneName};
 use proptest::prelude::*;
 
-/// Texts worth keeping, each behind what it is: `volume`, `snapshot`, `instance`, `hyperpod`, `zone` (whatever could be
-/// the name of one), or `nothing`.
+/// Interesting texts, each after its kind: `volume`, `snapshot`, `instance`, `hyperpod`, `zone` (any possible zone
+/// name), or `nothing`.
 const CORPUS: &str = include_str!("corpus/ids.txt");
 
-/// What a text is, by all parsers together.
+/// Returns the kinds of id that `text` is, by all parsers.
 fn kinds(text: &str) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     let mut note = |kind, parsed: Option<String>| {
@@ -22,20 +22,20 @@ fn kinds(text: &str) -> Vec<&'static str> {
     note("hyperpod", HyperPodNode::parse(text).ok().map(|id| id.to_string()));
     note("zone", ZoneName::parse(text).ok().map(|id| id.to_string()));
     let zone = ZoneId::parse(text).is_ok();
-    // Every other id has the letters of a zone too.
+    // Every other id is also a valid zone name.
     if kinds.len() > 1 || !zone {
         kinds.retain(|kind| *kind != "zone");
     }
     kinds
 }
 
-/// What an id must never be able to do where it is put into a path, an ARN, a filter or a log line.
+/// True for a text that is safe in a path, an ARN, a filter and a log line.
 fn harmless(text: &str) -> bool {
     !text.is_empty() && text.len() <= 160 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 #[test]
-fn every_text_of_the_corpus_is_what_it_says() {
+fn corpus_text_is_parsed_as_its_kind() {
     let mut seen = 0;
     for line in CORPUS.lines() {
         let (wanted, text) = line.split_once(' ').unwrap();
@@ -48,9 +48,8 @@ fn every_text_of_the_corpus_is_what_it_says() {
 }
 
 proptest! {
-    /// Any text is an id of one kind, written as it was read and harmless in a path or ARN, or is refused.
     #[test]
-    fn any_text_is_an_id_or_is_refused(text in prop_oneof![
+    fn any_text_is_one_harmless_id_or_rejected(text in prop_oneof![
         any::<String>(),
         "(vol|snap|i|hyperpod|us-west-2)?-?\\PC{0,30}",
         "(vol|snap|i|hyperpod-[a-zA-Z0-9-]{0,70}-i)-[a-zA-Z0-9/.-]{0,80}",
@@ -61,9 +60,8 @@ proptest! {
         prop_assert!(kinds(&text).len() <= 1, "{text:?} is {:?}", kinds(&text));
     }
 
-    /// A handle names the id in its last segment or nothing, for any text.
     #[test]
-    fn a_handle_names_its_last_segment_or_nothing(before in "\\PC{0,20}", last in "\\PC{0,20}") {
+    fn handle_names_its_last_segment_or_is_rejected(before in "\\PC{0,20}", last in "\\PC{0,20}") {
         let handle = format!("{before}/{last}");
         match VolumeId::from_handle(&handle) {
             Ok(id) => prop_assert_eq!(Some(id.as_str()), handle.rsplit('/').next()),
@@ -72,9 +70,8 @@ proptest! {
         prop_assert_eq!(SnapshotId::from_handle(&handle).is_ok(), SnapshotId::parse(last.rsplit('/').next().unwrap()).is_ok());
     }
 
-    /// A serial number leads to its volume and to no other.
     #[test]
-    fn a_serial_number_leads_to_its_volume_and_no_other(text in "\\PC{0,24}", digits in "[0-9a-f]{8}|[0-9a-f]{17}") {
+    fn serial_number_identifies_exactly_one_volume(text in "\\PC{0,24}", digits in "[0-9a-f]{8}|[0-9a-f]{17}") {
         let id = VolumeId::parse(&format!("vol-{digits}")).unwrap();
         prop_assert_eq!(VolumeId::from_serial(&id.serial()).unwrap(), id);
         if let Ok(found) = VolumeId::from_serial(&text) {

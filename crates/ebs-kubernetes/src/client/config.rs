@@ -1,4 +1,4 @@
-//! Where the API server is and who asks it: a kubeconfig file, else the pod's account.
+//! Finds the API server and the credentials: in a kubeconfig file, or else from the pod's service account.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use super::guard::TokenFile;
 use super::{ClusterOptions, ConnectError, InCluster};
 
-/// A configuration, and the token that the calls carry unless it has other credentials.
+/// A configuration. The calls carry the token unless the configuration has other credentials.
 pub(super) struct Found {
     pub(super) config: Config,
     pub(super) token: Option<TokenFile>,
@@ -20,7 +20,7 @@ pub(super) async fn find(options: &ClusterOptions) -> Result<Found, ConnectError
         Some(path) => from_file(path).await?,
         None => from_pod(&options.in_cluster)?,
     };
-    // How long to wait for what is the callers' matter: a retry below them would not count against the limits.
+    // Callers decide how long to retry. A retry below them would not count against the rate limit.
     found.config.default_retry = false;
     if let Ok(user_agent) = HeaderValue::from_str(&options.user_agent) {
         found.config.headers.push((USER_AGENT, user_agent));
@@ -35,7 +35,7 @@ async fn from_file(path: &Path) -> Result<Found, ConnectError> {
     let names_proxy = clusters.filter_map(|cluster| cluster.proxy_url.as_ref()).any(|url| !url.is_empty());
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(refused)?;
-    // The client takes HTTPS_PROXY for its own; API servers are reached directly, as from a pod.
+    // By default the client uses HTTPS_PROXY. API servers are reached directly, as from a pod.
     if !names_proxy {
         config.proxy_url = None;
     }
@@ -70,12 +70,13 @@ fn from_pod(pod: &InCluster) -> Result<Found, ConnectError> {
         let source = std::io::Error::other("it holds no certificate");
         return Err(ConnectError::Account { path, source });
     }
-    // Read again now and then: authorities are rotated too.
+    // The client reads the file again from time to time, since certificate authorities are rotated too.
     config.root_cert_file = Some(path);
     Ok(Found { config, token: Some(TokenFile::new(account.join("token"))) })
 }
 
-/// The directory with the account's files: at the usual place, else below the mount point of a Windows host process.
+/// Returns the directory with the files of the service account, at the usual path or else below the mount point of a
+/// Windows host process.
 fn account(pod: &InCluster) -> Result<PathBuf, ConnectError> {
     let token = pod.account.join("token");
     if token.exists() {
@@ -88,7 +89,7 @@ fn account(pod: &InCluster) -> Result<PathBuf, ConnectError> {
 
 fn address(host: &str, port: &str) -> Option<http::Uri> {
     let port: u16 = port.parse().ok()?;
-    // IPv6 addresses stand in brackets.
+    // A URL has IPv6 addresses in brackets.
     let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
     let uri: http::Uri = format!("https://{host}:{port}").parse().ok()?;
     uri.host().filter(|host| !host.is_empty())?;

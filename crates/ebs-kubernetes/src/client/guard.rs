@@ -1,4 +1,4 @@
-//! What stands before every call: its token, its turn, and an end to its waiting.
+//! Applies token, rate limit and timeouts to every call.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -15,14 +15,14 @@ use tower::{BoxError, Layer, Service};
 
 use super::pace::{Pace, Silence};
 
-/// How long an answer may take to begin. The API server itself gives a call 60 s, most are answered in milliseconds.
+/// Time limit for the start of a response. The API server's own limit is 60 s; it answers most calls in milliseconds.
 const ANSWER_BOUND: Duration = Duration::from_secs(30);
-/// How long the parts of an answer may be apart.
+/// Maximum time between two parts of a response.
 const BODY_BOUND: Duration = Duration::from_secs(30);
-/// How long a watch may be silent: the server sends a bookmark every minute or so.
+/// Maximum silence of a watch. The server sends a bookmark about every minute.
 const WATCH_BOUND: Duration = Duration::from_secs(150);
 
-/// A failure that this side has found.
+/// A failure that this client detected.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GuardError {
     #[error("the API server has not begun to answer within {ANSWER_BOUND:?}")]
@@ -37,11 +37,11 @@ pub(super) enum GuardError {
     },
 }
 
-/// A file with a token that others replace.
+/// A token file, which other processes replace.
 #[derive(Debug, Clone)]
 pub(super) struct TokenFile {
     path: PathBuf,
-    /// For the moment in which there is none, or half of one.
+    /// The last valid token, for the moment in which the file is missing or incomplete.
     last: Arc<Mutex<Option<HeaderValue>>>,
 }
 
@@ -50,8 +50,8 @@ impl TokenFile {
         Self { path, last: Arc::default() }
     }
 
-    /// The header with the token that the file has now. A kilobyte of memory that the kubelet has written: it is read without
-    /// leaving the thread.
+    /// Returns the header with the current token of the file. The file is a kilobyte in memory that the kubelet has
+    /// written, so reading it blocks the thread only briefly.
     fn header(&self) -> Result<HeaderValue, GuardError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = std::fs::read_to_string(&self.path).and_then(|token| {
@@ -71,7 +71,7 @@ impl TokenFile {
     }
 }
 
-/// Puts a [`Guard`] before a service.
+/// Wraps a service in a [`Guard`].
 #[derive(Debug, Clone)]
 pub(super) struct GuardLayer {
     pub(super) token: Option<TokenFile>,
@@ -85,7 +85,7 @@ impl<S> Layer<S> for GuardLayer {
     }
 }
 
-/// A service whose calls take turns. Being ready means that it is the next call's turn.
+/// A service with a rate limit. It is ready when the next call may be sent.
 pub(super) struct Guard<S> {
     inner: S,
     token: Option<TokenFile>,
@@ -93,7 +93,7 @@ pub(super) struct Guard<S> {
     turn: Turn,
 }
 
-/// Whose turn it is.
+/// The state of the rate limit for the next call.
 enum Turn {
     None,
     Waits(Pin<Box<Sleep>>),
@@ -152,7 +152,7 @@ where
     }
 }
 
-/// A server that is busy says for how long.
+/// Honours the Retry-After header of a busy server.
 fn heed(status: StatusCode, headers: &HeaderMap, silence: &Silence) {
     if status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::SERVICE_UNAVAILABLE {
         return;
@@ -163,7 +163,7 @@ fn heed(status: StatusCode, headers: &HeaderMap, silence: &Silence) {
     }
 }
 
-/// The body of an answer, which ends with an error when nothing comes for too long.
+/// A response body that ends with an error when no data arrives for too long.
 pub(super) struct BoundedBody<B> {
     inner: B,
     bound: Duration,

@@ -1,4 +1,4 @@
-//! How fast calls may follow each other: 5 a second, bursts of 10, and none while the server has asked for silence.
+//! The rate limit: 5 calls a second, bursts of 10, and no call while the server's Retry-After lasts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use ebs_types::Tokens;
 use tokio::time::Instant;
 
-/// Calls a second, in the long run.
+/// Average calls a second.
 const RATE: f64 = 5.0;
-/// Calls at once.
+/// Maximum burst of calls.
 const BURST: f64 = 10.0;
-/// A server that asks for a longer silence is asked again after this all the same.
+/// If the server asks for a longer silence, calls resume after this time.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
-/// A bucket of tokens, one for each call.
+/// A token bucket with one token for each call.
 #[derive(Debug)]
 pub(super) struct Pace {
     tokens: Tokens,
@@ -21,7 +21,7 @@ pub(super) struct Pace {
     silence: Silence,
 }
 
-/// Until when the server wants to hear nothing; shared with the calls in flight, which learn it.
+/// Until when the server wants no calls. Shared with the calls in flight, which receive this time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Silence(Arc<Mutex<Option<Instant>>>);
 
@@ -34,7 +34,7 @@ impl Pace {
         self.silence.clone()
     }
 
-    /// Takes a token, or says how long to wait before asking again.
+    /// Takes a token, or returns the time to wait before the next try.
     pub(super) fn take(&mut self) -> Result<(), Duration> {
         let now = Instant::now();
         self.tokens.refill(now - self.since, RATE, BURST);
@@ -42,7 +42,7 @@ impl Pace {
         if let Some(until) = self.silence.until().filter(|until| *until > now) {
             return Err(until - now);
         }
-        // A floor, so that rounding never makes a busy loop.
+        // The minimum keeps rounding from causing a busy loop.
         if self.tokens.take() { Ok(()) } else { Err(self.tokens.until_next(RATE).max(Duration::from_millis(1))) }
     }
 }
@@ -52,7 +52,7 @@ impl Silence {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No call for so long from now, and not less than was asked before.
+    /// Allows no call for this long from now. Never shortens an earlier silence.
     pub(super) fn ask(&self, wanted: Duration) {
         let until = Instant::now() + wanted.min(LONGEST_SILENCE);
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);

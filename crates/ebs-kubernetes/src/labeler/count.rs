@@ -1,4 +1,4 @@
-//! What a node's labels should say; pure.
+//! Computes the labels of a node.
 
 use std::collections::HashSet;
 
@@ -12,16 +12,16 @@ pub(super) struct Values {
     pub(super) volumes: String,
 }
 
-/// What EC2 says of an instance, as far as it is counted.
+/// The counted part of an EC2 instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Described {
     interfaces: u32,
-    /// Volumes besides the root.
+    /// Volumes other than the root.
     volumes: Vec<VolumeId>,
 }
 
 impl Described {
-    /// `None` for an instance that has ended or is about to: it has nothing that a node could use.
+    /// Returns `None` for an instance that is terminated or about to be: it has nothing that a node could use.
     pub(super) fn of(instance: &Instance) -> Option<Self> {
         if matches!(instance.state.as_str(), "shutting-down" | "terminated") {
             return None;
@@ -35,7 +35,7 @@ impl Described {
         Some(Self { interfaces: instance.network_interfaces.max(1), volumes })
     }
 
-    /// The labels, given the volumes that Kubernetes has as PersistentVolumes: those are the driver's to attach and detach.
+    /// Returns the labels. `persistent` are the volumes of PersistentVolumes, which the driver attaches and detaches.
     pub(super) fn values(&self, persistent: &HashSet<VolumeId>) -> Values {
         let others = self.volumes.iter().filter(|volume| !persistent.contains(*volume)).count();
         Values { interfaces: self.interfaces.to_string(), volumes: others.to_string() }
@@ -80,10 +80,8 @@ mod tests {
         Some((values.interfaces, values.volumes))
     }
 
-    /// A node's labels count its instance's network interfaces, and its volumes less the root and less those that are
-    /// PersistentVolumes.
     #[test]
-    fn volumes_besides_the_root_and_the_persistent_ones_are_counted() {
+    fn volumes_other_than_root_and_persistent_are_counted() {
         let devices = [
             ("/dev/xvda", Some("vol-0a")),
             ("/dev/sdb", Some("vol-0b")),
@@ -97,9 +95,9 @@ mod tests {
         assert_eq!(counted(&["vol-0b", "vol-0elsewhere"]).1, "1");
     }
 
-    /// The count is never below 0: neither with a root in instance store nor when every volume, the root too, is a PersistentVolume.
+    /// Covers a root in instance store, and an instance whose volumes, including the root, are all PersistentVolumes.
     #[test]
-    fn the_count_is_never_below_0() {
+    fn volume_count_is_never_below_0() {
         let without_root = instance(None, &[("/dev/sdb", Some("vol-0b"))]);
         assert_eq!(counted(&without_root, &["vol-0b"]).unwrap().1, "0");
         let no_volumes = instance(Some("/dev/xvda"), &[]);
@@ -108,9 +106,8 @@ mod tests {
         assert_eq!(counted(&all_persistent, &["vol-0a"]).unwrap().1, "0");
     }
 
-    /// An instance that has ended, or is about to, has no count.
     #[test]
-    fn an_instance_that_has_ended_has_no_count() {
+    fn terminated_instance_has_no_count() {
         for state in ["shutting-down", "terminated"] {
             let ended = Instance { state: state.to_owned(), ..instance(None, &[]) };
             assert_eq!(counted(&ended, &[]), None, "{state}");

@@ -1,4 +1,4 @@
-//! One pass over the nodes that are due: EC2 is asked for their instances, and labels that are wrong are written.
+//! One pass over the nodes that are due: describes their instances and writes the labels that are wrong.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::Failure;
 use crate::failure::chain;
 use crate::node_metadata::{LabelKeys, NodeView};
 
-/// So many Nodes are written to at once.
+/// Maximum number of concurrent writes to Nodes.
 const WRITERS: usize = 10;
-/// Bound of the question for one chunk of instances, with its wait for EC2's budget.
+/// Time limit for describing one chunk of instances, including the wait for EC2's rate limit.
 const DESCRIBE_WITHIN: Duration = Duration::from_mins(1);
 
 /// Why instances could not be described.
@@ -33,18 +33,18 @@ enum DescribeError {
     NoAnswer,
 }
 
-/// What a pass came to, by nodes.
+/// The results of a pass, in numbers of nodes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Passed {
     pub(super) changed: usize,
     pub(super) unchanged: usize,
-    /// EC2 knows no such instance, or it has ended.
+    /// The instance does not exist in EC2, or it is terminated.
     pub(super) without_instance: usize,
     pub(super) failed: usize,
 }
 
 impl<E: Ec2> Labeler<E> {
-    /// Looks at all nodes that are due. One that fails is in no other's way and comes again later.
+    /// Checks all nodes that are due. A failure of one node does not affect others, and the node is retried later.
     pub(super) async fn pass(&self) -> Passed {
         let mut passed = Passed::default();
         let due = self.watched.roster().due();
@@ -69,8 +69,8 @@ impl<E: Ec2> Labeler<E> {
         passed
     }
 
-    /// The labels that must change. The PersistentVolumes are looked at after EC2 has answered, so that no volume is attached
-    /// without being known.
+    /// Returns the labels that must change. The PersistentVolumes are read after EC2 has answered, so that each
+    /// attached volume is already known.
     fn wanted(&self, chunk: &[Due], instances: &HashMap<InstanceId, Instance>, passed: &mut Passed) -> Vec<Change> {
         let mut roster = self.watched.roster();
         let persistent = roster.persistent();
@@ -132,7 +132,7 @@ async fn describe<E: Ec2>(
     Ok(listed.into_iter().map(|instance| (instance.id.clone(), instance)).collect())
 }
 
-/// Names the object it is meant for: one that has come since under the same name is not written to.
+/// Includes the uid, so that a newer Node of the same name is not changed.
 async fn patch(nodes: &Api<NodeView>, keys: &LabelKeys, change: &Change) -> Result<(), Failure> {
     let labels = json!({ &keys.interfaces: change.values.interfaces, &keys.volumes: change.values.volumes });
     let patch = Patch::Merge(json!({ "metadata": { "uid": change.uid, "labels": labels } }));

@@ -1,5 +1,5 @@
-//! What the labeler keeps of the cluster: of each node its instance, its labels and when to look at it next; of each
-//! PersistentVolume its volume. Nothing else of the objects stays in memory.
+//! The labeler's memory of the cluster: the instance, the labels and the next check of each node, and the volume of
+//! each PersistentVolume. It keeps nothing else of the objects.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::node_metadata::{LabelKeys, NodeView, described_instance};
 struct Entry {
     uid: String,
     instance: InstanceId,
-    /// The labels as they are now; a label that is not there has no value.
+    /// The current labels. A missing label is `None`.
     interfaces: Option<String>,
     volumes: Option<String>,
     due: Instant,
     failures: u32,
 }
 
-/// A node that is to be looked at.
+/// A node that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) node: String,
@@ -35,12 +35,12 @@ pub(super) struct Due {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) node: String,
-    /// Which object of that name: a node may be replaced by another of its name.
+    /// The uid of the Node, since a Node may be replaced by another of the same name.
     pub(super) uid: String,
     pub(super) values: Values,
 }
 
-/// The labeler's picture of the cluster.
+/// The labeler's view of the cluster.
 #[derive(Debug)]
 pub(super) struct Roster {
     driver: DriverName,
@@ -48,7 +48,7 @@ pub(super) struct Roster {
     times: Times,
     nodes: BTreeMap<String, Entry>,
     volumes: BTreeMap<String, VolumeId>,
-    /// Lists that have begun and not ended yet; what was known before counts until then.
+    /// Lists in progress. Until a list ends, the previous entries remain valid.
     new_nodes: Option<BTreeMap<String, Entry>>,
     new_volumes: Option<BTreeMap<String, VolumeId>>,
     nodes_are_known: bool,
@@ -74,7 +74,7 @@ impl Roster {
         &self.keys
     }
 
-    /// Both lists were read to their ends: before, a PersistentVolume could be missing and its volume be counted.
+    /// True if both lists were read completely. Before that, the volume of a missing PersistentVolume would be counted.
     pub(super) fn is_complete(&self) -> bool {
         self.nodes_are_known && self.volumes_are_known
     }
@@ -133,8 +133,8 @@ impl Roster {
         self.volumes.remove(volume.name());
     }
 
-    /// The entry of a node as it is now; `None` for nodes that EC2 does not describe. A new node, and one with a new instance, is
-    /// due at once; one whose labels somebody has changed, soon.
+    /// Returns the current entry of a node, or `None` if EC2 does not describe its instance. A new node, or one with a
+    /// new instance, is due at once. A node whose labels another client changed is due soon.
     fn entry(&self, node: &NodeView) -> Option<Entry> {
         let instance = described_instance(node)?;
         let label = |key: &str| node.label(key).map(str::to_owned);
@@ -154,20 +154,20 @@ impl Roster {
         })
     }
 
-    /// When the next node is due.
+    /// Returns when the next node is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.nodes.values().map(|entry| entry.due).min()
     }
 
-    /// The nodes that are due, and those that will be within a moment: they share calls.
+    /// Returns the nodes that are due now or within a moment, so that they share calls.
     pub(super) fn due(&self) -> Vec<Due> {
         let until = Instant::now() + self.times.gather;
         let due = self.nodes.iter().filter(|(_, entry)| entry.due <= until);
         due.map(|(node, entry)| Due { node: node.clone(), instance: entry.instance.clone() }).collect()
     }
 
-    /// What a node's labels should be changed to; `None` when they are right, or it is not the same node any more. Either way it
-    /// has been looked at.
+    /// Returns the change that a node's labels need, or `None` if they are right or the node was replaced. If they are
+    /// right, the node is due again after the refresh interval.
     pub(super) fn described(
         &mut self,
         due: &Due,
@@ -184,7 +184,7 @@ impl Roster {
         Some(Change { node: due.node.clone(), uid: entry.uid.clone(), values })
     }
 
-    /// The labels of a node are as wanted now.
+    /// Records that the labels of a node are as wanted.
     pub(super) fn labelled(&mut self, change: &Change) {
         let next = Instant::now() + self.times.refresh;
         if let Some(entry) = self.nodes.get_mut(&change.node).filter(|entry| entry.uid == change.uid) {
@@ -194,7 +194,7 @@ impl Roster {
         }
     }
 
-    /// A node could not be labelled: later again, each time after a longer pause.
+    /// Schedules a retry after a failure, with a longer pause each time.
     pub(super) fn failed(&mut self, node: &str) {
         let (first, longest) = (self.times.first_retry, self.times.refresh);
         if let Some(entry) = self.nodes.get_mut(node) {
@@ -203,7 +203,7 @@ impl Roster {
         }
     }
 
-    /// The volumes that are PersistentVolumes.
+    /// Returns the volumes of PersistentVolumes.
     pub(super) fn persistent(&self) -> HashSet<VolumeId> {
         self.volumes.values().cloned().collect()
     }

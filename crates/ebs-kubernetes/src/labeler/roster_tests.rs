@@ -55,9 +55,9 @@ fn described(interfaces: u32, volumes: &[&str]) -> Described {
     Described::of(&instance).unwrap()
 }
 
-/// Nothing is labelled before both lists are there: a PersistentVolume that is not known yet would be counted as somebody else's.
+/// Otherwise the volume of a PersistentVolume that is not known yet would be counted.
 #[tokio::test(start_paused = true)]
-async fn both_lists_must_be_there() {
+async fn roster_is_complete_only_after_both_lists() {
     let mut roster = roster();
     assert!(!roster.is_complete());
     roster.list_of_nodes_begins();
@@ -68,22 +68,22 @@ async fn both_lists_must_be_there() {
     assert!(!roster.is_complete());
     roster.list_of_volumes_ends();
     assert!(roster.is_complete());
-    // While a list is read anew, what was known counts.
+    // While a list is read again, the previous entries are valid.
     roster.list_of_nodes_begins();
     assert!(roster.is_complete() && due(&roster) == ["a"]);
     roster.list_of_nodes_ends();
     assert_eq!(roster.size(), (0, 0));
 }
 
-/// A node is due when it comes, then every hour; sooner only when somebody changes its labels or its instance.
+/// A change of its labels or its instance makes it due sooner.
 #[tokio::test(start_paused = true)]
-async fn a_node_is_due_when_it_comes_and_every_hour_and_when_it_changes() {
+async fn node_is_due_when_new_every_hour_and_when_changed() {
     let mut roster = listed(&[node("a", &[])], &[]);
     let first = roster.due().remove(0);
     let change = roster.described(&first, &described(2, &[]), &HashSet::new()).expect("it has no labels");
     assert_eq!(change.values, Values { interfaces: "2".to_owned(), volumes: "0".to_owned() });
     roster.labelled(&change);
-    // The echo of the own write, and all other changes of a Node.
+    // The event for the own write, and all other changes of a Node.
     roster.changed_node(&node("a", &[(ENIS, "2"), (VOLUMES, "0"), ("other", "x")]));
     tokio::time::advance(Duration::from_mins(59)).await;
     assert!(due(&roster).is_empty());
@@ -99,15 +99,15 @@ async fn a_node_is_due_when_it_comes_and_every_hour_and_when_it_changes() {
     let replaced = NodeView::with("a", "aws:///us-west-2a/i-0other", &[]);
     roster.changed_node(&replaced);
     assert_eq!(roster.due()[0].instance.as_str(), "i-0other");
-    // What was asked for the instance before says nothing of this one.
+    // The response for the previous instance does not apply to this one.
     assert_eq!(roster.described(&first, &described(2, &[]), &HashSet::new()), None);
     roster.deleted_node(&replaced);
     assert_eq!(roster.next_due(), None);
 }
 
-/// A node that fails comes again after 10 s and then after ever longer pauses, up to the hour; others do not wait for it.
+/// The first pause is 10 s and the longest is an hour.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_fails_comes_again_ever_later_and_others_do_not_wait() {
+async fn failed_node_is_retried_with_backoff_without_delaying_others() {
     let mut roster = listed(&[node("a", &[]), node("b", &[])], &[]);
     let mut pauses = Vec::new();
     for _ in 0..12 {
@@ -119,15 +119,15 @@ async fn a_node_that_fails_comes_again_ever_later_and_others_do_not_wait() {
         pauses.push(before.elapsed().as_secs());
         assert!(due(&roster).contains(&"b".to_owned()));
     }
-    // Nodes that are due within the time of gathering are taken along.
+    // Nodes that are due within the gather time are included.
     let gather = Times::default().gather.as_secs();
     assert_eq!(pauses[..4], [10 - gather, 20 - gather, 40 - gather, 80 - gather]);
     assert_eq!(pauses[11], 3600 - gather);
 }
 
-/// Nodes that EC2 does not describe (HyperPod, Fargate, hybrid, other clouds) are not looked at and never written to.
+/// Such nodes are HyperPod, Fargate and hybrid nodes, and nodes of other clouds.
 #[tokio::test(start_paused = true)]
-async fn nodes_that_ec2_does_not_describe_are_left_alone() {
+async fn nodes_that_ec2_does_not_describe_are_ignored() {
     let mut others: Vec<NodeView> = [
         "aws:///z/sagemaker/cluster/hyperpod-abc-i-0abc",
         "aws:///z/0123-abc/fargate-ip-10-0-0-1.compute.internal",
@@ -142,15 +142,15 @@ async fn nodes_that_ec2_does_not_describe_are_left_alone() {
     .collect();
     others.push(node("a", &[]));
     assert_eq!(due(&listed(&others, &[])), ["a"]);
-    // One that gets its provider id later is due then.
+    // A node that gets its provider id later is due then.
     let mut roster = listed(&[NodeView::with("late", "", &[])], &[]);
     roster.changed_node(&node("late", &[]));
     assert_eq!(due(&roster), ["late"]);
 }
 
-/// Volumes come and go with their PersistentVolumes, also by a list that is read anew.
+/// Covers watch events and a list that is read again.
 #[tokio::test(start_paused = true)]
-async fn volumes_come_and_go_with_their_persistent_volumes() {
+async fn volumes_follow_their_persistent_volumes() {
     let ids = |roster: &Roster| {
         let mut ids: Vec<String> = roster.persistent().iter().map(ToString::to_string).collect();
         ids.sort();

@@ -1,4 +1,4 @@
-//! What the labeler reads of PersistentVolumes.
+//! The part of PersistentVolumes that the labeler reads.
 
 use ebs_types::{DriverName, VolumeId};
 use k8s_openapi::ClusterResourceScope;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::node_metadata::kept;
 
-/// A PersistentVolume: which volume it stands for.
+/// A PersistentVolume and its volume.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct VolumeView {
     #[serde(deserialize_with = "kept")]
@@ -42,8 +42,8 @@ impl VolumeView {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The EBS volume that this driver attaches for it. Volumes of the in-tree plug-in are this driver's too, and their ids often
-    /// stand behind a zone.
+    /// Returns the EBS volume that this driver attaches. The driver also attaches volumes of the in-tree plug-in, whose
+    /// ids often follow a zone.
     pub(crate) fn ebs_volume(&self, driver: &DriverName) -> Option<VolumeId> {
         let csi = self.spec.csi.as_ref().filter(|csi| csi.driver == driver.as_str()).map(|csi| &csi.volume_handle);
         let in_tree = self.spec.aws_elastic_block_store.as_ref().map(|in_tree| &in_tree.volume_id);
@@ -84,9 +84,9 @@ mod tests {
         view.ebs_volume(&DriverName::default()).map(|id| id.to_string())
     }
 
-    /// A PersistentVolume is the driver's when it is of the driver or of the in-tree plug-in, whatever stands before its id.
+    /// A PersistentVolume belongs to the driver if its driver is this one or the in-tree plug-in.
     #[test]
-    fn ids_are_compared_without_what_stands_before_them() {
+    fn volume_ids_are_read_without_their_prefix() {
         let csi =
             |driver, handle| volume(json!({ "csi": { "driver": driver, "volumeHandle": handle, "fsType": "xfs" } }));
         let in_tree = |id| volume(json!({ "awsElasticBlockStore": { "volumeID": id, "fsType": "ext4" } }));

@@ -1,4 +1,4 @@
-//! The watches that keep the roster: on Nodes and on PersistentVolumes, in pages, for as long as this process leads.
+//! Keeps the roster up to date with watches on Nodes and PersistentVolumes, in pages, while this process is the leader.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ use super::view::VolumeView;
 use crate::Failure;
 use crate::node_metadata::NodeView;
 
-/// So many objects are read at once: a Node can have tens of kilobytes.
+/// Objects per page. A Node can have tens of kilobytes.
 const PAGE: u32 = 100;
 
-/// The roster, and whether something in it has changed.
+/// The roster and a notification of its changes.
 #[derive(Debug)]
 pub(super) struct Watched {
     roster: Mutex<Roster>,
@@ -35,7 +35,7 @@ impl Watched {
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until both lists are there and a node is due.
+    /// Waits until both lists are complete and a node is due.
     pub(super) async fn until_due(&self) {
         loop {
             let next = {
@@ -53,7 +53,7 @@ impl Watched {
         }
     }
 
-    /// Keeps the nodes. Never ends by itself: what fails is begun again, after pauses.
+    /// Keeps the nodes up to date. Never returns: a failed watch is restarted after a pause.
     pub(super) async fn watch_nodes(&self, client: Client) {
         let keep = |roster: &mut Roster, event: &Event<NodeView>| match event {
             Event::Init => roster.list_of_nodes_begins(),
@@ -65,7 +65,7 @@ impl Watched {
         self.watch(Api::all(client), "Nodes", keep).await;
     }
 
-    /// Keeps the PersistentVolumes, like [`Self::watch_nodes`].
+    /// Keeps the PersistentVolumes up to date, like [`Self::watch_nodes`].
     pub(super) async fn watch_volumes(&self, client: Client) {
         let keep = |roster: &mut Roster, event: &Event<VolumeView>| match event {
             Event::Init => roster.list_of_volumes_begins(),

@@ -1,4 +1,4 @@
-//! Where a lease is kept.
+//! The storage of a lease.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::PostParams;
@@ -6,19 +6,19 @@ use kube::{Api, Client};
 
 use crate::Failure;
 
-/// One Lease object. A replacement succeeds only if the object is still of the version that it names.
+/// One Lease object. A replacement succeeds only if the object still has the version that the replacement names.
 pub trait LeaseStore: Send + Sync {
-    /// The lease, if there is one.
+    /// Returns the lease, or `None` if it does not exist.
     fn get(&self) -> impl Future<Output = Result<Option<Lease>, Failure>> + Send;
 
-    /// Makes it; fails if there is one.
+    /// Creates the lease. Fails if it exists.
     fn create(&self, lease: &Lease) -> impl Future<Output = Result<Lease, Failure>> + Send;
 
-    /// Writes it; fails if it is of another version by now.
+    /// Replaces the lease. Fails if its version has changed.
     fn replace(&self, lease: &Lease) -> impl Future<Output = Result<Lease, Failure>> + Send;
 }
 
-/// A Lease of the cluster.
+/// A Lease object of the cluster.
 #[derive(Clone)]
 pub struct LeaseApi {
     leases: Api<Lease>,
@@ -26,7 +26,7 @@ pub struct LeaseApi {
 }
 
 impl LeaseApi {
-    /// The lease of that name in that namespace.
+    /// Selects the lease with this name in this namespace.
     pub fn new(client: Client, namespace: &str, name: &str) -> Self {
         Self { leases: Api::namespaced(client, namespace), name: name.to_owned() }
     }

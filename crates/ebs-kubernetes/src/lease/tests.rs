@@ -6,15 +6,15 @@ use tokio::task::JoinSet;
 
 use super::*;
 
-/// An API server with one lease, that fails, hangs and counts as a test wants.
+/// An API server with one lease. It fails, hangs and counts requests as a test sets it.
 #[derive(Debug, Default)]
 struct Server {
     lease: Mutex<Option<Lease>>,
     versions: AtomicU32,
     requests: AtomicU32,
-    /// What answers are: all is well, errors, or none at all.
+    /// How the server answers: normally, with errors, or never.
     mood: Mutex<Mood>,
-    /// What was written is answered so much later.
+    /// The delay of responses to writes.
     answer_to_writes_after: Mutex<Duration>,
 }
 
@@ -26,7 +26,7 @@ enum Mood {
     Hanging,
 }
 
-/// A contender's way to the server; it can be cut by itself.
+/// A contender's connection to the server, which can be cut on its own.
 #[derive(Debug, Clone, Default)]
 struct Way {
     server: Arc<Server>,
@@ -115,9 +115,8 @@ fn spec(server: &Server) -> LeaseSpec {
     server.lease.lock().unwrap().clone().expect("a lease").spec.expect("a spec")
 }
 
-/// The lease's name is made of the driver's; each process has an identity of its own.
 #[test]
-fn the_name_has_letters_digits_and_dashes_and_no_two_processes_one_identity() {
+fn lease_name_is_valid_and_each_process_has_its_own_identity() {
     let (one, other) = (LeaseConfig::new("metadata-labeler-ebs.csi.aws.com", "host.local."), config("b"));
     assert_eq!(one.name, "metadata-labeler-ebs-csi-aws-com");
     assert!(one.identity.starts_with("host-local-X-"), "{}", one.identity);
@@ -126,9 +125,9 @@ fn the_name_has_letters_digits_and_dashes_and_no_two_processes_one_identity() {
     assert!(other.renew_deadline < other.duration);
 }
 
-/// Who finds no lease makes it, and it says who holds it, for how long and since when.
+/// The lease contains the holder, the duration and the time of acquisition.
 #[tokio::test(start_paused = true)]
-async fn the_first_makes_the_lease_and_holds_it() {
+async fn first_contender_creates_and_holds_the_lease() {
     let server = Arc::new(Server::default());
     let mut one = contender(&Way::to(&server), "one");
     one.acquire().await;
@@ -138,9 +137,9 @@ async fn the_first_makes_the_lease_and_holds_it() {
     assert!(taken.acquire_time.is_some() && taken.acquire_time == taken.renew_time);
 }
 
-/// While the holder renews, nobody else gets the lease; the holder needs one request for it every 5 s.
+/// The holder needs one request every 5 s.
 #[tokio::test(start_paused = true)]
-async fn while_it_is_renewed_nobody_else_gets_it() {
+async fn renewed_lease_is_not_taken_by_another() {
     let server = Arc::new(Server::default());
     let (mut one, mut two) = (contender(&Way::to(&server), "one"), contender(&Way::to(&server), "two"));
     one.acquire().await;
@@ -153,16 +152,15 @@ async fn while_it_is_renewed_nobody_else_gets_it() {
     assert!((18..=20).contains(&renewals), "{renewals}");
     tokio::select! {
         lost = one.hold() => panic!("{lost}"),
-        () = two.acquire() => panic!("two leads at once"),
+        () = two.acquire() => panic!("two leaders at once"),
         () = tokio::time::sleep(Duration::from_mins(10)) => {}
     }
     assert_eq!(spec(&server).lease_transitions, Some(0));
 }
 
-/// A holder that is gone is followed when its lease has lasted its time by the clock of the one who waits, whatever the time
-/// stamps in it say.
+/// The time stamps in the lease do not matter.
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_gone_is_followed_by_the_clock_of_the_one_who_waits() {
+async fn expired_lease_is_taken_by_the_clock_of_the_waiter() {
     for stamp in ["1970-01-01T00:00:00Z", "2999-01-01T00:00:00Z"] {
         let server = Arc::new(Server::default());
         let (mut one, mut two) = (contender(&Way::to(&server), "one"), contender(&Way::to(&server), "two"));
@@ -178,9 +176,9 @@ async fn a_holder_that_is_gone_is_followed_by_the_clock_of_the_one_who_waits() {
     }
 }
 
-/// A holder that cannot renew stops leading before another may begin, whether the API server fails, hangs or is out of its reach.
+/// Covers an API server that fails, hangs or is unreachable for the holder.
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_cannot_renew_stops_before_another_begins() {
+async fn holder_that_cannot_renew_stops_before_another_begins() {
     let server = Arc::new(Server::default());
     for mood in [Mood::Failing, Mood::Hanging] {
         let mut one = contender(&Way::to(&server), "one");
@@ -208,12 +206,11 @@ async fn a_holder_that_cannot_renew_stops_before_another_begins() {
     tasks.spawn(begins);
     let times = tasks.join_all().await;
     let gap = *times.iter().max().unwrap() - *times.iter().min().unwrap();
-    assert!(gap >= Duration::from_secs(4), "the one led until {gap:?} before the other");
+    assert!(gap >= Duration::from_secs(4), "{gap:?} between the two leaders");
 }
 
-/// A short trouble of the API server costs nothing: the holder renews in time.
 #[tokio::test(start_paused = true)]
-async fn a_short_trouble_costs_nothing() {
+async fn short_outage_does_not_lose_the_lease() {
     let server = Arc::new(Server::default());
     let mut one = contender(&Way::to(&server), "one");
     one.acquire().await;
@@ -231,9 +228,9 @@ async fn a_short_trouble_costs_nothing() {
     }
 }
 
-/// Of two that try at once one gets the lease: the other's write names a version that is not there any more.
+/// The other's write names a version that no longer exists.
 #[tokio::test(start_paused = true)]
-async fn of_many_that_try_at_once_one_gets_it() {
+async fn one_of_many_concurrent_contenders_gets_the_lease() {
     let server = Arc::new(Server::default());
     let leads = Arc::new(AtomicU32::new(0));
     let mut tasks = JoinSet::new();
@@ -249,9 +246,9 @@ async fn of_many_that_try_at_once_one_gets_it() {
     assert_eq!(leads.load(Ordering::Relaxed), 1);
 }
 
-/// A lease that is given back is taken at the next attempt, without waiting for its end; one that is not held is not given back.
+/// A process that does not hold the lease does not release it.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_given_back_is_free_at_once() {
+async fn released_lease_is_free_at_once() {
     let server = Arc::new(Server::default());
     let (mut one, mut two) = (contender(&Way::to(&server), "one"), contender(&Way::to(&server), "two"));
     one.acquire().await;
@@ -262,19 +259,19 @@ async fn a_lease_that_is_given_back_is_free_at_once() {
     let began = Instant::now();
     two.acquire().await;
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    // What was given back is not given back for somebody else.
+    // A second release does not release the lease of the next holder.
     one.release().await.unwrap();
     assert_eq!(spec(&server).holder_identity.as_deref(), Some("two"));
 }
 
-/// A holder whose lease another process has taken learns it with its next renewal, and takes nothing back.
+/// The holder learns it with its next renewal.
 #[tokio::test(start_paused = true)]
-async fn who_lost_the_lease_learns_it_and_takes_nothing_back() {
+async fn holder_learns_that_it_lost_the_lease_and_does_not_retake_it() {
     let server = Arc::new(Server::default());
     let way = Way::to(&server);
     let mut one = contender(&way, "one");
     one.acquire().await;
-    // By somebody who does not wait until it has run out, as an administrator may.
+    // By a process that does not wait for the expiry, as an administrator may.
     way.stored(&held_by("two", 15));
     let lost = one.hold().await;
     assert!(matches!(&lost, LostLease::Taken { holder, .. } if holder == "two"), "{lost}");
@@ -282,7 +279,7 @@ async fn who_lost_the_lease_learns_it_and_takes_nothing_back() {
     assert_eq!(spec(&server).holder_identity.as_deref(), Some("two"));
 }
 
-/// A lease of this holder, which says for how many seconds it lasts.
+/// Returns a lease of this holder with this duration in seconds.
 fn held_by(holder: &str, seconds: i32) -> Lease {
     let spec = LeaseSpec {
         holder_identity: Some(holder.to_owned()),
@@ -293,10 +290,10 @@ fn held_by(holder: &str, seconds: i32) -> Lease {
     Lease { metadata, spec: Some(spec) }
 }
 
-/// The API server carries out a write at once and answers late: others count from the write, so the holder counts from its request,
-/// whether it took the lease with it or renewed it.
+/// The API server stores a write at once and answers late. Others count from the write, so the holder counts from its
+/// request, both after acquiring and after renewing.
 #[tokio::test(start_paused = true)]
-async fn a_lease_counts_from_the_request_not_the_answer() {
+async fn lease_time_counts_from_request_not_response() {
     let server = Arc::new(Server::default());
     *server.lease.lock().unwrap() = Some(held_by("", 15));
     *server.answer_to_writes_after.lock().unwrap() = Duration::from_secs(9);
@@ -328,12 +325,11 @@ async fn a_lease_counts_from_the_request_not_the_answer() {
     let (lost, asked) = tokio::join!(two.hold(), renewal);
     assert!(matches!(lost, LostLease::NotRenewed { .. }), "{lost}");
     let led = asked.elapsed();
-    assert!(led <= Duration::from_secs(10), "led for {led:?} after its last renewal was sent");
+    assert!(led <= Duration::from_secs(10), "was the leader for {led:?} after its last renewal was sent");
 }
 
-/// A lease that was answered late is renewed at once, before the time to give it up.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_answered_late_is_renewed_at_once() {
+async fn lease_with_late_response_is_renewed_at_once() {
     let server = Arc::new(Server::default());
     *server.answer_to_writes_after.lock().unwrap() = Duration::from_secs(9);
     let mut one = contender(&Way::to(&server), "one");
@@ -345,9 +341,8 @@ async fn a_lease_that_was_answered_late_is_renewed_at_once() {
     }
 }
 
-/// Another holder's lease lasts as long as the lease itself says, whatever this process would write.
 #[tokio::test(start_paused = true)]
-async fn anothers_lease_lasts_as_long_as_it_says() {
+async fn lease_of_another_lasts_for_its_own_duration() {
     for (seconds, atleast, atmost) in [(60, 60, 80), (3, 3, 15)] {
         let server = Arc::new(Server::default());
         *server.lease.lock().unwrap() = Some(held_by("the reference", seconds));
@@ -356,6 +351,6 @@ async fn anothers_lease_lasts_as_long_as_it_says() {
         one.acquire().await;
         let waited = began.elapsed();
         let bounds = Duration::from_secs(atleast)..Duration::from_secs(atmost);
-        assert!(bounds.contains(&waited), "a lease of {seconds} s was waited for {waited:?}");
+        assert!(bounds.contains(&waited), "waited {waited:?} for a lease of {seconds} s");
     }
 }

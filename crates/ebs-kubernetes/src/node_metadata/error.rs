@@ -1,4 +1,4 @@
-//! Why a Node does not say what its machine is.
+//! Errors of reading metadata from a Node.
 
 use std::time::Duration;
 
@@ -7,53 +7,53 @@ use ebs_types::IdError;
 use super::provider_id::ProviderIdError;
 use crate::Failure;
 
-/// Why a Node object does not tell what is asked of it. Every message names the Node and what to do.
+/// Why a Node object does not have the required metadata. Every message names the Node and the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeMetadataError {
-    /// Which Node is this machine's?
+    /// The name of this machine's Node is unknown.
     #[error(
         "CSI_NODE_NAME is not set: it must be the name of this machine's Node (the chart takes it from spec.nodeName)"
     )]
     NoName,
-    /// There is no way to ask.
+    /// There is no connection to an API server.
     #[error("there is no Kubernetes to ask: {reason}")]
     NoCluster {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The API server does not answer as it should.
+    /// The API server answered with an error.
     #[error("the Node {node} cannot be read")]
     Unread {
         /// The Node.
         node: String,
-        /// What happened.
+        /// The underlying error.
         #[source]
         source: Failure,
     },
-    /// The API server does not answer in time.
+    /// The API server did not answer in time.
     #[error("the Node {node} cannot be read: no answer within {within:?}")]
     NoAnswer {
         /// The Node.
         node: String,
-        /// The time.
+        /// The time limit.
         within: Duration,
     },
-    /// There is no such Node.
+    /// The Node does not exist.
     #[error("Kubernetes has no Node {node}: CSI_NODE_NAME must be the name of this machine's Node")]
     NoSuchNode {
         /// The name.
         node: String,
     },
-    /// Which instance is it?
+    /// The Node has no valid provider id.
     #[error("the Node {node} does not tell its instance")]
     ProviderId {
         /// The Node.
         node: String,
-        /// What is wrong with its provider id.
+        /// The problem with its provider id.
         #[source]
         source: ProviderIdError,
     },
-    /// A label that the cloud controller manager or the kubelet writes.
+    /// A label is missing that the cloud controller manager or the kubelet writes.
     #[error(
         "the Node {node} has no label {label}: the cluster's cloud controller manager writes it, or label the Node by hand"
     )]
@@ -63,18 +63,18 @@ pub enum NodeMetadataError {
         /// The label.
         label: &'static str,
     },
-    /// A label whose value cannot be one.
+    /// A label has an invalid value.
     #[error("the label {label} of the Node {node} cannot be used")]
     BadLabel {
         /// The Node.
         node: String,
         /// The label.
         label: &'static str,
-        /// What is wrong with it.
+        /// The problem with its value.
         #[source]
         source: IdError,
     },
-    /// The labeler has not come to this Node.
+    /// The labeler has not labelled this Node.
     #[error(
         "the Node {node} has no number in its label {labels}: the metadata labeler writes it (chart value \
          sidecars.metadataLabeler.enabled), and has not yet, or cannot"
@@ -82,13 +82,13 @@ pub enum NodeMetadataError {
     NotLabelled {
         /// The Node.
         node: String,
-        /// Those that are missing.
+        /// The missing labels.
         labels: String,
     },
 }
 
 impl NodeMetadataError {
-    /// What the machine is, when it is positive that it is no EC2 instance.
+    /// Describes the machine if it is certainly not an EC2 instance.
     pub(super) fn foreign(&self) -> Option<String> {
         match self {
             Self::ProviderId { source: ProviderIdError::Foreign { given }, .. } => {
@@ -98,7 +98,7 @@ impl NodeMetadataError {
         }
     }
 
-    /// Somebody else may be about to write what is missing.
+    /// True if another process may be about to write the missing value.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::ProviderId { source, .. } => *source == ProviderIdError::Empty,

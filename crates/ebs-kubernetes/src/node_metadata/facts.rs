@@ -1,4 +1,4 @@
-//! From a Node object to what is known of its machine; pure.
+//! Converts a Node object to the metadata of its machine.
 
 use ebs_metadata::{BlockDevices, NodeMetadata, SourceKind};
 use ebs_types::{DriverName, NodeId, OutpostArn, ZoneName};
@@ -12,18 +12,18 @@ pub(super) const REGION: &str = "topology.kubernetes.io/region";
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 const SAGEMAKER_INTERFACES: &str = "sagemaker.amazonaws.com/num-eni-attachments";
 const SAGEMAKER_VOLUMES: &str = "sagemaker.amazonaws.com/num-block-device-mappings";
-/// In front of SageMaker's names of instance types.
+/// Prefix of SageMaker's instance type names.
 const SAGEMAKER_TYPE: &str = "ml.";
 
-/// What a Node says of its machine.
+/// The metadata that a Node contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) metadata: NodeMetadata,
-    /// Nobody has counted interfaces and volumes: the least is assumed.
+    /// No label counts interfaces and volumes, so the minimum is assumed.
     pub(super) is_uncounted: bool,
 }
 
-/// How many network interfaces and volumes a Node's labels tell of, each if it is a number.
+/// The numbers of network interfaces and volumes in a Node's labels, each if it is a valid number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     interfaces: Option<u32>,
@@ -39,8 +39,9 @@ impl Counts {
 
 /// Reads a Node as the source `kind` does.
 ///
-/// SageMaker's labels go before the labeler's. The source `kubernetes` takes the labeler's too when they are there, and
-/// without any of them assumes one interface and no other volume; `metadata-labeler` insists on one of the two pairs.
+/// SageMaker's labels take precedence over the labeler's. The source `kubernetes` also uses the labeler's if they are
+/// present, and without any labels assumes one interface and no other volume. `metadata-labeler` requires one of the
+/// two pairs.
 pub(super) fn facts(node: &NodeView, driver: &DriverName, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
     let name = || node.name().to_owned();
     let id =
@@ -81,8 +82,8 @@ pub(super) fn facts(node: &NodeView, driver: &DriverName, kind: SourceKind) -> R
     Ok(Facts { metadata, is_uncounted })
 }
 
-/// SageMaker's count is good when its interfaces are a number and its volumes are one or not told; the labeler's when both are
-/// numbers.
+/// SageMaker's count is valid if its interfaces are a number and its volumes are a number or missing. The labeler's
+/// count is valid if both are numbers.
 fn counted(node: &NodeView, sagemaker: Counts, labeler: Counts) -> Option<(u32, u32)> {
     let sagemaker = match sagemaker {
         Counts { interfaces: Some(interfaces), volumes: Some(volumes) } => Some((interfaces, volumes)),
@@ -101,7 +102,7 @@ fn missing(keys: &LabelKeys, labeler: Counts) -> String {
     missing.join(" and ")
 }
 
-/// The Outpost that the kubelet has labelled the Node with: what the driver reported when it was registered before.
+/// Returns the Outpost from the labels of the Node. The kubelet wrote them when the driver was registered earlier.
 fn outpost(node: &NodeView, driver: &DriverName) -> Option<OutpostArn> {
     let partition = node.label(&driver.partition_key())?;
     let region = node.label(&driver.region_key())?;
@@ -110,7 +111,8 @@ fn outpost(node: &NodeView, driver: &DriverName) -> Option<OutpostArn> {
     OutpostArn::parse(&format!("arn:{partition}:outposts:{region}:{account}:outpost/{outpost}")).ok()
 }
 
-/// The instance of a Node, if EC2 describes it to this account: not on HyperPod, whose instances are another account's.
+/// Returns the instance of a Node if EC2 describes it to this account. It does not describe HyperPod nodes, whose
+/// instances are in another account.
 pub(crate) fn described_instance(node: &NodeView) -> Option<ebs_types::InstanceId> {
     match node_of(&node.spec.provider_id) {
         Ok(NodeId::Instance(instance)) => Some(instance),

@@ -19,10 +19,10 @@ fn counts(more: &[(&str, &str)], kind: SourceKind) -> Option<(u32, u32)> {
     Some((metadata.network_interfaces, volumes))
 }
 
-/// A Node says which instance it is by its provider id and, by the well-known labels, of which type and where, without the `ml.`
-/// of SageMaker's types; a label that is missing or no zone is named.
+/// The instance comes from the provider id; its type and place come from the well-known labels, without SageMaker's
+/// `ml.`. The error names a missing label or an invalid zone.
 #[test]
-fn a_node_says_which_instance_it_is_of_which_type_and_where() {
+fn node_gives_instance_type_region_and_zone() {
     let metadata = read(&node(&[]), SourceKind::Kubernetes).unwrap().metadata;
     assert_eq!(metadata.node.to_string(), "i-0abc");
     let place = (metadata.instance_type.as_str(), metadata.region.as_str(), metadata.zone.as_str());
@@ -40,10 +40,10 @@ fn a_node_says_which_instance_it_is_of_which_type_and_where() {
     assert_eq!(sagemaker.instance_type, "p5.48xlarge");
 }
 
-/// The source `kubernetes` counts interfaces and volumes by SageMaker's labels, else by the labeler's, else assumes one interface
-/// and no volume and says that nobody has counted.
+/// SageMaker's labels take precedence over the labeler's. Without either, the source assumes one interface and no
+/// volume, and reports that they are not counted.
 #[test]
-fn the_source_kubernetes_counts_by_any_label_that_is_a_number() {
+fn source_kubernetes_uses_any_label_with_a_valid_number() {
     let kubernetes = SourceKind::Kubernetes;
     for (labels, expected) in [
         (&[][..], (1, 0)),
@@ -60,10 +60,9 @@ fn the_source_kubernetes_counts_by_any_label_that_is_a_number() {
     assert!(!read(&node(&[(ENIS, "3"), (VOLUMES, "1")]), kubernetes).unwrap().is_uncounted);
 }
 
-/// The source `metadata-labeler` counts by the labeler's two labels, unless SageMaker's are valid, and names those of them that are
-/// missing or no number.
+/// The error names the labels that are missing or not a number.
 #[test]
-fn the_source_metadata_labeler_wants_its_two_labels_or_valid_ones_of_sagemaker() {
+fn source_metadata_labeler_requires_its_or_sagemaker_labels() {
     let labeler = SourceKind::MetadataLabeler;
     for (labels, expected) in [
         (&[(ENIS, "3"), (VOLUMES, "1")][..], Some((3, 1))),
@@ -80,9 +79,9 @@ fn the_source_metadata_labeler_wants_its_two_labels_or_valid_ones_of_sagemaker()
     assert!(error.to_string().contains(VOLUMES) && !error.to_string().contains(ENIS), "{error}");
 }
 
-/// A Node that is no EC2 instance, such as one of Fargate or another cloud, is told from one whose provider id is not there yet.
+/// A Node without an EC2 instance, such as one of Fargate or another cloud, has a provider id of another form.
 #[test]
-fn a_node_that_is_no_instance_is_told_from_one_that_does_not_say() {
+fn foreign_node_differs_from_node_without_provider_id() {
     let hybrid = NodeView::with("node-1", "eks-hybrid:///us-west-2/c/mi-0abc", &PLACE);
     let error = read(&hybrid, SourceKind::Kubernetes).unwrap_err();
     assert!(error.foreign().is_some_and(|what| what.contains("mi-0abc")), "{error}");
@@ -91,9 +90,9 @@ fn a_node_that_is_no_instance_is_told_from_one_that_does_not_say() {
     assert_eq!(fresh.foreign(), None);
 }
 
-/// A Node that was registered on an Outpost before is on it still when the metadata service is silent.
+/// The labels remain when the metadata service does not answer.
 #[test]
-fn a_node_that_was_registered_on_an_outpost_is_on_it_still() {
+fn node_labels_keep_a_previously_registered_outpost() {
     let labels = [
         ("topology.ebs.csi.aws.com/partition", "aws"),
         ("topology.ebs.csi.aws.com/region", "us-west-2"),
@@ -107,7 +106,7 @@ fn a_node_that_was_registered_on_an_outpost_is_on_it_still() {
 }
 
 #[test]
-fn ec2_describes_instances_and_no_hyperpod_nodes() {
+fn only_ec2_instances_are_described_not_hyperpod_nodes() {
     assert_eq!(described_instance(&node(&[])).map(|id| id.to_string()).as_deref(), Some("i-0abc"));
     for other in ["aws:///z/sagemaker/cluster/hyperpod-abc-i-0abc", "aws:///z/s.i-0abc", "gce://a/b/c", ""] {
         assert_eq!(described_instance(&NodeView::with("node-1", other, &[])), None, "{other}");

@@ -1,14 +1,14 @@
-//! Which instance a Node is, by its `spec.providerID`.
+//! Finds the instance of a Node by its `spec.providerID`.
 
 use ebs_types::{HyperPodNode, NodeId};
 
-/// A provider id that names no instance.
+/// A provider id that does not name an instance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderIdError {
-    /// There is none yet.
+    /// The provider id is not set yet.
     #[error("spec.providerID is empty: the cluster's cloud controller manager has not set it, or none runs")]
     Empty,
-    /// Some other machine: Fargate, a hybrid node, another cloud.
+    /// Another machine: Fargate, a hybrid node or another cloud.
     #[error("spec.providerID {given:?} names no EC2 instance")]
     Foreign {
         /// The provider id.
@@ -16,10 +16,10 @@ pub enum ProviderIdError {
     },
 }
 
-/// The instance, or HyperPod node, that a provider id names: the last part of its path, whole.
+/// Returns the instance or HyperPod node that a provider id names in the last part of its path.
 ///
-/// The schemes are many (`aws:///us-west-2a/i-…`, or no scheme). Where it is not AWS's, only an id with as many hexadecimal
-/// digits as EC2's have is taken for one: machines of others may be called `i-anything`.
+/// There are many schemes (`aws:///us-west-2a/i-…`, or no scheme). If the scheme is not AWS's, an id must have as many
+/// hexadecimal digits as EC2's ids, since machines of other clouds may be called `i-anything`.
 ///
 /// # Errors
 /// [`ProviderIdError`].
@@ -51,10 +51,9 @@ mod tests {
 
     use super::*;
 
-    /// A Node's provider id names its instance, or its HyperPod node, in the last part of the path; an id that only ends like an
-    /// instance's names none.
+    /// Only the whole last part counts: an id that only ends like an instance id names none.
     #[test]
-    fn the_last_part_of_the_path_names_the_instance() {
+    fn last_part_of_provider_id_names_the_instance() {
         for (given, instance) in [
             ("aws:///us-west-2a/i-0abc", "i-0abc"),
             ("aws://us-west-2a/i-0123456789abcdef0", "i-0123456789abcdef0"),
@@ -84,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_path_the_instance_at_its_end_is_found(
+        fn instance_is_found_at_the_end_of_any_path(
             zone in "[a-z0-9-]{0,12}", more in prop::collection::vec("[a-z0-9-]{0,8}", 0..4), digits in "[0-9a-f]{17}",
         ) {
             let path: String = more.iter().map(|part| format!("{part}/")).collect();
@@ -93,7 +92,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_understood_or_refused(text in ".{0,80}") {
+        fn any_provider_id_is_parsed_or_rejected(text in ".{0,80}") {
             if let Ok(node) = node_of(&text) {
                 prop_assert!(text.ends_with(&node.to_string()));
                 let before = &text[..text.len() - node.to_string().len()];
@@ -102,7 +101,7 @@ mod tests {
         }
 
         #[test]
-        fn a_machine_of_somebody_else_is_no_instance(scheme in "[b-z]{2,9}", name in "i-[g-z]{1,20}") {
+        fn machine_of_another_cloud_is_not_an_instance(scheme in "[b-z]{2,9}", name in "i-[g-z]{1,20}") {
             let given = format!("{scheme}://zone/{name}");
             prop_assert!(node_of(&given).is_err());
         }

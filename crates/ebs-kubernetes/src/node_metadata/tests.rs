@@ -9,7 +9,7 @@ use tower::{BoxError, service_fn};
 
 use super::*;
 
-/// An API server with at most one Node, which counts what it is asked.
+/// An API server with at most one Node, which counts its requests.
 #[derive(Debug, Clone, Default)]
 struct OneNode(Arc<State>);
 
@@ -97,9 +97,9 @@ async fn asked(machine: &Machine) -> (u32, BlockDevices) {
     counts(&metadata)
 }
 
-/// Labels that are missing are waited for, 5 s at most; then the source fails and names them.
+/// The source waits 5 s at most.
 #[tokio::test(start_paused = true)]
-async fn labels_that_are_missing_are_waited_for_and_then_named() {
+async fn missing_labels_are_awaited_and_then_named() {
     let api = OneNode::new(json!({}));
     let (source, began) = (api.labeler(), Instant::now());
     let error = source.read().await.unwrap_err();
@@ -113,10 +113,9 @@ async fn labels_that_are_missing_are_waited_for_and_then_named() {
     assert_eq!(counts(&read.unwrap()), (3, BlockDevices::Others(1)));
 }
 
-/// With the source `metadata-labeler` each question for the limit reads both numbers again, as one; while the Node or the API
-/// server is not there, the last ones count.
+/// Both numbers come from one read. While the Node or the API server is unavailable, the last numbers are used.
 #[tokio::test(start_paused = true)]
-async fn each_question_reads_the_labelers_numbers_again() {
+async fn each_refresh_reads_the_labelers_numbers_again() {
     let api = OneNode::new(labelled("3", "1"));
     let machine = Machine::find(vec![Box::new(api.labeler())], None).await.unwrap();
     assert_eq!(counts(machine.metadata().as_ref()), (3, BlockDevices::Others(1)));
@@ -133,9 +132,9 @@ async fn each_question_reads_the_labelers_numbers_again() {
     assert!(began.elapsed() <= READ_WITHIN, "{:?}", began.elapsed());
 }
 
-/// With the source `kubernetes` the Node is read again every five minutes at most: the kubelet of each node may ask every 10 s.
+/// The kubelet of each node may ask every 10 s.
 #[tokio::test(start_paused = true)]
-async fn the_source_kubernetes_reads_its_node_again_every_five_minutes_at_most() {
+async fn source_kubernetes_reads_node_at_most_every_five_minutes() {
     let api = OneNode::new(json!({}));
     let machine = Machine::find(vec![Box::new(api.kubernetes())], None).await.unwrap();
     assert_eq!(counts(machine.metadata().as_ref()), (1, BlockDevices::Others(0)));
@@ -146,13 +145,12 @@ async fn the_source_kubernetes_reads_its_node_again_every_five_minutes_at_most()
     }
     assert_eq!(began.elapsed(), KUBERNETES_AGE);
     assert_eq!(api.asked(), 2);
-    // The zone is the Node's, and stays.
+    // The zone comes from the Node and does not change.
     assert_eq!(machine.metadata().zone.as_str(), "us-west-2a");
 }
 
-/// A Node that is not there, or that is no instance, is an error that names it.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_not_there_or_no_instance_is_named() {
+async fn missing_or_foreign_node_is_named_in_the_error() {
     let api = OneNode::default();
     let error = Machine::find(vec![Box::new(api.kubernetes())], None).await.unwrap_err();
     assert!(error.to_string().contains("node-1") && error.to_string().contains("CSI_NODE_NAME"), "{error}");

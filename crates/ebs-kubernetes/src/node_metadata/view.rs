@@ -1,4 +1,4 @@
-//! What the driver reads of Node objects: a small part of them, so that what a watch or a list holds is small too.
+//! The small part of Node objects that the driver reads, which keeps watches and lists small in memory.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl NodeView {
         self.metadata.labels.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// A Node as the API server would show it, for tests.
+    /// Returns a Node as the API server would return it, for tests.
     #[cfg(test)]
     pub(crate) fn with(name: &str, provider_id: &str, labels: &[(&str, &str)]) -> Self {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -50,9 +50,9 @@ impl NodeView {
 /// The labels that the metadata labeler writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LabelKeys {
-    /// How many network interfaces the instance has.
+    /// Label with the number of network interfaces of the instance.
     pub(crate) interfaces: String,
-    /// How many volumes that are none of the driver's.
+    /// Label with the number of volumes that the driver does not manage.
     pub(crate) volumes: String,
 }
 
@@ -62,7 +62,7 @@ impl LabelKeys {
     }
 }
 
-/// Of an object's metadata: name, uid, version and labels. Who wrote which field takes more memory than all the rest.
+/// Keeps name, uid, version and labels of an object's metadata. The managed fields use more memory than all the rest.
 pub(crate) fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

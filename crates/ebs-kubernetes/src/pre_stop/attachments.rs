@@ -1,7 +1,7 @@
-//! Which volumes of one driver are attached to one node, by the cluster's VolumeAttachments, until none is.
+//! Waits until the cluster's VolumeAttachments list no volume of one driver on one node.
 //!
-//! Attachments cannot be selected by node or attacher. They are listed in pages, of which only the names of the node's own
-//! are kept, and then watched from there; a list now and then makes up for a watch that says nothing.
+//! Attachments cannot be selected by node or attacher. They are listed in pages, keeping only the names of the node's
+//! own, and then watched from that version. A list from time to time compensates for a watch that sends no events.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -15,15 +15,15 @@ use crate::Cluster;
 use crate::failure::{Failure, FailureKind};
 use crate::object::AttachmentObject;
 
-/// Attachments in one answer: some 500 KiB.
+/// Attachments per page, about 500 KiB.
 const PAGE: u32 = 500;
-/// How long a watch is believed before all are listed again. The pod has half a minute in all.
+/// How long to rely on a watch before listing all attachments again. The pod's grace period is half a minute.
 const LIST_AGAIN: Duration = Duration::from_secs(10);
-/// How long the watch lasts by the server's clock; ours ends it before.
+/// Time limit that the server sets on the watch. The client's limit is shorter.
 const WATCH_SECONDS: u32 = 30;
-/// The first wait after a failure.
+/// The first pause after a failure.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest.
+/// The longest pause.
 const LONGEST: Duration = Duration::from_secs(5);
 
 pub(super) struct Attachments {
@@ -32,15 +32,16 @@ pub(super) struct Attachments {
     driver: String,
 }
 
-/// How following them ended.
+/// How a watch ended.
 enum Watched {
-    /// None is left by this watch, or it is time anyway: a list says so for good.
+    /// The watch has seen all own attachments deleted, or the list interval is over. Only a list confirms that none
+    /// remains.
     ListNow,
-    /// The server has ended the watch.
+    /// The server ended the watch.
     Ended,
 }
 
-/// The node's own, by the names of the VolumeAttachments, at one moment.
+/// The names of the node's own VolumeAttachments in one list, and its version.
 struct Listed {
     own: BTreeSet<String>,
     version: String,
@@ -51,7 +52,7 @@ impl Attachments {
         Self { api: Api::all(cluster.client()), node: node.to_owned(), driver: driver.as_str().to_owned() }
     }
 
-    /// Waits until a list shows none.
+    /// Waits until a list contains none of them.
     pub(super) async fn until_none(&self) {
         let mut wait = FIRST;
         let mut said = None;
@@ -68,7 +69,7 @@ impl Attachments {
                         );
                     }
                     let watched = tokio::time::timeout(LIST_AGAIN, self.watch(listed)).await;
-                    // The time to list again is no failure.
+                    // The end of the list interval is not a failure.
                     watched.unwrap_or(Ok(Watched::ListNow))
                 }
                 Err(failure) => Err(failure),
@@ -99,7 +100,7 @@ impl Attachments {
         }
     }
 
-    /// Follows what becomes of them, until none is left or the watch ends.
+    /// Follows the changes until no own attachment is left or the watch ends.
     async fn watch(&self, listed: Listed) -> Result<Watched, Failure> {
         let Listed { mut own, version } = listed;
         let params = WatchParams::default().timeout(WATCH_SECONDS);

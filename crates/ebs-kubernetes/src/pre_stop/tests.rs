@@ -1,4 +1,4 @@
-//! What a real API server cannot be made to do, on paused time.
+//! Behaviour that a real API server cannot show on demand, on paused time.
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -17,7 +17,7 @@ fn attachment(attacher: &str, node: &str) -> Value {
     json!({ "metadata": { "uid": "a" }, "spec": { "attacher": attacher, "nodeName": node, "source": {} } })
 }
 
-/// A node that is being drained, with one volume of ours, and attachments of others.
+/// A node that is being drained, with one volume of ours and attachments of others.
 fn draining() -> FakeApi {
     let api = FakeApi::default();
     api.put(NODES, NODE, node(Some("karpenter.sh/disrupted")));
@@ -44,9 +44,8 @@ async fn ended(
     Some(ended.unwrap().map_err(|error| format!("{error}: {}", std::error::Error::source(&error).unwrap())))
 }
 
-/// On a node that carries no taint of a drain the hook ends at once, whatever is attached.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_not_drained_is_not_waited_for() {
+async fn hook_ends_at_once_if_node_is_not_drained() {
     for taint in [None, Some("node.kubernetes.io/not-ready")] {
         let api = draining();
         api.put(NODES, NODE, node(taint));
@@ -56,10 +55,10 @@ async fn a_node_that_is_not_drained_is_not_waited_for() {
     }
 }
 
-/// On a node that is being drained, by any of four taints, or whose Node is gone, the hook waits until the last volume of this
-/// driver is detached from it; volumes of other drivers and other nodes are nothing to it.
+/// The node has one of four taints, or its Node does not exist. Volumes of other drivers and other nodes do not delay
+/// the hook.
 #[tokio::test(start_paused = true)]
-async fn a_drained_node_is_held_until_the_last_volume_of_this_driver_is_detached() {
+async fn hook_on_drained_node_waits_until_own_volumes_are_detached() {
     for taint in DRAINING.into_iter().map(Some).chain([None]) {
         let api = draining();
         match taint {
@@ -70,15 +69,18 @@ async fn a_drained_node_is_held_until_the_last_volume_of_this_driver_is_detached
         assert_eq!(ended(&mut hook, Duration::from_secs(35)).await, None, "{taint:?}");
         api.put(ATTACHMENTS, "late", attachment("ebs.csi.aws.com", NODE));
         api.delete(ATTACHMENTS, "ours");
-        assert_eq!(ended(&mut hook, Duration::from_secs(25)).await, None, "one came while another one went");
+        assert_eq!(
+            ended(&mut hook, Duration::from_secs(25)).await,
+            None,
+            "one was attached while another one was detached"
+        );
         api.delete(ATTACHMENTS, "late");
         assert_eq!(ended(&mut hook, Duration::from_secs(2)).await, Some(Ok(Released::Detached)));
     }
 }
 
-/// A list or watch that fails, hangs or breaks is tried again: a failed first list does not make the hook wait for ever.
 #[tokio::test(start_paused = true)]
-async fn a_list_or_watch_that_fails_is_tried_again_and_the_end_is_not_missed() {
+async fn failed_list_or_watch_is_retried_until_the_end() {
     let faults = [
         (Ask::List, Fault::Code(503)),
         (Ask::List, Fault::Code(403)),
@@ -98,7 +100,7 @@ async fn a_list_or_watch_that_fails_is_tried_again_and_the_end_is_not_missed() {
         let ended = ended(&mut hook, Duration::from_secs(45)).await;
         assert_eq!(ended, Some(Ok(Released::Detached)), "{ask:?} {fault:?}");
     }
-    // No watch at all: lists alone find the end.
+    // Without any watch, lists alone find the end.
     let api = draining();
     api.fault(Ask::Watch, ATTACHMENTS, Fault::Code(403), Times::Always);
     let mut hook = hook(&api);
@@ -109,9 +111,9 @@ async fn a_list_or_watch_that_fails_is_tried_again_and_the_end_is_not_missed() {
     assert_eq!(ended(&mut hook, Duration::from_secs(20)).await, Some(Ok(Released::Detached)));
 }
 
-/// A Node that cannot be read fails the hook, with what the server said; a server that is away for a moment does not.
+/// A temporary failure of the server does not fail the hook.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_cannot_be_read_fails_the_hook_with_the_servers_words() {
+async fn unreadable_node_fails_the_hook_with_the_server_error() {
     let api = draining();
     api.fault(Ask::Get, NODES, Fault::Code(403), Times::Always);
     let refused = ended(&mut hook(&api), Duration::from_secs(1)).await.unwrap().unwrap_err();

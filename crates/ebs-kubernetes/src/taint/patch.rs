@@ -1,4 +1,4 @@
-//! From a Node's taints to the patch that takes the start-up taint away, or to nothing. Pure.
+//! Computes the patch that removes the start-up taint from a Node's taints, if they contain it.
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use crate::object::taint_key;
 /// The taints of one Node, as the server wrote them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct NodeTaints {
-    /// Tells this Node from a later one of the same name.
+    /// Distinguishes this Node from a later one of the same name.
     pub(super) uid: String,
     pub(super) taints: Vec<Value>,
 }
 
-/// A Node that has the taint, and what it shall have instead.
+/// A Node that has the taint, and the taints that remain.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Removal {
     pub(super) uid: String,
@@ -21,7 +21,7 @@ pub(super) struct Removal {
 }
 
 impl NodeTaints {
-    /// `None`: no taint has this key.
+    /// Returns `None` if no taint has this key.
     pub(super) fn removal(&self, key: &str) -> Option<Removal> {
         let remaining: Vec<Value> = self.taints.iter().filter(|taint| taint_key(taint) != key).cloned().collect();
         let has_it = remaining.len() < self.taints.len();
@@ -30,8 +30,8 @@ impl NodeTaints {
 }
 
 impl Removal {
-    /// The patch (RFC 6902). It fails as a whole when the Node is another one of that name, or when anybody has changed any
-    /// taint since: so nobody's change is lost.
+    /// Returns the patch (RFC 6902). It fails as a whole if the Node was replaced by another of the same name, or if
+    /// any taint has changed since. So it overwrites no change of another client.
     pub(super) fn patch(&self) -> Value {
         let remaining = if self.remaining.is_empty() { Value::Null } else { json!(self.remaining) };
         json!([
@@ -41,7 +41,7 @@ impl Removal {
         ])
     }
 
-    /// How many taints stay.
+    /// Returns the number of taints that remain.
     pub(super) fn remaining(&self) -> usize {
         self.remaining.len()
     }

@@ -1,4 +1,4 @@
-//! Takes the taint away when the driver is registered, and tries again where that fails.
+//! Removes the taint once the driver is registered, and retries failures.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use super::{Seen, TaintRemoval};
 use crate::failure::{Failure, FailureKind};
 use crate::object::NodeObject;
 
-/// The first wait after an attempt that did not succeed.
+/// The first pause after an attempt that did not succeed.
 const FIRST: Duration = Duration::from_secs(2);
-/// How long the next waits are: three halves of the one before, up to this.
+/// Maximum of the later pauses. Each is half as long again as the previous one.
 const LONGEST: Duration = Duration::from_secs(15);
-/// The longest where a taint is no longer to be expected, or rights are missing.
+/// This maximum if a taint is no longer expected, or if rights are missing.
 const SELDOM: Duration = Duration::from_secs(60);
-/// A change of the Node ends a wait, but not before this.
+/// A change of the Node ends a pause, but not before this time.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// How often in one attempt the Node is read again because it had changed.
+/// How often one attempt reads the Node again because it has changed.
 const READS: usize = 3;
 
 pub(super) struct Remover {
@@ -41,11 +41,11 @@ pub(super) struct Remover {
 /// How an attempt ended.
 #[derive(Debug, PartialEq, Eq)]
 enum Attempt {
-    /// The taint is gone, by our patch or otherwise, or the Node is.
+    /// The taint or the Node no longer exists.
     Gone,
     /// The kubelet has not registered the driver yet.
     NotRegistered,
-    /// The Node changed all the while.
+    /// The Node kept changing, or it was replaced.
     Changing,
     Failed(Failure),
 }
@@ -66,7 +66,7 @@ impl Remover {
         }
     }
 
-    /// Takes the taint away whenever the Node has it, for ever.
+    /// Removes the taint whenever the Node has it. Never returns.
     pub(super) async fn run(mut self, seen: &Sender<Seen>) {
         let mut changes = seen.subscribe();
         loop {
@@ -78,15 +78,15 @@ impl Remover {
         }
     }
 
-    /// Tries until the taint is gone.
+    /// Retries until the taint is removed.
     async fn until_gone(&mut self, mut removal: Removal, seen: &Sender<Seen>, changes: &mut Receiver<Seen>) {
         let mut wait = FIRST;
         let mut said = None;
         loop {
             let attempt = self.attempt(removal.clone()).await;
             if attempt == Attempt::Gone {
-                // What was seen is no more. Should the same taint come again, that is a change, although a watcher that
-                // only reads now and then sees the same as before.
+                // Forget the state that was seen. If the same taint is set again, this counts as a change, even for a
+                // watcher that only polls and reads the same taints as before.
                 seen.send_if_modified(|now| {
                     let is_old = now.removal(&self.key).as_ref() == Some(&removal);
                     if is_old {
@@ -135,9 +135,10 @@ impl Remover {
                 Ok(None) => return Attempt::Gone,
                 Ok(Some(node)) => match Seen::node(node).removal(&self.key) {
                     None => return Attempt::Gone,
-                    // Another Node of that name: whether the driver is registered there is another question.
+                    // Another Node of that name: check first whether the driver is registered there.
                     Some(next) if next.uid != removal.uid => return Attempt::Changing,
-                    // Nothing has changed: it was not the patch's own test that failed. Policies refuse with the same code.
+                    // Nothing has changed, so the patch's own tests did not fail. Admission policies reject with the
+                    // same code.
                     Some(next) if next == removal => {
                         return Attempt::Failed(Failure { kind: FailureKind::Denied, ..failure });
                     }
@@ -149,8 +150,8 @@ impl Remover {
         Attempt::Changing
     }
 
-    /// The CSINode lists the driver with the number of volumes that the node takes, and is that of this very Node: one of a
-    /// former Node of the same name may still be there.
+    /// True if the CSINode lists the driver with its volume count and belongs to this Node. The CSINode of a previous
+    /// Node with the same name may still exist.
     async fn is_registered(&self, uid: &str) -> Result<bool, Failure> {
         let Some(csi_node) = self.csi_nodes.get_opt(&self.node).await? else { return Ok(false) };
         let mut owners = csi_node.metadata.owner_references.iter().flatten().filter(|owner| owner.kind == "Node");
@@ -171,9 +172,9 @@ impl Remover {
         Ok(())
     }
 
-    /// Waits, at least a second; a change of the Node ends it before its time.
+    /// Waits. A change of the Node ends the wait early, but not before [`SHORTEST`].
     async fn pause(&mut self, wait: Duration, changes: &mut Receiver<Seen>) {
-        // Nodes that the same outage has stopped do not come back in step.
+        // The random part spreads the retries of nodes after a common outage.
         let spread = Duration::from_millis(self.random.below(u64::try_from(wait.as_millis() / 4).unwrap_or(u64::MAX)));
         tokio::time::sleep(SHORTEST).await;
         tokio::select! {
@@ -182,7 +183,7 @@ impl Remover {
         }
     }
 
-    /// Says why the taint stays, once for each reason.
+    /// Logs why the taint stays, once for each reason.
     fn say(&self, attempt: &Attempt, said: &mut Option<&'static str>) {
         let reason = match attempt {
             Attempt::Gone => return,
@@ -210,7 +211,7 @@ impl Remover {
     }
 }
 
-/// Waits until something else is seen; for ever, when nobody looks any more.
+/// Waits until the state changes. Never returns if the watcher has ended.
 async fn wait_for(changes: &mut Receiver<Seen>) {
     if changes.changed().await.is_err() {
         std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! What a real API server cannot be made to do, on paused time.
+//! Behaviour that a real API server cannot show on demand, on paused time.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn csi_node(owner: &str, count: Option<u32>) -> Value {
     })
 }
 
-/// The removal at work on a Node that has the taint, with a driver that is registered.
+/// A running removal on a Node that has the taint, with a registered driver.
 struct Scene {
     api: FakeApi,
     _removal: JoinSet<()>,
@@ -51,21 +51,21 @@ impl Scene {
         self.api.object(NODES, NODE).is_some_and(|node| node.to_string().contains(KEY))
     }
 
-    /// How long it takes until the taint is gone.
+    /// Returns the time until the taint is removed.
     async fn gone_within(&self, bound: Duration) -> Duration {
         let began = Instant::now();
         while self.has_taint() {
-            assert!(began.elapsed() < bound, "the taint is there after {bound:?}");
+            assert!(began.elapsed() < bound, "the taint still exists after {bound:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         began.elapsed()
     }
 }
 
-/// The start-up taint goes when the kubelet has registered the driver with the number of volumes that the node takes, not
-/// before; while it waits, the CSINode is asked for after 2 s, 3 s and so on, at most 15 s apart.
+/// The registration must include the number of volumes. Meanwhile the CSINode is read after 2 s, 3 s and so on, at most
+/// 15 s apart.
 #[tokio::test(start_paused = true)]
-async fn the_taint_goes_when_the_driver_is_registered_with_its_count_and_not_before() {
+async fn taint_is_removed_once_driver_is_registered_with_its_count() {
     let api = Scene::api();
     api.put(CSI_NODES, NODE, csi_node("u1", None));
     let scene = Scene::on(api);
@@ -82,9 +82,8 @@ async fn the_taint_goes_when_the_driver_is_registered_with_its_count_and_not_bef
     assert_eq!(taints, json!([taint("other")]));
 }
 
-/// The CSINode of a former Node of the same name says nothing about this one.
 #[tokio::test(start_paused = true)]
-async fn a_registration_with_a_former_node_of_that_name_does_not_count() {
+async fn registration_with_previous_node_of_same_name_is_ignored() {
     let api = Scene::api();
     api.put(CSI_NODES, NODE, csi_node("u0", Some(25)));
     let scene = Scene::on(api);
@@ -94,24 +93,24 @@ async fn a_registration_with_a_former_node_of_that_name_does_not_count() {
     scene.gone_within(Duration::from_secs(20)).await;
 }
 
-/// Where the Node may be read and patched but not listed and watched, the taint goes all the same.
+/// The account may read and patch the Node, but not list or watch it.
 #[tokio::test(start_paused = true)]
-async fn without_the_right_to_watch_the_node_is_read_and_the_taint_goes() {
+async fn taint_is_removed_by_polling_without_the_right_to_watch() {
     for code in [401, 403] {
         let api = Scene::api();
         api.fault(Ask::List, NODES, Fault::Code(code), Times::Always);
         let scene = Scene::on(api);
         let took = scene.gone_within(Duration::from_secs(30)).await;
         assert!(took < Duration::from_secs(5), "{took:?}");
-        // The same taint once more: what is read is what was read before.
+        // The same taint again: the poll reads the same taints as before.
         scene.api.put(NODES, NODE, node("u1", &[taint("other"), taint(KEY)]));
         scene.gone_within(Duration::from_secs(30)).await;
     }
 }
 
-/// A taint that is set long after the start goes too; until then one watch is all that is asked for.
+/// Until then, the only request is one watch.
 #[tokio::test(start_paused = true)]
-async fn a_taint_that_comes_hours_after_the_start_goes_at_once() {
+async fn taint_set_hours_after_the_start_is_removed_at_once() {
     let api = Scene::api();
     api.put(NODES, NODE, node("u1", &[]));
     let scene = Scene::on(api);
@@ -125,9 +124,8 @@ async fn a_taint_that_comes_hours_after_the_start_goes_at_once() {
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
-/// A server that hangs, is busy, breaks the watch or has forgotten the version delays the removal and does not prevent it.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_is_busy_or_breaks_the_watch_delays_the_removal_and_no_more() {
+async fn server_faults_delay_the_removal_without_preventing_it() {
     let faults = [
         (Ask::List, NODES, Fault::Hang, 40),
         (Ask::List, NODES, Fault::Busy(20), 30),
@@ -147,31 +145,31 @@ async fn a_server_that_hangs_is_busy_or_breaks_the_watch_delays_the_removal_and_
         let scene = Scene::on(api);
         let took = scene.gone_within(Duration::from_secs(120)).await;
         assert!(took < Duration::from_secs(seconds), "{ask:?} {fault:?} took {took:?}");
-        // And the next one is seen, whatever became of the watch.
+        // The next taint is seen too, whatever happened to the watch.
         tokio::time::sleep(Duration::from_secs(60)).await;
         scene.api.put(NODES, NODE, node("u1", &[taint(KEY)]));
         scene.gone_within(Duration::from_secs(5)).await;
     }
 }
 
-/// A watch on which nothing comes, not even a bookmark, is begun anew after some minutes.
+/// The watch has received no event for minutes, not even a bookmark.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_has_died_silently_is_noticed() {
+async fn silently_dead_watch_is_replaced() {
     let api = Scene::api();
     api.put(NODES, NODE, node("u1", &[]));
     let scene = Scene::on(api);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(scene.api.watches(), 1);
-    // Nothing is told any more: as if the connection were lost.
+    // No more events arrive, as if the connection were lost.
     let lists = scene.api.asked(Ask::List, NODES).len();
     tokio::time::sleep(Duration::from_secs(200)).await;
     assert!(scene.api.asked(Ask::List, NODES).len() > lists);
-    assert_eq!(scene.api.watches(), 1, "a watch was left open");
+    assert_eq!(scene.api.watches(), 1, "a watch is still open");
 }
 
-/// While an attempt hangs, the watch goes on: a Node that is gone meanwhile is seen.
+/// The watch sees that the Node was deleted.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_hangs_does_not_hold_up_the_watch() {
+async fn hanging_attempt_does_not_delay_the_watch() {
     let api = Scene::api();
     api.fault(Ask::Get, CSI_NODES, Fault::Hang, Times::Always);
     let scene = Scene::on(api);
@@ -181,13 +179,14 @@ async fn an_attempt_that_hangs_does_not_hold_up_the_watch() {
     scene.api.put(NODES, NODE, node("u2", &[]));
     scene.api.clear_faults();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    // The taint of the Node that is gone is not taken from the new one, which has none.
+    // The taint of the deleted Node is not removed from the new one, which has no taint.
     assert!(scene.api.asked(Ask::Patch, NODES).is_empty());
 }
 
-/// What others change between the look at the Node and the patch is not lost: the patch is made anew from what is there then.
+/// Another client changes the taints between the read and the patch. The patch is then computed again from the new
+/// taints.
 #[tokio::test(start_paused = true)]
-async fn a_taint_that_is_set_while_ours_is_removed_stays() {
+async fn concurrently_set_taint_is_kept() {
     let api = Scene::api();
     api.write_before_patch(NODES, NODE, node("u1", &[taint("other"), taint(KEY), taint("late")]));
     let scene = Scene::on(api);
@@ -196,10 +195,9 @@ async fn a_taint_that_is_set_while_ours_is_removed_stays() {
     assert_eq!(taints, json!([taint("other"), taint("late")]));
 }
 
-/// A Node that was deleted and made again between the look and the patch keeps its taint until the driver is registered
-/// with the new one.
+/// The Node was replaced between the read and the patch.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_made_anew_keeps_its_taint_until_its_own_registration() {
+async fn replaced_node_keeps_its_taint_until_its_own_registration() {
     let api = Scene::api();
     api.write_before_patch(NODES, NODE, node("u2", &[taint("other"), taint(KEY)]));
     let scene = Scene::on(api);
@@ -209,11 +207,10 @@ async fn a_node_that_was_made_anew_keeps_its_taint_until_its_own_registration() 
     scene.gone_within(Duration::from_secs(20)).await;
 }
 
-/// Where RBAC or an admission policy forbids the patch, it is tried about once a minute and no more, and the taint goes when it is
-/// allowed.
+/// The attempts are about a minute apart, and the first one after the rights are granted succeeds.
 #[tokio::test(start_paused = true)]
-async fn missing_rights_are_tried_again_seldom_and_heal() {
-    // A policy answers with the code that a failed test of the patch has.
+async fn missing_rights_are_retried_slowly_until_granted() {
+    // An admission policy rejects with the same code as a failed test of the patch.
     for code in [403, 422] {
         let api = Scene::api();
         api.fault(Ask::Patch, NODES, Fault::Code(code), Times::Always);

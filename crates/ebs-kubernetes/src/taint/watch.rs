@@ -1,4 +1,4 @@
-//! What the own Node is, all the time: a list and a watch of that one object.
+//! Follows the state of the driver's own Node, with a list and a watch of that one object.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use super::{Seen, TaintRemoval};
 use crate::failure::{Failure, FailureKind};
 use crate::object::NodeObject;
 
-/// How long one watch lasts; then the Node is listed anew, in case an event was lost.
+/// How long one watch lasts. Then the Node is listed again, in case an event was lost.
 const WATCH_SECONDS: u32 = 290;
-/// Time between a watch that ended, for whatever reason, and the next list.
+/// Time between the end of a watch and the next list.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long a failure is waited out at most.
+/// Maximum pause after a failure.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How often the Node is read where it may not be watched.
+/// How often the Node is read if the account may not watch it.
 const POLL: Duration = Duration::from_secs(10);
-/// The same when a start-up taint is no longer to be expected.
+/// The same once a start-up taint is no longer expected.
 const SELDOM: Duration = Duration::from_secs(60);
 
 pub(super) struct Watcher {
@@ -34,7 +34,7 @@ impl Watcher {
         Self { nodes: Api::all(taint.cluster.client()), node: taint.node.clone(), eager_until }
     }
 
-    /// Tells what the Node is, for ever.
+    /// Reports the state of the Node. Never returns.
     pub(super) async fn run(self, seen: &Sender<Seen>) {
         let mut wait = AGAIN;
         let mut said: Option<FailureKind> = None;
@@ -57,7 +57,7 @@ impl Watcher {
                     if said.replace(failure.kind) != Some(failure.kind) {
                         tracing::info!(node = self.node, %failure, "the watch of this Node failed and is begun anew");
                     }
-                    // One that held for a while did not fail at once: what ended it is not what the last wait was for.
+                    // A watch that lasted for a while is a new failure, so the pause starts again.
                     wait = if began.elapsed() > LONGEST { AGAIN } else { (wait * 2).min(LONGEST) };
                 }
             }
@@ -65,10 +65,10 @@ impl Watcher {
         }
     }
 
-    /// Lists the Node and watches it until the watch ends; `Ok` where it ended as watches do.
+    /// Lists the Node and watches it until the watch ends. Returns `Ok` if it ended normally.
     async fn list_and_watch(&self, seen: &Sender<Seen>) -> Result<(), Failure> {
         let selector = format!("metadata.name={}", self.node);
-        // From the server's cache: 5,000 nodes that do so after an outage do not read etcd.
+        // From the server's cache, so that 5,000 nodes that list after an outage do not read etcd.
         let list = ListParams::default().fields(&selector).match_any();
         let list = self.nodes.list(&list).await?;
         let version = list.metadata.resource_version.unwrap_or_default();
@@ -83,7 +83,7 @@ impl Watcher {
                 WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(status) => {
                     let failure = Failure::of(&kube::Error::Api(status));
-                    // The version was too old: the next list has a newer one.
+                    // The version was too old. The next list has a newer one.
                     return if failure.kind == FailureKind::Expired { Ok(()) } else { Err(failure) };
                 }
             }
@@ -91,7 +91,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Reads the Node once; a failure leaves what is known.
+    /// Reads the Node once. A failure keeps the known state.
     async fn read(&self, seen: &Sender<Seen>) {
         match self.nodes.get_opt(&self.node).await {
             Ok(node) => tell(seen, node.map_or(Seen::Absent, Seen::node)),
@@ -102,7 +102,7 @@ impl Watcher {
     }
 }
 
-/// Wakes the remover only where something that matters to it is different: a kubelet writes its Node all the time.
+/// Wakes the remover only if the taints or the uid differ, since a kubelet updates its Node all the time.
 fn tell(seen: &Sender<Seen>, now: Seen) {
     seen.send_if_modified(|before| {
         let differs = *before != now;

@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::rights::token;
 use crate::support::{connect, make_node, node_account, shared, unique};
 
-/// As in a pod, with a real token, which is then replaced.
+/// The token is replaced while the connection is in use.
 #[tokio::test]
-async fn a_pods_account_is_understood_by_the_server_and_a_rotated_token_is_used_at_once() -> anyhow::Result<()> {
+async fn pod_account_is_accepted_and_rotated_token_is_used_at_once() -> anyhow::Result<()> {
     let api = shared().await?;
     node_account(&api).await?;
     let name = unique("connection");
@@ -39,9 +39,9 @@ async fn a_pods_account_is_understood_by_the_server_and_a_rotated_token_is_used_
     Ok(())
 }
 
-/// A server whose certificate is not of the authority in the configuration gets no token.
+/// The certificate of the server is not signed by the authority of the configuration.
 #[tokio::test]
-async fn a_server_of_another_authority_is_not_spoken_to() -> anyhow::Result<()> {
+async fn server_with_untrusted_certificate_receives_no_token() -> anyhow::Result<()> {
     let api = shared().await?;
     let other = ebs_testkit::kube_api::authority()?;
     let config = fs::read_to_string(api.kubeconfig(Who::Admin)?)?;
@@ -56,16 +56,15 @@ async fn a_server_of_another_authority_is_not_spoken_to() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// An API server that a test has started is gone with its etcd and its files when the test is over, also when it was stopped in
-/// the middle of its work.
+/// Also when the server was stopped while it worked.
 #[tokio::test]
-async fn an_api_server_of_a_test_leaves_no_process_and_no_files() -> anyhow::Result<()> {
+async fn test_api_server_leaves_no_process_and_no_files() -> anyhow::Result<()> {
     let api = KubeApi::start().await?;
     let files = api.ca_file().parent().context("a directory")?.to_owned();
     let names_it = || -> anyhow::Result<usize> {
         let mut found = 0;
         for entry in fs::read_dir("/proc")? {
-            // Processes come and go.
+            // Processes start and end meanwhile.
             let Ok(command) = fs::read(entry?.path().join("cmdline")) else { continue };
             found += usize::from(String::from_utf8_lossy(&command).contains(&files.display().to_string()));
         }

@@ -1,4 +1,4 @@
-//! The Kubernetes side of the driver against a real API server, with real RBAC and admission.
+//! Tests the Kubernetes part of the driver with a real API server, real RBAC and admission.
 
 mod connection;
 mod pre_stop;

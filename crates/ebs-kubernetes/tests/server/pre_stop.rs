@@ -1,4 +1,4 @@
-//! The pre-stop hook, with real attachments.
+//! Tests the pre-stop hook with real attachments.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn attach(api: &KubeApi, attacher: &str, node: &str) -> anyhow::Result<Str
     let name = unique("csi");
     let attachment = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
-        // As the attacher has it: the object stays until the volume is detached.
+        // Like the attacher's: the finalizer keeps the object until the volume is detached.
         "metadata": { "name": name, "finalizers": ["external-attacher/ebs-csi-aws-com"] },
         "spec": { "attacher": attacher, "nodeName": node, "source": { "persistentVolumeName": "pv-1" } },
     });
@@ -25,7 +25,7 @@ async fn attach(api: &KubeApi, attacher: &str, node: &str) -> anyhow::Result<Str
 }
 
 #[tokio::test]
-async fn the_hook_with_the_rights_of_the_node_account_ends_when_the_attacher_has_detached() -> anyhow::Result<()> {
+async fn hook_with_node_account_ends_when_volume_is_detached() -> anyhow::Result<()> {
     let api = shared().await?;
     node_account(&api).await?;
     let name = unique("drained");
@@ -39,7 +39,7 @@ async fn the_hook_with_the_rights_of_the_node_account_ends_when_the_attacher_has
     let mut hook = JoinSet::new();
     let (node, driver) = (name.clone(), DriverName::default());
     hook.spawn(async move { PreStop::new(cluster, &node, driver).wait().await });
-    // Deleted, but not yet detached.
+    // Deleted but not yet detached.
     api.delete(&ours).await?;
     let early = tokio::time::timeout(Duration::from_secs(2), hook.join_next()).await;
     ensure!(early.is_err(), "{early:?}");

@@ -1,4 +1,4 @@
-//! What the account of the node pods can do, and what it cannot.
+//! Tests what the service account of the node pods may do.
 
 use anyhow::{Context, ensure};
 use ebs_kubernetes::TaintRemoval;
@@ -15,7 +15,7 @@ use crate::support::{
 const PODS: &str = "/api/v1/namespaces/kube-system/pods";
 const ACCOUNT: &str = "/api/v1/namespaces/kube-system/serviceaccounts/ebs-csi-node-sa";
 
-/// A pod of the node account on one node.
+/// A pod of the node service account on one node.
 pub(crate) struct Pod(Value);
 
 impl Pod {
@@ -30,7 +30,7 @@ impl Pod {
         Ok(Self(api.create(PODS, &pod).await?))
     }
 
-    /// A token as the kubelet asks for: bound to the pod, and so to its node.
+    /// Returns a token like the kubelet's, bound to the pod and so to its node.
     pub(crate) async fn token(&self, api: &KubeApi) -> anyhow::Result<String> {
         let Value::Object(metadata) = &self.0["metadata"] else { anyhow::bail!("a pod without metadata") };
         let bound = json!({ "kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"] });
@@ -44,7 +44,7 @@ pub(crate) async fn token(api: &KubeApi, spec: &Value) -> anyhow::Result<String>
     Ok(answer["status"]["token"].as_str().context("a token")?.to_owned())
 }
 
-/// A client that speaks with a token, and says how the server refuses it.
+/// A client that uses a token and returns the server's errors.
 struct Speaker(kube::Client);
 
 impl Speaker {
@@ -66,7 +66,7 @@ impl Speaker {
     }
 }
 
-/// Waits until the policy is in force: the server reads it from its own watch.
+/// Waits until the policy is active. The server reads it from its own watch.
 async fn in_force(speaker: &Speaker, path: &str) -> anyhow::Result<()> {
     let probe = async {
         while speaker
@@ -80,10 +80,9 @@ async fn in_force(speaker: &Speaker, path: &str) -> anyhow::Result<()> {
     Ok(tokio::time::timeout(BOUND, probe).await?)
 }
 
-/// The account of the node pods removes the start-up taint of the node that its pod runs on, and can change nothing else: no
-/// other taint, label or field of this Node, and nothing of any other.
+/// All other taints, labels and fields of the Node and all other Nodes are protected.
 #[tokio::test]
-async fn the_node_account_removes_the_taint_of_its_own_node_and_changes_nothing_else() -> anyhow::Result<()> {
+async fn node_account_may_only_remove_the_taint_of_its_own_node() -> anyhow::Result<()> {
     let api = shared().await?;
     node_account(&api).await?;
     let (own, other) = (unique("own"), unique("other"));
@@ -114,7 +113,7 @@ async fn the_node_account_removes_the_taint_of_its_own_node_and_changes_nothing_
             "{patch}: {answer:?}"
         );
     }
-    // RBAC itself: no other verb, nothing but the Node itself.
+    // RBAC: no other verb, and no object but the Node itself.
     for (method, path) in [("DELETE", path.clone()), ("PUT", path.clone()), ("PATCH", format!("{path}/status"))] {
         let answer = speaker.send(method, &path, "application/merge-patch+json", &json!({})).await;
         ensure!(answer.as_ref().is_err_and(|said| said.starts_with("403")), "{method}: {answer:?}");
@@ -130,9 +129,9 @@ async fn the_node_account_removes_the_taint_of_its_own_node_and_changes_nothing_
     until_taints(&api, &own, &["a"]).await
 }
 
-/// A token of that account that is bound to no pod says of no node that it is its own, and changes none.
+/// Such a token is not bound to a pod, so it names no node as its own.
 #[tokio::test]
-async fn a_token_of_the_node_account_without_a_node_changes_no_node() -> anyhow::Result<()> {
+async fn token_without_a_pod_changes_no_node() -> anyhow::Result<()> {
     let api = shared().await?;
     node_account(&api).await?;
     let name = unique("claimless");

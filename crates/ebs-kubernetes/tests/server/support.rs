@@ -1,4 +1,4 @@
-//! What the tests set up: objects of their own names on the server that all share, and connections to it.
+//! Sets up objects with unique names on the shared server, and connections to it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use ebs_kubernetes::{Cluster, ClusterOptions, InCluster};
 use ebs_testkit::kube_api::{KubeApi, SharedKubeApi};
 use serde_json::{Value, json};
 
-/// How long anything may take on a busy machine.
+/// Maximum time of any step on a busy machine.
 pub(crate) const BOUND: Duration = Duration::from_secs(120);
 pub(crate) const DRIVER: &str = "ebs.csi.aws.com";
 pub(crate) const TAINT: &str = "ebs.csi.aws.com/agent-not-ready";
@@ -18,7 +18,7 @@ pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const CSI_NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
-/// A name that no other test of this process has.
+/// Returns a name that no other test of this process uses.
 pub(crate) fn unique(prefix: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{prefix}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -28,7 +28,7 @@ pub(crate) async fn shared() -> anyhow::Result<Arc<SharedKubeApi>> {
     KubeApi::shared().await
 }
 
-/// A connection as a kubeconfig file says.
+/// Connects with a kubeconfig file.
 pub(crate) async fn connect(kubeconfig: &Path) -> anyhow::Result<Cluster> {
     let options = ClusterOptions {
         kubeconfig: Some(kubeconfig.to_owned()),
@@ -42,7 +42,7 @@ pub(crate) fn taint(key: &str) -> Value {
     json!({ "key": key, "effect": "NoSchedule" })
 }
 
-/// Makes a Node and returns it.
+/// Creates a Node and returns it.
 pub(crate) async fn make_node(api: &KubeApi, name: &str, taints: &[Value]) -> anyhow::Result<Value> {
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
@@ -68,14 +68,14 @@ pub(crate) async fn register(api: &KubeApi, node: &Value) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The keys of a Node's taints, in order.
+/// Returns the keys of a Node's taints, in order.
 pub(crate) async fn taints(api: &KubeApi, node: &str) -> anyhow::Result<Vec<String>> {
     let node = api.get(&format!("{NODES}/{node}")).await?.context("the Node")?;
     let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
     Ok(taints.iter().filter_map(|taint| taint["key"].as_str()).map(str::to_owned).collect())
 }
 
-/// Waits until the Node's taints are these.
+/// Waits until the Node has exactly these taints.
 pub(crate) async fn until_taints(api: &KubeApi, node: &str, wanted: &[&str]) -> anyhow::Result<()> {
     let mut last = Vec::new();
     let deadline = tokio::time::Instant::now() + BOUND;
@@ -83,7 +83,7 @@ pub(crate) async fn until_taints(api: &KubeApi, node: &str, wanted: &[&str]) -> 
         match taints(api, node).await {
             Ok(found) if found == wanted => return Ok(()),
             Ok(found) => last = found,
-            // The server may be the one that the test breaks.
+            // A test may have stopped the server.
             Err(_) => {}
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -91,7 +91,7 @@ pub(crate) async fn until_taints(api: &KubeApi, node: &str, wanted: &[&str]) -> 
     bail!("the taints of {node} are {last:?}, not {wanted:?}");
 }
 
-/// Applies the manifests of the node account, and waits until the policy is in force.
+/// Applies the manifests of the node service account and waits until the policy is active.
 pub(crate) async fn node_account(api: &KubeApi) -> anyhow::Result<()> {
     api.apply(include_str!("../manifests/node-rights.yaml")).await
 }

@@ -1,4 +1,4 @@
-//! The start-up taint, on a real Node.
+//! Tests the start-up taint on a real Node.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{BOUND, NODES, TAINT, connect, make_node, register, shared, taint, taints, unique, until_taints};
 
-/// Starts the removal as whom the kubeconfig file speaks for.
+/// Starts the removal as this user.
 async fn removal(api: &KubeApi, who: Who<'_>, node: &str) -> anyhow::Result<JoinSet<()>> {
     let cluster = connect(&api.kubeconfig(who)?).await?;
     let mut tasks = JoinSet::new();
@@ -26,8 +26,7 @@ async fn set_taints(api: &KubeApi, node: &str, keys: &[&str]) -> anyhow::Result<
 }
 
 #[tokio::test]
-async fn a_real_node_loses_its_start_up_taint_when_the_driver_is_registered_and_keeps_the_others() -> anyhow::Result<()>
-{
+async fn real_node_loses_only_its_start_up_taint_after_registration() -> anyhow::Result<()> {
     let api = shared().await?;
     let name = unique("taint");
     let node = make_node(&api, &name, &[taint("b"), taint(TAINT), taint("a")]).await?;
@@ -36,7 +35,7 @@ async fn a_real_node_loses_its_start_up_taint_when_the_driver_is_registered_and_
     ensure!(taints(&api, &name).await? == ["b", TAINT, "a"]);
     register(&api, &node).await?;
     until_taints(&api, &name, &["b", "a"]).await?;
-    // Later ones go too, the only one of a Node included.
+    // Later ones are removed too, including the only taint of a Node.
     set_taints(&api, &name, &[TAINT]).await?;
     until_taints(&api, &name, &[]).await?;
     let after = api.get(&format!("{NODES}/{name}")).await?.context("the Node")?;
@@ -45,13 +44,13 @@ async fn a_real_node_loses_its_start_up_taint_when_the_driver_is_registered_and_
 }
 
 #[tokio::test]
-async fn no_taint_of_other_writers_is_lost_while_ours_comes_and_goes() -> anyhow::Result<()> {
+async fn taints_of_other_writers_survive_concurrent_removals() -> anyhow::Result<()> {
     let api = shared().await?;
     let name = unique("writers");
     let node = make_node(&api, &name, &[taint(TAINT)]).await?;
     register(&api, &node).await?;
     let _removal = removal(&api, Who::Admin, &name).await?;
-    // One writer adds taints of its own, and ours again, each time from what is there, with its version: a well-behaved one.
+    // A well-behaved writer adds its own taints, and ours again, each time based on the current version.
     let path = format!("{NODES}/{name}");
     let mut written = Vec::new();
     for n in 0..20 {
@@ -76,7 +75,7 @@ async fn no_taint_of_other_writers_is_lost_while_ours_comes_and_goes() -> anyhow
 }
 
 #[tokio::test]
-async fn an_account_that_rbac_lets_only_get_and_patch_removes_the_taint() -> anyhow::Result<()> {
+async fn account_with_only_get_and_patch_removes_the_taint() -> anyhow::Result<()> {
     let api = shared().await?;
     let user = unique("only-gets");
     let role = json!({
@@ -101,7 +100,7 @@ async fn an_account_that_rbac_lets_only_get_and_patch_removes_the_taint() -> any
 }
 
 #[tokio::test]
-async fn a_node_that_is_deleted_and_made_again_loses_its_taint_after_its_own_registration() -> anyhow::Result<()> {
+async fn recreated_node_loses_its_taint_after_its_own_registration() -> anyhow::Result<()> {
     let api = shared().await?;
     let name = unique("again");
     let node = make_node(&api, &name, &[]).await?;
@@ -109,7 +108,7 @@ async fn a_node_that_is_deleted_and_made_again_loses_its_taint_after_its_own_reg
     let _removal = removal(&api, Who::Admin, &name).await?;
     api.delete(&format!("{NODES}/{name}")).await?;
     let node = make_node(&api, &name, &[taint(TAINT)]).await?;
-    // No garbage collector runs here: the former CSINode is still there.
+    // No garbage collector runs here, so the previous CSINode still exists.
     tokio::time::sleep(Duration::from_secs(2)).await;
     ensure!(taints(&api, &name).await? == [TAINT]);
     register(&api, &node).await?;
@@ -117,7 +116,7 @@ async fn a_node_that_is_deleted_and_made_again_loses_its_taint_after_its_own_reg
 }
 
 #[tokio::test]
-async fn a_taint_that_is_set_after_the_api_server_was_killed_or_hung_goes() -> anyhow::Result<()> {
+async fn taint_set_after_api_server_was_killed_or_hung_is_removed() -> anyhow::Result<()> {
     let mut api = KubeApi::start().await?;
     let name = unique("restart");
     let node = make_node(&api, &name, &[taint(TAINT)]).await?;

@@ -6,7 +6,7 @@ use super::*;
 use crate::source::{Answer, Unusable};
 use crate::{BlockDevices, MetadataError};
 
-/// A source that knows a machine, or not, as the test wants.
+/// A source that answers as the test has set it.
 #[derive(Debug, Default)]
 struct Told {
     answer: Mutex<Option<NodeMetadata>>,
@@ -67,9 +67,8 @@ fn boxed(tellers: &[&Teller]) -> Vec<Box<dyn Source>> {
     tellers.iter().map(|teller| Box::new((*teller).clone()) as Box<dyn Source>).collect()
 }
 
-/// Metadata sources are tried in the order of the flag, and the first that answers is believed; later ones are not asked.
 #[tokio::test(start_paused = true)]
-async fn the_first_source_that_answers_is_believed() {
+async fn first_source_that_answers_is_used() {
     let silent = Teller::new(SourceKind::Imds, None);
     let first = Teller::new(SourceKind::MetadataLabeler, Some(machine("i-0abc", 1)));
     let second = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 2)));
@@ -79,9 +78,8 @@ async fn the_first_source_that_answers_is_believed() {
     assert_eq!((silent.asked(), first.asked(), second.asked()), (1, 1, 0));
 }
 
-/// When no metadata source knows the machine, the error has the reason of each.
 #[tokio::test(start_paused = true)]
-async fn when_no_source_knows_each_says_why() {
+async fn error_has_reason_of_each_source_when_none_answers() {
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Unusable::new(SourceKind::Imds, MetadataError::Disabled))];
     sources.push(Box::new(Teller::new(SourceKind::Kubernetes, None)));
     let error = Machine::find(sources, None).await.unwrap_err();
@@ -93,19 +91,17 @@ async fn when_no_source_knows_each_says_why() {
     assert!(none.contains("--metadata-sources"), "{none}");
 }
 
-/// AWS_REGION replaces the region of any source, also when the machine is asked about again.
 #[tokio::test(start_paused = true)]
-async fn aws_region_replaces_the_region_of_any_source() {
+async fn aws_region_overrides_region_of_any_source() {
     let teller = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
     let found = Machine::find(boxed(&[&teller]), Some("eu-north-1".to_owned())).await.unwrap();
     assert_eq!(found.metadata().region, "eu-north-1");
     assert_eq!(found.refreshed().await.region, "eu-north-1");
 }
 
-/// A source before the one that is believed is asked again, first after 15 s and then ever more seldom, and believed from its
-/// first answer on: a metadata service that was away when the driver started is not lost for good.
+/// So a metadata service that was unavailable when the driver started is used once it answers.
 #[tokio::test(start_paused = true)]
-async fn a_better_source_is_asked_again_ever_more_seldom_and_then_believed() {
+async fn preferred_source_is_retried_with_backoff_until_it_answers() {
     let imds = Teller::new(SourceKind::Imds, None);
     let kubernetes = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
     let found = Machine::find(boxed(&[&imds, &kubernetes]), None).await.unwrap();
@@ -124,7 +120,7 @@ async fn a_better_source_is_asked_again_ever_more_seldom_and_then_believed() {
     tokio::time::advance(LONGEST_PAUSE).await;
     assert_eq!(found.refreshed().await.network_interfaces, 3);
     assert_eq!(found.source(), Some(SourceKind::Imds));
-    // From now on it alone is asked.
+    // From now on, only this source is queried.
     let asked = kubernetes.asked();
     imds.tell(Some(machine("i-0abc", 4)));
     assert_eq!(found.refreshed().await.network_interfaces, 4);
@@ -132,7 +128,7 @@ async fn a_better_source_is_asked_again_ever_more_seldom_and_then_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_is_switched_off_is_not_asked_again() {
+async fn disabled_source_is_not_retried() {
     let teller = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Unusable::new(SourceKind::Imds, MetadataError::Disabled))];
     sources.extend(boxed(&[&teller]));
@@ -142,9 +138,8 @@ async fn a_source_that_is_switched_off_is_not_asked_again() {
     assert_eq!(found.source(), Some(SourceKind::Kubernetes));
 }
 
-/// A source that is asked again and names another instance is not believed.
 #[tokio::test(start_paused = true)]
-async fn a_machine_never_becomes_another_instance() {
+async fn answer_about_another_instance_is_ignored() {
     let imds = Teller::new(SourceKind::Imds, None);
     let kubernetes = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
     let found = Machine::find(boxed(&[&imds, &kubernetes]), None).await.unwrap();
@@ -155,9 +150,8 @@ async fn a_machine_never_becomes_another_instance() {
     assert_eq!(*found.refreshed().await, machine("i-0abc", 1));
 }
 
-/// When the source is silent, what was heard last stays.
 #[tokio::test(start_paused = true)]
-async fn what_was_heard_last_stays_while_the_source_is_silent() {
+async fn last_metadata_is_kept_while_source_does_not_answer() {
     let teller = Teller::new(SourceKind::Imds, Some(machine("i-0abc", 2)));
     let found = Machine::find(boxed(&[&teller]), None).await.unwrap();
     teller.tell(None);
@@ -166,7 +160,7 @@ async fn what_was_heard_last_stays_while_the_source_is_silent() {
     assert_eq!(found.refreshed().await.network_interfaces, 5);
 }
 
-/// A source that is slow so many times before it answers.
+/// A source that is slow for a number of queries before it answers.
 #[derive(Debug)]
 struct Slow {
     fails: AtomicU32,
@@ -202,14 +196,14 @@ impl Source for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_source_delays_the_start_and_does_not_end_it() {
+async fn slow_source_delays_the_start_without_failing_it() {
     let (slow, asked) = Slow::new(5);
     let found = Machine::find(vec![Box::new(slow)], None).await.unwrap();
     assert_eq!((found.source(), asked.load(Ordering::Relaxed)), (Some(SourceKind::Imds), 6));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_stays_slow_ends_the_start_after_minutes() {
+async fn source_that_stays_slow_fails_the_start_after_minutes() {
     let ((slow, asked), began) = (Slow::new(u32::MAX), Instant::now());
     Machine::find(vec![Box::new(slow)], None).await.unwrap_err();
     assert!(began.elapsed() <= START_WITHIN && began.elapsed() > START_WITHIN / 2, "{:?}", began.elapsed());
@@ -217,7 +211,7 @@ async fn a_source_that_stays_slow_ends_the_start_after_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_knows_is_believed_at_once_beside_a_slow_one() {
+async fn working_source_is_used_at_once_despite_a_slow_one() {
     let ((slow, asked), began) = (Slow::new(u32::MAX), Instant::now());
     let kubernetes = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(slow)];
@@ -228,7 +222,7 @@ async fn a_source_that_knows_is_believed_at_once_beside_a_slow_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_cannot_know_ends_the_start_at_once() {
+async fn permanent_source_failure_fails_the_start_at_once() {
     let (silent, began) = (Teller::new(SourceKind::Imds, None), Instant::now());
     Machine::find(boxed(&[&silent]), None).await.unwrap_err();
     assert_eq!((silent.asked(), began.elapsed()), (1, Duration::ZERO));

@@ -1,4 +1,4 @@
-//! The client against the simulator's metadata service, and against services that behave otherwise.
+//! Tests the client with the simulator's metadata service and with services that behave differently.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn of(sim: &Sim, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_service_says_who_this_node_is() {
+async fn service_returns_node_metadata() {
     let sim = sim(|_| ()).await;
     let imds = Imds::with(options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"))).unwrap();
     let me = imds.read().await.unwrap();
@@ -50,10 +50,10 @@ async fn the_service_says_who_this_node_is() {
 
 const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
-/// A node on an Outpost learns its ARN; without one, or with one that cannot be read, it is of the region; another answer than
-/// "not found" is an error.
+/// Without an Outpost, or with an ARN that this version cannot parse, the node belongs to the region. Any status other
+/// than "not found" is an error.
 #[tokio::test]
-async fn a_node_on_an_outpost_learns_which() {
+async fn node_on_an_outpost_reads_its_arn() {
     let sim = sim(|config| config.account.machine_outpost = Some(OUTPOST.to_owned())).await;
     let me = Imds::with(options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"))).unwrap().read().await.unwrap();
     assert_eq!(me.outpost.map(|arn| arn.to_string()).as_deref(), Some(OUTPOST));
@@ -79,9 +79,8 @@ async fn a_node_on_an_outpost_learns_which() {
     }
 }
 
-/// AWS_REGION replaces the region of the metadata.
 #[tokio::test]
-async fn aws_region_replaces_the_region_of_the_service() {
+async fn aws_region_overrides_region_of_the_service() {
     let sim = sim(|_| ()).await;
     let mut options = options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"));
     options.region = Some("eu-north-1".to_owned());
@@ -89,9 +88,9 @@ async fn aws_region_replaces_the_region_of_the_service() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// A token that the service does not take any more is replaced and the request repeated.
+/// The client repeats the request with a new token when the service no longer accepts the old one.
 #[tokio::test]
-async fn a_restarted_service_gets_a_new_token() {
+async fn client_gets_new_token_from_restarted_service() {
     let first = sim(|_| ()).await;
     let endpoint = of(&first, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
     let address: SocketAddr = endpoint.strip_prefix("http://").unwrap().parse().unwrap();
@@ -103,7 +102,7 @@ async fn a_restarted_service_gets_a_new_token() {
     second.server.shutdown().await.unwrap();
 }
 
-/// A service that answers tokens with a status of its own, and texts to whoever asks.
+/// A service with its own response to token requests. It returns the texts with or without a token.
 struct Other {
     endpoint: String,
     token_requests: Arc<AtomicUsize>,
@@ -143,9 +142,8 @@ async fn serve(app: Router, token_requests: Arc<AtomicUsize>) -> Other {
     Other { endpoint, token_requests, _tasks: tasks }
 }
 
-/// Where the metadata service issues no tokens it is asked without from then on; a refused token request is final.
 #[tokio::test]
-async fn a_service_without_tokens_is_asked_without_from_then_on() {
+async fn client_stops_requesting_tokens_if_service_issues_none() {
     for status in [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED] {
         let service = other(status, DOCUMENT).await;
         let imds = Imds::with(options(&service.endpoint)).unwrap();
@@ -156,9 +154,8 @@ async fn a_service_without_tokens_is_asked_without_from_then_on() {
     }
 }
 
-/// A service that wants a token and was only slow to give one is asked for it again: the node starts.
 #[tokio::test]
-async fn a_token_that_came_too_late_is_asked_for_again_where_the_service_wants_one() {
+async fn late_token_is_requested_again_if_service_requires_one() {
     let (unanswered, tokens) = (2, Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&tokens);
     let app = Router::new().fallback(move |request: Request| async move {
@@ -180,15 +177,14 @@ async fn a_token_that_came_too_late_is_asked_for_again_where_the_service_wants_o
 }
 
 #[tokio::test]
-async fn a_refused_token_request_is_final() {
+async fn rejected_token_request_is_final() {
     let service = other(StatusCode::BAD_REQUEST, DOCUMENT).await;
     let error = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap_err();
     assert!(matches!(error, MetadataError::NoAnswer { field: Field::Token, .. }), "{error}");
 }
 
-/// Where IMDSv1 is forbidden nothing is asked without a token.
 #[tokio::test]
-async fn nothing_is_asked_without_a_token_where_that_is_forbidden() {
+async fn imds_v1_is_not_used_when_disabled() {
     let service = other(StatusCode::FORBIDDEN, DOCUMENT).await;
     let options = ImdsOptions { v1_disabled: true, ..options(&service.endpoint) };
     let error = Imds::with(options).unwrap().read().await.unwrap_err();
@@ -196,14 +192,14 @@ async fn nothing_is_asked_without_a_token_where_that_is_forbidden() {
 }
 
 #[tokio::test]
-async fn an_error_names_the_source_and_the_field() {
+async fn error_names_the_source_and_the_field() {
     let service = other(StatusCode::NOT_FOUND, r#"{"instanceId":"i-1","instanceType":"t2.micro"}"#).await;
     let message = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap_err().to_string();
     assert!(message.contains("IMDS") && message.contains("region"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_does_not_answer_is_an_error_within_seconds() {
+async fn unreachable_service_fails_within_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -213,15 +209,15 @@ async fn a_service_that_does_not_answer_is_an_error_within_seconds() {
     assert!(started.elapsed().as_secs() < 12);
 }
 
-/// As on a machine with much to do: one field takes longer than a read waits for it.
+/// Simulates a busy machine: one field takes longer than the time limit of a read.
 #[tokio::test]
-async fn a_service_that_answers_slowly_delays_the_start() {
+async fn slow_service_delays_the_start() {
     let app = Router::new().fallback(|request: Request| async move {
         if request.method() == Method::PUT {
             return StatusCode::FORBIDDEN.into_response();
         }
         if request.uri().path() == "/latest/meta-data/outpost-arn" {
-            // Longer than the usual limit, so that the first read has to fail.
+            // Longer than the usual limit, so that the first read fails.
             tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
         }
         answer(&request, DOCUMENT)
@@ -235,7 +231,7 @@ async fn a_service_that_answers_slowly_delays_the_start() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_there_is_not_called_slow() {
+async fn missing_service_is_a_permanent_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -247,7 +243,7 @@ async fn a_service_that_is_not_there_is_not_called_slow() {
 }
 
 #[tokio::test]
-async fn a_service_that_never_gives_the_token_it_wants_is_called_slow() {
+async fn missing_required_token_is_a_temporary_failure() {
     let app = Router::new().fallback(|request: Request| async move {
         if request.method() == Method::PUT {
             std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! The metadata client from outside.
+//! Tests the metadata client from outside.
 
 #[cfg(test)]
 mod imds;

@@ -1,4 +1,4 @@
-//! Waits for devices that come late: the kernel says when one comes, so nobody need look again and again.
+//! Waits for devices that appear late. The kernel reports each new device, so a search need not poll.
 
 use std::io;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use tokio::time::Instant;
 
 use crate::os::DeviceEvents;
 
-/// How often to look where the kernel cannot be listened to.
+/// How often to search if the kernel's events are unavailable.
 const POLL: Duration = Duration::from_millis(200);
-/// How often to look all the same where it can: its word may not reach the network namespace of this process, and names
-/// that udev gives come after it.
+/// How often to search even with events. They may not reach the network namespace of this process, and udev creates its
+/// names after them.
 const DOUBT: Duration = Duration::from_secs(2);
-/// Many disks that come at once are looked at together.
+/// Disks that appear within this time are handled together.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// The kernel's word on block devices, from a certain moment on.
+/// The kernel's events about block devices, from a certain time on.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     events: Option<DeviceEvents>,
@@ -23,7 +23,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Listens from now on. Where that is impossible, looks are repeated instead.
+    /// Starts to receive events. If that is impossible, the search polls instead.
     pub(super) fn listen() -> Self {
         match DeviceEvents::listen() {
             Ok(events) => Self { events: Some(events), look_again: DOUBT },
@@ -34,12 +34,12 @@ impl Arrivals {
         }
     }
 
-    /// Looks are repeated at least this often.
+    /// Sets the maximum time between two searches.
     pub(super) fn looking_each(self, at_least: Duration) -> Self {
         Self { look_again: self.look_again.min(at_least), ..self }
     }
 
-    /// As [`Arrivals::listen`], and only the kernel's word counts.
+    /// As [`Arrivals::listen`], but without polling.
     #[cfg(test)]
     pub(super) fn without_doubt() -> Self {
         let arrivals = Self::listen();
@@ -47,13 +47,13 @@ impl Arrivals {
         Self { look_again: Duration::from_secs(3600), ..arrivals }
     }
 
-    /// As where the kernel cannot be listened to.
+    /// As on a system without events.
     #[cfg(test)]
     pub(super) fn deaf() -> Self {
         Self { events: None, look_again: POLL }
     }
 
-    /// Waits until looking again may show something new, or the deadline has come.
+    /// Waits until another search may find something new, or until the deadline.
     pub(super) async fn wait(&mut self, deadline: Instant) {
         let until = deadline.min(Instant::now() + self.look_again);
         let Some(events) = &self.events else { return tokio::time::sleep_until(until).await };
@@ -67,7 +67,7 @@ impl Arrivals {
     }
 }
 
-/// Waits for an event of a block device, and takes off those that came with it.
+/// Waits for an event of a block device, and discards the events that arrive with it.
 async fn heard(events: &DeviceEvents) -> io::Result<()> {
     events.next_of_a_block_device().await?;
     tokio::time::sleep(GATHER).await;
@@ -78,9 +78,8 @@ async fn heard(events: &DeviceEvents) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Where the kernel cannot be listened to, a wait is the pause between two looks, and no longer than asked.
     #[tokio::test(start_paused = true)]
-    async fn where_the_kernel_cannot_be_listened_to_a_wait_is_the_pause_between_two_looks() {
+    async fn wait_without_kernel_events_lasts_one_poll_interval() {
         let is_about =
             |waited: Duration, wanted: Duration| waited >= wanted && waited < wanted + Duration::from_millis(5);
         let (mut arrivals, start) = (Arrivals::deaf(), Instant::now());
@@ -92,10 +91,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_for_the_kernels_word_does_not_end_at_once() {
+    async fn wait_for_kernel_events_does_not_end_at_once() {
         let (mut arrivals, start) = (Arrivals::listen(), Instant::now());
         arrivals.wait(start + Duration::from_secs(3600)).await;
-        // Another test's disk may come meanwhile.
+        // The disk of another test may appear meanwhile.
         assert!(start.elapsed() >= GATHER, "{:?}", start.elapsed());
     }
 }

@@ -1,4 +1,4 @@
-//! Where a volume's device may be, in the order in which we look.
+//! Searches the possible places of a volume's device, in order.
 //!
 //! Decision: `docs/decisions/0017-identify-a-disk-by-its-serial-number.md`.
 
@@ -21,8 +21,7 @@ use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 use crate::os;
 
-/// Searches until the device is there or the configured time has passed. The kernel says when it is worth while to search
-/// again.
+/// Searches until the device is found or the configured time has passed. The kernel's events trigger each new search.
 pub(super) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let deadline = Instant::now() + config.late_device;
     match search(config, query).await {
@@ -32,7 +31,7 @@ pub(super) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Re
     }
 }
 
-/// Searches after every arrival. What comes while it searches is heard of afterwards.
+/// Searches after every new device. A device that appears during a search triggers the next one.
 async fn find_late(
     config: &Arc<MounterConfig>,
     query: &DeviceQuery,
@@ -52,8 +51,8 @@ fn is_final(error: &DeviceError, deadline: Instant) -> bool {
     matches!(error, DeviceError::Stuck(_)) || Instant::now() >= deadline
 }
 
-/// One look at every place, each bounded by itself: a disk that hangs is in nobody else's way. The first
-/// rejection is kept, because it explains the failure best, unless something hangs.
+/// Searches every place once. Each place has its own time limit, so a hung disk does not affect other volumes. Returns
+/// the first rejection, because it explains the failure best, unless something hangs.
 async fn search(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let mut rejected: Option<DeviceError> = None;
     for path in candidates(config, query).await? {
@@ -73,14 +72,14 @@ async fn search(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Devi
     }))
 }
 
-/// The name that udev gives a volume.
+/// Returns the name that udev gives a volume.
 fn by_id(config: &MounterConfig, query: &DeviceQuery, suffix: &str) -> PathBuf {
     let name = format!("nvme-Amazon_Elastic_Block_Store_{}{suffix}", query.volume.serial());
     config.dev.join("disk/by-id").join(name)
 }
 
 async fn candidates(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Vec<PathBuf>, DeviceError> {
-    // An empty hint (old attachments) names nothing.
+    // An empty hint (of an old attachment) is ignored.
     let hint = query.hint.iter().filter(|hint| hint.is_absolute()).cloned();
     let named = hint.chain([by_id(config, query, ""), by_id(config, query, "_1")]);
     let (place, of) = (config.sys.join("block"), Arc::clone(config));
@@ -88,8 +87,8 @@ async fn candidates(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<
     Ok(named.chain(listed).collect())
 }
 
-/// Every NVMe namespace and, where disks are simulated, every loop device. A disk that sysfs lists is examined like
-/// any other, so nothing is decided here.
+/// Returns every NVMe namespace and, for simulated disks, every loop device. Each disk is examined later like any
+/// other.
 fn in_sysfs(config: &MounterConfig) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(config.sys.join("block")) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -97,7 +96,8 @@ fn in_sysfs(config: &MounterConfig) -> Vec<PathBuf> {
     names.filter(|name| kinds.iter().any(|kind| name.starts_with(kind))).map(|name| config.dev.join(name)).collect()
 }
 
-/// The volumes whose disks sysfs lists now, of those kinds of disk that say what they are. None is opened.
+/// Returns the volumes whose disks sysfs lists now, of the kinds of disk that report their identity. Opens none of
+/// them.
 pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
     let volume = |disk: PathBuf| {
         let place = config.sys.join("block").join(disk.file_name()?);
@@ -109,9 +109,9 @@ pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
     in_sysfs(config).into_iter().filter_map(volume).collect()
 }
 
-/// The device at a path when it is the volume; `None` when nothing is there, or, from sysfs, when it is another disk. It is
-/// opened only when sysfs says that it is the volume; where sysfs knows no serial number, only when its name says so,
-/// and then its controller is asked.
+/// Returns the device at a path if it is the volume. Returns `None` if it does not exist or, for a path from sysfs, if
+/// it is another disk. Opens the device only if sysfs identifies it as the volume. If sysfs has no serial number, opens
+/// it only if its name is the volume's, and then asks its controller.
 async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) -> Result<Option<Device>, DeviceError> {
     let is_named_for_it = path.parent() != Some(config.dev.as_path()) || query.hint.as_deref() == Some(path);
     let rejected = |source: IdentityError| match source {
@@ -154,11 +154,11 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
     }
 }
 
-/// What a path leads to, by sysfs alone.
+/// The target of a path, from sysfs only.
 struct LeadsTo {
     path: PathBuf,
     number: DeviceNumber,
-    /// `None` when only its controller can say.
+    /// `None` if only the controller knows it.
     identity: Option<Identity>,
 }
 
@@ -175,7 +175,8 @@ impl Opened {
     }
 }
 
-/// Follows a path to a block device in the directory of devices and asks sysfs what it is; `None` when nothing is there.
+/// Follows a path to a block device in the device directory and reads its identity from sysfs. Returns `None` if the
+/// path does not exist.
 fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<LeadsTo>, IdentityError> {
     let real = match path.canonicalize() {
         Ok(real) => real,
@@ -196,8 +197,8 @@ fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<LeadsTo>, Ident
     Ok(Some(LeadsTo { path: real, number, identity }))
 }
 
-/// What the disk with a number says it is, asked in the given way. It must be a whole disk: a volume's name never leads to a
-/// partition.
+/// Returns the identity of the disk with this number, read by `ask`. It must be a whole disk, because a volume's name
+/// never leads to a partition.
 fn whole_disk(
     config: &MounterConfig,
     number: DeviceNumber,
@@ -214,7 +215,8 @@ fn whole_disk(
     ask(config, &disk)
 }
 
-/// Opens a device and reads its identity once more: its name or number may be another's by now. `None` when it is gone.
+/// Opens a device and reads its identity again, because its name or number may belong to another disk by now. Returns
+/// `None` if it no longer exists.
 fn open(config: &MounterConfig, leads_to: LeadsTo) -> Result<Option<(Opened, Identity)>, IdentityError> {
     let Some(opened) = opened(&leads_to.path)? else { return Ok(None) };
     if opened.number != leads_to.number {
@@ -227,12 +229,12 @@ fn open(config: &MounterConfig, leads_to: LeadsTo) -> Result<Option<(Opened, Ide
     Ok(Some((opened, identity)))
 }
 
-/// Opens a device node; `None` when it has no device any more.
+/// Opens a device node. Returns `None` if the node no longer has a device.
 pub(crate) fn open_node(path: &Path) -> io::Result<Option<File>> {
-    // Not blocking: opening must not wait for a medium.
+    // Non-blocking, so that the open does not wait for a medium.
     match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
         Ok(file) => Ok(Some(file)),
-        // A device node that lost its device, or a loop device without one.
+        // A device node that lost its device, or a loop device without a file.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV | libc::ENOENT)) => Ok(None),
         Err(error) => Err(error),
     }
@@ -262,12 +264,12 @@ async fn with_partition(config: &Arc<MounterConfig>, query: &DeviceQuery, disk: 
     }
 }
 
-/// The device node of a partition, by what sysfs lists below the disk.
+/// Returns the device node of a partition that sysfs lists below the disk.
 fn partition_node(config: &MounterConfig, disk: &Device, number: u8) -> io::Result<Option<PathBuf>> {
     Ok(partition_nodes(config, disk)?.remove(&number))
 }
 
-/// The device nodes of all partitions that the kernel knows on a disk, by their numbers.
+/// Returns the device nodes of all partitions that the kernel knows on a disk, by their numbers.
 pub(super) fn partition_nodes(config: &MounterConfig, disk: &Device) -> io::Result<BTreeMap<u8, PathBuf>> {
     let mut nodes = BTreeMap::new();
     for entry in std::fs::read_dir(identity::place(config, disk.disk))? {
@@ -292,7 +294,7 @@ pub(super) fn reconfirm(config: &MounterConfig, device: &Device) -> Result<(), D
         None => return Err(changed("its name leads to no block device".to_owned())),
     }
     match identity::of_number(config, device.number).map_err(unusable)? {
-        // Xen: the name is all there is, and it still leads to the same device.
+        // On Xen, the name is the only identity, and it still leads to the same device.
         Some(Identity::Silent) if config.xen => Ok(()),
         Some(Identity::Volume(id)) if id == device.volume => Ok(()),
         Some(other) => Err(changed(format!("it is {other} now"))),
@@ -300,7 +302,8 @@ pub(super) fn reconfirm(config: &MounterConfig, device: &Device) -> Result<(), D
     }
 }
 
-/// The device with a number, when its disk is the volume or, on Xen, says nothing of itself. Only then it is opened.
+/// Returns the device with this number if its disk is the volume or, on Xen, reports no identity. Otherwise it is not
+/// opened.
 pub(super) fn open_number(
     config: &MounterConfig,
     volume: &VolumeId,
@@ -330,12 +333,12 @@ pub(super) fn open_number(
         let found = format!("device {opened}");
         return Err(DeviceError::Foreign { volume: volume.clone(), path, found });
     }
-    // The descriptor holds the number from here on: what it is now it stays.
+    // From here on the descriptor holds the number, so its identity cannot change.
     is_it()?;
     Ok(Device { volume: volume.clone(), path, number, disk, file: Held::new(file) })
 }
 
-/// The number of the disk that a number belongs to.
+/// Returns the number of the disk to which a number belongs.
 pub(super) fn disk_number(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
     let Some(disk) = identity::disk(config, number)? else { return Ok(None) };
     Ok(identity::attribute(&disk.join("dev"))?.as_deref().and_then(DeviceNumber::parse))

@@ -1,4 +1,4 @@
-//! What a disk says it is.
+//! Reads the identity that a disk reports.
 //!
 //! Decision: `docs/decisions/0017-identify-a-disk-by-its-serial-number.md`.
 
@@ -15,14 +15,14 @@ use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 use crate::os;
 
-/// The answer of a disk.
+/// The identity of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// It is this volume.
+    /// The disk is this volume.
     Volume(VolumeId),
-    /// It is something else, in words.
+    /// The disk is something else, described in words.
     Other(String),
-    /// Disks of its kind say nothing, as on Xen: only the name that EC2 reports tells.
+    /// Disks of this kind report no identity, as on Xen. Only the name that EC2 reports identifies them.
     Silent,
 }
 
@@ -36,32 +36,32 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Why a disk cannot be identified.
+/// Why a disk could not be identified.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// It is no block device.
+    /// It is not a block device.
     #[error("it is not a block device")]
     NotABlockDevice,
-    /// Its name leads out of the directory of devices.
+    /// Its name leads out of the device directory.
     #[error("it leads to {0}, outside of the directory of devices")]
     Elsewhere(PathBuf),
-    /// An NVMe disk that tells nobody its serial number.
+    /// An NVMe disk that reports no serial number.
     #[error("its NVMe controller reports no serial number")]
     NoSerial,
-    /// It cannot be opened or asked.
+    /// It could not be opened or read.
     #[error("it cannot be examined")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Stuck(#[from] Stuck),
 }
 
-/// Where sysfs describes a block device.
+/// Returns the sysfs path of a block device.
 pub(super) fn place(config: &MounterConfig, number: DeviceNumber) -> PathBuf {
     config.sys.join("dev/block").join(number.to_string())
 }
 
-/// The directory in sysfs of the disk that a number belongs to; of a partition, its disk's. `None` is proof that there is
-/// no such device.
+/// Returns the sysfs directory of the disk to which a number belongs; for a partition, its disk's. `None` proves that
+/// the device does not exist.
 pub(super) fn disk(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {
     let directory = match place(config, number).canonicalize() {
         Ok(directory) => directory,
@@ -81,14 +81,14 @@ pub(super) fn disk(config: &MounterConfig, number: DeviceNumber) -> io::Result<O
     Ok(Some(directory))
 }
 
-/// The identity of the disk with a number, by sysfs alone or by its device node.
+/// Returns the identity of the disk with this number, from sysfs or from its controller.
 pub(super) fn of_number(config: &MounterConfig, number: DeviceNumber) -> Result<Option<Identity>, IdentityError> {
     let Some(disk) = disk(config, number)? else { return Ok(None) };
     let open = || File::open(config.dev.join(disk.file_name().unwrap_or_default()));
     of_disk(config, &disk, open).map(Some)
 }
 
-/// The identity of the disk at a place in sysfs. `open` gives a descriptor when sysfs does not know the serial number.
+/// Returns the identity of the disk at a sysfs path. `open` returns a descriptor if sysfs has no serial number.
 pub(super) fn of_disk(
     config: &MounterConfig,
     disk: &Path,
@@ -96,12 +96,12 @@ pub(super) fn of_disk(
 ) -> Result<Identity, IdentityError> {
     match in_sysfs(config, disk)? {
         Some(identity) => Ok(identity),
-        // A device that does not know the question has no controller that could answer it.
+        // A device that does not support the request has no controller that could answer it.
         None => of_answer(os::nvme_serial(&open()?)),
     }
 }
 
-/// What an NVMe controller's answer says of its disk.
+/// Interprets the response of an NVMe controller.
 fn of_answer(serial: io::Result<String>) -> Result<Identity, IdentityError> {
     match serial {
         Ok(serial) if !serial.is_empty() => Ok(of_serial(&serial)),
@@ -109,8 +109,8 @@ fn of_answer(serial: io::Result<String>) -> Result<Identity, IdentityError> {
     }
 }
 
-/// As [`of_disk`], by sysfs alone, without touching the disk; `None` when it is an NVMe disk whose serial number sysfs does not
-/// know.
+/// As [`of_disk`], but only from sysfs, without touching the disk. Returns `None` for an NVMe disk without a serial
+/// number in sysfs.
 pub(super) fn in_sysfs(config: &MounterConfig, disk: &Path) -> Result<Option<Identity>, IdentityError> {
     let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(backing) = attribute(&disk.join("loop/backing_file"))? {
@@ -133,7 +133,7 @@ pub(super) fn of_serial(serial: &str) -> Identity {
         .map_or_else(|_| Identity::Other(format!("a disk with serial number {serial:?}")), Identity::Volume)
 }
 
-/// A simulated disk is a loop device over `<volume id>.img` below the configured directory.
+/// Returns the identity of a simulated disk: a loop device over `<volume id>.img` in the configured directory.
 fn of_backing_file(config: &MounterConfig, backing: &Path) -> Identity {
     let other = || Identity::Other(format!("a loop device over {}", backing.display()));
     let Some(directory) = &config.simulated_devices else { return other() };
@@ -145,12 +145,12 @@ fn of_backing_file(config: &MounterConfig, backing: &Path) -> Identity {
     id.map_or_else(other, Identity::Volume)
 }
 
-/// A line of sysfs without the blanks around it; `None` when there is no such file or it says nothing.
+/// Returns a line of sysfs without surrounding white space. Returns `None` if the file does not exist or is empty.
 pub(crate) fn attribute(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // A loop device without a file, or one that is being taken away.
+        // A loop device without a file, or one that is being removed.
         Err(error) if matches!(error.raw_os_error(), Some(6 | 19)) => Ok(None),
         Err(error) => Err(error),
     }
@@ -162,10 +162,9 @@ mod tests {
 
     use super::*;
 
-    /// A controller that answers with a volume's serial number is that volume; one that answers with none, or not at all, is
-    /// nobody.
+    /// A controller without a serial number, or without an answer, is an error.
     #[test]
-    fn a_controller_that_answers_with_a_volumes_serial_number_is_the_volume() {
+    fn controller_with_a_volumes_serial_number_is_that_volume() {
         let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
         assert_eq!(of_answer(Ok(volume.serial())).unwrap(), Identity::Volume(volume));
         for nothing in [Ok(String::new()), Err(io::Error::other("not an NVMe disk"))] {
@@ -174,9 +173,9 @@ mod tests {
         }
     }
 
-    /// That a disk says nothing of itself is known only where sysfs has nothing to say: another failure is an error.
+    /// A missing file means no identity; any other failure is an error.
     #[test]
-    fn only_what_is_not_there_says_nothing_and_any_other_failure_is_an_error() {
+    fn missing_attribute_is_empty_and_other_failures_are_errors() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("serial");
         assert_eq!(attribute(&place).unwrap(), None);
@@ -184,7 +183,7 @@ mod tests {
         assert_eq!(attribute(&place).unwrap().as_deref(), Some("vol0123"));
         fs::write(&place, " \n").unwrap();
         assert_eq!(attribute(&place).unwrap(), None);
-        // The kernel says the same of a socket as of a device that is being taken away: ENXIO.
+        // The kernel returns ENXIO for a socket, as for a device that is being removed.
         let socket = directory.path().join("socket");
         let _listener = UnixListener::bind(&socket).unwrap();
         assert_eq!(attribute(&socket).unwrap(), None);
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_of_another_kind_is_called_what_it_is() {
+    fn disk_of_another_kind_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let config = MounterConfig { sys: directory.path().to_owned(), ..MounterConfig::new(directory.path()) };
         for (name, kind) in [("vda", "no EBS volume"), ("dm-3", "a mapped device")] {

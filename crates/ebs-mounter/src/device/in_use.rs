@@ -1,5 +1,5 @@
-//! Which disks are mounted or bound where the driver's volumes are, by the mount table and by sysfs. No path of a volume is
-//! touched, so that a disk that hangs is in nobody's way.
+//! Finds the disks that are mounted or bound at the driver's volume paths, from the mount table and sysfs. It touches
+//! no path of a volume, so a hung disk does not affect it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -16,15 +16,15 @@ use crate::device_number::DeviceNumber;
 use crate::mountinfo::{MountEntry, MountTable, as_in_table};
 use crate::os;
 
-/// The directory of the kubelet's in which raw block volumes of all drivers are published, beside those of each driver.
+/// The kubelet's directory of published raw block volumes of all drivers, next to the directory of each driver.
 const RAW_VOLUMES: &str = "volumeDevices";
 
-/// Where volumes of the driver are mounted or bound.
+/// Paths at which volumes of the driver are mounted or bound.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Places {
-    /// Whatever is mounted below these.
+    /// All mounts below these paths.
     below: BTreeSet<PathBuf>,
-    /// Whatever is mounted here.
+    /// All mounts at these paths.
     at: BTreeSet<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Places {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UsedDisk {
     pub(crate) number: DeviceNumber,
-    /// Its node below the directory of devices.
+    /// Its node in the device directory.
     pub(crate) node: PathBuf,
 }
 
@@ -40,14 +40,14 @@ pub(crate) struct UsedDisk {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Named {
     Number(DeviceNumber),
-    /// The kernel's name of it.
+    /// The kernel's name of the device.
     Name(OsString),
 }
 
 impl Places {
-    /// Below a prefix, `--csi-mount-point-prefix`, and at the places that are known. With the directory of a CSI driver below
-    /// the kubelet's `kubernetes.io/csi`, the directory of raw block volumes beside it is meant, too. A
-    /// prefix that is empty or not absolute names nothing.
+    /// Selects the paths below a prefix, `--csi-mount-point-prefix`, and the known paths. If the prefix is the
+    /// directory of a CSI driver below the kubelet's `kubernetes.io/csi`, the directory of raw block volumes next to it
+    /// is included. A prefix that is empty or not absolute selects nothing.
     pub(crate) fn new(prefix: Option<&Path>, at: impl IntoIterator<Item = PathBuf>) -> Self {
         let prefix = prefix.filter(|prefix| prefix.is_absolute()).map(cleaned);
         let raw = prefix.as_deref().and_then(Path::parent).filter(|parent| parent.ends_with("kubernetes.io/csi"));
@@ -55,7 +55,7 @@ impl Places {
         Self { below: prefix.into_iter().chain(raw).collect(), at: at.into_iter().collect() }
     }
 
-    /// The same places, also as the mount table spells them: without symlinks. Looks at directories above the places.
+    /// Adds the spelling of the mount table, which has no symlinks. Accesses only directories above the paths.
     pub(crate) fn spelled(self) -> Self {
         let below = self.below.iter().filter_map(|path| path.canonicalize().ok());
         let below: Vec<PathBuf> = below.collect();
@@ -69,7 +69,7 @@ impl Places {
     }
 }
 
-/// Without `.`, `..` and double slashes, by the text alone.
+/// Removes `.`, `..` and double slashes, without file system access.
 fn cleaned(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::from("/"), |mut clean, component| {
         match component {
@@ -81,7 +81,7 @@ fn cleaned(path: &Path) -> PathBuf {
     })
 }
 
-/// The devices that are mounted or bound at the places, each once.
+/// Returns the devices that are mounted or bound at the places, without duplicates.
 fn named(table: &MountTable, places: &Places) -> BTreeSet<Named> {
     table.entries().iter().filter(|entry| places.holds(&entry.target)).filter_map(device_of).collect()
 }
@@ -90,8 +90,8 @@ fn device_of(entry: &MountEntry) -> Option<Named> {
     if entry.device.major != 0 {
         return Some(Named::Number(entry.device));
     }
-    // A raw block volume is a node of the file system of `/dev`; a file system that has no device number of its own says
-    // what it was mounted from.
+    // A raw block volume is a node in the file system of `/dev`. A file system without its own device number shows the
+    // source of its mount.
     let node = match entry.fs_type.as_str() {
         "devtmpfs" | "tmpfs" => entry.root.strip_prefix("/").ok(),
         _ => Path::new(&entry.source).strip_prefix("/dev").ok(),
@@ -100,14 +100,14 @@ fn device_of(entry: &MountEntry) -> Option<Named> {
     is_name(name).then(|| Named::Name(name.to_owned()))
 }
 
-/// One component of a path, so that no name leads elsewhere.
+/// True for a single component of a path, so that no name leads elsewhere.
 fn is_name(name: &OsStr) -> bool {
     let mut components = Path::new(name).components();
     matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name)
 }
 
-/// The disks of volumes that are in use at the places, a partition's disk for a partition, and for each device that sysfs
-/// cannot tell of, why. What is known not to be an EBS volume, or has no statistics, is left out.
+/// Returns the disks of volumes in use at the places (for a partition, its disk), and the error for each device that
+/// sysfs cannot identify. Leaves out devices that are certainly not EBS volumes or have no statistics.
 pub(crate) fn disks_in_use(
     config: &MounterConfig,
     table: &MountTable,
@@ -143,14 +143,14 @@ fn number_at(place: &Path) -> io::Result<Option<DeviceNumber>> {
     Ok(identity::attribute(&place.join("dev"))?.as_deref().and_then(DeviceNumber::parse))
 }
 
-/// Opens a disk for reading and asks which volume it is; `None` when it is gone or has become something else.
+/// Opens a disk for reading and reads its volume id. Returns `None` if the disk no longer exists or is something else.
 pub(crate) fn open_volume(config: &MounterConfig, disk: &UsedDisk) -> Result<Option<(VolumeId, File)>, IdentityError> {
     let Some(opened) = open_node(&disk.node)? else { return Ok(None) };
     let number = os::block_device_number(&opened.metadata()?);
     if number != Some(disk.number) {
         return Ok(None);
     }
-    // The descriptor holds the number from here on: what it is now it stays.
+    // From here on the descriptor holds the number, so its identity cannot change.
     let Some(place) = identity::disk(config, disk.number)? else { return Ok(None) };
     match identity::of_disk(config, &place, || opened.try_clone())? {
         Identity::Volume(volume) => Ok(Some((volume, opened))),

@@ -1,4 +1,4 @@
-//! Waits until the kernel shows a new size of a disk: EC2 reports it some seconds earlier.
+//! Waits until the kernel has the new size of a disk, which EC2 reports some seconds earlier.
 
 use std::io;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::Device;
 use super::arrivals::Arrivals;
 use crate::mounter::Mounter;
 
-/// How often to look all the same, beside the kernel's events.
+/// How often to read the size even without a kernel event.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Mounter {
-    /// The size of a device in bytes, as soon as it is at least `least`. After [`late_size`](crate::MounterConfig::late_size)
-    /// it is the size at that time, which may be smaller. The kernel sends an event when the size of a disk changes, and the
-    /// size is read each second besides.
+    /// Returns the size of a device in bytes once it is at least `least`. After
+    /// [`late_size`](crate::MounterConfig::late_size) returns the current size, which may be smaller. The kernel sends
+    /// an event when the size of a disk changes, and the size is also read once a second.
     ///
     /// Cancellation: dropping the future ends the wait.
     ///
     /// # Errors
-    /// What the kernel says, for instance that the disk is gone.
+    /// The error of the kernel, for example that the disk no longer exists.
     pub async fn size_of_at_least(&self, device: &Device, least: Bytes) -> io::Result<Bytes> {
         let size = device.size().await?;
         if size >= least {
@@ -32,7 +32,7 @@ impl Mounter {
         let deadline = Instant::now() + self.config.late_size;
         let mut changes = Arrivals::listen().looking_each(LOOK);
         loop {
-            // Read after the events are listened to, so none is missed.
+            // Read after the events are received, so that no change is missed.
             let size = device.size().await?;
             if size >= least || Instant::now() >= deadline {
                 return Ok(size);

@@ -1,5 +1,5 @@
-//! Disks that `multipathd` has taken for itself: its map is the device to use, since the kernel gives the disk
-//! below to nobody else.
+//! Disks that `multipathd` has claimed. The driver uses its map, because the kernel lets no other process use the disk
+//! below.
 
 use std::fs;
 use std::io;
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use super::identity::{Identity, attribute, of_serial};
 use crate::config::MounterConfig;
 
-/// What the names of maps that `multipathd` makes begin with, in their uuid.
+/// Prefix of the uuid of a map that `multipathd` made.
 const MULTIPATH: &str = "mpath-";
 
-/// True for a device of the device mapper, of whatever kind.
+/// True for any device of the device mapper.
 pub(super) fn is_mapped(name: &str) -> bool {
     name.starts_with("dm-")
 }
 
-/// What a mapped device is. A multipath map is the volume that all of its paths are; what else the device mapper makes
-/// (encryption, LVM, snapshots) shows other bytes than the disk below.
+/// Returns the identity of a mapped device. A multipath map is a volume if all its paths are that volume. Other mapped
+/// devices (encryption, LVM, snapshots) show other bytes than the disk below.
 pub(super) fn identity(config: &MounterConfig, device: &Path) -> io::Result<Identity> {
     let name = device.file_name().unwrap_or_default().display();
     let other = |what: &str| Ok(Identity::Other(format!("{name}, {what}")));
@@ -39,7 +39,7 @@ pub(super) fn identity(config: &MounterConfig, device: &Path) -> io::Result<Iden
     found.map_or_else(|| other("a multipath device without paths"), Ok)
 }
 
-/// The multipath map that holds a disk, by its name.
+/// Returns the name of the multipath map that holds a disk.
 pub(super) fn map_over(disk: &Path) -> io::Result<Option<PathBuf>> {
     let holders = disk.join("holders");
     for name in names(&holders)? {
@@ -54,7 +54,7 @@ fn is_multipath(device: &Path) -> io::Result<bool> {
     Ok(attribute(&device.join("dm/uuid"))?.is_some_and(|uuid| uuid.starts_with(MULTIPATH)))
 }
 
-/// The names in a directory of sysfs; none where there is no such directory.
+/// Returns the names in a sysfs directory, or none if it does not exist.
 fn names(directory: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(directory) {
         Ok(entries) => entries.map(|entry| Ok(entry?.file_name().into())).collect(),
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_listed_is_an_error_and_not_without_names() {
+    fn unreadable_directory_is_an_error_and_not_empty() {
         let directory = tempfile::tempdir().unwrap();
         assert!(names(&directory.path().join("missing")).unwrap().is_empty());
         let file = directory.path().join("file");

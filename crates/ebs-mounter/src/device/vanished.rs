@@ -1,6 +1,6 @@
-//! When a device has vanished: sysfs lists this machine's block devices, and it is not among them.
+//! Detects that a device has vanished: sysfs lists this machine's block devices but not this one.
 //!
-//! A sysfs that is not there, or lists nothing, proves nothing: no machine is without a block device.
+//! A missing or empty sysfs proves nothing, since every machine has a block device.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 
-/// A sysfs that cannot say which block devices this machine has.
+/// A sysfs that does not list the block devices of this machine.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{} lists no block device, so the driver cannot examine any disk: mount sysfs at {} (a container needs the host's /sys)",
@@ -22,7 +22,7 @@ pub struct NoSysfs {
     source: Option<io::Error>,
 }
 
-/// The names, `major:minor`, of all block devices; never empty.
+/// Returns the names (`major:minor`) of all block devices; never empty.
 pub(crate) fn listed(sys: &Path) -> Result<BTreeSet<OsString>, NoSysfs> {
     let list = sys.join("dev/block");
     let names = std::fs::read_dir(&list)
@@ -35,8 +35,8 @@ pub(crate) fn listed(sys: &Path) -> Result<BTreeSet<OsString>, NoSysfs> {
     }
 }
 
-/// True when it is proven that no block device has this number: two looks, each at the whole list and at its own entry,
-/// found none. A list that is read while devices come and go may leave one out.
+/// True if it is proven that no block device has this number: two checks, each of the whole list and of its own entry,
+/// found none. A list that is read while devices appear and vanish may miss one.
 pub(super) fn has_vanished(config: &MounterConfig, number: DeviceNumber) -> io::Result<bool> {
     let (name, place) = (OsString::from(number.to_string()), super::identity::place(config, number));
     for _look in 0..2 {
@@ -50,7 +50,7 @@ pub(super) fn has_vanished(config: &MounterConfig, number: DeviceNumber) -> io::
     Ok(true)
 }
 
-/// True when a look found nothing; that it failed in another way proves nothing.
+/// True if the file does not exist. Any other failure proves nothing.
 fn is_missing<T>(look: io::Result<T>) -> io::Result<bool> {
     match look {
         Ok(_) => Ok(false),
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_fails_is_no_proof_that_nothing_is_there() {
+    fn failed_read_does_not_prove_that_a_device_is_missing() {
         assert!(!is_missing(Ok(())).unwrap());
         assert!(is_missing::<()>(Err(io::ErrorKind::NotFound.into())).unwrap());
         assert!(is_missing::<()>(Err(io::Error::from_raw_os_error(libc::EIO))).is_err());

@@ -5,7 +5,7 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use super::*;
 
-/// How long a look may take on a busy machine.
+/// Maximum time of a check on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
 fn disk() -> (LoopDevice, DeviceNumber) {
@@ -14,7 +14,7 @@ fn disk() -> (LoopDevice, DeviceNumber) {
     (disk, number)
 }
 
-/// Directories that stand for /dev and /sys.
+/// Directories in place of /dev and /sys.
 struct Machine {
     _directory: tempfile::TempDir,
     root: PathBuf,
@@ -35,7 +35,7 @@ impl Machine {
         MounterConfig { dev: root.join("dev"), sys: root.join("sys"), ..MounterConfig::new(root.join("state")) }
     }
 
-    /// Where sysfs describes a disk of this name and number.
+    /// Adds a disk of this name and number to sysfs, and returns its path.
     fn list(&self, name: &str, number: DeviceNumber) -> PathBuf {
         let place = self.root.join("sys/devices").join(name);
         std::fs::create_dir_all(&place).unwrap();
@@ -58,26 +58,24 @@ fn mount_of(root: &str, target: &Path, fs_type: &str) -> MountEntry {
     MountTable::parse(line.as_bytes()).entries()[0].clone()
 }
 
-/// What is seen at a path is looked at only where a device node may be bound to it: a file system of another machine could
-/// hang.
+/// Accessing a file system of another machine could hang.
 #[test]
-fn what_is_bound_is_looked_at_only_on_file_systems_of_this_machine() {
+fn binds_are_examined_only_on_local_file_systems() {
     let (disk, number) = disk();
     let config = MounterConfig::new("/nowhere");
     let seen = |root: &str, target: &Path, fs_type: &str| leads_to(&config, &mount_of(root, target, fs_type));
     let root = format!("/{}", disk.name());
     for (fs_type, expected) in [("tmpfs", [Some(number), None]), ("nfs4", [None; 2]), ("devtmpfs", [Some(number); 2])] {
         assert_eq!(seen(&root, disk.path(), fs_type), expected, "{fs_type}");
-        assert_eq!(seen("/", disk.path(), fs_type), [None; 2], "all of a file system is no device node");
+        assert_eq!(seen("/", disk.path(), fs_type), [None; 2], "a whole file system is not a device node");
     }
-    // Another mount lies on top: the name is left.
+    // Another mount hides it, so only the name remains.
     assert_eq!(seen(&root, Path::new("/proc"), "devtmpfs"), [None, Some(number)]);
     assert_eq!(seen(&root, Path::new("/proc"), "tmpfs"), [None; 2]);
 }
 
-/// An exclusive open counts for the disk that sysfs lists by that name, and for no other.
 #[tokio::test]
-async fn an_exclusive_open_counts_for_the_disk_that_sysfs_lists_by_that_name() {
+async fn exclusive_open_counts_only_for_the_disk_listed_in_sysfs() {
     let machine = Machine::new();
     let ((mine, number), (other, _)) = (disk(), disk());
     machine.list("loop", number);
@@ -89,16 +87,15 @@ async fn an_exclusive_open_counts_for_the_disk_that_sysfs_lists_by_that_name() {
     assert!(open_exclusively(&config, number).is_err(), "nothing was opened");
     machine.node("loop", raw(&mine));
     assert!(matches!(open_exclusively(&config, number).unwrap(), Opened::Exclusively(_)));
-    // A node behind which the kernel has nothing: its own word. No disk has the last major number there is.
+    // A node whose device does not exist in the kernel: no disk has the highest major number.
     let nothing = DeviceNumber::of(makedev(4095, 0));
     machine.list("nothing", nothing);
     machine.node("nothing", makedev(4095, 0));
     assert!(matches!(open_exclusively(&config, nothing).unwrap(), Opened::Nothing));
 }
 
-/// Whoever holds a disk for a moment is waited for, and whoever holds it longer is named.
 #[tokio::test(start_paused = true)]
-async fn who_holds_a_disk_for_a_moment_is_waited_for_and_who_holds_it_longer_is_named() {
+async fn brief_holder_is_awaited_and_lasting_holder_is_named() {
     let (disk, number) = disk();
     let state = tempfile::tempdir().unwrap();
     let mounter = Mounter::new(MounterConfig::new(state.path())).unwrap();
@@ -111,14 +108,14 @@ async fn who_holds_a_disk_for_a_moment_is_waited_for_and_who_holds_it_longer_is_
     let (hold, ()) = tokio::join!(mounter.hold_of(number), moment);
     assert_eq!(hold.unwrap(), Hold::Free);
     let _held = exclusively();
-    let hold = tokio::time::timeout(BOUND, mounter.hold_of(number)).await.expect("it is not waited for without end");
+    let hold = tokio::time::timeout(BOUND, mounter.hold_of(number)).await.expect("the wait has a limit");
     let who = format!("process {} (", std::process::id());
     assert!(matches!(&hold, Ok(Hold::Held(by)) if by.iter().any(|by| by.starts_with(&who))), "{hold:?}");
 }
 
-/// A disk is gone only when sysfs does not list it: an entry that leads nowhere, or that cannot be followed, proves nothing.
+/// An entry that leads nowhere, or that cannot be followed, proves nothing.
 #[tokio::test]
-async fn a_disk_is_gone_only_when_sysfs_does_not_list_it() {
+async fn disk_is_gone_only_if_sysfs_does_not_list_it() {
     let machine = Machine::new();
     let mounter = Mounter::new(machine.config()).unwrap();
     let number = DeviceNumber::of(makedev(4095, 1));
@@ -132,9 +129,9 @@ async fn a_disk_is_gone_only_when_sysfs_does_not_list_it() {
     assert!(disk_directory(&machine.config(), number).is_err());
 }
 
-/// The disk behind a raw bind is gone when its node was deleted or it holds no byte, and not because sysfs cannot tell.
+/// Its node was deleted, or its size is 0. An unreadable sysfs is an error.
 #[tokio::test]
-async fn the_disk_behind_a_raw_bind_is_gone_when_it_holds_no_byte() {
+async fn disk_of_a_raw_bind_is_gone_if_its_size_is_zero() {
     let machine = Machine::new();
     let mounter = Mounter::new(machine.config()).unwrap();
     let number = DeviceNumber::of(makedev(4095, 2));
@@ -152,9 +149,8 @@ async fn the_disk_behind_a_raw_bind_is_gone_when_it_holds_no_byte() {
     assert!(mounter.is_bound_disk_gone(&deleted, number).await.unwrap());
 }
 
-/// A search that does not wait for a late device does not.
 #[tokio::test]
-async fn a_search_for_what_is_there_now_does_not_wait() {
+async fn search_for_current_devices_does_not_wait() {
     let machine = Machine::new();
     let config = MounterConfig { late_device: Duration::from_secs(3600), ..machine.config() };
     let mounter = Mounter::new(config).unwrap();

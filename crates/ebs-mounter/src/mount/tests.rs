@@ -5,7 +5,7 @@ use rustix::mount::MountFlags;
 use super::*;
 use crate::config::MounterConfig;
 
-/// Runs a test beside a tmpfs of its own.
+/// Runs a test with its own tmpfs.
 fn with_tmpfs(test: impl AsyncFnOnce(&Mounter, &NodePath) + Send + 'static) {
     in_mount_namespace(|| async {
         let directory = tempfile::tempdir().unwrap();
@@ -22,9 +22,8 @@ async fn number_at(at: &NodePath) -> DeviceNumber {
     MountTable::read().await.unwrap().topmost(at.as_path()).unwrap().device
 }
 
-/// A mount that lacks an attribute that was asked for is taken away again, and the error says what was seen.
 #[test]
-fn a_mount_that_lacks_an_attribute_that_was_asked_for_is_taken_away_again() {
+fn mount_without_a_requested_attribute_is_unmounted_again() {
     with_tmpfs(async |mounter, at| {
         let shown = Shown::Filesystem(number_at(at).await);
         let asked = BTreeSet::from([Attribute::NoSuid, Attribute::RelAtime]);
@@ -37,20 +36,18 @@ fn a_mount_that_lacks_an_attribute_that_was_asked_for_is_taken_away_again() {
     });
 }
 
-/// What the mount table shows by no word of its own is not missed.
 #[test]
-fn times_that_are_kept_as_by_default_have_no_word_in_the_mount_table() {
+fn default_access_times_have_no_word_in_the_mount_table() {
     let asked = BTreeSet::from([Attribute::ReadOnly, Attribute::NoAtime, Attribute::RelAtime, Attribute::StrictAtime]);
     assert_eq!(wanted_words(&asked), BTreeSet::from([Attribute::ReadOnly, Attribute::NoAtime]));
 }
 
-/// The kernel's reason not to mount an xfs is what the error says.
 #[test]
-fn the_kernels_reason_not_to_mount_an_xfs_is_not_that_of_another_try() {
+fn xfs_mount_error_is_not_replaced_by_an_ext4_retry() {
     in_mount_namespace(|| async {
         let disk = LoopDevice::new(&unused_volume_id(), 320 << 20).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        // A superblock of xfs with a checksum that is wrong: ext4 would say EINVAL.
+        // An xfs superblock with an invalid checksum. The ext4 driver would return EINVAL.
         disk.write_at(b"XFSB", 0).unwrap();
         let refused = mount_as(disk.path(), directory.path(), FsType::Xfs, &MountOptions::default()).unwrap_err();
         let as_xfs = os::mount(disk.path(), directory.path(), "xfs", &MountOptions::default()).unwrap_err();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A page that is built field by field, by the table of the EBS user guide.
+/// A page that is built field by field, as in the table of the EBS user guide.
 struct Page([u8; STATISTICS_PAGE_BYTES]);
 
 impl Page {
@@ -16,7 +16,7 @@ impl Page {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// The counters, 1 to 11, in the order of the page.
+    /// Sets the counters to 1 to 11, in the order of the page.
     fn counted(mut self) -> Self {
         for (field, value) in (8..=88).step_by(8).zip(1_u64..) {
             self.put(field, &value.to_le_bytes());
@@ -24,7 +24,7 @@ impl Page {
         self
     }
 
-    /// A histogram at a place, its reserved words set.
+    /// Adds a histogram at an offset, with its reserved words set.
     fn with_bins(mut self, at: usize, count: u32, bins: &[(u64, u64, u32)]) -> Self {
         self.put(at, &count.to_le_bytes());
         for (start, (lower, upper, operations)) in (at + 8..).step_by(24).zip(bins) {
@@ -47,10 +47,9 @@ fn bin(lower: u64, upper: Option<u64>, operations: u32) -> LatencyBin {
     LatencyBin { lower, upper, operations }
 }
 
-/// The statistics page of an EBS volume has its counters and both histograms at their places; a range without an end has no
-/// upper bound.
+/// A range without an end has no upper bound.
 #[test]
-fn the_page_of_an_ebs_volume_has_its_counters_and_histograms_at_their_places() {
+fn ebs_page_is_decoded_with_counters_and_histograms() {
     let transfers = |operations, bytes, microseconds| Transfers { operations, bytes, microseconds };
     let exceeded = |iops_microseconds, throughput_microseconds| Exceeded { iops_microseconds, throughput_microseconds };
     let expected = NvmeStatistics {
@@ -66,10 +65,9 @@ fn the_page_of_an_ebs_volume_has_its_counters_and_histograms_at_their_places() {
     assert_eq!(NvmeStatistics::decode(&ebs().0), Ok(expected));
 }
 
-/// A version that is not 0, and reserved words beside the counts of a histogram that are used, change nothing: the magic and
-/// the counts are words of 32 bits.
+/// The magic and the histogram counts are words of 32 bits.
 #[test]
-fn a_later_version_and_used_reserved_words_change_nothing() {
+fn later_version_and_reserved_words_are_ignored() {
     let mut page = ebs();
     page.put(4, &3_u32.to_le_bytes());
     for reserved in [516, 512 + 8 + 20, 2060, 2056 + 8 + 20] {
@@ -81,9 +79,9 @@ fn a_later_version_and_used_reserved_words_change_nothing() {
     assert_eq!(NvmeStatistics::decode(&page.0), Ok(expected));
 }
 
-/// A histogram has at most the 64 ranges that the page has room for, whatever it says, and none that is empty.
+/// The page has room for 64 ranges, whatever number it contains.
 #[test]
-fn a_histogram_has_at_most_64_ranges_and_no_empty_one() {
+fn histogram_has_at_most_64_ranges_and_no_empty_range() {
     let full: Vec<(u64, u64, u32)> = (0..64).map(|bin| (bin, bin + 1, 1)).collect();
     for count in [64, 65, u32::MAX] {
         let page = Page::new(0x3C23_B510).with_bins(512, count, &full);
@@ -93,9 +91,8 @@ fn a_histogram_has_at_most_64_ranges_and_no_empty_one() {
     assert_eq!(NvmeStatistics::decode(&page.0).unwrap().write_latency, [bin(0, Some(8), 1)]);
 }
 
-/// The page of an instance-store disk is told apart, and any other page is refused by its first word.
 #[test]
-fn the_page_of_an_instance_store_disk_and_any_other_page_are_refused_by_their_first_word() {
+fn page_without_ebs_magic_is_rejected() {
     let of = |magic| NvmeStatistics::decode(&Page::new(magic).counted().0).unwrap_err();
     assert_eq!(of(0xEC2C_0D7E), StatisticsPageError::InstanceStore);
     assert_eq!(of(0), StatisticsPageError::Magic { found: 0 });
@@ -103,9 +100,8 @@ fn the_page_of_an_instance_store_disk_and_any_other_page_are_refused_by_their_fi
 }
 
 proptest! {
-    /// Any 4096 bytes are decoded or refused.
     #[test]
-    fn any_page_is_decoded_or_refused(
+    fn any_page_is_decoded_or_rejected(
         bytes in proptest::collection::vec(any::<u8>(), STATISTICS_PAGE_BYTES),
         is_ebs in any::<bool>(),
     ) {

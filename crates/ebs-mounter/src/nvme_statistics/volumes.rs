@@ -1,4 +1,4 @@
-//! The statistics of all volumes that the driver has on this node, for its metrics.
+//! The statistics of the driver's volumes on this node, for its metrics.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use crate::mounter::Mounter;
 use crate::mountinfo::{MountTable, MountTableError};
 use crate::os;
 
-/// How long the search for volumes, and then each of them, may take: who scrapes metrics does not wait long.
+/// Time limit of the search for volumes, and then of each volume. A metrics scrape does not wait long.
 const WITHIN: Duration = Duration::from_secs(3);
 
-/// What the volumes of this node say of themselves.
+/// The statistics of the volumes of this node.
 #[derive(Debug, Default)]
 pub struct VolumeStatistics {
-    /// By volume, each once.
+    /// By volume, without duplicates.
     pub read: Vec<(VolumeId, NvmeStatistics)>,
-    /// What was not to be learnt, and why: of a volume, or of a device whose volume is not known.
+    /// Errors of a volume, or of a device with an unknown volume.
     pub failed: Vec<StatisticsError>,
 }
 
 impl Mounter {
-    /// Asks the controllers of all volumes that are mounted or bound where the driver has registered them, or below
-    /// `prefix`, for their statistics. Volumes are asked at once and each for itself: one that hangs is missing, and as long as
-    /// it hangs it is not asked again. Takes twice three seconds at most.
+    /// Reads the statistics of all volumes that are mounted or bound at registered paths or below `prefix`. Volumes are
+    /// queried concurrently and independently. A hanging volume is missing, and is not queried again while it hangs.
+    /// Takes at most twice three seconds.
     ///
-    /// Cancellation: may be dropped; what hangs then counts as hanging until it comes back.
+    /// Cancellation: may be dropped. A hanging query counts as hung until it returns.
     pub async fn volume_statistics(&self, prefix: Option<&Path>) -> VolumeStatistics {
         let mut all = VolumeStatistics::default();
         let mut asked = JoinSet::new();
@@ -54,7 +54,7 @@ impl Mounter {
             }
         }
         all.read.sort_by(|(one, _), (other, _)| one.cmp(other));
-        // Two disks that say that they are one volume: neither is believed more than the other.
+        // If two disks report the same volume, neither is more credible.
         all.read.dedup_by(|(one, _), (other, _)| one == other);
         all
     }
@@ -70,8 +70,8 @@ impl Mounter {
     }
 }
 
-/// One look, on a thread of its own and under a name of its own: nobody who mounts or unmounts the volume has to wait for it,
-/// and it waits for none of them.
+/// Reads the statistics of one volume, on another thread and under its own place. So mounts and unmounts of the volume
+/// do not wait for it, and it does not wait for them.
 async fn statistics_of(
     config: Arc<MounterConfig>,
     disk: UsedDisk,
@@ -99,10 +99,9 @@ mod tests {
     use crate::bounded::Stuck;
     use crate::device_number::DeviceNumber;
 
-    /// A volume that hangs when it is asked for its statistics is not asked again before it has answered, and nobody else is
-    /// refused the disk for that.
+    /// Other uses of the disk are not blocked.
     #[tokio::test]
-    async fn a_volume_that_hangs_is_not_asked_again_and_nobody_else_is_refused_the_disk() {
+    async fn hanging_volume_is_not_queried_again_and_blocks_no_others() {
         let directory = tempfile::tempdir().unwrap();
         let node = directory.path().join("nvme7n7");
         let disk = UsedDisk { number: DeviceNumber { major: 259, minor: 7 }, node: node.clone() };
@@ -123,9 +122,8 @@ mod tests {
         release.send(()).unwrap();
     }
 
-    /// A disk that has gone since it was found is no volume any more, and no failure.
     #[tokio::test]
-    async fn a_disk_that_has_gone_is_no_failure() {
+    async fn vanished_disk_is_not_a_failure() {
         let directory = tempfile::tempdir().unwrap();
         let disk = UsedDisk { number: DeviceNumber { major: 259, minor: 8 }, node: directory.path().join("nvme8n8") };
         let gone = statistics_of(Arc::new(MounterConfig::new(directory.path())), disk).await;

@@ -1,4 +1,4 @@
-//! Linux: system calls and ioctls, each with one meaning.
+//! Linux: typed system calls and ioctls.
 
 mod bind;
 mod block;
@@ -33,14 +33,14 @@ pub(crate) use xfs::xfs_data_bytes;
 /// `MS_I_VERSION` of `linux/mount.h`.
 const INODE_VERSION: u32 = 1 << 23;
 
-/// mount(2) of a file system on a block device.
+/// Calls mount(2) for a file system on a block device.
 pub(crate) fn mount(source: &Path, target: &Path, fs_type: &str, options: &MountOptions) -> io::Result<()> {
     let flags = options.attributes().iter().fold(MountFlags::empty(), |flags, attribute| flags | flag(*attribute));
     let data = CString::new(options.data()).map_err(io::Error::other)?;
     rustix::mount::mount(source, target, fs_type, flags, Some(data.as_c_str())).map_err(io::Error::from)
 }
 
-/// The mount(2) flag of an attribute.
+/// Returns the mount(2) flag of an attribute.
 fn flag(attribute: Attribute) -> MountFlags {
     match attribute {
         Attribute::ReadOnly => MountFlags::RDONLY,
@@ -61,19 +61,19 @@ fn flag(attribute: Attribute) -> MountFlags {
     }
 }
 
-/// umount(2) of the topmost mount at a path, which is never followed when it is a symlink. `lazy` detaches it from the
-/// tree now and lets the kernel end it when its last user does.
+/// Calls umount(2) for the topmost mount at a path, without following a symlink. With `lazy`, the mount is detached
+/// from the tree now, and the kernel ends it after its last user.
 pub(crate) fn unmount(target: &Path, lazy: bool) -> io::Result<()> {
     let flags = if lazy { UnmountFlags::NOFOLLOW | UnmountFlags::DETACH } else { UnmountFlags::NOFOLLOW };
     rustix::mount::unmount(target, flags).map_err(io::Error::from)
 }
 
-/// The numbers of statfs(2), as the kernel gives them.
+/// Returns the numbers of statfs(2) as the kernel reports them.
 pub(crate) fn statfs(path: &Path) -> io::Result<crate::stats::Counts> {
     counts(rustix::fs::statfs(path)?)
 }
 
-/// The same, of the file system of this device alone: both are asked of one descriptor.
+/// As [`statfs`], but only for the file system of this device. Both are read from one descriptor.
 pub(crate) fn statfs_of(path: &Path, device: DeviceNumber) -> io::Result<crate::stats::Counts> {
     let opened = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let found = DeviceNumber::of(rustix::fs::fstat(&opened)?.st_dev);
@@ -96,17 +96,17 @@ fn counts(numbers: rustix::fs::StatFs) -> io::Result<crate::stats::Counts> {
     })
 }
 
-/// True when the kernel will let this process grow a mounted ext file system: it asks for CAP_SYS_RESOURCE.
+/// True if the kernel lets this process grow a mounted ext file system, which requires CAP_SYS_RESOURCE.
 pub(crate) fn may_resize_mounted_ext() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
 }
 
-/// True when a security module takes `context=` mount options; without one the kernel refuses them.
+/// True if a security module accepts `context=` mount options. Without one the kernel rejects them.
 pub(crate) fn security_labels_are_active() -> bool {
     fs::read_to_string("/proc/filesystems").is_ok_and(|list| list.lines().any(|line| line.ends_with("selinuxfs")))
 }
 
-/// Major and minor number of the running kernel's release.
+/// Returns the major and minor version of the running kernel.
 pub(crate) fn kernel_release() -> io::Result<(u32, u32)> {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     parse_release(&text).ok_or_else(|| io::Error::other(format!("kernel release {text:?} has no version number")))
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_release_starts_with_two_numbers() {
+    fn kernel_release_is_parsed_from_its_first_two_numbers() {
         assert_eq!(parse_release("6.18.44-fc-v669\n"), Some((6, 18)));
         assert_eq!(parse_release("4.14.355-275.582.amzn2.x86_64\n"), Some((4, 14)));
         assert_eq!(parse_release("5.10+\n"), Some((5, 10)));

@@ -1,5 +1,5 @@
-//! The proof that a device is blank: no byte other than zero in the first and the last 16 MiB, where file
-//! systems keep further superblocks, and in one page of each of 1,024 equal stretches (`places`).
+//! The proof that a device is blank: all bytes are zero in the first and the last 16 MiB, at the places of file
+//! systems' backup superblocks, and in one page of each of 1,024 equal stretches (`places`).
 //!
 //! Decision: `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
 
@@ -10,30 +10,31 @@ use super::places;
 use super::read::Area;
 
 const MIB: u64 = 1024 * 1024;
-/// What is read whole at each end: there most file systems, volume managers and encryption keep what they begin with.
+/// Bytes that are read at each end. Most file systems, volume managers and encryption formats store their headers
+/// there.
 pub(super) const END: u64 = 16 * MIB;
-/// What is read whole at each end when a device that was proven blank is looked at again, right before mkfs.
+/// Bytes that are read at each end in the second check, right before mkfs.
 const END_AGAIN: u64 = MIB;
-/// What is read at once: a device that counts requests counts no more than one for it.
+/// Size of one read in bytes. A device that counts requests counts it as one.
 const CHUNK: usize = 256 * 1024;
-/// A device up to this size is read whole.
+/// A device up to this size in bytes is read completely.
 const SMALL: u64 = 2 * END;
 
-/// Evidence that a device was read and found blank. Only the probe makes one; a format asks for it.
+/// Proof that a device was read and found blank. Only the probe creates it, and a format requires it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlankProof {
-    /// The size of what was looked at.
+    /// Size of the examined device in bytes.
     bytes: u64,
 }
 
 impl BlankProof {
-    /// The size in bytes of the device that was looked at.
+    /// Returns the size of the examined device in bytes.
     pub fn device_bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// The whole proof of a blank disk. The seed says which pages are sampled.
+/// Proves that a disk is blank. The seed selects the sampled pages.
 pub(super) fn prove(area: &Area<'_>, seed: u64) -> io::Result<Contents> {
     let size = area.size();
     if size == 0 {
@@ -53,7 +54,7 @@ pub(super) fn prove(area: &Area<'_>, seed: u64) -> io::Result<Contents> {
     Ok(blank(size))
 }
 
-/// The ends alone.
+/// Reads only the ends.
 pub(super) fn look_at_the_ends(area: &Area<'_>) -> io::Result<Contents> {
     Ok(ends(area, END_AGAIN)?.map_or(blank(area.size()), |offset| Contents::Data { offset }))
 }
@@ -70,9 +71,9 @@ fn ends(area: &Area<'_>, length: u64) -> io::Result<Option<u64>> {
     }
 }
 
-/// The place of the first byte that is not zero, between two places.
+/// Returns the offset of the first byte in a range that is not zero.
 fn first_data(area: &Area<'_>, from: u64, to: u64) -> io::Result<Option<u64>> {
-    /// Compared by whole pages: byte by byte, tens of MiB take seconds where the compiler does not optimise.
+    /// Whole pages are compared, because a loop over bytes takes seconds for tens of MiB in a debug build.
     static ZEROS: [u8; 4096] = [0; 4096];
     let mut at = from;
     while at < to {

@@ -1,4 +1,4 @@
-//! The second opinion: `blkid -p`, which knows a hundred signatures more than we do.
+//! The second opinion: `blkid -p`, which knows a hundred more signatures.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,14 +8,15 @@ use super::Contents;
 use crate::fs_type::FsType;
 use crate::tool::{Call, Finished, Program, ToolError, Tools};
 
-/// How long blkid may take before it is killed.
+/// Time limit of blkid. Then it is killed.
 const BOUND: Duration = Duration::from_secs(60);
-/// Its exit code when it recognises nothing. Also when it cannot open or read; then it says so, and that is no opinion.
+/// blkid's exit code if it recognises nothing. It also exits with this code after it failed to open or read the device,
+/// but then it prints an error, and this is not an opinion.
 const NOTHING: i32 = 2;
-/// Its exit code when signatures contradict each other.
+/// blkid's exit code if signatures contradict each other.
 const AMBIVALENT: i32 = 8;
 
-/// What blkid recognises.
+/// The signatures that blkid recognises.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Opinion {
     /// A file system, RAID member, encryption …
@@ -35,13 +36,13 @@ impl Opinion {
     }
 }
 
-/// The call that asks.
+/// Returns the command line of blkid.
 pub(super) fn call(device: &Path) -> Call {
     let args = ["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", "--"].map(OsStr::new);
     Call::new(Program::Blkid, args.into_iter().chain([device.as_os_str()]))
 }
 
-/// Asks blkid.
+/// Runs blkid.
 pub(super) async fn ask(tools: &Tools, device: &Path) -> Result<Opinion, ToolError> {
     let ended = tools.read(call(device), BOUND).await?;
     parse(ended)
@@ -51,7 +52,7 @@ fn parse(ended: Finished) -> Result<Opinion, ToolError> {
     opinion(ended.code(), &ended.output).ok_or_else(|| ended.into_error())
 }
 
-/// What an exit code and what was printed mean; `None` when that is no opinion.
+/// Interprets the exit code and the output. Returns `None` if they are not an opinion.
 fn opinion(code: Option<i32>, output: &str) -> Option<Opinion> {
     match code? {
         NOTHING if output.is_empty() => Some(Opinion::default()),
@@ -61,7 +62,7 @@ fn opinion(code: Option<i32>, output: &str) -> Option<Opinion> {
     }
 }
 
-/// `KEY=VALUE` lines; `None` when a line is none.
+/// Parses `KEY=VALUE` lines. Returns `None` for any other line.
 fn parse_export(output: &str) -> Option<Opinion> {
     let mut opinion = Opinion::default();
     for line in output.lines().filter(|line| !line.is_empty()) {
@@ -76,7 +77,7 @@ fn parse_export(output: &str) -> Option<Opinion> {
     Some(opinion)
 }
 
-/// Both opinions as one; `Err` holds the two in words when they disagree.
+/// Combines both opinions. On disagreement, `Err` describes the two.
 pub(super) fn reconcile(own: Contents, second: &Opinion) -> Result<Contents, (String, String)> {
     let nothing = *second == Opinion::default();
     let as_ours = |fs: FsType| {
@@ -86,7 +87,7 @@ pub(super) fn reconcile(own: Contents, second: &Opinion) -> Result<Contents, (St
     let agrees = match &own {
         Contents::Blank(_) => nothing,
         Contents::Filesystem(superblock) => as_ours(superblock.fs_type()) || (nothing && !superblock.is_complete()),
-        // It is refused anyway; blkid may know its name.
+        // Such a disk is rejected anyway, and blkid may know a name for the data.
         Contents::Data { offset } if !nothing => {
             return Ok(Contents::Foreign { what: second.words(), offset: *offset });
         }
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blkid_is_asked_by_probing_and_never_from_its_cache() {
+    fn blkid_probes_the_device_and_does_not_use_its_cache() {
         insta::assert_debug_snapshot!(call(Path::new("/dev/nvme1n1")).args, @r#"
         [
             "-p",
@@ -123,9 +124,8 @@ mod tests {
         assert_eq!(parse_export("garbage"), None);
     }
 
-    /// Blank needs our own proof and blkid to agree.
     #[test]
-    fn blank_needs_both_to_find_nothing() {
+    fn blank_requires_both_opinions_to_find_nothing() {
         let blank =
             || super::super::blank::prove(&super::super::Area::new(&super::super::tests::Zeros, 4096), 7).unwrap();
         assert_eq!(reconcile(blank(), &Opinion::default()), Ok(blank()));
@@ -138,9 +138,8 @@ mod tests {
         assert_eq!(named, Contents::Foreign { what: "zfs_member".to_owned(), offset: 7 });
     }
 
-    /// A blkid that says anything but what it found, or nothing, has no opinion.
     #[test]
-    fn an_exit_code_with_other_words_is_no_opinion() {
+    fn exit_code_with_unexpected_output_is_not_an_opinion() {
         let of = |kind: Option<&str>, table: Option<&str>| {
             Some(Opinion { kind: kind.map(str::to_owned), table: table.map(str::to_owned) })
         };
@@ -156,9 +155,9 @@ mod tests {
         }
     }
 
-    /// What both find is one thing, or nothing is touched.
+    /// If the two disagree, nothing is written.
     #[test]
-    fn a_file_system_needs_blkid_to_find_it_too_and_nothing_besides() {
+    fn file_system_requires_blkid_to_find_exactly_the_same() {
         let opinion = |kind: &str, table: &str| {
             let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
             Opinion { kind: text(kind), table: text(table) }

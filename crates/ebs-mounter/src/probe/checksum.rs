@@ -1,15 +1,15 @@
-//! CRC-32C (Castagnoli), which ext4, xfs and btrfs protect their superblocks with, and the CRC-32 of partition tables.
+//! CRC-32C (Castagnoli), the checksum of ext4, xfs and btrfs superblocks, and the CRC-32 of partition tables.
 
 /// The reversed polynomials.
 const CASTAGNOLI: u32 = 0x82f6_3b78;
 const IEEE: u32 = 0xedb8_8320;
 
-/// Continues a checksum over more bytes; no inversion at either end.
+/// Continues a checksum over more bytes. Neither end is inverted.
 pub(crate) fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     remainder(CASTAGNOLI, seed, bytes)
 }
 
-/// The whole CRC-32 of bytes, as GPT has it.
+/// Returns the CRC-32 of the bytes as GPT defines it.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     !remainder(IEEE, !0, bytes)
 }
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksums_give_their_published_check_values() {
+    fn checksums_match_published_check_values() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(!crc32c(!0, b"123456789"), 0xe306_9283);
     }

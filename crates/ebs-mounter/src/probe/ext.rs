@@ -8,24 +8,24 @@ use super::reach::Reach;
 use super::read::{Area, le16, le32};
 use crate::fs_type::FsType;
 
-/// Where the primary superblock stands, whatever the block size.
+/// Offset of the primary superblock, independent of the block size.
 pub(crate) const OFFSET: u64 = 1024;
-/// How long it is.
+/// Length of the superblock in bytes.
 const LENGTH: usize = 1024;
 const MAGIC: u16 = 0xef53;
 
-/// What ext2 knows of the incompatible and the read-only compatible features: file types and meta block groups; sparse
-/// superblocks, large files and tree directories.
+/// The incompatible and read-only compatible features of ext2: file types and meta block groups; sparse superblocks,
+/// large files and tree directories.
 const EXT2_INCOMPAT: u32 = 0x2 | 0x10;
 const EXT2_RO_COMPAT: u32 = 0x1 | 0x2 | 0x4;
-/// What ext3 knows besides: a journal to replay.
+/// Features that ext3 adds: a journal to replay.
 const RECOVER: u32 = 0x4;
 const HAS_JOURNAL: u32 = 0x4;
 const INCOMPAT_64BIT: u32 = 0x80;
 const RO_COMPAT_BIGALLOC: u32 = 0x200;
 const INCOMPAT_JOURNAL_DEVICE: u32 = 0x8;
 const RO_COMPAT_METADATA_CHECKSUM: u32 = 0x400;
-/// Where the superblock says whether it has a copy of the journal's block list, and where the copy is.
+/// Offset of the flag for a copy of the journal's block list, its value, and the offset of the copy.
 const JOURNAL_BACKUP_TYPE: usize = 0xfd;
 const BACKUP_OF_BLOCKS: u8 = 1;
 const JOURNAL_BACKUP: usize = 0x10c;
@@ -35,7 +35,7 @@ const EXTENT_MAGIC: u16 = 0xf30a;
 const STATE_VALID: u16 = 0x1;
 const STATE_ERRORS: u16 = 0x2;
 
-/// What a superblock says.
+/// The fields of a superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtSuperblock {
     blocks: u64,
@@ -44,18 +44,18 @@ pub struct ExtSuperblock {
     blocks_per_group: u32,
     geometry: Geometry,
     state: u16,
-    /// How many errors the kernel has counted since the last check.
+    /// Number of errors that the kernel has counted since the last check.
     counted_errors: u32,
     compat: u32,
     incompat: u32,
     ro_compat: u32,
     checksum_is_valid: bool,
-    /// The first block of the journal, where the superblock has a copy of the journal's block list.
+    /// The first block of the journal, if the superblock has a copy of the journal's block list.
     journal_block: Option<u64>,
 }
 
 impl ExtSuperblock {
-    /// Which of the three it is, by the features that it uses, as blkid and the kernel tell them apart.
+    /// Returns ext2, ext3 or ext4 by the features in use, with the same rules as blkid and the kernel.
     pub fn fs_type(&self) -> FsType {
         let journal = self.compat & HAS_JOURNAL != 0;
         let fits = |incompat: u32| self.incompat & !incompat == 0 && self.ro_compat & !EXT2_RO_COMPAT == 0;
@@ -68,7 +68,8 @@ impl ExtSuperblock {
         }
     }
 
-    /// True when checksum and fields are those of a finished file system. mke2fs writes the primary superblock last.
+    /// True if checksum and fields are valid, so the file system is complete. mke2fs writes the primary superblock
+    /// last.
     pub fn is_complete(&self) -> bool {
         self.checksum_is_valid
             && self.blocks > 0
@@ -78,61 +79,62 @@ impl ExtSuperblock {
             && self.incompat & INCOMPAT_JOURNAL_DEVICE == 0
     }
 
-    /// Bytes of one block.
+    /// Returns the block size in bytes.
     pub fn block_size(&self) -> u64 {
         1024 << self.log_block_size.min(6)
     }
 
-    /// Bytes of the file system.
+    /// Returns the size of the file system in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(self.block_size())
     }
 
-    /// True when it is allocated by clusters of several blocks (the feature bigalloc).
+    /// True if the file system allocates clusters of several blocks (the feature bigalloc).
     pub fn has_clusters(&self) -> bool {
         self.ro_compat & RO_COMPAT_BIGALLOC != 0
     }
 
-    /// How large it can become on a device of so many bytes.
+    /// Returns how large the file system can become on a device of `device` bytes.
     pub(crate) fn reach(&self, device: u64) -> Reach {
         self.geometry.reach(device)
     }
 
-    /// Blocks of the file system.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Where the journal's superblock is, in bytes; `None` without a journal, or when the superblock does not tell.
+    /// Returns the offset of the journal's superblock in bytes. `None` without a journal, or if the superblock has no
+    /// copy of its block list.
     pub(super) fn journal_offset(&self) -> Option<u64> {
         self.journal_block?.checked_mul(self.block_size())
     }
 
-    /// True when the kernel has recorded errors in the superblock since the file system was last checked.
+    /// True if the kernel has recorded errors in the superblock since the last check of the file system.
     pub fn has_error_state(&self) -> bool {
         self.state & STATE_ERRORS != 0
     }
 
-    /// True when resize2fs may have broken off in the middle of its work. It marks the superblock as the kernel does after an error,
-    /// and counts none.
+    /// True if resize2fs may have been interrupted. It marks the superblock as the kernel does after an error, but
+    /// counts no error.
     pub fn may_be_half_grown(&self) -> bool {
         self.has_error_state() && self.counted_errors == 0
     }
 
-    /// True when the file system must be checked before it is mounted: the kernel has seen errors in it, or it has no
-    /// journal and was not unmounted cleanly.
+    /// True if the file system must be checked before the mount: the kernel has seen errors in it, or it has no journal
+    /// and was not unmounted cleanly.
     pub fn needs_check(&self) -> bool {
         let journal = self.compat & HAS_JOURNAL != 0;
         self.has_error_state() || (!journal && self.state & STATE_VALID == 0)
     }
 }
 
-/// The primary superblock, when its magic number is there.
+/// Reads the primary superblock, if its magic number is present.
 pub(crate) fn read(area: &Area<'_>) -> io::Result<Option<ExtSuperblock>> {
     Ok(area.read_within(OFFSET, LENGTH)?.and_then(|bytes| parse(&bytes)))
 }
 
-/// A superblock from its 1,024 bytes, when its magic number is there.
+/// Parses the 1,024 bytes of a superblock, if its magic number is present.
 pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
     if bytes.len() < LENGTH || le16(bytes, 0x38) != MAGIC {
         return None;
@@ -157,7 +159,8 @@ pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
     })
 }
 
-/// The first block of the journal, from the copy of its inode's block list: an extent tree, or plain block numbers.
+/// Returns the first block of the journal from the copy of its inode's block list, which is an extent tree or plain
+/// block numbers.
 fn journal_block(superblock: &[u8]) -> Option<u64> {
     if superblock[JOURNAL_BACKUP_TYPE] != BACKUP_OF_BLOCKS {
         return None;
@@ -176,7 +179,7 @@ fn journal_block(superblock: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A whole superblock of 1,000 blocks, without a checksum, with some numbers changed: the place, how many bytes, the number.
+    /// Returns a complete superblock of 1,000 blocks with changes: offset, number of bytes, value.
     fn with(changes: &[(usize, usize, u64)]) -> ExtSuperblock {
         let mut bytes = [0; LENGTH];
         let whole = [(0x0, 4, 500), (0x4, 4, 1000), (0x20, 4, 8192), (0x38, 2, 0xef53), (0x3a, 2, 1)];
@@ -186,24 +189,24 @@ mod tests {
         parse(&bytes).unwrap()
     }
 
-    /// Each field that a finished ext has, and whose want makes it incomplete.
+    /// Each value makes one required field invalid.
     #[test]
-    fn an_ext_without_blocks_inodes_or_groups_or_of_a_journal_alone_is_not_complete() {
+    fn ext_with_a_missing_or_invalid_field_is_not_complete() {
         assert!(with(&[]).is_complete());
         assert!(with(&[(0x18, 4, 6)]).is_complete(), "blocks of 64 KiB");
         for (at, length, number) in [(0x0, 4, 0), (0x4, 4, 0), (0x20, 4, 0), (0x18, 4, 7), (0x60, 4, 8)] {
             assert!(!with(&[(at, length, number)]).is_complete(), "{at:#x} is {number}");
         }
-        // A checksum is promised, and the one that is there is another.
+        // The superblock has a checksum feature, and its checksum is wrong.
         assert!(!with(&[(0x64, 4, 0x400)]).is_complete());
         assert_eq!(parse(&[0; LENGTH]), None);
         let mut short = [0; LENGTH - 1];
         short[0x38..0x3a].copy_from_slice(&MAGIC.to_le_bytes());
-        assert_eq!(parse(&short), None, "it is cut short");
+        assert_eq!(parse(&short), None, "the buffer is too short");
     }
 
     #[test]
-    fn an_ext_that_has_seen_errors_or_was_not_unmounted_needs_a_check() {
+    fn ext_with_errors_or_without_unmount_needs_a_check() {
         let journal = (0x5c, 4, 4);
         let state = |state| (0x3a, 2, state);
         assert!(!with(&[state(1)]).needs_check());
@@ -214,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn a_marked_ext_without_counted_errors_may_be_half_grown() {
+    fn marked_ext_without_counted_errors_may_be_half_grown() {
         assert!(!with(&[(0x3a, 2, 1)]).may_be_half_grown());
         assert!(with(&[(0x3a, 2, 3)]).may_be_half_grown());
         assert!(!with(&[(0x3a, 2, 3), (0x194, 4, 1)]).may_be_half_grown());
     }
 
     #[test]
-    fn the_journal_is_found_by_extents_and_by_block_numbers() {
+    fn journal_is_found_by_extents_and_by_block_numbers() {
         let journal = (0x5c, 4, 4);
         let at = |changes: &[(usize, usize, u64)]| with(changes).journal_offset();
         let plain = [journal, (0xfd, 1, 1), (0x10c, 4, 700)];
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_an_ext_is_its_blocks_and_the_high_half_counts_with_64bit_only() {
+    fn ext_size_uses_high_half_of_blocks_only_with_64bit() {
         assert_eq!((with(&[]).block_size(), with(&[]).bytes()), (1024, 1_024_000));
         assert_eq!(with(&[(0x18, 4, 2)]).bytes(), 4_096_000);
         assert_eq!(with(&[(0x150, 4, 1)]).bytes(), 1_024_000);
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn ext_file_systems_are_told_apart_by_their_features() {
+    fn ext_type_follows_from_features() {
         for (compat, incompat, ro_compat, fs_type) in [
             (0, 0x12, 0x7, FsType::Ext2),
             (4, 0x12, 0x7, FsType::Ext3),

@@ -1,4 +1,4 @@
-//! How large an ext file system can become: what the kernel and resize2fs make of a device.
+//! Computes how large an ext file system can become on a device, as the kernel and resize2fs do.
 
 use super::reach::{GrowthLimit, Reach};
 use super::read::{le16, le32};
@@ -9,12 +9,12 @@ const RO_COMPAT_BIGALLOC: u32 = 0x200;
 const SMALL_DESCRIPTOR: u64 = 32;
 /// Bytes of an inode in the first revision of the format.
 const FIRST_INODE: u64 = 128;
-/// Blocks for files that resize2fs wants in the last group, beside the group's own tables.
+/// Blocks for files that resize2fs requires in the last group, in addition to the group's own tables.
 const LEAST_FREE: u64 = 50;
-/// The tools round a size down to pages, which are at most 64 KiB; so little is no growth.
+/// The tools round a size down to pages of at most 64 KiB. A smaller difference does not count as growth.
 const LEAST_GROWTH: u64 = 1 << 20;
 
-/// The numbers of a superblock that decide how large its file system can become.
+/// The fields of a superblock that limit the size of its file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Geometry {
     block_bytes: u64,
@@ -29,7 +29,7 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// From the 1,024 bytes of a superblock. Numbers that cannot be are replaced by the nearest that can.
+    /// Parses the 1,024 bytes of a superblock. Replaces impossible numbers by the nearest possible ones.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let log_block = le32(bytes, 0x18).min(6);
         let has_64bit = le32(bytes, 0x60) & INCOMPAT_64BIT != 0;
@@ -53,7 +53,7 @@ impl Geometry {
         }
     }
 
-    /// How large the file system can become on a device of so many bytes.
+    /// Returns how large the file system can become on a device of `device` bytes.
     pub(super) fn reach(&self, device: u64) -> Reach {
         let on_device = device / self.block_bytes;
         let (most, limit) = self.most_blocks();
@@ -69,11 +69,11 @@ impl Geometry {
         }
     }
 
-    /// The most blocks that a file system of this geometry can have, and what the limit is.
+    /// Returns the maximum number of blocks of a file system with this geometry, and the limit that causes it.
     fn most_blocks(&self) -> (u64, GrowthLimit) {
         let groups = |count: u64| self.first_block.saturating_add(count.saturating_mul(self.group_blocks));
         let numbers = if self.has_64bit { u64::MAX } else { u64::from(u32::MAX) };
-        // The kernel compares in the same way (`ext4_resize_fs`); resize2fs gives up one group at most for it.
+        // The kernel compares in the same way (`ext4_resize_fs`). resize2fs gives up at most one group for it.
         let inodes = groups(u64::from(u32::MAX) / self.group_inodes);
         let descriptor_blocks = self.group_blocks.saturating_sub(self.first_block);
         let descriptors = groups(descriptor_blocks.saturating_mul(self.block_bytes / self.descriptor_bytes));
@@ -85,16 +85,16 @@ impl Geometry {
         limits.into_iter().min_by_key(|(most, _)| *most).unwrap_or((numbers, GrowthLimit::BlockNumbers))
     }
 
-    /// A last group that has no room for its own tables is left out. resize2fs wants 50 blocks beside them, the kernel one
-    /// cluster. Whether the last group has a copy of the superblock and the descriptors depends on its number: it is taken to
-    /// have one.
+    /// Leaves out a last group that has no room for its own tables. resize2fs requires 50 more blocks, and the kernel
+    /// one cluster. The last group is assumed to have a copy of the superblock and the descriptors, which in fact
+    /// depends on its number.
     fn without_a_small_last_group(&self, blocks: u64) -> u64 {
         let in_groups = blocks.saturating_sub(self.first_block);
         let rest = in_groups % self.group_blocks;
         if rest != 0 && rest < self.least_last_group(in_groups) { blocks - rest } else { blocks }
     }
 
-    /// Blocks that a last group must have, in a file system whose groups have so many blocks together.
+    /// Returns the minimum number of blocks of a last group, if all groups together have `in_groups` blocks.
     fn least_last_group(&self, in_groups: u64) -> u64 {
         let groups = in_groups.div_ceil(self.group_blocks);
         let bitmaps = 2;
@@ -114,7 +114,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
     const TIB: u64 = 1 << 40;
 
-    /// What mke2fs makes of a disk of some GiB: blocks of 4 KiB in groups of 128 MiB.
+    /// The geometry that mke2fs chooses for a disk of some GiB: blocks of 4 KiB in groups of 128 MiB.
     fn usual() -> Geometry {
         Geometry {
             block_bytes: 4 * KIB,
@@ -134,76 +134,76 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_reaches_to_the_end_of_a_device_of_whole_groups() {
+    fn file_system_reaches_the_end_of_a_device_of_whole_groups() {
         for device in [GIB, 10 * GIB, 16 * TIB, 63 * TIB] {
             let reach = usual().reach(device);
             assert_eq!((reach.bytes, reach.blocks, reach.limit), (device, None, None), "{device}");
         }
-        // The end of a block that is not whole is no block.
+        // A partial block at the end does not count.
         assert_eq!(usual().reach(GIB + 4095).bytes, GIB);
     }
 
     /// 512 blocks of inodes, two bitmaps, a superblock, 1,024 reserved blocks, one of descriptors and 50 for files.
     #[test]
-    fn a_last_group_without_room_for_its_tables_is_left_out() {
+    fn last_group_without_room_for_its_tables_is_left_out() {
         let least = 512 + 2 + 1 + 1024 + 1 + 50;
         assert_eq!(usual().reach(GIB + (least - 1) * 4 * KIB).bytes, GIB);
         assert_eq!(usual().reach(GIB + least * 4 * KIB).bytes, GIB + least * 4 * KIB);
-        // Where the first block is not 0, groups begin there.
+        // If the first block is not 0, the groups begin there.
         let shifted = Geometry { first_block: 1, block_bytes: KIB, group_blocks: 8192, ..usual() };
         assert_eq!(shifted.reach(GIB).bytes, GIB);
         assert_eq!(shifted.reach(GIB + KIB).bytes, GIB + KIB);
         assert_eq!(shifted.reach(GIB + 2 * KIB).bytes, GIB + KIB);
     }
 
-    /// With clusters of 1 MiB a group is 32 GiB, and the last is left out for a few MiB only.
+    /// With clusters of 1 MiB a group is 32 GiB, and the last one is left out only if it has just a few MiB.
     #[test]
-    fn a_large_group_is_used_in_part() {
+    fn large_last_group_may_be_incomplete() {
         let clusters =
             Geometry { cluster_blocks: 256, group_blocks: 32_768 * 256, reserved_descriptor_blocks: 0, ..usual() };
         assert_eq!(clusters.reach(17 * GIB).bytes, 17 * GIB);
         let tables = 512 + 2 + 1 + 1 + 257;
         assert_eq!(clusters.reach(32 * GIB + (tables - 1) * 4 * KIB).bytes, 32 * GIB);
-        // A cluster is used as a whole.
+        // Only whole clusters are used.
         assert_eq!(clusters.reach(32 * GIB + 20 * MIB + 4 * KIB).bytes, 32 * GIB + 20 * MIB);
     }
 
     #[test]
-    fn without_64bit_a_file_system_ends_at_32_bits() {
+    fn file_system_without_64bit_ends_at_32_bit_block_numbers() {
         let most = u64::from(u32::MAX);
         let reach = without_64bit().reach(17 * TIB);
         assert_eq!((reach.bytes, reach.blocks), (most * 4 * KIB, Some(most)));
         assert_eq!(reach.limit, Some(GrowthLimit::BlockNumbers));
         assert_eq!(usual().reach(17 * TIB).limit, None);
-        // One block less than 16 TiB is as good as all of it.
+        // One block less than 16 TiB does not count as a limit.
         let whole = without_64bit().reach(16 * TIB);
         assert_eq!((whole.bytes, whole.blocks, whole.limit), (most * 4 * KIB, Some(most), None));
         let below = without_64bit().reach(16 * TIB - 4 * KIB);
         assert_eq!((below.bytes, below.blocks, below.limit), (most * 4 * KIB, None, None));
     }
 
-    /// The largest volume of EC2 is one group of 8,192 inodes larger than 2^32 - 1 inodes allow.
+    /// On the largest EC2 volume, 2^32 - 1 inodes are not enough for the last group of 8,192 inodes.
     #[test]
-    fn the_number_of_inodes_ends_a_file_system_of_64_tib() {
+    fn inode_limit_ends_a_file_system_before_64_tib() {
         let reach = usual().reach(64 * TIB);
         assert_eq!((reach.bytes, reach.blocks), (64 * TIB - 128 * MIB, Some(524_287 * 32_768)));
-        assert_eq!(reach.limit, None, "one group short of the device is all that is possible");
+        assert_eq!(reach.limit, None, "one group less than the device is the maximum");
         let many = Geometry { group_inodes: 32_768, ..usual() };
         let reach = many.reach(17 * TIB);
         assert_eq!((reach.bytes, reach.limit), (16 * TIB - 128 * MIB, Some(GrowthLimit::Inodes)));
         assert_eq!(many.reach(16 * TIB).limit, None);
     }
 
-    /// Blocks of 1 KiB: 8,191 blocks of 16 descriptors describe less than 1 TiB.
+    /// With blocks of 1 KiB, 8,191 blocks of 16 descriptors each describe less than 1 TiB.
     #[test]
-    fn the_descriptors_end_a_file_system_of_small_blocks() {
+    fn descriptor_limit_ends_a_file_system_of_small_blocks() {
         let small = Geometry { first_block: 1, block_bytes: KIB, group_blocks: 8192, group_inodes: 2048, ..usual() };
         let reach = small.reach(2 * TIB);
         assert_eq!((reach.bytes, reach.limit), ((1 + 8191 * 16 * 8192) * KIB, Some(GrowthLimit::Descriptors)));
     }
 
     #[test]
-    fn no_numbers_reach_beyond_the_device() {
+    fn size_never_exceeds_the_device() {
         for byte in [0, 1, 0x7f, 0xff] {
             for device in [0, 1, GIB, u64::MAX] {
                 assert!(Geometry::parse(&[byte; 1024]).reach(device).bytes <= device, "{byte:#x} {device}");
@@ -211,9 +211,8 @@ mod tests {
         }
     }
 
-    /// The numbers stand where the format has them.
     #[test]
-    fn a_geometry_is_read_from_a_superblock() {
+    fn geometry_is_parsed_from_a_superblock() {
         let mut bytes = [0; 1024];
         let mut put = |at: usize, number: u32| bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
         put(0x14, 1);
@@ -235,7 +234,7 @@ mod tests {
             ..usual()
         };
         assert_eq!(Geometry::parse(&bytes), wanted);
-        // Without the features and in the first revision the same bytes mean something else.
+        // Without the features, and in the first revision, the same bytes have another meaning.
         for at in [0x4c, 0x60, 0x64] {
             bytes[at..at + 4].copy_from_slice(&[0; 4]);
         }

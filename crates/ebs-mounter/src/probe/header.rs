@@ -1,6 +1,7 @@
-//! Whether a sign is a header or file data that looks like one. On a disk without a file system of ours any sign counts. Beside
-//! a complete superblock the same place may hold a file's bytes, or what a former use of the disk has left; there a sign counts
-//! when the header around it agrees with itself, as blkid asks too: with its own place, its checksum or its fields.
+//! Decides whether a signature belongs to a real header or is only file data. On a disk without a file system of ours
+//! any signature counts. If there is also a complete superblock, the same place may contain file data or leftovers of a
+//! previous use of the disk. There a signature counts only if the header around it is consistent (as for blkid): with
+//! its own position, its checksum or its fields.
 
 use std::io;
 
@@ -10,11 +11,11 @@ use super::signatures::Sign;
 
 const SECTOR: u64 = 512;
 const GPT_HEADER: usize = 92;
-/// A pool that was ever used has so many; blkid asks for as many.
+/// Minimum number of uberblocks of a pool that was ever used. blkid requires the same number.
 const ZFS_UBERBLOCKS: usize = 4;
 const ZFS_UBERBLOCK: usize = 1024;
 
-/// True when the header that a sign stands in agrees with itself, and for kinds that have nothing to compare.
+/// True if the header around a signature is consistent, or if its kind has nothing to compare.
 pub(super) fn agrees(area: &Area<'_>, sign: &Sign) -> io::Result<bool> {
     let at = sign.offset;
     Ok(match sign.what {
@@ -43,7 +44,7 @@ pub(super) fn agrees(area: &Area<'_>, sign: &Sign) -> io::Result<bool> {
         "a DOS partition table" => within(area, 0, 512)?.is_some_and(|sector| is_dos(&sector)),
         "a ZFS pool member" => {
             let magic = within(area, at, 8)?;
-            // From the first that was found to the end of the label's array of them.
+            // From the first uberblock that was found to the end of the label's array.
             let left = 128 * ZFS_UBERBLOCK - usize::try_from(at % (128 * 1024)).map_err(io::Error::other)?;
             let blocks = within(area, at, left)?.unwrap_or_default();
             let same = blocks.chunks(ZFS_UBERBLOCK).filter(|block| magic.as_ref().is_some_and(|m| block[..8] == m[..]));
@@ -57,7 +58,7 @@ fn within(area: &Area<'_>, offset: u64, length: usize) -> io::Result<Option<Vec<
     area.read_within(offset, length)
 }
 
-/// Its own place, in sectors of either size, and its checksum.
+/// Checks the header's own position, in sectors of either size, and its checksum.
 fn is_gpt(header: &[u8], at: u64) -> bool {
     let place = le64(header, 24);
     let mut counted = header[..GPT_HEADER].to_vec();
@@ -66,13 +67,13 @@ fn is_gpt(header: &[u8], at: u64) -> bool {
         && crc32(&counted) == le32(header, 16)
 }
 
-/// Its own place, and its checksum where it is the usual one.
+/// Checks the superblock's own position, and its checksum if it is of the usual type.
 fn is_btrfs(superblock: &[u8], at: u64) -> bool {
     let usual = le16(superblock, 196) == 0;
     le64(superblock, 48) == at && (!usual || !crc32c(!0, &superblock[32..]) == le32(superblock, 0))
 }
 
-/// Its own place for version 1; the two numbers of version 0.90.
+/// Checks the superblock's own position (version 1) or the two version numbers (version 0.90).
 fn is_raid(superblock: &[u8], at: u64) -> bool {
     match le32(superblock, 4) {
         0 => matches!(le32(superblock, 8), 90 | 91),
@@ -81,12 +82,12 @@ fn is_raid(superblock: &[u8], at: u64) -> bool {
     }
 }
 
-/// A boot sector of a file system of DOS or Windows says how long its sectors are.
+/// Checks the sector size in the boot sector of a DOS or Windows file system.
 fn has_sector_size(sector: &[u8]) -> bool {
     matches!(le16(sector, 11), 512 | 1024 | 2048 | 4096) && sector[13].is_power_of_two()
 }
 
-/// Four entries whose first byte is 0 or 0x80, one of which says where its partition is and how long.
+/// Checks four entries whose first byte is 0 or 0x80. At least one must have a type, a start and a length.
 fn is_dos(sector: &[u8]) -> bool {
     let mut entries = sector[446..510].chunks(16);
     let is_entry = |entry: &[u8]| entry[4] != 0 && le32(entry, 8) != 0 && le32(entry, 12) != 0;
@@ -133,7 +134,7 @@ mod tests {
         blocks
     }
 
-    /// What, where it stands, the whole header, and for each thing that makes it one a byte of it.
+    /// For each header: kind, offset, bytes, and the offsets of the bytes that make it valid.
     fn headers() -> Vec<(&'static str, u64, Vec<u8>, Vec<usize>)> {
         let entry = [0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0];
         let boot = |name: &[u8], at| sector(&[(at, name), (11, &512_u16.to_le_bytes()), (13, &[8])]);
@@ -171,10 +172,9 @@ mod tests {
         inspect(&Area::new(&Overlaid { below: image, at, bytes }, SIZE), Depth::Proof { seed: 7 }).unwrap()
     }
 
-    /// Beside a complete file system a sign of another counts when the header around it agrees with itself; else it is file
-    /// data, or a boot sector, and the file system is mounted.
+    /// If the header is not consistent, the bytes are file data or a boot sector, and the file system is mounted.
     #[test]
-    fn beside_a_complete_file_system_a_sign_counts_when_its_header_agrees_with_itself() {
+    fn signature_counts_beside_file_system_if_header_is_consistent() {
         let ext4 = made_by("mke2fs", &["-q", "-F", "-t", "ext4"], SIZE);
         for (what, at, header, deciding) in headers() {
             let both = contents(&ext4, at, header.clone());
@@ -194,10 +194,10 @@ mod tests {
         }
     }
 
-    /// A whole header that says it stands elsewhere is a copy in a file; a partition without a start or a length is none; and of a
-    /// pool only the blocks of one label are counted.
+    /// Such headers are a copy in a file, which has another position, and a partition without start or length. For a
+    /// pool, only the uberblocks of one label count.
     #[test]
-    fn a_header_of_another_place_a_partition_without_length_and_blocks_after_a_label_do_not_count() {
+    fn inconsistent_header_or_partition_is_ignored() {
         let agrees = |what: &'static str, offset: u64, bytes: Vec<u8>| {
             super::agrees(
                 &Area::new(&super::super::tests::Written(vec![(offset, bytes)]), SIZE),
@@ -206,7 +206,7 @@ mod tests {
             .unwrap()
         };
         assert!(agrees("a GPT partition table", 512, gpt(512)));
-        // Of a disk with sectors of 4 KiB: its first sector but one.
+        // On a disk with sectors of 4 KiB, the header is in the second sector.
         assert!(agrees("a GPT partition table", 4096, gpt(512)));
         assert!(!agrees("a GPT partition table", 512, gpt(1024)));
         let dos = |entry: [u8; 16]| {
@@ -222,12 +222,12 @@ mod tests {
         assert!(!dos([0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]), "it has no start");
         assert!(!dos([0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0]), "it has no length");
         assert!(agrees("a ZFS pool member", 128 * 1024 + 124 * 1024, pool()));
-        assert!(!agrees("a ZFS pool member", 128 * 1024 + 125 * 1024, pool()), "the fourth lies after the label");
+        assert!(!agrees("a ZFS pool member", 128 * 1024 + 125 * 1024, pool()), "the fourth is after the label");
     }
 
-    /// Those that can stand beside no superblock of ours, and those that have nothing to compare.
+    /// Covers kinds that cannot coexist with our superblocks, and kinds that have nothing to compare.
     #[test]
-    fn swap_and_bcache_are_known_by_their_fields_and_what_has_none_counts() {
+    fn swap_and_bcache_are_checked_and_kinds_without_fields_count() {
         let agrees = |what: &'static str, offset: u64, bytes: Vec<(u64, Vec<u8>)>| {
             agrees(&Area::new(&super::super::tests::Written(bytes), SIZE), &Sign { what, offset }).unwrap()
         };
@@ -238,9 +238,8 @@ mod tests {
         assert!(agrees("LUKS encryption", 0, Vec::new()) && agrees("an Oracle ASM disk", 32, Vec::new()));
     }
 
-    /// Where the superblock is not whole, and where there is none, any sign counts.
     #[test]
-    fn without_a_complete_file_system_any_sign_counts() {
+    fn any_signature_counts_without_a_complete_file_system() {
         let damaged = made_by("mke2fs", &["-q", "-F", "-t", "ext4"], SIZE);
         std::os::unix::fs::FileExt::write_all_at(&damaged, b"x", 1024 + 0x78).unwrap();
         for (what, at, mut header, deciding) in headers() {

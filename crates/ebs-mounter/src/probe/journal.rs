@@ -1,21 +1,22 @@
-//! What the journal of an ext file system has recorded of errors.
+//! Reads the error that the journal of an ext file system has recorded.
 //!
-//! When the kernel aborts a journal, it writes an error number into the journal's own superblock. The superblock of the file
-//! system gets its mark only later, if it still can be written; at the next mount at the latest. e2fsck reads the number too.
+//! When the kernel aborts a journal, it writes an error number into the journal's own superblock. It marks the
+//! superblock of the file system only later, if that is still writable, and at the latest at the next mount. e2fsck
+//! reads the number too.
 
 use std::io;
 
 use super::ext::ExtSuperblock;
 use super::read::{Area, be32};
 
-/// The part of the journal's superblock that is read, in bytes.
+/// Bytes of the journal's superblock that are read.
 const LENGTH: usize = 0x24;
 const MAGIC: u32 = 0xc03b_3998;
-/// The types of a block that holds the superblock of a journal.
+/// The block types of a journal's superblock.
 const SUPERBLOCKS: [u32; 2] = [3, 4];
 
-/// True when the journal has recorded an error. False also when the superblock does not tell where the journal is: then the mount
-/// shows it.
+/// True if the journal has recorded an error. False also if the position of the journal is unknown; then the error
+/// appears at the mount.
 pub(crate) fn has_recorded_error(area: &Area<'_>, superblock: &ExtSuperblock) -> io::Result<bool> {
     let Some(at) = superblock.journal_offset() else { return Ok(false) };
     let Some(bytes) = area.read_within(at, LENGTH)? else { return Ok(false) };
@@ -30,7 +31,7 @@ mod tests {
 
     const BLOCK: u64 = 700;
 
-    /// Whether an error is seen in a journal whose superblock has these big-endian numbers: the place and the number.
+    /// Returns whether an error is found in a journal superblock with these big-endian numbers (offset and value).
     fn error_in(numbers: &[(usize, u32)]) -> bool {
         let mut superblock = vec![0; 1024];
         superblock[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
@@ -48,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_seen_in_a_journal_and_in_nothing_else() {
+    fn error_is_found_in_a_journal_and_nowhere_else() {
         let eio = (0x20, (-5_i32).cast_unsigned());
         for version in SUPERBLOCKS {
             assert!(error_in(&[(0, MAGIC), (4, version), eio]));

@@ -1,5 +1,5 @@
-//! What the proof can overlook, as numbers, computed from the places that it reads and written into the documentation.
-//! `EBS_WRITE_DOCS=1` in the environment of the test writes them.
+//! Computes the odds that the proof overlooks data, from the places that it reads, and writes them into the
+//! documentation. Set `EBS_WRITE_DOCS=1` in the environment of the test to write them.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::places::{self, PAGE};
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
-/// The disks and the pieces of data of the tables.
+/// The disk sizes and data sizes of the tables.
 const DISKS: [(u64, &str); 5] =
     [(10 * GIB, "10 GiB"), (100 * GIB, "100 GiB"), (TIB, "1 TiB"), (4 * TIB, "4 TiB"), (16 * TIB, "16 TiB")];
 const PIECES: [(u64, &str); 7] = [
@@ -21,10 +21,10 @@ const PIECES: [(u64, &str); 7] = [
     (4 * GIB, "4 GiB"),
     (16 * GIB, "16 GiB"),
 ];
-/// One of so many pages is used.
+/// One in so many pages contains data.
 const SHARES: [u32; 4] = [1_000_000, 100_000, 10_000, 1_000];
 
-/// All that the proof reads of a disk, in order and without overlaps.
+/// Returns the ranges of a disk that the proof reads, in order and without overlaps.
 fn read(size: u64) -> Vec<(u64, u64)> {
     let mut all: Vec<(u64, u64)> = places::copies_of_superblocks(size).into_iter().collect();
     all.extend(places::sampled(size, places::seed("vol-0123456789abcdef0")));
@@ -40,7 +40,7 @@ fn read(size: u64) -> Vec<(u64, u64)> {
     merged
 }
 
-/// How many of all places at which a piece of data can begin, whole pages, are such that nothing of it is read.
+/// Returns the share of all page-aligned positions at which a piece of data is completely overlooked.
 fn overlooked(size: u64, piece: u64) -> f64 {
     let read = read(size);
     let gaps = read.windows(2).map(|pair| pair[1].0 - pair[0].1);
@@ -48,7 +48,7 @@ fn overlooked(size: u64, piece: u64) -> f64 {
     ratio(begins, size / PAGE - piece / PAGE + 1)
 }
 
-/// The odds that none of the pages that are read is used, when every page is with the same odds.
+/// Returns the odds that no page with data is read, if one in `one_of` pages contains data at random.
 fn overlooked_when_spread(size: u64, one_of: u32) -> f64 {
     let pages: u64 = read(size).iter().map(|(from, to)| (to - from) / PAGE).sum();
     let pages = u32::try_from(pages).expect("not so many pages");
@@ -119,18 +119,17 @@ fn check(page: &str, name: &str, table: &str) {
     assert!(text == with, "{page} is not what the code says of {name}: run this test with EBS_WRITE_DOCS=1");
 }
 
-/// The documentation says, with numbers from the code, what the proof that a disk is blank reads and can overlook.
 #[test]
-fn the_documentation_says_what_the_proof_can_overlook() {
+fn documentation_has_the_computed_odds() {
     check("never-formatted.md", "what is read", &what_is_read());
     check("never-formatted.md", "odds", &of_one_piece());
     check("never-formatted.md", "odds of spread data", &of_spread_data());
     check("differences.md", "odds", &of_one_piece());
 }
 
-/// A piece as long as the largest gap between two places that are read, and any longer one, is never overlooked.
+/// A shorter piece may fall between two places that are read.
 #[test]
-fn what_is_longer_than_any_gap_is_never_overlooked() {
+fn data_longer_than_any_gap_is_never_overlooked() {
     for (size, _) in DISKS {
         let read = read(size);
         let largest = read.windows(2).map(|pair| pair[1].0 - pair[0].1).max().expect("two places");

@@ -1,8 +1,8 @@
-//! Where a file system that was made on the whole device keeps copies of its superblock, and which further pages are sampled.
+//! The positions of backup superblocks of a file system on the whole device, and the sampled pages.
 //!
-//! The primary superblock is gone with the first MiB; the copies are what tells a wiped file system from a blank disk.
-//! One copy is enough, so of a geometry with many not all are read: that would be tens of thousands of pages, an hour
-//! on a cold disk.
+//! Wiping the first MiB removes the primary superblock, and then only the backups distinguish a wiped file system from
+//! a blank disk. One backup is enough, so if a geometry has many, only some are read. Reading all would take tens of
+//! thousands of reads, an hour on a cold disk.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,38 +13,39 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
 const TIB: u64 = 1024 * GIB;
-/// What is read at a place, unless the place itself is not known better.
+/// Bytes that are read at a position, unless its range is known exactly.
 pub(super) const PAGE: u64 = 4096;
-/// In how many stretches a page is sampled.
+/// Number of stretches in which a page is sampled.
 pub(super) const STRETCHES: u64 = 1024;
 
-/// The smallest group of ext: as many blocks of 1 KiB as one of them has bits. With larger blocks, and with clusters
-/// (bigalloc), a group is a power of two times that.
+/// Bytes of the smallest ext group: as many blocks of 1 KiB as one such block has bits. With larger blocks, and with
+/// clusters (bigalloc), a group is a power of two times larger.
 const EXT_GROUP: u64 = 8 * KIB * KIB;
-/// With blocks of 8 KiB and more a group has not 65,536 blocks or a power of two times that, but 8 fewer.
+/// With blocks of 8 KiB and more, a group has 65,528 blocks times a power of two (8 fewer than 65,536).
 const EXT_LARGE_GROUP: u64 = 65_528 * 8 * KIB;
-/// mkfs.xfs makes no smaller group, and none of this size or more.
+/// mkfs.xfs makes no smaller group, and no group of the maximum or more.
 const XFS_MIN_GROUP: u64 = 16 * MIB;
 const XFS_MAX_GROUP: u64 = TIB;
-/// The block size of xfs unless a StorageClass says another, and the largest.
+/// The block size of xfs unless a StorageClass sets another, and the maximum.
 const XFS_BLOCK: u64 = 4 * KIB;
 const XFS_MAX_BLOCK: u64 = 64 * KIB;
-/// With as many groups as CPUs, no group is made smaller than this.
+/// If mkfs.xfs makes one group for each CPU, no group is smaller than this.
 const XFS_GROUP_FOR_A_CPU: u64 = 4 * GIB;
-/// So many multiples of it are read.
+/// How many multiples of this size are read.
 const XFS_MULTIPLES: u64 = 1024;
-/// Every number of groups up to this, and those of larger machines that EC2 has.
+/// Every number of groups up to this, and the numbers of CPUs of larger EC2 instances.
 const XFS_COUNTS: u64 = 256;
 const XFS_LARGE_COUNTS: [u64; 5] = [384, 448, 768, 896, 1920];
 
-/// Up to this many GiB every former size is followed, beyond it the multiples of these.
+/// Up to this many GiB, every previous size is covered; beyond it, only multiples of the following sizes.
 const XFS_ENDS: u64 = 4096;
 const XFS_ROUND_ENDS: [u64; 2] = [64, 100];
-/// What mkfs.xfs leaves unused of whole GiB at most, for the numbers of CPUs that EC2 has, except for this one.
+/// The maximum remainder of whole GiB that mkfs.xfs leaves unused, for the numbers of CPUs of EC2 instances other than
+/// the following number.
 const XFS_LEFT_OVER: u64 = 64 * XFS_BLOCK;
 const XFS_MOST_CPUS: u64 = 192;
 
-/// All stretches to read, whole pages within the device.
+/// Returns all ranges to read, as whole pages within the device.
 pub(super) fn copies_of_superblocks(size: u64) -> BTreeSet<(u64, u64)> {
     let places = ext(size).chain(btrfs()).chain(xfs(size)).chain(grown_xfs(size));
     places.filter_map(|place| whole_pages(&place, size)).collect()
@@ -59,8 +60,8 @@ fn page(at: u64) -> Range<u64> {
     at..at + 1
 }
 
-/// The groups 1 and the powers of 3, 5 and 7, for every size of a group. (With 1 KiB blocks the first block belongs to no
-/// group and the copy is one block further on, in the same page.)
+/// The groups 1 and the powers of 3, 5 and 7, for every group size. (With blocks of 1 KiB the first block belongs to no
+/// group, so the copy is one block later, in the same page.)
 fn ext(size: u64) -> impl Iterator<Item = Range<u64>> {
     let doubled = move |first: u64| {
         std::iter::successors(Some(first), |group| group.checked_mul(2)).take_while(move |group| *group < size)
@@ -79,8 +80,8 @@ fn btrfs() -> impl Iterator<Item = Range<u64>> {
     [64 * MIB, 64 * MIB + 64 * KIB, 256 * GIB].into_iter().map(page)
 }
 
-/// Heads of allocation groups. mkfs.xfs makes four of a disk, since 6.8 one for each CPU unless they get smaller than 4 GiB,
-/// the number that it is told, or groups of nearly 1 TiB.
+/// Heads of allocation groups. mkfs.xfs makes four groups. Since version 6.8 it makes one for each CPU, unless they
+/// would be smaller than 4 GiB. It also accepts a number of groups, and it may make groups of nearly 1 TiB.
 fn xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     let as_many_as_fit = size / XFS_GROUP_FOR_A_CPU;
     let counts = (2..=XFS_COUNTS).chain(XFS_LARGE_COUNTS).chain([as_many_as_fit]);
@@ -90,9 +91,9 @@ fn xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     counts.into_iter().flat_map(move |count| of_so_many_groups(size, count)).chain(multiples).chain(largest)
 }
 
-/// Where an xfs ended before it grew: the first group that growth adds begins there, whatever the size of its groups. EBS
-/// volumes have whole GiB. mkfs.xfs leaves unused what is left over when it divides them by the number of CPUs, less than a
-/// block for each; so the end is read together with what lies before it.
+/// The end of an xfs before it grew. The first group that growth adds begins there, whatever the group size. EBS
+/// volumes have whole GiB. mkfs.xfs divides them by the number of CPUs and leaves the remainder unused, less than one
+/// block for each CPU. So the range before the end is read too.
 fn grown_xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     let each = 1..=XFS_ENDS.min(size / GIB);
     let round = XFS_ROUND_ENDS.into_iter().flat_map(move |step| (1..=size / GIB / step).map(move |count| count * step));
@@ -105,9 +106,9 @@ fn grown_xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// Of equal groups the first but one, one in the middle and the last. A group is rounded to whole blocks, down when mkfs.xfs
-/// chose the number and up when it was told, and to the stripes of the disk: near the start all of that lies within a
-/// stretch that is read whole, further on it is followed for the usual block size.
+/// Of equal groups, the second, one in the middle and the last. mkfs.xfs rounds a group to whole blocks (down if it
+/// chose the number, up if the number was given) and to the stripes of the disk. Near the start, one range covers all
+/// these cases. Further on, only the usual block size is covered.
 fn of_so_many_groups(size: u64, count: u64) -> impl Iterator<Item = Range<u64>> {
     let near = size / count;
     let around = near.saturating_sub(2 * XFS_MAX_BLOCK)..near + 2 * XFS_MAX_BLOCK;
@@ -119,11 +120,11 @@ fn of_so_many_groups(size: u64, count: u64) -> impl Iterator<Item = Range<u64>> 
     std::iter::once(around).chain(further)
 }
 
-/// One page in each of 1,024 equal stretches of the device, at places that follow from the seed: a look at the same volume
-/// reads the same ones, so what a former look had to wait for comes at once.
+/// Returns one page in each of 1,024 equal stretches of the device, at positions that the seed determines. A second
+/// probe of the same volume reads the same pages, so data that the first one had to fetch arrives at once.
 pub(super) fn sampled(size: u64, seed: u64) -> impl Iterator<Item = (u64, u64)> {
     let pages = size / PAGE;
-    // The bounds of each are rounded by themselves: stretches of rounded length would leave the end of the device out.
+    // Each bound is rounded on its own, because stretches of rounded length would leave out the end of the device.
     let start = move |number: u64| {
         let place = u128::from(number) * u128::from(pages) / u128::from(STRETCHES);
         u64::try_from(place).unwrap_or(pages)
@@ -136,7 +137,7 @@ pub(super) fn sampled(size: u64, seed: u64) -> impl Iterator<Item = (u64, u64)> 
     })
 }
 
-/// A seed from a text (FNV-1a).
+/// Computes a seed from a text (FNV-1a).
 pub(super) fn seed(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -156,10 +157,10 @@ mod tests {
         is_within(&copies_of_superblocks(size), at)
     }
 
-    /// Copies of ext superblocks are read for every size of block and cluster.
     #[test]
-    fn superblock_copies_of_ext_are_read_for_every_group_size() {
-        // Block size, cluster size, size of the disk; what dumpe2fs says of the first group's end is in the superblock.
+    fn ext_superblock_copies_are_read_for_every_group_size() {
+        // Block size, cluster size, disk size. The superblock contains the end of the first group, as dumpe2fs prints
+        // it.
         for (block, cluster, size) in [
             (1024, 0, 1 << 30),
             (2048, 0, 1 << 30),
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_of_xfs_groups_are_read_for_every_number_of_groups() {
+    fn xfs_group_heads_are_read_for_every_number_of_groups() {
         let odd = 12 * GIB + 13 * PAGE;
         let cases =
             [(odd, 5, 4096), (odd, 25, 4096), (odd, 36, 4096), (odd, 96, 4096), (odd, 7, 1024), (odd, 7, 65_536)];
@@ -206,9 +207,8 @@ mod tests {
         }
     }
 
-    /// Where an xfs ended before it grew is read, for every size that an EBS volume can have had and every number of CPUs.
     #[test]
-    fn the_former_end_of_a_grown_xfs_is_read_for_every_size_and_number_of_cpus() {
+    fn previous_end_of_grown_xfs_is_read_for_every_size_and_cpus() {
         let places: Vec<_> = copies_of_superblocks(4 * TIB).into_iter().collect();
         let is_read = |at: u64| {
             let next = places.partition_point(|(from, _)| *from <= at);
@@ -223,11 +223,10 @@ mod tests {
         }
     }
 
-    /// Heads of xfs groups are read for the largest machines and disks, with fewer than 4,000
-    /// stretches up to a TiB and 11,000 on any disk.
+    /// The limits are 4,000 ranges up to a TiB and 11,000 on any disk.
     #[test]
-    fn groups_of_the_largest_machines_and_disks_are_read() {
-        // xfsprogs 6.12 on a disk without moving parts: what mkfs.xfs says for so many CPUs.
+    fn xfs_groups_of_largest_machines_and_disks_are_read() {
+        // xfsprogs 6.12 on a disk without moving parts: the output of mkfs.xfs for this number of CPUs.
         for (size, group) in [
             (100 * GIB, 100 * GIB / 25),
             (500 * GIB, 500 * GIB / 96 / XFS_BLOCK * XFS_BLOCK),
@@ -245,9 +244,8 @@ mod tests {
         }
     }
 
-    /// Every place of the proof is whole pages of the device.
     #[test]
-    fn every_place_is_whole_pages_of_the_device() {
+    fn every_range_has_whole_pages_of_the_device() {
         for size in [8 * MIB + 512, GIB, 100 * GIB + 4096 * 3, 64 * TIB] {
             for (from, to) in copies_of_superblocks(size) {
                 assert!(from % PAGE == 0 && from < to && to <= size, "{from} to {to} of {size}");
@@ -255,9 +253,8 @@ mod tests {
         }
     }
 
-    /// Every place of the proof is the same in every build: none is left out unseen.
     #[test]
-    fn the_places_of_the_proof_are_the_same_in_every_build() {
+    fn ranges_of_the_proof_are_the_same_in_every_build() {
         let line = |size: u64| {
             let places = copies_of_superblocks(size);
             let bytes: u64 = places.iter().map(|(from, to)| to - from).sum();
@@ -276,9 +273,8 @@ mod tests {
         ");
     }
 
-    /// A page is read in each of 1,024 equal stretches.
     #[test]
-    fn a_page_is_read_in_each_of_1024_stretches() {
+    fn page_is_read_in_each_of_1024_stretches() {
         let size = 5 * GIB + 12_288;
         let stretch = size / STRETCHES / PAGE * PAGE;
         let places: Vec<_> = sampled(size, seed("vol-0abc")).collect();
@@ -288,9 +284,8 @@ mod tests {
         }
     }
 
-    /// Every stretch of a device is sampled up to its end, whatever its size.
     #[test]
-    fn every_stretch_is_sampled_up_to_the_end_of_a_device_of_any_size() {
+    fn stretches_cover_a_device_of_any_size_to_its_end() {
         for size in [8 * MIB + PAGE, 19 * MIB, 5 * GIB - PAGE, 5 * GIB + 7 * PAGE, 64 * TIB - 3 * PAGE] {
             let stretch = size.div_ceil(STRETCHES) + PAGE;
             let mut end = 0;
@@ -302,14 +297,13 @@ mod tests {
         }
     }
 
-    /// A volume is sampled at the same places again, another at others.
     #[test]
-    fn a_volume_is_sampled_at_the_same_places_again_and_another_at_others() {
+    fn sampled_pages_depend_only_on_the_volume() {
         let places = |volume| sampled(GIB, seed(volume)).collect::<Vec<_>>();
         assert_eq!(places("vol-0abc"), places("vol-0abc"));
         let same = places("vol-0abc").iter().zip(places("vol-0abd")).filter(|(one, other)| *one == other).count();
         assert!(same < 64, "{same} of 1024 places of two volumes are the same");
-        // Of another version of this driver on another machine, too.
+        // The positions are also the same on another machine with another version of this driver.
         assert_eq!(sampled(GIB, seed("vol-0abc")).nth(7), Some((7_643_136, 7_647_232)));
     }
 }

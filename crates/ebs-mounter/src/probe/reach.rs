@@ -1,16 +1,16 @@
-//! How large a file system can become on a device.
+//! The maximum size of a file system on a device.
 
 use std::fmt;
 
-/// An allocation group of XFS of less than this is left unused by mkfs.xfs and xfs_growfs.
+/// mkfs.xfs and xfs_growfs leave a smaller allocation group of XFS unused. In bytes.
 const LEAST_XFS_GROUP: u64 = 16 << 20;
 
 /// Why a file system cannot become as large as its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GrowthLimit {
-    /// Without the feature 64bit there are 2^32 - 1 blocks at most.
+    /// Without the feature 64bit there are at most 2^32 - 1 blocks.
     BlockNumbers,
-    /// There are 2^32 - 1 inodes at most, and each group of blocks brings its own.
+    /// There are at most 2^32 - 1 inodes, and each block group has a fixed number of them.
     Inodes,
     /// The descriptors of all groups must fit into one group.
     Descriptors,
@@ -33,18 +33,18 @@ impl fmt::Display for GrowthLimit {
 pub(crate) struct Reach {
     /// The size in bytes that the tools certainly reach.
     pub(crate) bytes: u64,
-    /// The tools leave less than so many bytes unused.
+    /// The tools leave less than this number of bytes unused.
     pub(crate) least_growth: u64,
-    /// A part of the device of less than one group of the file system may stay unused without an error.
+    /// A rest of the device smaller than one group of the file system may stay unused without an error. In bytes.
     pub(crate) group_bytes: u64,
-    /// The blocks to ask resize2fs for. `None`: it takes the device as it is.
+    /// The number of blocks to request from resize2fs, or `None` to let it use the whole device.
     pub(crate) blocks: Option<u64>,
-    /// What keeps it from the end of the device, by more than one block group.
+    /// The limit that leaves more than one block group of the device unused.
     pub(crate) limit: Option<GrowthLimit>,
 }
 
 impl Reach {
-    /// Of any XFS: it grows to the end of its device.
+    /// Returns the reach of any XFS, which grows to the end of its device.
     pub(crate) fn of_xfs(device: u64) -> Self {
         Self { bytes: device, least_growth: LEAST_XFS_GROUP, group_bytes: LEAST_XFS_GROUP, blocks: None, limit: None }
     }

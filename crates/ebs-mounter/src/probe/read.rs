@@ -1,10 +1,10 @@
-//! Reading pieces of a device.
+//! Reads pieces of a device.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Something whose bytes can be read at an offset; a read past its end is an error.
+/// A source of bytes that can be read at an offset. A read past its end is an error.
 pub(crate) trait ReadAt {
     /// Fills the buffer or fails.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
@@ -16,7 +16,7 @@ impl ReadAt for File {
     }
 }
 
-/// A device and the size that the kernel gives it.
+/// A device and its size as the kernel reports it.
 pub(crate) struct Area<'a> {
     bytes: &'a dyn ReadAt,
     size: u64,
@@ -27,7 +27,7 @@ impl<'a> Area<'a> {
         Self { bytes, size }
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
@@ -35,7 +35,7 @@ impl<'a> Area<'a> {
     /// Reads `length` bytes.
     ///
     /// # Errors
-    /// What the device says, with the offset.
+    /// The error of the device, with the offset.
     pub(crate) fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let mut buffer = vec![0; length];
         self.bytes
@@ -44,7 +44,7 @@ impl<'a> Area<'a> {
         Ok(buffer)
     }
 
-    /// As [`Area::read`]; `None` when the area ends before.
+    /// As [`Area::read`], but returns `None` if the area is too short.
     pub(crate) fn read_within(&self, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
         let ends = u64::try_from(length).ok().and_then(|length| offset.checked_add(length));
         if ends.is_none_or(|end| end > self.size) {
@@ -54,7 +54,7 @@ impl<'a> Area<'a> {
     }
 }
 
-/// A little-endian number in a buffer that is known to be long enough.
+/// Reads a little-endian number from a buffer that is known to be long enough.
 pub(crate) fn le16(buffer: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([buffer[at], buffer[at + 1]])
 }
@@ -69,7 +69,7 @@ pub(crate) fn le64(buffer: &[u8], at: usize) -> u64 {
     u64::from(le32(buffer, at)) | u64::from(le32(buffer, at + 4)) << 32
 }
 
-/// A big-endian number in a buffer that is known to be long enough.
+/// Reads a big-endian number from a buffer that is known to be long enough.
 pub(crate) fn be16(buffer: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([buffer[at], buffer[at + 1]])
 }
@@ -90,14 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_either_order_are_read_where_they_stand() {
+    fn numbers_of_either_byte_order_are_read() {
         let bytes = [0xff, 1, 2, 3, 4, 5, 6, 7, 8];
         assert_eq!((le16(&bytes, 1), le32(&bytes, 1), le64(&bytes, 1)), (0x0201, 0x0403_0201, 0x0807_0605_0403_0201));
         assert_eq!((be16(&bytes, 1), be32(&bytes, 1), be64(&bytes, 1)), (0x0102, 0x0102_0304, 0x0102_0304_0506_0708));
     }
 
     #[test]
-    fn what_lies_within_an_area_is_read_and_what_passes_its_end_is_not() {
+    fn read_past_the_end_of_an_area_returns_none() {
         let area = Area::new(&Zeros, 4096);
         assert_eq!(area.read_within(4088, 8).unwrap(), Some(vec![0; 8]));
         assert_eq!(area.read_within(4089, 8).unwrap(), None);

@@ -1,30 +1,31 @@
-//! Signs of what this driver does not mount: other file systems, partition tables, volume managers, encryption.
+//! Signatures of contents that this driver does not mount: other file systems, partition tables, volume managers,
+//! encryption.
 
 use std::io;
 
 use super::read::Area;
 
-/// Where a sign stands.
+/// The position of a signature.
 #[derive(Clone, Copy)]
 enum At {
     /// Bytes from the start.
     Start(u64),
     /// Bytes back from the end.
     End(u64),
-    /// Bytes back from the end rounded down to a multiple of the second number.
+    /// Bytes back from the end, after rounding the end down to a multiple of the second number.
     RoundedEnd(u64, u64),
 }
 
-/// A sign that was found.
+/// A signature that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sign {
-    /// What it is the sign of.
+    /// The kind of contents.
     pub(super) what: &'static str,
-    /// Its place in bytes from the start.
+    /// Its offset in bytes.
     pub(super) offset: u64,
 }
 
-/// What a thing is called, where its sign stands, and the sign.
+/// The name of the contents, the position of the signature, and the signature.
 struct Signature(&'static str, At, &'static [u8]);
 
 const KIB: u64 = 1024;
@@ -75,13 +76,13 @@ const SIGNATURES: &[Signature] = &[
     Signature("JFS", At::Start(32 * KIB), b"JFS1"),
 ];
 
-/// ZFS keeps four labels, two at each end, each with 128 uberblocks from 128 KiB on, in either byte order.
+/// ZFS has four labels, two at each end. Each has 128 uberblocks from 128 KiB on, in either byte order.
 const ZFS_LABEL: u64 = 256 * KIB;
 const ZFS_UBERBLOCKS: u64 = 128 * KIB;
 const ZFS_UBERBLOCK: usize = 1024;
 const ZFS_MAGIC: [u8; 8] = [0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0];
 
-/// Every sign that is there.
+/// Finds all signatures.
 pub(super) fn find(area: &Area<'_>) -> io::Result<Vec<Sign>> {
     let mut found = Vec::new();
     for &Signature(what, at, sign) in SIGNATURES {
@@ -104,7 +105,7 @@ fn place(at: At, size: u64) -> Option<u64> {
     }
 }
 
-/// A DOS partition table: its mark, and an entry that has a type. The mark alone is on many boot sectors.
+/// Finds a DOS partition table by its mark and an entry with a type. Many boot sectors have the mark without an entry.
 fn partition_table(area: &Area<'_>) -> io::Result<Option<Sign>> {
     let Some(sector) = area.read_within(0, 512)? else { return Ok(None) };
     let marked = sector[510..] == [0x55, 0xaa];
@@ -135,11 +136,10 @@ mod tests {
     use super::super::tests::Written;
     use super::*;
 
-    /// Not a multiple of what the places of RAID are rounded to, and large enough for each of them.
+    /// Not a multiple of the numbers to which RAID positions are rounded, and large enough for each position.
     const SIZE: u64 = (300 << 30) + 12_800;
 
-    /// Every sign this driver knows: what it is of, where it stands, counted from the end where that is less than 0, and the
-    /// sign.
+    /// Every known signature: kind, offset (counted from the end if negative), bytes.
     const KNOWN: [(&str, i64, &[u8]); 41] = [
         ("a GPT partition table", 512, b"EFI PART"),
         ("a GPT partition table", 4096, b"EFI PART"),
@@ -167,7 +167,7 @@ mod tests {
         ("swap space", 65_526, b"SWAPSPACE2"),
         ("a Linux RAID member", 0, b"\xfc\x4e\x2b\xa9"),
         ("a Linux RAID member", 4096, b"\xfc\x4e\x2b\xa9"),
-        // 64 KiB before the last whole 64 KiB, and 8 KiB before the last whole 4 KiB.
+        // 64 KiB before the last multiple of 64 KiB, and 8 KiB before the last multiple of 4 KiB.
         ("a Linux RAID member", -(65_536 + 12_800), b"\xfc\x4e\x2b\xa9"),
         ("a Linux RAID member", -(8192 + 512), b"\xfc\x4e\x2b\xa9"),
         ("NTFS", 3, b"NTFS    "),
@@ -185,9 +185,9 @@ mod tests {
         ("JFS", 32_768, b"JFS1"),
     ];
 
-    /// Every sign that this driver knows is found where it stands, and not one byte beside it.
+    /// One byte before or after it, the same bytes are not found.
     #[test]
-    fn every_sign_is_found_at_its_place_and_not_beside_it() {
+    fn every_signature_is_found_only_at_its_offset() {
         let found = |at: u64, sign: &[u8]| find(&Area::new(&Written(vec![(at, sign.to_vec())]), SIZE)).unwrap();
         for (what, at, sign) in KNOWN {
             let offset = u64::try_from(at).unwrap_or_else(|_| SIZE - at.unsigned_abs());
@@ -197,9 +197,8 @@ mod tests {
         assert_eq!(SIGNATURES.len(), KNOWN.len());
     }
 
-    /// A disk that is too small for a sign's place is looked at as far as it goes.
     #[test]
-    fn a_disk_too_small_for_a_place_has_no_sign_there() {
+    fn disk_too_small_for_a_position_has_no_signature_there() {
         for size in [0, 511, 512, 4095, 8191, 65_535] {
             assert_eq!(find(&Area::new(&Written(Vec::new()), size)).unwrap(), [], "{size}");
         }

@@ -15,7 +15,7 @@ impl ReadAt for Zeros {
     }
 }
 
-/// The first 64 KiB of a new file system, and of one whose mkfs was stopped before its end.
+/// Returns the first 64 KiB of a new file system, and of one whose mkfs was interrupted.
 pub(crate) fn whole_and_begun(fs_type: FsType) -> (Vec<u8>, Vec<u8>) {
     let (image, at) = match fs_type {
         FsType::Xfs => (made_by("mkfs.xfs", &["-q"], 512 << 20), 126),
@@ -28,7 +28,7 @@ pub(crate) fn whole_and_begun(fs_type: FsType) -> (Vec<u8>, Vec<u8>) {
     (whole, begun)
 }
 
-/// The superblock in bytes that stand at the start of a device of a size, whatever else is there.
+/// Returns the superblock from bytes at the start of a device, and ignores all other contents.
 pub(crate) fn superblock_of(bytes: &[u8], size: u64) -> Option<Superblock> {
     let device = Written(vec![(0, bytes.to_vec())]);
     let area = Area::new(&device, size);
@@ -47,7 +47,7 @@ impl ReadAt for Written {
     }
 }
 
-/// Puts bytes that stand at `at` into a buffer that was read at `offset`, as far as they meet.
+/// Copies bytes at offset `at` into a buffer that was read at `offset`, as far as they overlap.
 fn lay_over(buffer: &mut [u8], offset: u64, at: u64, bytes: &[u8]) {
     let index = |place: u64, from: u64| usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX);
     let (into, from) = (index(at, offset), index(offset, at));
@@ -57,7 +57,7 @@ fn lay_over(buffer: &mut [u8], offset: u64, at: u64, bytes: &[u8]) {
     }
 }
 
-/// An image with some bytes written over it.
+/// An image with some bytes overwritten.
 pub(super) struct Overlaid<'a> {
     pub(super) below: &'a std::fs::File,
     pub(super) at: u64,
@@ -72,7 +72,7 @@ impl ReadAt for Overlaid<'_> {
     }
 }
 
-/// Zeros, but one page fails to read.
+/// Zeros with one page that cannot be read.
 struct BadPage(u64);
 
 impl ReadAt for BadPage {
@@ -93,7 +93,7 @@ fn look(bytes: &dyn ReadAt) -> Contents {
     inspect(&Area::new(bytes, SIZE), PROOF).unwrap()
 }
 
-/// What the probe finds in a new ext4, or in one whose superblock is damaged.
+/// Returns the probe result for a new ext4, with a valid or a damaged superblock.
 pub(super) fn contents_of_new_ext4(damaged: bool) -> Contents {
     let image = made_by("mke2fs", &["-q", "-F", "-t", "ext4"], 64 << 20);
     if damaged {
@@ -102,9 +102,8 @@ pub(super) fn contents_of_new_ext4(damaged: bool) -> Contents {
     inspect(&Area::new(&image, 64 << 20), PROOF).unwrap()
 }
 
-/// What a device holds is said in words that name kind and place.
 #[test]
-fn what_a_device_holds_is_said_with_kind_and_place() {
+fn contents_are_displayed_with_kind_and_offset() {
     let said = |contents: Contents| contents.to_string();
     assert_eq!(said(look(&Zeros)), "nothing");
     assert_eq!(said(Contents::Data { offset: 7 }), "data of unknown kind (first seen at byte 7)");
@@ -114,15 +113,13 @@ fn what_a_device_holds_is_said_with_kind_and_place() {
     assert_eq!(said(contents_of_new_ext4(true)), "an incomplete or damaged ext4");
 }
 
-/// A device without a size is no blank device.
 #[test]
-fn a_device_without_a_size_is_an_error() {
+fn device_without_a_size_is_an_error() {
     assert!(inspect(&Area::new(&Zeros, 0), PROOF).is_err());
 }
 
-/// A device that can be read whole in a moment is read whole.
 #[test]
-fn a_small_device_is_read_whole() {
+fn small_device_is_read_completely() {
     for size in [512, 4096, 1 << 20, 2 * blank::END] {
         assert!(matches!(inspect(&Area::new(&Zeros, size), PROOF).unwrap(), Contents::Blank(_)));
         for offset in [0, size / 2, size / 3, size - 1] {
@@ -132,9 +129,9 @@ fn a_small_device_is_read_whole() {
     }
 }
 
-/// The look right before mkfs reads the signs and the first and the last MiB again, no more: it must be short.
+/// It must be short, so it reads nothing else.
 #[test]
-fn the_last_look_reads_the_signs_and_the_ends() {
+fn check_before_mkfs_reads_only_signatures_and_ends() {
     let again = |offset: u64, bytes: &[u8]| {
         inspect(&Area::new(&Written(vec![(offset, bytes.to_vec())]), SIZE), Depth::Again).unwrap()
     };
@@ -147,9 +144,8 @@ fn the_last_look_reads_the_signs_and_the_ends() {
     assert!(matches!(again((64 << 20) + 64, b"_BHRfS_M"), Contents::Foreign { .. }));
 }
 
-/// Each of the four labels of a ZFS pool is found where it stands, in either byte order.
 #[test]
-fn each_label_of_a_zfs_pool_is_found_by_any_of_its_blocks() {
+fn each_zfs_label_is_found_by_any_of_its_uberblocks() {
     let end = SIZE / (256 * 1024) * (256 * 1024);
     for label in [0, 256 * 1024, end - 512 * 1024, end - 256 * 1024] {
         for (block, sign) in [(0, b"\x0c\xb1\xba\0\0\0\0\0"), (127, b"\0\0\0\0\0\xba\xb1\x0c")] {
@@ -161,13 +157,12 @@ fn each_label_of_a_zfs_pool_is_found_by_any_of_its_blocks() {
 }
 
 #[test]
-fn a_device_of_zeros_is_blank() {
+fn device_of_zeros_is_blank() {
     assert!(matches!(look(&Zeros), Contents::Blank(proof) if proof.device_bytes() == SIZE));
 }
 
-/// Known signatures and partition tables are named with their place.
 #[test]
-fn every_known_signature_is_found_where_it_stands_and_named() {
+fn known_signature_is_reported_with_name_and_offset() {
     let cases: [(&str, u64, &[u8]); 12] = [
         ("a GPT partition table", 512, b"EFI PART"),
         ("a backup GPT partition table", SIZE - 512, b"EFI PART"),
@@ -189,7 +184,7 @@ fn every_known_signature_is_found_where_it_stands_and_named() {
 }
 
 #[test]
-fn a_dos_partition_table_is_its_mark_and_an_entry() {
+fn dos_partition_table_requires_mark_and_entry() {
     let mark = (510, vec![0x55, 0xaa]);
     assert_eq!(look(&Written(vec![mark.clone()])), Contents::Data { offset: 510 });
     for entry in 0..4 {
@@ -198,9 +193,8 @@ fn a_dos_partition_table_is_its_mark_and_an_entry() {
     }
 }
 
-/// A read error is an error at whatever place of the proof it is.
 #[test]
-fn a_read_error_is_an_error_wherever_it_is_and_never_blank() {
+fn read_error_at_any_offset_is_an_error_and_never_blank() {
     for bad in [0, 4096, 512 * 1024, SIZE - 4096, 32_768 * 4096, 65_536 * 4096, 64 << 20] {
         let outcome = inspect(&Area::new(&BadPage(bad), SIZE), PROOF);
         let error = outcome.expect_err(&format!("an error at byte {bad}"));
@@ -208,9 +202,8 @@ fn a_read_error_is_an_error_wherever_it_is_and_never_blank() {
     }
 }
 
-/// A device that ends before the size that the kernel gives it cannot be read, and is not blank.
 #[test]
-fn a_device_that_ends_before_its_size_is_an_error() {
+fn device_shorter_than_its_size_is_an_error() {
     let file = tempfile::tempfile().unwrap();
     for length in [0, 1, 4096, SIZE - 4096, SIZE - 1] {
         file.set_len(length).unwrap();
@@ -220,7 +213,7 @@ fn a_device_that_ends_before_its_size_is_an_error() {
 }
 
 #[test]
-fn an_ext_superblock_and_an_xfs_superblock_at_once_are_foreign() {
+fn ext_and_xfs_superblocks_together_are_foreign() {
     let mut ext = vec![0; 1024];
     ext[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
     let contents = look(&Written(vec![(1024, ext), (0, b"XFSB".to_vec())]));
@@ -228,7 +221,7 @@ fn an_ext_superblock_and_an_xfs_superblock_at_once_are_foreign() {
 }
 
 #[test]
-fn an_xfs_superblock_with_a_format_in_progress_is_not_complete() {
+fn xfs_with_format_in_progress_is_not_complete() {
     let image = made_by("mkfs.xfs", &["-q"], 512 << 20);
     let whole = inspect(&Area::new(&image, 512 << 20), PROOF).unwrap();
     assert!(matches!(&whole, Contents::Filesystem(s) if s.is_complete() && s.fs_type() == FsType::Xfs), "{whole}");
@@ -238,7 +231,7 @@ fn an_xfs_superblock_with_a_format_in_progress_is_not_complete() {
 }
 
 #[test]
-fn ext_file_systems_are_told_apart_and_their_checksum_is_checked() {
+fn ext_types_are_distinguished_and_checksum_is_checked() {
     for (name, fs_type) in [("ext2", FsType::Ext2), ("ext3", FsType::Ext3), ("ext4", FsType::Ext4)] {
         let image = made_by("mke2fs", &["-q", "-F", "-t", name], 64 << 20);
         let contents = inspect(&Area::new(&image, 64 << 20), PROOF).unwrap();
@@ -246,7 +239,7 @@ fn ext_file_systems_are_told_apart_and_their_checksum_is_checked() {
         assert!(superblock.is_complete());
         assert_eq!((superblock.fs_type(), superblock.bytes()), (fs_type, 64 << 20));
         assert_eq!(superblock.reach(64 << 20).bytes, 64 << 20);
-        // A byte of the label: covered by the checksum of ext4, the other two have none.
+        // Changes a byte of the label. The checksum of ext4 covers it, and the other two have no checksum.
         image.write_all_at(b"x", 1024 + 0x78).unwrap();
         let contents = inspect(&Area::new(&image, 64 << 20), PROOF).unwrap();
         let Contents::Filesystem(superblock) = contents else { panic!("{name}: {contents}") };
@@ -254,7 +247,7 @@ fn ext_file_systems_are_told_apart_and_their_checksum_is_checked() {
     }
 }
 
-/// A sparse file that a mkfs program has made a file system in.
+/// Returns a sparse file with a file system that a mkfs program made.
 pub(crate) fn made_by(program: &str, args: &[&str], size: u64) -> std::fs::File {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(size).unwrap();
@@ -279,7 +272,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_probe_panic(start in proptest::collection::vec(any::<u8>(), 0..2048), shift in 0..2048_u64) {
+    fn probe_never_panics(start in proptest::collection::vec(any::<u8>(), 0..2048), shift in 0..2048_u64) {
         let bytes = Written(vec![(shift, start), (1024 + 0x38, vec![0x53, 0xef]), (0, b"XFSB".to_vec())]);
         let _ = inspect(&Area::new(&bytes, SIZE), Depth::Again);
         let _ = inspect(&Area::new(&bytes, 700), Depth::Again);

@@ -7,12 +7,12 @@ use super::reach::Reach;
 use super::read::{Area, be16, be32, be64, le32};
 
 const MAGIC: &[u8] = b"XFSB";
-/// The longest sector, and so the longest superblock.
+/// Maximum size of a sector, and so of the superblock.
 const MAX_SECTOR: usize = 32 * 1024;
-/// Where the checksum of a version 5 superblock stands; it is little-endian among big-endian fields.
+/// Offset of the checksum of a version 5 superblock. It is little-endian, unlike the other fields.
 const CHECKSUM: usize = 224;
 
-/// What a superblock says.
+/// The fields of a superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XfsSuperblock {
     block_size: u32,
@@ -23,7 +23,7 @@ pub struct XfsSuperblock {
 }
 
 impl XfsSuperblock {
-    /// True when no mkfs was interrupted over it and fields and checksum are valid.
+    /// True if no mkfs was interrupted and fields and checksum are valid.
     pub fn is_complete(&self) -> bool {
         !self.in_progress
             && self.checksum_is_valid
@@ -33,18 +33,18 @@ impl XfsSuperblock {
             && matches!(self.version, 4 | 5)
     }
 
-    /// Bytes of the data section.
+    /// Returns the size of the data section in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(u64::from(self.block_size))
     }
 
-    /// How large it can become on a device of so many bytes: to its end.
+    /// Returns how large the file system can become on a device of `device` bytes: to its end.
     pub(crate) fn reach(&self, device: u64) -> Reach {
         Reach::of_xfs(device)
     }
 }
 
-/// The primary superblock, when its magic number is there.
+/// Reads the primary superblock, if its magic number is present.
 pub(crate) fn read(area: &Area<'_>) -> io::Result<Option<XfsSuperblock>> {
     let Some(first) = area.read_within(0, 512)? else { return Ok(None) };
     if !first.starts_with(MAGIC) {
@@ -55,7 +55,7 @@ pub(crate) fn read(area: &Area<'_>) -> io::Result<Option<XfsSuperblock>> {
     Ok(Some(parse(&first, whole.as_deref())))
 }
 
-/// From the first 512 bytes and, where its length makes sense, the whole sector.
+/// Parses the first 512 bytes and, if the sector size is valid, the whole sector.
 fn parse(first: &[u8], whole: Option<&[u8]>) -> XfsSuperblock {
     let version = be16(first, 100) & 0xf;
     let checksum_is_valid = match whole {
@@ -81,7 +81,7 @@ mod tests {
     use super::super::tests::Written;
     use super::*;
 
-    /// A whole superblock of version 4, which has no checksum, with some bytes changed.
+    /// Returns a complete superblock of version 4, which has no checksum, with some bytes changed.
     fn with(changes: &[(usize, &[u8])]) -> XfsSuperblock {
         let mut bytes = vec![0; 512];
         let whole: [(usize, &[u8]); 4] =
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_xfs_with_a_format_in_progress_or_impossible_numbers_is_not_complete() {
+    fn xfs_with_format_in_progress_or_bad_numbers_is_not_complete() {
         assert!(with(&[]).is_complete());
         for block in [512_u32, 65_536] {
             assert!(with(&[(4, &block.to_be_bytes())]).is_complete(), "blocks of {block}");
@@ -113,20 +113,20 @@ mod tests {
         for (at, bytes) in impossible {
             assert!(!with(&[(at, bytes)]).is_complete(), "{bytes:?} at {at}");
         }
-        // The longest sector there is, and one more.
+        // The maximum sector size, and one byte more.
         assert!(with(&[(102, &32_768_u16.to_be_bytes())]).is_complete());
         assert!(!with(&[(102, &32_769_u16.to_be_bytes())]).is_complete());
     }
 
     #[test]
-    fn an_xfs_is_its_blocks_and_reaches_to_the_end_of_its_device() {
+    fn xfs_size_is_its_blocks_and_its_reach_is_the_device() {
         assert_eq!(with(&[]).bytes(), 0x2_0000 * 4096);
         let reach = with(&[]).reach(1 << 40);
         assert_eq!((reach.bytes, reach.least_growth, reach.limit), (1 << 40, 16 << 20, None));
     }
 
     #[test]
-    fn an_area_too_small_for_a_superblock_or_without_its_letters_has_none() {
+    fn area_without_room_or_magic_has_no_xfs_superblock() {
         let letters = Written(vec![(0, b"XFSB".to_vec())]);
         assert_eq!(read(&Area::new(&letters, 511)).unwrap(), None);
         assert!(read(&Area::new(&letters, 512)).unwrap().is_some());

@@ -1,18 +1,19 @@
-//! Checks of ext file systems: what is repaired without a person, and what is not.
+//! Tests which errors of ext file systems are repaired automatically.
 
 use ebs_mounter::{CheckError, FsType, GrowError};
 use ebs_testkit::ext_damage::{Damage, debugfs, set_error_state};
 
 use crate::disk::{Disk, MIB, plain, with_disk};
 
-/// True when the root directory is still the regular file that [`Damage::RootIsAFile`] makes of it: `e2fsck -y` makes another one.
+/// True if the root directory is still the regular file of [`Damage::RootIsAFile`]. `e2fsck -y` would create a new
+/// directory.
 fn is_untouched(disk: &Disk) -> bool {
     debugfs(&disk.device, "stat <2>").unwrap().contains("Type: regular")
 }
 
-/// A check that the superblock demands repairs nothing about which a person must decide.
+/// The superblock requires the check.
 #[test]
-fn a_demanded_check_decides_nothing_for_a_person() {
+fn required_check_makes_no_decision_for_a_person() {
     with_disk(async |disk| {
         disk.format(&plain(FsType::Ext4)).await;
         Damage::RootIsAFile.inflict(&disk.device).unwrap();
@@ -25,9 +26,9 @@ fn a_demanded_check_decides_nothing_for_a_person() {
     });
 }
 
-/// The full check before a growth repairs nothing about which a person must decide, and the file system does not grow.
+/// The file system does not grow.
 #[test]
-fn a_check_before_growth_decides_nothing_for_a_person() {
+fn check_before_growth_makes_no_decision_for_a_person() {
     with_disk(async |disk| {
         let superblock = disk.format(&plain(FsType::Ext4)).await;
         Damage::RootIsAFile.inflict(&disk.device).unwrap();

@@ -1,4 +1,4 @@
-//! Which device is a volume, on real block devices under made-up names.
+//! Tests the identification of a volume's device, on real block devices under fake names.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use ebs_types::VolumeId;
 use rustix::fs::{CWD, FileType, Mode, inotify, makedev, mknodat};
 use rustix::io::Errno;
 
-/// Directories that stand for /dev and /sys, with disks that lead to real loop devices.
+/// Directories in place of /dev and /sys, with disks that lead to real loop devices.
 pub(crate) struct Machine {
     root: tempfile::TempDir,
 }
@@ -35,7 +35,7 @@ impl Machine {
         self.root.path().canonicalize().unwrap().join(name)
     }
 
-    /// An NVMe disk of this name and serial number whose node is the loop device's.
+    /// Adds an NVMe disk of this name and serial number. Its node is the loop device's.
     pub(crate) async fn add_nvme(&self, name: &str, serial: Option<&str>, disk: &Disk) {
         let place = self.path("sys/devices").join(name);
         std::fs::create_dir_all(place.join("device")).unwrap();
@@ -54,7 +54,7 @@ impl Machine {
         mknodat(CWD, node, FileType::BlockDevice, Mode::RUSR, makedev(number.major, number.minor)).unwrap();
     }
 
-    /// A device of the device mapper over disks of this machine.
+    /// Adds a device of the device mapper over disks of this machine.
     async fn add_mapped(&self, name: &str, uuid: &str, over: &[&str], disk: &Disk) {
         let place = self.path("sys/devices").join(name);
         for directory in ["dm", "slaves"] {
@@ -90,7 +90,7 @@ impl Machine {
     }
 }
 
-/// Whether a file is opened from now on.
+/// Observes whether a file is opened from now on.
 pub(crate) struct Opens(OwnedFd);
 
 impl Opens {
@@ -113,9 +113,9 @@ pub(crate) fn query(volume: &VolumeId) -> DeviceQuery {
     DeviceQuery { volume: volume.clone(), hint: None, partition: None }
 }
 
-/// A loop device is a volume only below EBS_SIM_DEVICES_DIR and only with the id in its backing name.
+/// It must also have the volume id in the name of its backing file.
 #[tokio::test]
-async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
+async fn loop_device_is_a_volume_only_below_configured_directory() {
     let disk = Disk::new(MIB);
     assert_eq!(disk.find().await.path(), disk.device.path());
     let state = tempfile::tempdir().unwrap();
@@ -130,9 +130,9 @@ async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
     }
 }
 
-/// A foreign device under the expected name is refused with both ids and not touched.
+/// The error names both ids.
 #[tokio::test]
-async fn a_foreign_device_under_the_expected_name_is_refused_by_both_ids_and_not_touched() {
+async fn foreign_device_under_expected_name_is_rejected_untouched() {
     let (machine, disk, wanted) = (Machine::new(), Disk::new(64 * MIB), unused_volume_id());
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     machine.link(&wanted, "", "nvme1n1");
@@ -143,18 +143,17 @@ async fn a_foreign_device_under_the_expected_name_is_refused_by_both_ids_and_not
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }
 
-/// A volume is found by NVMe serial number without any link.
 #[tokio::test]
-async fn a_volume_is_found_by_its_serial_number_without_any_link() {
+async fn volume_is_found_by_serial_number_without_any_link() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     let device = machine.mounter().find(&query(&disk.volume)).await.unwrap();
     assert_eq!(device.path(), machine.path("dev/nvme1n1"));
 }
 
-/// A stale name is passed over for the right disk, also under a by-id name with suffix.
+/// The right disk may be found by a by-id name with a suffix.
 #[tokio::test]
-async fn a_stale_name_is_passed_over_for_the_right_disk() {
+async fn stale_name_is_skipped_for_the_right_disk() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&other.volume.serial()), &other).await;
     machine.add_nvme("nvme2n1", Some(&disk.volume.serial()), &disk).await;
@@ -166,13 +165,12 @@ async fn a_stale_name_is_passed_over_for_the_right_disk() {
     assert_eq!(device.path(), machine.path("dev/nvme2n1"));
 }
 
-/// No disk is opened before sysfs says that it is the one asked for.
 #[tokio::test]
-async fn no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for() {
+async fn disk_is_opened_only_after_sysfs_identifies_it() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&other.volume.serial()), &other).await;
     machine.add_nvme("nvme2n1", Some(&disk.volume.serial()), &disk).await;
-    // Whatever leads to the wrong disk, it is not opened: one whose first read stalls would keep whoever opens it.
+    // A disk whose first read stalls would block the process that opens it.
     symlink("nvme1n1", machine.path("dev/xvdaa")).unwrap();
     machine.link(&disk.volume, "", "nvme1n1");
     let mounter = machine.mounter();
@@ -191,7 +189,7 @@ async fn no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for() {
 }
 
 #[tokio::test]
-async fn an_nvme_disk_that_nothing_names_and_that_sysfs_does_not_know_is_not_opened() {
+async fn unnamed_nvme_disk_without_serial_number_is_not_opened() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     machine.add_nvme("nvme1n1", None, &disk).await;
     let opens = Opens::of(&machine.path("dev/nvme1n1"));
@@ -199,9 +197,8 @@ async fn an_nvme_disk_that_nothing_names_and_that_sysfs_does_not_know_is_not_ope
     assert!(!opens.seen());
 }
 
-/// An NVMe disk without a serial number is an error.
 #[tokio::test]
-async fn an_nvme_disk_without_a_serial_number_is_an_error() {
+async fn nvme_disk_without_a_serial_number_is_an_error() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     machine.add_nvme("nvme1n1", None, &disk).await;
     machine.link(&disk.volume, "", "nvme1n1");
@@ -209,9 +206,8 @@ async fn an_nvme_disk_without_a_serial_number_is_an_error() {
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::NoSerial, .. }), "{error:?}");
 }
 
-/// What is no block device or leads out of /dev is refused.
 #[tokio::test]
-async fn what_is_no_block_device_or_leads_elsewhere_is_refused() {
+async fn non_block_device_or_path_outside_dev_is_rejected() {
     let (machine, volume) = (Machine::new(), unused_volume_id());
     std::fs::write(machine.path("dev/file"), "x").unwrap();
     machine.link(&volume, "", "file");
@@ -222,9 +218,9 @@ async fn what_is_no_block_device_or_leads_elsewhere_is_refused() {
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::Elsewhere(_), .. }), "{error:?}");
 }
 
-/// A name below /dev may have hyphens and directories; what it leads to decides.
+/// Only the target of the name matters.
 #[tokio::test]
-async fn a_device_may_have_a_name_with_hyphens_and_directories() {
+async fn device_name_may_have_hyphens_and_directories() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     std::fs::create_dir_all(machine.path("dev/by-use")).unwrap();
@@ -233,10 +229,9 @@ async fn a_device_may_have_a_name_with_hyphens_and_directories() {
     assert_eq!(machine.mounter().find(&named).await.unwrap().path(), machine.path("dev/nvme1n1"));
 }
 
-/// A multipath map whose paths are the volume is the volume, and is used instead of a disk that it holds; any other mapped
-/// device is refused by its name and not opened.
+/// The map is used instead of its disks. Any other mapped device is not opened.
 #[tokio::test]
-async fn a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_device_is_not() {
+async fn only_a_multipath_map_over_the_volume_is_the_volume() {
     let (machine, disk, map, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB), Disk::new(MIB));
     let second_path = Disk::new(MIB);
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
@@ -258,7 +253,7 @@ async fn a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_devi
 }
 
 #[tokio::test]
-async fn a_disk_that_another_mapped_device_holds_is_found_itself() {
+async fn disk_below_another_mapped_device_is_found_itself() {
     let (machine, disk, map) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     machine.add_mapped("dm-0", "CRYPT-LUKS2-1-data", &["nvme1n1"], &map).await;
@@ -267,7 +262,7 @@ async fn a_disk_that_another_mapped_device_holds_is_found_itself() {
 }
 
 #[tokio::test]
-async fn a_multipath_map_over_two_volumes_or_none_is_no_volume() {
+async fn multipath_map_over_two_or_no_volumes_is_not_a_volume() {
     let (machine, disk, second, map) = (Machine::new(), Disk::new(MIB), Disk::new(MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     machine.add_nvme("nvme2n1", Some(&second.volume.serial()), &second).await;
@@ -286,18 +281,17 @@ async fn a_multipath_map_over_two_volumes_or_none_is_no_volume() {
     assert!(found.contains("without paths"), "{found}");
 }
 
-/// A disk that keeps no statistics, or that refuses to tell them, is an error that names it, and nothing is made up.
+/// A disk may also reject the request.
 #[tokio::test]
-async fn a_disk_that_keeps_no_statistics_is_an_error_that_names_it() {
+async fn disk_without_statistics_is_named_in_the_error() {
     let disk = Disk::new(MIB);
     let error = disk.mounter.nvme_statistics(&disk.find().await).await.unwrap_err();
     assert!(matches!(error, StatisticsError::Read { .. }), "{error:?}");
     assert!(error.to_string().contains(disk.device.path().to_str().unwrap()), "{error}");
 }
 
-/// A late device is waited for, for a bounded time.
 #[tokio::test]
-async fn a_late_device_is_waited_for_and_a_missing_one_is_missing() {
+async fn late_device_is_awaited_and_a_missing_one_is_reported() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     let missing = machine.mounter().find(&query(&disk.volume)).await.unwrap_err();
     assert!(matches!(missing, DeviceError::Missing { .. }), "{missing:?}");
@@ -305,14 +299,13 @@ async fn a_late_device_is_waited_for_and_a_missing_one_is_missing() {
     let (wanted, late) = (query(&disk.volume), patient.clone());
     let search = late.find(&wanted);
     tokio::pin!(search);
-    assert!(tokio::time::timeout(Duration::from_millis(250), &mut search).await.is_err(), "it is not there yet");
+    assert!(tokio::time::timeout(Duration::from_millis(250), &mut search).await.is_err(), "it does not exist yet");
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     assert_eq!(search.await.unwrap().path(), machine.path("dev/nvme1n1"));
 }
 
-/// On Xen the name EC2 reports is the identity; elsewhere a silent disk is refused.
 #[tokio::test]
-async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_not() {
+async fn name_from_ec2_is_the_identity_only_on_xen() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     let place = machine.path("sys/devices/xvdba");
     std::fs::create_dir_all(&place).unwrap();
@@ -324,8 +317,8 @@ async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_no
     let device = xen.find(&named).await.unwrap();
     assert_eq!(device.path(), machine.path("dev/xvdba"));
     assert_eq!(xen.identify(device.number()).await.unwrap(), Some(Identity::Silent));
-    assert!(xen.find(&query(&disk.volume)).await.is_err(), "without the name nothing identifies it");
-    // What is mounted is asked in the same way, and so is a device before it is mounted.
+    assert!(xen.find(&query(&disk.volume)).await.is_err(), "only the name identifies it");
+    // A mounted device is identified in the same way, and so is a device before its mount.
     assert_eq!(xen.open_mounted(&disk.volume, device.number()).await.unwrap().path(), device.path());
     let elsewhere = machine.mounter();
     let error = elsewhere.open_mounted(&disk.volume, device.number()).await.unwrap_err();
@@ -337,9 +330,8 @@ async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_no
     assert!(matches!(outcome, Err(MountError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
 }
 
-/// A partition is found by its number below the proven disk, and must exist.
 #[tokio::test]
-async fn a_partition_is_found_by_its_number_below_the_right_disk() {
+async fn partition_is_found_by_number_below_the_right_disk() {
     let (machine, disk, part) = (Machine::new(), Disk::new(2 * MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     let place = machine.path("sys/devices/nvme1n1/nvme1n1p2");
@@ -350,7 +342,7 @@ async fn a_partition_is_found_by_its_number_below_the_right_disk() {
     let mounter = machine.mounter();
     let device = mounter.find(&number("2")).await.unwrap();
     assert_eq!((device.path(), device.is_partition()), (machine.path("dev/nvme1n1p2").as_path(), true));
-    assert_eq!(device.size().await.unwrap().0, MIB, "what is open is the partition");
+    assert_eq!(device.size().await.unwrap().0, MIB, "the partition is open, not the disk");
     assert_eq!(mounter.identify(device.number()).await.unwrap(), Some(Identity::Volume(disk.volume.clone())));
     let whole = mounter.find(&query(&disk.volume)).await.unwrap();
     assert_eq!(mounter.disk_of(device.number()).await.unwrap(), Some(whole.number()));
@@ -358,11 +350,9 @@ async fn a_partition_is_found_by_its_number_below_the_right_disk() {
     assert!(matches!(missing, DeviceError::NoPartition { .. }), "{missing:?}");
 }
 
-/// The identity is read again just before mkfs; a name that leads elsewhere stops it.
-///
-/// A name that leads elsewhere at the last moment leaves no record behind.
+/// The identity is read again right before mkfs. The failed format leaves no record.
 #[tokio::test]
-async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
+async fn format_stops_if_the_name_leads_elsewhere_since_the_check() {
     let (machine, disk, other) = (Machine::new(), Disk::new(64 * MIB), Disk::new(64 * MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     machine.add_nvme("nvme2n1", Some(&other.volume.serial()), &other).await;
@@ -374,20 +364,19 @@ async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
     let record = disk.record(FsType::Ext4).await;
     let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, permit).await;
     assert!(matches!(outcome, Err(FormatError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
-    assert_eq!(mounter.interrupted_format(&device).await, None, "a refusal left a record behind");
+    assert_eq!(mounter.interrupted_format(&device).await, None, "a failed format left a record");
     assert!(matches!(other.contents().await, Contents::Blank(_)));
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }
 
-/// A disk that says it is another one since the check is neither formatted nor mounted.
 #[tokio::test]
-async fn a_disk_that_says_it_is_another_since_the_check_is_neither_formatted_nor_mounted() {
+async fn disk_with_a_new_identity_is_neither_formatted_nor_mounted() {
     let (machine, disk) = (Machine::new(), Disk::new(64 * MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     let mounter = machine.mounter();
     let device = mounter.find(&query(&disk.volume)).await.unwrap();
     let Contents::Blank(proof) = mounter.probe(&device).await.unwrap() else { panic!("not blank") };
-    // The number stays and the disk behind it is another one.
+    // The device number stays, but the disk behind it is another one.
     std::fs::write(machine.path("sys/devices/nvme1n1/device/serial"), unused_volume_id().serial()).unwrap();
     let record = disk.record(FsType::Ext4).await;
     let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await;

@@ -1,4 +1,4 @@
-//! A volume that is a loop device, and a mounter that takes it for one.
+//! A volume that is a loop device, and a mounter that uses it as an EBS volume.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use ebs_types::VolumeId;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Runs a test in a mount namespace of its own, with a blank disk of 64 MiB.
+/// Runs a test in its own mount namespace, with a blank disk of 64 MiB.
 pub(crate) fn with_disk(test: impl AsyncFnOnce(&Disk) + Send + 'static) {
     in_mount_namespace(move || async move { test(&Disk::new(64 * MIB)).await });
 }
 
-/// As [`with_disk`], with an ext4 that is mounted.
+/// As [`with_disk`], with a mounted ext4.
 pub(crate) fn with_mounted_disk(test: impl AsyncFnOnce(&Disk, &Device, &NodePath) + Send + 'static) {
     with_disk(async move |disk| {
         let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
@@ -26,12 +26,12 @@ pub(crate) fn with_mounted_disk(test: impl AsyncFnOnce(&Disk, &Device, &NodePath
     });
 }
 
-/// One disk for one test.
+/// A disk for one test.
 pub(crate) struct Disk {
     pub(crate) volume: VolumeId,
     pub(crate) device: LoopDevice,
     pub(crate) mounter: Mounter,
-    /// The state directory and the places to mount at.
+    /// The state directory and the mount points.
     pub(crate) place: tempfile::TempDir,
 }
 
@@ -66,7 +66,7 @@ impl Disk {
     }
 
     pub(crate) async fn contents(&self) -> Contents {
-        self.mounter.probe(&self.find().await).await.expect("a look at the device")
+        self.mounter.probe(&self.find().await).await.expect("a probe of the device")
     }
 
     /// Formats the blank device as the driver does.
@@ -80,7 +80,7 @@ impl Disk {
         superblock
     }
 
-    /// Formats and mounts.
+    /// Formats and mounts the disk.
     pub(crate) async fn mounted(&self, fs_type: FsType, name: &str, flags: &[&str]) -> (Device, NodePath) {
         let superblock = self.format(&plain(fs_type)).await;
         let (device, at) = (self.find().await, self.at(name));
@@ -103,7 +103,7 @@ pub(crate) fn plain(fs_type: FsType) -> FormatSpec {
     FormatSpec { fs_type, options: FormatOptions::default() }
 }
 
-/// What a tool of this machine prints.
+/// Returns the output of a tool of this machine.
 pub(crate) fn output_of(program: &str, args: &[&str]) -> String {
     #[expect(clippy::disallowed_methods, reason = "a second opinion for the test")]
     let output = std::process::Command::new(program).args(args).output().expect(program);
@@ -111,7 +111,7 @@ pub(crate) fn output_of(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Takes away all that is mounted at a path, as unstage does.
+/// Unmounts everything at a path, as unstage does.
 pub(crate) async fn unmount_all(mounter: &Mounter, at: &NodePath) -> Result<Unmounted, UnmountError> {
     let mut done = Unmounted::default();
     while let Some(entry) = MountTable::read().await.unwrap().topmost(at.as_path()) {

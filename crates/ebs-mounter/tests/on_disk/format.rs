@@ -1,4 +1,4 @@
-//! What is formatted, and above all what is not, on real block devices.
+//! Tests which devices are formatted, and above all which are not, on real block devices.
 
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -13,11 +13,11 @@ use ebs_testkit::replaced_tool::ReplacedTool;
 use rand::RngExt;
 
 const DUMPE2FS: &str = "/usr/sbin/dumpe2fs";
-/// As an mkfs.xfs that knows no newer feature.
+/// Behaves like an mkfs.xfs that knows no optional feature.
 const KNOWS: &str = "/bin/sh -c 'echo unknown option; exit 1'";
 const XFS_INFO: &str = "/usr/sbin/xfs_info";
 
-/// The words after a label in the output of dumpe2fs.
+/// Returns the words after a label in the output of dumpe2fs.
 fn line<'a>(dump: &'a str, label: &str) -> Vec<&'a str> {
     let found = dump.lines().find_map(|line| line.strip_prefix(label));
     let mut words: Vec<&str> = found.unwrap_or_else(|| panic!("no {label}")).split_whitespace().collect();
@@ -39,37 +39,36 @@ async fn features_of(fs_type: FsType, expected: &str) {
     assert_eq!(line(&dump, "Maximum mount count:"), ["-1"]);
 }
 
-/// ext4 has the features of e2fsprogs 1.46.5 and no other, and no reserved blocks.
+/// It also has no reserved blocks.
 #[tokio::test]
-async fn ext4_has_the_features_of_e2fsprogs_1_46_5_and_no_other() {
+async fn ext4_has_exactly_the_features_of_e2fsprogs_1_46_5() {
     let features = "has_journal ext_attr resize_inode dir_index filetype extent 64bit flex_bg sparse_super large_file \
                     huge_file dir_nlink extra_isize metadata_csum";
     features_of(FsType::Ext4, features).await;
 }
 
 #[tokio::test]
-async fn ext3_has_a_journal_and_ext2_has_none() {
+async fn only_ext3_and_not_ext2_has_a_journal() {
     let base = "ext_attr resize_inode dir_index filetype sparse_super large_file";
     features_of(FsType::Ext2, base).await;
     features_of(FsType::Ext3, &format!("has_journal {base}")).await;
 }
 
-/// The `name=value` words of xfs_info.
+/// Returns the `name=value` words of xfs_info.
 fn xfs_words(disk: &Disk) -> Vec<String> {
     let info = output_of(XFS_INFO, &[disk.device.path().to_str().unwrap()]);
     info.split(|c: char| c.is_whitespace() || c == ',').filter(|word| word.contains('=')).map(str::to_owned).collect()
 }
 
-/// xfs has the features of xfsprogs 6.12, fewer with --legacy-xfs.
 #[tokio::test]
-async fn xfs_has_the_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
+async fn xfs_has_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     let disk = Disk::new(600 * MIB);
     disk.format(&plain(FsType::Xfs)).await;
     let words = xfs_words(&disk);
     for word in ["crc=1", "finobt=1", "sparse=1", "rmapbt=1", "reflink=1", "bigtime=1", "inobtcount=1", "nrext64=1"] {
         assert!(words.iter().any(|have| have == word), "{word} is not in {words:?}");
     }
-    // Bit by bit, so that nothing is there that has no name here: finobt, rmapbt, reflink, inobtcount; ftype, sparse inodes,
+    // Checks all bits, so that no other feature is enabled: finobt, rmapbt, reflink, inobtcount; ftype, sparse inodes,
     // bigtime, large extent counters.
     assert_eq!(xfs_bits(&disk), ["features_compat = 0", "features_ro_compat = 0xf", "features_incompat = 0x2b"]);
     let legacy = Disk::new(600 * MIB);
@@ -82,16 +81,15 @@ async fn xfs_has_the_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     assert_eq!(xfs_bits(&legacy), ["features_compat = 0", "features_ro_compat = 0x3", "features_incompat = 0x3"]);
 }
 
-/// The bits of features in the superblock.
+/// Returns the feature bits of the superblock.
 fn xfs_bits(disk: &Disk) -> Vec<String> {
     let fields = "print features_compat features_ro_compat features_incompat";
     let text = output_of("/usr/sbin/xfs_db", &["-r", "-c", "sb 0", "-c", fields, disk.device.path().to_str().unwrap()]);
     text.lines().map(str::to_owned).collect()
 }
 
-/// bigalloc and encryption are one feature list.
 #[tokio::test]
-async fn bigalloc_and_encryption_come_together_with_their_sizes() {
+async fn bigalloc_and_encryption_are_enabled_together_with_sizes() {
     let disk = Disk::new(600 * MIB);
     let options = FormatOptions {
         bigalloc: true,
@@ -108,9 +106,8 @@ async fn bigalloc_and_encryption_come_together_with_their_sizes() {
     assert_eq!(line(&dump, "Inode size:"), ["512"]);
 }
 
-/// One byte at a random place of the first or last MiB is not blank.
 #[tokio::test]
-async fn one_byte_at_a_random_place_of_the_ends_is_not_blank() {
+async fn disk_with_one_random_byte_at_its_ends_is_not_blank() {
     let disk = Disk::new(600 * MIB);
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
     for _ in 0..12 {
@@ -124,11 +121,10 @@ async fn one_byte_at_a_random_place_of_the_ends_is_not_blank() {
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }
 
-/// One dirty page where ext, xfs or btrfs keep further superblocks is not blank.
 #[tokio::test]
-async fn one_dirty_page_where_a_backup_superblock_would_be_is_not_blank() {
+async fn disk_with_a_dirty_page_at_a_backup_superblock_is_not_blank() {
     let disk = Disk::new(600 * MIB);
-    // ext with 4 KiB blocks, group 3; xfs, group 2 of 4; btrfs.
+    // Group 3 of an ext with 4 KiB blocks, group 2 of 4 of an xfs, and a btrfs mirror.
     for offset in [3 * 128 * MIB, 300 * MIB, 64 * MIB] {
         disk.device.write_at(&[0xa5; 4096], offset).unwrap();
         assert_eq!(disk.contents().await, Contents::Data { offset });
@@ -136,7 +132,7 @@ async fn one_dirty_page_where_a_backup_superblock_would_be_is_not_blank() {
     }
 }
 
-/// Makes a file system by the real tool and wipes its first MiB, as people do.
+/// Makes a file system with the real tool, and wipes its first MiB as people do.
 async fn wiped(program: &str, args: &[&str], bytes: u64) -> Contents {
     let disk = Disk::new(bytes);
     let args: Vec<&str> = args.iter().copied().chain([disk.device.path().to_str().unwrap()]).collect();
@@ -145,9 +141,8 @@ async fn wiped(program: &str, args: &[&str], bytes: u64) -> Contents {
     disk.contents().await
 }
 
-/// An xfs of any number of groups is not blank when its first MiB was wiped.
 #[tokio::test]
-async fn an_xfs_of_any_number_of_groups_is_not_blank_when_its_first_mib_was_wiped() {
+async fn wiped_xfs_of_any_number_of_groups_is_not_blank() {
     for groups in [5, 6, 25, 36, 48, 96] {
         let count = format!("agcount={groups}");
         let contents = wiped("/usr/sbin/mkfs.xfs", &["-q", "-K", "-d", &count], 100 << 30).await;
@@ -156,15 +151,14 @@ async fn an_xfs_of_any_number_of_groups_is_not_blank_when_its_first_mib_was_wipe
 }
 
 #[tokio::test]
-async fn an_ext4_with_clusters_is_not_blank_when_its_first_mib_was_wiped() {
+async fn wiped_ext4_with_clusters_is_not_blank() {
     let args = ["-q", "-t", "ext4", "-O", "bigalloc", "-C", "65536", "-E", "nodiscard,lazy_itable_init=1"];
     let contents = wiped("/usr/sbin/mke2fs", &args, 100 << 30).await;
     assert!(matches!(contents, Contents::Data { .. }), "{contents}");
 }
 
-/// A blkid that could not look gives no opinion.
 #[test]
-fn a_blkid_that_could_not_look_gives_no_opinion() {
+fn failed_blkid_gives_no_opinion() {
     with_disk(async |disk| {
         let _replaced = ReplacedTool::by_script("blkid", "echo 'error: cannot open' >&2; exit 2").unwrap();
         let outcome = disk.mounter.probe(&disk.find().await).await;
@@ -172,11 +166,10 @@ fn a_blkid_that_could_not_look_gives_no_opinion() {
     });
 }
 
-/// What only blkid knows is not blank.
 #[tokio::test]
-async fn what_only_blkid_knows_is_not_blank() {
+async fn signature_that_only_blkid_knows_is_not_blank() {
     let disk = Disk::new(600 * MIB);
-    // VMFS: one sign at 1 MiB, one at 2 MiB, nothing else.
+    // VMFS has one signature at 1 MiB, one at 2 MiB, and nothing else.
     disk.device.write_at(b"\x0d\xd0\x01\xc0", MIB).unwrap();
     disk.device.write_at(b"\x5e\xf1\xab\x2f", 2 * MIB).unwrap();
     let outcome = disk.mounter.probe(&disk.find().await).await;
@@ -198,9 +191,8 @@ async fn data_over_one_stretch_in_the_middle_is_not_blank() {
     assert!(matches!(contents, Contents::Data { offset } if (start..start + stretch).contains(&offset)), "{contents}");
 }
 
-/// Any signature or partition table on a disk is foreign and stays untouched.
 #[tokio::test]
-async fn any_signature_or_partition_table_is_foreign_and_stays_untouched() {
+async fn signature_or_partition_table_is_foreign_and_untouched() {
     let entry = [0, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0];
     let table = [&[0; 446][..], &entry, &[0; 48], &[0x55, 0xaa]].concat();
     let cases: [(&[u8], u64, &str); 4] = [
@@ -218,11 +210,11 @@ async fn any_signature_or_partition_table_is_foreign_and_stays_untouched() {
     }
 }
 
-/// A device that cannot be read is an error, never blank (a disk with real I/O errors).
+/// The disk has real I/O errors.
 #[test]
-fn a_device_that_cannot_be_read_is_an_error_and_never_blank() {
+fn unreadable_device_is_an_error_and_never_blank() {
     in_mount_namespace(|| async {
-        // A loop device over a file of a file system that is shut down answers every read with an I/O error.
+        // A loop device over a file in a file system that was shut down returns an I/O error for every read.
         let below = Disk::new(600 * MIB);
         let (_, at) = below.mounted(FsType::Xfs, "below", &[]).await;
         let volume = unused_volume_id();
@@ -236,9 +228,8 @@ fn a_device_that_cannot_be_read_is_an_error_and_never_blank() {
     });
 }
 
-/// What was blank and is not any more is not formatted.
 #[tokio::test]
-async fn what_was_blank_and_is_not_any_more_is_not_formatted() {
+async fn disk_with_new_data_since_the_proof_is_not_formatted() {
     let disk = Disk::new(64 * MIB);
     let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
     disk.device.write_at(b"precious", 8192).unwrap();
@@ -256,10 +247,10 @@ async fn format_blank(disk: &Disk, spec: &FormatSpec) -> Result<(), FormatError>
     disk.mounter.format(&device, spec, &record, FormatPermit::of_blank(&proof)).await
 }
 
-/// Leaves a record behind as an mkfs that was killed does. Only in a mount namespace of the test's own.
+/// Leaves a record like an mkfs that was killed. Use it only in the test's own mount namespace.
 async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
     let program = if fs_type.is_ext() { "mke2fs" } else { "mkfs.xfs" };
-    // What mkfs.xfs knows it is asked before.
+    // The driver first queries the features of mkfs.xfs.
     let script = format!("case \"$*\" in -N*) exec {KNOWS} ;; esac; kill -9 $$");
     let replaced = ReplacedTool::by_script(program, &script).unwrap();
     let outcome = format_blank(disk, &plain(fs_type)).await;
@@ -270,12 +261,12 @@ async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
     record
 }
 
-/// True when the state directory holds a record of a format.
+/// True if the state directory contains a record of a format.
 fn has_record(disk: &Disk) -> bool {
     disk.place.path().join(format!("format-{}", disk.volume)).exists()
 }
 
-/// What node/stage.rs of the driver does when it is called again.
+/// Does the same as node/stage.rs of the driver when it is called again.
 async fn format_again(disk: &Disk, fs_type: FsType) -> Option<Result<(), FormatError>> {
     let (device, record, contents) = (disk.find().await, disk.record(fs_type).await, disk.contents().await);
     let left = disk.mounter.interrupted_format(&device).await;
@@ -283,24 +274,22 @@ async fn format_again(disk: &Disk, fs_type: FsType) -> Option<Result<(), FormatE
     Some(disk.mounter.format(&device, &plain(fs_type), &record, permit).await)
 }
 
-/// A refusal, also of the last moment, is no leave to format at the next call.
 #[tokio::test]
-async fn a_refusal_at_the_last_moment_is_no_leave_to_format_at_the_next_call() {
+async fn rejection_before_mkfs_does_not_permit_the_next_format() {
     let disk = Disk::new(64 * MIB);
     let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
     disk.device.write_at(b"precious", 40_960).unwrap();
     let (device, record) = (disk.find().await, disk.record(FsType::Ext4).await);
     let first = disk.mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await;
     assert!(matches!(first, Err(FormatError::NoLongerBlank { .. })), "{first:?}");
-    assert!(!has_record(&disk), "a refusal left a record behind");
+    assert!(!has_record(&disk), "a failed format left a record");
     let second = format_again(&disk, FsType::Ext4).await;
     assert_eq!(disk.device.read_at(8, 40_960).unwrap(), b"precious", "{second:?}");
     assert!(second.is_none(), "{second:?}");
 }
 
-/// An mkfs that cannot be started leaves no record.
 #[test]
-fn a_program_that_cannot_be_started_leaves_no_record() {
+fn mkfs_that_cannot_be_started_leaves_no_record() {
     with_disk(async |disk| {
         let _replaced = ReplacedTool::by("mke2fs", "neither a program nor a script").unwrap();
         let outcome = format_blank(disk, &plain(FsType::Ext4)).await;
@@ -309,12 +298,11 @@ fn a_program_that_cannot_be_started_leaves_no_record() {
     });
 }
 
-/// An mkfs that ended by itself with an error leaves no record.
 #[tokio::test]
-async fn an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record() {
+async fn mkfs_that_exits_with_an_error_leaves_no_record() {
     for fs_type in [FsType::Ext4, FsType::Xfs] {
         let disk = Disk::new(600 * MIB);
-        // No mkfs takes this block size.
+        // No mkfs accepts this block size.
         let options = FormatOptions { block_size: SizeWord::parse("3").unwrap(), ..FormatOptions::default() };
         let outcome = format_blank(&disk, &FormatSpec { fs_type, options }).await;
         assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
@@ -326,7 +314,7 @@ async fn an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record() {
 }
 
 #[tokio::test]
-async fn eight_blank_volumes_at_once_are_all_formatted() {
+async fn eight_blank_volumes_are_formatted_concurrently() {
     let disks: Vec<_> = (0..8).map(|_| Disk::new(64 * MIB)).collect();
     let state = tempfile::tempdir().unwrap();
     let mut tasks = tokio::task::JoinSet::new();
@@ -345,15 +333,15 @@ async fn eight_blank_volumes_at_once_are_all_formatted() {
 }
 
 #[test]
-fn an_interrupted_format_is_done_again_with_its_record_and_only_so() {
+fn interrupted_format_is_repeated_only_with_its_record() {
     with_disk(async |disk| {
         let record = interrupted(disk, FsType::Ext4).await;
-        // Half of an ext4: tables are written, the superblock is not.
+        // An incomplete ext4: tables are written, the superblock is not.
         disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         let contents = disk.contents().await;
         let other = FormatRecord { attach_time: Some("2026-11-21T18:00:00Z".to_owned()), ..record.clone() };
         assert_eq!(other.permit_redo(&record, &contents), None);
-        let permit = record.permit_redo(&record, &contents).expect("leave to format again");
+        let permit = record.permit_redo(&record, &contents).expect("permission to format again");
         let device = disk.find().await;
         disk.mounter.format(&device, &plain(FsType::Ext4), &record, permit).await.unwrap();
         disk.mounter.forget_format(&disk.volume).await.unwrap();
@@ -363,12 +351,12 @@ fn an_interrupted_format_is_done_again_with_its_record_and_only_so() {
 }
 
 #[test]
-fn a_redo_whose_record_was_taken_away_meanwhile_does_not_begin() {
+fn redo_does_not_start_if_its_record_was_removed() {
     with_disk(async |disk| {
         let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(b"precious", 40_960).unwrap();
-        let permit = record.permit_redo(&record, &disk.contents().await).expect("leave to format again");
-        // As a raw publish does at the same moment.
+        let permit = record.permit_redo(&record, &disk.contents().await).expect("permission to format again");
+        // As a concurrent raw publish does.
         disk.mounter.forget_format(&disk.volume).await.unwrap();
         let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
         assert!(matches!(outcome, Err(FormatError::Record(_))), "{outcome:?}");
@@ -377,15 +365,15 @@ fn a_redo_whose_record_was_taken_away_meanwhile_does_not_begin() {
     });
 }
 
-/// Holds the disk as a mount does, or a tool that still works on it.
+/// Holds the disk like a mount or a tool that works on it.
 fn held(disk: &Disk) -> std::fs::File {
     let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
     std::fs::File::options().read(true).custom_flags(exclusive).open(disk.device.path()).unwrap()
 }
 
-/// A disk that somebody holds is not formatted; an interrupted format waits for it and keeps its record.
+/// An interrupted format waits for the holder and keeps its record.
 #[test]
-fn a_disk_that_somebody_holds_is_not_formatted_and_a_redo_can_wait_for_it() {
+fn held_disk_is_not_formatted_and_a_redo_waits_for_it() {
     in_mount_namespace(|| async {
         for fs_type in [FsType::Ext4, FsType::Xfs] {
             let disk = Disk::new(600 * MIB);
@@ -396,20 +384,19 @@ fn a_disk_that_somebody_holds_is_not_formatted_and_a_redo_can_wait_for_it() {
             drop(holder);
             interrupted(&disk, fs_type).await;
             disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
-            // The mkfs of a driver that was killed goes on without it.
+            // The mkfs of a killed driver continues without it.
             let holder = held(&disk);
             let outcome = format_again(&disk, fs_type).await;
             assert!(matches!(outcome, Some(Err(FormatError::Held { .. }))), "{outcome:?}");
-            assert!(has_record(&disk), "it is not known what the holder leaves behind");
+            assert!(has_record(&disk), "the holder may leave an incomplete file system");
             drop(holder);
-            format_again(&disk, fs_type).await.expect("leave to format again").unwrap();
+            format_again(&disk, fs_type).await.expect("permission to format again").unwrap();
         }
     });
 }
 
-/// A record of a format that never came to its mkfs is no leave.
 #[test]
-fn a_record_of_a_format_that_never_came_to_its_mkfs_is_no_leave() {
+fn record_of_a_format_that_never_ran_mkfs_permits_no_format() {
     with_disk(async |disk| {
         interrupted(disk, FsType::Ext4).await;
         let path = disk.place.path().join(format!("format-{}", disk.volume));
@@ -420,11 +407,10 @@ fn a_record_of_a_format_that_never_came_to_its_mkfs_is_no_leave() {
     });
 }
 
-/// A record, and its removal, survive a power cut.
 #[test]
-fn a_record_and_its_removal_survive_a_power_cut() {
+fn record_and_its_removal_survive_a_power_cut() {
     in_mount_namespace(|| async {
-        // A file system whose unwritten log is lost is what a power cut leaves of the state directory.
+        // To simulate a power cut of the state directory, its file system loses its unwritten log.
         let below = Disk::new(600 * MIB);
         let (device, at) = below.mounted(FsType::Xfs, "below", &[]).await;
         let directory = at.as_path().display();
@@ -451,9 +437,8 @@ fn a_record_and_its_removal_survive_a_power_cut() {
     });
 }
 
-/// An xfs with a format in progress is not complete and is made again with its record.
 #[test]
-fn an_xfs_with_a_format_in_progress_is_made_again_with_its_record() {
+fn xfs_with_format_in_progress_is_formatted_again_with_record() {
     in_mount_namespace(|| async {
         let disk = Disk::new(600 * MIB);
         let record = interrupted(&disk, FsType::Xfs).await;
@@ -461,21 +446,20 @@ fn an_xfs_with_a_format_in_progress_is_made_again_with_its_record() {
         disk.device.write_at(&[1], 126).unwrap();
         let contents = disk.contents().await;
         assert!(matches!(&contents, Contents::Filesystem(superblock) if !superblock.is_complete()), "{contents}");
-        let permit = record.permit_redo(&record, &contents).expect("leave to format again");
+        let permit = record.permit_redo(&record, &contents).expect("permission to format again");
         disk.mounter.format(&disk.find().await, &plain(FsType::Xfs), &record, permit).await.unwrap();
         assert!(matches!(disk.contents().await, Contents::Filesystem(superblock) if superblock.is_complete()));
     });
 }
 
-/// A redo never goes over a complete file system.
 #[test]
-fn a_redo_never_goes_over_a_complete_file_system() {
+fn redo_never_overwrites_a_complete_file_system() {
     with_disk(async |disk| {
         let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         let contents = disk.contents().await;
-        let permit = record.permit_redo(&record, &contents).expect("leave to format again");
-        // Somebody else has finished a file system since.
+        let permit = record.permit_redo(&record, &contents).expect("permission to format again");
+        // Another program has completed a file system since.
         output_of("/usr/sbin/mke2fs", &["-q", "-F", "-L", "precious", disk.device.path().to_str().unwrap()]);
         let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
         assert!(matches!(outcome, Err(FormatError::NoLongerBlank { .. })), "{outcome:?}");
@@ -483,9 +467,8 @@ fn a_redo_never_goes_over_a_complete_file_system() {
     });
 }
 
-/// A file system that another node made mounts as it is.
 #[test]
-fn a_file_system_that_another_node_made_mounts_as_it_is() {
+fn file_system_made_by_another_node_is_mounted_as_found() {
     with_disk(async |disk| {
         output_of("/usr/sbin/mke2fs", &["-q", "-t", "ext3", disk.device.path().to_str().unwrap()]);
         let Contents::Filesystem(superblock) = disk.contents().await else { panic!("no file system") };

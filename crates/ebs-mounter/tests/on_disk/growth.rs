@@ -1,4 +1,4 @@
-//! Growth on real block devices, each test in a mount namespace of its own.
+//! Tests growth on real block devices, each test in its own mount namespace.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ async fn headroom(disk: &Disk, device: &Device) -> Headroom {
     disk.mounter.headroom_of_unmounted(device, &superblock).await.unwrap()
 }
 
-/// The sizes of a growth.
+/// Returns the sizes of a growth.
 fn sizes(growth: Option<Growth>) -> Option<(u64, u64)> {
     growth.map(|growth| (growth.from, growth.to))
 }
 
-/// A script that notes the arguments of a tool, and ends with success.
+/// Replaces a tool by a script that records its arguments and succeeds.
 fn noted(disk: &Disk, tool: &str) -> ReplacedTool {
     let notes = disk.place.path().join("noted");
     ReplacedTool::by_script(tool, &format!("echo \"{tool} $*\" >> {}", notes.display())).unwrap()
@@ -44,7 +44,7 @@ fn notes(disk: &Disk) -> Vec<String> {
 }
 
 #[test]
-fn an_ext_file_system_grows_before_it_is_mounted() {
+fn ext_file_system_grows_before_it_is_mounted() {
     in_mount_namespace(|| async {
         for fs_type in [FsType::Ext2, FsType::Ext3, FsType::Ext4] {
             let disk = Disk::new(300 * MIB);
@@ -62,10 +62,10 @@ fn an_ext_file_system_grows_before_it_is_mounted() {
     });
 }
 
-/// The size of a mounted xfs is what the kernel says of it: statfs(2) leaves out the log, and answers with a limit where a
-/// quota of a project sets one.
+/// The kernel reports the size of a mounted xfs. statfs(2) excludes the log, and returns the limit of a project quota
+/// if there is one.
 #[test]
-fn a_mounted_xfs_grows_while_it_is_written_to() {
+fn mounted_xfs_grows_while_it_is_written_to() {
     in_mount_namespace(|| async {
         let disk = Disk::new(600 * MIB);
         let (device, at) = disk.mounted(FsType::Xfs, "staging", &[]).await;
@@ -92,7 +92,7 @@ fn a_mounted_xfs_grows_while_it_is_written_to() {
 }
 
 #[test]
-fn a_mounted_ext_is_measured_as_an_ext_alone() {
+fn mounted_ext_is_measured_only_as_ext() {
     with_mounted_disk(async |disk, device, at| {
         let look = async |fs_type| disk.mounter.headroom_of_mounted(device, at.as_path(), fs_type).await;
         assert_eq!(look(FsType::Ext4).await.unwrap().growth, None);
@@ -103,7 +103,7 @@ fn a_mounted_ext_is_measured_as_an_ext_alone() {
     });
 }
 
-/// resize2fs is never told to override its own checks, mounted or not.
+/// It never overrides its own checks, mounted or not.
 #[test]
 fn resize2fs_is_started_without_force() {
     in_mount_namespace(|| async {
@@ -122,7 +122,7 @@ fn resize2fs_is_started_without_force() {
     });
 }
 
-/// An ext4 with clusters of so many bytes.
+/// Returns an ext4 with clusters of this size.
 fn with_clusters(bytes: &str) -> FormatSpec {
     let options = FormatOptions { bigalloc: true, cluster_size: Some(size_word(bytes)), ..FormatOptions::default() };
     FormatSpec { fs_type: FsType::Ext4, options }
@@ -132,9 +132,9 @@ fn size_word(text: &str) -> SizeWord {
     SizeWord::parse(text).unwrap().unwrap()
 }
 
-/// Without force resize2fs refuses it, so nothing is started, not even the check.
+/// resize2fs rejects it without force, so nothing is started, not even the check.
 #[test]
-fn a_file_system_with_clusters_does_not_grow_unmounted() {
+fn file_system_with_clusters_does_not_grow_unmounted() {
     in_mount_namespace(|| async {
         let disk = Disk::new(512 * MIB);
         disk.format(&with_clusters("16384")).await;
@@ -151,9 +151,9 @@ fn a_file_system_with_clusters_does_not_grow_unmounted() {
     });
 }
 
-/// What resize2fs makes of a device, and no less, is its headroom: with clusters of 1 MiB a group is 32 GiB.
+/// With clusters of 1 MiB a group is 32 GiB.
 #[test]
-fn the_headroom_is_what_resize2fs_reaches() {
+fn headroom_equals_the_size_that_resize2fs_reaches() {
     in_mount_namespace(|| async {
         for (from, to, force, spec) in [
             (10 * GIB, 17 * GIB, "-f", with_clusters("1048576")),
@@ -172,7 +172,7 @@ fn the_headroom_is_what_resize2fs_reaches() {
             let made = ext_of(&disk).await.bytes();
             match growth {
                 Some(growth) => assert_eq!((growth.from, growth.to), (from, made), "{to}"),
-                // Of so little the driver says nothing; resize2fs leaves it out too.
+                // The driver ignores such a small size, and resize2fs leaves it unused too.
                 None => assert_eq!((made, to), (from, GIB + 5 * MIB)),
             }
             assert!(headroom(&disk, &device).await.is_used_up(), "{to}");
@@ -180,10 +180,10 @@ fn the_headroom_is_what_resize2fs_reaches() {
     });
 }
 
-/// Without 64-bit block numbers the file system grows to 2^32 - 1 blocks of a larger device: resize2fs must be told, or it
-/// refuses.
+/// Without 64-bit block numbers the file system grows to 2^32 - 1 blocks of a larger device. resize2fs fails without
+/// this number.
 #[test]
-fn a_file_system_grows_to_the_limit_of_its_numbers() {
+fn file_system_grows_to_the_limit_of_its_block_numbers() {
     in_mount_namespace(|| async {
         let disk = Disk::new(GIB);
         let path = disk.device.path().to_str().unwrap();
@@ -205,9 +205,9 @@ fn a_file_system_grows_to_the_limit_of_its_numbers() {
     });
 }
 
-/// A growth that leaves less than one group is done; one that leaves more, or has changed nothing, is not.
+/// A growth that leaves less than one group unused is complete.
 #[test]
-fn a_growth_that_stops_early_is_not_done() {
+fn growth_that_stops_early_is_an_error() {
     in_mount_namespace(|| async {
         let own = tempfile::tempdir().unwrap();
         let real = own.path().join("resize2fs");
@@ -238,9 +238,9 @@ fn a_growth_that_stops_early_is_not_done() {
     });
 }
 
-/// A size that the kernel shows late is waited for: until its event comes, and no longer than configured.
+/// The wait ends with the kernel's event, and at the latest after the configured time.
 #[test]
-fn a_size_that_comes_late_is_waited_for() {
+fn late_size_is_awaited() {
     in_mount_namespace(|| async {
         let disk = Disk::new(64 * MIB);
         let patient = |late_size| {
@@ -259,6 +259,6 @@ fn a_size_that_comes_late_is_waited_for() {
             disk.device.grow(128 * MIB).unwrap();
         });
         assert_eq!(size.unwrap(), Bytes(128 * MIB));
-        assert!(start.elapsed() < Duration::from_secs(600), "it waited for the bound");
+        assert!(start.elapsed() < Duration::from_secs(600), "it waited until the time limit");
     });
 }

@@ -1,5 +1,5 @@
-//! The mounter on real block devices: needs root, e2fsprogs, xfsprogs and util-linux, and touches loop devices of its
-//! own alone.
+//! Tests the mounter on real block devices. Needs root, e2fsprogs, xfsprogs and util-linux, and touches only its own
+//! loop devices.
 
 #[cfg(test)]
 mod check;

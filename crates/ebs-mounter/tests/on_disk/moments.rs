@@ -1,5 +1,5 @@
-//! What happens between two steps of the mounter: each moment is caught by a serial number in sysfs that answers only when the test
-//! lets it.
+//! Tests events between two steps of the mounter. A serial number in sysfs that blocks its reader stops the mounter at
+//! the right moment.
 
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -27,7 +27,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A file of sysfs that keeps its reader waiting.
+/// A sysfs file that blocks its reader.
 struct Question(PathBuf);
 
 impl Question {
@@ -40,7 +40,7 @@ impl Question {
     /// Waits for a reader.
     async fn asked(&self) -> std::fs::File {
         let mut asked = None;
-        until("a look at the serial number", || {
+        until("a read of the serial number", || {
             asked = std::fs::File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&self.0).ok();
             asked.is_some()
         })
@@ -57,9 +57,10 @@ fn serial_of(machine: &Machine, name: &str) -> PathBuf {
     machine.path("sys/devices").join(name).join("device/serial")
 }
 
-/// A number may be given to another disk between the look at it and the open: what is open is asked again.
+/// The kernel may give a number to another disk between the identification and the open. So the identity is read again
+/// after the open.
 #[tokio::test]
-async fn a_number_that_became_another_disks_is_refused_after_it_is_opened() {
+async fn number_reused_by_another_disk_is_rejected_after_open() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     let (mounter, number) = (machine.mounter(), disk.find().await.number());
@@ -74,9 +75,9 @@ async fn a_number_that_became_another_disks_is_refused_after_it_is_opened() {
     assert!(matches!(opened, Err(DeviceError::Foreign { .. })), "{opened:?}");
 }
 
-/// The node of a partition may lead to a partition of another disk, as one that udev has not taken away yet.
+/// The node of a partition may lead to a partition of another disk, if udev has not removed it yet.
 #[tokio::test]
-async fn a_partition_whose_node_leads_to_another_disk_is_missing() {
+async fn partition_node_of_another_disk_counts_as_missing() {
     let (machine, disk, other) = (Machine::new(), Disk::new(2 * MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     machine.add_nvme("nvme2n1", Some(&other.volume.serial()), &other).await;
@@ -89,10 +90,9 @@ async fn a_partition_whose_node_leads_to_another_disk_is_missing() {
     assert!(matches!(found, Err(DeviceError::NoPartition { .. })), "{found:?}");
 }
 
-/// While the disk is looked at for the last time its record gives no leave yet: a driver that is killed just then has formatted
-/// nothing.
+/// A driver that is killed at this moment has formatted nothing.
 #[tokio::test]
-async fn a_record_gives_no_leave_before_the_last_look_at_the_disk() {
+async fn record_permits_no_format_before_the_last_check() {
     let (machine, disk) = (Machine::new(), Disk::new(64 * MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     let mounter = machine.mounter();
@@ -103,20 +103,19 @@ async fn a_record_gives_no_leave_before_the_last_look_at_the_disk() {
     let question = Question::at(serial_of(&machine, "nvme1n1"));
     let look = async {
         let asked = question.asked().await;
-        let text = std::fs::read_to_string(&kept).expect("a record before the last look");
+        let text = std::fs::read_to_string(&kept).expect("a record before the last check");
         assert!(text.contains("state=checking\n"), "{text}");
         drop(asked);
     };
     let spec = plain(FsType::Ext4);
     let (outcome, ()) = tokio::join!(mounter.format(&device, &spec, &record, FormatPermit::of_blank(&proof)), look);
-    // The disk has said nothing of itself.
+    // The disk has reported no identity.
     outcome.unwrap_err();
     assert!(!kept.exists());
 }
 
-/// What an mkfs has written and not flushed is on the disk before the format counts as done.
 #[test]
-fn a_format_is_flushed_before_it_counts_as_done() {
+fn format_is_flushed_before_it_succeeds() {
     in_mount_namespace(|| async {
         static WRITTEN: [u8; 16 * 4096] = [0x77; 16 * 4096];
         let disk = Disk::new(64 * MIB);
@@ -130,11 +129,11 @@ fn a_format_is_flushed_before_it_counts_as_done() {
         disk.mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await.unwrap();
         let mut found = vec![0; WRITTEN.len()];
         std::fs::File::open(disk.device.backing_file()).unwrap().read_exact_at(&mut found, 0).unwrap();
-        assert!(found == WRITTEN, "the new file system is in memory alone");
+        assert!(found == WRITTEN, "the new file system is only in memory");
     });
 }
 
-/// An mkfs that says when it has begun, and waits to be killed or let go.
+/// An mkfs that reports its start, and waits to be killed or released.
 struct WaitingMkfs {
     _replaced: ReplacedTool,
     started: PathBuf,
@@ -169,10 +168,10 @@ impl WaitingMkfs {
     }
 }
 
-/// An mkfs opens its disk by name. With the driver's descriptor it keeps the name from the first moment, also when the driver is
-/// killed: the kernel gives a name to another disk only when nobody has the old one open.
+/// mkfs opens its disk by name. With the driver's descriptor the name stays valid, even if the driver is killed,
+/// because the kernel reuses a name only after the old disk is closed.
 #[test]
-fn an_mkfs_holds_its_disk_from_its_first_moment() {
+fn mkfs_holds_its_disk_from_its_start() {
     in_mount_namespace(|| async {
         let disk = Disk::new(64 * MIB);
         let mkfs = WaitingMkfs::new(disk.place.path(), "exit 1");
@@ -186,17 +185,17 @@ fn an_mkfs_holds_its_disk_from_its_first_moment() {
             let has_it =
                 descriptors.filter_map(|link| std::fs::read_link(link.path()).ok()).any(|to| to == disk.device.path());
             mkfs.let_go().await;
-            assert!(has_it, "nothing keeps the disk's name for mkfs");
+            assert!(has_it, "no process keeps the disk's name for mkfs");
         };
         let (outcome, ()) = tokio::join!(format, look);
         outcome.unwrap_err();
     });
 }
 
-/// The mkfs of a driver that was killed goes on, and has perhaps not opened the disk yet: the next driver neither formats beside it
-/// nor takes its record away.
+/// The mkfs of a killed driver continues and may not have opened the disk yet. The next driver neither formats the disk
+/// nor removes its record.
 #[test]
-fn an_mkfs_that_has_not_begun_to_write_is_not_formatted_over() {
+fn disk_of_a_waiting_mkfs_is_not_formatted() {
     in_mount_namespace(|| async {
         let disk = Disk::new(64 * MIB);
         let mkfs = WaitingMkfs::new(disk.place.path(), "kill -9 $$");
@@ -220,15 +219,15 @@ fn an_mkfs_that_has_not_begun_to_write_is_not_formatted_over() {
         let outcome = tokio::time::timeout(BOUND / 4, next.format(&again, &spec, &record, permit)).await;
         let kept = next.interrupted_format(&again).await;
         mkfs.let_go().await;
-        let outcome = outcome.expect("it formats beside the other one");
+        let outcome = outcome.expect("it formats while the other mkfs runs");
         assert!(matches!(outcome, Err(FormatError::Held { .. })), "{outcome:?}");
-        assert_eq!(kept, Some(record), "the record of the mkfs that still runs");
+        assert_eq!(kept, Some(record), "the record of the running mkfs");
     });
 }
 
-/// Whoever closes a disk for the last time waits until the kernel has written out what it keeps of it.
+/// The last close of a disk waits until the kernel has written its cached data.
 #[test]
-fn a_disk_that_hangs_keeps_nobody_who_lets_go_of_it() {
+fn hung_disk_does_not_block_the_drop_of_its_device() {
     in_mount_namespace(|| async {
         let below = Disk::new(64 * MIB);
         let (_, at) = below.mounted(FsType::Ext4, "below", &[]).await;
@@ -241,12 +240,12 @@ fn a_disk_that_hangs_keeps_nobody_who_lets_go_of_it() {
         let dropped = tokio::task::spawn_blocking(move || drop(device));
         let dropped = tokio::time::timeout(BOUND, dropped).await;
         thaw.now();
-        dropped.expect("it waits for the disk").unwrap();
+        dropped.expect("it waits for the hung disk").unwrap();
     });
 }
 
-/// Thaws a file system. Its process is started before there is anything to hang: one that is started later has a copy of all
-/// that is open until it runs its program, and may be the last to close the disk.
+/// Thaws a file system. Its process starts before any write can hang. A later process would have copies of all open
+/// files until it runs its program, and could be the last to close the disk.
 struct Thaw {
     process: Process,
     go: PathBuf,

@@ -1,4 +1,4 @@
-//! Mounts, binds, growth and unmounting on real block devices, each test in a mount namespace of its own.
+//! Tests mounts, binds, growth and unmounts on real block devices, each test in its own mount namespace.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use ebs_mounter::{
 };
 use ebs_testkit::mount_namespace::in_mount_namespace;
 
-/// How long what ends may take on a busy machine.
+/// Maximum time of a step on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
 async fn entry_at(path: &NodePath) -> Option<MountEntry> {
@@ -23,7 +23,7 @@ fn distinguishing(entry: &MountEntry) -> BTreeSet<Attribute> {
 }
 
 #[test]
-fn every_file_system_mounts_with_its_flags() {
+fn every_file_system_is_mounted_with_its_flags() {
     in_mount_namespace(|| async {
         for (fs_type, bytes) in
             [(FsType::Ext2, 64 * MIB), (FsType::Ext3, 64 * MIB), (FsType::Ext4, 64 * MIB), (FsType::Xfs, 600 * MIB)]
@@ -41,11 +41,11 @@ fn every_file_system_mounts_with_its_flags() {
 }
 
 #[test]
-fn a_security_context_is_no_obstacle_where_no_security_module_is_active() {
+fn security_context_is_ignored_without_a_security_module() {
     with_disk(async |disk| {
         let context = r#"context="system_u:object_r:container_file_t:s0:c1,c2""#;
         if std::fs::read_to_string("/proc/filesystems").unwrap().contains("selinuxfs") {
-            // With the module the kernel takes the flag; both are a mount.
+            // With the module the kernel accepts the flag, and the mount succeeds in both cases.
             disk.mounted(FsType::Ext4, "staging", &[context]).await;
         } else {
             let (_, at) = disk.mounted(FsType::Ext4, "staging", &[context, "discard"]).await;
@@ -55,7 +55,7 @@ fn a_security_context_is_no_obstacle_where_no_security_module_is_active() {
 }
 
 #[test]
-fn a_flag_that_the_file_system_does_not_know_leaves_nothing_mounted() {
+fn unknown_flag_leaves_nothing_mounted() {
     with_disk(async |disk| {
         disk.format(&plain(FsType::Ext4)).await;
         let at = disk.at("staging");
@@ -68,9 +68,8 @@ fn a_flag_that_the_file_system_does_not_know_leaves_nothing_mounted() {
     });
 }
 
-/// Contents that changed since the probe are not mounted.
 #[test]
-fn contents_that_changed_since_the_probe_are_not_mounted() {
+fn contents_changed_since_the_probe_are_not_mounted() {
     with_disk(async |disk| {
         disk.format(&plain(FsType::Ext4)).await;
         let device = disk.find().await;
@@ -83,14 +82,14 @@ fn contents_that_changed_since_the_probe_are_not_mounted() {
 }
 
 #[test]
-fn a_file_system_of_another_type_or_with_a_damaged_superblock_is_not_mounted() {
+fn wrong_type_or_damaged_superblock_is_not_mounted() {
     with_disk(async |disk| {
         disk.format(&plain(FsType::Ext4)).await;
         let (device, at, options) = (disk.find().await, disk.at("staging"), MountOptions::default());
         at.create_directory().await.unwrap();
         let outcome = disk.mounter.mount(&device, &at, FsType::Ext3, &options).await;
         assert!(matches!(outcome, Err(MountError::ContentsChanged { .. })), "{outcome:?}");
-        // The label, which the kernel does not look at and the checksum covers.
+        // The label, which the kernel ignores and the checksum covers.
         disk.device.write_at(b"x", 1024 + 0x78).unwrap();
         let outcome = disk.mounter.mount(&device, &at, FsType::Ext4, &options).await;
         assert!(matches!(outcome, Err(MountError::ContentsChanged { .. })), "{outcome:?}");
@@ -98,9 +97,9 @@ fn a_file_system_of_another_type_or_with_a_damaged_superblock_is_not_mounted() {
     });
 }
 
-/// A published mount has the flags asked for, at once.
+/// It has the flags from its first moment.
 #[test]
-fn a_bind_mount_appears_with_all_its_attributes() {
+fn bind_mount_appears_with_all_its_attributes() {
     with_disk(async |disk| {
         let (device, staging) = disk.mounted(FsType::Ext4, "staging", &["nodev"]).await;
         let target = disk.at("target");
@@ -116,9 +115,8 @@ fn a_bind_mount_appears_with_all_its_attributes() {
     });
 }
 
-/// A bind mount that shows something else is taken away again.
 #[test]
-fn a_bind_mount_that_shows_something_else_is_taken_away_again() {
+fn bind_mount_with_wrong_contents_is_unmounted_again() {
     with_disk(async |disk| {
         let (device, _staging) = disk.mounted(FsType::Ext4, "staging", &[]).await;
         let (other, target) = (disk.at("other"), disk.at("target"));
@@ -132,7 +130,7 @@ fn a_bind_mount_that_shows_something_else_is_taken_away_again() {
 }
 
 #[test]
-fn a_device_is_bound_to_a_file_read_only_when_asked() {
+fn device_is_bound_to_a_file_read_only_if_requested() {
     with_disk(async |disk| {
         let (device, target) = (disk.find().await, disk.at("pods/target"));
         target.create_file().await.unwrap();
@@ -146,9 +144,8 @@ fn a_device_is_bound_to_a_file_read_only_when_asked() {
     });
 }
 
-/// A mount that is no longer the one that was asked about stays.
 #[test]
-fn a_mount_that_is_no_longer_the_one_that_was_asked_about_stays() {
+fn mount_that_replaced_the_given_one_is_not_unmounted() {
     with_mounted_disk(async |disk, device, at| {
         let asked = entry_at(at).await.unwrap();
         let shown = Shown::Filesystem(device.number());
@@ -160,7 +157,7 @@ fn a_mount_that_is_no_longer_the_one_that_was_asked_about_stays() {
 }
 
 #[test]
-fn mounts_on_top_of_each_other_are_all_taken_away() {
+fn stacked_mounts_are_all_unmounted() {
     with_mounted_disk(async |disk, device, at| {
         let shown = Shown::Filesystem(device.number());
         for _ in 0..2 {
@@ -175,11 +172,11 @@ fn mounts_on_top_of_each_other_are_all_taken_away() {
 }
 
 #[test]
-fn a_mount_in_use_is_busy_and_stays() {
+fn mount_in_use_is_busy_and_stays() {
     with_mounted_disk(async |disk, _, at| {
         let open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let outcome =
-            tokio::time::timeout(BOUND, unmount_all(&disk.mounter, at)).await.expect("it is tried without end");
+            tokio::time::timeout(BOUND, unmount_all(&disk.mounter, at)).await.expect("the retries have a limit");
         assert!(matches!(outcome, Err(UnmountError::Busy { .. })), "{outcome:?}");
         assert!(entry_at(at).await.is_some());
         drop(open);
@@ -187,10 +184,9 @@ fn a_mount_in_use_is_busy_and_stays() {
     });
 }
 
-/// A mount that is in use for a moment only is unmounted all the same: a program that the driver is just starting has copies
-/// of the driver's open files until it runs.
+/// A program that the driver is starting has copies of the driver's open files until it runs.
 #[test]
-fn a_mount_in_use_for_a_moment_is_unmounted_when_it_is_free() {
+fn mount_in_use_for_a_moment_is_unmounted_once_it_is_free() {
     with_mounted_disk(async |disk, _, at| {
         let open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let seen = entry_at(at).await.unwrap();
@@ -204,12 +200,11 @@ fn a_mount_in_use_for_a_moment_is_unmounted_when_it_is_free() {
     });
 }
 
-/// Only a mount whose device vanished is detached lazily.
 #[test]
-fn only_a_mount_whose_device_vanished_is_detached_lazily() {
+fn only_a_mount_with_a_vanished_device_is_detached_lazily() {
     with_mounted_disk(async |disk, device, at| {
         let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
-        // A sysfs of other devices: what a mounter sees after a surprise detach.
+        // A sysfs without the device, as after a surprise detach.
         let sys = sysfs_of_another_disk();
         let mounter = mounter_with(disk, sys.path()).unwrap();
         assert_eq!(mounter.identify(device.number()).await.unwrap(), None);
@@ -220,40 +215,40 @@ fn only_a_mount_whose_device_vanished_is_detached_lazily() {
     });
 }
 
-/// A sysfs that lists one device, which no test mounts.
+/// Returns a sysfs that lists one device, which no test mounts.
 fn sysfs_of_another_disk() -> tempfile::TempDir {
     let sys = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(sys.path().join("dev/block/8:0")).unwrap();
     sys
 }
 
-/// A mounter beside the disk's own that sees another sysfs.
+/// Returns a mounter that uses another sysfs.
 fn mounter_with(disk: &Disk, sys: &Path) -> Result<Mounter, MounterError> {
     Mounter::new(MounterConfig { sys: sys.to_owned(), ..config(disk.place.path(), Path::new("/nowhere")) })
 }
 
-/// Without a sysfs that lists block devices nothing has vanished, and a mount in use stays.
+/// A mount in use stays.
 #[test]
-fn without_a_sysfs_that_lists_block_devices_nothing_has_vanished_and_a_mount_in_use_stays() {
+fn nothing_has_vanished_without_block_devices_in_sysfs() {
     with_mounted_disk(async |disk, device, at| {
         let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let sys = sysfs_of_another_disk();
         let mounter = mounter_with(disk, sys.path()).unwrap();
-        // First the list is empty, then it is gone: neither says anything of a device.
+        // First the list is empty, then it does not exist. Neither proves anything about a device.
         for gone in ["dev/block/8:0", "dev/block"] {
             std::fs::remove_dir(sys.path().join(gone)).unwrap();
             let outcome = unmount_all(&mounter, at).await;
             assert!(outcome.is_err(), "{outcome:?}");
-            assert!(entry_at(at).await.is_some(), "a mount in use was detached because there is no sysfs");
+            assert!(entry_at(at).await.is_some(), "a mount in use was detached without sysfs");
             assert!(mounter.identify(device.number()).await.is_err());
             assert!(mounter.exists(device.number()).await.is_err());
         }
     });
 }
 
-/// A node does not start without a sysfs that lists block devices, and says what to mount.
+/// The error names the path to mount.
 #[test]
-fn a_mounter_does_not_start_without_a_sysfs_that_lists_block_devices() {
+fn mounter_does_not_start_without_block_devices_in_sysfs() {
     with_disk(async |disk| {
         let empty = tempfile::tempdir().unwrap();
         for sys in ["/nonexistent-sysfs", empty.path().to_str().unwrap()] {
@@ -263,14 +258,13 @@ fn a_mounter_does_not_start_without_a_sysfs_that_lists_block_devices() {
     });
 }
 
-/// A file system is checked only when its superblock says so.
 #[test]
-fn a_file_system_is_checked_only_when_its_superblock_says_so() {
+fn file_system_is_checked_only_if_its_superblock_requires_it() {
     with_disk(async |disk| {
         let clean = disk.format(&plain(FsType::Ext2)).await;
         let device = disk.find().await;
         disk.mounter.check_if_needed(&device, &clean).await.unwrap();
-        // "Errors detected", as the kernel marks it; the checksum of ext2 covers nothing.
+        // "Errors detected", as the kernel marks it. ext2 has no checksum.
         disk.device.write_at(&[2, 0], 1024 + 0x3a).unwrap();
         let Contents::Filesystem(marked) = disk.contents().await else { panic!("no file system") };
         disk.mounter.check_if_needed(&device, &marked).await.unwrap();

@@ -1,5 +1,5 @@
-//! Which volumes are asked for their statistics, on real block devices. Loop devices keep none: that they were asked shows
-//! in the failure.
+//! Tests which volumes are queried for their statistics, on real block devices. Loop devices have no statistics, so
+//! each query appears as a failure.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,15 +14,15 @@ async fn asked(disk: &Disk, prefix: Option<&Path>) -> VolumeStatistics {
 }
 
 fn assert_names_it(answer: &VolumeStatistics, disk: &Disk) {
-    assert_eq!(answer.failed.len(), 1, "each disk is asked once: {answer:?}");
+    assert_eq!(answer.failed.len(), 1, "each disk is queried once: {answer:?}");
     let message = answer.failed[0].to_string();
     assert!(message.contains(disk.device.path().to_str().unwrap()), "{message}");
 }
 
-/// A volume is asked for its statistics once, however often it is mounted and bound, below the given directory or where it is
-/// registered; a disk without statistics, as a simulated one is, is a failure that names it.
+/// It may be mounted and bound several times. A disk without statistics, such as a simulated one, is a failure that
+/// names it.
 #[test]
-fn a_volume_is_asked_once_below_the_directory_or_where_it_is_registered() {
+fn volume_is_queried_once_below_prefix_or_at_registered_paths() {
     with_disk(async |disk| {
         let csi = disk.at("csi");
         csi.create_directory().await.unwrap();
@@ -31,7 +31,7 @@ fn a_volume_is_asked_once_below_the_directory_or_where_it_is_registered() {
         target.create_directory().await.unwrap();
         let shown = Shown::Filesystem(device.number());
         disk.mounter.bind(staging.as_path(), &target, &BTreeSet::new(), shown).await.unwrap();
-        assert!(asked(disk, None).await.failed.is_empty(), "nothing is registered and no directory is given");
+        assert!(asked(disk, None).await.failed.is_empty(), "no registered path and no prefix");
         let elsewhere = disk.place.path().join("elsewhere");
         assert!(asked(disk, Some(&elsewhere)).await.failed.is_empty());
         assert_names_it(&asked(disk, Some(csi.as_path())).await, disk);
@@ -41,9 +41,8 @@ fn a_volume_is_asked_once_below_the_directory_or_where_it_is_registered() {
     });
 }
 
-/// A raw block volume is asked for its statistics, too.
 #[test]
-fn a_raw_block_volume_is_asked_too() {
+fn raw_block_volume_is_queried_too() {
     with_disk(async |disk| {
         let (device, target) = (disk.find().await, disk.at("raw/target"));
         target.create_file().await.unwrap();
@@ -56,9 +55,8 @@ fn a_raw_block_volume_is_asked_too() {
     });
 }
 
-/// A prefix with a symlink in it means the directory that it leads to.
 #[test]
-fn a_directory_with_a_symlink_in_it_is_the_one_that_it_leads_to() {
+fn symlink_in_the_prefix_is_followed() {
     with_disk(async |disk| {
         disk.at("real").create_directory().await.unwrap();
         disk.mounted(FsType::Ext4, "real/staging", &[]).await;

@@ -26,9 +26,8 @@ fn write_account(account: &Path) {
     fs::write(account.join("namespace"), "storage\n").unwrap();
 }
 
-/// A pod finds the API server by its environment and speaks as its service account, in its namespace.
 #[test]
-fn a_pod_finds_the_api_server_by_its_environment_and_account() {
+fn pod_finds_api_server_by_environment_and_service_account() {
     let dir = tempfile::tempdir().unwrap();
     let pod = pod(dir.path());
     write_account(&pod.account);
@@ -44,9 +43,9 @@ fn a_pod_finds_the_api_server_by_its_environment_and_account() {
     }
 }
 
-/// Where the token is not at its usual place, a Windows host process has it below its mount point; without one that is an error.
+/// Without a mount point, a missing token is an error.
 #[test]
-fn a_host_process_has_its_account_below_the_mount_point() {
+fn windows_host_process_reads_account_below_mount_point() {
     let dir = tempfile::tempdir().unwrap();
     let mut pod = pod(dir.path());
     let below = dir.path().join("sandbox").join(pod.account.strip_prefix("/").unwrap());
@@ -57,9 +56,9 @@ fn a_host_process_has_its_account_below_the_mount_point() {
     assert_eq!(from_pod(&pod).unwrap().config.root_cert_file, Some(below.join("ca.crt")));
 }
 
-/// An account or environment that cannot be used is an error that names the file or the variable.
+/// The error names the file or the variable.
 #[test]
-fn what_is_missing_or_broken_of_a_pod_is_named() {
+fn missing_or_invalid_pod_configuration_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let pod = pod(dir.path());
     write_account(&pod.account);
@@ -79,9 +78,9 @@ fn what_is_missing_or_broken_of_a_pod_is_named() {
     says(&pod, "ca.crt");
 }
 
-/// A kubeconfig file's token file is read anew too, and is found beside the file; a token in the file itself goes before it.
+/// A token in the kubeconfig file takes precedence over its token file.
 #[tokio::test]
-async fn the_token_file_of_a_kubeconfig_is_relative_to_it_and_gives_way_to_a_token() {
+async fn kubeconfig_token_file_is_relative_and_overridden_by_token() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubeconfig");
     for (user, has_file) in [("tokenFile: token", true), ("tokenFile: token, token: abc", false), ("token: abc", false)]
@@ -100,9 +99,8 @@ async fn the_token_file_of_a_kubeconfig_is_relative_to_it_and_gives_way_to_a_tok
     assert!(error.contains(path.to_str().unwrap()), "{error}");
 }
 
-/// A call names this program and its version, and carries the token.
 #[tokio::test]
-async fn a_call_names_the_program_and_carries_the_token() {
+async fn call_carries_user_agent_and_token() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     let mut requests = JoinSet::new();

@@ -12,9 +12,8 @@ fn nodes(api: &FakeApi) -> Api<Node> {
     Api::all(api.cluster().client())
 }
 
-/// Calls to the API server are at most 5 a second, after a burst of 10.
 #[tokio::test(start_paused = true)]
-async fn calls_come_ten_at_once_and_then_five_a_second() {
+async fn calls_are_limited_to_ten_at_once_and_five_a_second() {
     let api = FakeApi::default();
     let began = Instant::now();
     let mut calls = JoinSet::new();
@@ -31,9 +30,9 @@ async fn calls_come_ten_at_once_and_then_five_a_second() {
     assert!(took >= Duration::from_secs(4) && took < Duration::from_millis(4200), "{took:?}");
 }
 
-/// A server that says when it wants to be asked again is left alone until then, by all calls, and a minute at most.
+/// The limit is a minute.
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
+async fn retry_after_is_honoured_by_all_calls_up_to_a_limit() {
     for (asked, kept) in [(7, 7), (100_000, 60)] {
         let api = FakeApi::default();
         api.fault(Ask::Get, NODES, Fault::Busy(asked), Times::Once);
@@ -45,9 +44,8 @@ async fn a_busy_server_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
     }
 }
 
-/// A server that accepts a call and never answers is an error after half a minute.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_an_error_that_says_so() {
+async fn call_to_hanging_server_fails_with_timeout() {
     let api = FakeApi::default();
     api.fault(Ask::Get, NODES, Fault::Hang, Times::Once);
     let began = Instant::now();
@@ -56,9 +54,9 @@ async fn a_server_that_never_answers_is_an_error_that_says_so() {
     assert!(failure.to_string().contains("not begun to answer within 30s"), "{failure}");
 }
 
-/// The token is the one that the file has when a call is made; while there is none, the last one is used.
+/// While the file is missing, the last token is used.
 #[test]
-fn the_token_is_read_anew_for_each_call() {
+fn token_is_read_again_for_each_call() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
     let file = TokenFile::new(path.clone());

@@ -31,10 +31,9 @@ fn taint() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Every taint with the driver's key goes, whatever its effect and value; all others stay as they are, in their order;
-    /// where there is none, nothing is sent.
+    /// The effect and the value of the start-up taint do not matter. Without it, nothing is sent.
     #[test]
-    fn all_start_up_taints_go_and_all_others_stay_in_order(taints in proptest::collection::vec(taint(), 0..8)) {
+    fn start_up_taints_are_removed_and_others_keep_their_order(taints in proptest::collection::vec(taint(), 0..8)) {
         let others: Vec<Value> = taints.iter().filter(|taint| taint["key"] != KEY).cloned().collect();
         let removal = NodeTaints { uid: "u".to_owned(), taints: taints.clone() }.removal(KEY);
         prop_assert_eq!(removal.is_some(), others.len() < taints.len());
@@ -45,15 +44,14 @@ proptest! {
             prop_assert_eq!(&left, &others);
             prop_assert_eq!(after["spec"]["taints"].is_null(), others.is_empty());
             prop_assert_eq!(&after["spec"]["podCIDR"], &before["spec"]["podCIDR"]);
-            // What it leaves needs no second patch.
+            // The result needs no second patch.
             let again = NodeTaints { uid: "u".to_owned(), taints: left }.removal(KEY);
             prop_assert!(again.is_none());
         }
     }
 
-    /// A patch changes nothing on a Node whose taints are not the ones that it was made for, or on another Node of that name.
     #[test]
-    fn a_patch_changes_only_the_node_and_the_taints_that_it_was_made_for(
+    fn patch_fails_if_the_node_or_its_taints_have_changed(
         seen in proptest::collection::vec(taint(), 1..6),
         now in proptest::collection::vec(taint(), 0..6),
     ) {

@@ -16,10 +16,10 @@ fn found(table: &str, places: &Places) -> Vec<String> {
     named(&MountTable::parse(table.as_bytes()), places).into_iter().map(name).collect()
 }
 
-/// Volumes for metrics are found by the mounts below the given directory, whatever optional fields a mount has, and by where
-/// they are registered; with a CSI driver's directory raw block volumes beside it are found, too.
+/// A mount may have any optional fields. With the directory of a CSI driver, raw block volumes next to it are found
+/// too.
 #[test]
-fn volumes_are_found_below_the_directory_beside_it_and_where_they_are_registered() {
+fn volumes_are_found_below_prefix_and_at_registered_paths() {
     let csi = "/var/lib/kubelet/plugins/kubernetes.io/csi";
     let table = format!(
         "\
@@ -38,15 +38,14 @@ fn volumes_are_found_below_the_directory_beside_it_and_where_they_are_registered
 "
     );
     let at = "/var/lib/kubelet/pods/j/volumes/kubernetes.io~csi/k/mount";
-    // /null is a device, and sysfs does not list it among block devices.
+    // /null is a device, but sysfs does not list it as a block device.
     assert_eq!(found(&table, &places(PREFIX, &[at])), ["259:1", "259:2", "259:7", "null", "nvme3n1", "nvme4n1"]);
     assert_eq!(found(&table, &Places::new(None, [PathBuf::from(at)])), ["259:7"]);
 }
 
-/// An empty directory names nothing, the root names everything, and a path is read as its text says, without `..` and double
-/// slashes.
+/// A path is cleaned as a text, without `..` and double slashes.
 #[test]
-fn an_empty_directory_names_nothing_and_the_root_everything() {
+fn empty_prefix_selects_nothing_and_root_selects_everything() {
     let table = "\
 1 0 259:0 / / rw - ext4 /dev/nvme0n1p1 rw
 2 1 259:1 / /a/c/x rw - ext4 /dev/nvme1n1 rw
@@ -58,7 +57,7 @@ fn an_empty_directory_names_nothing_and_the_root_everything() {
     }
     assert_eq!(found(table, &Places::new(None, [])), Vec::<String>::new());
     for c in ["/a/c", "/a/c/", "/a//b/../c", "/./a/c/."] {
-        assert_eq!(found(table, &places(c, &[])), ["259:1"], "{c}: below it, and not it itself");
+        assert_eq!(found(table, &places(c, &[])), ["259:1"], "{c}: only below the directory");
     }
     for root in ["/", "//", "/a/.."] {
         assert_eq!(found(table, &places(root, &[])), ["259:1", "259:2", "259:3"], "{root}");
@@ -92,7 +91,7 @@ impl Mount {
         format!("{id} 1 {number} {root} {} rw,relatime {optional}- {fs} rw\n", target.replace(' ', "\\040"))
     }
 
-    /// What a reader who knows the mount expects.
+    /// Returns the name that the search must find for this mount.
     fn expected(&self) -> Option<String> {
         let below = |directory: &str| self.target.strip_prefix(directory).is_some_and(|rest| !rest.is_empty());
         let is_ours = below("/k/kubernetes.io/csi/ebs/") || below("/k/kubernetes.io/csi/volumeDevices/");
@@ -128,21 +127,21 @@ fn mount() -> impl Strategy<Value = Mount> {
 
 proptest! {
     #[test]
-    fn of_any_mounts_those_of_the_driver_are_found(
+    fn exactly_the_mounts_of_the_driver_are_found(
         mounts in proptest::collection::vec(mount(), 0..30),
         noise in "[ -~]{0,40}",
     ) {
         let table: String = mounts.iter().enumerate().map(|(id, mount)| mount.line(id + 2)).collect();
         let expected: BTreeSet<String> = mounts.iter().filter_map(Mount::expected).collect();
         let places = places("/k/kubernetes.io/csi/ebs", &[]);
-        // A line that nobody can read, at a place that is nobody's.
+        // An invalid line at a path outside of the places.
         let table = format!("{table}{}\n", noise.replace('/', "_"));
         let found: BTreeSet<String> = found(&table, &places).into_iter().collect();
         prop_assert_eq!(found, expected);
     }
 
     #[test]
-    fn no_table_and_no_prefix_make_the_search_panic(
+    fn search_never_panics(
         table in proptest::collection::vec(any::<u8>(), 0..300),
         prefix in "[a-z./ ]{0,20}",
     ) {

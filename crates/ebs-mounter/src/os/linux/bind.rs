@@ -24,14 +24,14 @@ struct MountAttr {
     user_namespace: u64,
 }
 
-/// The bits of access-time handling, which are one value and must be cleared to be set.
+/// The bits of access-time handling. They are one value and must be cleared before they are set.
 const ATIME_MASK: u64 = 0x70;
 
-/// Makes `target` show `source` with the attributes of the source's mount and those given besides.
+/// Binds `source` to `target` with the attributes of the source's mount and the given ones.
 ///
-/// With mount_setattr(2) (Linux 5.12) the mount is complete before it is attached to the tree. Without, it is completed at a
-/// place of its own below `workshop`, and then shown at the target, for which the kernel copies it with its attributes: at
-/// no time is there a mount at the target that lacks some, whenever this process dies.
+/// With mount_setattr(2) (Linux 5.12) the mount is complete before it is attached to the tree. On older kernels, it is
+/// completed at a separate path below `workshop` and then bound to the target, and the kernel copies it with its
+/// attributes. So the target never has a mount without all attributes, whenever this process dies.
 pub(crate) fn mount_bound(
     source: &Path,
     target: &Path,
@@ -44,8 +44,8 @@ pub(crate) fn mount_bound(
     }
 }
 
-/// Takes away what a process that was killed in the middle of a bind has left in its workshop. Only copies of mounts are
-/// there, so nothing is lost with them.
+/// Removes leftovers in the workshop of a process that was killed during a bind. They are only copies of mounts, so no
+/// data is lost.
 pub(crate) fn clear_workshop(workshop: &Path) -> io::Result<()> {
     let places = match fs::read_dir(workshop) {
         Ok(places) => places,
@@ -59,7 +59,7 @@ pub(crate) fn clear_workshop(workshop: &Path) -> io::Result<()> {
 }
 
 fn clear(place: &Path) -> io::Result<()> {
-    // Only a mount point can be unmounted, and of one place there may be several.
+    // Only a mount point can be unmounted, and one path may have several mounts.
     while rustix::mount::unmount(place, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH).is_ok() {}
     if fs::symlink_metadata(place)?.is_dir() { fs::remove_dir(place) } else { fs::remove_file(place) }
 }
@@ -68,7 +68,7 @@ fn atomically(source: &Path, target: &Path, attributes: &BTreeSet<Attribute>) ->
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let detached = rustix::mount::open_tree(CWD, source, flags)?;
     set_attributes(&detached, &mount_attr(attributes))?;
-    // The descriptor is the source; the empty path says so.
+    // The descriptor is the source, as the empty path indicates.
     rustix::mount::move_mount(&detached, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
@@ -91,7 +91,7 @@ fn mount_attr(attributes: &BTreeSet<Attribute>) -> MountAttr {
             }
             Attribute::NoDirAtime => attr.set |= 0x80,
             Attribute::NoSymFollow => attr.set |= 0x20_0000,
-            // Of the file system, not of one of its mounts: a bind cannot change them.
+            // Attributes of the file system, which a bind cannot change.
             Attribute::Synchronous
             | Attribute::DirSync
             | Attribute::LazyTime
@@ -127,7 +127,7 @@ fn set_attributes(mount: &OwnedFd, attr: &MountAttr) -> Result<(), Errno> {
 }
 
 fn by_way_of(workshop: &Path, source: &Path, target: &Path, attributes: &BTreeSet<Attribute>) -> io::Result<()> {
-    // A remount replaces all attributes, so those of the source come along.
+    // A remount replaces all attributes, so the source's must be included.
     let wanted = attributes.iter().fold(inherited(source)?, |flags, attribute| flags | super::flag(*attribute));
     let place = place_in(workshop, source)?;
     let bound = rustix::mount::mount_bind(source, &place)
@@ -139,7 +139,7 @@ fn by_way_of(workshop: &Path, source: &Path, target: &Path, attributes: &BTreeSe
     bound.map_err(io::Error::from)
 }
 
-/// An unused place of the kind that the source is: a directory, or a file for a device.
+/// Creates an unused path of the same kind as the source: a directory, or a file for a device.
 fn place_in(workshop: &Path, source: &Path) -> io::Result<PathBuf> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(workshop)?;
@@ -152,7 +152,7 @@ fn place_in(workshop: &Path, source: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// The attributes of the mount that a path lies on.
+/// Returns the attributes of the mount to which a path belongs.
 fn inherited(path: &Path) -> io::Result<MountFlags> {
     use rustix::fs::StatVfsMountFlags as Of;
     let flags = rustix::fs::statvfs(path)?.f_flag;
@@ -173,15 +173,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_attributes_have_the_kernels_layout_and_bits() {
+    fn mount_attr_has_the_kernels_layout_and_bits() {
         assert_eq!(size_of::<MountAttr>(), 32);
         let attr = mount_attr(&BTreeSet::from([Attribute::ReadOnly, Attribute::NoSuid, Attribute::NoAtime]));
         assert_eq!(attr, MountAttr { set: 0x13, clear: ATIME_MASK, ..MountAttr::default() });
     }
 
-    /// Each attribute of one mount has the bit of `linux/mount.h`; the ways to keep access times are one value.
+    /// The bits come from `linux/mount.h`. The access time modes are one value.
     #[test]
-    fn each_attribute_has_its_bit_and_the_others_have_none() {
+    fn each_mount_attribute_has_its_bit_and_others_have_no_bit() {
         use Attribute as A;
         let bits = |attribute| {
             let attr = mount_attr(&BTreeSet::from([attribute]));
@@ -208,9 +208,9 @@ mod tests {
         }
     }
 
-    /// The kernel shows each attribute of a bind by its word, whichever way the bind is made.
+    /// The kernel shows them with either way of binding.
     #[test]
-    fn the_kernel_shows_each_attribute_of_a_bind() {
+    fn kernel_shows_each_attribute_of_a_bind() {
         with_places(|source, target, workshop| {
             let words = ["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "nosymfollow"];
             for word in words {
@@ -228,9 +228,9 @@ mod tests {
         });
     }
 
-    /// On kernels before 5.12 too a bind has every attribute of its source, also those that take rights away.
+    /// Also the attributes that restrict.
     #[test]
-    fn on_old_kernels_a_bind_has_every_attribute_of_its_source() {
+    fn bind_without_mount_setattr_keeps_all_source_attributes() {
         with_places(|source, target, workshop| {
             let all = [
                 ("ro", MountFlags::RDONLY),
@@ -258,7 +258,7 @@ mod tests {
         entry.map_or_else(String::new, |fields| fields[5].clone())
     }
 
-    /// Runs a test with a directory that holds `source`, a tmpfs with `nodev`, and an empty `target`.
+    /// Runs a test with a directory that contains `source`, a tmpfs with `nodev`, and an empty `target`.
     fn with_places(test: impl FnOnce(&Path, &Path, &Path) + Send + 'static) {
         ebs_testkit::mount_namespace::in_mount_namespace(|| async {
             let place = tempfile::tempdir().unwrap();
@@ -276,9 +276,9 @@ mod tests {
         });
     }
 
-    /// On kernels before 5.12 too a bind has its attributes, and those of its source, from its first moment.
+    /// The mount has them from its first moment.
     #[test]
-    fn on_old_kernels_a_bind_has_its_attributes_and_those_of_its_source() {
+    fn bind_without_mount_setattr_has_own_and_source_attributes() {
         with_places(|source, target, workshop| {
             by_way_of(workshop, source, target, &BTreeSet::from([Attribute::ReadOnly])).unwrap();
             let words = words_at(target);
@@ -294,10 +294,9 @@ mod tests {
         });
     }
 
-    /// What fails, or is killed, on the way of a bind on kernels before 5.12 leaves nothing at the target, and what it leaves
-    /// elsewhere is taken away.
+    /// Also after a kill. Leftovers elsewhere are removed.
     #[test]
-    fn on_old_kernels_a_bind_that_does_not_come_to_its_end_leaves_nothing_mounted() {
+    fn interrupted_bind_without_mount_setattr_leaves_no_mount() {
         with_places(|source, target, workshop| {
             let missing = target.with_file_name("missing");
             by_way_of(workshop, source, &missing, &BTreeSet::from([Attribute::ReadOnly])).unwrap_err();
@@ -315,13 +314,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bind_whose_attributes_are_refused_leaves_nothing_mounted() {
+    fn bind_with_rejected_attributes_leaves_no_mount() {
         ebs_testkit::mount_namespace::in_mount_namespace(|| async {
             let place = tempfile::tempdir().unwrap();
             let (source, target) = (place.path().join("source"), place.path().join("target"));
             std::fs::create_dir(&source).unwrap();
             std::fs::create_dir(&target).unwrap();
-            // No kernel takes these two at once.
+            // No kernel accepts both at once.
             let both = BTreeSet::from([Attribute::NoAtime, Attribute::StrictAtime]);
             assert!(atomically(&source, &target, &both).is_err());
             assert_eq!(words_at(&target), "");

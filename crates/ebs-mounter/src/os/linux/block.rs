@@ -1,4 +1,4 @@
-//! Block devices: numbers, sizes, the serial number and the statistics of an NVMe controller.
+//! Block devices: numbers, sizes, and the serial number and statistics of an NVMe controller.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -11,28 +11,28 @@ use crate::device_number::DeviceNumber;
 
 /// `_IOR(0x12, 114, size_t)`: the size of a block device in bytes.
 const BLKGETSIZE64: Opcode = opcode::read::<usize>(0x12, 114);
-/// `_IO(0x12, 94)`: writes an `int` that says whether the device is read-only.
+/// `_IO(0x12, 94)`: writes an `int` that is not 0 if the device is read-only.
 const BLKROGET: Opcode = opcode::none(0x12, 94);
 /// `_IOWR('N', 0x41, struct nvme_admin_cmd)`.
 const NVME_ADMIN: Opcode = opcode::read_write::<NvmeAdminCommand>(b'N', 0x41);
 
-/// The number of the block device that these are the attributes of; `None` when they are of something else.
+/// Returns the number of the block device with this metadata, or `None` if it is not a block device.
 pub(crate) fn block_device_number(metadata: &std::fs::Metadata) -> Option<DeviceNumber> {
     metadata.file_type().is_block_device().then(|| DeviceNumber::of(metadata.rdev()))
 }
 
-/// The size of an open block device in bytes, as the kernel sees it now.
+/// Returns the current size of an open block device in bytes.
 pub(crate) fn block_size(device: &File) -> io::Result<u64> {
-    // SAFETY: the opcode is BLKGETSIZE64, for which the kernel writes one u64 and nothing else; on a descriptor that
-    // is no block device it fails with ENOTTY and writes nothing.
+    // SAFETY: the opcode is BLKGETSIZE64, for which the kernel writes one u64 and nothing else. On a descriptor that is
+    // not a block device it fails with ENOTTY and writes nothing.
     let size = unsafe { ioctl(device, Getter::<BLKGETSIZE64, u64>::new()) }?;
     Ok(size)
 }
 
-/// True when the device refuses writes.
+/// True if the device rejects writes.
 pub(crate) fn is_block_read_only(device: &File) -> io::Result<bool> {
-    // SAFETY: the opcode is BLKROGET, for which the kernel writes one C int and nothing else; on a descriptor that is
-    // no block device it fails with ENOTTY and writes nothing.
+    // SAFETY: the opcode is BLKROGET, for which the kernel writes one C int and nothing else. On a descriptor that is
+    // not a block device it fails with ENOTTY and writes nothing.
     let flag = unsafe { ioctl(device, Getter::<BLKROGET, i32>::new()) }?;
     Ok(flag != 0)
 }
@@ -55,12 +55,12 @@ struct NvmeAdminCommand {
     result: u32,
 }
 
-/// The command is carried out; the answer is the status that the controller gives it, 0 for success.
+/// Runs the command. The result is the controller's status, 0 for success.
 struct NvmeAdmin<'command>(&'command mut NvmeAdminCommand);
 
-// SAFETY: the opcode is NVME_IOCTL_ADMIN_CMD, and the pointer is to its argument, which has the kernel's layout (72 bytes,
-// checked by a test) and is borrowed for as long as this value lives. Where `address` and `data_length` lead to is the
-// caller's matter, who must own that memory: the type is private to this file.
+// SAFETY: the opcode is NVME_IOCTL_ADMIN_CMD, and the pointer is to its argument, which has the kernel's layout (72
+// bytes, checked by a test) and is borrowed for as long as this value lives. The caller must own the memory at
+// `address` of `data_length` bytes: the type is private to this file.
 unsafe impl Ioctl for NvmeAdmin<'_> {
     type Output = IoctlOutput;
     const IS_MUTATING: bool = true;
@@ -78,23 +78,23 @@ unsafe impl Ioctl for NvmeAdmin<'_> {
     }
 }
 
-/// Answers of the controller that are asked for here have this length.
+/// All responses that are requested here have this length.
 const ANSWER: usize = 4096;
 const ANSWER_BYTES: u32 = 4096;
 const TIMEOUT_MILLISECONDS: u32 = 5_000;
 
-/// Identify controller is admin command 6 with CNS 1; of the answer 20 bytes from byte 4 on are the serial number.
+/// Builds identify controller: admin command 6 with CNS 1. Bytes 4 to 23 of the response are the serial number.
 fn identify_controller() -> NvmeAdminCommand {
     NvmeAdminCommand { opcode: 6, dwords_10_15: [1, 0, 0, 0, 0, 0], ..NvmeAdminCommand::default() }
 }
 
-/// Get log page is admin command 2; the page is 0xD0, and the transfer is counted in words of 4 bytes, less one.
+/// Builds get log page: admin command 2 for page 0xD0. The length is counted in words of 4 bytes, minus one.
 fn statistics_page() -> NvmeAdminCommand {
     let words = 0xD0 | ((ANSWER_BYTES / 4 - 1) << 16);
     NvmeAdminCommand { opcode: 2, namespace: 1, dwords_10_15: [words, 0, 0, 0, 0, 0], ..NvmeAdminCommand::default() }
 }
 
-/// Asks the controller behind an open namespace. The command must be one that changes nothing and answers with 4096 bytes.
+/// Sends a command to the controller of an open namespace. The command must change nothing and return 4096 bytes.
 fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u8; ANSWER]>> {
     let mut answer = Box::new([0_u8; ANSWER]);
     let mut command = NvmeAdminCommand {
@@ -104,7 +104,8 @@ fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u
         ..command
     };
     // SAFETY: the kernel writes `data_length` = 4096 bytes to `address`, which is `answer`: that long, writable, alive
-    // until after the call and not otherwise used during it. On what is no NVMe device it fails with ENOTTY.
+    // until after the call and not otherwise used during it. On a device that is not an NVMe device it fails with
+    // ENOTTY.
     let status = unsafe { ioctl(device, NvmeAdmin(&mut command)) }?;
     if status == 0 {
         Ok(answer)
@@ -113,17 +114,17 @@ fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u
     }
 }
 
-/// The serial number that the NVMe controller behind an open namespace reports of itself.
+/// Returns the serial number that the NVMe controller of an open namespace reports.
 pub(crate) fn nvme_serial(device: &File) -> io::Result<String> {
     Ok(serial_in(&*ask_controller(device, identify_controller())?))
 }
 
-/// The serial number in the page that describes a controller, without the blanks that fill it up.
+/// Returns the serial number in the page that describes a controller, without padding.
 pub(crate) fn serial_in(page: &[u8; ANSWER]) -> String {
     String::from_utf8_lossy(&page[4..24]).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
 }
 
-/// The page in which an EBS volume counts its operations.
+/// Returns the statistics page of an EBS volume.
 pub(crate) fn nvme_statistics_page(device: &File) -> io::Result<Box<[u8; ANSWER]>> {
     ask_controller(device, statistics_page())
 }
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nvme_admin_command_has_the_kernels_layout() {
+    fn nvme_admin_command_has_the_kernels_layout() {
         assert_eq!(size_of::<NvmeAdminCommand>(), 72);
         assert_eq!(std::mem::offset_of!(NvmeAdminCommand, address), 24);
         assert_eq!(std::mem::offset_of!(NvmeAdminCommand, data_length), 36);
@@ -141,9 +142,9 @@ mod tests {
         assert_eq!(std::mem::offset_of!(NvmeAdminCommand, timeout_milliseconds), 64);
     }
 
-    /// The statistics page is asked for as 1024 words of 4 bytes, counted from zero, into a buffer of 4096 bytes.
+    /// The length is 1024 words of 4 bytes, minus one, for a buffer of 4096 bytes.
     #[test]
-    fn the_statistics_page_is_asked_for_in_words_counted_from_zero() {
+    fn statistics_request_counts_words_from_zero() {
         let command = statistics_page();
         assert_eq!((command.opcode, command.namespace, command.dwords_10_15[0]), (2, 1, 0x03FF_00D0));
         assert_eq!(usize::try_from(ANSWER_BYTES).unwrap(), ANSWER);
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_nvme_device_has_no_controller_to_ask() {
+    fn non_nvme_device_has_no_controller_to_query() {
         let file = tempfile::tempfile().unwrap();
         assert!(nvme_serial(&file).is_err());
         assert!(nvme_statistics_page(&file).is_err());

@@ -1,14 +1,15 @@
-//! What a child keeps of this process.
+//! Descriptors that a child inherits.
 
 use std::fs::File;
 use std::sync::Arc;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// Lets a child keep a descriptor that is closed for every other one.
+/// Lets a child inherit a descriptor that is closed for every other child.
 pub(crate) fn bequeath(command: &mut tokio::process::Command, file: Arc<File>) {
-    // SAFETY: between fork and exec the closure makes one system call, fcntl(2), which is async-signal-safe. It allocates
-    // nothing and takes no lock: the descriptor stays open, since the closure owns it, and an error is a plain number.
+    // SAFETY: between fork and exec the closure makes one system call, fcntl(2), which is async-signal-safe. It
+    // allocates nothing and takes no lock: the descriptor stays open, since the closure owns it, and an error is a
+    // plain number.
     unsafe {
         command.pre_exec(move || fcntl_setfd(&*file, FdFlags::empty()).map_err(std::io::Error::from));
     }

@@ -1,4 +1,4 @@
-//! What the kernel says of devices that come, go and change.
+//! The kernel's events about devices that appear, disappear and change.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,25 +7,25 @@ use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 use tokio::io::unix::AsyncFd;
 
-/// The kernel's own events; 2 would be those that udev has worked on.
+/// The kernel's own events. 2 would be the events that udev has processed.
 const OF_THE_KERNEL: u32 = 1;
-/// The kernel's limit of one event is half of it.
+/// Buffer size in bytes, twice the kernel's limit of one event.
 const EVENT_BYTES: usize = 8192;
-/// So many events are taken off at once.
+/// Maximum number of events that are discarded at once.
 const AT_ONCE: usize = 4096;
 
-/// The kernel's word on devices, from a certain moment on.
+/// The kernel's events about devices, from a certain time on.
 #[derive(Debug)]
 pub(crate) struct DeviceEvents(AsyncFd<OwnedFd>);
 
 impl DeviceEvents {
-    /// Listens from now on; needs a tokio runtime that has I/O.
+    /// Starts to receive events. Requires a tokio runtime with I/O.
     pub(crate) fn listen() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(KOBJECT_UEVENT))?;
         bind(&socket, &SocketAddrNetlink::new(0, OF_THE_KERNEL))?;
-        // SAFETY: the descriptor of an `OwnedFd` is open and the same for as long as that lives, and the `AsyncFd` owns it:
-        // nothing here takes it out or closes it.
+        // SAFETY: the descriptor of an `OwnedFd` is open and the same for as long as that lives, and the `AsyncFd` owns
+        // it: no code here takes it out or closes it.
         let registered = unsafe { AsyncFd::register(socket) };
         registered.map(Self).map_err(io::Error::from)
     }
@@ -37,13 +37,13 @@ impl DeviceEvents {
             match ready.try_io(|socket| receive(socket.get_ref())) {
                 Ok(Ok(true)) => return Ok(()),
                 Ok(Err(error)) => return Err(error),
-                // Of something else, or none after all.
+                // An event of another device, or no event after all.
                 Ok(Ok(false)) | Err(_) => {}
             }
         }
     }
 
-    /// Takes off the events that are there.
+    /// Discards the pending events.
     pub(crate) fn clear(&self) -> io::Result<()> {
         for _ in 0..AT_ONCE {
             match receive(self.0.get_ref()) {
@@ -56,7 +56,8 @@ impl DeviceEvents {
     }
 }
 
-/// Takes one event off the socket: true when it is about a block device, or when some were lost and may have been.
+/// Reads one event from the socket. Returns true if it is about a block device, or if events were lost that may have
+/// been.
 fn receive(socket: impl AsFd) -> io::Result<bool> {
     let mut event = [0_u8; EVENT_BYTES];
     match recv(socket, &mut event[..], RecvFlags::DONTWAIT) {
@@ -66,7 +67,7 @@ fn receive(socket: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// An event is a headline and `KEY=value` texts, each ended by a zero byte.
+/// An event is a headline and `KEY=value` texts, each terminated by a zero byte.
 fn is_of_a_block_device(event: &[u8]) -> bool {
     event.split(|byte| *byte == 0).any(|text| text == b"SUBSYSTEM=block")
 }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_of_a_block_device_by_its_subsystem_alone() {
+    fn block_device_event_is_recognised_by_its_subsystem_only() {
         let event =
             |subsystem: &str| format!("add@/devices/x\0ACTION=add\0DEVPATH=/devices/x\0{subsystem}\0SEQNUM=1\0");
         assert!(is_of_a_block_device(event("SUBSYSTEM=block").as_bytes()));

@@ -10,12 +10,12 @@ use rustix::ioctl::{NoArg, Opcode, ioctl, opcode};
 /// `_IOWR('X', 120, int)`: ends a freeze by FIFREEZE. The kernel ignores the argument.
 const FITHAW: Opcode = opcode::read_write::<i32>(b'X', 120);
 
-/// Thaws the file system that a directory lies on; false: it was not frozen.
+/// Thaws the file system of a directory. Returns false if it was not frozen.
 pub(crate) fn thaw(directory: &Path) -> io::Result<bool> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::empty())?;
-    // SAFETY: the opcode is FITHAW, for which the kernel neither reads nor writes our memory: it takes no argument. On what
-    // cannot be thawed it fails.
+    // SAFETY: the opcode is FITHAW, for which the kernel neither reads nor writes our memory: it takes no argument. On
+    // a file system that cannot be thawed it fails.
     match unsafe { ioctl(&opened, NoArg::<FITHAW>::new()) } {
         Ok(()) => Ok(true),
         Err(Errno::INVAL) => Ok(false),
@@ -33,9 +33,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_is_not_frozen_is_left_alone() {
+    fn unfrozen_file_system_is_not_changed() {
         let directory = tempfile::tempdir().unwrap();
-        // A file system that can never be frozen says so.
+        // A file system that can never be frozen returns an error.
         assert!(!thaw(directory.path()).unwrap_or(false));
     }
 }

@@ -1,35 +1,35 @@
-//! What the kernel says about options of a file system, without a disk: fsopen(2) and fsconfig(2), Linux 5.2.
+//! Checks options of a file system without a disk: fsopen(2) and fsconfig(2), Linux 5.2.
 //!
-//! mount(2) answers EINVAL for a wrong option and for a damaged disk alike. A file system context parses one option at a time
-//! and has a log that names what it does not take. It is dropped before it has a disk, so nothing is mounted.
+//! mount(2) returns EINVAL for an invalid option and for a damaged disk alike. A file system context parses one option
+//! at a time and has a log that names an invalid option. It is dropped before it has a disk, so nothing is mounted.
 
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::mount::FsOpenFlags;
 
-/// An option that no file system has. Who takes it parses nothing before the mount.
+/// An option that no file system has. A file system that accepts it does not parse options before the mount.
 const NO_OPTION: &str = "ebs-csi-no-such-option";
-/// The longest value that fsconfig(2) takes, in bytes.
+/// Maximum length of a value for fsconfig(2), in bytes.
 const MAX_VALUE: usize = 255;
 
 /// The kernel's judgement about options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// The file system does not take this one.
+    /// The file system rejects this option.
     Refused {
-        /// The option, as it was written.
+        /// The option as it was given.
         option: String,
-        /// The kernel's words, where it has some.
+        /// The kernel's reason, if it gives one.
         reason: Option<String>,
     },
-    /// The file system knows each of them. Whether they fit together and to the disk shows the mount.
+    /// The file system knows all options. Only the mount shows whether they fit together and to the disk.
     Taken,
-    /// This kernel cannot tell: it is older than Linux 5.2, or than this file system's use of contexts.
+    /// The kernel is older than Linux 5.2, or this file system does not use contexts yet.
     Unknown,
 }
 
-/// Judges options of a file system, in order; the first one that it does not take is the answer.
+/// Checks options of a file system in order, and returns the first that is rejected.
 pub(crate) fn judge<'a>(fs_type: &str, options: impl IntoIterator<Item = &'a str>) -> Judgement {
     let Ok(context) = rustix::mount::fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC) else { return Judgement::Unknown };
     if set(&context, NO_OPTION).is_ok() {
@@ -39,7 +39,7 @@ pub(crate) fn judge<'a>(fs_type: &str, options: impl IntoIterator<Item = &'a str
     for option in options {
         match set(&context, option) {
             Ok(()) => drop(drain(&context)),
-            // For want of something else than the right option.
+            // Errors with another cause than the option.
             Err(Errno::NOMEM | Errno::INTR | Errno::PERM) => return Judgement::Unknown,
             Err(_) => return Judgement::Refused { option: option.to_owned(), reason: drain(&context) },
         }
@@ -59,7 +59,7 @@ fn set(context: &OwnedFd, option: &str) -> Result<(), Errno> {
 fn drain(context: &OwnedFd) -> Option<String> {
     let mut last = None;
     let mut line = [0; 512];
-    // A context has room for eight lines; reading an empty log is an error.
+    // A context has room for eight lines. Reading an empty log is an error.
     while let Ok(length) = rustix::io::read(context, &mut line[..]) {
         if length == 0 {
             break;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_option_that_is_not_taken_is_named() {
+    fn first_rejected_option_is_named() {
         let (option, reason) = refused("ext4", &["discard", "tls", "nolock"]).unwrap();
         assert!(option == "tls" && reason.contains("tls"), "{reason}");
         let (option, reason) = refused("ext4", &["errors=maybe"]).unwrap();
@@ -97,12 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_system_that_is_not_known_nothing_is_said() {
+    fn options_of_an_unknown_file_system_are_not_judged() {
         assert_eq!(judge("no-such-fs", ["discard"]), Judgement::Unknown);
     }
 
     #[test]
-    fn a_value_too_long_for_the_call_is_left_to_the_mount() {
+    fn value_too_long_for_fsconfig_is_left_to_the_mount() {
         let long = format!("errors={}", "x".repeat(MAX_VALUE + 1));
         assert_eq!(judge("ext4", [long.as_str()]), Judgement::Taken);
     }

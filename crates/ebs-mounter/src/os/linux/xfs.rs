@@ -1,4 +1,4 @@
-//! XFS: what the kernel knows of a mounted file system.
+//! XFS: the kernel's data about a mounted file system.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
 #[repr(C)]
 struct Geometry {
     block_bytes: u32,
-    /// Sizes and counts that nothing here needs, until the blocks of the data section.
+    /// Unused sizes and counts, up to the blocks of the data section.
     sizes: [u32; 7],
     data_blocks: u64,
     realtime_and_log: [u64; 3],
@@ -21,12 +21,13 @@ struct Geometry {
 /// `_IOR('X', 100, struct xfs_fsop_geom_v1)`.
 const FSGEOMETRY_V1: Opcode = opcode::read::<Geometry>(b'X', 100);
 
-/// The size in bytes of the data section of the XFS that is mounted at a path. statfs(2) would answer with the limit of a
-/// project quota where the directory has one, and leaves out the log.
+/// Returns the size in bytes of the data section of the XFS that is mounted at a path. statfs(2) would return the limit
+/// of a project quota if the directory has one, and it excludes the log.
 pub(crate) fn xfs_data_bytes(at: &Path) -> io::Result<u64> {
     let directory = File::open(at)?;
-    // SAFETY: the opcode is XFS_IOC_FSGEOMETRY_V1, for which the kernel writes one `Geometry` (112 bytes, checked by a test) and
-    // nothing else; every bit pattern is one. On what is no XFS it fails with ENOTTY and writes nothing.
+    // SAFETY: the opcode is XFS_IOC_FSGEOMETRY_V1, for which the kernel writes one `Geometry` (112 bytes, checked by a
+    // test) and nothing else; every bit pattern is one. On a file system that is not XFS it fails with ENOTTY and
+    // writes nothing.
     let geometry = unsafe { ioctl(&directory, Getter::<FSGEOMETRY_V1, Geometry>::new()) }?;
     Ok(geometry.data_blocks.saturating_mul(u64::from(geometry.block_bytes)))
 }
@@ -35,16 +36,16 @@ pub(crate) fn xfs_data_bytes(at: &Path) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// The number of the request holds the size of the struct.
+    /// The number of the request contains the size of the struct.
     #[test]
-    fn the_geometry_has_the_kernels_layout() {
+    fn geometry_has_the_kernels_layout() {
         assert_eq!(size_of::<Geometry>(), 112);
         assert_eq!(FSGEOMETRY_V1, 0x8070_5864);
         assert_eq!(std::mem::offset_of!(Geometry, data_blocks), 32);
     }
 
     #[test]
-    fn a_directory_of_another_file_system_has_no_geometry() {
+    fn other_file_systems_have_no_xfs_geometry() {
         assert!(xfs_data_bytes(Path::new("/proc")).is_err());
         assert!(xfs_data_bytes(Path::new("/nonexistent")).is_err());
     }
