@@ -1,7 +1,7 @@
 //! Logs to standard error, traces, metrics, and the HTTP pages of the driver.
 //!
-//! Depends on no other crate of the driver except its log format: callers count in [`Metrics`], and the binary adapts
-//! the observers of the other crates to it. A failed listener is restarted and never stops the driver.
+//! Does not depend on the crates that it observes: the binary adapts their observers to [`Metrics`]. A failed listener
+//! is restarted and never stops the driver.
 
 mod http;
 mod logging;
