@@ -69,7 +69,7 @@ impl Ec2Service {
     /// clock.
     ///
     /// When the future is dropped, the call is executed and recorded anyway, as when a client disconnects. [`Broken`]
-    /// in the extensions of the response tells what fault rules do to the connection itself.
+    /// in the extensions of the response has the effect of fault rules on the connection itself.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let mut response = self.serve(request).await;
         response.headers_mut().insert(header::DATE, date::header(self.engine.now()));
