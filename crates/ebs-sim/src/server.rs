@@ -52,7 +52,7 @@ pub enum ServerError {
     StopTooLate(Duration),
 }
 
-/// A running simulator; [`Server::shutdown`] ends it. Dropping it closes its ports and leaves its devices to the next
+/// A running simulator, which [`Server::shutdown`] ends. Dropping it closes its ports and leaves its devices to the next
 /// start from the same directory.
 #[derive(Debug)]
 pub struct Server {

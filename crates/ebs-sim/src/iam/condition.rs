@@ -105,8 +105,8 @@ impl Condition {
         }
     }
 
-    /// Whether one of the policy's values fits; `None` when a variable of one has no value: then the condition does
-    /// not hold, negated or not.
+    /// Returns whether one of the policy's values matches. Returns `None` when a variable in one has no value: then the
+    /// condition does not hold, negated or not.
     fn fits_one(&self, text: &str, ignore_case: bool, lookup: Lookup<'_>) -> Option<bool> {
         let mut fits = false;
         for value in &self.values {
