@@ -123,9 +123,9 @@ pub struct EngineConfig {
     pub state_dir: Option<PathBuf>,
     /// The data plane.
     pub devices: Devices,
-    /// Where udev's links go: `/dev/disk/by-id` unless a test says otherwise.
-    pub by_id_dir: PathBuf,
     /// Directory of udev's links: `/dev/disk/by-id`, except in tests.
+    pub by_id_dir: PathBuf,
+    /// Times and rate limits.
     pub timing: Timing,
     pub region: String,
     /// Zones, availability zones and others.

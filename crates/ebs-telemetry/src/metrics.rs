@@ -32,7 +32,7 @@ use health::HealthChecks;
 use panics::Panics;
 use store::{Histograms, Numbers};
 
-/// All counters and gauges of the process.
+/// All metrics that the process counts.
 #[derive(Debug)]
 pub struct Metrics {
     build: Numbers,

@@ -73,7 +73,7 @@ impl Fields {
         matches!(self.next, Next::Field)
     }
 
-    /// Skips the rest of the current value.
+    /// Reports the rest of the current value as other bytes instead of an authority.
     pub(crate) fn pass_value(&mut self) {
         self.is_authority = false;
     }

@@ -44,7 +44,7 @@ async fn identities(release: &Release, paths: &[String]) -> anyhow::Result<Vec<(
 /// field prevents it, and the CSIDriver, the StorageClasses and all others keep their identity. After a rollback the
 /// objects are the reference's again.
 #[tokio::test]
-async fn upgrade_from_reference_replaces_nothing_and_rolls_back() -> anyhow::Result<()> {
+async fn reference_upgrade_on_real_api_server_replaces_nothing() -> anyhow::Result<()> {
     let release = Release::new().await?;
     let reference = here().join("reference").display().to_string();
     let values = here().join("reference-values.yaml").display().to_string();
