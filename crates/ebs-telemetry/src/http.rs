@@ -27,8 +27,7 @@ use crate::Metrics;
 
 /// Pause before a failed listener is restarted.
 const RETRY: Duration = Duration::from_secs(10);
-/// Timeout of the TLS handshake, of a request's headers, and of an idle connection. The reference has the same
-/// timeouts.
+/// Timeout of the TLS handshake and of a request's headers. It also limits idle connections, as in the reference.
 const HEADERS_WITHIN: Duration = Duration::from_secs(3);
 /// Maximum lifetime of a connection, independent of its client: a new one is cheap.
 const LIFETIME: Duration = Duration::from_secs(60);

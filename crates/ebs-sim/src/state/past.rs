@@ -176,7 +176,7 @@ impl Sim {
         self.past.instances.note(now, kept_for, self.instances.iter().map(|i| (&i.id, i)));
     }
 
-    /// Rejects a mutating call for an object that EC2 does not know yet at the place of the call, if that is enabled
+    /// Rejects a mutating call for an object that is too new for a stale read, if that is enabled
     /// ([`crate::config::Oddities::changes_meet_the_lag`]).
     pub(super) fn meet_lag(&mut self, now: SystemTime, call: &Call) -> Result<(), Fault> {
         if !self.policy.account.oddities.changes_meet_the_lag || !self.past.kept {

@@ -56,8 +56,8 @@ impl Random {
         format!("{:016x}", self.next())
     }
 
-    /// Returns a new id of 17 hexadecimal digits. Tests with devices do not use a seed for it, because the names of
-    /// devices under `/dev` derive from ids and all simulators of a machine share `/dev`.
+    /// Returns a new id of 17 hexadecimal digits. With devices the configured seed has no effect on ids, even in
+    /// repeatable tests, because the names of devices derive from ids and all simulators of a machine share `/dev`.
     pub(super) fn new_id(&mut self, kind: Kind) -> String {
         format!("{}0{}", kind.prefix(), self.hex())
     }

@@ -25,7 +25,7 @@ fn create_volume_is_decoded_with_all_its_parameters() {
 }
 
 #[test]
-fn a_describe_is_decoded_with_ids_filters_and_page() {
+fn describe_is_decoded_with_ids_filters_and_page() {
     let form = "Action=DescribeSnapshots&Owner.1=self&SnapshotId.1=snap-1&Filter.1.Name=volume-id&Filter.1.Value.1=v\
                 &MaxResults=5&NextToken=n";
     let Ok(Call::DescribeSnapshots(c)) = call(form) else { panic!("not decoded") };
