@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 const PROTOS: [&str; 3] = ["csi.proto", "modify.proto", "registration.proto"];
 
-/// CSI's name of each field that it marks as secret.
+/// The name of each field that CSI marks as secret.
 const SECRETS: &str = "secrets";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A `Debug` that shows all fields of a message but the values of its secrets.
+/// Returns a `Debug` implementation that shows all fields of a message except the values of its secrets.
 fn debug_without_secrets(message: &str, fields: &[&str]) -> Result<String, std::fmt::Error> {
     let mut code = format!("impl ::core::fmt::Debug for {message} {{\n");
     code += "    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {\n";

@@ -1,7 +1,7 @@
-//! Messages, clients and servers generated from the files in `proto/`: no logic.
+//! Messages, clients and servers generated from the files in `proto/`, without logic.
 //!
-//! No request shows its `secrets`: its `Debug` says how many there are. So not even a panic's message can hold one.
-//! A log still gets only what the driver's `redact` module names field by field.
+//! The `Debug` output of a request shows only the number of its `secrets`, so that not even a panic message can contain
+//! one. A log still contains only the fields that the driver's `redact` module names.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub mod registration {
     tonic::include_proto!("pluginregistration");
 }
 
-/// Stands for so many secrets.
+/// Replaces this number of secrets.
 struct NotShown(usize);
 
 impl fmt::Debug for NotShown {

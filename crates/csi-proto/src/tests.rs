@@ -1,4 +1,4 @@
-//! What requests show of themselves.
+//! The `Debug` output of requests.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -9,7 +9,7 @@ use super::csi::*;
 
 const CANARY: &str = "cAnArY";
 
-/// How a message shows itself that was read from bytes with a secret at its field `number`.
+/// Returns the `Debug` output of a message that was decoded from bytes with a secret in its field `number`.
 fn shown<M: Message + Default + Debug>(number: u32) -> String {
     let secrets: HashMap<String, String> = [(format!("{CANARY}-key"), format!("{CANARY}-value"))].into();
     let (encode, length) = (prost::encoding::string::encode, prost::encoding::string::encoded_len);
@@ -19,12 +19,12 @@ fn shown<M: Message + Default + Debug>(number: u32) -> String {
     format!("{message:?} {message:#?}")
 }
 
-/// A message's name, the number of its field `secrets`, and how it shows itself with one.
+/// A message's name, the number of its field `secrets`, and a function that returns its `Debug` output with a secret.
 type Request = (&'static str, u32, fn(u32) -> String);
 
-/// All requests that can hold secrets, found in the protocol file, show only how many they hold: also in the message of a panic.
+/// The protocol file lists all requests with secrets. Each shows only their number, also in a panic message.
 #[test]
-fn no_request_shows_its_secrets() {
+fn debug_output_of_requests_hides_secrets() {
     let requests: [Request; 22] = [
         ("CreateVolumeRequest", 5, shown::<CreateVolumeRequest>),
         ("DeleteVolumeRequest", 2, shown::<DeleteVolumeRequest>),

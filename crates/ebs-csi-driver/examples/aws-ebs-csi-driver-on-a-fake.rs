@@ -1,7 +1,9 @@
-//! The driver of Windows nodes with a machine in memory, for tests of the whole program. The product has no such flags.
+//! The driver of Windows nodes on a machine in memory, for tests of the whole program. The product does not have these
+//! flags.
 //!
-//! - `--host=fake:FILE` is a machine of its own, described by the file; a test changes and asks it over loopback, by the port in `FILE.port`.
-//! - `--host=of:FILE` is the machine of a csi-proxy beside it, whose port is in the file: what a process in a container sees of it.
+//! - `--host=fake:FILE`: a machine of its own, described by the file. Tests change and query it over loopback at the
+//!   port in `FILE.port`.
+//! - `--host=of:FILE`: the machine behind a csi-proxy, as a process in a container sees it. The file contains the port.
 
 use std::process::ExitCode;
 
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
     ebs_csi_driver::main(arguments, ebs_csi_driver::System::made_by(on_windows::host, on_windows::own))
 }
 
-/// Elsewhere the driver has a machine of its own kind.
+/// Other platforms have no machine to replace.
 #[cfg(not(windows))]
 fn main() -> ExitCode {
     ExitCode::FAILURE

@@ -1,4 +1,4 @@
-//! The command line: the reference driver's modes and flags, and a few of ours.
+//! The command line: the reference driver's modes and flags, and a few additional ones.
 
 mod checks;
 mod flags;
@@ -39,11 +39,11 @@ enum Role {
     PreStopHook,
 }
 
-/// What the process is asked to do: the flags as given, each readable by itself.
+/// The flags as given, before they are checked against each other.
 #[derive(Debug, Clone)]
 pub(crate) struct Flags {
     role: Role,
-    /// What stood on the command line, by the names of the fields.
+    /// The field names of the flags that the command line sets.
     given: BTreeSet<String>,
     common: CommonFlags,
     /// In modes that call AWS: with a controller, and the labeler.
@@ -54,7 +54,7 @@ pub(crate) struct Flags {
     node: Option<NodeFlags>,
 }
 
-/// What the process does, and all it needs to know for that, checked as a whole.
+/// The task of the process with all its settings, which are checked as a whole.
 #[derive(Debug, Clone)]
 pub(crate) enum Job {
     /// Modes `all`, `controller` and `node`.
@@ -69,7 +69,7 @@ pub(crate) enum Job {
 #[derive(Debug, Clone)]
 pub(crate) struct HttpSettings {
     pub(crate) endpoint: HttpEndpoint,
-    /// The certificate to serve them with; without one in clear.
+    /// The TLS certificate and its key. Without them, metrics and health are served in clear text.
     pub(crate) tls: Option<TlsFiles>,
 }
 
@@ -80,11 +80,11 @@ pub(crate) struct Settings {
     pub(crate) driver: DriverConfig,
     /// Where to serve metrics and health, if anywhere.
     pub(crate) http: Option<HttpSettings>,
-    /// Questions to EC2 about several objects travel in one call.
+    /// Batch describe requests to EC2.
     pub(crate) batching: bool,
-    /// For how long changes of one volume are gathered.
+    /// How long changes of one volume are collected before they are sent to EC2.
     pub(crate) modification_window: Duration,
-    /// Handles of node-local volumes may be published.
+    /// Allow publishing node-local volumes.
     pub(crate) node_local_volumes: bool,
     /// Serve the EC2 metrics under the names of the in-tree cloud provider too.
     pub(crate) deprecated_metrics: bool,
@@ -94,63 +94,64 @@ pub(crate) struct Settings {
     pub(crate) user_agent_extra: Option<String>,
     /// Log requests to AWS and replies with their bodies.
     pub(crate) log_aws_bodies: bool,
-    /// How long a stop waits for running mutations.
+    /// How long a shutdown waits for running mutations.
     pub(crate) shutdown_timeout: Duration,
-    /// A kubeconfig file; none: as a pod of the cluster.
+    /// A kubeconfig file. `None`: use the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// What only the node service needs.
+    /// Settings of the node service only.
     pub(crate) node: Option<NodeSettings>,
 }
 
-/// What the metadata labeler needs: it serves no CSI.
+/// Settings of the metadata labeler, which serves no CSI.
 #[derive(Debug, Clone)]
 pub(crate) struct LabelerSettings {
     pub(crate) driver: DriverName,
     /// Where to serve metrics and health, if anywhere.
     pub(crate) http: Option<HttpSettings>,
-    /// A kubeconfig file; none: as a pod of the cluster.
+    /// A kubeconfig file. `None`: use the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Sources of the machine's metadata to try, in order, when the region is not told.
+    /// Sources of the machine's metadata to try, in order, when the region is not configured.
     pub(crate) metadata_sources: Vec<SourceKind>,
     /// Suffix of the user agent.
     pub(crate) user_agent_extra: Option<String>,
     /// Log requests to AWS and replies with their bodies.
     pub(crate) log_aws_bodies: bool,
-    /// How long a stop waits for what is running.
+    /// How long a shutdown waits for running work.
     pub(crate) shutdown_timeout: Duration,
 }
 
-/// What the pre-stop hook needs: it serves nothing and ends by itself.
+/// Settings of the pre-stop hook, which serves nothing and exits by itself.
 #[derive(Debug, Clone)]
 pub(crate) struct HookSettings {
     pub(crate) driver: DriverName,
-    /// A kubeconfig file; none: as a pod of the cluster.
+    /// A kubeconfig file. `None`: use the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-/// What the node service needs.
+/// Settings of the node service.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeSettings {
-    /// How the attachment limit is to be found.
+    /// How to determine the attachment limit.
     pub(crate) limits: LimitFlags,
     /// Format xfs for old kernels.
     #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) legacy_xfs: bool,
-    /// Records that must survive a restart, on Linux.
+    /// On Linux: directory of the records that must survive a restart.
     #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) state_dir: Option<PathBuf>,
-    /// What is mounted below it counts as the driver's in the metrics of disks. On Windows volumes are mounted there too, besides in the
-    /// kubelet's directory.
+    /// The disk metrics also cover volumes that are mounted below this directory. On Windows, volumes may be mounted
+    /// there as well as in the kubelet's directory.
     pub(crate) mounts_below: Option<PathBuf>,
-    /// On Windows: the process is one of the host, and needs no csi-proxy.
+    /// On Windows: the process runs on the host and needs no csi-proxy.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
     pub(crate) host_process: bool,
-    /// On Windows over another project's csi-proxy, which cannot prove a disk blank: one that shows no file system is formatted.
+    /// On Windows with another project's csi-proxy, which cannot prove that a disk is blank: format disks without a
+    /// recognised file system.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
     pub(crate) format_over_proxy: bool,
 }
 
-/// The command line is refused, or asks only for text (`--help`).
+/// A rejected command line, or one that asks only for text (`--help`).
 #[derive(Debug)]
 pub(crate) struct Refused(clap::Error);
 
@@ -159,9 +160,9 @@ impl Refused {
         Self(Arguments::command().override_usage(usage("MODE")).error(ErrorKind::ValueValidation, message))
     }
 
-    /// Says what is wrong on standard error (help: on standard output) and gives the exit code: 2, or 0 for help.
+    /// Prints the error to standard error (help: to standard output) and returns the exit code: 2, or 0 for help.
     pub(crate) fn report(&self) -> u8 {
-        // Nobody is left to be told when the standard streams are closed.
+        // Nothing can be reported when the standard streams are closed.
         drop(self.0.print());
         if self.0.use_stderr() { 2 } else { 0 }
     }
@@ -174,7 +175,7 @@ impl std::fmt::Display for Refused {
 }
 
 impl Flags {
-    /// Reads the arguments, the program's name first.
+    /// Parses the arguments. The first one is the program's name.
     pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
         let mut arguments: Vec<OsString> = arguments.into_iter().collect();
         let names_mode = arguments.get(1).is_some_and(|first| !first.to_string_lossy().starts_with('-'));
@@ -192,27 +193,27 @@ impl Flags {
         Ok(Self { given, ..parsed.mode.into_flags() })
     }
 
-    /// A flag stood on the command line, whatever its value; by the name of its field.
+    /// Returns whether the command line sets the flag with this field name, to any value.
     fn is_given(&self, field: &str) -> bool {
         self.given.contains(field)
     }
 
-    /// `--version` is given.
+    /// Returns whether `--version` is given.
     pub(crate) fn asks_for_version(&self) -> bool {
         self.common.version
     }
 
-    /// `--enable-otel-tracing` is given.
+    /// Returns whether `--enable-otel-tracing` is given.
     pub(crate) fn traces(&self) -> bool {
         self.common.enable_otel_tracing
     }
 
-    /// How to log.
+    /// Returns the log configuration.
     pub(crate) fn log(&self, rust_log: Option<String>) -> Result<LogConfig, Refused> {
         checks::log(&self.common, rust_log)
     }
 
-    /// Checks everything together. Logs what is accepted but has no effect.
+    /// Checks all flags together. Logs a warning for each flag that is accepted but has no effect.
     pub(crate) fn check(&self, version: &str) -> Result<Job, Refused> {
         checks::job(self, version, Platform::HERE)
     }
@@ -309,8 +310,8 @@ fn usage(mode: &str) -> String {
     format!("{NAME} [{mode}] [FLAGS]")
 }
 
-/// The command with the syntax of the reference's flags: a bare boolean is true, `=` gives it a value, and of a flag
-/// that is given twice the last one counts.
+/// Returns the command with the syntax of the reference's flags. A bare boolean is true and takes a value only after
+/// `=`. The last occurrence of a flag wins.
 fn command() -> Command {
     Arguments::command().mut_subcommands(|mode| {
         let usage = usage(mode.get_name());

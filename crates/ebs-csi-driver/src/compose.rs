@@ -1,4 +1,4 @@
-//! Puts the driver together for its role: who it is, the EC2 it talks to, the services it offers.
+//! Composes the driver for its mode: its identity, the EC2 client, and its services.
 
 use std::sync::Arc;
 
@@ -23,21 +23,21 @@ use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, Running};
 use crate::version::{COMMIT, VERSION};
 use crate::{health, kubernetes};
 
-/// What the reference driver's SDK reads and this driver does not.
+/// Variables that the reference driver's SDK reads and this driver ignores.
 const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
 
-/// What answers from the first moment: the socket, and who the driver is.
+/// The part of the driver that is available before the other services: the socket and Identity.
 pub(crate) struct Front {
     pub(crate) bound: Bound,
     pub(crate) routes: Routes,
     pub(crate) observer: Arc<dyn RpcObserver>,
-    /// For the other services.
+    /// Receives the other services.
     pub(crate) opening: Opening,
-    /// For Probe, once they are there.
+    /// Makes Probe report ready once the services are available.
     pub(crate) starting: Starting,
 }
 
-/// What the services are put together with.
+/// The parts from which the services are built.
 pub(crate) struct Foundation {
     pages: Pages,
     shown_later: MetricSources,
@@ -46,24 +46,25 @@ pub(crate) struct Foundation {
     background: JoinSet<()>,
 }
 
-/// A driver that works.
+/// A complete driver.
 pub(crate) struct Driver {
-    /// All services besides Identity.
+    /// All services except Identity.
     pub(crate) services: Routes,
-    /// To be drained at the end.
+    /// Drained at shutdown.
     pub(crate) operations: Vec<Operations>,
-    /// To be finished after that, where there is a node service.
+    /// The node service, if there is one. Finished after the operations.
     pub(crate) node: Option<node::Service>,
-    /// Ends with the driver.
+    /// Tasks that are cancelled at shutdown.
     pub(crate) background: JoinSet<()>,
-    /// Ends the driver when it ends, with this error.
+    /// Tasks that end the driver with an error.
     pub(crate) fatal: JoinSet<anyhow::Error>,
 }
 
-/// Takes the socket, so that a second driver on it fails before it touches anything, and begins to serve the pages.
+/// Binds the socket, so that a second driver on the same path fails before it changes anything, and starts to serve the
+/// pages.
 ///
 /// # Errors
-/// The socket cannot be taken, or the certificate of the pages not be used.
+/// The socket cannot be bound, or the certificate of the pages cannot be used.
 pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Front, Foundation)> {
     let driver = &settings.driver;
     let bound =
@@ -86,9 +87,9 @@ pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Front, Foundati
     Ok((front, Foundation { pages, shown_later, operations, counting, background }))
 }
 
-/// Finds out where the driver is and puts its services together.
+/// Determines where the driver runs and builds its services.
 ///
-/// Cancellation: nothing was begun that would have to be undone.
+/// Cancellation: safe at any time; nothing has to be undone.
 pub(crate) async fn build(settings: &Settings, foundation: Foundation, system: System) -> anyhow::Result<Driver> {
     let Foundation { pages, shown_later, operations, counting, mut background } = foundation;
     let driver = &settings.driver;
@@ -137,7 +138,7 @@ pub(crate) async fn build(settings: &Settings, foundation: Foundation, system: S
     Ok(Driver { services, operations: operations.to_vec(), node, background, fatal })
 }
 
-/// What the metrics read when they are asked for. They are served before any of it is there.
+/// Sources that the metrics read on each scrape. The pages are served before these sources exist.
 #[derive(Default)]
 struct MetricSources {
     detaches: Arc<Detaches>,
@@ -161,7 +162,7 @@ impl MetricSources {
     }
 }
 
-/// Where to serve metrics and health, with the certificate as it is now.
+/// Returns the address for metrics and health, with the certificate loaded now.
 pub(crate) async fn listen(http: Option<&HttpSettings>) -> anyhow::Result<Option<Listen>> {
     let Some(HttpSettings { endpoint, tls }) = http.cloned() else { return Ok(None) };
     let tls = match tls {
@@ -171,7 +172,7 @@ pub(crate) async fn listen(http: Option<&HttpSettings>) -> anyhow::Result<Option
     Ok(Some(Listen { endpoint, tls }))
 }
 
-/// The EC2 client and the policy over it; none where nothing would use it.
+/// Returns the EC2 client and the policy over it, or `None` where nothing uses it.
 async fn cloud(
     settings: &Settings,
     here: &Whereabouts,
@@ -195,7 +196,7 @@ async fn cloud(
     }
     let observer = Arc::clone(&counting);
     let ec2 = AwsEc2::connect(&config, observer).await.context("the EC2 client cannot be built")?;
-    // Only now: an endpoint with a password in it was refused, and must not reach the log.
+    // Log the endpoint only here: one with a password has been rejected by now and must not reach the log.
     tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
     let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
     Ok(Some(Arc::new(Cloud::observed(Arc::new(ec2), config, counting))))

@@ -1,4 +1,4 @@
-//! What the disks of this node count, as the metrics want it.
+//! Statistics of this node's disks for the metrics.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use ebs_driver::status::chain;
 use ebs_mounter::{Exceeded, LatencyBin, Mounter, NvmeStatistics, Transfers, VolumeStatistics};
 use ebs_telemetry::{DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks};
 
-/// The disks of this node, once it is known what it is.
+/// The disks of this node. Empty until the node is known.
 #[derive(Debug, Default)]
 pub(crate) struct NodeDisks(OnceLock<Node>);
 
@@ -20,7 +20,7 @@ struct Node {
 }
 
 impl NodeDisks {
-    /// From now on they are read through this mounter.
+    /// Reads the disks through this mounter from now on.
     pub(crate) fn of(&self, mounter: &Mounter, instance_id: String, mounts_below: Option<PathBuf>) {
         self.0.get_or_init(|| Node { mounter: mounter.clone(), instance_id, mounts_below });
     }
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// A volume whose log page this is.
+    /// A volume that returns this log page.
     #[derive(Debug)]
     struct Recorded([u8; STATISTICS_PAGE_BYTES]);
 
@@ -135,9 +135,8 @@ mod tests {
         reply
     }
 
-    /// Each field of a volume's log page reaches its metric.
     #[tokio::test]
-    async fn each_field_of_a_log_page_reaches_its_metric() {
+    async fn each_log_page_field_reaches_its_metric() {
         let page = scraped(Recorded(page())).await;
         let of_it = r#"instance_id="i-1",volume_id="vol-0123456789abcdef0""#;
         for (name, value) in [

@@ -1,6 +1,6 @@
-//! Variables of the environment.
+//! Environment variables.
 
-/// An environment variable; empty is the same as absent.
+/// Returns the value of an environment variable. An empty one counts as unset.
 pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

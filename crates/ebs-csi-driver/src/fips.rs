@@ -1,8 +1,8 @@
-//! `GODEBUG=fips140=on`: how users of the reference driver, which is a Go program, ask for validated cryptography.
+//! `GODEBUG=fips140=on`: how users of the reference driver, which is a Go program, request validated cryptography.
 
 use std::fmt;
 
-/// Validated cryptography is asked for, and this program has none.
+/// FIPS mode is requested, but this program has no validated cryptography.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotValidated;
 
@@ -16,7 +16,7 @@ impl fmt::Display for NotValidated {
     }
 }
 
-/// Refuses a request for FIPS mode anywhere in the value; all else in it is Go's own business.
+/// Rejects a request for FIPS mode anywhere in the value. Other settings concern Go only and are ignored.
 pub(crate) fn check(godebug: Option<&str>) -> Result<(), NotValidated> {
     let mut settings = godebug.unwrap_or_default().split(',').filter_map(|setting| setting.split_once('='));
     let asks = settings.any(|(key, value)| key.trim() == "fips140" && matches!(value.trim(), "on" | "only"));
@@ -27,9 +27,9 @@ pub(crate) fn check(godebug: Option<&str>) -> Result<(), NotValidated> {
 mod tests {
     use super::*;
 
-    /// `fips140=on` or `only` anywhere in `GODEBUG` is refused, other values are not.
+    /// `fips140=on` or `only` anywhere in `GODEBUG` is rejected. Other values are accepted.
     #[test]
-    fn fips_mode_that_is_asked_for_in_godebug_is_refused() {
+    fn godebug_with_fips_mode_is_rejected() {
         for asked in ["fips140=on", "fips140=only", "x=1,fips140=on", "fips140=on,y=2", " fips140 = only "] {
             assert_eq!(check(Some(asked)), Err(NotValidated), "{asked}");
         }

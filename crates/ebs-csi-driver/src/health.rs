@@ -1,5 +1,5 @@
-//! Keeps `/readyz`, the metrics and the log up to date with what EC2 answers. Probe does not depend on it: the kubelet restarts a driver
-//! whose Probe fails, and that helps no outage.
+//! Keeps `/readyz`, the metrics and the log up to date with the health of EC2. Probe does not depend on it: the kubelet
+//! restarts a driver whose Probe fails, and a restart does not end an outage.
 //!
 //! Decision: `docs/decisions/0024-keep-probe-independent-of-ec2.md`.
 
@@ -12,16 +12,16 @@ use ebs_telemetry::{HealthFailure, Metrics};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How often EC2 is asked while all is well. The call is a dry run.
+/// Interval of the health check while EC2 is healthy. The check is a dry run.
 const CALM: Duration = Duration::from_secs(300);
-/// How often while it is not; and no more often when calls of others fail.
+/// Interval while EC2 is unhealthy, and the minimum interval when other calls fail.
 const TROUBLE: Duration = Duration::from_secs(10);
-/// When no answer is a bad answer.
+/// Timeout of one check.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Finds out whether EC2 answers and accepts the driver.
+/// Checks whether EC2 responds and accepts the driver.
 pub(crate) trait HealthCheck: Send + Sync + 'static {
-    /// One check.
+    /// Makes one check.
     fn check(&self) -> impl Future<Output = Result<(), CloudError>> + Send;
 }
 
@@ -31,15 +31,16 @@ impl<E: Ec2> HealthCheck for Arc<Cloud<E>> {
     }
 }
 
-/// Where the answer is shown.
+/// Where the result is published.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
     pub(crate) readiness: ebs_telemetry::Readiness,
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Asks until dropped, the first time at once, and shows the answer in `shown`. `in_doubt` is notified when a call to EC2 failed in a
-/// way that another one may fail in, too: then EC2 is asked at once.
+/// Checks EC2 until dropped, the first time at once, and publishes the results in `shown`. `in_doubt` is notified when
+/// a call to EC2 failed in a way that affects other calls, too. The next check then follows at once, but at least 10 s
+/// after the previous one.
 pub(crate) async fn watch(check: impl HealthCheck, shown: Shown, in_doubt: Arc<Notify>) {
     shown.readiness.set_not_ready("EC2 has not answered the first health check yet");
     let mut before = None;
@@ -62,11 +63,11 @@ pub(crate) async fn watch(check: impl HealthCheck, shown: Shown, in_doubt: Arc<N
     }
 }
 
-/// What the last check came to.
+/// The result of the last check.
 type Outcome = Result<(), HealthFailure>;
 
 impl Shown {
-    /// Shows an answer, and logs what is another than before.
+    /// Publishes a result. Logs it when it differs from the previous one.
     fn show(&self, answer: Result<(), (HealthFailure, String)>, before: Option<Outcome>) -> Outcome {
         let now = answer.as_ref().copied().map_err(|(failure, _)| *failure);
         self.metrics.note_health_check(now);
@@ -88,7 +89,7 @@ impl Shown {
     }
 }
 
-/// What `/readyz` tells everybody who asks.
+/// The text that `/readyz` shows to any client.
 fn reason(failure: HealthFailure) -> &'static str {
     match failure {
         HealthFailure::Unavailable => "EC2 or the source of AWS credentials is not available; the log has the details",
@@ -130,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// An EC2 that answers, or hangs, or refuses in these words.
+    /// An EC2 that responds, hangs, or rejects calls with this text.
     struct Switch(Arc<AtomicBool>, Option<&'static str>);
 
     impl HealthCheck for Switch {
@@ -169,7 +170,7 @@ mod tests {
             Self { works, shown, in_doubt, _task: task }
         }
 
-        /// Waits until page and metric both say so.
+        /// Waits until the page and the metric agree.
         async fn until(&self, well: bool) {
             let line = format!("aws_ebs_csi_ec2_health_check_success {}\n", u8::from(well));
             let level = async {
@@ -181,9 +182,8 @@ mod tests {
         }
     }
 
-    /// `/readyz` and the metric follow what EC2 answers, both ways.
     #[tokio::test(start_paused = true)]
-    async fn readyz_and_metric_follow_ec2_both_ways() {
+    async fn readyz_and_metric_follow_health_of_ec2() {
         let watched = Watched::over(false);
         watched.until(false).await;
         watched.works.store(true, Ordering::SeqCst);
@@ -194,10 +194,10 @@ mod tests {
         watched.until(true).await;
     }
 
-    /// A call that fails because EC2 cannot be reached, or does not accept us, has EC2 asked at once; however many fail, it is
-    /// asked every 10 s at most.
+    /// A call that fails because EC2 is unreachable or rejects the driver triggers a check. However many calls fail,
+    /// EC2 is checked every 10 s at most.
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_fails_has_ec2_asked_at_once_and_many_do_not_have_it_asked_more_often() {
+    async fn failed_calls_trigger_a_check_every_10_s_at_most() {
         let watched = Watched::over(true);
         watched.until(true).await;
         watched.works.store(false, Ordering::SeqCst);
@@ -219,9 +219,10 @@ mod tests {
         assert!((1..=10).contains(&(failed() - before)), "{} checks in 100 s", failed() - before);
     }
 
-    /// `/readyz` is open to everybody in the cluster: it names the kind of the failure, and nothing that EC2 says of the account.
+    /// Any client in the cluster can read `/readyz`. It names the kind of the failure, but none of EC2's text about the
+    /// account.
     #[tokio::test(start_paused = true)]
-    async fn readyz_tells_strangers_nothing_about_the_account() {
+    async fn readyz_reveals_nothing_about_the_account() {
         let words = "User: arn:aws:sts::123456789012:assumed-role/Driver/17 is not authorized to perform: \
                      ec2:DescribeAvailabilityZones. Encoded authorization failure message: Zk3yAA (request id 0f1e2d3c)";
         let watched = Watched::refusing(true, Some(words));

@@ -1,4 +1,4 @@
-//! The connection to Kubernetes, by what the environment and the flag say, and what a node does over it.
+//! The connection to Kubernetes, configured by the environment and `--kubeconfig`, and the work of a node over it.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::environment::environment;
 use crate::version::VERSION;
 
-/// A connection, or why there is none. Nothing is sent yet.
+/// Returns a connection, or the reason why it cannot be made. Sends nothing yet.
 pub(crate) async fn connect(kubeconfig: Option<&PathBuf>) -> Result<Cluster, String> {
     let in_cluster = InCluster {
         host: environment("KUBERNETES_SERVICE_HOST"),
@@ -27,8 +27,8 @@ pub(crate) async fn connect(kubeconfig: Option<&PathBuf>) -> Result<Cluster, Str
     Cluster::connect(&options).await.map_err(|error| chain(&error))
 }
 
-/// Logs once which cluster there is, or what is off without one: a warning only where a kubeconfig was given. A
-/// controller does nothing with a cluster but look for its region there, which reports its own failure.
+/// Logs once which cluster is used, or which features are off without one. It is a warning only where a kubeconfig was
+/// given. A controller uses the cluster only to find its region, which reports its own failure.
 pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bool, mode: Mode) {
     const OFF: &str = "no Kubernetes client: the removal of start-up taints and metadata of the Node are off";
     match cluster {
@@ -39,7 +39,7 @@ pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bo
     }
 }
 
-/// Takes the start-up taint from this node's Node, in the background, unless the environment says otherwise.
+/// Removes the start-up taint from this node's Node object in the background, unless the environment disables it.
 pub(crate) fn remove_taints(cluster: &Cluster, driver: &DriverName, background: &mut JoinSet<()>) {
     if environment("DISABLE_TAINT_WATCHER").is_some() {
         tracing::info!("DISABLE_TAINT_WATCHER is set: the start-up taint of this node is nobody's business here");

@@ -1,4 +1,4 @@
-//! Mode `metadataLabeler`: no CSI, no socket.
+//! Mode `metadataLabeler`, without CSI and without a socket.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::observers::Counting;
 use crate::version::{COMMIT, VERSION};
 use crate::{compose, kubernetes};
 
-/// What the mode adds to the user agent.
+/// The part of the user agent that names the mode.
 const USER_AGENT: &str = "metadataLabeler";
 
-/// The name of the host, or of the pod.
+/// The file with the name of the host or pod.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// Labels nodes whenever this process leads, until SIGTERM or SIGINT; then the lease is given back.
+/// Labels nodes while this process is the leader, until SIGTERM or SIGINT. Then it releases the lease.
 ///
 /// # Errors
-/// The mode cannot work, or has lost its lease.
+/// The mode cannot work, or the process has lost its lease.
 pub(crate) async fn run(settings: &LabelerSettings, mut signals: Signals) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, mode = "metadataLabeler", "starting");
     let pages = Pages {

@@ -1,7 +1,7 @@
-//! The driver process. Reads in order: logs, settings checked, build, serve, wait, drain. No logic of its own. The labeler and the
-//! pre-stop hook are other modes of the same program, and serve no CSI.
+//! The driver process: set up logging, check settings, build, serve, wait, drain. It contains no logic of its own. The
+//! labeler and the pre-stop hook are other modes of the same program and serve no CSI.
 //!
-//! A library, so that a program of tests can put another machine below the node service of Windows ([`System`]).
+//! It is a library so that a test program can replace the machine below the Windows node service ([`System`]).
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -34,20 +34,20 @@ use cli::{Flags, Job, Refused, Settings};
 
 pub use node::System;
 
-/// Something went wrong while running.
+/// The exit code of a failure at run time.
 const FAILED: u8 = 1;
 
-/// The driver was told something that cannot be.
+/// The exit code of invalid flags or variables.
 const USAGE: u8 = 2;
 
-/// Worker threads, whatever the number of cores: each brings buffers and an arena of the allocator with it, and none of the modes
-/// has work for more.
+/// Worker threads, independent of the number of cores. Each thread costs buffers and an arena of the allocator, and no
+/// mode has work for more.
 const THREADS: usize = 2;
 
-/// How long the stop waits for the collector of traces to take the last ones, after the drain.
+/// How long shutdown waits, after the drain, until the trace collector has accepted the last traces.
 const LAST_TRACES: Duration = Duration::from_secs(5);
 
-/// Runs the program to its end; the arguments begin with its name.
+/// Runs the program to its end. The first argument is the program's name.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>, system: System) -> ExitCode {
     let (flags, traces) = match prepare(arguments) {
@@ -63,14 +63,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, system: System) -> Ex
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "the driver stops because of an error");
-            // The variables of the AWS SDK are as much a matter of usage as flags are.
+            // Invalid variables of the AWS SDK are usage errors, like invalid flags.
             let is_usage = error.downcast_ref::<ebs_aws::ConfigError>().is_some();
             ExitCode::from(if is_usage { USAGE } else { FAILED })
         }
     }
 }
 
-/// Flags read, logging set up, and what will see the spans if traces are wanted.
+/// Parses the flags and sets up logging. Returns the traces if they are enabled.
 fn prepare(arguments: impl IntoIterator<Item = OsString>) -> Result<(Flags, Option<Traces>), Refused> {
     let flags = Flags::read(arguments)?;
     fips::check(std::env::var("GODEBUG").ok().as_deref()).map_err(Refused::new)?;
@@ -93,13 +93,13 @@ fn run(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Result<()> 
     result
 }
 
-/// The hook watches one thing and ends: it needs no threads of its own.
+/// The hook waits for one event and exits, so it needs no worker threads.
 fn runtime(job: &Job) -> std::io::Result<Runtime> {
     let mut builder = match job {
         Job::Serve(_) | Job::LabelNodes(_) => Builder::new_multi_thread(),
         Job::AwaitDetachments(_) => Builder::new_current_thread(),
     };
-    // On Windows a thread that has asked WMI keeps its connections: it stays, and gives them back before it ends.
+    // On Windows a thread that has queried WMI keeps its connections. It stays alive, and disconnects before it ends.
     #[cfg(windows)]
     builder.thread_keep_alive(std::time::Duration::from_secs(60 * 60)).on_thread_stop(winstorage::real::disconnect);
     builder.worker_threads(workers(std::thread::available_parallelism())).enable_all().build()
@@ -109,7 +109,7 @@ fn workers(cores: std::io::Result<NonZeroUsize>) -> usize {
     cores.map_or(1, usize::from).min(THREADS)
 }
 
-/// Does the job, and exports its traces if they are wanted, to the last one.
+/// Runs the job, and exports its traces, including the last ones, if they are enabled.
 async fn traced(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Result<()> {
     let listen = || Signals::listen().context("cannot listen for signals");
     let signals = listen()?;
@@ -150,9 +150,8 @@ async fn serve(settings: &Settings, signals: Signals, system: System) -> anyhow:
 mod tests {
     use super::*;
 
-    /// Two worker threads at most, however many cores a machine has.
     #[test]
-    fn there_are_two_worker_threads_at_most_however_many_cores() {
+    fn runtime_has_at_most_two_worker_threads() {
         for (cores, threads) in [(1, 1), (2, 2), (3, 2), (192, 2)] {
             assert_eq!(workers(Ok(NonZeroUsize::new(cores).unwrap())), threads);
         }

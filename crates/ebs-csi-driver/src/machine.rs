@@ -1,4 +1,4 @@
-//! What machine this is: the sources of `--metadata-sources`, put together with what they ask.
+//! Identifies this machine from the sources of `--metadata-sources`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,10 @@ use ebs_types::DriverName;
 
 use crate::environment::environment;
 
-/// A machine that is no EC2 instance is asked again whether it is one after so long, then after ever longer pauses.
+/// First pause before the metadata sources are asked again whether this machine is an EC2 instance after all. Each
+/// further pause is longer.
 const FIRST_DOUBT: Duration = Duration::from_secs(5);
-/// The longest of these pauses.
+/// Longest pause.
 const LAST_DOUBT: Duration = Duration::from_mins(2);
 
 /// Where metadata comes from.
@@ -20,16 +21,16 @@ const LAST_DOUBT: Duration = Duration::from_mins(2);
 pub(crate) struct Sources {
     pub(crate) kinds: Vec<SourceKind>,
     pub(crate) driver: DriverName,
-    /// The cluster to ask, or why there is none.
+    /// The cluster to ask, or the reason why no cluster is available.
     pub(crate) cluster: Result<Cluster, String>,
 }
 
-/// What is known of where the process runs.
+/// Where the process runs.
 pub(crate) enum Whereabouts {
-    /// A process that is told its region and needs nothing else asks nobody.
+    /// The region is configured and the process needs nothing else, so no source is asked.
     Region(String),
     Instance(Arc<Machine>),
-    /// No EC2 instance: its name, and what it is instead.
+    /// Not an EC2 instance: its name, and the kind of machine.
     Foreign {
         name: String,
         what: String,
@@ -37,7 +38,7 @@ pub(crate) enum Whereabouts {
 }
 
 impl Whereabouts {
-    /// The region, unless it is not known.
+    /// Returns the region, if known.
     pub(crate) fn region(&self) -> Option<String> {
         match self {
             Self::Region(region) => Some(region.clone()),
@@ -51,7 +52,7 @@ impl Sources {
     /// Asks the sources in their order.
     ///
     /// # Errors
-    /// No source knows; the error has the reason of each.
+    /// No source identifies the machine. The error has the reason of each source.
     pub(crate) async fn machine(&self) -> Result<Machine, NoMetadata> {
         let machine = Machine::find(self.list(), environment("AWS_REGION")).await?;
         let metadata = machine.metadata();
@@ -66,10 +67,10 @@ impl Sources {
         Ok(machine)
     }
 
-    /// The region alone, for a process that serves no node.
+    /// Returns the region, for a process that serves no node.
     ///
     /// # Errors
-    /// AWS_REGION is not set, and no source knows.
+    /// AWS_REGION is not set, and no source returns a region.
     pub(crate) async fn region(&self) -> anyhow::Result<Whereabouts> {
         if let Some(region) = environment("AWS_REGION") {
             return Ok(Whereabouts::Region(region));
@@ -79,10 +80,10 @@ impl Sources {
         Ok(Whereabouts::Instance(Arc::new(machine.context(needed)?)))
     }
 
-    /// This machine, for its node service.
+    /// Returns this machine, for its node service.
     ///
     /// # Errors
-    /// No source knows it, nor that it is no EC2 instance.
+    /// No source identifies the machine, or shows that it is not an EC2 instance.
     pub(crate) async fn node(&self) -> anyhow::Result<Whereabouts> {
         let unknown = match self.machine().await {
             Ok(machine) => return Ok(Whereabouts::Instance(Arc::new(machine))),
@@ -101,8 +102,8 @@ impl Sources {
         Ok(Whereabouts::Foreign { name, what })
     }
 
-    /// Ends when a machine that is no EC2 instance proves to be one: some clusters' provider ids do not tell, and the metadata
-    /// service was away.
+    /// Ends when a machine that was not recognised as an EC2 instance proves to be one. This happens where the
+    /// cluster's provider ids do not show it and the metadata service was temporarily unavailable.
     pub(crate) async fn until_instance(self) -> anyhow::Error {
         let mut pause = FIRST_DOUBT;
         loop {

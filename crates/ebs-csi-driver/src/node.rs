@@ -1,4 +1,4 @@
-//! The node service of the system that this program is built for, over its machine.
+//! The node service of the platform that this program is built for.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -20,7 +20,7 @@ pub use windows::System;
 #[cfg(windows)]
 pub(crate) use windows::{Service, Shown, build, finish};
 
-/// What the node service is put together with on any system, besides its settings.
+/// The parts of the node service that every platform needs, other than its settings.
 pub(crate) struct Here {
     pub(crate) driver: DriverName,
     pub(crate) machine: Arc<Machine>,

@@ -1,4 +1,4 @@
-//! What the other crates tell of their work, counted; and that EC2's health is in doubt.
+//! Counts the events of the other crates, and notes doubts about the health of EC2.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use ebs_ec2::{Action, AttachmentState, Attempt, AttemptOutcome, ErrorClass, Obse
 use ebs_telemetry::{CallEnd, Metrics, PendingDetach, PendingDetaches, RunningOperation, RunningOperations};
 use tokio::sync::Notify;
 
-/// Counts RPCs and calls to EC2, and wakes the health watch when a call says that EC2 may not answer us any more.
+/// Counts RPCs and calls to EC2. Wakes the health watch when a failed call suggests that EC2 is unavailable to the
+/// driver.
 pub(crate) struct Counting {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) health_in_doubt: Arc<Notify>,
@@ -30,7 +31,7 @@ impl RpcObserver for Counting {
 }
 
 impl Observer for Counting {
-    /// A call is counted by its attempts; how it ended tells whether EC2 should be asked for its health.
+    /// Attempts are counted in `attempted`. The final error decides whether the health of EC2 must be checked.
     fn observe(&self, observation: &Observation<'_>) {
         let in_doubt = observation.error.is_some_and(|error| {
             matches!(
@@ -66,7 +67,7 @@ impl Observer for Counting {
     }
 }
 
-/// Detachments that the cloud waits for, once there is one.
+/// Detachments that the cloud waits for. Empty until the cloud exists.
 #[derive(Debug, Default)]
 pub(crate) struct Detaches(OnceLock<Arc<Cloud<AwsEc2>>>);
 
@@ -83,7 +84,7 @@ impl PendingDetaches for Detaches {
     }
 }
 
-/// The operations of the process, of all its services.
+/// The running operations of all services of the process.
 pub(crate) struct Running(pub(crate) [Operations; 2]);
 
 impl std::fmt::Debug for Running {
@@ -115,8 +116,7 @@ fn detach(detach: ebs_cloud::PendingDetach) -> PendingDetach {
     }
 }
 
-/// The actions whose durations dashboards expect from the start, and those that were added to the
-/// driver since.
+/// Actions whose durations dashboards expect from the start, and those that the driver has added since.
 pub(crate) const EXPECTED_ACTIONS: [&str; 20] = [
     "CreateVolume",
     "DeleteVolume",
@@ -140,7 +140,7 @@ pub(crate) const EXPECTED_ACTIONS: [&str; 20] = [
     "DescribeInstanceTypes",
 ];
 
-/// Dry runs answer with an error when all is well, and calls to other services are none of EC2's: neither counts.
+/// Dry runs end with an error when they succeed, and other services are not EC2. Neither counts.
 fn is_counted(attempt: &Attempt<'_>) -> bool {
     let of_another_service = matches!(
         attempt.action,
@@ -169,11 +169,11 @@ mod tests {
         metrics.page()
     }
 
-    /// Attempts are counted by EC2's code, throttles by themselves.
+    /// Attempts are counted by EC2's error code, and throttles separately.
     ///
     /// All calls count by action and outcome in one consistent series.
     #[test]
-    fn attempts_count_by_ec2s_code_and_throttles_by_themselves() {
+    fn attempts_count_by_ec2_code_and_throttles_apart() {
         for (end, outcome, line) in [
             (
                 AttemptOutcome::Succeeded,
@@ -198,18 +198,16 @@ mod tests {
         }
     }
 
-    /// Dry runs and calls to SageMaker and STS are not counted.
     #[test]
-    fn dry_runs_and_calls_to_other_services_do_not_count() {
+    fn dry_runs_and_other_services_are_not_counted() {
         assert!(!counted(Action::CreateVolume, true, AttemptOutcome::Succeeded).contains("CreateVolume"));
         for action in [Action::AttachClusterNodeVolume, Action::DetachClusterNodeVolume, Action::GetCallerIdentity] {
             assert!(!counted(action, false, AttemptOutcome::Succeeded).contains(action.as_str()));
         }
     }
 
-    /// The time for which calls are held back is shown by action.
     #[test]
-    fn the_time_for_which_calls_are_held_back_is_counted() {
+    fn time_in_rate_limiter_is_counted_by_action() {
         let metrics = Arc::new(Metrics::default());
         Counting::new(Arc::clone(&metrics)).waited(Action::AttachVolume, Duration::from_secs(2));
         let line = r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 2"#;
@@ -217,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_calls_and_waits_that_time_ended_are_counted_apart() {
+    fn spare_calls_and_timed_out_waits_are_counted_apart() {
         let metrics = Arc::new(Metrics::default());
         Counting::new(Arc::clone(&metrics)).spared(Action::DetachVolume);
         Counting::new(Arc::clone(&metrics)).ended_by_time(Action::AttachVolume);
@@ -230,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn rpcs_count_by_method_and_code() {
+    fn rpcs_are_counted_by_method_and_code() {
         let metrics = Arc::new(Metrics::default());
         Counting::new(Arc::clone(&metrics)).finished("CreateVolume", "Aborted", Duration::from_secs(1));
         for line in [

@@ -1,4 +1,4 @@
-//! Mode `pre-stop-hook`: waits until this node's volumes are detached. No CSI, no socket.
+//! Mode `pre-stop-hook`: waits until this node's volumes are detached. It has no CSI service and no socket.
 
 use anyhow::{Context, bail};
 use ebs_kubernetes::PreStop;
@@ -8,11 +8,11 @@ use crate::cli::HookSettings;
 use crate::environment::environment;
 use crate::kubernetes;
 
-/// Waits until no volume of the driver is attached to this node, if the node is being drained. Without Kubernetes there is
-/// nothing to wait for.
+/// Waits until no volume of the driver is attached to this node, if the node is being drained. Without Kubernetes it
+/// returns at once.
 ///
 /// # Errors
-/// The node's name is not known, its Node cannot be read, or SIGTERM or SIGINT ended the wait.
+/// The node's name is unknown, its Node object cannot be read, or SIGTERM or SIGINT ended the wait.
 pub(crate) async fn run(settings: &HookSettings, mut signals: Signals) -> anyhow::Result<()> {
     let cluster = match kubernetes::connect(settings.kubeconfig.as_ref()).await {
         Ok(cluster) => cluster,

@@ -1,4 +1,4 @@
-//! Tasks and the drain: serves until told to stop, then lets running work end, for a bounded time.
+//! Serves until a signal, then drains running operations for a bounded time.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 use crate::compose::{Driver, Front};
 use crate::node;
 
-/// Serves from the first moment, with all services once `building` has ended; until the first signal, then drains. A second
-/// signal ends the wait at once.
+/// Serves Identity from the start, and all services once `building` has ended. The first signal starts the drain. A
+/// second one ends it at once.
 ///
 /// # Errors
-/// Building or serving failed, or the stop left operations behind: the error names them.
+/// Building or serving failed, or operations were still running at the end: the error names them.
 pub(crate) async fn run(
     front: Front,
     building: impl Future<Output = anyhow::Result<Driver>> + Send + 'static,
@@ -28,7 +28,7 @@ pub(crate) async fn run(
     let stop = CancellationToken::new();
     let serving = server::serve(bound, routes, observer, stop.clone().cancelled_owned(), limit);
     tokio::pin!(serving);
-    // In a task of its own: reading certificates takes a while, and keeps nobody from being answered.
+    // In a separate task: reading certificates takes time and must not delay responses.
     let mut builder = JoinSet::new();
     builder.spawn(building);
     let driver = tokio::select! {
@@ -36,7 +36,7 @@ pub(crate) async fn run(
         Some(built) = builder.join_next() => built.context("the driver could not be put together")??,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before it was serving");
-            // Calls that wait for the services end now.
+            // Fail the calls that wait for the services now.
             drop(opening);
             stop.cancel();
             return serving.await.context("cannot stop serving");
@@ -88,7 +88,7 @@ fn running(operations: &[Operations]) -> Vec<String> {
     operations.iter().flat_map(Operations::running).map(|key| key.to_string()).collect()
 }
 
-/// What EC2 and the node are still doing when the process ends must not go unsaid.
+/// Reports the operations that EC2 and the node still run when the process exits.
 fn left_behind(operations: Vec<String>) -> anyhow::Result<()> {
     if operations.is_empty() {
         tracing::info!("stopped: nothing is left running");
@@ -104,9 +104,8 @@ fn left_behind(operations: Vec<String>) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    /// A stop that leaves operations behind is a failure that names them.
     #[test]
-    fn a_stop_that_leaves_work_behind_is_an_error_that_names_it() {
+    fn shutdown_error_names_unfinished_operations() {
         assert!(left_behind(Vec::new()).is_ok());
         let error = left_behind(vec!["CreateVolume pvc-1".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("CreateVolume pvc-1"), "{error}");

@@ -1,18 +1,18 @@
-//! Who built this, and from what.
+//! Version and build information.
 
 use std::fmt::Write;
 
-/// The driver's version, `v1.2.3`: what GetPluginInfo and the user agent carry.
+/// The driver's version, `v1.2.3`, as in GetPluginInfo and the user agent.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// The commit that this was built from, by the environment at build time (`GIT_COMMIT`); empty without.
+/// The commit of the build, from `GIT_COMMIT` at build time. Empty if not set.
 pub(crate) const COMMIT: &str = match option_env!("GIT_COMMIT") {
     Some(commit) => commit,
     None => "",
 };
 
-/// The answer to `--version`: JSON with the keys of the reference driver, in its order, since scripts parse it.
-/// The date is that of the environment at build time (`BUILD_DATE`), empty without.
+/// Returns the output of `--version`: JSON with the keys of the reference driver in its order, because scripts parse
+/// it. The date is `BUILD_DATE` at build time, or empty.
 pub(crate) fn json() -> String {
     let go_version = concat!("rust", env!("CARGO_PKG_RUST_VERSION"));
     let platform = platform(std::env::consts::OS, std::env::consts::ARCH);
@@ -33,7 +33,7 @@ pub(crate) fn json() -> String {
     text + "\n}\n"
 }
 
-/// As Go names it.
+/// Returns the platform as Go names it.
 fn platform(os: &str, architecture: &str) -> String {
     let architecture = match architecture {
         "x86_64" => "amd64",
@@ -47,9 +47,8 @@ fn platform(os: &str, architecture: &str) -> String {
 mod tests {
     use super::*;
 
-    /// `--version` prints the reference's JSON keys in their order.
     #[test]
-    fn the_version_is_json_with_the_references_keys_in_order() {
+    fn version_output_has_reference_keys_in_order() {
         let text = json();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["driverVersion"], VERSION);
@@ -58,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn platforms_have_their_go_names() {
+    fn platforms_have_go_names() {
         assert_eq!(platform("linux", "x86_64"), "linux/amd64");
         assert_eq!(platform("linux", "aarch64"), "linux/arm64");
     }

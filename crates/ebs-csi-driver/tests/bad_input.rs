@@ -1,5 +1,5 @@
-//! Bad input: each gets its code and a text that names the field and the rule, and changes nothing, neither in EC2 (the
-//! ledger proves it) nor on the machine (mounts, disks and directories do).
+//! Bad input: each is rejected with a code and a text that names the field and the rule. It changes nothing, neither in
+//! EC2 (proven by the ledger) nor on the machine (proven by mounts, disks and directories).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ fn ext4() -> Access {
     Access::Mount("ext4".to_owned())
 }
 
-/// The refusal has this code, and its text holds all these words.
+/// Checks that the error has this code and that its text contains all these words.
 fn check<T: std::fmt::Debug>(case: &str, answer: Result<T, Status>, code: Code, words: &[&str]) -> anyhow::Result<()> {
     let status = match answer {
         Ok(answer) => bail!("{case}: accepted, with {answer:?}"),
@@ -38,7 +38,7 @@ fn check<T: std::fmt::Debug>(case: &str, answer: Result<T, Status>, code: Code, 
     Ok(())
 }
 
-/// Nothing was even tried in EC2 since `position`.
+/// Checks that no mutating call has reached EC2 since `position`.
 async fn untouched(world: &World, position: u64) -> anyhow::Result<()> {
     let calls = world.calls_since(position).await?;
     ensure!(calls.mutations().is_empty(), "EC2 was asked to change something: {}", calls.summary());
@@ -56,10 +56,9 @@ fn with_range(required_bytes: i64, limit_bytes: i64) -> csi::CreateVolumeRequest
     csi::CreateVolumeRequest { capacity_range, ..new_volume("pvc-bad", 4, &ext4()) }
 }
 
-/// A volume that cannot be (type, parameter, size 0, negative, limit below size, no name) is refused with field and
-/// rule, before EC2 is asked.
+/// Invalid volumes have an invalid type or parameter, a size of 0, a negative size, a limit below the size, or no name.
 #[tokio::test]
-async fn a_volume_that_cannot_be_is_refused_with_the_field_and_the_rule_and_ec2_is_not_asked() -> anyhow::Result<()> {
+async fn invalid_volume_is_rejected_before_any_ec2_call() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start().await?;
     let position = world.control().position().await?;
     let nameless = csi::CreateVolumeRequest { name: String::new(), ..with_range(GIB, 0) };
@@ -82,9 +81,8 @@ async fn a_volume_that_cannot_be_is_refused_with_the_field_and_the_rule_and_ec2_
     world.finish().await
 }
 
-/// Expand needs a size, and not one above its own limit.
 #[tokio::test]
-async fn a_volume_grows_neither_to_nothing_nor_over_its_own_limit() -> anyhow::Result<()> {
+async fn expand_rejects_missing_size_and_size_above_limit() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start().await?;
     let volume = world.client().create_volume(new_volume("pvc-bad", 4, &ext4())).await?;
     let position = world.control().position().await?;
@@ -108,9 +106,9 @@ async fn a_volume_grows_neither_to_nothing_nor_over_its_own_limit() -> anyhow::R
     world.finish().await
 }
 
-/// An id that names nothing: delete and detach succeed, attach is NotFound with the id.
+/// For an unknown id, delete and detach succeed, and attach fails with NotFound and the id.
 #[tokio::test]
-async fn an_id_that_names_nothing_is_gone_when_deleted_and_not_found_when_attached() -> anyhow::Result<()> {
+async fn unknown_id_is_deleted_but_not_found_on_attach() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start().await?;
     let position = world.control().position().await?;
     let client = world.client();
@@ -126,7 +124,7 @@ async fn an_id_that_names_nothing_is_gone_when_deleted_and_not_found_when_attach
     world.finish().await
 }
 
-/// A link by id to a device that is not the volume; removed with its value.
+/// A by-id link to a device of another volume, removed on drop.
 struct FalseLink(PathBuf);
 
 impl FalseLink {
@@ -145,19 +143,18 @@ impl Drop for FalseLink {
     }
 }
 
-/// A foreign device under the expected by-id name is refused with both names, for stage and for block publish, and not
-/// one byte of it changes.
+/// The error names the volume and the device, for stage and for block publish.
 #[test]
-fn a_foreign_device_under_the_expected_name_is_refused_and_not_one_byte_of_it_changes() {
+fn foreign_device_under_expected_name_stays_unchanged() {
     with_mounts(|| async {
-        // EC2 says attached, but the machine has no such disk: only the name leads somewhere.
+        // EC2 reports the volume as attached, but the machine has no such disk: only the link exists.
         let foreign_id = VolumeId::parse(&format!("vol-0foreign{}", std::process::id()))?;
         let foreign = LoopDevice::new(&foreign_id, 4 << 30)?;
         let devices = foreign.directory().to_string_lossy().into_owned();
         let world = World::builder(DRIVER).env("EBS_SIM_DEVICES_DIR", &devices).start().await?;
         let volume = world.client().create_volume(new_volume("pvc-foreign", 4, &ext4())).await?;
         let id = VolumeId::parse(&volume.volume_id)?;
-        // A file that is named like the volume proves nothing outside the simulator's directory.
+        // The name of a file proves nothing outside the simulator's directory.
         let stranger = LoopDevice::new(&id, 4 << 30)?;
         let mut mount = world.on_node(volume.clone(), &ext4()).await?;
         mount.attach().await?;
@@ -187,7 +184,7 @@ fn a_foreign_device_under_the_expected_name_is_refused_and_not_one_byte_of_it_ch
     });
 }
 
-/// The refusal names the volume that was wanted and what was found in its place.
+/// Checks that the error names the requested volume and the device that was found.
 fn is_about_the_device(status: &Status, id: &VolumeId, found: &str) -> anyhow::Result<()> {
     let refusals = [Code::NotFound, Code::FailedPrecondition];
     ensure!(refusals.contains(&status.code()), "{status:?}");
@@ -203,10 +200,9 @@ async fn publish_to(world: &World, volume: &VolumeOnNode, target: &str) -> Resul
     world.client().node().node_publish_volume(request).await.map(drop)
 }
 
-/// A target path that is relative, contains `..`, is a symlink, the root or a full directory is refused and stays as it
-/// is.
+/// Invalid target paths are relative, contain `..`, are a symlink or the root, or are a directory that is not empty.
 #[test]
-fn a_target_path_that_is_relative_climbs_is_a_symlink_or_holds_something_is_refused_and_stays_as_it_is() {
+fn invalid_target_path_is_rejected_and_left_alone() {
     with_mounts(|| async {
         let world = World::builder(DRIVER).loop_devices().start().await?;
         let volume = world.client().create_volume(new_volume("pvc-paths", 1, &ext4())).await?;
@@ -247,9 +243,9 @@ fn a_target_path_that_is_relative_climbs_is_a_symlink_or_holds_something_is_refu
     });
 }
 
-/// Unpublish and unstage never empty a directory and refuse paths that are relative or climb.
+/// Unpublish and unstage never empty a directory, and reject paths that are relative or contain `..`.
 #[test]
-fn unpublish_and_unstage_empty_no_directory_and_follow_no_symlink() {
+fn unpublish_and_unstage_keep_directories_and_symlinks() {
     with_mounts(|| async {
         let world = World::builder(DRIVER).loop_devices().start().await?;
         let volume = csi::Volume { volume_id: "vol-0123456789abcdef0".to_owned(), ..Default::default() };
@@ -270,15 +266,15 @@ fn unpublish_and_unstage_empty_no_directory_and_follow_no_symlink() {
     });
 }
 
-/// Waits until Probe says ready.
+/// Waits until Probe reports ready.
 async fn until_ready(world: &mut World) -> anyhow::Result<()> {
     let socket = world.socket().to_owned();
     CsiClient::ready(&socket, world.driver()?, BOUND).await.map(drop)
 }
 
-/// An EC2 endpoint that cannot be reached is Unavailable with its address; Probe is ready; the driver lives on.
+/// The error is Unavailable and has the address of the endpoint. Probe reports ready, and the driver keeps running.
 #[tokio::test]
-async fn an_ec2_that_cannot_be_reached_is_unavailable_by_name_and_the_driver_waits_for_it() -> anyhow::Result<()> {
+async fn unreachable_ec2_is_unavailable_and_named() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER).env("AWS_EC2_ENDPOINT", "http://127.0.0.1:1").start_without_driver().await?;
     world.spawn_driver()?;
     until_ready(&mut world).await?;
@@ -295,9 +291,9 @@ async fn an_ec2_that_cannot_be_reached_is_unavailable_by_name_and_the_driver_wai
     world.finish().await
 }
 
-/// Wrong credentials are named with EC2's code and what to do; the secret is shown nowhere.
+/// The error has EC2's code and the next step. No output contains the secret.
 #[tokio::test]
-async fn wrong_credentials_are_named_as_such_and_nothing_is_made() -> anyhow::Result<()> {
+async fn wrong_credentials_are_reported_and_create_nothing() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER)
         .access_key("AKIDEXAMPLE000000001", "right-secret")
         .env("AWS_SECRET_ACCESS_KEY", "canary-wrong-secret")
@@ -307,7 +303,7 @@ async fn wrong_credentials_are_named_as_such_and_nothing_is_made() -> anyhow::Re
     until_ready(&mut world).await?;
     let status = world.client().create_volume(new_volume("pvc-denied", 4, &ext4())).await.err();
     let status = status.context("wrong credentials made a volume")?;
-    // A driver that has just begun may not see whether a former one made it: nothing is final then.
+    // A driver that has just started may not see yet whether a previous one created the volume, so no error is final.
     ensure!(status.code() == Code::Aborted, "{status:?}");
     let text = status.message();
     ensure!(text.contains("SignatureDoesNotMatch") || text.contains("AuthFailure"), "{text}");
@@ -325,9 +321,8 @@ fn second_driver(world: &World, endpoint: &str, log: &str) -> anyhow::Result<Pro
     Process::spawn(ProcessSpec { args: args.iter().map(Into::into).collect(), log: world.dir().join(log), ..spec })
 }
 
-/// A second driver on one socket ends with 1 and names it; the first serves on.
 #[tokio::test]
-async fn a_second_driver_on_one_socket_ends_with_1_and_the_first_serves_on() -> anyhow::Result<()> {
+async fn second_driver_on_same_socket_exits_with_1() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start().await?;
     let endpoint = format!("unix://{}", world.socket().display());
     let mut second = second_driver(&world, &endpoint, "second.log")?;
@@ -341,9 +336,9 @@ async fn a_second_driver_on_one_socket_ends_with_1_and_the_first_serves_on() -> 
     world.finish().await
 }
 
-/// A socket path that is too long is refused with the limit and the flag.
+/// The error names the limit and the flag.
 #[tokio::test]
-async fn a_socket_path_that_is_too_long_is_refused_with_the_limit() -> anyhow::Result<()> {
+async fn too_long_socket_path_is_rejected_with_limit() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start_without_driver().await?;
     let long = world.dir().join("x".repeat(120)).join("csi.sock");
     let mut driver = second_driver(&world, &format!("unix://{}", long.display()), "long.log")?;
@@ -355,9 +350,9 @@ async fn a_socket_path_that_is_too_long_is_refused_with_the_limit() -> anyhow::R
     world.finish().await
 }
 
-/// A file that is no socket is never removed to make place for one.
+/// The driver never removes a file of another kind to make room for its socket.
 #[tokio::test]
-async fn a_file_that_is_no_socket_is_left_alone() -> anyhow::Result<()> {
+async fn file_of_other_kind_at_socket_path_is_kept() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start_without_driver().await?;
     let file = world.dir().join("csi/precious");
     fs::write(&file, "data")?;
@@ -368,9 +363,9 @@ async fn a_file_that_is_no_socket_is_left_alone() -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// NodeStageVolume refuses a request without volume id, staging path, capability or device path, and ntfs on Linux.
+/// NodeStageVolume rejects a request without volume id, staging path, capability or device path, and ntfs on Linux.
 #[tokio::test]
-async fn a_stage_request_without_its_parts_is_refused_part_by_part() -> anyhow::Result<()> {
+async fn stage_request_with_missing_field_is_rejected() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).start().await?;
     let volume = csi::Volume { volume_id: "vol-0123456789abcdef0".to_owned(), ..Default::default() };
     let volume = world.on_node(volume, &ext4()).await?;

@@ -1,5 +1,5 @@
-//! The gRPC clients of the field, unmodified, at the driver's socket. Most of them send its path as the
-//! `:authority` of their requests, in one form or another. The programs are in `acceptance/clients` at the root.
+//! Unmodified gRPC clients on the driver's socket. Most of them send its path as the `:authority` of their requests, in
+//! one form or another. The programs are in `acceptance/clients` at the root.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const BOUND: Duration = Duration::from_secs(300);
 
-/// What `make test` has set up and a variable names.
+/// Returns the path that `make test` has prepared and that a variable names.
 fn set_up(variable: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os(variable).map(PathBuf::from);
     path.with_context(|| {
@@ -22,7 +22,7 @@ fn set_up(variable: &str) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Runs a client to its end, which must be a success; says what it wrote.
+/// Runs a client to its end, which must be a success. Returns its output.
 async fn run(dir: &Path, name: &str, program: PathBuf, args: Vec<OsString>) -> anyhow::Result<String> {
     let log = dir.join(format!("{name}.log"));
     let mut client = Process::spawn(ProcessSpec { name: name.to_owned(), program, args, env: BTreeMap::new(), log })?;
@@ -32,17 +32,17 @@ async fn run(dir: &Path, name: &str, program: PathBuf, args: Vec<OsString>) -> a
     Ok(output)
 }
 
-/// grpc-go of seven years is served by the driver's socket whatever it is dialled with: a path, a path in a URI, an address
-/// or nothing with a dialer, unix targets, and authorities of the program's own.
+/// The dial targets are a path, a path in a URI, an address or nothing with a dialer, unix targets, and explicit
+/// authorities.
 #[tokio::test]
-async fn grpc_go_of_seven_years_is_served_whatever_it_is_dialled_with() -> anyhow::Result<()> {
+async fn seven_years_of_grpc_go_are_served_with_any_target() -> anyhow::Result<()> {
     let programs = std::fs::read_dir(set_up("EBS_TEST_GRPC_CLIENTS")?)?;
     let programs: Vec<PathBuf> = programs.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<_>>()?;
     let world = World::builder(DRIVER).mode("controller").start().await?;
     let mut versions = 0;
     for program in programs {
         let name = program.file_name().context("a name")?.to_string_lossy().into_owned();
-        // `newest`, or `v` and the version.
+        // The name ends with `newest`, or with `v` and the version.
         if let Some(version) = name.strip_prefix("grpc-go-") {
             let output = run(world.dir(), &name, program, vec![world.socket().into()]).await?;
             let says = format!("grpc-go {}", version.trim_start_matches('v'));
@@ -55,9 +55,9 @@ async fn grpc_go_of_seven_years_is_served_whatever_it_is_dialled_with() -> anyho
     world.finish().await
 }
 
-/// grpc-core, which is gRPC for C++ and Python and always sends a socket's path, is served.
+/// grpc-core is the gRPC library of C++ and Python. It always sends the socket's path.
 #[tokio::test]
-async fn grpc_core_is_served_whatever_it_is_dialled_with() -> anyhow::Result<()> {
+async fn grpc_core_is_served_with_any_target() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").start().await?;
     let script = Path::new(ROOT).join("acceptance/clients/grpcio_clients.py");
     let args = vec!["-B".into(), script.into(), world.socket().into()];
@@ -66,10 +66,9 @@ async fn grpc_core_is_served_whatever_it_is_dialled_with() -> anyhow::Result<()>
     world.finish().await
 }
 
-/// grpcurl, which people look at a driver with, is served and shows the driver's name, its capabilities and a volume that it
-/// has made, from our proto files.
+/// grpcurl shows the driver's name, its capabilities and a volume that it has created, from our proto files.
 #[tokio::test]
-async fn grpcurl_is_served_and_makes_a_volume_from_our_proto_files() -> anyhow::Result<()> {
+async fn grpcurl_creates_volume_from_our_proto_files() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").start().await?;
     let program = set_up("EBS_TEST_GRPC_CLIENTS")?.join("grpcurl");
     let proto = Path::new(ROOT).join("proto");

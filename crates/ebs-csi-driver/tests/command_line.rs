@@ -1,5 +1,5 @@
-//! The program from outside, by its command line and its environment: hundreds of combinations, their exit codes and what they
-//! say. The rows are in `tests/cli/*.tsv`; pairs of flags are made from a few here.
+//! The program from outside: hundreds of combinations of command line and environment, with their exit codes and
+//! output. The rows are in `tests/cli/*.tsv`. Pairs of flags are generated here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,18 +14,18 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-/// For anything that is waited for, on a machine that is busy with other things.
+/// Timeout of every wait, on a busy machine.
 const BOUND: Duration = Duration::from_secs(120);
 /// Processes that run at once.
 const AT_ONCE: usize = 6;
 
 const MORE_TRIES: usize = 5;
 
-/// How a process is expected to end.
+/// The expected end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     With(i32),
-    /// It serves, and ends with 0 when it is told to.
+    /// It serves, and exits with 0 after SIGTERM.
     WhenTold,
 }
 
@@ -62,7 +62,7 @@ impl Row {
         lines.map(|(n, line)| Self::parse(format!("{file}:{}", n + 1), line)).collect()
     }
 
-    /// Its environment: nothing that would lead away from this machine.
+    /// Returns the environment of a process: nothing in it refers to another machine.
     fn environment(
         &self,
         simulator: &BTreeMap<String, String>,
@@ -88,7 +88,7 @@ impl Row {
         Ok(env)
     }
 
-    /// On a busy machine the metadata service may not answer in time; then it is tried again.
+    /// Runs the row. On a busy machine the metadata service may not answer in time. The run is then repeated.
     async fn run(&self, simulator: &BTreeMap<String, String>) -> anyhow::Result<()> {
         let mut ended = self.run_once(simulator).await;
         for _ in 0..MORE_TRIES {
@@ -134,7 +134,7 @@ impl Row {
     }
 }
 
-/// Waits until it serves with all its services, or has ended by itself; true when it serves.
+/// Waits until it serves with all its services, or has exited by itself. Returns whether it serves.
 async fn until_it_serves(process: &mut Process) -> anyhow::Result<bool> {
     let mut tick = tokio::time::interval(Duration::from_millis(10));
     let seen = async {
@@ -151,7 +151,7 @@ async fn until_it_serves(process: &mut Process) -> anyhow::Result<bool> {
     tokio::time::timeout(BOUND, seen).await.context("it neither serves nor ends")?
 }
 
-/// Runs all rows, several at once, and tells all that are not as they should be.
+/// Runs all rows, several at once, and reports all failed rows.
 async fn run_all(rows: Vec<Row>) -> anyhow::Result<()> {
     let dir = tempfile::tempdir().context("a directory for the simulator")?;
     let simulator = Server::start(ServerConfig::new(dir.path().join("sim"))).await.context("the simulator")?;
@@ -172,26 +172,26 @@ async fn run_all(rows: Vec<Row>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program accepts what it should, in every mode and every syntax of its flags.
+/// Valid command lines cover every mode and every syntax of flags.
 #[tokio::test]
-async fn command_lines_that_are_right_are_accepted() -> anyhow::Result<()> {
+async fn valid_command_lines_are_accepted() -> anyhow::Result<()> {
     run_all(Row::all("accepted.tsv", include_str!("cli/accepted.tsv"))?).await
 }
 
-/// The program refuses what is wrong with exit code 2, names it, and has touched nothing.
+/// The program exits with 2, names the invalid part, and has changed nothing.
 #[tokio::test]
-async fn command_lines_that_are_wrong_are_refused_with_2_and_named() -> anyhow::Result<()> {
+async fn invalid_command_lines_exit_with_2() -> anyhow::Result<()> {
     run_all(Row::all("refused.tsv", include_str!("cli/refused.tsv"))?).await
 }
 
-/// The argument lists of the official chart lead to a driver that serves and ends with 0 on SIGTERM; what keeps a process from
-/// starting ends it with 1, wrong variables with 2.
+/// With the arguments of the official chart, the driver serves, and exits with 0 on SIGTERM. It exits with 1 when it
+/// cannot start, and with 2 on invalid variables.
 #[tokio::test]
-async fn the_process_starts_as_the_chart_starts_it_or_says_why_not() -> anyhow::Result<()> {
+async fn process_starts_like_in_the_chart_or_reports_the_cause() -> anyhow::Result<()> {
     run_all(Row::all("started.tsv", include_str!("cli/started.tsv"))?).await
 }
 
-/// Flags for the pairs: in which modes they are known, and whether their value is right.
+/// Flags for the pairs: the modes that know them, and whether the value is valid.
 const SINGLES: &[(&str, &str, bool)] = &[
     ("all controller node", "--v=4", true),
     ("all controller node", "--v=-4", false),
@@ -214,17 +214,17 @@ const SINGLES: &[(&str, &str, bool)] = &[
     ("all node", "--state-dir=relative", false),
 ];
 
-/// Two flags together are accepted when each is right and known in the mode, and refused otherwise, in either order.
+/// Two flags are accepted when each is valid and the mode knows it, in either order.
 #[tokio::test]
-async fn pairs_of_flags_are_accepted_when_both_are_right() -> anyhow::Result<()> {
+async fn pair_of_flags_is_accepted_when_both_are_valid() -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for mode in ["all", "controller", "node"] {
         for (n, first) in SINGLES.iter().enumerate() {
-            // Each pair in one order, by turns.
+            // Each pair is tested in one order, alternating.
             for (m, second) in SINGLES.iter().enumerate().skip(n + 1) {
                 let name = |flag: &str| flag.split('=').next().map(str::to_owned);
                 if name(first.1) == name(second.1) {
-                    // Of those the last counts.
+                    // The last of these wins.
                     continue;
                 }
                 let is_right = |(modes, _, right): &(&str, &str, bool)| *right && modes.split(' ').any(|m| m == mode);

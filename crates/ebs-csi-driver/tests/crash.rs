@@ -1,9 +1,9 @@
-//! Six volumes that come and go under sidecars with short deadlines while the driver is killed twice: everything is
-//! attached in the end, then everything is gone, whatever the killed process had begun.
+//! Six volumes are created, attached, detached and deleted by sidecars with short deadlines while the driver is killed
+//! twice. Everything is attached in the end, and then deleted, at whatever point the driver was killed.
 //!
-//! EC2 is as slow as the real one, and its reads lag. Calls are made as the sidecars make them:
-//! one deadline for all, a pause that doubles with each failure of a call, and a sidecar that loses the driver
-//! begins anew once the driver is ready again.
+//! EC2 is as slow as the real one, and its reads lag. Calls are made as the sidecars make them: one deadline for all, a
+//! pause that doubles with each failure of a call, and a sidecar that loses the driver starts again once the driver is
+//! ready.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -27,11 +27,11 @@ const VOLUMES: usize = 6;
 const DEADLINE: Duration = Duration::from_secs(10);
 /// The sidecars' `--retry-interval-start`.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// EC2's reads are never older.
+/// Maximum age of EC2's reads.
 const MAX_LAG: Duration = Duration::from_secs(15);
-/// From a kill until all has come to its end.
+/// From a kill until all calls have succeeded.
 const CONVERGED: Duration = Duration::from_secs(90);
-/// Until the moment of a kill.
+/// Timeout of the wait for the moment of a kill.
 const MOMENT_BOUND: Duration = Duration::from_secs(120);
 
 /// A moment at which the driver is killed.
@@ -40,12 +40,12 @@ struct Moment {
     reached: fn(&State) -> bool,
 }
 
-/// The volumes that the driver made and that are not being deleted.
+/// Returns the volumes that the driver created and that are not being deleted.
 fn ours(state: &State) -> Vec<&SimVolume> {
     state.live_volumes().into_iter().filter(|volume| volume.tags.contains_key("CSIVolumeName")).collect()
 }
 
-/// How many of them are in a state of attachment.
+/// Returns how many of them are in a state of attachment.
 fn attachments(state: &State, wanted: &str) -> usize {
     ours(state).into_iter().flat_map(|volume| &volume.attachments).filter(|a| a.state == wanted).count()
 }
@@ -55,14 +55,14 @@ fn attachments(state: &State, wanted: &str) -> usize {
 struct Sidecars {
     name: String,
     node: String,
-    /// The driver that is ready; none while it is down.
+    /// Client of the ready driver, or `None` while it is down.
     driver: watch::Receiver<Option<CsiClient>>,
     told: Arc<Mutex<Vec<String>>>,
     began: Instant,
 }
 
 impl Sidecars {
-    /// Calls until it succeeds.
+    /// Repeats a call until it succeeds.
     async fn call<T, F>(
         &mut self,
         rpc: &'static str,
@@ -105,7 +105,7 @@ impl Sidecars {
         self.told.lock().expect("no holder panics").push(line);
     }
 
-    /// CreateVolume and ControllerPublishVolume; returns the volume's id.
+    /// Calls CreateVolume and ControllerPublishVolume. Returns the volume's id.
     async fn comes(mut self) -> anyhow::Result<String> {
         let access = Access::Mount("ext4".to_owned());
         let create = new_volume(&self.name, 4, &access);
@@ -130,7 +130,7 @@ impl Sidecars {
         Ok(id)
     }
 
-    /// ControllerUnpublishVolume and DeleteVolume.
+    /// Calls ControllerUnpublishVolume and DeleteVolume.
     async fn goes(mut self, volume_id: String) -> anyhow::Result<()> {
         let unpublish = csi::ControllerUnpublishVolumeRequest {
             volume_id: volume_id.clone(),
@@ -151,12 +151,12 @@ impl Sidecars {
     }
 }
 
-/// After one of the others the provisioner asks again even when nobody wants the volume any more.
+/// Returns whether the code is final. After any other code, the provisioner calls again even for an unwanted volume.
 fn is_final(code: Code) -> bool {
     !matches!(code, Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::Aborted)
 }
 
-/// Kills the driver at the moment and starts it again, as the kubelet does; returns when it was killed.
+/// Kills the driver at the moment and starts it again, as the kubelet does. Returns the time of the kill.
 async fn kill_at(
     world: &mut World,
     driver: &watch::Sender<Option<CsiClient>>,
@@ -172,7 +172,7 @@ async fn kill_at(
     Ok(killed)
 }
 
-/// Waits until all volumes have come to the end of what is done with them.
+/// Waits until all sidecars have finished.
 async fn all_by<T: 'static>(mut tasks: JoinSet<anyhow::Result<T>>, deadline: Instant) -> anyhow::Result<Vec<T>> {
     let mut ended = Vec::new();
     let all = async {
@@ -237,28 +237,24 @@ async fn killed_at(coming: Moment, going: Moment) -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// A driver killed in the middle of creating or attaching and again in the middle of detaching or deleting leaves
-/// nothing stuck: under clients with deadlines of 10 s and back-off all six volumes are attached, then gone, each
-/// within 90 s after the kill.
+/// The driver is killed while it creates or attaches volumes, and again while it detaches or deletes them. The clients
+/// have deadlines of 10 s and back-off. All six volumes are attached, then deleted, each within 90 s after the kill.
 #[tokio::test]
-async fn volumes_that_a_killed_driver_was_attaching_are_published_and_those_it_was_detaching_are_deleted()
--> anyhow::Result<()> {
+async fn kill_during_attach_and_detach_leaves_nothing_stuck() -> anyhow::Result<()> {
     let coming = Moment { what: "three volumes are attaching", reached: |state| attachments(state, "attaching") >= 3 };
     let going = Moment { what: "three volumes are detaching", reached: |state| attachments(state, "detaching") >= 3 };
     killed_at(coming, going).await
 }
 
 #[tokio::test]
-async fn volumes_that_a_killed_driver_was_creating_are_published_and_those_it_was_deleting_are_gone()
--> anyhow::Result<()> {
+async fn kill_during_create_and_delete_leaves_nothing_stuck() -> anyhow::Result<()> {
     let coming = Moment { what: "three volumes are being created", reached: |state| ours(state).len() >= 3 };
     let going = Moment { what: "a volume is being deleted", reached: |state| ours(state).len() < VOLUMES };
     killed_at(coming, going).await
 }
 
 #[tokio::test]
-async fn volumes_that_a_killed_driver_had_just_attached_are_published_and_those_it_had_detached_are_deleted()
--> anyhow::Result<()> {
+async fn kill_just_after_attach_and_detach_leaves_nothing_stuck() -> anyhow::Result<()> {
     let coming = Moment { what: "a volume is attached", reached: |state| attachments(state, "attached") >= 1 };
     let going = Moment {
         what: "a volume is detached",

@@ -1,6 +1,6 @@
-//! csi-sanity, with all of its optional arguments, against the running driver, the simulator and real mounts: nothing
-//! fails, and what skips itself is exactly what `csi_sanity_skips.txt` lists. Once more for an impatient client, in three parts
-//! side by side: each call of a slow EC2 then takes seconds.
+//! csi-sanity, with all of its optional arguments, against the running driver, the simulator and real mounts. Nothing
+//! fails, and it skips exactly the specs in `csi_sanity_skips.txt`. It also runs with an impatient client, in three
+//! parallel parts, because each call to a slow EC2 then takes seconds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use ebs_testkit::world::{World, WorldBuilder, with_mounts};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const SKIPS: &str = include_str!("csi_sanity_skips.txt");
-/// For the whole suite, on a machine that is busy with other things.
+/// Timeout of the whole suite, on a busy machine.
 const BOUND: Duration = Duration::from_secs(1800);
 
-/// How long a call may take of a client that does not wait.
+/// Timeout of a call of the impatient client.
 const IMPATIENCE: Duration = Duration::from_secs(1);
 
-/// A line is `run | spec | csi-sanity's reason | ours`; `#` starts a remark.
+/// A line is `run | spec | csi-sanity's reason | ours`; `#` starts a comment.
 fn expected_skips(runs: &[&str]) -> anyhow::Result<BTreeMap<String, String>> {
     let lines = SKIPS.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let mut skips = BTreeMap::new();
@@ -35,7 +35,7 @@ fn expected_skips(runs: &[&str]) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(skips)
 }
 
-/// Runs the suite with all of its optional arguments; what it skips must be what is listed.
+/// Runs the suite with all of its optional arguments and compares the skipped specs with the list.
 async fn run(
     world: &World,
     access: &'static str,
@@ -50,9 +50,9 @@ async fn run(
         expanded_bytes: 2 << 30,
         access,
         part,
-        // Both kinds of ids that name nothing: words, and ids that only EC2 knows not to exist.
+        // Both kinds of unknown ids: arbitrary words, and ids that only EC2 can reject.
         ec2_ids: access == "block",
-        // Some 26 volumes, one after the other: minutes for a client that pauses between its attempts.
+        // The test attaches some 26 volumes in sequence. That takes minutes for a client that pauses between attempts.
         attach_limit: call_timeout.is_none(),
         call_timeout,
     };
@@ -75,7 +75,7 @@ async fn run(
     Ok(result)
 }
 
-// csi-sanity asks for no zone, and publishes on this machine whatever it got.
+// csi-sanity requests no zone, and publishes every volume on this machine.
 fn world() -> WorldBuilder {
     World::builder(DRIVER).under(Shipped::ManagedV2).loop_devices().one_zone()
 }
@@ -86,9 +86,9 @@ async fn patient(access: &'static str) -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// EC2 takes its time, the client does not; calls of the methods named are cut off and repeated.
+/// Runs a part with a slow EC2. Calls of the named methods are cancelled and repeated.
 async fn impatient(part: Part, slow: &[&str]) -> anyhow::Result<()> {
-    // Everything that a call waits for takes longer than the client waits.
+    // Every wait of a call takes longer than the client's timeout.
     let [create_ms, attach_ms, detach_ms, modify_ms] = [Some(1_500); 4];
     let timing = Timing { create_ms, attach_ms, detach_ms, modify_ms, snapshot_ms: Some(3_000) };
     let world = world().realistic(Duration::ZERO).timing(timing).start().await?;
@@ -100,39 +100,39 @@ async fn impatient(part: Part, slow: &[&str]) -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// csi-sanity finds no fault with file-system volumes; every skip is listed with its reason.
+/// Every skip is listed with its reason.
 ///
-/// All that csi-sanity makes the driver do is allowed by the managed policy alone.
+/// The managed policy alone allows all calls that csi-sanity causes.
 #[test]
-fn csi_sanity_finds_no_fault_with_file_system_volumes() {
+fn csi_sanity_passes_with_file_system_volumes() {
     with_mounts(|| patient("mount"));
 }
 
-/// csi-sanity finds no fault with raw block volumes; every skip is listed with its reason.
+/// Every skip is listed with its reason.
 #[test]
-fn csi_sanity_finds_no_fault_with_block_volumes() {
+fn csi_sanity_passes_with_block_volumes() {
     with_mounts(|| patient("block"));
 }
 
-/// A client that gives every call up after a second, and repeats it until its answer is final, gets from a slow EC2 what a
-/// patient one gets, and leaves nothing behind.
+/// The client cancels each call after a second and repeats it until the answer is final. It gets the same results as a
+/// patient one and leaves nothing behind.
 #[test]
-fn csi_sanity_finds_no_fault_when_every_call_is_given_up_after_a_second_and_repeated() {
+fn csi_sanity_passes_with_impatient_client() {
     with_mounts(|| {
         impatient(Part::Controller, &["CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume"])
     });
 }
 
-/// The same of the calls of nodes, and of what the controller does around them.
+/// The calls of the node service, and the controller calls around them.
 #[test]
-fn csi_sanity_finds_no_fault_with_a_node_when_every_call_is_given_up_after_a_second_and_repeated() {
+fn csi_sanity_of_node_passes_with_impatient_client() {
     let slow = ["CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "ControllerExpandVolume"];
     with_mounts(move || async move { impatient(Part::Node, &slow).await });
 }
 
-/// The same of snapshots, growth and modification.
+/// Snapshots, expansion and modification.
 #[test]
-fn csi_sanity_finds_no_fault_with_changes_when_every_call_is_given_up_after_a_second_and_repeated() {
+fn csi_sanity_of_changes_passes_with_impatient_client() {
     let slow = ["CreateVolume", "ControllerExpandVolume", "ControllerModifyVolume"];
     with_mounts(move || async move { impatient(Part::Other, &slow).await });
 }

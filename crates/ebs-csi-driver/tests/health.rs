@@ -1,5 +1,5 @@
-//! What operators see of an EC2 that does not answer, or does not accept the driver any more, and of
-//! volumes that are not healthy, over the endpoint that the running binary serves.
+//! What operators see, over the endpoint of the running binary, when EC2 does not respond or rejects the driver, and
+//! when volumes are unhealthy.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use tokio::net::TcpStream;
 use tonic::Code;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-/// The driver looks every 10 s while calls fail; the machine may be busy.
+/// The driver checks EC2 every 10 s while calls fail; the machine may be busy.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// The driver's pages.
+/// The HTTP pages of the driver.
 struct Pages(String);
 
 impl Pages {
-    /// Those of a driver that was started with `--http-endpoint=127.0.0.1:0`; its log says which port that became.
+    /// Returns the pages of a driver that runs with `--http-endpoint=127.0.0.1:0`. Its log has the port.
     async fn of(world: &World) -> anyhow::Result<Self> {
         Self::of_start(world, 1).await
     }
 
-    /// Those of the driver that was started so many times.
+    /// Returns the pages after this number of starts of the driver.
     async fn of_start(world: &World, starts: usize) -> anyhow::Result<Self> {
         let words = "serving /metrics, /healthz and /readyz";
         world.until_logged("the address of the pages", |log| log.matches(words).count() >= starts).await?;
@@ -33,7 +33,7 @@ impl Pages {
         Ok(Self(address.context("an address")?.trim_matches('"').to_owned()))
     }
 
-    /// Status line, headers and body.
+    /// Returns status line, headers and body.
     async fn get(&self, path: &str) -> anyhow::Result<String> {
         let mut stream = TcpStream::connect(&self.0).await?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: driver\r\nConnection: close\r\n\r\n");
@@ -60,19 +60,18 @@ impl Pages {
         Ok(last)
     }
 
-    /// The metric has that value.
+    /// Waits until the metric has that value.
     async fn until_healthy(&self, healthy: bool) -> anyhow::Result<String> {
         let line = format!("\naws_ebs_csi_ec2_health_check_success {}\n", u8::from(healthy));
         self.until("/metrics", line.trim(), |page| page.contains(&line)).await
     }
 }
 
-/// A later outage of EC2, credentials that have expired and a right that was taken away show in a metric, by reason, in
-/// `/readyz` and the log, while Probe stays ready; the RPC that meets them says Unavailable, Unauthenticated and
-/// PermissionDenied apart. When EC2 answers again, all of it ends by itself.
+/// An outage of EC2, expired credentials and a revoked permission show in a metric, by reason, in `/readyz` and in the
+/// log, while Probe stays ready. The failed RPC reports Unavailable, Unauthenticated or PermissionDenied. When EC2
+/// responds again, the driver recovers by itself.
 #[tokio::test]
-async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_and_end_by_themselves()
--> anyhow::Result<()> {
+async fn ec2_outage_and_lost_permission_show_and_recover() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").arg("--http-endpoint=127.0.0.1:0").start().await?;
     let pages = Pages::of(&world).await?;
     pages.until_healthy(true).await?;
@@ -109,10 +108,10 @@ async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_an
     world.finish().await
 }
 
-/// A controller that cannot reach EC2, or that EC2 does not accept, is ready for its probes: the kubelet would end it again and again,
-/// which helps no outage. `/readyz`, the metric and the log have the cause, and `/readyz` no more than its kind.
+/// If Probe failed, the kubelet would restart the driver repeatedly, which does not end an outage. `/readyz`, the
+/// metric and the log report the failure, and `/readyz` only its kind.
 #[tokio::test]
-async fn a_controller_without_ec2_passes_its_probes() -> anyhow::Result<()> {
+async fn controller_without_ec2_passes_its_probes() -> anyhow::Result<()> {
     let nowhere = World::builder(DRIVER).env("AWS_EC2_ENDPOINT", "http://127.0.0.1:1");
     let strangers = World::builder(DRIVER)
         .access_key("AKIDEXAMPLE000000001", "right-secret")
@@ -145,7 +144,7 @@ async fn a_controller_without_ec2_passes_its_probes() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The device that is mounted at a path, by name.
+/// Returns the name of the device that is mounted at a path.
 fn mounted_at(path: &std::path::Path) -> anyhow::Result<String> {
     let table = std::fs::read_to_string("/proc/thread-self/mounts")?;
     let path = path.to_str().context("a path")?;
@@ -154,10 +153,10 @@ fn mounted_at(path: &std::path::Path) -> anyhow::Result<String> {
     Ok(device.context("a device")?.to_owned())
 }
 
-/// A volume whose file system the kernel turned read-only shows in metrics and log, also of a driver that was started
-/// afterwards, and no more when it is unstaged and the driver starts again.
+/// The kernel has turned the file system of a volume read-only. The metrics and the log also show it after a restart of
+/// the driver. They no longer show it when the volume is unstaged and the driver starts again.
 #[test]
-fn a_volume_that_is_not_healthy_shows_in_metrics_and_log() {
+fn unhealthy_volume_shows_in_metrics_and_log() {
     with_mounts(|| async {
         let endpoint = "--http-endpoint=127.0.0.1:0";
         let mut world = World::builder(DRIVER).loop_devices().arg(endpoint).start().await?;

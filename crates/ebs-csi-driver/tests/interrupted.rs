@@ -1,5 +1,5 @@
-//! Clients that leave and drivers that die in the middle: whoever calls again finds one volume, one attachment and one
-//! file system.
+//! Clients that leave and drivers that are killed in the middle of an operation: the retry finds one volume, one
+//! attachment and one file system.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use ebs_testkit::world::{STOP_BOUND, World, with_mounts};
 use rustix::process::Signal;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-/// How long anything may take that is waited for, on a machine that is busy with other things.
+/// Timeout of every wait, on a busy machine.
 const BOUND: Duration = Duration::from_secs(180);
-/// EC2 takes so long that it does not come to its end by itself while a test acts in the middle, however slow the machine
-/// is: the test lets time leap ([`go_on`]) when it has seen what it waits for.
+/// EC2 takes so long that no call ends by itself while a test acts in the middle, however slow the machine is. The test
+/// advances the time ([`go_on`]) when it has seen the expected state.
 const HELD: Duration = Duration::from_secs(600);
-/// mkfs takes a moment on a device of this size, though the file behind it stays small.
+/// mkfs takes a noticeable time on a device of this size, though the file behind it stays small.
 const LARGE_GIB: i64 = 400;
 
 fn ext4() -> Access {
@@ -39,12 +39,12 @@ fn held_attachment() -> Timing {
     Timing { attach_ms: millis(HELD), ..Timing::default() }
 }
 
-/// What EC2 holds back comes to its end now.
+/// Completes the calls that EC2 holds back.
 async fn go_on(world: &World) -> anyhow::Result<()> {
     world.control().advance(HELD).await
 }
 
-/// Starts a call and drops it as soon as `moment` is over, as a client that crashes or hangs up does.
+/// Starts a call and drops it as soon as `moment` ends, as a client that crashes or hangs up does.
 async fn leave_at<T: std::fmt::Debug>(
     call: impl Future<Output = T>,
     moment: impl Future<Output = anyhow::Result<()>>,
@@ -60,9 +60,9 @@ async fn creating(world: &World, name: &str) -> anyhow::Result<()> {
     world.control().until(BOUND, "the volume is being created", seen).await.map(drop)
 }
 
-/// A client that leaves CreateVolume and calls again gets the one volume; EC2 saw one CreateVolume.
+/// EC2 sees one CreateVolume.
 #[tokio::test]
-async fn a_client_that_leaves_create_volume_and_calls_again_gets_the_one_volume() -> anyhow::Result<()> {
+async fn retry_after_cancelled_create_gets_the_same_volume() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_creation()).start().await?;
     let request = || new_volume("pvc-left", 4, &ext4());
     leave_at(world.client().create_volume(request()), creating(&world, "pvc-left")).await?;
@@ -76,7 +76,8 @@ async fn a_client_that_leaves_create_volume_and_calls_again_gets_the_one_volume(
     world.finish().await
 }
 
-/// Calls CreateVolume when the driver knows that nobody waits for that name, and lets EC2 go on when this call has arrived.
+/// Calls CreateVolume when the driver knows that no client waits for that name, and lets EC2 continue when this call
+/// has arrived.
 async fn joined(world: &World, request: csi::CreateVolumeRequest) -> anyhow::Result<csi::Volume> {
     let name = request.name.clone();
     world.until_in_hand("CreateVolume", &name, 0).await?;
@@ -89,13 +90,13 @@ async fn joined(world: &World, request: csi::CreateVolumeRequest) -> anyhow::Res
     volume.context("the retry")
 }
 
-/// A CreateVolume whose deadline passes answers with a code that is not final, and the retry joins the running
-/// operation.
+/// The expired call returns a code that is not final.
 #[tokio::test]
-async fn a_create_volume_whose_deadline_passes_is_joined_by_the_retry() -> anyhow::Result<()> {
+async fn retry_joins_create_whose_deadline_passed() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_creation()).start().await?;
     let request = new_volume("pvc-late", 4, &ext4());
-    // On a busy machine a deadline may pass before EC2 is asked: such a client comes again, as all of them do.
+    // On a busy machine a deadline may pass before the driver calls EC2. The client then calls again, as all clients
+    // do.
     let mut soon = Duration::from_millis(500);
     while world.control().state().await?.volumes_named("pvc-late").is_empty() {
         let late = world.client().controller().create_volume(CsiClient::within(request.clone(), soon)).await;
@@ -112,9 +113,8 @@ async fn a_create_volume_whose_deadline_passes_is_joined_by_the_retry() -> anyho
     world.finish().await
 }
 
-/// A request with other content under the name of a running creation is Aborted.
 #[tokio::test]
-async fn another_request_under_the_name_of_a_running_creation_is_aborted() -> anyhow::Result<()> {
+async fn different_request_with_name_in_creation_is_aborted() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_creation()).start().await?;
     let client = world.client();
     let other = async {
@@ -156,7 +156,7 @@ async fn loop_of(world: &World, volume: &VolumeOnNode) -> anyhow::Result<String>
     attachments.first().and_then(|attachment| attachment.loop_device.clone()).context("a loop device")
 }
 
-/// The UUID in the superblock, read from the device past every cache of blkid.
+/// Reads the UUID in the superblock from the device, without the caches of blkid.
 fn file_system_uuid(device: &str) -> anyhow::Result<String> {
     let uuid = run_tool("/usr/sbin/blkid", &["-p", "-s", "UUID", "-o", "value", device], BOUND)?;
     Ok(uuid.trim().to_owned())
@@ -176,9 +176,9 @@ async fn remove(world: World, volume: &mut VolumeOnNode) -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// A client that leaves NodeStageVolume while mkfs runs and calls again finds one file system: mkfs ran once.
+/// mkfs runs once.
 #[test]
-fn a_client_that_leaves_node_stage_volume_and_calls_again_finds_one_file_system() {
+fn retry_after_cancelled_stage_finds_one_file_system() {
     with_mounts(|| async {
         let mut world = World::builder(DRIVER).loop_devices().start().await?;
         let driver = world.driver()?.pid();
@@ -208,9 +208,9 @@ fn a_client_that_leaves_node_stage_volume_and_calls_again_finds_one_file_system(
     });
 }
 
-/// A format that nobody waits for any more is finished, never killed, and the next stage keeps its file system.
+/// The driver never kills a format whose client has left, and the next stage keeps its file system.
 #[test]
-fn a_stage_that_nobody_waited_for_finishes_its_format_and_the_retry_keeps_that_file_system() {
+fn abandoned_format_finishes_and_retry_keeps_it() {
     with_mounts(|| async {
         let mut world = World::builder(DRIVER).loop_devices().start().await?;
         let driver = world.driver()?.pid();
@@ -232,16 +232,16 @@ fn a_stage_that_nobody_waited_for_finishes_its_format_and_the_retry_keeps_that_f
     });
 }
 
-/// A driver killed in the middle of mkfs completes the format after its restart, and the file system is sound.
+/// The file system is sound.
 #[test]
-fn a_driver_killed_in_the_middle_of_mkfs_completes_the_format_after_its_restart() {
+fn restarted_driver_completes_format_of_killed_one() {
     with_mounts(|| async {
         let mut world = World::builder(DRIVER).loop_devices().start().await?;
         let driver = world.driver()?.pid();
         let mut volume = attached_large_volume(&world, "pvc-killed").await?;
         leave_at(volume.stage(), async {
             let mkfs = formatting(driver).await?;
-            // The machine dies as a whole: the driver never learns that its mkfs is gone.
+            // The machine crashes as a whole: the driver never learns that its mkfs has died.
             world.driver()?.signal(Signal::STOP)?;
             let pid = rustix::process::Pid::from_raw(i32::try_from(mkfs)?).context("a process id")?;
             rustix::process::kill_process(pid, Signal::KILL).context("kill mkfs")?;
@@ -271,9 +271,9 @@ async fn calls_with(world: &World, position: u64, action: &str) -> anyhow::Resul
     tokio::time::timeout(BOUND, seen).await.with_context(|| format!("no {action} was called"))?
 }
 
-/// A driver killed in the middle of an attach finishes it after its restart, without a second AttachVolume.
+/// No second AttachVolume is made.
 #[tokio::test]
-async fn a_driver_killed_in_the_middle_of_an_attach_finishes_it_after_its_restart() -> anyhow::Result<()> {
+async fn restarted_driver_finishes_attach_of_killed_one() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER).timing(held_attachment()).start().await?;
     let volume = world.client().create_volume(new_volume("pvc-attach", 4, &ext4())).await?;
     let mut volume = world.on_node(volume, &ext4()).await?;
@@ -291,7 +291,7 @@ async fn a_driver_killed_in_the_middle_of_an_attach_finishes_it_after_its_restar
     volume.set_client(world.client());
     let position = world.control().position().await?;
     let met = async {
-        // The new process has seen what the former one left: not attached yet.
+        // The new process has seen the state that the previous one left: not attached yet.
         calls_with(&world, position, "DescribeVolumes").await?;
         go_on(&world).await
     };
@@ -309,9 +309,9 @@ async fn a_driver_killed_in_the_middle_of_an_attach_finishes_it_after_its_restar
     world.finish().await
 }
 
-/// Unpublish takes over a Publish of the same volume and node that nobody waits for: no late attach.
+/// Unpublish takes over an abandoned Publish of the same volume and node, so that no attach follows later.
 #[tokio::test]
-async fn a_detach_takes_over_from_an_attach_that_nobody_waits_for() -> anyhow::Result<()> {
+async fn detach_takes_over_from_abandoned_attach() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_attachment()).start().await?;
     let volume = world.client().create_volume(new_volume("pvc-turn", 4, &ext4())).await?;
     let mut volume = world.on_node(volume, &ext4()).await?;
@@ -321,7 +321,7 @@ async fn a_detach_takes_over_from_an_attach_that_nobody_waits_for() -> anyhow::R
         world.control().until(BOUND, "the attachment has begun", begun).await.map(drop)
     })
     .await?;
-    // Until the driver has noticed that the client is gone, the attach is somebody's.
+    // Until the driver has noticed that the client has left, the attach belongs to the client.
     world.until_in_hand("ControllerPublishVolume", &id, 0).await?;
     let arrived = async {
         world.until_in_hand("ControllerUnpublishVolume", &id, 1).await?;
@@ -335,7 +335,7 @@ async fn a_detach_takes_over_from_an_attach_that_nobody_waits_for() -> anyhow::R
     ensure!(attachments.is_empty(), "after the detach: {attachments:?}");
     let calls = world.calls_since(0).await?;
     let order: Vec<&str> = calls.mutations().iter().map(|call| call.action.as_str()).collect();
-    // One more DetachVolume may ask EC2 for the proof that nothing is attached.
+    // One more DetachVolume may be sent to prove that the volume is not attached.
     let (begun, more) = order.split_at(order.len().min(3));
     ensure!(begun == ["CreateVolume", "AttachVolume", "DetachVolume"], "{order:?}");
     ensure!(more.is_empty() || more == ["DetachVolume"], "{order:?}");
@@ -343,9 +343,9 @@ async fn a_detach_takes_over_from_an_attach_that_nobody_waits_for() -> anyhow::R
     world.finish().await
 }
 
-/// SIGTERM drains: running mutations are finished and answered, the socket file goes, exit code 0.
+/// SIGTERM drains: running mutations finish and are answered, the socket file is removed, and the exit code is 0.
 #[tokio::test]
-async fn a_driver_that_is_asked_to_end_finishes_what_runs_and_exits_with_0() -> anyhow::Result<()> {
+async fn sigterm_finishes_running_mutations_and_exits_with_0() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER).timing(held_creation()).arg("--shutdown-timeout=180s").start().await?;
     let client = world.client().clone();
     let request = new_volume("pvc-drain", 4, &ext4());
@@ -367,10 +367,9 @@ async fn a_driver_that_is_asked_to_end_finishes_what_runs_and_exits_with_0() -> 
     world.finish().await
 }
 
-/// A second signal ends the driver at once.
 #[tokio::test]
-async fn a_second_signal_ends_the_driver_at_once() -> anyhow::Result<()> {
-    // Without the second signal it would go on for an hour.
+async fn second_signal_ends_driver_at_once() -> anyhow::Result<()> {
+    // Without the second signal the driver would run for an hour.
     let mut world = World::builder(DRIVER).timing(held_creation()).arg("--shutdown-timeout=1h").start().await?;
     let client = world.client().clone();
     let ended = async {
@@ -381,7 +380,7 @@ async fn a_second_signal_ends_the_driver_at_once() -> anyhow::Result<()> {
         world.signal_driver(Signal::TERM)?;
         world.driver_ended(BOUND).await
     };
-    // The client goes on waiting: what nobody waits for would end with the first signal.
+    // The client keeps waiting: the first signal would end an abandoned operation.
     let (answer, ended) = tokio::join!(client.create_volume(new_volume("pvc-twice", 4, &ext4())), ended);
     let (code, output) = ended?;
     ensure!(answer.is_err(), "the driver answered although EC2 was held: {answer:?}");

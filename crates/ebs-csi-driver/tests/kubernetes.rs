@@ -1,4 +1,4 @@
-//! The process with a real API server beside it: the node's start-up taint, and the pre-stop hook as the kubelet runs it.
+//! The process with a real API server: the node's start-up taint, and the pre-stop hook as the kubelet runs it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,10 +41,10 @@ async fn has_taints(api: &KubeApi, name: &str) -> anyhow::Result<bool> {
     Ok(node["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty()))
 }
 
-/// Modes node and all take the start-up taint from the Node that `CSI_NODE_NAME` names, by `--kubeconfig`, unless
-/// `DISABLE_TAINT_WATCHER` is set to anything.
+/// Modes node and all remove the start-up taint from the Node that `CSI_NODE_NAME` names, with `--kubeconfig`, unless
+/// `DISABLE_TAINT_WATCHER` is set to any value.
 #[tokio::test]
-async fn a_node_process_removes_its_start_up_taint_unless_it_is_told_not_to() -> anyhow::Result<()> {
+async fn node_removes_its_start_up_taint_unless_disabled() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
     for (mode, disabled, node) in [("node", None, "p-node"), ("all", None, "p-all"), ("node", Some("x"), "p-off")] {
         make_node(&api, node, &[TAINT]).await?;
@@ -69,21 +69,20 @@ async fn a_node_process_removes_its_start_up_taint_unless_it_is_told_not_to() ->
     Ok(())
 }
 
-/// Without Kubernetes the process serves, and says once which features are off.
 #[tokio::test]
-async fn a_process_without_kubernetes_says_once_what_is_off() -> anyhow::Result<()> {
+async fn process_without_kubernetes_logs_disabled_features_once() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("node").start().await?;
     let says = "no Kubernetes client: the removal of start-up taints";
     world.until_logged("the word", |log| log.matches(says).count() == 1).await?;
     world.finish().await?;
-    // A file that somebody has named and that cannot be used is no reason not to serve either, but one for a warning.
+    // An explicit but unusable file does not prevent serving either, but causes a warning.
     let world = World::builder(DRIVER).mode("node").arg("--kubeconfig=/no/such/file").start().await?;
     let warns = |log: &str| log.lines().any(|line| line.starts_with('W') && line.contains("/no/such/file"));
     world.until_logged("the warning", warns).await?;
     world.finish().await
 }
 
-/// The hook as a process of its own.
+/// The hook as a process.
 struct Hook {
     process: Process,
     _dir: OwnDir,
@@ -122,10 +121,10 @@ impl Hook {
     }
 }
 
-/// The hook's exit codes: 0 when nothing is to be waited for or there is no Kubernetes, 1 when it does not know its node, cannot
-/// read it, or is ended while it waits; and it says why.
+/// Exit codes of the hook: 0 when it has nothing to wait for or no Kubernetes. 1 with the reason when it does not know
+/// its node, cannot read it, or is stopped while it waits.
 #[tokio::test]
-async fn the_hook_ends_with_0_when_the_node_may_go_and_with_1_when_it_cannot_know() -> anyhow::Result<()> {
+async fn hook_exits_with_0_without_volumes_and_with_1_on_error() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
     let admin = api.kubeconfig(Who::Admin)?;
     let expect = async |hook: Hook, code: i32, words: &str| -> anyhow::Result<()> {
@@ -147,7 +146,7 @@ async fn the_hook_ends_with_0_when_the_node_may_go_and_with_1_when_it_cannot_kno
 }
 
 #[tokio::test]
-async fn the_hook_waits_for_an_attachment_and_ends_with_1_on_sigterm() -> anyhow::Result<()> {
+async fn hook_waits_for_attachment_and_exits_with_1_on_sigterm() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
     make_node(&api, "h-held", &["karpenter.sh/disrupted"]).await?;
     let path = "/apis/storage.k8s.io/v1/volumeattachments";

@@ -1,4 +1,4 @@
-//! The metadata labeler as a process, and the node service that reads its labels: against the simulated EC2 and a real
+//! The metadata labeler as a process, and the node service that reads its labels, against the simulated EC2 and a real
 //! Kubernetes API server.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const ENIS: &str = "ebs.csi.aws.com/enis-count";
 const VOLUMES: &str = "ebs.csi.aws.com/non-csi-ebs-volumes-count";
 const LEASE: &str = "metadata-labeler-ebs-csi-aws-com";
-/// For everything that takes some seconds on a machine that has nothing else to do.
+/// Timeout of steps that take some seconds on an idle machine.
 const BOUND: Duration = Duration::from_secs(180);
 
 /// A simulated EC2 and a namespace of the API server that this process's tests share.
@@ -29,9 +29,9 @@ struct Place {
     sim: Server,
     control: Control,
     kube: Arc<SharedKubeApi>,
-    /// Of the administrator.
+    /// Credentials of the administrator.
     kubeconfig: PathBuf,
-    /// With the rights that docs/kubernetes.md names, and no others.
+    /// With exactly the permissions that docs/kubernetes.md names.
     labelers: PathBuf,
     namespace: String,
     dir: tempfile::TempDir,
@@ -50,7 +50,7 @@ impl Place {
         Ok(Self { sim, control, kube, kubeconfig, labelers, namespace, dir })
     }
 
-    /// Starts the driver in a mode, with the simulator's environment and this over it.
+    /// Starts the driver in a mode, with the simulator's environment and these variables on top.
     fn spawn(&self, name: &str, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<Process> {
         let mut all: BTreeMap<String, String> = self.sim.env();
         all.insert("POD_NAMESPACE".to_owned(), self.namespace.clone());
@@ -71,7 +71,7 @@ impl Place {
         self.spawn(name, &["metadataLabeler"], &[("AWS_REGION", "us-west-2")])
     }
 
-    /// An instance with so many network interfaces and a second disk of its own.
+    /// Creates an instance with this number of network interfaces and a second disk.
     async fn instance(&self, interfaces: u32) -> anyhow::Result<String> {
         let run = RunInstances {
             image_id: Some("ami-12345678".to_owned()),
@@ -92,7 +92,7 @@ impl Place {
         }
     }
 
-    /// A volume that is attached to the instance; not from Kubernetes.
+    /// Creates a volume that is attached to the instance, but not by Kubernetes.
     async fn attached_volume(&self, instance: &str, device: &str) -> anyhow::Result<String> {
         let create = CreateVolume {
             availability_zone: Some("us-west-2a".to_owned()),
@@ -138,7 +138,7 @@ impl Place {
         Ok((label(ENIS), label(VOLUMES), version))
     }
 
-    /// Waits until a node has these labels; gives its version then.
+    /// Waits until a node has these labels. Returns the resource version of the Node.
     async fn until_labelled(&self, node: &str, interfaces: &str, volumes: &str) -> anyhow::Result<String> {
         let wanted = (Some(interfaces.to_owned()), Some(volumes.to_owned()));
         let seen = async {
@@ -206,7 +206,7 @@ impl Place {
     }
 }
 
-/// The rights of the account that is named like its namespace.
+/// Returns the RBAC objects of the account that has the same name as its namespace.
 fn rights(name: &str) -> String {
     format!(
         r#"apiVersion: rbac.authorization.k8s.io/v1
@@ -256,11 +256,11 @@ async fn stopped(mut process: Process) -> anyhow::Result<()> {
     }
 }
 
-/// The labeler counts on each node its instance's network interfaces and the volumes that are neither its root nor
-/// PersistentVolumes, also those of the in-tree plug-in; one instance that has ended stops no other; nodes that EC2 does not describe
-/// are not written to, and labels that are right neither.
+/// The labels count the network interfaces of the node's instance, and its volumes that are neither the root nor a
+/// PersistentVolume, including PersistentVolumes of the in-tree plug-in. A terminated instance does not affect other
+/// nodes. The labeler does not write to nodes that EC2 does not describe, or whose labels are right.
 #[tokio::test]
-async fn nodes_are_labelled_by_their_instances_and_persistent_volumes() -> anyhow::Result<()> {
+async fn labels_count_interfaces_and_foreign_volumes() -> anyhow::Result<()> {
     let place = Place::new("labels").await?;
     let (one, two, ended) = (place.instance(3).await?, place.instance(1).await?, place.instance(2).await?);
     let csi = place.attached_volume(&one, "/dev/xvdba").await?;
@@ -278,20 +278,20 @@ async fn nodes_are_labelled_by_their_instances_and_persistent_volumes() -> anyho
     place.node("labels-fargate", "aws:///us-west-2a/0123-4567/fargate-ip-10-0-0-1.us-west-2.compute.internal").await?;
 
     let first = place.labeler("first")?;
-    // A disk of its own and the third volume; the root and the two PersistentVolumes are not counted.
+    // The instance's second disk and the third volume are counted. The root and the two PersistentVolumes are not.
     let version = place.until_labelled("labels-one", "3", "2").await?;
     place.until_labelled("labels-two", "1", "1").await?;
     for other in ["labels-ended", "labels-hyperpod", "labels-fargate"] {
         let (enis, volumes, _) = place.labels(other).await?;
         ensure!((enis.as_deref(), volumes.as_deref()) == (None, None), "{other}: {enis:?} {volumes:?}");
     }
-    // A node that comes later is labelled soon.
+    // A node that is added later is labelled soon.
     let late = place.instance(2).await?;
     place.node("labels-late", &format!("aws:///us-west-2a/{late}")).await?;
     place.until_labelled("labels-late", "2", "1").await?;
     stopped(first).await?;
 
-    // The next one looks at all nodes, and writes to none.
+    // The next leader reads all nodes and writes to none.
     let second = place.labeler("second")?;
     place.until_logged("second", "looked at nodes").await?;
     ensure!(place.labels("labels-one").await?.2 == version, "a label that was right was written again");
@@ -300,9 +300,9 @@ async fn nodes_are_labelled_by_their_instances_and_persistent_volumes() -> anyho
     place.finish(&nodes, &["labels-csi", "labels-in-tree"]).await
 }
 
-/// EC2's throttles and errors end nothing: the labeler asks again.
+/// The labeler retries after throttles and errors of EC2.
 #[tokio::test]
-async fn an_ec2_that_refuses_is_asked_again() -> anyhow::Result<()> {
+async fn labeler_retries_when_ec2_fails() -> anyhow::Result<()> {
     let place = Place::new("refused").await?;
     let instance = place.instance(2).await?;
     place.node("refused-one", &format!("aws:///us-west-2a/{instance}")).await?;
@@ -316,10 +316,10 @@ async fn an_ec2_that_refuses_is_asked_again() -> anyhow::Result<()> {
     place.finish(&["refused-one"], &[]).await
 }
 
-/// Of two labelers one leads; when it is killed the other takes over after the lease has run out, and when it is stopped at once; a
-/// leader that lost its lease ends with 1.
+/// One of two labelers is the leader. When it is killed, the other takes over after the lease has expired. When it is
+/// stopped, the other takes over at once. A leader that lost its lease exits with 1.
 #[tokio::test]
-async fn a_second_labeler_takes_over_from_one_that_is_gone() -> anyhow::Result<()> {
+async fn second_labeler_takes_over_from_a_stopped_or_killed_one() -> anyhow::Result<()> {
     let place = Place::new("lease").await?;
     let mut first = place.labeler("first")?;
     let one = place.until_holder("nobody leads", |holder| !holder.is_empty()).await?;
@@ -328,7 +328,7 @@ async fn a_second_labeler_takes_over_from_one_that_is_gone() -> anyhow::Result<(
     first.kill()?;
     let two = place.until_holder("nobody took over", |holder| !holder.is_empty() && holder != one).await?;
 
-    // Who sleeps for longer than its lease lasts is not the leader when it wakes.
+    // A leader that is suspended for longer than its lease is no longer the leader when it resumes.
     let third = place.labeler("third")?;
     place.until_logged("third", "another process leads").await?;
     second.signal(rustix::process::Signal::STOP)?;
@@ -347,9 +347,8 @@ async fn a_second_labeler_takes_over_from_one_that_is_gone() -> anyhow::Result<(
     place.finish(&[], &[]).await
 }
 
-/// A labeler without Kubernetes ends with 1 and says what it needs.
 #[tokio::test]
-async fn a_labeler_without_kubernetes_says_what_it_needs() -> anyhow::Result<()> {
+async fn labeler_without_kubernetes_names_what_it_needs() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let mut process = Process::spawn(ProcessSpec {
         name: "labeler".to_owned(),
@@ -367,7 +366,7 @@ async fn a_labeler_without_kubernetes_says_what_it_needs() -> anyhow::Result<()>
     Ok(())
 }
 
-/// A driver that serves a node whose Node object has that name, by these sources.
+/// A driver that serves a node with that name, using these metadata sources.
 struct Served {
     process: Process,
     client: CsiClient,
@@ -391,10 +390,10 @@ impl Served {
     }
 }
 
-/// A node that learns about itself from its labels has the same id, zone and attachment limit as one that asks its metadata
-/// service, and follows the labels.
+/// The driver reports the same id, zone and attachment limit from labels as from the metadata service, and follows
+/// changes of the labels.
 #[tokio::test]
-async fn a_node_by_its_labels_has_the_limit_that_it_has_by_imds() -> anyhow::Result<()> {
+async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
     let place = Place::new("node").await?;
     let machine = place.sim.env()["EBS_SIM_INSTANCE_ID"].clone();
     place.node("node-one", &format!("aws:///us-west-2a/{machine}")).await?;
@@ -407,7 +406,7 @@ async fn a_node_by_its_labels_has_the_limit_that_it_has_by_imds() -> anyhow::Res
     stopped(by_imds.process).await?;
     let by_labels = Served::start(&place, "node-one", "imds,metadata-labeler", &off).await?;
     ensure!(by_labels.info().await? == expected, "{:?} is not {expected:?}", by_labels.info().await?);
-    // A volume of somebody else: the labeler is asked to look again by a label that goes.
+    // A volume of another owner. Removing a label makes the labeler count again.
     place.attached_volume(&machine, "/dev/xvdbc").await?;
     let gone = json!({ "metadata": { "labels": { VOLUMES: null } } });
     place.kube.merge("/api/v1/nodes/node-one", &gone).await?;
@@ -419,9 +418,9 @@ async fn a_node_by_its_labels_has_the_limit_that_it_has_by_imds() -> anyhow::Res
     place.finish(&["node-one"], &[]).await
 }
 
-/// A node without labels and without a metadata service ends with 1, and each source says why; with the source `kubernetes` it serves.
+/// The driver exits with 1 and logs the reason of each source. With the source `kubernetes` it serves.
 #[tokio::test]
-async fn a_node_without_labels_says_what_is_missing() -> anyhow::Result<()> {
+async fn node_without_labels_reports_missing_metadata() -> anyhow::Result<()> {
     let place = Place::new("unlabelled").await?;
     place.node("unlabelled-one", "aws:///us-west-2a/i-0123456789abcdef0").await?;
     let socket = place.dir.path().join("csi.sock");
@@ -442,10 +441,10 @@ async fn a_node_without_labels_says_what_is_missing() -> anyhow::Result<()> {
     place.finish(&["unlabelled-one"], &[]).await
 }
 
-/// A machine that is no EC2 instance by its Node, without a metadata service, serves and says what it is, so that nothing beside it is
-/// started again and again.
+/// Its Node object shows that the machine is not an EC2 instance, and there is no metadata service. The driver serves
+/// and logs the kind of the machine, so that the kubelet does not restart its pod repeatedly.
 #[tokio::test]
-async fn a_machine_that_is_no_instance_idles_and_says_so() -> anyhow::Result<()> {
+async fn machine_outside_ec2_serves_and_logs_its_kind() -> anyhow::Result<()> {
     let place = Place::new("foreign").await?;
     place.node("foreign-one", "eks-hybrid:///us-west-2/cluster/mi-0123456789abcdef0").await?;
     let nobody = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")];
@@ -459,10 +458,10 @@ async fn a_machine_that_is_no_instance_idles_and_says_so() -> anyhow::Result<()>
     place.finish(&["foreign-one"], &[]).await
 }
 
-/// A machine that its Node does not show as an instance, and whose metadata service comes only now, ends with 1, so that it is started anew
-/// as that instance's node.
+/// The Node object does not show an instance, and the metadata service becomes available later. The driver then exits
+/// with 1, so that it starts again as that instance's node.
 #[tokio::test]
-async fn a_machine_that_is_an_instance_after_all_is_started_anew() -> anyhow::Result<()> {
+async fn driver_exits_when_machine_proves_to_be_an_instance() -> anyhow::Result<()> {
     let place = Place::new("late").await?;
     place.node("late-one", "k3s://late-one").await?;
     let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;

@@ -1,5 +1,6 @@
-//! A tool that runs short of memory takes neither the driver nor other volumes with it: under a memory limit, as a container has
-//! one. Needs root and a cgroup; where the machine gives none, the test is counted as ignored, with the reason.
+//! A tool that runs out of memory does not end the driver or affect other volumes: under a memory limit, as a container
+//! has one. Needs root and a cgroup. Where the machine has no usable cgroup, the test is reported as ignored, with the
+//! reason.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,12 +18,14 @@ use ebs_testkit::world::{World, with_mounts};
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const NAME: &str = "a_check_short_of_memory_ends_alone";
 const BOUND: Duration = Duration::from_secs(120);
-/// What driver and tools have together. e2fsck alone takes some 55 MiB in its own way of keeping maps, for so many extents.
+/// Limit of driver and tools together. e2fsck alone needs some 55 MiB for this number of extents, because of its kind
+/// of maps.
 const LIMIT: u64 = 40 << 20;
 const EXTENTS: u64 = 500_000;
 const BLOCK: u64 = 4096;
 
-/// Without the harness of libtest, which cannot ignore a test that finds out only when it runs that the machine lacks something.
+/// Runs without the harness of libtest, which cannot ignore a test that finds out only at run time that the machine
+/// lacks something.
 fn main() -> anyhow::Result<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let mut out = std::io::stdout();
@@ -50,7 +53,7 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(failed))
 }
 
-/// A file with so many extents, each of one block: every second block of it is taken away again. Nothing is written to it.
+/// Creates a file with this number of extents of one block each, by punching out every second block. Writes no data.
 fn fragment(path: &Path) -> anyhow::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     let file = std::fs::File::create(path)?;
@@ -62,14 +65,14 @@ fn fragment(path: &Path) -> anyhow::Result<()> {
     Ok(file.sync_all()?)
 }
 
-/// The device that is mounted at a path.
+/// Returns the device that is mounted at a path.
 fn device_at(path: &Path) -> anyhow::Result<PathBuf> {
     let table = std::fs::read_to_string("/proc/thread-self/mountinfo")?;
     let line = table.lines().find(|line| line.split(' ').nth(4) == path.to_str()).context("no mount")?;
     Ok(line.split(" - ").nth(1).and_then(|rest| rest.split(' ').nth(1)).context("no device")?.into())
 }
 
-/// The file system asks for a check at its next stage.
+/// Makes the file system require a check at its next stage.
 fn demand_check(device: &Path) -> anyhow::Result<()> {
     let path = device.to_str().context("a name that is text")?;
     run_tool("/usr/sbin/debugfs", &["-w", "-R", "set_super_value state 3", path], BOUND).map(drop)
@@ -100,7 +103,7 @@ async fn check_short_of_memory(cgroup: MemoryCgroup) -> anyhow::Result<()> {
     fragmented.unstage().await?;
     ensure!(cgroup.kills()? == 0, "the kernel has killed {} processes", cgroup.kills()?);
 
-    // A check that wants more than there is.
+    // A check that needs more memory than the limit.
     demand_check(&device)?;
     let greedy = ReplacedTool::by_script("e2fsck", "exec tail /dev/zero")?;
     let refused = fragmented.stage().await.expect_err("the check was killed");

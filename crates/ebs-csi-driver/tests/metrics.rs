@@ -1,4 +1,4 @@
-//! A real Prometheus reads the metrics of the running binary, in clear and over TLS, and its own tools judge them.
+//! A real Prometheus scrapes the running binary, in clear text and over TLS, and its tools check the metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/monitori
 /// Prometheus scrapes every second; the machine may be busy.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// What promtool complains about in the reference's names, which cannot change.
+/// promtool's complaints about the reference's names, which cannot change.
 const COMPLAINTS: [&str; 1] =
-    // The in-tree cloud provider named it so before the suffix was a rule.
+    // The in-tree cloud provider chose this name before the suffix was a rule.
     [r#"cloudprovider_aws_api_request_errors counter metrics should have "_total" suffix"#];
 
-/// A program of Prometheus'.
+/// Returns the path of a Prometheus program.
 fn program(variable: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_file());
     path.with_context(|| {
@@ -37,7 +37,7 @@ fn promtool() -> anyhow::Result<String> {
 
 async fn http_get(address: &str, path: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
-    // Of HTTP/1.0, so that the body comes in one piece.
+    // HTTP/1.0, so that the body is not chunked.
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
@@ -46,7 +46,7 @@ async fn http_get(address: &str, path: &str) -> anyhow::Result<String> {
     Ok(body.to_owned())
 }
 
-/// Where the driver serves its pages, once it does.
+/// Waits until the driver serves its pages, and returns their address.
 async fn address_of_pages(world: &World) -> anyhow::Result<String> {
     let words = "serving /metrics, /healthz and /readyz";
     world.until_logged("the address of the pages", |log| log.contains(words)).await?;
@@ -116,7 +116,7 @@ impl Prometheus {
         Ok(answer["data"].clone())
     }
 
-    /// All series of the driver that it has now, as the driver's page writes them.
+    /// Returns all series of the driver that it has now, in the format of the driver's page.
     async fn series(&self) -> anyhow::Result<BTreeSet<String>> {
         let answer = self.api("/api/v1/query?query=%7Bjob%3D%22ebs%22%7D").await?;
         let of_prometheus = ["up", "ALERTS", "ALERTS_FOR_STATE"];
@@ -151,7 +151,7 @@ impl Prometheus {
         }
     }
 
-    /// It reaches the driver, and has evaluated every alert of `deploy/monitoring` without an error.
+    /// Checks that it reaches the driver and has evaluated every alert of `deploy/monitoring` without an error.
     async fn is_well(&self) -> anyhow::Result<()> {
         let targets = self.api("/api/v1/targets").await?;
         let target = &targets["activeTargets"][0];
@@ -176,13 +176,13 @@ impl Prometheus {
     }
 }
 
-/// A label without a value is none to Prometheus.
+/// Prometheus drops labels with an empty value.
 fn written(name: &str, labels: impl Iterator<Item = (String, String)>) -> String {
     let labels: BTreeMap<String, String> = labels.filter(|(_, value)| !value.is_empty()).collect();
     format!("{name} {labels:?}")
 }
 
-/// The series of a page.
+/// Returns the series of a page.
 fn series_of(page: &str) -> BTreeSet<String> {
     let samples = page.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let series = samples.map(|line| {
@@ -194,16 +194,17 @@ fn series_of(page: &str) -> BTreeSet<String> {
     series.collect()
 }
 
-/// The metrics of a page.
+/// Returns the metrics of a page.
 fn metrics_of(page: &str) -> BTreeSet<&str> {
     page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).map(|(name, _)| name).collect()
 }
 
-/// The rows of the table of the documentation, which is the table of the code: name and where it is shown.
+/// Returns the rows of the documentation's table, which is generated from the code: the name and where the metric is
+/// shown.
 fn declared() -> anyhow::Result<BTreeMap<String, String>> {
     let document = std::fs::read_to_string(DOCUMENT)?;
     let rows = document.lines().filter(|line| line.starts_with("| `"));
-    // The table of alerts is narrower.
+    // The table of alerts has fewer columns.
     let rows = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>()).filter(|cells| cells.len() > 5);
     rows.map(|cells| {
         let (name, shown) = (cells.get(1).context("a name")?, cells.get(5).context("where it is shown")?);
@@ -212,7 +213,7 @@ fn declared() -> anyhow::Result<BTreeMap<String, String>> {
     .collect()
 }
 
-/// Complaints of `promtool check metrics` about a page, without those that are known of the reference's names.
+/// Returns the complaints of `promtool check metrics` about a page, without the known ones about the reference's names.
 async fn complaints(dir: &Path, page: &str) -> anyhow::Result<Vec<String>> {
     let file = dir.join("page");
     std::fs::write(&file, page)?;
@@ -221,10 +222,9 @@ async fn complaints(dir: &Path, page: &str) -> anyhow::Result<Vec<String>> {
     Ok(said.lines().filter(|line| !COMPLAINTS.contains(line)).map(str::to_owned).collect())
 }
 
-/// Prometheus takes every series of a controller's page as it stands there, and promtool has nothing to say against our
-/// names.
+/// Prometheus has the same series as the page, and promtool accepts the names.
 #[tokio::test]
-async fn prometheus_takes_every_series_of_a_controller() -> anyhow::Result<()> {
+async fn prometheus_reads_every_series_of_controller() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").arg("--http-endpoint=127.0.0.1:0");
     let world = world.arg("--deprecated-metrics").start().await?;
     let volume = world.client().create_volume(new_volume("pvc-metrics", 1, &Access::Mount("ext4".to_owned()))).await?;
@@ -267,9 +267,9 @@ async fn prometheus_takes_every_series_of_a_controller() -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// Over TLS Prometheus takes the series of a node, those of its disks' collector too; nothing is served in clear.
+/// The series include the statistics of disks. The driver serves nothing in clear text.
 #[test]
-fn prometheus_takes_the_series_of_a_node_over_tls() {
+fn prometheus_reads_series_of_node_over_tls() {
     with_mounts(|| async {
         let secret = tempfile::tempdir()?;
         let (certificate, key) = (secret.path().join("tls.crt"), secret.path().join("tls.key"));
@@ -301,7 +301,7 @@ fn prometheus_takes_the_series_of_a_node_over_tls() {
         ]);
         prometheus.until_it_has(&wanted).await?;
         prometheus.is_well().await?;
-        // A loop device has no statistics, so each scrape that reads it is an error that counts.
+        // A loop device has no statistics, so each scrape counts an error.
         let errors = prometheus
             .api("/api/v1/query?query=max_over_time(aws_ebs_csi_nvme_collector_errors_total%5B5m%5D)")
             .await?;
@@ -315,9 +315,9 @@ fn prometheus_takes_the_series_of_a_node_over_tls() {
     });
 }
 
-/// promtool has nothing to say against the page of a node that has a volume, and every metric of it is declared.
+/// The node has a volume. Every metric of its page is declared.
 #[test]
-fn promtool_has_nothing_to_say_against_the_page_of_a_node() {
+fn promtool_accepts_page_of_node() {
     with_mounts(|| async {
         let world = World::builder(DRIVER).loop_devices().arg("--http-endpoint=127.0.0.1:0").start().await?;
         let access = Access::Mount("ext4".to_owned());
@@ -341,7 +341,7 @@ fn promtool_has_nothing_to_say_against_the_page_of_a_node() {
     });
 }
 
-/// A certificate of its own authority for this machine's loopback address; the certificate, to be trusted.
+/// Writes a certificate of a new authority for this machine's loopback address. Returns the certificate to trust.
 fn certify(certificate: &Path, key: &Path) -> anyhow::Result<String> {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
     std::fs::write(certificate, made.cert.pem())?;
@@ -349,9 +349,9 @@ fn certify(certificate: &Path, key: &Path) -> anyhow::Result<String> {
     Ok(made.cert.pem())
 }
 
-/// A certificate that cannot be served ends the start with exit code 1 and names the file, before anything is touched.
+/// The driver exits with 1 and names the file before it changes anything.
 #[tokio::test]
-async fn a_certificate_that_cannot_be_served_ends_the_start_and_names_the_file() -> anyhow::Result<()> {
+async fn unusable_certificate_ends_start_and_is_named() -> anyhow::Result<()> {
     let secret = tempfile::tempdir()?;
     let (certificate, key) = (secret.path().join("tls.crt"), secret.path().join("tls.key"));
     certify(&certificate, &key)?;

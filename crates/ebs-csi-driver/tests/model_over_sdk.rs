@@ -1,7 +1,7 @@
-//! The model test once more, through the real SDK: every call is signed, sent as EC2's Query protocol to the simulator's
-//! HTTP service inside this process, and its XML is read back. Time is paused.
+//! The model test through the real SDK: every call is signed and sent as EC2's Query protocol to the simulator's HTTP
+//! service inside this process, and its XML is parsed again. Time is paused.
 //!
-//! `EBS_MODEL_SEED=n` runs one seed and tells every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
+//! `EBS_MODEL_SEED=n` runs one seed and prints every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,9 +13,9 @@ use ebs_model::{Failure, Options, caught, run};
 use ebs_sim::Ec2Service;
 use ebs_sim::port::SimEc2;
 
-/// How many seeds `make test` runs: other ones than over the port.
+/// The seeds of `make test`. They differ from the seeds over the port.
 const SEEDS: std::ops::Range<u64> = 20_000..20_300;
-/// Unoptimised futures are large, and the SDK's larger.
+/// Unoptimised futures are large, especially the SDK's.
 const STACK: usize = 32 << 20;
 
 struct Unseen;
@@ -24,7 +24,7 @@ impl Observer for Unseen {
     fn observe(&self, _observation: &Observation<'_>) {}
 }
 
-/// A client as a new driver process makes it, whose requests end in the simulator's HTTP service.
+/// Returns a client like a new driver process creates it, whose requests reach the simulator's HTTP service.
 async fn client(sim: SimEc2) -> Arc<AwsEc2> {
     let service = Ec2Service::new(sim.engine().clone());
     let transport = Transport::answering(move |request: http::Request<Bytes>| {
@@ -56,9 +56,8 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|n| n.parse().expect("a number"))
 }
 
-/// What holds in every run of the model holds through the SDK over the wire.
 #[test]
-fn every_rule_holds_through_the_sdk_over_the_wire() {
+fn model_rules_hold_through_sdk_and_wire() {
     let given = number("EBS_MODEL_SEED");
     let seeds = match (given, number("EBS_MODEL_SEEDS")) {
         (Some(seed), _) => seed..seed + 1,

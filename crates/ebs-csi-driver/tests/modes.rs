@@ -1,5 +1,4 @@
-//! The process: its modes without Kubernetes, what it serves in each, how it is asked to end and how it says that it
-//! cannot start.
+//! The process: its modes without Kubernetes, the services of each mode, its shutdown, and its errors at start.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,12 +14,12 @@ use tonic::Code;
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const BOUND: Duration = Duration::from_secs(120);
 
-/// Runs the driver with arguments that end it at once; returns its exit code and all that it wrote.
+/// Runs the driver with arguments that make it exit at once. Returns its exit code and its complete output.
 async fn run(args: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
     run_with(args, &[]).await
 }
 
-/// The same with these variables.
+/// Runs it with these variables.
 async fn run_with(args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<(Option<i32>, String)> {
     let dir = tempfile::tempdir()?;
     let mut process = Process::spawn(ProcessSpec {
@@ -34,10 +33,9 @@ async fn run_with(args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<(Option
     Ok((status.code(), process.output()?))
 }
 
-/// Controller mode serves no node, and needs no metadata when AWS_REGION is set.
+/// The controller needs no metadata when AWS_REGION is set.
 #[tokio::test]
-async fn controller_mode_serves_the_controller_and_no_node_and_needs_no_metadata_when_it_knows_the_region()
--> anyhow::Result<()> {
+async fn controller_mode_serves_no_node_and_needs_no_metadata() -> anyhow::Result<()> {
     let world = World::builder(DRIVER)
         .mode("controller")
         .env("AWS_REGION", "us-west-2")
@@ -54,18 +52,18 @@ async fn controller_mode_serves_the_controller_and_no_node_and_needs_no_metadata
     world.finish().await
 }
 
-/// A controller that knows its region needs no cluster, so its log has no line about taints or that none was found.
+/// A controller that knows its region needs no cluster, so its log has no line about taints or a missing cluster.
 #[tokio::test]
-async fn a_controller_logs_nothing_about_taints() -> anyhow::Result<()> {
+async fn controller_logs_nothing_about_taints() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").env("AWS_REGION", "us-west-2").start().await?;
     let log = std::fs::read_to_string(&world.driver_spec().log)?;
     ensure!(!log.contains("taint") && !log.contains("Kubernetes"), "{log}");
     world.finish().await
 }
 
-/// A node service that may not mount starts, for its other calls work, and warns of it.
+/// A node service without the permission to mount starts, because its other calls work.
 #[tokio::test]
-async fn a_node_that_may_not_mount_warns_of_it() -> anyhow::Result<()> {
+async fn node_without_mount_permission_logs_warning() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("node").start_without_driver().await?;
     let spec = world.driver_spec().clone();
     let dropped = ["--bounding-set=-all", "--inh-caps=-all", DRIVER];
@@ -86,10 +84,9 @@ async fn a_node_that_may_not_mount_warns_of_it() -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// Node mode serves no controller, needs no AWS credentials and makes no EC2 call.
+/// Node mode needs no AWS credentials.
 #[tokio::test]
-async fn node_mode_serves_the_node_and_no_controller_and_calls_no_ec2() -> anyhow::Result<()> {
-    // A node has no AWS credentials.
+async fn node_mode_serves_no_controller_and_calls_no_ec2() -> anyhow::Result<()> {
     let world = World::builder(DRIVER)
         .mode("node")
         .without_env("AWS_ACCESS_KEY_ID")
@@ -111,9 +108,8 @@ async fn node_mode_serves_the_node_and_no_controller_and_calls_no_ec2() -> anyho
     world.finish().await
 }
 
-/// Mode all serves both and is the default.
 #[tokio::test]
-async fn all_mode_serves_both_and_is_the_mode_without_a_word() -> anyhow::Result<()> {
+async fn mode_all_serves_both_and_is_default() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("--logging-format=json").start().await?;
     let identity = world.client().identity().get_plugin_info(csi::GetPluginInfoRequest {}).await?.into_inner();
     ensure!(identity.name == "ebs.csi.aws.com" && !identity.vendor_version.is_empty(), "{identity:?}");
@@ -134,10 +130,10 @@ async fn all_mode_serves_both_and_is_the_mode_without_a_word() -> anyhow::Result
     world.finish().await
 }
 
-/// `--enable-node-local-volumes` lets the controller look at a node's devices for handles `local-ebs://`; without it they are
-/// refused.
+/// `--enable-node-local-volumes` makes the controller resolve handles `local-ebs://` among the node's devices. Without
+/// it they are rejected.
 #[tokio::test]
-async fn node_local_volumes_are_published_where_they_are_switched_on() -> anyhow::Result<()> {
+async fn node_local_volumes_are_published_when_enabled() -> anyhow::Result<()> {
     for (arg, says) in [
         ("--enable-node-local-volumes=false", "--enable-node-local-volumes=true"),
         ("--enable-node-local-volumes=true", "root device"),
@@ -156,9 +152,9 @@ async fn node_local_volumes_are_published_where_they_are_switched_on() -> anyhow
     Ok(())
 }
 
-/// Usage errors (mode, flag, value, endpoint, reserved tag) end with 2 and name what is wrong.
+/// Usage errors concern mode, flag, value, endpoint and reserved tag.
 #[tokio::test]
-async fn an_unknown_mode_or_flag_or_value_ends_with_2_and_names_it() -> anyhow::Result<()> {
+async fn usage_error_exits_with_2_and_names_the_mistake() -> anyhow::Result<()> {
     for (args, named) in [
         (&["controler"][..], "controler"),
         (&["node", "--no-such-flag"], "no-such-flag"),
@@ -176,7 +172,7 @@ async fn an_unknown_mode_or_flag_or_value_ends_with_2_and_names_it() -> anyhow::
 }
 
 #[tokio::test]
-async fn version_and_help_end_with_0() -> anyhow::Result<()> {
+async fn version_and_help_exit_with_0() -> anyhow::Result<()> {
     for args in [&["--version"][..], &["--help"]] {
         let (code, output) = run(args).await?;
         ensure!(code == Some(0) && !output.trim().is_empty(), "{args:?} ended with {code:?}: {output}");
@@ -184,9 +180,8 @@ async fn version_and_help_end_with_0() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A node that finds no metadata ends with 1 and names the sources it asked.
 #[tokio::test]
-async fn a_node_without_metadata_ends_with_1_and_says_which_sources_it_asked() -> anyhow::Result<()> {
+async fn node_without_metadata_exits_with_1_and_names_sources() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER)
         .mode("node")
         .env("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")
@@ -199,9 +194,8 @@ async fn a_node_without_metadata_ends_with_1_and_says_which_sources_it_asked() -
     world.finish().await
 }
 
-/// The driver ends with exit code 2 on such an endpoint.
 #[tokio::test]
-async fn an_endpoint_that_is_none_is_a_usage_error_that_names_its_variable() -> anyhow::Result<()> {
+async fn invalid_endpoint_variable_exits_with_2_and_is_named() -> anyhow::Result<()> {
     for variable in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
         let dir = tempfile::tempdir()?;
         let socket = dir.path().join("csi.sock");
@@ -223,9 +217,9 @@ async fn an_endpoint_that_is_none_is_a_usage_error_that_names_its_variable() -> 
     Ok(())
 }
 
-/// A request for FIPS mode ends every mode at its start with exit code 2; other words of `GODEBUG` do not.
+/// The driver exits with code 2. Other settings of `GODEBUG` are accepted.
 #[tokio::test]
-async fn a_request_for_fips_mode_is_refused_in_every_mode() -> anyhow::Result<()> {
+async fn request_for_fips_mode_is_rejected_in_every_mode() -> anyhow::Result<()> {
     for mode in ["all", "controller", "node", "metadataLabeler", "pre-stop-hook"] {
         let (code, said) = run_with(&[mode], &[("GODEBUG", "http2debug=1,fips140=only")]).await?;
         ensure!(code == Some(2) && said.contains("GODEBUG") && said.contains("FIPS"), "{mode}: {code:?}: {said}");

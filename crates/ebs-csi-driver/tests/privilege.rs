@@ -1,5 +1,5 @@
-//! The rights that the node service needs (`docs/security.md`), enforced on a running one: `deploy/security` is what its
-//! pod may be given. Needs root and runc; every test has a mount namespace of its own.
+//! The permissions that the node service needs (`docs/security.md`), enforced on a running one with the profiles in
+//! `deploy/security`. Needs root and runc. Every test has its own mount namespace.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn profile() -> anyhow::Result<Value> {
     serde_json::from_slice(&text).context("the seccomp profile")
 }
 
-/// The profile without some calls.
+/// Returns the profile without some calls.
 fn profile_without(calls: &[&str]) -> anyhow::Result<Value> {
     let mut profile = profile()?;
     for group in profile["syscalls"].as_array_mut().context("syscalls")? {
@@ -40,7 +40,7 @@ fn profile_without(calls: &[&str]) -> anyhow::Result<Value> {
     Ok(profile)
 }
 
-/// The capabilities that this machine can give.
+/// Returns the capabilities that this machine can grant.
 fn capabilities() -> anyhow::Result<Vec<String>> {
     let wanted = std::env::var("EBS_TEST_NODE_CAPABILITIES");
     let wanted: Vec<String> = match &wanted {
@@ -57,7 +57,7 @@ async fn world() -> anyhow::Result<World> {
     World::builder(DRIVER).mode("controller").loop_devices().start().await
 }
 
-/// A volume that the controller outside and the node in its pod lead through its life.
+/// A volume that the controller outside and the node in its pod take through its life.
 struct Life<'a> {
     world: &'a World,
     pod: &'a NodePod,
@@ -105,7 +105,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Stage, publish, write, statistics, health, growth, and the same data after another attachment.
+/// Stages, publishes, writes, reads statistics and health, grows, and reads the same data after another attachment.
 async fn whole_life(world: &World, pod: &NodePod, access: &Access) -> anyhow::Result<()> {
     let mut life = Life::of(world, pod, access).await?;
     life.bring_up().await?;
@@ -116,7 +116,8 @@ async fn whole_life(world: &World, pod: &NodePod, access: &Access) -> anyhow::Re
         if is_block { content::write_device(&target, 7, DATA)? } else { content::write_file(&file, 7, DATA)? };
     life.node().stats().await.map_err(refused).context("statistics")?;
     let grown = life.grow(2).await?;
-    // xfs grows in use; ext4 where the kernel lets this process, so here at its next stage, by e2fsck and resize2fs.
+    // xfs grows while mounted. ext4 does so only where the kernel lets this process, so here it grows at its next
+    // stage, by e2fsck and resize2fs.
     if grown && *access == Access::Mount("xfs".to_owned()) {
         let now = life.node().expand_on_node().await.map_err(refused).context("expand on the node")?;
         ensure!(now == 2 * GIB, "{now} bytes after growth in use");
@@ -141,17 +142,17 @@ async fn all_lives(world: &World, pod: &NodePod) -> anyhow::Result<()> {
     whole_life(world, pod, &Access::Block).await.context("raw block")
 }
 
-/// Under the seccomp profile of `deploy/security`, with the capabilities of `docs/security.md` and a read-only root, a node
-/// service leads ext4, xfs and raw block volumes through their whole lives.
+/// The node has the seccomp profile of `deploy/security`, the capabilities of `docs/security.md` and a read-only root.
+/// The volumes are ext4, xfs and raw block.
 #[test]
-fn a_node_under_the_shipped_profile_leads_volumes_through_their_lives() {
+fn node_completes_volume_lives_under_shipped_profile() {
     with_mounts(|| async {
         let world = world().await?;
         let trace = std::env::var_os("EBS_TEST_NODE_TRACE").map(PathBuf::from);
         let here = trace.as_ref().map(|_| world.kubelet_dir().join("trace"));
         let rights = match trace {
             None => Rights { capabilities: capabilities()?, seccomp: Some(profile()?) },
-            // To look at a process is a right that it does not have under the profile.
+            // Tracing a process needs a permission that the node does not have under the profile.
             Some(_) => {
                 Rights { capabilities: [capabilities()?, vec!["CAP_SYS_PTRACE".to_owned()]].concat(), seccomp: None }
             }
@@ -161,7 +162,7 @@ fn a_node_under_the_shipped_profile_leads_volumes_through_their_lives() {
         let lived = lived.with_context(|| format!("the node's log ends:\n{}", pod.log_tail()));
         lived?;
         match (here, trace) {
-            // What traces it does not hand the request to end on.
+            // The tracer does not forward SIGTERM.
             (Some(from), Some(to)) => {
                 std::fs::copy(&from, &to).context("keep the trace")?;
                 drop(pod);
@@ -172,9 +173,9 @@ fn a_node_under_the_shipped_profile_leads_volumes_through_their_lives() {
     });
 }
 
-/// The profile refuses what the node does not need, to a process with the node's capabilities.
+/// The process has the node's capabilities.
 #[test]
-fn a_call_outside_of_the_profile_is_refused() {
+fn profile_rejects_call_that_node_does_not_need() {
     with_mounts(|| async {
         let world = world().await?;
         let admin = [capabilities()?, vec!["CAP_SYS_CHROOT".to_owned(), "CAP_MKNOD".to_owned()]].concat();
@@ -187,7 +188,7 @@ fn a_call_outside_of_the_profile_is_refused() {
         ] {
             let (status, output) = run_in_pod(&world, program, &filtered).await?;
             ensure!(!status.success() && output.contains("not permitted"), "{program:?}: {status} {output}");
-            // So it is the profile that refuses.
+            // This proves that the profile rejects the call.
             let (status, output) = run_in_pod(&world, program, &free).await?;
             ensure!(status.success(), "{program:?} without the profile: {status} {output}");
         }
@@ -197,10 +198,10 @@ fn a_call_outside_of_the_profile_is_refused() {
     });
 }
 
-/// On kernels before 5.12, which lack the calls that make a mount complete before it is seen, a volume is published by bind and
-/// remount.
+/// Kernels before 5.12 lack the calls that complete a mount before it is visible. There the node publishes a volume by
+/// bind and remount.
 #[test]
-fn a_node_on_a_kernel_without_the_new_mount_calls_publishes_in_two_steps() {
+fn node_on_old_kernel_publishes_by_bind_and_remount() {
     with_mounts(|| async {
         let world = world().await?;
         let newer = ["open_tree", "move_mount", "mount_setattr"];
@@ -220,10 +221,9 @@ fn a_node_on_a_kernel_without_the_new_mount_calls_publishes_in_two_steps() {
     });
 }
 
-/// Without the calls that mount, the node service fails at its mount and at nothing before: it is the profile that it runs
-/// under.
+/// The failure at the mount, and not before, proves that the profile applies to the node service.
 #[test]
-fn a_node_under_a_profile_without_mount_formats_and_cannot_mount() {
+fn node_under_profile_without_mount_fails_at_mount() {
     with_mounts(|| async {
         let world = world().await?;
         let rights = Rights { capabilities: capabilities()?, seccomp: Some(profile_without(&["mount"])?) };
@@ -240,9 +240,9 @@ fn a_node_under_a_profile_without_mount_formats_and_cannot_mount() {
     });
 }
 
-/// The profile allows a list and refuses everything else; no call stands twice, and every group says why it is there.
+/// The profile has an allow list and rejects other calls. No call is listed twice, and every group has a reason.
 #[test]
-fn the_profile_is_a_list_of_reasons_without_repetitions() {
+fn profile_is_allow_list_with_reasons_and_no_duplicates() {
     let profile = profile().unwrap();
     assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
     let mut seen = std::collections::BTreeSet::new();
@@ -276,9 +276,8 @@ fn the_profile_is_a_list_of_reasons_without_repetitions() {
     }
 }
 
-/// The AppArmor profile is one that AppArmor's own parser understands.
 #[test]
-fn the_apparmor_profile_is_understood() {
+fn apparmor_parser_accepts_the_profile() {
     let profile = repository().join("deploy/security/apparmor-node");
     assert!(profile.metadata().unwrap().permissions().mode() & 0o111 == 0);
     let parse = |path: &Path| {
@@ -286,14 +285,14 @@ fn the_apparmor_profile_is_understood() {
         run_tool("/usr/sbin/apparmor_parser", &arguments, TOOL_BOUND)
     };
     parse(&profile).unwrap();
-    // The parser is one that refuses.
+    // The parser rejects an invalid profile.
     let text = std::fs::read_to_string(&profile).unwrap().replacen("\n  umount,", "\n  no such rule", 1);
     let broken = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&broken, text).unwrap();
     assert!(parse(broken.path()).is_err());
 }
 
-/// The table of `docs/security.md`, as the profile has it.
+/// Returns the table of `docs/security.md` for the profile.
 fn table_of_calls() -> String {
     let profile = profile().expect("a profile");
     let mut table = "| what for | calls | |\n|---|---|---|\n".to_owned();
@@ -314,9 +313,9 @@ fn table_of_calls() -> String {
     table
 }
 
-/// The documentation's list of system calls is the profile's. `EBS_WRITE_DOCS=1` writes it.
+/// `EBS_WRITE_DOCS=1` rewrites the documentation.
 #[test]
-fn the_documented_calls_are_those_of_the_profile() {
+fn documented_calls_match_the_profile() {
     let page = repository().join("docs/security.md");
     let text = std::fs::read_to_string(&page).unwrap();
     let (begin, end) = ("<!-- table of the code: system calls -->\n", "<!-- end of system calls -->\n");

@@ -1,5 +1,5 @@
-//! The SDK over the simulator's HTTP service, in one process and on paused time: EC2 seen through the wire is the
-//! EC2 seen through the simulator's port.
+//! The SDK over the simulator's HTTP service, in one process and on paused time. The SDK and the simulator's port show
+//! the same EC2.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Observer for Nobody {
     fn observe(&self, _: &Observation<'_>) {}
 }
 
-/// One simulated EC2 with two ways to it.
+/// One simulated EC2, reached over the SDK and over the port.
 struct Both {
     wire: AwsEc2,
     port: SimEc2,
@@ -40,7 +40,7 @@ impl Both {
         let service = service(Ec2Service::new(engine.clone()));
         let transport = Transport::answering(move |mut request: http::Request<Bytes>| {
             let service = service.clone();
-            // It is signed, and on a network the connection adds it.
+            // The header is signed. On a network, the connection adds it.
             request.headers_mut().insert("host", http::HeaderValue::from_static("sim.invalid"));
             async move { Ok(service.answer(request).await) }
         });
@@ -64,7 +64,7 @@ impl Both {
         Self { wire, port }
     }
 
-    /// The volume by both ways, which must agree.
+    /// Reads the volume both ways and compares the results.
     async fn volume(&self, id: &VolumeId) -> Volume {
         let query = VolumeQuery::FilterIds(vec![id.clone()]);
         let seen = |page: Result<Page<Volume>>| page.unwrap().items.into_iter().map(volume_to_the_ms).next().unwrap();
@@ -86,10 +86,10 @@ impl Both {
     }
 }
 
-/// The simulator's clock can leap. A client that believes its replies signs by that time from then on; others sign by the time of the
-/// machine. Both are right.
+/// A test can advance the simulator's clock. A client that adopts the time of its replies then signs by that clock, and
+/// other clients sign by the machine's clock. Both are valid.
 #[tokio::test(start_paused = true)]
-async fn signatures_count_by_either_clock_after_a_leap() {
+async fn signatures_by_either_clock_are_valid_after_a_jump() {
     let key = AccessKey::parse("AKIATEST:secret").unwrap();
     let both = Both::over(|service| service.with_access_key(key)).await;
     both.wire.check_access().await.unwrap();
@@ -99,7 +99,7 @@ async fn signatures_count_by_either_clock_after_a_leap() {
     }
 }
 
-/// XML carries milliseconds.
+/// Rounds to milliseconds, the precision of the XML.
 fn to_the_ms(time: SystemTime) -> SystemTime {
     let millis = time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
     SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap())
@@ -118,7 +118,7 @@ fn modification_to_the_ms(mut modification: Modification) -> Modification {
     modification
 }
 
-/// Tags of an object that the driver may change, and these.
+/// Returns the tags of an object that the driver may change, plus these.
 fn managed<const N: usize>(tags: [(&str, &str); N]) -> Tags {
     let managed = ("ebs.csi.aws.com/cluster", "true");
     tags.into_iter().chain([managed]).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
@@ -152,10 +152,8 @@ fn snapshot_of(volume: &VolumeId) -> CreateSnapshot {
     }
 }
 
-/// EC2 seen through the SDK and the wire is the EC2 seen through the simulator's port: objects, places, HyperPod,
-/// errors.
 #[tokio::test(start_paused = true)]
-async fn volumes_attachments_and_modifications_are_the_same_through_the_sdk_and_through_the_port() {
+async fn sdk_and_port_agree_on_volumes() {
     let both = Both::start().await;
     let none = PageRequest::default();
     let [instance, _] = both.port.instance_ids().await;
@@ -199,7 +197,7 @@ async fn volumes_attachments_and_modifications_are_the_same_through_the_sdk_and_
 }
 
 #[tokio::test(start_paused = true)]
-async fn snapshots_copies_and_places_are_the_same_through_the_sdk_and_through_the_port() {
+async fn sdk_and_port_agree_on_snapshots_copies_and_zones() {
     let both = Both::start().await;
     let id = both.wire.create_volume(&create("pvc-1")).await.unwrap().id;
     let snapshot = both.wire.create_snapshot(&snapshot_of(&id)).await.unwrap().id;
@@ -241,7 +239,7 @@ async fn snapshots_copies_and_places_are_the_same_through_the_sdk_and_through_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hyperpod_node_is_the_same_through_sagemaker_and_through_the_port() {
+async fn sagemaker_and_port_agree_on_hyperpod_node() {
     let both = Both::start().await;
     let node = HyperPodNode::parse("hyperpod-abc123def456-i-0123456789abcdef0").unwrap();
     let id = both.wire.create_volume(&create("pvc-1")).await.unwrap().id;
@@ -253,7 +251,7 @@ async fn a_hyperpod_node_is_the_same_through_sagemaker_and_through_the_port() {
     assert!(both.volume(&id).await.attachments.is_empty());
 }
 
-/// What goes wrong, by name and class.
+/// Returns the error classes of failed calls, by name.
 async fn mishaps(ec2: &impl Ec2, token: &str, instance: &InstanceId) -> Vec<(&'static str, ErrorClass)> {
     let id = ec2.create_volume(&create(token)).await.unwrap().id;
     let page = PageRequest::default();
@@ -290,7 +288,7 @@ async fn mishaps(ec2: &impl Ec2, token: &str, instance: &InstanceId) -> Vec<(&'s
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_mean_the_same_through_the_sdk_and_through_the_port() {
+async fn sdk_and_port_agree_on_error_classes() {
     let both = Both::start().await;
     let [instance, _] = both.port.instance_ids().await;
     let by_wire = mishaps(&both.wire, "by-wire", &instance).await;

@@ -1,8 +1,9 @@
-//! SIGTERM in the middle of every RPC that changes something, two hundred times: the driver ends with 0, a new one starts, the
-//! client calls again, and in the end everything is as if nothing had happened.
+//! SIGTERM during every mutating RPC, two hundred times: the driver exits with 0, a new one starts, the client calls
+//! again, and the final state is as if nothing had happened.
 //!
-//! A volume lives its whole life on a real loop device. In each of its thirteen RPCs the driver is told to stop at a moment drawn
-//! at random within the time that the RPC took in earlier lives. The seed is printed and `EBS_STOPPED_SEED` repeats the draws.
+//! A volume goes through its whole life on a real loop device. In each of its thirteen RPCs the driver receives SIGTERM
+//! at a random moment within the time that the RPC took in earlier lives. The test prints the seed, and
+//! `EBS_STOPPED_SEED` repeats it.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -25,25 +26,25 @@ use tokio::time::Instant;
 use tonic::Status;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-/// For a call with all its repetitions, on a machine that is busy with other things.
+/// Timeout of a call with all its repetitions, on a busy machine.
 const BOUND: Duration = Duration::from_secs(180);
-/// Lives, and how many of them go on side by side; thirteen stops each.
+/// Lives, and how many of them run in parallel, with thirteen stops each.
 const LIVES: usize = 16;
 const SIDE_BY_SIDE: usize = 16;
-/// The sidecars' first pause between two calls, shortened: what is proven does not depend on it.
+/// The sidecars' first pause between two calls, shortened. The result does not depend on it.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Where nothing is known yet of how long an RPC takes.
+/// Assumed duration of an RPC that has not been measured yet.
 const FIRST_GUESS: Duration = Duration::from_millis(150);
-/// How many of the stops have to come while the call is unanswered, of a hundred. Half are aimed there.
+/// Minimum percentage of stops that must come before the answer. Half are aimed there.
 const IN_THE_MIDDLE: usize = 15;
 /// A wait for proof of what EC2 did takes up to 15 s, and the machine may be busy.
 const GRACE: &str = "--shutdown-timeout=90s";
-/// How often a driver is started that does not find out where it is, and what it says then.
+/// Maximum number of starts when the driver does not find its region or instance, and the text of that error.
 const STARTS: usize = 10;
 const NO_METADATA: &str = "what machine this is is not known";
 const MIB: u64 = 1 << 20;
 
-/// EC2 takes a moment for everything, so that there is a middle.
+/// Every action of EC2 takes some time, so that a stop can interrupt it.
 const TIMING: Timing = Timing {
     create_ms: Some(80),
     attach_ms: Some(120),
@@ -52,12 +53,12 @@ const TIMING: Timing = Timing {
     modify_ms: Some(80),
 };
 
-/// When stops came, by RPC.
+/// The moments of the stops, by RPC.
 #[derive(Debug, Default)]
 struct Tally {
-    /// How long the RPC took the last time.
+    /// The latest duration of the RPC.
     took: BTreeMap<&'static str, Duration>,
-    /// Stops in all, and those before the answer.
+    /// All stops, and the stops before the answer.
     stops: BTreeMap<&'static str, (usize, usize)>,
 }
 
@@ -70,7 +71,7 @@ impl Tally {
     }
 }
 
-/// One life: its world, its chance, and what all lives learn.
+/// One life: its world, its random numbers, and the results shared by all lives.
 struct Life {
     world: World,
     chance: SplitMix64,
@@ -80,13 +81,13 @@ struct Life {
 impl Life {
     fn moment(&mut self, rpc: &str) -> Duration {
         let usual = self.tally.lock().expect("no holder panics").took.get(rpc).copied().unwrap_or(FIRST_GUESS);
-        // A little beyond, for stops just after the answer.
+        // Up to a quarter longer, for stops just after the answer.
         let micros = u64::try_from(usual.as_micros()).unwrap_or(u64::MAX).saturating_mul(5) / 4;
         Duration::from_micros(self.chance.below(micros.max(1)))
     }
 
-    /// Calls, has the driver stopped meanwhile, starts another one and calls again until it succeeds. Two good answers have
-    /// to be the same.
+    /// Calls, stops the driver in the meantime, starts another one, and calls again until it succeeds. Two successful
+    /// answers must be equal.
     async fn stopped_in<T: Debug + PartialEq>(
         &mut self,
         rpc: &'static str,
@@ -120,7 +121,8 @@ impl Life {
         Ok(again)
     }
 
-    /// On a busy machine the metadata service may not answer in time; then the driver ends and the kubelet starts another one.
+    /// On a busy machine the metadata service may not answer in time. The driver then exits, and the kubelet starts
+    /// another one.
     async fn start_again(&mut self) -> anyhow::Result<()> {
         for _ in 0..STARTS {
             match self.world.start_driver().await {
@@ -146,7 +148,7 @@ impl Life {
         }
     }
 
-    /// The volume comes and is used.
+    /// Creates, attaches and uses the volume.
     async fn comes(&mut self, name: &str) -> anyhow::Result<VolumeOnNode> {
         let access = Access::Mount("xfs".to_owned());
         let create = new_volume(name, 1, &access);
@@ -164,7 +166,7 @@ impl Life {
         Ok(volume)
     }
 
-    /// It grows, gets more throughput, and a snapshot comes and goes.
+    /// Expands the volume, raises its throughput, and creates and deletes a snapshot.
     async fn changes(&mut self, volume: &mut VolumeOnNode) -> anyhow::Result<()> {
         let base = volume.clone();
         let expand = async |client: CsiClient| {
@@ -201,7 +203,7 @@ impl Life {
         self.stopped_in("DeleteVolume", async |c: CsiClient| c.delete_volume(volume.id()).await).await
     }
 
-    /// The whole life; nothing is left of it, and EC2 did everything once.
+    /// Runs the whole life. Nothing of it remains, and EC2 did everything once.
     async fn live(mut self, name: &str) -> anyhow::Result<()> {
         self.start_again().await?;
         let mut volume = self.comes(name).await?;
@@ -214,7 +216,7 @@ impl Life {
         ensure!(total > 3 * i64::try_from(MIB)? * 512, "{total} bytes: the file system did not grow");
         self.goes(&volume).await?;
         let calls = self.world.calls_since(0).await?;
-        // CreateVolume may come twice, with one client token: EC2 then answers with the volume that is there.
+        // CreateVolume may be sent twice with one client token. EC2 then returns the existing volume.
         for action in ["AttachVolume", "CreateSnapshot", "DeleteSnapshot", "DeleteVolume"] {
             ensure!(calls.done(action) == 1, "{action} was done more than once: {}", calls.summary());
         }
@@ -223,7 +225,7 @@ impl Life {
     }
 }
 
-/// The same volume as another client sees it.
+/// Returns the same volume with another client.
 fn over(volume: &VolumeOnNode, client: &CsiClient) -> VolumeOnNode {
     let mut volume = volume.clone();
     volume.set_client(client);
@@ -235,7 +237,7 @@ fn seed() -> u64 {
     asked.unwrap_or_else(|| RandomState::new().hash_one("seed"))
 }
 
-/// The lives whose number leaves this rest, one after the other, in a mount namespace of their own.
+/// Runs the lives whose number has this remainder, in sequence, in their own mount namespace.
 fn some_lives(rest: usize, seed: u64, tally: &Arc<Mutex<Tally>>) {
     let tally = Arc::clone(tally);
     with_mounts(move || async move {
@@ -249,17 +251,16 @@ fn some_lives(rest: usize, seed: u64, tally: &Arc<Mutex<Tally>>) {
     });
 }
 
-/// In the suite's output, also when all is well.
+/// Prints a line to the suite's output, also when all tests pass.
 fn say(line: &str) {
-    // Nobody is left to be told when standard output is closed.
+    // A closed standard output cannot be reported.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// SIGTERM at a random moment of any RPC that changes something ends the driver with 0 within its grace and leaves nothing half
-/// done that the client's retry does not finish: one volume, one attachment, one file system with its data, one snapshot, each
-/// made once.
+/// The driver exits with 0 within its grace period, and the client's retry finishes everything: one volume, one
+/// attachment, one file system with its data, one snapshot, each created once.
 #[test]
-fn sigterm_in_the_middle_of_every_rpc_leaves_nothing_that_a_retry_does_not_finish() {
+fn retry_finishes_every_rpc_that_sigterm_interrupted() {
     let (seed, tally) = (seed(), Arc::new(Mutex::new(Tally::default())));
     say(&format!("EBS_STOPPED_SEED={seed}"));
     std::thread::scope(|threads| {
@@ -278,9 +279,8 @@ fn sigterm_in_the_middle_of_every_rpc_leaves_nothing_that_a_retry_does_not_finis
     assert!(inside * 100 >= all * IN_THE_MIDDLE, "only {inside} of {all} stops came in the middle of their RPC");
 }
 
-/// SIGINT drains as SIGTERM does, and any second signal ends the driver at once.
 #[tokio::test]
-async fn sigint_drains_too_and_any_second_signal_ends_at_once() -> anyhow::Result<()> {
+async fn sigint_drains_and_second_signal_ends_at_once() -> anyhow::Result<()> {
     let held = Timing { create_ms: Some(600_000), ..Timing::default() };
     for (first, second) in [(Signal::INT, Signal::TERM), (Signal::TERM, Signal::INT), (Signal::INT, Signal::INT)] {
         let mut world = World::builder(DRIVER).timing(held).arg("--shutdown-timeout=1h").start().await?;
@@ -308,11 +308,11 @@ async fn sigint_drains_too_and_any_second_signal_ends_at_once() -> anyhow::Resul
     Ok(())
 }
 
-/// While the driver asks where it is, Identity answers and Probe says not ready; a signal ends it with 0, and a call that waited
-/// for its service is told to come again.
+/// While the driver determines its location, Identity answers and Probe reports not ready. A signal ends the driver
+/// with 0, and a waiting call fails with an error that invites a retry.
 #[tokio::test]
-async fn a_driver_that_is_still_starting_answers_for_itself_and_stops_at_once() -> anyhow::Result<()> {
-    // A metadata service that takes connections and never answers.
+async fn starting_driver_serves_identity_and_stops_at_once() -> anyhow::Result<()> {
+    // A metadata service that accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await?;
     let endpoint = format!("http://{}", silent.local_addr()?);
     let mut world = World::builder(DRIVER)
@@ -324,7 +324,7 @@ async fn a_driver_that_is_still_starting_answers_for_itself_and_stops_at_once() 
     let socket = world.socket().to_owned();
     let mut tick = tokio::time::interval(Duration::from_millis(5));
     let there = async {
-        // Its file is there a moment before it is listened on.
+        // The socket file exists shortly before the driver listens on it.
         while UnixStream::connect(&socket).await.is_err() {
             tick.tick().await;
         }

@@ -1,4 +1,4 @@
-//! Traces of the running driver, as a collector that is not ours sees them.
+//! Traces of the running driver, as a third-party collector receives them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn traced(endpoint: &str) -> WorldBuilder {
         .env("OTEL_BSP_SCHEDULE_DELAY", "100")
 }
 
-/// CreateVolume of a caller that is traced itself.
+/// A CreateVolume request of a traced caller.
 fn called(name: &str) -> Request<csi::CreateVolumeRequest> {
     let mut request = Request::new(new_volume(name, 1, &Access::Block));
     let (trace, span) = CALLER;
@@ -39,10 +39,10 @@ fn children<'a>(spans: &'a [SpanSeen], parent: &SpanSeen) -> Vec<&'a SpanSeen> {
     spans.iter().filter(|span| span.parent == parent.id && span.trace == parent.trace).collect()
 }
 
-/// Spans of RPCs reach a collector with the names and attributes of gRPC servers, in their callers' traces, and calls to AWS are
-/// their children; resource, headers and compression are as the `OTEL_*` variables say.
+/// Spans of RPCs have the names and attributes of gRPC servers and are in their callers' traces. Calls to AWS are their
+/// children. Resource, headers and compression follow the `OTEL_*` variables.
 #[tokio::test]
-async fn spans_of_rpcs_and_of_their_calls_to_aws_reach_a_collector_in_their_callers_traces() -> anyhow::Result<()> {
+async fn spans_of_rpcs_and_aws_calls_join_the_caller_trace() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let collector = Collector::start(dir.path(), &[]).await?;
     let world = traced(&format!("http://{}", collector.address))
@@ -98,9 +98,10 @@ async fn spans_of_rpcs_and_of_their_calls_to_aws_reach_a_collector_in_their_call
     world.finish().await
 }
 
-/// A refused RPC has its code in its span; only faults of the server's side make it failed, as OpenTelemetry has it for servers.
+/// The span of a rejected RPC has its code. Only server faults mark it as failed, as OpenTelemetry specifies for
+/// servers.
 #[tokio::test]
-async fn a_refused_rpc_has_its_code_in_its_span_and_the_failed_call_below_it_ec2s() -> anyhow::Result<()> {
+async fn span_of_failed_rpc_has_its_code_and_child_has_ec2_code() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let collector = Collector::start(dir.path(), &[]).await?;
     let world = traced(&format!("http://{}", collector.address)).start().await?;
@@ -120,9 +121,9 @@ async fn a_refused_rpc_has_its_code_in_its_span_and_the_failed_call_below_it_ec2
     world.finish().await
 }
 
-/// The last spans are sent at the stop, however long they might have waited.
+/// They are sent even if the export interval has not passed.
 #[tokio::test]
-async fn the_last_spans_are_sent_at_the_stop() -> anyhow::Result<()> {
+async fn last_spans_are_sent_at_shutdown() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let collector = Collector::start(dir.path(), &[]).await?;
     let world =
@@ -134,9 +135,10 @@ async fn the_last_spans_are_sent_at_the_stop() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A collector that hangs, or is not there, slows no RPC, is said once, and holds the stop up for a bounded time.
+/// A collector that hangs or is unavailable does not slow an RPC. The driver logs it once, and waits for it at shutdown
+/// for a bounded time.
 #[tokio::test]
-async fn a_collector_that_hangs_or_is_absent_slows_no_rpc_and_is_said_once() -> anyhow::Result<()> {
+async fn hanging_or_absent_collector_is_logged_once() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let hanging = Collector::start(dir.path(), &["-hang"]).await?;
     let absent = {
@@ -169,9 +171,9 @@ async fn a_collector_that_hangs_or_is_absent_slows_no_rpc_and_is_said_once() -> 
     Ok(())
 }
 
-/// A collector is reached over TLS, its certificate checked against the given authorities.
+/// The driver checks the collector's certificate against the given authorities.
 #[tokio::test]
-async fn a_collector_is_reached_over_tls_and_not_without_the_authority_of_its_certificate() -> anyhow::Result<()> {
+async fn collector_over_tls_needs_trusted_certificate() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()])?;
     let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
@@ -192,9 +194,10 @@ async fn a_collector_is_reached_over_tls_and_not_without_the_authority_of_its_ce
     world.finish().await
 }
 
-/// Without the flag nothing is exported, whatever the variables say; nor with it when the SDK is disabled.
+/// Without the flag nothing is exported, whatever the variables are set to. With it, nothing is exported when the SDK
+/// is disabled.
 #[tokio::test]
-async fn without_the_flag_nothing_is_exported() -> anyhow::Result<()> {
+async fn nothing_is_exported_without_the_flag() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let collector = Collector::start(dir.path(), &[]).await?;
     let endpoint = format!("http://{}", collector.address);
@@ -209,9 +212,9 @@ async fn without_the_flag_nothing_is_exported() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An exporter that cannot be set up ends the driver with exit code 1, naming the variable and never a password.
+/// The error names the variable and never contains a password.
 #[tokio::test]
-async fn an_exporter_that_cannot_be_set_up_is_exit_code_1() -> anyhow::Result<()> {
+async fn unusable_exporter_exits_with_1() -> anyhow::Result<()> {
     for (variable, value) in [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:canary@127.0.0.1:4317"),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://127.0.0.1:4317"),

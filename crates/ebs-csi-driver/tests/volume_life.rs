@@ -1,5 +1,5 @@
-//! A volume's whole life over the driver's socket, spoken as an orchestrator would, on real block devices and with no
-//! Kubernetes anywhere. Needs root; every test has a mount namespace of its own.
+//! A volume's whole life over the driver's socket, as an orchestrator would drive it, on real block devices and without
+//! Kubernetes. Needs root. Every test has its own mount namespace.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const DATA: u64 = 8 << 20;
 const BOUND: Duration = Duration::from_secs(180);
 
-/// Whatever a life needs, the managed policy must allow.
+/// Every life runs with the permissions of the managed policy.
 fn world() -> WorldBuilder {
     World::builder(DRIVER).under(Shipped::ManagedV2)
 }
@@ -32,22 +32,21 @@ fn xfs() -> Access {
     Access::Mount("xfs".to_owned())
 }
 
-/// File-system metadata takes its share: a file system of a volume of `gib` GiB shows at least nine tenths of it.
+/// Returns whether the size fits a volume of `gib` GiB: file-system metadata takes at most a tenth of it.
 fn is_about(total: i64, gib: i64) -> bool {
     total > gib * GIB / 10 * 9 && total <= gib * GIB
 }
 
-/// A volume's whole life (create, attach, stage, publish, snapshot, restore larger, delete) runs over gRPC with no
-/// Kubernetes environment and leaves nothing behind, for ext4.
+/// The life (create, attach, stage, publish, snapshot, restore larger, delete) runs over gRPC without a Kubernetes
+/// environment and leaves nothing behind.
 #[test]
-fn an_ext4_volume_is_made_used_snapshotted_restored_larger_with_the_same_data_and_removed() {
+fn ext4_volume_completes_life_with_larger_restore() {
     with_mounts(|| life_with_a_restore(ext4()));
 }
 
-/// A volume's whole life runs over gRPC for xfs too, with the volume and its restored copy (equal UUID) mounted on one
-/// node at once.
+/// The volume and its restored copy, which have equal UUIDs, are mounted on one node at once.
 #[test]
-fn an_xfs_volume_is_made_used_snapshotted_restored_larger_with_the_same_data_and_removed() {
+fn xfs_volume_completes_life_with_larger_restore() {
     with_mounts(|| life_with_a_restore(xfs()));
 }
 
@@ -71,7 +70,7 @@ async fn life_with_a_restore(access: Access) -> anyhow::Result<()> {
     let restored = restored_volume("pvc-restored", 2, &access, &snapshot.snapshot_id);
     let restored = client.create_volume(restored).await?;
     let mut restored = world.on_node(restored, &access).await?;
-    // Both are mounted at once: an xfs clone carries the UUID of its origin.
+    // Both are mounted at once: an xfs clone has the UUID of its origin.
     restored.bring_up().await?;
     ensure!(content::hash_file(&restored.target.join("data"))? == written, "the restored data differ");
     let (total, _) = restored.stats().await?;
@@ -86,9 +85,9 @@ async fn life_with_a_restore(access: Access) -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// An xfs file system in use grows online, and whoever writes to it meanwhile notices nothing.
+/// The growth does not disturb a process that writes at the same time.
 #[test]
-fn an_xfs_volume_grows_online_while_it_is_written() {
+fn xfs_volume_grows_online_during_writes() {
     with_mounts(|| async {
         let world = world().loop_devices().start().await?;
         let volume = world.client().create_volume(new_volume("pvc-grows", 1, &xfs())).await?;
@@ -111,10 +110,9 @@ fn an_xfs_volume_grows_online_while_it_is_written() {
     });
 }
 
-/// A raw block volume keeps its data over detach and attach, shows its size in the statistics, and grows without the
-/// node's help.
+/// The statistics show its size, and it grows without the node's help.
 #[test]
-fn a_raw_block_volume_keeps_its_data_over_detach_and_attach_and_grows_without_the_node() {
+fn block_volume_keeps_data_over_detach_and_grows() {
     with_mounts(|| async {
         let world = world().loop_devices().start().await?;
         let volume = world.client().create_volume(new_volume("pvc-block", 1, &Access::Block)).await?;
@@ -138,9 +136,9 @@ fn a_raw_block_volume_keeps_its_data_over_detach_and_attach_and_grows_without_th
     });
 }
 
-/// Every step of a life may be repeated; the repetition succeeds, changes nothing and costs no second mutation.
+/// The repetition succeeds, changes nothing and makes no second mutating call.
 #[test]
-fn every_step_of_a_life_may_be_repeated_and_changes_nothing_the_second_time() {
+fn repeated_step_of_life_changes_nothing() {
     with_mounts(|| async {
         let world = world().loop_devices().start().await?;
         let client = world.client();
@@ -182,10 +180,10 @@ fn every_step_of_a_life_may_be_repeated_and_changes_nothing_the_second_time() {
     });
 }
 
-/// The health of a volume is told at a path and, when the request names none, by its mounts or its device; a volume
+/// The node reports the health of a volume at a path or, without one in the request, by its mounts or device. A volume
 /// that is not on the node is NotFound.
 #[test]
-fn a_volume_in_use_is_healthy_by_its_path_and_without_one_and_one_that_is_not_here_is_not_found() {
+fn health_of_volume_is_found_with_and_without_path() {
     with_mounts(|| async {
         let world = world().loop_devices().start().await?;
         let health = |volume: &VolumeOnNode, path: &Path| {
@@ -214,9 +212,9 @@ fn a_volume_in_use_is_healthy_by_its_path_and_without_one_and_one_that_is_not_he
     });
 }
 
-/// A whole life with snapshot, restore and expansion is allowed by the cluster-scoped policy alone.
+/// The cluster-scoped policy alone allows a whole life with snapshot, restore and expansion.
 #[test]
-fn a_driver_that_knows_its_cluster_gets_along_with_the_rights_of_that_cluster_alone() {
+fn cluster_scoped_policy_allows_whole_life() {
     with_mounts(|| async {
         let world = World::builder(DRIVER)
             .loop_devices()
@@ -225,7 +223,7 @@ fn a_driver_that_knows_its_cluster_gets_along_with_the_rights_of_that_cluster_al
             .principal_tag("eks-cluster-name", "blue")
             .start_without_driver();
         let mut world = world.await?;
-        // The policy goes by tags of the instance too, which EKS sets.
+        // The policy also checks tags of the instance, which EKS sets.
         world.tag_instances("eks:cluster-name", "blue").await?;
         world.start_driver().await?;
         let client = world.client();

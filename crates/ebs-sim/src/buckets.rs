@@ -1,6 +1,6 @@
-//! The token buckets of the EC2 API: one for each action, and for a describe one more for calls that ask broadly.
+//! The token buckets of the EC2 API: one for each action, and for each describe a second one for broad calls.
 //!
-//! Pure: the time is given. Source of the rates: the EC2 developer guide, "Request throttling".
+//! The code is pure: callers pass the time. Source of the rates: the EC2 developer guide, "Request throttling".
 
 mod bucket;
 mod limits;
@@ -18,11 +18,11 @@ pub use limits::{BadLimits, Limits, Rate};
 
 use bucket::Bucket;
 
-/// Which bucket a call draws on.
+/// The bucket of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     action: &'static str,
-    /// A describe without filters and pages: nothing, or bare ids.
+    /// A describe without filters and pages: no parameters, or only ids.
     unfiltered: bool,
 }
 
@@ -32,13 +32,13 @@ impl Key {
         Self { action, unfiltered: action.starts_with("Describe") && !is_narrow(call) }
     }
 
-    /// Its name in limits and reports.
+    /// Returns its name in limits and reports.
     fn name(self) -> String {
         format!("{}{}", self.action, if self.unfiltered { limits::UNFILTERED } else { "" })
     }
 }
 
-/// True when a describe has filters or goes page by page.
+/// Returns whether a describe has filters or pages.
 fn is_narrow(call: &Call) -> bool {
     macro_rules! narrow {
         ($c:expr) => {
@@ -60,18 +60,18 @@ fn is_narrow(call: &Call) -> bool {
     }
 }
 
-/// What is in a bucket.
+/// The content of a bucket.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Level {
     /// The action, with `:unfiltered` for the broad describes.
     pub bucket: String,
     /// Its size and refill.
     pub rate: Rate,
-    /// Calls that it would let through now.
+    /// Calls that it would allow now.
     pub tokens: f64,
 }
 
-/// All buckets of an account; those nobody has drawn on are full.
+/// All buckets of an account. Unused buckets are full.
 #[derive(Debug)]
 pub(crate) struct Buckets {
     limits: Limits,
@@ -87,15 +87,15 @@ impl Buckets {
         &self.limits
     }
 
-    /// New rates from now on. What is in the buckets stays, as far as it fits.
+    /// Sets new rates. The content of the buckets stays, up to the new capacity.
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Draws one token for a call. `share` is what another client leaves, 1 for all of it.
+    /// Takes one token for a call. `share` is the fraction that another client leaves, at most 1.
     ///
     /// # Errors
-    /// `RequestLimitExceeded`: nothing is left, and nothing was done.
+    /// `RequestLimitExceeded` when the bucket is empty. Nothing has been done then.
     pub(crate) fn draw(&mut self, now: SystemTime, call: &Call, share: f64) -> Result<(), Fault> {
         if !self.limits.enabled {
             return Ok(());
@@ -106,7 +106,7 @@ impl Buckets {
         if bucket.draw(now, rate, share) { Ok(()) } else { Err(exceeded_by(call.action())) }
     }
 
-    /// The levels of all buckets that were drawn on.
+    /// Returns the levels of all used buckets.
     pub(crate) fn levels(&mut self, now: SystemTime, share: impl Fn(&'static str) -> f64) -> Vec<Level> {
         let limits = &self.limits;
         let mut levels: Vec<Level> = self
@@ -122,7 +122,7 @@ impl Buckets {
     }
 }
 
-/// What EC2 answers when a bucket is empty, since 2026.
+/// Returns EC2's error for an empty bucket since 2026.
 fn exceeded_by(action: &str) -> Fault {
     let message = format!(
         "Request limit exceeded. Account {ACCOUNT_ID} has been throttled on ec2:{action} because it exceeded its request \
@@ -131,7 +131,7 @@ fn exceeded_by(action: &str) -> Fault {
     Fault::with_status(503, "RequestLimitExceeded", message)
 }
 
-/// What it has always answered, and still may.
+/// Returns EC2's older error for an empty bucket, which may still occur.
 pub(crate) fn exceeded() -> Fault {
     Fault::with_status(503, "RequestLimitExceeded", "Request limit exceeded.")
 }

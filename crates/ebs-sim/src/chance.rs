@@ -5,24 +5,25 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// A source of random choices: the same seed and purpose make the same choices in the same order.
+/// A source of random choices. The same seed and purpose produce the same choices in the same order.
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(SmallRng);
 
 impl Chance {
-    /// For one purpose, so that choices of one kind do not shift those of another. Without a seed every run differs.
+    /// Creates a source for one purpose, so that choices of one kind do not shift other choices. Without a seed every
+    /// run differs.
     pub(crate) fn new(seed: Option<u64>, purpose: u64) -> Self {
         let seed = seed.unwrap_or_else(rand::random);
         // An odd constant spreads neighbouring purposes over the whole range.
         Self(SmallRng::seed_from_u64(seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// True with this probability, 0 to 1.
+    /// Returns true with this probability, 0 to 1.
     pub(crate) fn happens(&mut self, probability: f64) -> bool {
         probability >= 1.0 || (probability > 0.0 && self.0.random_bool(probability))
     }
 
-    /// A random id in the shape of EC2's request ids.
+    /// Returns a random id in the format of EC2's request ids.
     pub(crate) fn request_id(&mut self) -> String {
         let mut bytes = [0_u8; 16];
         self.0.fill(&mut bytes);
@@ -30,7 +31,7 @@ impl Chance {
         format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
     }
 
-    /// A time between two, both included; `least` when `most` is not more.
+    /// Returns a time between both bounds, inclusive, or `least` if `most` is not larger.
     pub(crate) fn between(&mut self, least: Duration, most: Duration) -> Duration {
         if most <= least {
             return least;
@@ -49,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_and_a_purpose_repeat_their_choices_and_others_do_not() {
+    fn seed_and_purpose_determine_the_choices() {
         assert_eq!(draws(Chance::new(Some(7), 1)), draws(Chance::new(Some(7), 1)));
         assert_ne!(draws(Chance::new(Some(7), 1)), draws(Chance::new(Some(7), 2)));
         assert_ne!(draws(Chance::new(Some(7), 1)), draws(Chance::new(Some(8), 1)));
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn certain_things_always_happen_and_impossible_ones_never() {
+    fn probability_1_always_happens_and_0_never() {
         let mut chance = Chance::new(Some(1), 1);
         assert!((0..100).all(|_| chance.happens(1.0)));
         assert!((0..100).all(|_| !chance.happens(0.0)));

@@ -125,27 +125,27 @@ It ends on SIGTERM, SIGINT or POST /shutdown of the control API, and takes its d
 other end, and the next start on the same directory goes on with it. RUST_LOG=debug shows more.
 Exit codes: 0 after a clean end, 1 when something failed, 2 when the command line is wrong.";
 
-/// A command line that cannot be carried out; nothing was changed.
+/// A command line that cannot be executed. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// Not a zone that exists here.
+    /// The zone does not exist.
     #[error("{flag} {given}: no such zone, choose one of {known}")]
     Zone { flag: &'static str, given: String, known: String },
-    /// Both instances in one zone.
+    /// Both instances are in one zone.
     #[error("--second-zone {0} is the zone of the first instance: the second one must be in another")]
     SameZone(String),
-    /// An instance type that cannot be one.
+    /// An invalid instance type.
     #[error("--instance-type {0:?} cannot be an instance type: it looks like m5.large")]
     InstanceType(String),
-    /// A file that is not what it must be.
+    /// A file with invalid content.
     #[error("{flag} {path}: {why}")]
     Content {
         flag: &'static str,
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// Timing that needs a scenario.
+    /// Timing that requires a scenario.
     #[error("--timing scripted needs --scenario FILE, with a step that sets timing")]
     NoScript,
     /// A policy cannot be used.
@@ -154,7 +154,7 @@ pub enum CliError {
     /// The state directory cannot be used.
     #[error("--state-dir {path}: cannot {step} it")]
     StateDir { path: PathBuf, step: &'static str, source: io::Error },
-    /// Loop devices cannot be had.
+    /// Loop devices are not available.
     #[error(
         "--devices loop needs {missing}; without it, use --devices none (attachments then exist in EC2's state only)"
     )]
@@ -162,17 +162,17 @@ pub enum CliError {
 }
 
 impl CliError {
-    /// True when the command line itself is wrong, false when the machine is not as it must be.
+    /// Returns true when the command line is invalid, and false when the machine lacks something.
     pub fn is_usage(&self) -> bool {
         !matches!(self, Self::StateDir { .. } | Self::Devices { .. })
     }
 }
 
 impl Cli {
-    /// Checks everything and makes a configuration of it. Creates the state directory, changes nothing else.
+    /// Checks everything and returns the configuration. Creates the state directory and changes nothing else.
     ///
     /// # Errors
-    /// [`CliError`] names the flag, the rule and what to do.
+    /// [`CliError`] names the flag, the rule and the next step.
     pub fn config(&self) -> Result<ServerConfig, CliError> {
         let zones = zones();
         let zone = find_zone("--zone", &self.zone, &zones)?;
@@ -249,7 +249,7 @@ impl Cli {
         Ok(IamConfig { policies, principal_tags, audit: self.audit_policies })
     }
 
-    /// What is allowed and still worth a word.
+    /// Returns warnings about allowed settings.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (flag, address) in [
@@ -265,7 +265,7 @@ impl Cli {
     }
 }
 
-/// The availability zones of the simulated region.
+/// Returns the availability zones of the simulated region.
 fn zones() -> Vec<ZoneName> {
     let all = EngineConfig::default().zones;
     let zones = all.iter().filter(|zone| zone.zone_type == "availability-zone");
@@ -286,13 +286,13 @@ fn find_zone(flag: &'static str, given: &str, zones: &[ZoneName]) -> Result<Zone
     })
 }
 
-/// A file's content, understood.
+/// Reads and parses a file.
 fn content<T>(flag: &'static str, path: &Path, read: impl FnOnce(&[u8]) -> Result<T, String>) -> Result<T, CliError> {
     let bytes = fs::read(path).map_err(|error| format!("cannot read it: {error}"));
     bytes.and_then(|bytes| read(&bytes)).map_err(|why| CliError::Content { flag, path: path.to_owned(), why })
 }
 
-/// `family.size`; which ones exist is EC2's business, and unknown ones get the usual limits.
+/// Checks the form `family.size`. Only EC2 knows which types exist. Unknown ones get the usual limits.
 fn check_instance_type(given: &str) -> Result<(), CliError> {
     let word = |text: &str| {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -303,7 +303,7 @@ fn check_instance_type(given: &str) -> Result<(), CliError> {
     }
 }
 
-/// Creates the directory, proves that it can be written, and makes its path absolute: backing files are found by it.
+/// Creates the directory, checks that it is writable, and returns its absolute path, by which backing files are found.
 fn state_dir(path: &Path) -> Result<PathBuf, CliError> {
     let failed = |step| move |source| CliError::StateDir { path: path.to_owned(), step, source };
     fs::create_dir_all(path).map_err(failed("create"))?;

@@ -1,4 +1,4 @@
-//! What an engine is started with: below the state, which is made of it.
+//! The configuration of an engine, from which the state is created.
 
 mod access_key;
 mod account;
@@ -16,25 +16,25 @@ pub use access_key::AccessKey;
 pub use account::{AccountSettings, Quotas};
 pub use oddities::Oddities;
 
-/// What stands for the disks of the machine's own instance.
+/// The devices behind the disks of the machine's own instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Devices {
     /// Loop devices of this machine, with udev's links; needs root.
     Loop,
-    /// Nothing: attachments exist in EC2's state only.
+    /// None: attachments exist only in EC2's state.
     None,
 }
 
-/// How long EC2 takes for things.
+/// How long EC2's operations take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timing {
-    /// Everything is done as soon as its data is in place; no rate limits of snapshots and modifications.
+    /// Operations finish as soon as their data is in place. No rate limits for snapshots and modifications.
     Instant,
     /// About as long as EC2 usually takes, with its rate limits.
     Realistic,
 }
 
-/// Scripted times in milliseconds; what is absent keeps its present value.
+/// Scripted times in milliseconds. Absent values stay unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimingOverride {
@@ -52,23 +52,23 @@ pub struct TimingOverride {
     pub modify_ms: Option<u64>,
     /// `optimizing` → `completed`.
     pub optimize_ms: Option<u64>,
-    /// Until a volume made of a snapshot or a volume has all data of its own.
+    /// Until a volume that was created from a snapshot or volume is fully initialized.
     pub fill_ms: Option<u64>,
     /// Instance `pending` → `running`, after a launch or a start.
     pub run_ms: Option<u64>,
     /// Instance `shutting-down` → `terminated`, and `stopping` → `stopped`.
     pub terminate_ms: Option<u64>,
-    /// By how much of themselves all times above are off at most, each way; 0 to 100. Without it, giving one of the
-    /// times above makes all of them exact.
+    /// Maximum deviation of all times above, in percent each way; 0 to 100. Without it, setting one of the times above
+    /// makes all of them exact.
     pub spread_percent: Option<u32>,
-    /// Least and most time that a call that changes something takes by itself.
+    /// Minimum and maximum duration of a mutating call itself.
     pub mutating_call_ms: Option<[u64; 2]>,
-    /// Least and most time that a call that only reads takes by itself.
+    /// Minimum and maximum duration of a call that only reads.
     pub describe_call_ms: Option<[u64; 2]>,
 }
 
 impl TimingOverride {
-    /// True when it gives the time of a transition.
+    /// Returns whether it sets the time of a transition.
     pub(crate) fn sets_transitions(&self) -> bool {
         let times = [
             self.create_ms,
@@ -85,7 +85,7 @@ impl TimingOverride {
         times.iter().any(Option::is_some)
     }
 
-    /// Refuses what makes no sense.
+    /// Rejects invalid values.
     ///
     /// # Errors
     /// A sentence that names the field.
@@ -116,14 +116,14 @@ pub struct ZoneConfig {
     pub zone_type: String,
 }
 
-/// What an engine is started with. State that a former run left in `state_dir` keeps its zones and instances.
+/// The configuration of an engine. State that a previous run left in `state_dir` keeps its zones and instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineConfig {
-    /// Where state and data live; `None`: in memory only (then `devices` must be `None`).
+    /// Directory of state and data; `None`: in memory only (then `devices` must be `None`).
     pub state_dir: Option<PathBuf>,
     /// The data plane.
     pub devices: Devices,
-    /// Where udev's links go: `/dev/disk/by-id` unless a test says otherwise.
+    /// Directory of udev's links: `/dev/disk/by-id`, except in tests.
     pub by_id_dir: PathBuf,
     /// Times and rate limits.
     pub timing: Timing,
@@ -136,46 +136,48 @@ pub struct EngineConfig {
     pub second_zone: String,
     /// Type of both instances.
     pub instance_type: String,
-    /// Most volumes of the account.
+    /// Maximum number of volumes of the account.
     pub max_volumes: usize,
-    /// Most snapshots of the account.
+    /// Maximum number of snapshots of the account.
     pub max_snapshots: usize,
-    /// Least time between two snapshots of one volume; `None`: by `timing` (15 s when realistic).
+    /// Minimum time between two snapshots of one volume; `None`: by `timing` (15 s when realistic).
     pub snapshot_interval: Option<Duration>,
-    /// Most modifications of a volume in 24 h; `None`: by `timing` (4 when realistic, no limit when instant).
+    /// Maximum number of modifications of a volume in 24 h; `None`: by `timing` (4 when realistic, no limit when
+    /// instant).
     pub modifications_per_day: Option<u32>,
-    /// What a client token answers whose volume is gone.
+    /// EC2's reply to a client token whose volume is gone.
     pub burnt_token: BurntToken,
-    /// Seed of everything that is left to chance. `None`: a new one each time. Ids stay random with loop devices.
+    /// Seed of all random choices. `None`: a new one for each run. Ids stay random with loop devices.
     pub seed: Option<u64>,
     /// Encryption, keys, quotas.
     pub account: AccountSettings,
-    /// How far reads may lag behind.
+    /// How old the data of reads may be.
     pub consistency: Consistency,
     /// The rates of the token buckets; `None`: by `timing` (EC2's defaults when realistic, no buckets when instant).
     pub limits: Option<Limits>,
     pub iam: IamConfig,
 }
 
-/// Eventual consistency: what reads may show.
+/// Eventual consistency of reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consistency {
-    /// A read may show each object as it was up to this long ago, at most 15 s; zero: reads show what is.
+    /// Maximum age of an object in a read, at most 15 s. Zero: reads are current.
     pub max_lag: Duration,
 }
 
-/// The two answers that EC2 is known to give to a client token whose volume is gone; for 12 h.
+/// The two replies that EC2 is known to give to a client token whose volume is gone, for 12 h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BurntToken {
     /// `IdempotentParameterMismatch`.
     Mismatch,
-    /// The old reply, which names a volume that does not exist any more.
+    /// The old reply, with the id of a volume that no longer exists.
     OldReply,
 }
 
 impl Default for EngineConfig {
-    /// In memory, no devices, instant, us-west-2 with two m5.large in us-west-2a and us-west-2b.
+    /// Returns an in-memory configuration without devices, with instant timing and two m5.large in us-west-2a and
+    /// us-west-2b.
     fn default() -> Self {
         let zone = |name: &str, id: &str, zone_type: &str| ZoneConfig {
             name: name.to_owned(),
@@ -212,14 +214,15 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// The seed of the state. Ids are random where devices are made of them, since all simulators of a machine share
-    /// `/dev`. A state that is kept has a seed in any case: its journal is replayed.
+    /// Returns the seed of the state. With devices the configured seed is ignored, because the names of devices derive
+    /// from ids and all simulators of a machine share `/dev`. A persistent state always has a seed, which is random if
+    /// necessary, because its journal is replayed.
     pub(crate) fn state_seed(&self) -> Option<u64> {
         let given = self.seed.filter(|_| self.devices == Devices::None);
         given.or_else(|| self.state_dir.as_ref().map(|_| rand::random()))
     }
 
-    /// The rates of the token buckets.
+    /// Returns the rates of the token buckets.
     pub(crate) fn limits(&self) -> Limits {
         self.limits.clone().unwrap_or_else(|| match self.timing {
             Timing::Instant => Limits::off(),
@@ -227,7 +230,7 @@ impl EngineConfig {
         })
     }
 
-    /// Refuses what cannot work together.
+    /// Rejects combinations that cannot work.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(limits) = &self.limits {
             limits.check().map_err(|bad| bad.to_string())?;

@@ -1,5 +1,5 @@
-//! The control API, for tests and scripts: what was called, what there is, what goes wrong, how long things take, and
-//! the end. JSON both ways; what is refused has changed nothing, and the answer says why.
+//! The control API, for tests and scripts: calls, state, faults, timing, and shutdown. Requests and replies are JSON. A
+//! rejected request changes nothing, and the reply has the reason.
 
 mod calls;
 mod fault_injection;
@@ -20,10 +20,10 @@ use crate::engine::Engine;
 use crate::http::answer;
 use crate::ledger::Ledger;
 
-/// Largest body that is read.
+/// Maximum size of a request body.
 const MAX_BODY: usize = 1 << 20;
 
-/// What there is to ask for.
+/// The routes.
 const ROUTES: &[&str] = &[
     "GET /ledger?since=SEQ&limit=N",
     "GET /state",
@@ -92,7 +92,7 @@ async fn bytes(body: Body) -> Result<Vec<u8>, Response<Body>> {
     bytes.map(Into::into).map_err(|_| refuse(format!("the body cannot be read, or has more than {MAX_BODY} bytes")))
 }
 
-/// The body as what it must be.
+/// Parses the body.
 async fn json_of<T: DeserializeOwned>(body: Body, what: &str) -> Result<T, Response<Body>> {
     serde_json::from_slice(&bytes(body).await?).map_err(|error| refuse(format!("the body is no {what}: {error}")))
 }

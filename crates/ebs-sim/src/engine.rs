@@ -1,14 +1,14 @@
-//! The running simulator core: the state behind a lock, on tokio's clock, with a data plane beside it.
+//! The running simulator core: the state behind a lock, on tokio's clock, with a data plane.
 //!
-//! **Order.** Calls are carried out one after the other in the order in which they arrive. A reply leaves after the
-//! change that it speaks of is in the journal, so that a killed simulator never forgets what it has promised.
+//! **Order.** Calls are executed in sequence, in the order in which they arrive. A reply is sent after its change is in
+//! the journal, so that a killed simulator never forgets a confirmed change.
 //!
-//! **Data.** Work on files and devices runs on blocking threads and reports back; a resource settles only when its work
-//! is done. CreateSnapshot and CopyVolumes are answered after their data are copied, so the copy holds the data of a
-//! moment between call and reply: writers that need a certain moment sync first and write on after the reply.
+//! **Data.** Work on files and devices runs on blocking threads and reports back. A resource settles only when its work
+//! is done. CreateSnapshot and CopyVolumes reply after their data is copied, so the copy has the data of a moment
+//! between call and reply. Writers that need a certain moment sync first and continue after the reply.
 //!
 //! **Time.** Wall clock = start of the engine + tokio's clock since then, so paused tests move EC2's time too. Without
-//! a data plane nothing runs in the background: time takes effect when somebody looks.
+//! a data plane nothing runs in the background: due changes are applied by the next access.
 
 mod clock;
 mod core;
@@ -55,11 +55,11 @@ use gate::Guarded;
 use store::Store;
 use worker::{Stopped, Worker};
 
-/// How often, and how long apart, a locked state directory is asked for again.
+/// Number of attempts to lock the state directory, and the pause between them.
 const LOCK_TRIES: usize = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why an engine did not start or not stop cleanly.
+/// Why an engine did not start, or not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Another simulator uses the state directory.
@@ -74,7 +74,7 @@ pub enum EngineError {
     /// The configuration contradicts itself.
     #[error("{0}")]
     Config(String),
-    /// The data plane could not be set up or taken down.
+    /// The data plane could not be set up or removed.
     #[error("{0}")]
     Plane(String),
     /// The engine has been shut down already.
@@ -91,7 +91,7 @@ impl From<PlaneError> for EngineError {
     }
 }
 
-/// The simulated EC2. Clones are handles on the same engine, which ends with [`Engine::shutdown`] or with its last
+/// The simulated EC2. Clones are handles of the same engine, which ends with [`Engine::shutdown`] or with its last
 /// handle.
 #[derive(Debug, Clone)]
 pub struct Engine {
@@ -105,25 +105,25 @@ struct Shared {
     core: Core,
     gate: Guarded,
     rights: Rights,
-    /// Calls that take time: they go on when their clients leave.
+    /// Calls that take time. They continue when their clients leave.
     slow_calls: TaskTracker,
     /// Asks the worker to stop; `None` without a data plane.
     stop_worker: Option<mpsc::Sender<oneshot::Sender<Stopped>>>,
-    /// Holds the worker: dropped with the last handle, it ends the worker, whose data plane takes its devices down.
+    /// Holds the worker. The last handle drops it, which ends the worker, and its data plane removes its devices.
     _worker: Mutex<JoinSet<()>>,
 }
 
 impl Engine {
-    /// Starts it: takes the state directory, loads the state of a former run, removes what that run left behind and
-    /// connects what the state says is attached. Must be called on a tokio runtime.
+    /// Starts the engine: locks the state directory, loads the state of a previous run, removes that run's leftovers,
+    /// and connects all attached volumes. Must be called on a tokio runtime.
     ///
     /// # Errors
-    /// [`EngineError`] says what is in the way.
+    /// [`EngineError`] names the obstacle.
     pub async fn start(mut config: EngineConfig) -> Result<Self, EngineError> {
         config.check().map_err(EngineError::Config)?;
         let Parts { sim, clock, plane, store } =
             if config.state_dir.is_some() { open_soon(&config).await? } else { Parts::in_memory(&config) };
-        // Resolved, as the kernel shows the backing files in it.
+        // Resolved, because the kernel shows backing files by their resolved path.
         config.state_dir = store.as_ref().map(|store| store.dir().to_owned());
         let core = Core::new(sim, clock.clone(), !plane.is_none(), store);
         let mut tasks = JoinSet::new();
@@ -138,17 +138,17 @@ impl Engine {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Makes one call with the simulator's own hand, which needs no rights, and with all that may happen to it. It is
-    /// carried out also when the returned future is dropped.
+    /// Makes one call as the simulator itself, which needs no permissions, including all faults. The call is executed
+    /// even when the returned future is dropped.
     ///
     /// # Errors
-    /// The [`Fault`] that EC2 would answer with; `NoReply` for a reply that a fault rule took away.
+    /// The [`Fault`] that EC2 would return, or `NoReply` for a reply that a fault rule dropped.
     pub async fn call(&self, call: Call) -> Result<Reply, Fault> {
         let none = || Err(Fault::with_status(504, "NoReply", "A fault rule took the reply away."));
         self.serve(Caller::Own, call, |_| ()).await.answer.into_result().unwrap_or_else(none)
     }
 
-    /// Hands a call to the state, if the caller has the right to it; returns also what the shipped policies say.
+    /// Passes a call to the state, if the caller has the permission. Also returns the result of the shipped policies.
     async fn apply(
         &self,
         caller: Caller,
@@ -167,28 +167,28 @@ impl Engine {
         (result, judgement.audit)
     }
 
-    /// Audits a call that never gets to the state.
+    /// Audits a call that does not reach the state.
     pub(crate) fn audit(&self, caller: &Caller, call: &Call) -> Option<Audit> {
         self.shared.core.authorize(&self.shared.rights, caller, call).audit
     }
 
-    /// Whether clients got along with the rights that the shipped policies give.
+    /// Returns whether clients needed only the permissions of the shipped policies.
     pub fn least_rights(&self) -> &LeastRights {
         self.shared.rights.least_rights()
     }
 
-    /// Everything there is, now; nothing once the engine has ended.
+    /// Returns the current state of all objects, or nothing once the engine has ended.
     pub async fn snapshot_of_state(&self) -> StateView {
         let nothing = StateView { volumes: Vec::new(), snapshots: Vec::new(), instances: Vec::new() };
         self.shared.core.view().unwrap_or(nothing)
     }
 
-    /// Replaces times from now on; transitions under way keep theirs.
+    /// Replaces times from now on. Running transitions keep theirs.
     pub async fn set_timing(&self, timing: TimingOverride) {
         self.replace_timing(timing);
     }
 
-    /// Like [`Engine::set_timing`], for callers that cannot wait.
+    /// Like [`Engine::set_timing`], for synchronous callers.
     pub fn replace_timing(&self, timing: TimingOverride) {
         self.shared.gate.lock().latency.replace(timing);
         self.shared.core.set_timing(timing);
@@ -200,41 +200,42 @@ impl Engine {
         times
     }
 
-    /// Lets time leap forward: what is due by then has happened when the next call arrives. Calls and delays that are
-    /// under way take as long as before.
+    /// Advances the time: everything due by then has happened when the next call arrives. Running calls and delays take
+    /// as long as before.
     pub fn advance(&self, time: Duration) {
         self.shared.clock.leap(time);
         self.shared.core.changed.notify_one();
     }
 
-    /// How far reads may lag behind from now on.
+    /// Sets the maximum lag of reads.
     pub fn set_consistency(&self, consistency: Consistency) {
         self.shared.core.set_max_lag(consistency.max_lag);
     }
 
-    /// How far reads may lag behind.
+    /// Returns the maximum lag of reads.
     pub fn consistency(&self) -> Consistency {
         Consistency { max_lag: self.shared.core.max_lag() }
     }
 
-    /// Lets all attachments go on that fault rules have stuck.
+    /// Releases all attachments that fault rules have stuck.
     pub fn release_all(&self) {
         let volumes = self.shared.core.view().map(|view| view.volumes).unwrap_or_default();
         for attachment in volumes.into_iter().flat_map(|volume| volume.attachments) {
-            // One that left meanwhile is released all the more.
+            // An attachment that has ended in the meantime needs no release.
             let _gone = self.release_attachment(&attachment.volume_id, Some(&attachment.instance_id));
         }
     }
 
-    /// Lets an attachment go on that a fault rule has stuck; without an instance, the volume's only one.
+    /// Releases an attachment that a fault rule has stuck. Without an instance, the volume must have only one
+    /// attachment.
     ///
     /// # Errors
-    /// `IncorrectState` when there is no such attachment.
+    /// `IncorrectState` when no such attachment exists.
     pub fn release_attachment(&self, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
         self.shared.core.release(volume, instance)
     }
 
-    /// Brings back a device that a fault rule let vanish, and ends its I/O errors.
+    /// Restores a device that a fault rule removed, and ends its I/O errors.
     ///
     /// # Errors
     /// `IncorrectState` when the volume is not attached.
@@ -242,26 +243,27 @@ impl Engine {
         self.shared.core.heal(volume)
     }
 
-    /// Now, on the clock of the simulated EC2.
+    /// Returns the time of the simulated EC2.
     pub fn now(&self) -> SystemTime {
         self.shared.clock.now()
     }
 
-    /// What it was started with; the state directory is resolved.
+    /// Returns the configuration of the start, with the state directory resolved.
     pub fn config(&self) -> &EngineConfig {
         &self.shared.config
     }
 
-    /// Directory of the backing files, when there is a state directory; resolved, as `/sys/block/loopN` shows them.
+    /// Returns the directory of the backing files, if there is a state directory. It is resolved, as in
+    /// `/sys/block/loopN`.
     pub fn devices_dir(&self) -> Option<PathBuf> {
         self.config().state_dir.as_ref().map(|dir| dir.join("devices"))
     }
 
-    /// Waits for data being moved, disconnects all devices, removes the links and saves the state. A device that
-    /// somebody still uses disappears when its last user leaves it.
+    /// Waits for running copies, disconnects all devices, removes the links and saves the state. A device in use
+    /// disappears when its last user closes it.
     ///
     /// # Errors
-    /// [`EngineError`] names what was left behind.
+    /// [`EngineError`] names the leftovers.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
         if !self.shared.core.end() {
             return Err(EngineError::Ended);
@@ -274,7 +276,7 @@ impl Engine {
                 stopped.await.map_err(|_| EngineError::Ended)?
             }
         };
-        // Whoever asked may start another engine here as soon as they are told.
+        // The caller may start another engine here as soon as this returns.
         let store = self.shared.core.lock().take_store();
         if let Some((store, sim, now)) = store {
             store.close(sim, now).await;
@@ -283,7 +285,7 @@ impl Engine {
     }
 }
 
-/// What an engine owns.
+/// The parts of an engine.
 struct Parts {
     sim: Sim,
     clock: Clock,
@@ -297,7 +299,7 @@ impl Parts {
         Self { sim: Sim::new(config, clock.now()), clock, plane: Plane::None, store: None }
     }
 
-    /// Opens everything that lives outside the process; blocks.
+    /// Opens all external resources. Blocks.
     fn open(config: &EngineConfig, dir: &Path) -> Result<Self, EngineError> {
         let mut store = Store::open(dir)?;
         let found = store.load(config)?;
@@ -311,8 +313,8 @@ impl Parts {
     }
 }
 
-/// A lock outlives its simulator for a moment, in a child that was just being started: a directory in use is asked
-/// for again before it is believed.
+/// A lock may outlive its simulator briefly, in a child that was just being started. Retry a locked directory before
+/// reporting it.
 async fn open_soon(config: &EngineConfig) -> Result<Parts, EngineError> {
     let open = async || {
         let (config, dir) = (config.clone(), config.state_dir.clone().unwrap_or_default());

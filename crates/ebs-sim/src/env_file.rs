@@ -1,4 +1,4 @@
-//! The env file: what a shell sources to reach the simulator.
+//! The env file, which a shell sources to reach the simulator.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -6,31 +6,31 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The first line of every such file; a file without it is somebody else's.
+/// The first line of every env file. A file without it belongs to another program.
 const HEADER: &str = "# How to reach a running ebs-sim; written when it is ready.";
 
 /// An env file that cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvFileError {
-    /// It exists and was not written by a simulator.
+    /// The file exists and was not written by a simulator.
     #[error("{0} exists and is no env file of a simulator: it stays as it is, choose another --env-file")]
     Foreign(PathBuf),
-    /// The system refuses.
+    /// The system rejects the operation.
     #[error("cannot {step} the env file {path}")]
     Io { step: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// A place for the file, proven to be writable, with no file there.
+/// The writable path of an env file that does not exist yet.
 #[derive(Debug)]
 pub struct EnvFile {
     path: PathBuf,
 }
 
 impl EnvFile {
-    /// Takes the place: removes the file of a former run, so that a file that is there means "ready".
+    /// Removes the file of a previous run, so that an existing file means "ready".
     ///
     /// # Errors
-    /// [`EnvFileError`], without having changed anything.
+    /// [`EnvFileError`], with nothing changed.
     pub fn claim(path: &Path) -> Result<Self, EnvFileError> {
         let file = Self { path: path.to_owned() };
         let temporary = file.temporary();
@@ -49,7 +49,7 @@ impl EnvFile {
         Ok(file)
     }
 
-    /// Writes the file whole or not at all, readable by its owner only: it holds credentials.
+    /// Writes the file atomically, readable only by its owner because it contains credentials.
     ///
     /// # Errors
     /// [`EnvFileError::Io`].
@@ -81,7 +81,7 @@ fn create(path: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Empty files count as ours: `mktemp` makes them.
+/// Empty files count as env files, because `mktemp` creates them.
 fn is_ours(mut file: fs::File) -> io::Result<bool> {
     let mut start = vec![0; HEADER.len()];
     let mut read = 0;
@@ -94,7 +94,7 @@ fn is_ours(mut file: fs::File) -> io::Result<bool> {
     Ok(read == 0 || start == HEADER.as_bytes())
 }
 
-/// `export KEY='value'` lines that any POSIX shell takes literally.
+/// Returns `export KEY='value'` lines that any POSIX shell reads literally.
 fn render(env: &BTreeMap<String, String>) -> String {
     let mut text = format!("{HEADER}\n");
     for (name, value) in env {
@@ -112,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn values_are_quoted_so_that_a_shell_takes_them_literally() {
+    fn values_are_quoted_for_the_shell() {
         assert_eq!(render(&env("it's $HOME `x`")), format!("{HEADER}\nexport A='it'\\''s $HOME `x`'\nexport B='2'\n"));
     }
 
-    /// The simulator's env file appears only when it is ready, whole, and readable by its owner only.
+    /// The env file appears only when the simulator is ready. It is complete and readable only by its owner.
     #[test]
-    fn the_file_appears_whole_and_private_and_a_former_one_is_gone_before() {
+    fn env_file_appears_complete_and_private_when_ready() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("env");
@@ -131,9 +131,8 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
-    /// A file that no simulator wrote is not overwritten by the env file.
     #[test]
-    fn a_file_that_no_simulator_wrote_is_not_touched() {
+    fn foreign_file_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notes");
         fs::write(&path, "mine").unwrap();
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_refused_at_once() {
+    fn unwritable_path_is_rejected_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let error = EnvFile::claim(&dir.path().join("missing/env")).unwrap_err();
         assert!(error.to_string().contains("missing/env"), "{error}");

@@ -1,6 +1,6 @@
-//! What goes wrong on request: rules that say which calls are hit, how often, and by what.
+//! Fault injection: rules for which calls are affected, how often, and by which effect.
 //!
-//! Pure: the time is given, and all choices come from one seed, so that a run repeats.
+//! The code is pure: callers pass the time, and all random choices come from one seed, so that a run is repeatable.
 
 mod effect;
 mod parse;

@@ -1,4 +1,4 @@
-//! HTTP on loopback: listeners that end with a bound, and the EC2 endpoint.
+//! HTTP on loopback: listeners with a bounded shutdown, and the EC2 endpoint.
 
 mod broken;
 mod date;
@@ -14,7 +14,7 @@ pub use listener::OpenError;
 use axum::body::Body;
 use http::{Response, StatusCode, header};
 
-/// An answer with a body of that type.
+/// Returns a response with a body of that type.
 pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
     Response::builder()
         .status(status)

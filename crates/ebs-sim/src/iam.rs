@@ -1,12 +1,12 @@
-//! Identity and access management: who may call what on which resource.
+//! Identity and access management: which caller may call which action on which resource.
 //!
-//! A call becomes a list of checks ([`checks`]): an action, the ARN of one resource and what conditions may ask about
-//! it, as EC2 makes them. Policy documents ([`Policy`]) decide on each check: an explicit deny wins, else one statement
-//! must allow it. All checks of a call must pass.
+//! A call becomes a list of checks ([`checks`]): an action, the ARN of one resource, and the values of conditions, as
+//! in EC2. Policy documents ([`Policy`]) decide each check: an explicit deny wins, otherwise one statement must allow
+//! it. All checks of a call must pass.
 //!
-//! Two uses: the policies that a run is given are *enforced* (UnauthorizedOperation), and the policies that the project
-//! ships in `deploy/iam` are *audited*: each call is told which of them would allow it, so that a test suite can prove
-//! that the driver needs no more rights than these give.
+//! Policies have two uses. Policies of a run are *enforced* (UnauthorizedOperation). The policies in `deploy/iam`,
+//! which the project ships, are *audited*: each call records which of them would allow it. So a test suite can prove
+//! that the driver needs no more permissions than these.
 
 mod check;
 mod condition;

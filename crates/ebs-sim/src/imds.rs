@@ -22,17 +22,17 @@ const TOKEN_HEADER: &str = "x-aws-ec2-metadata-token";
 pub(crate) struct Imds {
     tree: Tree,
     tokens: Tokens,
-    /// Answers without a token too.
+    /// Also answer without a token.
     v1: bool,
 }
 
 impl Imds {
-    /// A service over that tree.
+    /// Creates a service over the tree.
     pub(crate) fn new(tree: Tree, v1: bool) -> Self {
         Self { tree, tokens: Tokens::new(), v1 }
     }
 
-    /// Its routes: every path is looked up in the tree.
+    /// Returns its routes. Every path is looked up in the tree.
     pub(crate) fn router(self) -> Router {
         Router::new().fallback(handle).with_state(Arc::new(self))
     }
@@ -62,7 +62,7 @@ impl Imds {
     }
 
     fn new_token(&self, headers: &HeaderMap) -> Response<Body> {
-        // A request that came through a proxy did not come from the instance.
+        // A forwarded request did not come from the instance.
         if headers.contains_key("x-forwarded-for") {
             return text(StatusCode::FORBIDDEN, "");
         }

@@ -1,6 +1,7 @@
-//! Every call that reached the EC2 API, for tests and benches to read.
+//! The record of every call that reached the EC2 API, for tests and benchmarks.
 //!
-//! Kept as lines of JSON, as the control API sends them and as the file keeps them: a page is copied, not made.
+//! Entries are stored as lines of JSON, in the format of the control API and of the file, so that a page is copied
+//! instead of formatted.
 
 mod file;
 #[cfg(test)]
@@ -16,53 +17,53 @@ use serde::{Deserialize, Serialize};
 
 use file::LedgerFile;
 
-/// Calls that are kept; older ones are forgotten and counted.
+/// Maximum number of calls. Older ones are dropped and counted.
 const KEPT: usize = 100_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerEntry {
-    /// Its number, from 0. It goes on over restarts from the same state directory.
+    /// Its number, from 0. Numbers continue over restarts from the same state directory.
     pub seq: u64,
-    /// When it arrived, RFC 3339 with milliseconds.
+    /// Time of arrival, RFC 3339 with milliseconds.
     pub at: String,
-    /// When it arrived, in milliseconds since 1970.
+    /// Time of arrival, in milliseconds since 1970.
     pub at_ms: u64,
     /// Milliseconds from its arrival to its reply.
     pub ms: u64,
-    /// The action as the client named it; empty when it named none.
+    /// The action in the request, or an empty text without one.
     pub action: String,
-    /// The parameters, without action, version and whatever signs the request.
+    /// The parameters, without action, version and signature.
     pub parameters: BTreeMap<String, String>,
-    /// `ok`, EC2's error code, or `lost` for a request that never arrived. It tells what EC2 did, also where a fault
-    /// rule took the reply away.
+    /// `ok`, EC2's error code, or `lost` for a request that never arrived. It is EC2's own result, even where a fault
+    /// rule dropped the reply.
     pub outcome: String,
-    /// The client only asked whether it would work.
+    /// The client only checked whether the call would work.
     pub dry_run: bool,
-    /// Id of the access key that signed it; `None`: it was not signed.
+    /// Id of the access key that signed it; `None`: unsigned.
     pub access_key: Option<String>,
     /// EC2's id of the request.
     pub request_id: String,
-    /// Kinds of the faults that hit it.
+    /// Kinds of the faults that affected it.
     pub faults: Vec<String>,
-    /// The project's policies that allow it, with what must be added to them (`managed-v2`, `legacy-example+kms`), when
+    /// The project's policies that allow it, with the necessary additions (`managed-v2`, `legacy-example+kms`), when
     /// calls are audited.
     pub allowed_by: Vec<String>,
-    /// Why, when none allows it without additions.
+    /// The reasons, when no policy allows it without additions.
     pub denied: Vec<String>,
 }
 
 /// A part of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerPage {
-    /// Ask from here next time.
+    /// The number from which to ask next.
     pub next: u64,
-    /// Calls in the wanted range that are no longer kept.
+    /// Calls in the requested range that were dropped.
     pub forgotten: u64,
     /// The calls, in the order in which they were answered.
     pub calls: Vec<LedgerEntry>,
 }
 
-/// The ledger; bounded in memory and on disk.
+/// The ledger, which is bounded in memory and on disk.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger(Mutex<LedgerState>);
 
@@ -75,7 +76,7 @@ struct LedgerState {
 }
 
 impl LedgerEntry {
-    /// Says when the call arrived, and how long it took to its reply.
+    /// Sets the time of arrival and the duration until the reply.
     pub(crate) fn timed(mut self, arrived: SystemTime, took: Duration) -> Self {
         self.at = crate::wire::xml::timestamp(arrived);
         self.at_ms = millis(arrived.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
@@ -85,17 +86,17 @@ impl LedgerEntry {
 }
 
 impl Ledger {
-    /// A ledger that goes on where the former run in this directory stopped. Blocks.
+    /// Opens a ledger that continues after the previous run in this directory. Blocks.
     ///
     /// # Errors
-    /// What the system said of its files.
+    /// The system rejects an operation on its files.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         let (file, lines) = LedgerFile::open(dir, KEPT)?;
         let next = lines.back().and_then(|line| seq_of(line)).map_or(0, |seq| seq + 1);
         Ok(Self(Mutex::new(LedgerState { next, lines, file: Some(file) })))
     }
 
-    /// Writes a call down, under the next number. A kill after this loses nothing of it.
+    /// Records a call under the next number. A later kill does not lose it.
     pub(crate) fn record(&self, mut entry: LedgerEntry) {
         let mut state = self.lock();
         entry.seq = state.next;
@@ -112,12 +113,12 @@ impl Ledger {
         state.lines.push_back(line.into_boxed_str());
     }
 
-    /// The calls from number `since` on.
+    /// Returns the calls from number `since` on.
     pub(crate) fn since(&self, since: u64) -> LedgerPage {
         serde_json::from_str(&self.page(since, usize::MAX)).expect("a page is made of entries")
     }
 
-    /// The calls from number `since` on, at most so many, as JSON.
+    /// Returns the calls from number `since` on, at most `limit`, as JSON.
     pub(crate) fn page(&self, since: u64, limit: usize) -> String {
         let state = self.lock();
         let oldest = state.next - u64::try_from(state.lines.len()).unwrap_or(0);
@@ -146,7 +147,7 @@ impl Ledger {
     }
 }
 
-/// The number of an entry, when it is one.
+/// Returns the number of an entry, if the line is one.
 fn seq_of(line: &str) -> Option<u64> {
     serde_json::from_str::<LedgerEntry>(line).ok().map(|entry| entry.seq)
 }

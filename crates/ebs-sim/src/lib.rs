@@ -1,11 +1,11 @@
 //! `ebs-sim`: a simulated EC2 for Amazon EBS, as strict as the real one, with loop devices for disks.
 //!
-//! From the outside in: [`server`] opens three HTTP listeners (the EC2 Query API, the instance metadata service and
-//! the control API); `wire` turns bytes into typed calls and replies into XML; `engine` carries the calls out over the
-//! state machines in `state`, and `plane` moves real data on real block devices. Tests that want no HTTP use
+//! From the outside in: [`server`] opens three HTTP listeners, for the EC2 Query API, the instance metadata service and
+//! the control API. `wire` decodes bytes to typed calls and encodes replies to XML. `engine` executes the calls on the
+//! state machines in `state`, and `plane` moves real data on real block devices. Tests without HTTP use
 //! [`port::SimEc2`], which implements the EC2 port over the same engine.
 //!
-//! It is a test double and a laptop tool: the driver never links it and reaches it over HTTP alone.
+//! It is a test double and a development tool. The driver never links it and reaches it only over HTTP.
 
 pub mod api;
 pub mod buckets;

@@ -1,4 +1,4 @@
-//! The simulator as a process: command line in, env file out, signals end it.
+//! The simulator as a process: it reads the command line, writes the env file, and ends by signals.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use ebs_sim::env_file::EnvFile;
 use process_signals::Signals;
 use tracing_subscriber::EnvFilter;
 
-/// After a second signal.
+/// Exit code after a second signal.
 const CUT_SHORT: i32 = 1;
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! The data plane: where volumes keep their bytes and how they become devices of this machine. Everything here blocks.
+//! The data plane: stores the data of volumes and makes them devices of this machine. All functions block.
 
 mod backing;
 mod breakable;
@@ -23,22 +23,22 @@ use loop_plane::LoopPlane;
 /// Why the data plane could not be set up.
 #[derive(Debug)]
 pub(crate) enum PlaneError {
-    /// Something that the machine or the process lacks, in a sentence.
+    /// A missing feature of the machine or the process, as a sentence.
     Missing(String),
-    /// A directory for data.
+    /// A data directory could not be created.
     Create { path: PathBuf, source: std::io::Error },
 }
 
-/// What stands behind volumes.
+/// The implementation of volumes.
 #[derive(Debug)]
 pub(crate) enum Plane {
     None,
-    /// Files, and loop devices over them.
+    /// Files and loop devices over them.
     Loop(LoopPlane),
 }
 
 impl Plane {
-    /// Checks that everything needed is there and makes the directories below `state_dir`, which must be resolved.
+    /// Checks the requirements and creates the directories below `state_dir`, which must be resolved.
     pub(crate) fn open(config: &EngineConfig, state_dir: &Path) -> Result<Self, PlaneError> {
         match config.devices {
             Devices::None => Ok(Self::None),
@@ -46,13 +46,13 @@ impl Plane {
         }
     }
 
-    /// True when effects need no work.
+    /// Returns whether effects need no work.
     pub(crate) fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 
-    /// Removes what a former run left in these directories: devices of volumes that are not connected, links to them,
-    /// data of volumes and snapshots that do not exist.
+    /// Removes leftovers of a previous run in these directories: devices of volumes that are not connected, links to
+    /// them, and data of volumes and snapshots that do not exist.
     pub(crate) fn clean(&self, connected: &BTreeSet<String>, volumes: &BTreeSet<String>, snapshots: &BTreeSet<String>) {
         if let Self::Loop(plane) = self {
             plane.sweep(connected, volumes, snapshots);
@@ -66,7 +66,7 @@ impl Plane {
         }
     }
 
-    /// Disconnects everything. A device in use is marked to go with its last user.
+    /// Disconnects everything. A device in use disappears with its last user.
     pub(crate) fn take_down(&self) -> Result<(), String> {
         match self {
             Self::None => Ok(()),

@@ -1,4 +1,4 @@
-//! The EC2 port over the engine, for tests without HTTP: every call is counted, and tests can lose replies and hold
+//! The EC2 port over the engine, for tests without HTTP. Every call is counted, and tests can drop replies and hold
 //! calls.
 
 mod attachments;
@@ -28,8 +28,8 @@ pub use hooks::Gate;
 
 use hooks::{Hooks, Planned};
 
-/// EC2 in this process. Clones share everything. Dropping one panics when a call so far was allowed by none of the
-/// policies that the project ships, see [`SimEc2::declare`] and [`SimEc2::by_test`].
+/// EC2 in this process. Clones share everything. Dropping one panics when none of the project's policies allowed a call
+/// so far, see [`SimEc2::declare`] and [`SimEc2::by_test`].
 #[derive(Debug, Clone)]
 pub struct SimEc2 {
     engine: Engine,
@@ -43,22 +43,22 @@ struct Shared {
     hooks: Hooks,
 }
 
-/// A call that was made through the port.
+/// A call through the port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortCall {
     pub action: Action,
-    /// When it was answered, on the engine's clock.
+    /// Time of the reply, on the engine's clock.
     pub at: SystemTime,
-    /// From its arrival to its answer.
+    /// From its arrival to its reply.
     pub took: Duration,
     pub dry_run: bool,
     pub request: Call,
-    /// What the caller got; `None`: success.
+    /// The caller's error; `None`: success.
     pub error: Option<ErrorClass>,
 }
 
 impl SimEc2 {
-    /// Starts an engine of its own.
+    /// Starts a new engine.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -66,50 +66,50 @@ impl SimEc2 {
         Ok(Self::over(Engine::start(config).await?))
     }
 
-    /// Over an engine that runs already.
+    /// Creates a port over a running engine.
     pub fn over(engine: Engine) -> Self {
         Self { engine, caller: Caller::Client(None), shared: Arc::default() }
     }
 
-    /// The same EC2 in the hands of the test: it may do everything, and its calls need not keep to the policies that
-    /// the project ships.
+    /// Returns the same EC2 for the test itself: it may do everything, and its calls need not comply with the project's
+    /// policies.
     #[must_use]
     pub fn by_test(&self) -> Self {
         Self { engine: self.engine.clone(), caller: Caller::Own, shared: Arc::clone(&self.shared) }
     }
 
-    /// Says that the test uses a feature for which an optional statement is added to the policies.
+    /// Declares that the test uses a feature with an optional statement of the policies.
     pub fn declare(&self, extra: Extra) {
         self.engine.least_rights().declare(extra);
     }
 
-    /// The engine, for [`Engine::set_timing`] and [`Engine::snapshot_of_state`].
+    /// Returns the engine, for [`Engine::set_timing`] and [`Engine::snapshot_of_state`].
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// The machine's own instance, and the one in another zone.
+    /// Returns the machine's own instance, and the one in another zone.
     pub async fn instances(&self) -> Vec<SimInstance> {
         self.engine.snapshot_of_state().await.instances
     }
 
-    /// Ids of the machine's own instance and of the one in another zone.
+    /// Returns the ids of the machine's own instance and of the one in another zone.
     pub async fn instance_ids(&self) -> [InstanceId; 2] {
         let instances = self.instances().await;
         [0, 1].map(|at| convert::instance_id(&instances[at].id))
     }
 
-    /// The fault rules, which hit calls through the port and over HTTP alike.
+    /// Returns the fault rules, which affect calls through the port and over HTTP alike.
     pub fn faults(&self) -> Faults {
         self.engine.faults()
     }
 
-    /// Every call so far, answered ones only, in the order of their answers.
+    /// Returns every answered call so far, in the order of the replies.
     pub fn calls(&self) -> Vec<PortCall> {
         self.lock().calls.clone()
     }
 
-    /// How many calls of an action were answered so far.
+    /// Returns the number of answered calls of an action so far.
     pub fn count(&self, action: Action) -> usize {
         self.lock().calls.iter().filter(|c| c.action == action).count()
     }
@@ -119,24 +119,24 @@ impl SimEc2 {
         self.lock().calls.clear();
     }
 
-    /// Lets the next call of the action fail with this class: `after_doing` it, so that only the reply is lost, or
-    /// instead of doing it. Several plans for one action are used up in order.
+    /// Makes the next call of the action fail with this class: `after_doing` it, so that only the reply is lost, or
+    /// instead of doing it. Several plans for one action are used in order.
     pub fn fail_next(&self, action: Action, class: ErrorClass, after_doing: bool) {
         self.lock().hooks.plan(action, Planned { class, after_doing });
     }
 
-    /// Holds the next call of the action, before it is done, until the gate is released or dropped.
+    /// Holds the next call of the action before it is executed, until the gate is released or dropped.
     pub fn hold(&self, action: Action) -> Gate {
         self.lock().hooks.hold(action)
     }
 
-    /// What the `Date` of a reply would say now: whole seconds.
+    /// Returns the current `Date` of a reply: whole seconds.
     fn date(&self) -> SystemTime {
         let since = self.engine.now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
     }
 
-    /// What a creation has answered, said now.
+    /// Dates the reply of a creation.
     fn dated_volume(&self, volume: Volume) -> Volume {
         Volume { said_at: Some(self.date()), ..volume }
     }
@@ -145,7 +145,7 @@ impl SimEc2 {
         lock(&self.shared)
     }
 
-    /// Makes one call: what the test planned first, then the way of every call through the engine.
+    /// Makes one call: the test's hooks first, then the engine's pipeline.
     async fn make(&self, action: Action, call: Call) -> Result<Reply, Ec2Error> {
         let barrier = self.lock().hooks.next_barrier(action);
         if let Some(barrier) = barrier {
@@ -167,7 +167,7 @@ impl SimEc2 {
         });
         let answer = served.await.answer;
         match planned {
-            // Whatever came of it: its reply is lost.
+            // The call may have succeeded or failed; its reply is lost.
             Some(Planned { class, .. }) => Err(planned_failure(action, class)),
             None => classify::understood(action, answer),
         }
@@ -175,8 +175,8 @@ impl SimEc2 {
 }
 
 impl Drop for SimEc2 {
-    /// Every suite keeps to the rights that the project's policies give its driver, and nobody can
-    /// forget to look: whoever lets go of its EC2 fails if a call was made that none of the three allows.
+    /// Every suite must stay within the permissions of the project's policies. Dropping the EC2 fails the test if none
+    /// of the three policies allowed a call, so that no suite can forget the check.
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
@@ -195,7 +195,7 @@ fn planned_failure(action: Action, class: ErrorClass) -> Ec2Error {
     Ec2Error::new(action, class, "failure planned by the test")
 }
 
-/// Makes a call of an action, and takes what its reply carries.
+/// Makes a call of an action and extracts the content of its reply.
 macro_rules! call {
     ($sim:expr, $action:ident, $parameters:expr) => {
         match $sim.make(ebs_ec2::Action::$action, crate::api::Call::$action($parameters)).await {
@@ -207,7 +207,7 @@ macro_rules! call {
 }
 use call;
 
-/// The engine answered a call with the reply of another: a bug of the engine.
+/// The engine replied with the reply of another action, which is a bug of the engine.
 fn unexpected(action: Action, reply: &Reply) -> Ec2Error {
     Ec2Error::new(action, ErrorClass::Other, format!("the simulator answered with {reply:?}"))
 }

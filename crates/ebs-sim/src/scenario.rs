@@ -1,4 +1,4 @@
-//! What happens to the simulated EC2 at which time, written down beforehand.
+//! A predefined sequence of events in the simulated EC2.
 
 mod attachment;
 mod step;
@@ -21,7 +21,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Reads a list of steps.
+    /// Parses a list of steps.
     ///
     /// # Errors
     /// A sentence that names the step and the field.
@@ -32,24 +32,24 @@ impl Scenario {
         Ok(Self { steps })
     }
 
-    /// Its steps, in the order of their times.
+    /// Returns its steps in the order of their times.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// True when some step sets times.
+    /// Returns whether a step sets times.
     pub fn sets_times(&self) -> bool {
         self.steps.iter().any(|step| step.timing.is_some())
     }
 
-    /// Takes the steps of the very start, so that no call comes before them; the others are left.
+    /// Runs the steps at time zero, so that no call precedes them. Returns the remaining scenario.
     pub fn begin(mut self, engine: &Engine) -> Self {
         let later = self.steps.iter().position(|step| step.at_ms > 0).unwrap_or(self.steps.len());
         self.steps.drain(..later).for_each(|step| step.take(engine));
         self
     }
 
-    /// Takes every step at its time, counted from now. Dropped, it takes no further one.
+    /// Runs every step at its time, counted from now. Dropping the future stops it.
     pub async fn run(self, engine: &Engine) {
         let start = Instant::now();
         for step in self.steps {

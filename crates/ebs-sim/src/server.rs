@@ -1,4 +1,4 @@
-//! A running simulator: its three listeners, its engine, and how they end.
+//! A running simulator with its three listeners and its engine, and its shutdown.
 
 mod config;
 
@@ -21,7 +21,7 @@ use crate::scenario::Scenario;
 
 pub use config::{ServerConfig, TimingMode};
 
-/// How long the engine may take to put devices and state away.
+/// Timeout of the engine's shutdown, which removes devices and saves the state.
 const ENGINE_WITHIN: Duration = Duration::from_secs(60);
 
 /// Credentials for clients of a simulator that accepts any.
@@ -36,23 +36,23 @@ pub enum ServerError {
     /// A port could not be opened.
     #[error(transparent)]
     Listen(#[from] OpenError),
-    /// The state names no instance for this machine or none besides it.
+    /// The state has no instance for this machine, or no other one.
     #[error("the state directory knows {0} instances, two are needed: remove the directory and start afresh")]
     Instances(usize),
     /// The ledger's files cannot be used.
     #[error("cannot open the ledger in {path}")]
     Ledger { path: PathBuf, source: std::io::Error },
-    /// Something was left behind.
+    /// The shutdown left something behind.
     #[error("the simulated EC2 did not end cleanly")]
     Stop(#[source] EngineError),
-    /// Putting things away took too long.
+    /// The shutdown took too long.
     #[error(
         "the simulated EC2 did not end within {0:?}: devices may be left; the next start from the same directory removes them"
     )]
     StopTooLate(Duration),
 }
 
-/// A running simulator; [`Server::shutdown`] ends it. Dropping it closes its ports and leaves its devices to the next
+/// A running simulator, which [`Server::shutdown`] ends. Dropping it closes its ports and leaves its devices to the next
 /// start from the same directory.
 #[derive(Debug)]
 pub struct Server {
@@ -62,11 +62,11 @@ pub struct Server {
     env: BTreeMap<String, String>,
     stop: CancellationToken,
     end_wanted: CancellationToken,
-    /// Listeners, and the scenario.
+    /// The listeners and the scenario.
     tasks: JoinSet<()>,
 }
 
-/// Where it listens.
+/// The listening sockets.
 struct Sockets {
     ec2: Listener,
     imds: Listener,
@@ -78,7 +78,7 @@ impl Sockets {
         [
             ("AWS_EC2_ENDPOINT", &self.ec2),
             ("AWS_ENDPOINT_URL_EC2", &self.ec2),
-            // Nodes of a SageMaker cluster are reached through SageMaker, and the account's number comes from STS.
+            // SageMaker serves nodes of a SageMaker cluster, and STS returns the account's number.
             ("AWS_ENDPOINT_URL_SAGEMAKER", &self.ec2),
             ("AWS_ENDPOINT_URL_STS", &self.ec2),
             ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &self.imds),
@@ -89,10 +89,10 @@ impl Sockets {
 }
 
 impl Server {
-    /// Starts it: all listeners are open when this returns.
+    /// Starts the simulator. All listeners are open when this returns.
     ///
     /// # Errors
-    /// [`ServerError`] names what could not be opened, written or set up; nothing stays behind.
+    /// [`ServerError`] names what could not be opened, written or set up. Nothing stays behind.
     pub async fn start(config: ServerConfig) -> Result<Self, ServerError> {
         let ec2 = Listener::open(config.ec2_listen, "the EC2 API").await?;
         let imds = Listener::open(config.imds_listen, "the metadata service").await?;
@@ -107,7 +107,7 @@ impl Server {
         }
     }
 
-    /// Over an engine, which its caller ends when this fails.
+    /// Starts the simulator over an engine, which the caller shuts down when this fails.
     async fn over(engine: &Engine, config: ServerConfig, sockets: Sockets) -> Result<Self, ServerError> {
         let instances = engine.snapshot_of_state().await.instances;
         let [own, second, ..] = &instances[..] else { return Err(ServerError::Instances(instances.len())) };
@@ -135,7 +135,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Takes the later steps of a scenario at their times.
+    /// Runs the remaining steps of a scenario at their times.
     fn follow(&mut self, scenario: Scenario) {
         let (engine, stop) = (self.engine.clone(), self.stop.clone());
         self.tasks.spawn(async move {
@@ -150,35 +150,35 @@ impl Server {
         self.tasks.spawn(listener.serve(app, self.stop.clone()));
     }
 
-    /// What a client needs to reach it, the content of the env file.
+    /// Returns the variables for clients, which are the content of the env file.
     pub fn env(&self) -> BTreeMap<String, String> {
         self.env.clone()
     }
 
-    /// The core, for tests that look behind the API.
+    /// Returns the core, for tests that bypass the API.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// What answers on the EC2 listener, for clients in this process that want no socket.
+    /// Returns the service of the EC2 listener, for clients in this process without a socket.
     pub fn ec2(&self) -> &Ec2Service {
         &self.ec2
     }
 
-    /// The EC2 calls from number `since` on.
+    /// Returns the EC2 calls from number `since` on.
     pub fn ledger(&self, since: u64) -> LedgerPage {
         self.ledger.since(since)
     }
 
-    /// Waits until a client asks for the end over the control API.
+    /// Waits until a client requests the shutdown over the control API.
     pub async fn end_wanted(&self) {
         self.end_wanted.cancelled().await;
     }
 
-    /// Closes the listeners, removes devices and links, and writes what is left to write. Takes a minute at most.
+    /// Closes the listeners, removes devices and links, and saves the state. Takes a minute at most.
     ///
     /// # Errors
-    /// [`ServerError`] says what was left behind.
+    /// [`ServerError`] names the leftovers.
     pub async fn shutdown(mut self) -> Result<(), ServerError> {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
@@ -189,7 +189,7 @@ impl Server {
     }
 }
 
-/// Opens the ledger away from the runtime: the one of a former run may be long.
+/// Opens the ledger outside of the runtime, because the one of a previous run may be long.
 async fn open_ledger(dir: &Path) -> Result<Ledger, ServerError> {
     let path = dir.to_owned();
     let opened = tokio::task::spawn_blocking(move || Ledger::open(&path)).await;
@@ -218,7 +218,7 @@ fn engine_config(config: &ServerConfig) -> EngineConfig {
     }
 }
 
-/// What does not depend on ports and instances.
+/// Returns the variables that do not depend on ports and instances.
 fn env_of(config: &ServerConfig, engine: &Engine) -> BTreeMap<String, String> {
     let (id, secret) = match &config.access_key {
         Some(key) => (key.id.as_str(), key.secret.as_str()),
@@ -231,7 +231,7 @@ fn env_of(config: &ServerConfig, engine: &Engine) -> BTreeMap<String, String> {
         ("AWS_ACCESS_KEY_ID".to_owned(), id.to_owned()),
         ("AWS_SECRET_ACCESS_KEY".to_owned(), secret.to_owned()),
         ("AWS_REGION".to_owned(), region.clone()),
-        // The AWS CLI and boto3 know the region by this name only.
+        // The AWS CLI and boto3 read the region only from this variable.
         ("AWS_DEFAULT_REGION".to_owned(), region),
         ("EBS_SIM_DEVICES_DIR".to_owned(), devices.display().to_string()),
     ]);

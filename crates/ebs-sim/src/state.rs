@@ -1,9 +1,9 @@
 //! The simulated EC2 as pure state: no clock, no files, no devices.
 //!
-//! [`Sim::apply`] carries out a call at a given time, [`Sim::advance`] lets time pass, and [`Sim::finish`] is told how
-//! an [`Effect`] on the data plane ended. What has to happen outside is returned as data; nothing here waits.
+//! [`Sim::apply`] executes a call at a given time, [`Sim::advance`] advances the time, and [`Sim::finish`] receives the
+//! result of an [`Effect`] on the data plane. External actions are returned as data, and nothing here waits.
 //!
-//! A resource settles when two things are true: its time has passed, and its data or device is in place.
+//! A resource settles when two conditions hold: its time has passed, and its data or device is in place.
 //!
 //! Decision: `docs/decisions/0030-simulate-ec2-as-pure-state.md`.
 
@@ -62,10 +62,10 @@ use random::Random;
 use timing::Times;
 use tokens::Token;
 
-/// Version of the state file; another version is refused.
+/// Version of the state file. Other versions are rejected.
 const FORMAT: u32 = 2;
 
-/// The whole of the simulated EC2.
+/// The complete simulated EC2.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sim {
     format: u32,
@@ -76,25 +76,25 @@ pub(crate) struct Sim {
     tokens: BTreeMap<String, Token>,
     /// Client tokens of RunInstances.
     launches: BTreeMap<String, Started>,
-    /// How many network interfaces there have been: each has its own address.
+    /// Number of network interfaces created so far: each has its own address.
     interfaces_made: u32,
     ids: Random,
-    /// Data of deleted snapshots from which a volume is still being filled.
+    /// Data of deleted snapshots from which a volume is still being initialized.
     unlisted_data: BTreeSet<String>,
     times: Times,
-    /// What the configuration of the run says; saved, since what happened after the save happened under it.
+    /// The configuration of the run. It is saved, because later inputs in the journal depend on it.
     policy: Policy,
     #[serde(skip)]
     effects: Vec<Effect>,
-    /// Of reads that lag; not part of the state, since reads change nothing.
+    /// Random choices of stale reads. They are not part of the state, because reads change nothing.
     #[serde(skip)]
     lags: Random,
     #[serde(skip)]
     past: Past,
-    /// The revision that was settled, and until when nothing of it settles by itself.
+    /// The settled revision, and until when nothing of it settles by itself.
     #[serde(skip)]
     settled: Option<(u64, Option<SystemTime>)>,
-    /// Grows with every change, so that an unchanged state need not be saved.
+    /// Increases with every change, so that an unchanged state need not be saved.
     #[serde(skip)]
     revision: u64,
 }
@@ -111,7 +111,7 @@ pub(crate) struct Policy {
 }
 
 impl Sim {
-    /// A new account with two instances.
+    /// Creates a new account with two instances.
     pub(crate) fn new(config: &EngineConfig, now: SystemTime) -> Self {
         let mut sim = Self {
             format: FORMAT,
@@ -137,13 +137,13 @@ impl Sim {
         sim
     }
 
-    /// Carries out one call. Effects collect until [`Sim::take_effects`].
+    /// Executes one call. Effects accumulate until [`Sim::take_effects`].
     #[cfg(test)]
     pub(crate) fn apply(&mut self, now: SystemTime, call: Call) -> Result<Reply, Fault> {
         self.apply_with(now, call, &crate::faults::FaultInjection::default())
     }
 
-    /// Carries out one call on the state as it is.
+    /// Executes one call on the current state.
     fn carry_out(&mut self, now: SystemTime, call: Call) -> Result<Reply, Fault> {
         match call {
             Call::CreateVolume(c) => self.create_volume(now, c),
@@ -179,17 +179,17 @@ impl Sim {
         }
     }
 
-    /// What has to be done outside, oldest first.
+    /// Returns the external actions, oldest first.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// Grows with every change of what would be saved.
+    /// Returns a number that increases with every change of the saved state.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Where the random choices stand: equal states that took the same way agree on it.
+    /// Returns the position of the random choices. Equal states with the same history have the same position.
     pub(crate) fn mark(&self) -> Option<u64> {
         self.ids.mark()
     }

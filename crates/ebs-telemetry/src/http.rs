@@ -1,4 +1,4 @@
-//! The HTTP listener of `/metrics`, `/healthz` and `/readyz`, in clear or over TLS.
+//! The HTTP listener of `/metrics`, `/healthz` and `/readyz`, in clear text or over TLS.
 
 mod accept;
 mod endpoint;
@@ -25,30 +25,29 @@ pub use tls::{Tls, TlsError, TlsFiles};
 
 use crate::Metrics;
 
-/// How long a listener that failed is left alone before it is tried again.
+/// Pause before a failed listener is restarted.
 const RETRY: Duration = Duration::from_secs(10);
-/// How long a client may take for the handshake of TLS, and how long to send its headers; also how long a connection may
-/// be idle, as with the reference.
+/// Timeout of the TLS handshake and of a request's headers. It also limits idle connections, as in the reference.
 const HEADERS_WITHIN: Duration = Duration::from_secs(3);
-/// No connection lives longer, whatever its client does: a new one costs little.
+/// Maximum lifetime of a connection, independent of its client: a new one is cheap.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// How long a connection at the end of its life may take for what it is about.
+/// Time that a connection has to finish its request at the end of its lifetime.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// So many connections at once; others wait until one ends, which takes some seconds at most while clients keep quiet.
+/// Maximum number of connections. Others wait until one ends, which takes a few seconds at most while clients are idle.
 const CONNECTIONS: usize = 64;
-/// Requests at once on a connection of HTTP/2.
+/// Maximum number of concurrent requests on an HTTP/2 connection.
 const STREAMS: u32 = 16;
 
-/// Where and how to serve.
+/// Address and certificate of the listener.
 #[derive(Debug, Clone)]
 pub struct Listen {
     pub endpoint: HttpEndpoint,
-    /// `None`: in clear.
+    /// `None`: serve in clear text.
     pub tls: Option<Arc<Tls>>,
 }
 
-/// Serves the pages until dropped. A listener that cannot start or that fails is logged and tried again every ten
-/// seconds: the driver's real work goes on without it. The files of the certificate are watched.
+/// Serves the pages until dropped. A listener that fails is logged and restarted every 10 s, so that it never stops the
+/// driver. Watches the certificate's files.
 ///
 /// Cancellation: dropping the future closes the listener and every connection.
 pub async fn serve(listen: Listen, pages: Pages) {
@@ -145,7 +144,7 @@ where
     bounded(connection, |connection| connection.graceful_shutdown()).await;
 }
 
-/// Answers for as long as a connection may live; `end` asks it to end.
+/// Serves a connection for its lifetime. `end` starts its graceful shutdown.
 async fn bounded<C>(connection: C, end: impl FnOnce(Pin<&mut C>))
 where
     C: Future<Output = hyper::Result<()>>,

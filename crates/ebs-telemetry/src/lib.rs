@@ -1,7 +1,7 @@
-//! What the driver says of itself: log lines on standard error, traces, counters, and the HTTP pages that show them.
+//! Logs to standard error, traces, metrics, and the HTTP pages of the driver.
 //!
-//! Depends on no other crate of ours: whoever has something to count calls [`Metrics`], and the binary adapts the
-//! observers of the other crates to it. Nothing here can stop the driver: a listener that fails is tried again.
+//! Does not depend on the crates that it observes: the binary adapts their observers to [`Metrics`]. A failed listener
+//! is restarted and never stops the driver.
 
 mod http;
 mod logging;

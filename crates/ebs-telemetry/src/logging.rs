@@ -1,4 +1,4 @@
-//! Log lines on standard error, in klog's shape, and which of them are written.
+//! Log lines on standard error in klog's format, and the filter for them.
 
 mod wanted;
 
@@ -17,27 +17,27 @@ use wanted::Wanted;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogConfig {
     pub format: LogFormat,
-    /// `--v`: 2 says what matters to an operator, 4 each request and step, 7 and above everything.
+    /// `--v`: 2 shows events for operators, 4 adds each request and step, 7 and above show everything.
     pub verbosity: u32,
-    /// `--vmodule`: more of some source files.
+    /// `--vmodule`: a higher verbosity for some source files.
     pub modules: ModuleLevels,
-    /// `RUST_LOG`: directives that win over the verbosity in the places that they name.
+    /// `RUST_LOG`: directives that override the verbosity for the targets that they name.
     pub directives: Option<String>,
 }
 
-/// Logging cannot be set up as asked.
+/// Logging cannot be set up with this configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
-    /// The directives cannot be parsed.
+    /// Invalid directives.
     #[error("RUST_LOG is {0:?}, but must be log directives such as info,ebs_driver=debug")]
     Directives(String, #[source] tracing_subscriber::filter::ParseError),
-    /// Something has set up logging before.
+    /// Logging was set up before.
     #[error("logging is already set up in this process")]
     AlreadySet(#[source] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up logging for the whole process, to standard error, and lets `traces` see the spans. A standard error that is closed
-/// stops nothing: the lines are lost.
+/// Sets up logging to standard error for the whole process, and passes the spans to `traces`. When standard error is
+/// closed, lines are lost and nothing else happens.
 pub fn init(config: &LogConfig, traces: Option<&Traces>) -> Result<(), LoggingError> {
     dispatch(config, std::io::stderr, traces)?.try_init().map_err(LoggingError::AlreadySet)
 }
@@ -54,7 +54,7 @@ where
     Ok(tracing_subscriber::registry().with(lines).with(spans).into())
 }
 
-/// Lines into a buffer, for the tests of other modules.
+/// Writes lines into a buffer, for the tests of other modules.
 #[cfg(test)]
 pub(crate) fn to(config: &LogConfig, lines: std::sync::Arc<std::sync::Mutex<Vec<u8>>>, traces: &Traces) -> Dispatch {
     dispatch(config, move || tests::Written(std::sync::Arc::clone(&lines)), Some(traces)).expect("a good configuration")
@@ -94,9 +94,9 @@ mod tests {
         LogConfig { verbosity, ..LogConfig::default() }
     }
 
-    /// A line has a verbosity from 0 to 8, by its level or finer by its name, and `--v` shows those up to its number.
+    /// A line has a verbosity from 0 to 8, by its level or more finely by its name. `--v` shows lines up to its number.
     #[test]
-    fn each_line_has_a_verbosity_and_v_shows_those_up_to_its_number() {
+    fn verbosity_flag_shows_lines_up_to_its_number() {
         let log = || {
             tracing::info!("is 0");
             tracing::error!(name: "v9", "is 0");
@@ -119,15 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_says_its_verbosity() {
+    fn json_line_has_its_verbosity() {
         let config = LogConfig { format: LogFormat::Json, ..at(6) };
         let out = logged(&config, || tracing::debug!(name: "v5", "found"));
         assert!(out.contains("\"v\":5"), "{out}");
     }
 
-    /// `--vmodule` shows more lines of the files that it names, and takes none away.
     #[test]
-    fn vmodule_shows_more_of_the_files_that_it_names_and_takes_nothing_away() {
+    fn vmodule_adds_lines_of_named_files_and_hides_none() {
         let log = || {
             tracing::info!(name: "v2", "two");
             tracing::debug!(name: "v5", "five");
@@ -143,9 +142,9 @@ mod tests {
         assert_eq!(with("logging=0", 6), 3, "klog's never hides");
     }
 
-    /// Lines of several threads do not mix: each is written at once.
+    /// Each line is a single write, so that lines of several threads do not mix.
     #[test]
-    fn a_line_is_one_write() {
+    fn line_is_one_write() {
         #[derive(Clone, Default)]
         struct Writes(Arc<Mutex<Vec<Vec<u8>>>>);
         impl Write for Writes {
@@ -172,9 +171,9 @@ mod tests {
         );
     }
 
-    /// Debug output of other crates, which holds headers and bodies, is never logged, whatever RUST_LOG asks.
+    /// Debug output of other crates contains headers and bodies. `RUST_LOG` cannot enable it.
     #[test]
-    fn other_crates_stay_quiet_below_info_even_when_rust_log_asks() {
+    fn rust_log_never_shows_other_crates_below_info() {
         let config = LogConfig { directives: Some("trace".to_owned()), ..at(9) };
         let out = logged(&config, || {
             tracing::trace!(target: "aws_smithy_runtime::client", "authorization: canary");
@@ -185,9 +184,9 @@ mod tests {
         assert!(out.contains("trouble"), "{out}");
     }
 
-    /// The AWS SDK's warnings hold whole replies of STS in their fields: only their message is logged.
+    /// The AWS SDK's warnings have whole replies of STS in their fields.
     #[test]
-    fn of_the_sdks_warnings_only_the_message_is_logged() {
+    fn only_message_of_sdk_warning_is_logged() {
         let out = logged(&at(9), || {
             let _call = tracing::info_span!("ec2", action = "CreateVolume").entered();
             tracing::warn!(target: "aws_config::meta", provider = "Imds", error = "SessionToken canary", "no credentials");
@@ -195,9 +194,8 @@ mod tests {
         assert!(out.ends_with("] \"no credentials\" action=\"CreateVolume\" provider=\"Imds\"\n"), "{out}");
     }
 
-    /// `RUST_LOG` wins over `--v` in the places that it names, and changes nothing elsewhere.
     #[test]
-    fn rust_log_wins_over_the_verbosity_in_the_places_that_it_names() {
+    fn rust_log_overrides_verbosity_of_named_targets_only() {
         let with = |directives: &str, verbosity| {
             let config = LogConfig { directives: Some(directives.to_owned()), ..at(verbosity) };
             logged(&config, || {
@@ -219,15 +217,15 @@ mod tests {
     }
 
     #[test]
-    fn directives_that_cannot_be_understood_are_an_error() {
+    fn invalid_directives_are_rejected() {
         let config = LogConfig { directives: Some("ebs_driver=loud".to_owned()), ..LogConfig::default() };
         let error = dispatch(&config, std::io::stderr, None).map(drop).unwrap_err();
         assert!(error.to_string().contains("loud"), "{error}");
     }
 
-    /// Text log lines carry severity, UTC time, process, source and quoted values with the fields of their request.
+    /// A text line has severity, UTC time, process, source, and quoted values, including the fields of its request.
     #[test]
-    fn a_line_carries_the_fields_of_its_spans() {
+    fn line_contains_fields_of_its_spans() {
         let out = logged(&at(2), || {
             let outer = tracing::info_span!("rpc", method = "CreateVolume", volume = tracing::field::Empty);
             let _entered = outer.enter();
@@ -239,9 +237,9 @@ mod tests {
         assert!(out.ends_with("] \"created\" method=\"CreateVolume\" volume=\"vol-0a\" attempt=2 size=4\n"), "{out}");
     }
 
-    /// A JSON log line is one object with ts, caller, msg, v or err.
+    /// A JSON line is one object with ts, caller, msg, and v or err.
     #[test]
-    fn a_json_line_is_one_object_with_the_error_under_err() {
+    fn json_line_has_its_error_under_err() {
         let config = LogConfig { format: LogFormat::Json, ..at(2) };
         let out = logged(&config, || {
             let error = std::io::Error::other("no\nroom");

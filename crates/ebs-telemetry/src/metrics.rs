@@ -1,4 +1,4 @@
-//! What the driver counts and measures, as one page.
+//! The metrics of the driver, as one page.
 
 mod detaches;
 mod disks;
@@ -32,7 +32,7 @@ use health::HealthChecks;
 use panics::Panics;
 use store::{Histograms, Numbers};
 
-/// Everything that is counted.
+/// All metrics that the process counts.
 #[derive(Debug)]
 pub struct Metrics {
     build: Numbers,
@@ -50,26 +50,26 @@ pub struct Metrics {
     disks: Option<DiskCollector>,
 }
 
-/// What the page is to show besides what every driver counts.
+/// Contents of the page in addition to the metrics of every driver.
 #[derive(Debug, Clone, Default)]
 pub struct MetricsConfig {
     /// The driver's version.
     pub version: &'static str,
-    /// The commit that it was built from; empty where that is not known.
+    /// The commit of the build, or empty if unknown.
     pub commit: &'static str,
-    /// The same figures under the names of the in-tree cloud provider too.
+    /// Also show the values under the names of the in-tree cloud provider.
     pub with_deprecated: bool,
-    /// EC2 actions whose durations are shown from the start, at zero.
+    /// EC2 actions whose duration series exist from the start, at zero.
     pub expected_actions: Vec<&'static str>,
-    /// The driver asks EC2 for its health.
+    /// The driver checks the health of EC2.
     pub checks_health: bool,
-    /// Whoever waits for detachments.
+    /// Source of pending detachments.
     pub detaches: Option<Arc<dyn PendingDetaches>>,
-    /// Whoever looks at the volumes of this node.
+    /// Source of the health of this node's volumes.
     pub volumes: Option<Arc<dyn UnhealthyVolumes>>,
-    /// Whoever runs changes.
+    /// Source of running operations.
     pub operations: Option<Arc<dyn RunningOperations>>,
-    /// Whoever reads what the disks of this node count.
+    /// Source of this node's disk statistics.
     pub disks: Option<Arc<dyn Disks>>,
 }
 
@@ -80,7 +80,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Nothing is counted yet.
+    /// Creates the metrics without any counts.
     pub fn new(config: MetricsConfig) -> Self {
         let build = Numbers::new(&table::BUILD_INFO);
         build.set(&[config.commit, config.version], 1.0);
@@ -101,51 +101,51 @@ impl Metrics {
         }
     }
 
-    /// Counts an answered RPC. `method` is the bare name (`CreateVolume`), `code` the gRPC code's name (`OK`,
-    /// `Aborted` …). Both must come from closed sets: each pair is a series of its own.
+    /// Counts an answered RPC. `method` is the bare name (`CreateVolume`), `code` the gRPC code's name (`OK`, `Aborted`
+    /// …). Both must come from closed sets, because each pair is a separate series.
     pub fn count_rpc(&self, method: &str, code: &str, took: Duration) {
         self.rpcs.add(&[code, method], 1.0);
         self.rpc_seconds.observe(&[method], took.as_secs_f64());
     }
 
-    /// Counts an ended EC2 call by its action, which must come from a closed set.
+    /// Counts a finished EC2 call by its action, which must come from a closed set.
     pub fn count_ec2_call(&self, action: &str, end: CallEnd<'_>, took: Duration) {
         self.ec2_calls.count(action, end, took);
     }
 
-    /// Adds the time for which a call was held back.
+    /// Adds the time that a call spent in the rate limiter.
     pub fn count_ec2_wait(&self, action: &str, time: Duration) {
         self.ec2_calls.count_wait(action, time);
     }
 
-    /// Counts a call by its action that was made only to learn sooner what time would have told.
+    /// Counts an extra call, by its action, that was made only to learn the result of a running operation earlier.
     pub fn count_spare_call(&self, action: &str) {
         self.spare_calls.add(&[action], 1.0);
     }
 
-    /// Counts a wait for what that action had begun that was ended by time.
+    /// Counts a wait for the result of this action that ended by timeout.
     pub fn count_wait_ended_by_time(&self, action: &str) {
         self.ended_by_time.add(&[action], 1.0);
     }
 
-    /// The outcome of a health check of EC2, where [`MetricsConfig::checks_health`] says that there are any.
+    /// Records the result of a health check of EC2. Ignored unless [`MetricsConfig::checks_health`] is set.
     pub fn note_health_check(&self, outcome: Result<(), HealthFailure>) {
         if let Some(health_checks) = &self.health_checks {
             health_checks.note(outcome);
         }
     }
 
-    /// Whether the certificate that is served is the one of its files.
+    /// Records whether the served certificate matches its files.
     pub(crate) fn note_certificate(&self, is_current: bool) {
         self.certificate.set(&[], if is_current { 1.0 } else { 0.0 });
     }
 
-    /// The page in Prometheus' text format, without what only the disks can say.
+    /// Returns the page in Prometheus' text format, without the statistics of disks.
     pub fn page(&self) -> String {
         exposition::page(self.known(), Format::Text)
     }
 
-    /// The whole page.
+    /// Returns the whole page.
     ///
     /// Cancellation: the future may be dropped.
     pub(crate) async fn scrape(&self, format: Format) -> String {

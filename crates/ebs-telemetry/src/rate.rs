@@ -1,27 +1,27 @@
-//! How often a page is given away.
+//! Rate limit of a page.
 
 use std::sync::{Mutex, PoisonError};
 
 use ebs_types::Tokens;
 use tokio::time::Instant;
 
-/// A token bucket on tokio's clock: refuses, never waits.
+/// A token bucket on tokio's clock. It rejects and never waits.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     burst: f64,
     per_second: f64,
-    /// Tokens at that time.
+    /// The tokens at that time.
     state: Mutex<(Tokens, Instant)>,
 }
 
 impl RateLimit {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(crate) fn new(burst: u32, per_second: u32) -> Self {
         let burst = f64::from(burst);
         Self { burst, per_second: f64::from(per_second), state: Mutex::new((Tokens::full(burst), Instant::now())) }
     }
 
-    /// Takes a token, if there is one.
+    /// Takes a token, if available.
     pub(crate) fn admit(&self) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_is_admitted_at_once_and_then_only_the_rate() {
+    async fn burst_is_admitted_at_once_and_then_limited_to_rate() {
         let limit = RateLimit::new(10, 5);
         let admitted = (0..20).filter(|_| limit.admit()).count();
         assert_eq!(admitted, 10);

@@ -1,31 +1,31 @@
-//! Whether the driver can do its work now, and if not, why.
+//! Whether the driver can work now, and the reason if it cannot.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A level that parts of the driver set and `/readyz` shows. Cheap to clone; all clones are one.
+/// The readiness that parts of the driver set and `/readyz` shows. All clones share it.
 ///
-/// Not being ready never restarts anything: it is shown, nothing more. `/readyz` is open to everybody in the
-/// cluster, so a reason is a text of this program: no answer of AWS, with its account ids, ARNs and request ids, can become one.
+/// It never restarts anything. Any client in the cluster can read `/readyz`, so the reason is a fixed text of this
+/// program and cannot contain an answer of AWS with account ids, ARNs and request ids.
 #[derive(Debug, Clone)]
 pub struct Readiness(Arc<Mutex<Result<(), &'static str>>>);
 
 impl Readiness {
-    /// Not ready, for the given reason.
+    /// Creates it as not ready, for the given reason.
     pub fn starting(reason: &'static str) -> Self {
         Self(Arc::new(Mutex::new(Err(reason))))
     }
 
-    /// From now on ready.
+    /// Sets it to ready.
     pub fn set_ready(&self) {
         self.set(Ok(()));
     }
 
-    /// From now on not ready, for the given reason.
+    /// Sets it to not ready, for the given reason.
     pub fn set_not_ready(&self, reason: &'static str) {
         self.set(Err(reason));
     }
 
-    /// The level now: `Err` holds the reason.
+    /// Returns the readiness. `Err` has the reason.
     pub fn get(&self) -> Result<(), &'static str> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readiness_is_one_level_for_all_clones_and_can_go_either_way() {
+    fn clones_share_readiness_in_both_directions() {
         let readiness = Readiness::starting("starting");
         let other = readiness.clone();
         assert_eq!(other.get(), Err("starting"));

@@ -1,19 +1,19 @@
-//! Traces for `--enable-otel-tracing`: one span an RPC, one a call to AWS, sent to an OTLP collector over
+//! Traces for `--enable-otel-tracing`: a span for each RPC and each call to AWS, exported to an OTLP collector over
 //! gRPC. All settings are `OTEL_*` variables.
 //!
-//! Other crates know nothing of it: they open spans of `tracing`, and those with a field `otel.kind` are exported. Of their fields
-//! those with a dot in their names are attributes, and stand in no log line; `otel.*` say what is no attribute:
+//! Other crates do not depend on this module. They open spans of `tracing`, and spans with a field `otel.kind` are
+//! exported. Fields with a dot in their names become attributes and are not logged, except these `otel.*` fields:
 //!
 //! | field | meaning |
 //! |---|---|
 //! | `otel.kind` | `server` or `client` |
 //! | `otel.name` | the span's name |
 //! | `otel.parent`, `otel.state` | `traceparent` and `tracestate` of the caller |
-//! | `otel.status_description` | the span has failed, with these words |
-//! | `otel.end` | the span ends here, although work that belongs to it goes on |
+//! | `otel.status_description` | the span has failed, for this reason |
+//! | `otel.end` | the span ends here, although work of it continues |
 //!
-//! Without the flag nothing of this exists. With it, nothing waits for the collector: a queue of bounded length takes finished
-//! spans, and what does not fit is counted and lost.
+//! Without the flag, none of this is active. With it, nothing waits for the collector: finished spans enter a bounded
+//! queue, and spans that do not fit are counted and dropped.
 
 mod batches;
 mod fields;
@@ -34,10 +34,10 @@ use batches::{Batches, Queue};
 use layer::Spans;
 pub use settings::{BadAuthorities, BadTraceEndpoint};
 
-/// Who makes the spans, as collectors show it.
+/// The instrumentation scope that collectors show.
 const SCOPE: &str = "aws-ebs-csi-driver";
 
-/// Spans are looked for from the moment this is given to [`crate::init`], and kept from [`Traces::start`] on.
+/// Collects spans. It sees them once it is passed to [`crate::init`], and exports them from [`Traces::start`] on.
 #[derive(Debug, Clone, Default)]
 pub struct Traces {
     tracer: Arc<OnceLock<SdkTracer>>,
@@ -46,21 +46,21 @@ pub struct Traces {
 /// The exporter cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
-    /// An endpoint that cannot be one.
+    /// Invalid endpoint.
     #[error(transparent)]
     Endpoint(#[from] BadTraceEndpoint),
-    /// A file of certificates that cannot be used.
+    /// Unusable certificate file.
     #[error(transparent)]
     Authorities(#[from] BadAuthorities),
-    /// Another setting is wrong.
+    /// Another invalid setting.
     #[error("the exporter of traces cannot be set up by the OTEL_* variables")]
     Exporter(#[from] ExporterBuildError),
-    /// It was started before.
+    /// The exporter was started before.
     #[error("the exporter of traces was started before in this process")]
     Started,
 }
 
-/// The exporter while it works.
+/// The running exporter.
 #[derive(Debug)]
 #[must_use = "without an end the last spans are lost"]
 pub struct TraceExport {
@@ -73,7 +73,8 @@ impl Traces {
         Spans::new(Arc::clone(&self.tracer))
     }
 
-    /// Begins to export, or returns `None` when `OTEL_SDK_DISABLED` says not to. Contacts nobody yet. Must be called in a runtime.
+    /// Starts the exporter, or returns `None` when `OTEL_SDK_DISABLED` disables it. Does not connect yet. Must be
+    /// called in a runtime.
     ///
     /// # Errors
     /// [`TracesError`].
@@ -98,23 +99,23 @@ impl Traces {
 }
 
 impl TraceExport {
-    /// What became of the spans so far; lives on after the end.
+    /// Returns the counts of spans, which remain valid after the end.
     pub fn counts(&self) -> TraceCounts {
         self.queue.counts()
     }
 
-    /// Sends what is left, for at most `limit`, and ends.
+    /// Exports the remaining spans for at most `limit`, and ends.
     ///
-    /// Cancellation: dropping the future ends at once; what is left is lost.
+    /// Cancellation: dropping the future ends the export at once, and remaining spans are lost.
     pub async fn finish(self, limit: Duration) {
         let Self { provider, queue } = self;
         queue.finish(limit).await;
-        // Spans that end from here on go nowhere.
+        // Spans that end from now on are dropped.
         drop(provider);
     }
 }
 
-/// A span of ours that is exported.
+/// Returns whether the span is the driver's and has a kind.
 pub(crate) fn is_exported(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && crate::ours::is_ours(metadata.target()) && metadata.fields().field(fields::KIND).is_some()
 }

@@ -1,4 +1,4 @@
-//! From arguments to the values of a table's flags.
+//! Parses arguments into the values of a table of flags.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,13 +12,13 @@ pub struct Flag {
     /// Without dashes.
     pub name: &'static str,
     pub kind: Kind,
-    /// As it would be written; empty: none.
+    /// As written on a command line. Empty: no default.
     pub default: &'static str,
     /// One sentence for the usage text and the documentation.
     pub help: &'static str,
 }
 
-/// What a flag takes.
+/// The kind of a flag's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Boolean,
@@ -27,21 +27,21 @@ pub enum Kind {
 }
 
 impl Flag {
-    /// A flag with a value.
+    /// Returns a flag with a value.
     pub const fn value(name: &'static str, kind: &'static str, default: &'static str, help: &'static str) -> Self {
         Self { name, kind: Kind::Value(kind), default, help }
     }
 
-    /// A boolean that is false unless given.
+    /// Returns a boolean flag, which is false by default.
     pub const fn boolean(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: Kind::Boolean, default: "false", help }
     }
 }
 
-/// A command line that cannot be understood, or that asks for the usage text.
+/// An invalid command line, or a request for the usage text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCommandLine {
-    /// `-h` or `--help`: no mistake.
+    /// `-h` or `--help`, which is not an error.
     #[error("the usage text is asked for")]
     Help,
     #[error("there is no flag --{0}")]
@@ -54,7 +54,7 @@ pub enum BadCommandLine {
     Value {
         flag: &'static str,
         value: String,
-        /// What it must be.
+        /// The rule for the value.
         must: String,
     },
     #[error("argument {0} is no text (UTF-8)")]
@@ -70,10 +70,10 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Reads arguments, without the program's name, by the table `flags`.
+    /// Parses arguments, without the program's name, by the table `flags`.
     ///
     /// # Errors
-    /// The first argument that cannot be understood. Values other than booleans are checked when they are asked for.
+    /// The first invalid argument. Values other than booleans are checked when they are read.
     pub fn read(flags: &[Flag], arguments: impl IntoIterator<Item = OsString>) -> Result<Self, BadCommandLine> {
         let mut read = Self { flags: flags.to_vec(), given: BTreeMap::new(), words: Vec::new() };
         let mut arguments = arguments
@@ -132,23 +132,23 @@ impl CommandLine {
         Ok(())
     }
 
-    /// The value of a flag as given, or its default. A name that the table lacks has the value of nothing, which is empty.
+    /// Returns the given value of a flag, or its default. The value of a flag that is not in the table is empty.
     pub fn text(&self, name: &str) -> &str {
         let default = || self.flags.iter().find(|flag| flag.name == name).map_or("", |flag| flag.default);
         self.all(name).last().map_or_else(default, String::as_str)
     }
 
-    /// All values of a flag that may be given several times, in order; none when it is not given.
+    /// Returns all values of a repeated flag in order, or an empty list.
     pub fn all(&self, name: &str) -> &[String] {
         self.given.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The value of a boolean flag.
+    /// Returns the value of a boolean flag.
     pub fn boolean(&self, name: &str) -> bool {
         value::boolean(self.text(name)).unwrap_or_default()
     }
 
-    /// The value of a flag as `parse` reads it, one of [`value`]'s functions or one like them.
+    /// Returns the value of a flag as `parse` reads it, which is a function of [`value`] or similar.
     ///
     /// # Errors
     /// [`BadCommandLine::Value`].
@@ -161,18 +161,18 @@ impl CommandLine {
         parse(value).map_err(|must| BadCommandLine::Value { flag: name, value: value.to_owned(), must })
     }
 
-    /// A flag stood on the command line, whatever its value.
+    /// Returns whether the command line contains the flag, with any value.
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 
-    /// What was no flag, in order.
+    /// Returns the arguments that are not flags, in order.
     pub fn words(&self) -> &[String] {
         &self.words
     }
 }
 
-/// What `--help` prints: each flag of the table with its default and its sentence.
+/// Returns the text of `--help`: each flag of the table with its default and its sentence.
 pub fn usage(program: &str, flags: &[Flag]) -> String {
     let mut text = format!("Usage: {program} [FLAGS]   (one dash is as good as two)\n\n");
     for flag in flags {
@@ -209,10 +209,9 @@ mod tests {
         CommandLine::read(&FLAGS, line.iter().map(OsString::from))
     }
 
-    /// A flag of the registrar has one dash or two, and its value behind an equals sign or as the next argument; of a flag given
-    /// twice the last counts.
+    /// The last of several values wins.
     #[test]
-    fn a_flag_has_one_dash_or_two_and_its_value_behind_an_equals_sign_or_next() {
+    fn flag_takes_value_after_equals_sign_or_as_next_argument() {
         for line in [
             &["--csi-address=/a"][..],
             &["-csi-address=/a"],
@@ -231,9 +230,8 @@ mod tests {
         assert_eq!(read(&["--csi-address", "--version"]).unwrap().text("csi-address"), "--version", "as in Go");
     }
 
-    /// A boolean flag alone is true, and takes a value behind an equals sign only.
     #[test]
-    fn a_boolean_alone_is_true_and_takes_a_value_behind_an_equals_sign_only() {
+    fn boolean_is_true_alone_and_takes_value_after_equals_sign() {
         assert!(!read(&[]).unwrap().boolean("version"));
         assert!(read(&["-version"]).unwrap().boolean("version"));
         assert!(!read(&["--version=F"]).unwrap().boolean("version"));
@@ -244,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_an_error_that_names_it() {
+    fn invalid_argument_is_rejected_and_named() {
         assert_eq!(read(&["--nope"]).unwrap_err(), BadCommandLine::Unknown("nope".to_owned()));
         assert_eq!(read(&["-v5"]).unwrap_err(), BadCommandLine::Unknown("v5".to_owned()), "as in Go");
         assert_eq!(read(&["---v=5"]).unwrap_err(), BadCommandLine::Syntax("---v=5".to_owned()));
@@ -262,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_count_where_nothing_is_given_and_words_are_kept() {
+    fn missing_flags_have_defaults_and_words_are_kept() {
         let line = read(&["-", "a", "--", "--v=9"]).unwrap();
         assert_eq!(line.parsed("timeout", value::duration), Ok(Duration::from_secs(1)));
         assert_eq!(line.words(), ["-", "a", "--v=9"]);
@@ -270,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usage_text_has_each_flag_with_its_default() {
+    fn usage_text_has_each_flag_with_default() {
         let text = usage("registrar", &FLAGS);
         assert!(text.contains("  --timeout DURATION\n        Of a call (default: 1s)\n"), "{text}");
         assert!(text.contains("  --version\n        Print the version\n"), "{text}");
@@ -278,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_argument_makes_it_panic_and_a_value_comes_back_as_given(arguments in prop::collection::vec(".{0,12}", 0..5), value in ".{0,20}") {
+        fn no_argument_causes_panic_and_values_are_unchanged(arguments in prop::collection::vec(".{0,12}", 0..5), value in ".{0,20}") {
             let given = arguments.iter().map(OsString::from);
             let _understood_or_not = CommandLine::read(&FLAGS, given);
             let line = CommandLine::read(&FLAGS, [OsString::from("--csi-address"), OsString::from(&value)]).unwrap();

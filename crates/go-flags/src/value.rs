@@ -1,8 +1,8 @@
-//! Values as Go programs read them. An error says what the value must be, as the end of a sentence.
+//! Values as Go programs read them. An error is the rule for the value, as the end of a sentence.
 
 use std::time::Duration;
 
-/// `1 t T true TRUE True` and their opposites.
+/// Parses `1 t T true TRUE True` or their opposites.
 pub fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -11,7 +11,7 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A Go duration: numbers with units, `2s`, `1m30s`, `1.5h`, `0`. Not negative.
+/// Parses a Go duration: numbers with units, `2s`, `1m30s`, `1.5h`, `0`. Rejects negative ones.
 pub fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -47,7 +47,7 @@ fn unit_seconds(unit: &str) -> Option<f64> {
     }
 }
 
-/// An integer as Go reads flags: with a sign, a prefix `0x`, `0o`, `0b` or `0`, and underscores between digits.
+/// Parses an integer like a Go flag: with a sign, a prefix `0x`, `0o`, `0b` or `0`, and underscores between digits.
 pub fn integer(text: &str) -> Result<i64, String> {
     let bad = || "it must be a whole number".to_owned();
     let (negative, digits) = match text.as_bytes().first() {
@@ -63,7 +63,7 @@ pub fn integer(text: &str) -> Result<i64, String> {
         [b'0', _, ..] => (8, &lower[1..]),
         _ => (10, lower.as_str()),
     };
-    // An underscore stands between digits, or between prefix and digits; without a prefix Go takes none.
+    // An underscore is only valid between digits, or between prefix and digits. Go allows none without a prefix.
     let underscores = digits.contains('_');
     if underscores && (radix == 10 || digits.ends_with('_') || digits.contains("__")) {
         return Err(bad());
@@ -76,7 +76,7 @@ pub fn integer(text: &str) -> Result<i64, String> {
     i64::from_str_radix(&signed, radix).map_err(|_| bad())
 }
 
-/// A size as Kubernetes writes quantities, `64Ki`, `1.5M`; of 0 in any spelling there is `0` left.
+/// Checks a size in the format of Kubernetes quantities, `64Ki`, `1.5M`. Returns `0` for any spelling of zero.
 pub fn size(text: &str) -> Result<String, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let suffix = &text[number.len()..];
@@ -90,7 +90,7 @@ pub fn size(text: &str) -> Result<String, String> {
     }
 }
 
-/// A duration above zero.
+/// Parses a duration above zero.
 pub fn positive_duration(text: &str) -> Result<Duration, String> {
     duration(text)
         .and_then(|value| if value.is_zero() { Err("it must be longer than 0".to_owned()) } else { Ok(value) })
@@ -100,9 +100,8 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    /// Durations are read as Go writes them.
     #[test]
-    fn durations_are_read_as_go_writes_them() {
+    fn go_durations_are_parsed() {
         for (text, millis) in [
             ("0", 0),
             ("2s", 2_000),
@@ -119,16 +118,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_duration_is_rejected() {
         for text in ["", "2", "s", "-2s", "2 s", "2sec", "1.2.3s", "1e3s", "+", "99999999999999999999h"] {
             assert!(duration(text).is_err(), "{text}");
         }
         assert!(positive_duration("0s").is_err());
     }
 
-    /// Whole numbers are read as Go reads flags.
     #[test]
-    fn whole_numbers_are_read_as_go_reads_flags() {
+    fn integers_are_parsed_like_go_flags() {
         for (text, number) in [
             ("0", 0),
             ("-1", -1),
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_nothing_or_something() {
+    fn zero_sizes_become_0_and_others_are_kept() {
         for (text, kept) in [("0", "0"), ("0Ki", "0"), ("0.0", "0"), ("64Ki", "64Ki"), ("1.5M", "1.5M"), ("1", "1")] {
             assert_eq!(size(text).as_deref(), Ok(kept), "{text}");
         }
@@ -162,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn booleans_have_six_spellings_each() {
+    fn boolean_has_six_spellings_per_value() {
         for text in ["1", "t", "T", "true", "TRUE", "True"] {
             assert_eq!(boolean(text), Ok(true));
         }

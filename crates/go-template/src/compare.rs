@@ -1,10 +1,10 @@
-//! Comparisons: only like with like.
+//! Comparisons of values of the same kind.
 
 use std::cmp::Ordering;
 
 use super::value::Value;
 
-/// True when the first equals any of the others.
+/// Returns whether the first value equals any of the others.
 pub(super) fn eq(first: &Value<'_>, others: &[Value<'_>]) -> Result<bool, String> {
     if others.is_empty() {
         return Err("eq needs two or more values".to_owned());
@@ -29,7 +29,7 @@ fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, String> {
     }
 }
 
-/// Which of two numbers or strings comes first.
+/// Compares two numbers or two strings.
 pub(super) fn order(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, String> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),

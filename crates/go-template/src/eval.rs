@@ -1,4 +1,4 @@
-//! Runs a tree.
+//! Evaluates a tree.
 
 use super::functions;
 use super::limits::{self, Fuel};
@@ -6,14 +6,14 @@ use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
 use super::value::Value;
 use super::{Data, Result, TemplateError};
 
-/// The text that the template makes.
+/// Returns the text that the template produces.
 pub(super) fn run(templates: &Templates, data: &Data) -> Result<String> {
     let mut run = Run { templates, fuel: Fuel::new(), out: String::new(), variables: Vec::new(), depth: 0 };
     run.template(&templates.main, Value::Data(data))?;
     Ok(run.out)
 }
 
-/// Where to go on after a node.
+/// Where execution continues after a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Next,
@@ -25,13 +25,13 @@ struct Run<'a> {
     templates: &'a Templates,
     fuel: Fuel,
     out: String,
-    /// Innermost last; those of the calling template are put aside.
+    /// Innermost last, without the variables of a calling template.
     variables: Vec<(&'a str, Value<'a>)>,
-    /// Parts within parts at this moment.
+    /// Current nesting depth.
     depth: usize,
 }
 
-/// Where something is evaluated: the line, for errors, and the value of dot.
+/// The place of an evaluation: the line, for errors, and the value of dot.
 #[derive(Clone, Copy)]
 struct At<'d, 'a> {
     line: usize,
@@ -50,7 +50,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Runs a part within another part; errors end the whole run, so nothing is put back for them.
+    /// Runs a nested part. An error ends the whole run, so the depth is not restored after one.
     fn nested<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.depth += 1;
         limits::check_calls(self.depth)?;
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         }
         let flow = if count > 0 { Flow::Next } else { self.list(&branch.otherwise, dot)? };
         self.variables.truncate(scope);
-        // A break in the else part ends this range, which is over anyway; a continue is the outer range's.
+        // A break in the else part has no effect, because this range has ended. A continue belongs to the outer range.
         Ok(if flow == Flow::Continue { flow } else { Flow::Next })
     }
 
@@ -220,7 +220,8 @@ impl<'a> Run<'a> {
         Ok(value)
     }
 
-    /// `and` and `or`: the first argument that decides, else the last; what comes after it is not evaluated.
+    /// Evaluates `and` or `or`: returns the first decisive argument, or the last one, and does not evaluate later
+    /// arguments.
     fn shortcut(
         &mut self,
         at: At<'_, 'a>,
@@ -281,7 +282,7 @@ fn fields<'a>(line: usize, value: Value<'a>, path: &[String]) -> Result<Value<'a
             Some(text) => Ok(Value::Str(text.to_owned())),
             None => error(line, format!("the data have no field .{name}, only .{}", data.names().join(", ."))),
         },
-        // A template called without an argument has no data; its fields are nothing, too.
+        // A template called without an argument has no data, and its fields are nil.
         Value::Nil => Ok(Value::Nil),
         other => error(line, format!("a value of type {} has no field .{name}", other.type_name())),
     })

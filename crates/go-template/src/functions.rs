@@ -1,21 +1,21 @@
-//! The functions of templates, all but `and` and `or`, which do not look at all their arguments.
+//! The functions of templates except `and` and `or`, which do not evaluate all their arguments.
 
 use super::compare;
 use super::printf;
 use super::value::Value;
 
-/// Names that can be called.
+/// Names of functions.
 const NAMES: &str = "and or not eq ne lt le gt ge len print printf println slice index lastIndex toUpper toLower contains \
                      field substring html js call urlquery";
 
-/// True when there is such a function.
+/// Returns whether a function has this name.
 pub(super) fn exists(name: &str) -> bool {
     NAMES.split(' ').any(|known| known == name)
 }
 
 type Outcome<'a> = Result<Value<'a>, String>;
 
-/// Calls a function; the error says what is wrong with its arguments.
+/// Calls a function. The error describes the invalid arguments.
 pub(super) fn call<'a>(name: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
     match (name, arguments) {
         ("not", [value]) => Ok(Value::Bool(!value.truth())),
@@ -63,7 +63,7 @@ fn misuse(name: &str, arguments: &[Value<'_>]) -> String {
     format!("{name} needs {wanted} and got ({})", given.join(", "))
 }
 
-/// Character for character: what becomes several characters stays as it is, as in Go.
+/// Converts one character. A character whose upper case has several characters stays unchanged, as in Go.
 fn upper(c: char) -> char {
     let mut upper = c.to_uppercase();
     match (upper.next(), upper.next()) {
@@ -76,7 +76,7 @@ fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 
-/// A number for a function that wants an integer.
+/// Returns the value as an integer argument.
 fn integer(function: &str, value: &Value<'_>) -> Result<i64, String> {
     match value {
         Value::Int(n) => Ok(*n),
@@ -92,7 +92,7 @@ fn position(at: Option<usize>) -> Outcome<'static> {
     at.map_or(Ok(Value::Int(-1)), length)
 }
 
-/// Values side by side; a space between two of which neither is a string.
+/// Joins values, with a space between two values if neither is a string.
 fn print(values: &[Value<'_>]) -> String {
     let mut out = String::new();
     let mut after_string = true;
@@ -112,7 +112,7 @@ fn println(values: &[Value<'_>]) -> String {
     format!("{}\n", words.join(" "))
 }
 
-/// `s[start..end]`, where neither cuts a character in two.
+/// Returns `s[start..end]`. Neither position may be within a character.
 fn cut(function: &str, s: &str, start: usize, end: usize) -> Result<String, String> {
     if start > end || end > s.len() {
         return Err(format!("{function}: {start} to {end} does not lie within a text of {} bytes", s.len()));
@@ -142,7 +142,7 @@ fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
 fn field(by: &str, n: i64, s: &str) -> Result<String, String> {
     let out_of_range = |count: usize| format!("field: there is no piece {n}, only {count}, counted from 0");
     let index = usize::try_from(n).ok();
-    // An empty separator separates characters.
+    // An empty separator splits the text into characters.
     let mut characters = s.chars().map(String::from);
     let mut pieces = s.split(by).map(str::to_owned);
     let found = match index {

@@ -1,12 +1,12 @@
-//! From text to tokens.
+//! Splits text into tokens.
 
 use super::literals;
 use super::{Result, TemplateError};
 
-/// A piece of the text with a meaning of its own.
+/// A lexical element of the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
-    /// Outside of actions.
+    /// Text outside of actions.
     Text(String),
     /// `{{`, with or without a trim mark.
     Open,
@@ -35,7 +35,7 @@ pub(super) enum Token {
     Keyword(Keyword),
 }
 
-/// Words that are no functions.
+/// Words that are not names of functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keyword {
     Block,
@@ -57,10 +57,10 @@ pub(super) struct PlacedToken {
     pub(super) line: usize,
 }
 
-/// White space, as the language knows it.
+/// The white space characters of the language.
 const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// All tokens of a template.
+/// Returns all tokens of a template.
 pub(super) fn tokens(text: &str) -> Result<Vec<PlacedToken>> {
     let mut lexer = Lexer { text, at: 0, line: 1, parens: 0, out: Vec::new() };
     lexer.text_and_actions()?;
@@ -132,7 +132,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Skips a comment; true when it trims what follows.
+    /// Skips a comment. Returns whether it trims the following text.
     fn comment(&mut self, start: usize) -> Result<bool> {
         let rest = &self.rest()[start + 2..];
         let Some(end) = rest.find("*/") else { return self.error("a comment is not closed") };
@@ -144,7 +144,7 @@ impl<'t> Lexer<'t> {
         Ok(trims)
     }
 
-    /// Reads up to and with the closing braces; true when they trim what follows.
+    /// Reads up to and including the closing braces. Returns whether they trim the following text.
     fn action(&mut self) -> Result<bool> {
         loop {
             if let Some((length, trims)) = closes(self.rest()) {
@@ -216,7 +216,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// `.Field`, `$variable`, or the plain `.` and `$`.
+    /// Reads `.Field`, `$variable`, or the plain `.` and `$`.
     fn name(&mut self, sign: char) -> Result<()> {
         let line = self.line;
         self.skip(1);
@@ -250,7 +250,7 @@ impl<'t> Lexer<'t> {
         &rest[..end]
     }
 
-    /// True where a name may end.
+    /// Returns whether a name may end here.
     fn at_terminator(&self) -> bool {
         self.rest().starts_with("}}")
             || self.peek().is_none_or(|c| SPACES.contains(&c) || matches!(c, '.' | ',' | '|' | ':' | ')' | '('))
@@ -306,12 +306,12 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// True for opening braces with a trim mark.
+/// Returns whether the opening braces have a trim mark.
 fn trims_before(text: &str) -> bool {
     text.strip_prefix("{{-").is_some_and(|rest| rest.starts_with(SPACES))
 }
 
-/// Length of the closing braces at the start of the text, and whether they trim.
+/// Returns the length of the closing braces at the start of the text, and whether they trim.
 fn closes(text: &str) -> Option<(usize, bool)> {
     if text.starts_with("}}") {
         return Some((2, false));

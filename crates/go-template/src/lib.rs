@@ -1,26 +1,26 @@
-//! The part of Go's `text/template` language that short values need, for programs whose users know Go's: the driver
-//! reads the values of tags with it.
+//! The subset of Go's `text/template` language that short values need, for programs whose users know Go. The driver
+//! uses it for values of tags.
 //!
-//! A template makes one string; its data are named strings. The text becomes tokens (`lexer`), a tree (`parser`, `tree`)
-//! and then a string (`eval`).
+//! A template produces one string, and its data are named strings. The text is split into tokens (`lexer`), parsed to a
+//! tree (`parser`, `tree`) and evaluated to a string (`eval`).
 //!
 //! | of Go's language | here |
 //! |---|---|
 //! | `if`, `else`, `with`, `range` over integers, `break`, `continue`, `define`, `template`, `block`, variables, pipes, comments, trim marks | as in Go |
 //! | `and or not eq ne lt le gt ge len print println slice` | as in Go |
-//! | `toUpper toLower contains field substring index lastIndex` | as the EBS driver's documentation has them |
+//! | `toUpper toLower contains field substring index lastIndex` | as in the EBS driver's documentation |
 //! | `printf` | `%s %v %q %d %t %%`, flags `-` and `0`, a width, a precision for strings |
-//! | other verbs, flags, `*` and `[n]` of `printf` | [`TemplateError::Unsupported`], found before any value is known |
+//! | other verbs, flags, `*` and `[n]` of `printf` | [`TemplateError::Unsupported`], detected before any value is known |
 //! | values that do not fit `printf`'s format | an error; Go writes `%!d(string=x)` into the text |
 //! | constants | decimal integers, strings in `"` and `` ` ``, `true`, `false`, `nil` |
 //! | fractions, other bases, characters in `'`, escapes of bytes (`\x41`, `\101`) | errors: no value of a template could need them |
 //! | `html js call urlquery` | errors |
 //!
-//! Whatever the template says, rendering ends: its length, its nesting, the work it does and the text it makes are
-//! bounded, and each bound has an error of its own (`limits`). Text is UTF-8 all along: where Go would cut a
-//! character in two, this is an error, because EC2 takes no broken text.
+//! Rendering any template ends: its length, its nesting, its work and its output are limited, and each limit has its
+//! own error (`limits`). All text is UTF-8. Where Go would cut a character in two, this is an error, because EC2
+//! rejects invalid text.
 //!
-//! (No crate to build on: the one there is, `gtmpl`, lacks `break`, `continue`, ranges over integers and every bound.)
+//! (The only existing crate, `gtmpl`, lacks `break`, `continue`, ranges over integers and every limit.)
 
 mod compare;
 mod eval;
@@ -35,14 +35,14 @@ mod tests;
 mod tree;
 mod value;
 
-/// The data of a template: what the dot is, a struct of named strings.
+/// The data of a template, which is the value of dot: a struct of named strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Data {
     fields: Vec<(&'static str, String)>,
 }
 
 impl Data {
-    /// Fields in the order in which Go would print them.
+    /// Creates the data with fields in the order in which Go would print them.
     pub fn new(fields: impl IntoIterator<Item = (&'static str, String)>) -> Self {
         Self { fields: fields.into_iter().collect() }
     }
@@ -60,13 +60,13 @@ impl Data {
     }
 }
 
-/// Why a template has no value. `line` counts from 1.
+/// Why a template cannot be rendered. `line` counts from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// The text is no template.
+    /// The syntax is invalid.
     #[error("the template cannot be read, line {line}: {message}")]
     Parse { line: usize, message: String },
-    /// The text is a template for Go, and uses what is left out here.
+    /// The template is valid in Go, but uses an unsupported feature.
     #[error("the template cannot be read, line {line}: {message}")]
     Unsupported { line: usize, message: String },
     /// The template cannot be evaluated with these values.
@@ -79,18 +79,18 @@ pub enum TemplateError {
 
 type Result<T> = std::result::Result<T, TemplateError>;
 
-/// The value of `template` with `data`.
+/// Renders `template` with `data`.
 ///
 /// # Errors
-/// [`TemplateError`], when the text is no template, cannot be evaluated, or goes beyond a bound. Never panics.
+/// [`TemplateError`], when the template is invalid, cannot be evaluated, or exceeds a limit. Never panics.
 pub fn render(template: &str, data: &Data) -> Result<String> {
     eval::run(&read(template)?, data)
 }
 
-/// Refuses what can never be rendered, whatever the data.
+/// Rejects templates that cannot be rendered with any data.
 ///
 /// # Errors
-/// As [`render`], but for [`TemplateError::Evaluate`].
+/// Like [`render`], except [`TemplateError::Evaluate`].
 pub fn check(template: &str) -> Result<()> {
     read(template).map(drop)
 }

@@ -1,21 +1,21 @@
-//! The bounds. A tag value has at most 256 characters, so each is far beyond what a working template needs.
+//! The limits. A tag value has at most 256 characters, so each limit is far beyond the needs of a working template.
 
 use super::{Result, TemplateError};
 
-/// Bytes of a template, of what it makes, and of any string on the way.
+/// Maximum size in bytes of a template, of its output, and of any intermediate string.
 pub(super) const TEXT: usize = 16 * 1024;
 
-/// Nested actions and parentheses in the text.
+/// Maximum depth of nested actions and parentheses in the text.
 const DEPTH: usize = 64;
 
-/// Parts running within parts: bodies, parentheses, and templates calling templates. More than the text alone can
-/// nest, little enough for any stack.
+/// Maximum depth at run time: bodies, parentheses, and templates that call each other. It exceeds the depth of the
+/// text, and fits any stack.
 const CALLS: usize = 256;
 
-/// Steps: one for each node evaluated and one for each byte handled.
+/// Maximum number of steps: one for each evaluated node and one for each processed byte.
 const STEPS: usize = 1_000_000;
 
-/// What a running template may still do.
+/// The remaining steps of a running template.
 #[derive(Debug)]
 pub(super) struct Fuel(usize);
 
@@ -24,7 +24,7 @@ impl Fuel {
         Self(STEPS)
     }
 
-    /// Takes one step and one for each byte handled.
+    /// Uses one step and one for each processed byte.
     pub(super) fn spend(&mut self, bytes: usize) -> Result<()> {
         match self.0.checked_sub(bytes.saturating_add(1)) {
             Some(left) => {
@@ -36,7 +36,7 @@ impl Fuel {
     }
 }
 
-/// Refuses a length that no string of a template may have.
+/// Rejects a string that is too long.
 pub(super) fn check_length(bytes: usize) -> Result<()> {
     if bytes > TEXT {
         return Err(TemplateError::Limit(format!("it makes a text longer than {TEXT} bytes")));
@@ -44,7 +44,7 @@ pub(super) fn check_length(bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a text that is nested too deep to be read.
+/// Rejects a text that is nested too deeply.
 pub(super) fn check_depth(depth: usize) -> Result<()> {
     if depth > DEPTH {
         return Err(TemplateError::Limit(format!("it is nested deeper than {DEPTH}")));
@@ -52,7 +52,7 @@ pub(super) fn check_depth(depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses templates that call each other without end.
+/// Rejects templates that call each other without end.
 pub(super) fn check_calls(depth: usize) -> Result<()> {
     if depth > CALLS {
         return Err(TemplateError::Limit(format!("its templates call each other deeper than {CALLS}")));

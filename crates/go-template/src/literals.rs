@@ -1,17 +1,17 @@
 //! Constants: decimal integers, and strings with escapes.
 
-/// Reads a decimal integer.
+/// Parses a decimal integer.
 pub(super) fn integer(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let decimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    // A leading zero has always meant octal in Go: 017 is not 17.
+    // Reject a leading zero, which means octal in Go: 017 is not 17.
     if !decimal || (digits.len() > 1 && digits.starts_with('0')) {
         return Err(format!("{text} is not a decimal integer: other numbers are not supported"));
     }
     text.parse().map_err(|_| format!("{text} does not fit into 64 bits"))
 }
 
-/// The text between double quotes, with its escapes resolved.
+/// Returns the text between double quotes with its escapes resolved.
 pub(super) fn unescape(body: &str) -> Result<String, String> {
     let mut out = String::with_capacity(body.len());
     let mut rest = body.chars();
@@ -46,7 +46,7 @@ fn character(rest: &mut std::str::Chars<'_>, digits: usize) -> Result<char, Stri
     code.and_then(char::from_u32).ok_or_else(|| format!("\\u{text} is no character"))
 }
 
-/// The text as a constant in double quotes.
+/// Returns the text as a constant in double quotes.
 pub(super) fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -69,7 +69,7 @@ pub(super) fn quote(text: &str) -> String {
     out
 }
 
-/// What can be seen: letters, marks, digits, signs; no controls and no spaces but the plain one.
+/// Returns whether the character is visible or the plain space: letters, marks, digits and symbols are visible.
 fn printable(c: char) -> bool {
     c == ' '
         || (!c.is_control()

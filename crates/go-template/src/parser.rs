@@ -1,4 +1,4 @@
-//! From tokens to a tree.
+//! Parses tokens to a tree.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::lexer::{Keyword, PlacedToken, Token};
 use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
 use super::{Result, TemplateError, functions, limits, printf};
 
-/// Reads a whole template.
+/// Parses a whole template.
 pub(super) fn parse(tokens: Vec<PlacedToken>) -> Result<Templates> {
     let mut parser =
         Parser { tokens, at: 0, variables: vec!["$".to_owned()], ranges: 0, depth: 0, defined: BTreeMap::new() };
@@ -18,14 +18,14 @@ pub(super) fn parse(tokens: Vec<PlacedToken>) -> Result<Templates> {
     }
 }
 
-/// What ends a list of nodes.
+/// The end of a list of nodes.
 enum Ends {
     Text,
     End,
     Else,
 }
 
-/// Which construct a pipeline belongs to.
+/// The construct of a pipeline.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Context {
     Action,
@@ -40,9 +40,9 @@ enum Context {
 struct Parser {
     tokens: Vec<PlacedToken>,
     at: usize,
-    /// Names in scope; a name may occur several times.
+    /// Variables in scope. A name may occur several times.
     variables: Vec<String>,
-    /// Ranges around the current place.
+    /// Number of enclosing ranges.
     ranges: usize,
     depth: usize,
     defined: BTreeMap<String, Vec<Node>>,
@@ -68,7 +68,7 @@ impl Parser {
         self.peek()
     }
 
-    /// Takes the next token if it is this one, spaces before it included.
+    /// Consumes the next token, and spaces before it, if it is this one.
     fn accept(&mut self, token: &Token) -> bool {
         let found = self.peek_word() == Some(token);
         if found {
@@ -93,7 +93,7 @@ impl Parser {
         result
     }
 
-    /// Nodes up to the end of the text or of the construct.
+    /// Parses nodes up to the end of the text or of the construct.
     fn list(&mut self, outermost: bool) -> Result<(Vec<Node>, Ends)> {
         let mut nodes = Vec::new();
         loop {
@@ -208,7 +208,7 @@ impl Parser {
         Ok(Node::Call { line, name, argument })
     }
 
-    /// The body of a template with a name: it sees no variables but its own.
+    /// Parses the body of a named template, which sees only its own variables.
     fn template(&mut self, name: String) -> Result<()> {
         let variables = std::mem::replace(&mut self.variables, vec!["$".to_owned()]);
         let ranges = std::mem::take(&mut self.ranges);
@@ -218,7 +218,7 @@ impl Parser {
         }
         self.variables = variables;
         self.ranges = ranges;
-        // The first definition with anything in it counts, a second one is a mistake.
+        // The first definition with content wins. A second one is an error.
         match self.defined.get(&name) {
             Some(old) if !is_empty(old) => {
                 if !is_empty(&body) {
@@ -254,7 +254,7 @@ impl Parser {
         Ok(Pipe { line, variables, assigns, commands })
     }
 
-    /// `$x :=`, `$x =`, and in a range `$i, $x :=`.
+    /// Parses `$x :=`, `$x =`, and in a range `$i, $x :=`.
     fn declarations(&mut self, context: Context) -> Result<(Vec<String>, bool)> {
         let mut names = Vec::new();
         loop {
@@ -269,7 +269,7 @@ impl Parser {
                 return Ok((names, false));
             }
             if self.accept(&Token::Assign) {
-                // Whether it exists is asked when the assignment is reached.
+                // The evaluation checks whether it exists.
                 names.push(name);
                 self.variables.extend(names.iter().cloned());
                 return Ok((names, true));
@@ -361,7 +361,7 @@ impl Parser {
     }
 }
 
-/// Only a function, a variable or a field can take the place of a command that is given a value.
+/// Returns whether the command can receive a piped value: only a function, a variable or a field can.
 fn can_be_given_a_value(command: &Command) -> bool {
     !matches!(
         command.operands.first(),
@@ -369,7 +369,7 @@ fn can_be_given_a_value(command: &Command) -> bool {
     )
 }
 
-/// True for a body of nothing but white space.
+/// Returns whether a body has only white space.
 fn is_empty(body: &[Node]) -> bool {
     body.iter().all(|node| matches!(node, Node::Text(text) if text.trim().is_empty()))
 }

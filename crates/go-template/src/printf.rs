@@ -1,7 +1,7 @@
 //! `printf`, with the verbs that short values need: `%s`, `%v`, `%q`, `%d`, `%t` and `%%`.
 //!
-//! Go writes a mistake into the text (`%!d(string=x)`, `%!(EXTRA …)`) and goes on. Here it is an error: nobody wants
-//! such a text as a value.
+//! Go writes a mistake into the text (`%!d(string=x)`, `%!(EXTRA …)`) and continues. Here it is an error, because such
+//! a text is useless as a value.
 
 use super::limits;
 use super::literals::quote;
@@ -10,13 +10,13 @@ use super::value::Value;
 const SUPPORTED: &str = "supported are %s, %v, %q, %d, %t and %%, with the flags - and 0, a width, and a precision for \
                          %s, %v and %q";
 
-/// How one value is to be written.
+/// The format of one value.
 struct Verb {
     letter: char,
     left: bool,
     zeros: bool,
     width: usize,
-    /// Characters of a string that are taken.
+    /// Maximum number of characters of a string.
     precision: Option<usize>,
 }
 
@@ -25,12 +25,12 @@ enum Piece<'f> {
     Verb(Verb),
 }
 
-/// Refuses a format with anything that is not supported, whatever its values.
+/// Rejects a format with anything unsupported, whatever its values.
 pub(super) fn check(format: &str) -> Result<(), String> {
     pieces(format).map(drop)
 }
 
-/// Writes the values as the format says.
+/// Formats the values.
 pub(super) fn format(format: &str, values: &[Value<'_>]) -> Result<String, String> {
     let mut values = values.iter();
     let mut out = String::new();
@@ -71,7 +71,7 @@ fn pieces(format: &str) -> Result<Vec<Piece<'_>>, String> {
 }
 
 impl Verb {
-    /// Reads what stands after the percent sign; the rest of the format besides.
+    /// Parses a verb after the percent sign. Also returns the rest of the format.
     fn read(text: &str) -> Result<(Self, &str), String> {
         let after_flags = text.trim_start_matches(['-', '0']);
         let flags = &text[..text.len() - after_flags.len()];
@@ -107,7 +107,7 @@ impl Verb {
         Ok(if self.left {
             format!("{text}{}", " ".repeat(missing))
         } else if self.zeros {
-            // Zeros stand between the sign of a number and its digits.
+            // Zeros are inserted between the sign of a number and its digits.
             let digits = if matches!(value, Value::Int(_)) { text.trim_start_matches('-') } else { &text };
             let sign = &text[..text.len() - digits.len()];
             format!("{sign}{}{digits}", "0".repeat(missing))
@@ -117,7 +117,7 @@ impl Verb {
     }
 }
 
-/// A width or precision at the start of the text, 0 where there is none, and what follows.
+/// Parses a width or precision at the start of the text, or returns 0 without one. Also returns the rest.
 fn number(text: &str) -> Result<(usize, &str), String> {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - rest.len()];

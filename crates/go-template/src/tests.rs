@@ -1,4 +1,4 @@
-//! Vectors, each checked against Go's own `text/template`.
+//! Test vectors, each checked against Go's own `text/template`.
 
 mod limits;
 
@@ -12,7 +12,7 @@ fn volume() -> Data {
     of_names("data-db-0", "team-a", "pvc-1234-abcd")
 }
 
-/// Template and what it makes.
+/// A template and its output.
 const VALUES: &[(&str, &str)] = &[
     ("{{.}}", "{data-db-0 team-a pvc-1234-abcd}"),
     ("{{print .}}", "&{data-db-0 team-a pvc-1234-abcd}"),
@@ -151,7 +151,7 @@ const VALUES: &[(&str, &str)] = &[
     ("{{print `a\nb`}}", "a\nb"),
 ];
 
-/// Templates that are refused.
+/// Templates that are rejected.
 const REFUSED: &[&str] = &[
     "{{range \"abc\"}}{{.}}{{end}}",
     "{{range $i, $e := 3}}{{$i}},{{end}}",
@@ -312,8 +312,8 @@ const REFUSED: &[&str] = &[
     "{{print \"a\n\"}}",
 ];
 
-/// What Go takes and this crate does not: constants that no value could need, and values that do not fit `printf`'s
-/// format, which Go would write into the text as a mistake.
+/// Templates that Go accepts and this crate rejects: constants that no value could need, and values that do not fit
+/// `printf`'s format, for which Go writes a mistake into the text.
 const LEFT_OUT: &[&str] = &[
     "{{1.5}}",
     "{{.5}}",
@@ -342,26 +342,24 @@ const LEFT_OUT: &[&str] = &[
     "{{.PVName | printf \"%s:%d\" \"a\"}}",
 ];
 
-/// Verbs and flags of Go's `printf` that values do not need.
+/// Verbs and flags of Go's `printf` that are not supported.
 const UNSUPPORTED_VERBS: &[&str] = &[
     "%", "%5", "%.", "%-", "%x", "%X", "%b", "%o", "%O", "%c", "%U", "%e", "%f", "%.2f", "%g", "%T", "%p", "%z", "%é",
     "%!", "%+d", "% d", "%#q", "%+v", "%*d", "%.*s", "%[1]d", "%.3d", "%.1t", "%5%",
 ];
 
-/// A tag template makes what Go's text/template makes of it: conditions, ranges, definitions, variables, trimming,
-/// comparisons, printf.
+/// The templates use conditions, ranges, definitions, variables, trimming, comparisons and printf.
 #[test]
-fn a_template_makes_what_go_makes_of_it() {
+fn template_produces_same_output_as_in_go() {
     for (template, wanted) in VALUES {
         let made = render(template, &volume()).unwrap_or_else(|e| panic!("{template}: {e}"));
         assert_eq!(made, *wanted, "{template}");
     }
 }
 
-/// A template that Go refuses, at parsing or execution, is refused; so are constants and uses of `printf` that are left
-/// out here.
+/// Go rejects a template at parsing or execution. Unsupported are some constants and uses of `printf`.
 #[test]
-fn what_go_refuses_or_this_crate_leaves_out_is_refused() {
+fn template_that_is_invalid_in_go_or_unsupported_is_rejected() {
     for template in REFUSED.iter().chain(LEFT_OUT) {
         let made = render(template, &volume());
         assert!(
@@ -371,9 +369,9 @@ fn what_go_refuses_or_this_crate_leaves_out_is_refused() {
     }
 }
 
-/// A verb of `printf` that is not supported is an error before any value is known, for `--extra-tags` at start.
+/// The driver checks `--extra-tags` at start, before any value is known. The error names the supported verbs.
 #[test]
-fn a_verb_that_is_not_supported_is_an_error_before_any_value_is_known_and_names_those_that_are() {
+fn unsupported_verb_is_rejected_before_values_are_known() {
     for verb in UNSUPPORTED_VERBS {
         let template = format!("{{{{if .PVCName}}}}\n{{{{printf \"{verb}\" .PVCName}}}}{{{{end}}}}");
         let error = super::check(&template).unwrap_err();
@@ -387,22 +385,20 @@ fn a_verb_that_is_not_supported_is_an_error_before_any_value_is_known_and_names_
 }
 
 #[test]
-fn a_field_that_the_data_lack_is_an_error_that_names_those_there_are() {
+fn error_of_unknown_field_names_existing_fields() {
     let error = render("{{.VolumeSnapshotName}}", &volume()).unwrap_err().to_string();
     assert!(error.contains(".VolumeSnapshotName") && error.contains(".PVCName"), "{error}");
 }
 
-/// Metadata that is not known is an empty string in a template.
 #[test]
-fn metadata_that_is_not_known_is_an_empty_string() {
+fn unknown_metadata_is_empty_string() {
     let values = of_names("", "", "");
     assert_eq!(render("[{{.PVCName}}{{.PVCNamespace}}{{.PVName}}]", &values).unwrap(), "[]");
     assert_eq!(render("{{if .PVCName}}a{{else}}b{{end}}", &values).unwrap(), "b");
 }
 
-/// `html`, `js`, `call` and `urlquery` are always errors.
 #[test]
-fn html_js_call_and_urlquery_are_always_errors() {
+fn html_js_call_and_urlquery_are_errors() {
     for name in ["html", "js", "call", "urlquery"] {
         for arguments in ["", " .PVCName", " \"a\" 1"] {
             let error = render(&format!("{{{{{name}{arguments}}}}}"), &volume()).unwrap_err().to_string();
@@ -411,16 +407,16 @@ fn html_js_call_and_urlquery_are_always_errors() {
     }
 }
 
-/// Cutting text within a character is an error, because EC2 takes no broken text.
+/// EC2 rejects invalid text.
 #[test]
-fn text_is_never_cut_within_a_character() {
+fn cutting_text_within_character_is_an_error() {
     for template in ["{{slice \"é\" 1}}", "{{substring 0 1 \"é\"}}"] {
         assert!(render(template, &volume()).is_err(), "{template}");
     }
 }
 
 #[test]
-fn an_error_names_its_line() {
+fn error_has_its_line() {
     let error = render("a\nb{{.PVCName}}\n{{.Nothing}}", &volume()).unwrap_err();
     assert!(matches!(error, TemplateError::Evaluate { line: 3, .. }), "{error:?}");
     let error = render("a\nb{{nosuch}}", &volume()).unwrap_err();

@@ -1,8 +1,8 @@
-//! What a template consists of.
+//! The tree of a template.
 
 use std::collections::BTreeMap;
 
-/// The main template and those it defines.
+/// The main template and the templates that it defines.
 #[derive(Debug)]
 pub(super) struct Templates {
     pub(super) main: Vec<Node>,
@@ -12,7 +12,7 @@ pub(super) struct Templates {
 /// A piece of a template.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// Text as it is.
+    /// Literal text.
     Text(String),
     /// `{{pipeline}}`.
     Action(Pipe),
@@ -26,7 +26,7 @@ pub(super) enum Node {
     Break,
     /// `{{continue}}`.
     Continue,
-    /// `{{template "name" pipeline}}`, and what is left of a `{{block}}`.
+    /// `{{template "name" pipeline}}`, also for a `{{block}}`.
     Call { line: usize, name: String, argument: Option<Pipe> },
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Branch {
     pub(super) otherwise: Vec<Node>,
 }
 
-/// Commands, each given the result of the one before; the last result may go into variables.
+/// Commands, each with the result of the previous one as an argument. The last result may be assigned to variables.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) line: usize,

@@ -1,8 +1,8 @@
-//! What a pipeline can yield.
+//! The values of pipelines.
 
 use super::Data;
 
-/// A value while a template runs.
+/// A value at run time.
 #[derive(Debug, Clone)]
 pub(super) enum Value<'a> {
     /// `nil`, or no value at all.
@@ -15,7 +15,7 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Go's name of the type.
+    /// Returns Go's name of the type.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Nil => "nil",
@@ -26,7 +26,7 @@ impl Value<'_> {
         }
     }
 
-    /// False for nothing, false, zero and the empty string.
+    /// Returns false for nil, false, zero and the empty string.
     pub(super) fn truth(&self) -> bool {
         match self {
             Self::Nil => false,
@@ -37,7 +37,7 @@ impl Value<'_> {
         }
     }
 
-    /// As `print` writes it.
+    /// Formats the value as `print` does.
     pub(super) fn printed(&self) -> String {
         match self {
             Self::Nil => "<nil>".to_owned(),
@@ -48,7 +48,7 @@ impl Value<'_> {
         }
     }
 
-    /// As an action writes it into the output.
+    /// Formats the value as an action does.
     pub(super) fn written(&self) -> String {
         match self {
             Self::Nil => "<no value>".to_owned(),
@@ -57,7 +57,7 @@ impl Value<'_> {
         }
     }
 
-    /// Bytes that handling this value costs.
+    /// Returns the number of bytes that processing this value costs.
     pub(super) fn cost(&self) -> usize {
         match self {
             Self::Str(s) => s.len(),

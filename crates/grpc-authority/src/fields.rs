@@ -1,36 +1,36 @@
-//! The header fields of a block, as they lie in the stream (RFC 7541, 5 and 6).
+//! The header fields of a block in the stream (RFC 7541, 5 and 6).
 
 const AUTHORITY: &[u8] = b":authority";
-/// Its only Huffman code.
+/// The only Huffman code of `:authority`.
 const AUTHORITY_CODED: &[u8] = &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f];
-/// Its entry in the static table, which has no value.
+/// The entry of `:authority` in the static table, which has no value.
 const AUTHORITY_ENTRY: usize = 1;
-/// That entry as a whole field, and entry 38: `host`, with no value either.
+/// That entry as a whole field, and entry 38: `host`, also without a value.
 const EMPTY_AUTHORITY: u8 = 0x80 | 1;
 const EMPTY_HOST: u8 = 0x80 | 38;
-/// Of an integer that does not fit into its first byte, the server reads four more.
+/// The server reads up to four more bytes for an integer that does not fit into its first byte.
 const LAST_SHIFT: u32 = 21;
 
-/// What the bytes are that were looked at.
+/// The kind of the parsed bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Of the value of an authority: Huffman-coded or not, and its last.
+    /// Bytes of an authority's value, whether it is Huffman-coded, and whether the value ends with them.
     Authority {
         coded: bool,
         last: bool,
     },
     Other,
-    /// The server will end the connection.
+    /// The server will close the connection.
     Broken,
 }
 
-/// Follows the header fields of one block after the other.
+/// Parses the header fields of one block after the other.
 #[derive(Debug)]
 pub(crate) struct Fields {
     next: Next,
-    /// Of the field under way.
+    /// Of the current field.
     is_authority: bool,
-    /// Of the text under way.
+    /// Of the current text.
     coded: bool,
 }
 
@@ -44,7 +44,7 @@ enum Next {
         shift: u32,
     },
     Length(Integer),
-    /// So many bytes of a name, all of them so far those of an authority's.
+    /// This number of bytes of a name, all of which match `:authority` so far.
     Name {
         left: usize,
         equal: bool,
@@ -56,7 +56,7 @@ enum Next {
 
 #[derive(Debug, Clone, Copy)]
 enum Integer {
-    /// Of a field that is an entry of the table, or a new size for the dynamic one: nothing follows.
+    /// An index of a table entry, or a new size of the dynamic table. No more bytes follow.
     Whole,
     NameIndex,
     NameLength,
@@ -68,17 +68,17 @@ impl Fields {
         Self { next: Next::Field, is_authority: false, coded: false }
     }
 
-    /// Whether a block may end here.
+    /// Returns whether a block may end here.
     pub(crate) fn is_between_fields(&self) -> bool {
         matches!(self.next, Next::Field)
     }
 
-    /// What comes of the value under way is not reported.
+    /// Reports the rest of the current value as other bytes instead of an authority.
     pub(crate) fn pass_value(&mut self) {
         self.is_authority = false;
     }
 
-    /// Looks at the first bytes of `bytes`, which are not none; says how many they are, and what.
+    /// Parses the start of `bytes`, which is not empty. Returns the number of parsed bytes and their kind.
     pub(crate) fn look(&mut self, bytes: &mut [u8]) -> (usize, Seen) {
         let Some(first) = bytes.first_mut() else { return (0, Seen::Other) };
         match self.next {
@@ -124,7 +124,7 @@ impl Fields {
         }
     }
 
-    /// The first byte of an integer, which has the low `bits` of it.
+    /// Parses the first byte of an integer, which has its low `bits`.
     fn integer(&mut self, of: Integer, first: u8, bits: u32) {
         let most = (1 << bits) - 1;
         let value = usize::from(first) & most;
@@ -174,7 +174,7 @@ mod tests {
     use crate::huffman;
 
     #[test]
-    fn the_code_of_the_name_is_its_only_one() {
+    fn authority_has_only_one_huffman_code() {
         assert_eq!(huffman::encode(AUTHORITY), AUTHORITY_CODED);
     }
 }

@@ -1,5 +1,5 @@
-//! Streams by chance: of clients with any habits, damaged ones, and no streams at all. A bounded number of cases here;
-//! `make fuzz CASES=100000` runs as many as it says.
+//! Random streams: of clients with any habits, damaged ones, and streams that are not HTTP/2. The number of cases is
+//! limited here. `make fuzz CASES=100000` runs more.
 
 use http::uri::Authority;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use crate::huffman;
 use crate::replacement::replacement;
 use crate::tests::{Answer, Client, Field, Frames, Style, answers, rewritten, whole};
 
-/// So many cases, or as many as the environment says.
+/// Returns the usual number of cases, or the number in the environment.
 fn cases(usual: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     Config { cases: asked.unwrap_or(usual), failure_persistence: None, ..Config::default() }
@@ -72,7 +72,7 @@ fn call(authority: impl Strategy<Value = String>) -> impl Strategy<Value = Call>
     })
 }
 
-/// Of one client, which codes all its texts or none. Some authorities come more than once.
+/// Calls of one client, which codes either all of its texts or none. Some authorities are repeated.
 fn calls() -> impl Strategy<Value = Vec<Call>> {
     let some = prop::collection::vec(authority(), 1..4);
     let calls = some
@@ -100,7 +100,7 @@ fn stream_of(calls: &[Call]) -> Vec<u8> {
     client.bytes
 }
 
-/// What the server is to make of a call.
+/// Returns the expected answer of the server.
 fn expected(call: &Call) -> Answer {
     let reset = Answer::Reset(1);
     let mut fields = call.others.clone();
@@ -125,7 +125,7 @@ fn expected(call: &Call) -> Answer {
     Answer::Served { authority: name, path: "/x".to_owned(), fields: grouped(fields) }
 }
 
-/// As a header map has them: those of one name together.
+/// Groups fields by name, as a header map does.
 fn grouped(fields: Vec<Field>) -> Vec<Field> {
     let mut together: Vec<Field> = Vec::new();
     for (name, value) in fields {
@@ -151,7 +151,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// No preface, or nothing that makes sense after it.
+/// A stream without a preface, or with random bytes after it.
 fn garbage() -> impl Strategy<Value = Vec<u8>> {
     let preface = prop_oneof![Just(vec![]), Just(Client::new().bytes)];
     let frame = (0..40_u32, prop_oneof![Just(1_u8), Just(9), any::<u8>()], any::<[u8; 5]>());
@@ -170,14 +170,14 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn what_any_client_asks_arrives_with_a_name_for_its_authority(calls in calls()) {
+    fn requests_arrive_with_valid_authority(calls in calls()) {
         let answers = answers(&stream_of(&calls), calls.len(), true);
         let expected: Vec<Answer> = calls.iter().map(expected).collect();
         prop_assert_eq!(answers, expected);
     }
 
     #[test]
-    fn streams_that_are_cut_or_rewritten_twice_come_out_the_same(calls in calls(), pieces in pieces()) {
+    fn splitting_or_repeated_rewriting_changes_nothing(calls in calls(), pieces in pieces()) {
         let stream = stream_of(&calls);
         let once = whole(&stream);
         prop_assert_eq!(once.len(), stream.len());
@@ -186,13 +186,13 @@ proptest! {
     }
 
     #[test]
-    fn streams_with_names_that_the_server_takes_are_not_touched(calls in prop::collection::vec(call(taken()), 1..8)) {
+    fn streams_with_valid_authorities_are_unchanged(calls in prop::collection::vec(call(taken()), 1..8)) {
         let stream = stream_of(&calls);
         prop_assert_eq!(whole(&stream), stream);
     }
 
     #[test]
-    fn damaged_streams_and_garbage_keep_their_length_however_cut(
+    fn invalid_streams_keep_their_length(
         stream in prop_oneof![damaged(), garbage(), prop::collection::vec(any::<u8>(), 0..200)],
         pieces in pieces(),
     ) {
@@ -202,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn codes_that_are_none_are_not_replaced(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn invalid_codes_are_not_replaced(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         if let Some(name) = replacement(&bytes, true) {
             prop_assert_eq!(name.len(), bytes.len());
             let (old, new) = (huffman::decode(&bytes).expect("a code"), huffman::decode(&name).expect("a code"));

@@ -1,7 +1,7 @@
 //! The Huffman code of HPACK (RFC 7541, 5.2 and appendix B).
 
-/// How many bits the code of each byte has, and of the end of the text, which never stands in a text. Codes of one length
-/// are numbered in the order of the bytes, from one past the shorter ones: the lengths are all there is to the code.
+/// The length in bits of each byte's code, and of the end-of-string symbol, which never occurs in a text. Codes of one
+/// length are numbered in the order of the bytes, after the shorter ones, so the lengths define the code.
 #[rustfmt::skip]
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -24,7 +24,7 @@ struct Code {
     codes: [u32; SYMBOLS],
     /// The symbols in the order of their codes.
     sorted: [u16; SYMBOLS],
-    /// For each length its first code, the place of its symbol in `sorted`, and how many codes there are.
+    /// For each length: its first code, the index of that code's symbol in `sorted`, and the number of codes.
     lengths: [(u32, usize, u32); LONGEST + 1],
 }
 
@@ -52,12 +52,12 @@ impl Code {
     }
 }
 
-/// The bits of a byte's code.
+/// Returns the number of bits of a byte's code.
 pub(crate) fn bits(byte: u8) -> usize {
     usize::from(LENGTHS[usize::from(byte)])
 }
 
-/// The text; nothing when the code is wrong.
+/// Returns the decoded text, or `None` if the code is invalid.
 pub(crate) fn decode(coded: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(coded.len() * 8 / 5);
     let (mut code, mut length) = (0_u32, 0);
@@ -68,19 +68,19 @@ pub(crate) fn decode(coded: &[u8]) -> Option<Vec<u8>> {
             let (first, place, count) = *CODE.lengths.get(length)?;
             let Some(nth) = code.checked_sub(first).filter(|nth| *nth < count) else { continue };
             let symbol = CODE.sorted[place + usize::try_from(nth).ok()?];
-            // The end of the text is no byte.
+            // The end-of-string symbol is not a byte, which makes the code invalid.
             text.push(u8::try_from(symbol).ok()?);
             (code, length) = (0, 0);
         }
     }
-    // What remains fills the last byte up: ones, as the end of the text begins.
+    // The last byte is padded with ones, the beginning of the end-of-string code.
     (length < 8 && code == (1 << length) - 1).then_some(text)
 }
 
-/// The code of a text.
+/// Returns the code of a text.
 pub(crate) fn encode(text: &[u8]) -> Vec<u8> {
     let mut coded = Vec::with_capacity(text.len());
-    // The bits that fill no byte yet, from the highest on, and how many there are.
+    // The bits of the incomplete byte, from the highest on, and their number.
     let (mut pending, mut length) = (0_u64, 0);
     for byte in text {
         length += bits(*byte);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_code_is_complete_and_its_ends_are_those_of_the_rfc() {
+    fn code_is_complete_and_matches_first_and_last_of_rfc() {
         let used: u64 = LENGTHS.iter().map(|length| 1_u64 << (LONGEST - usize::from(*length))).sum();
         assert_eq!(used, 1 << LONGEST, "every sequence of bits is a code or the beginning of one");
         assert_eq!(CODE.codes[usize::from(b'0')], 0);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_comes_back_and_an_example_of_the_rfc_is_as_there() {
+    fn texts_round_trip_and_example_of_rfc_matches() {
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!(decode(&encode(&all)).as_deref(), Some(&all[..]));
         let example = [0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff];
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_end_and_the_sign_of_the_end_are_no_text() {
+    fn invalid_padding_and_end_symbol_are_rejected() {
         assert_eq!(decode(&[0b0000_0111]).as_deref(), Some(&b"0"[..]));
         assert_eq!(decode(&[0b0000_0110]), None, "filled up with something else than ones");
         assert_eq!(decode(&[0b0000_0111, 0xff]), None, "filled up by a whole byte");

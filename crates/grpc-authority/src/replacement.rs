@@ -1,14 +1,14 @@
-//! What stands in place of an authority that the server would refuse.
+//! The replacement of an authority that the server would reject.
 
 use http::uri::Authority;
 
 use crate::huffman;
 
-/// A byte that names may have and whose code is long, and not longer than any other's by more than a byte.
+/// A byte that is valid in names and has a long code, which is at most a byte longer than any other's.
 const LONG: u8 = b'~';
 
-/// As many bytes as `encoded`, for a name as long as the text that it stands for. Nothing when the server takes that text, when it
-/// is none, or when no name has so long a code.
+/// Returns the encoding of a valid name with the lengths of `encoded` and its text. Returns `None` when the server
+/// accepts the text, when the code is invalid, or when no name has such a long code.
 pub(crate) fn replacement(encoded: &[u8], coded: bool) -> Option<Vec<u8>> {
     let mut name = if coded { huffman::decode(encoded)? } else { encoded.to_vec() };
     if name.is_empty() || Authority::try_from(&name[..]).is_ok() {
@@ -22,7 +22,7 @@ pub(crate) fn replacement(encoded: &[u8], coded: bool) -> Option<Vec<u8>> {
     if !coded {
         return Some(name);
     }
-    // No byte that was overwritten has a code shorter than that of `-`.
+    // No replaced byte has a shorter code than `-`.
     let mut spare = (encoded.len() * 8).checked_sub(name.iter().map(|byte| huffman::bits(*byte)).sum())?;
     for byte in &mut name {
         if spare < 8 {
@@ -49,10 +49,10 @@ mod tests {
         Some(String::from_utf8(huffman::decode(&name).expect("a code")).expect("a name"))
     }
 
-    /// Of an authority that is none of a URI, letters, digits and dots remain; any other is not touched.
+    /// Invalid authorities keep letters, digits and dots. Valid ones are unchanged.
     #[test]
-    fn of_an_authority_that_is_none_letters_digits_and_dots_remain() {
-        // As plain text, and coded, where the code must keep its length.
+    fn invalid_authority_keeps_letters_digits_and_dots() {
+        // Each is tested as plain text and as code, which must keep its length.
         let rows = [
             ("%2Ftmp%2Fcsi.sock", Some("-2Ftmp-2Fcsi.sock"), Some("-2Ftmp-2Fcsi.sock")),
             ("/csi/csi.sock", Some("-csi-csi.sock"), Some("-csi-csi.sock")),
@@ -62,7 +62,7 @@ mod tests {
             ("two words", Some("two-words"), Some("two-words")),
             ("a:1:2", Some("a-1-2"), Some("a-1-2")),
             ("[::1", Some("---1"), Some("~--1")),
-            // Coded it is longer than any name.
+            // The code is longer than any name's.
             ("ü", Some("--"), None),
             ("localhost", None, None),
             ("127.0.0.1:10000", None, None),
@@ -75,9 +75,8 @@ mod tests {
         }
     }
 
-    /// A name has as many bytes as the authority in whose place it stands, coded and not.
     #[test]
-    fn a_name_is_as_long_as_what_it_stands_for_coded_and_not() {
+    fn replacement_has_same_length_as_text_and_code() {
         for text in [r"\\.\pipe\csi-proxy-disk-v1", r"C:\csi\csi.sock", "/a/b/ü", &r"\x".repeat(3000)] {
             let name = of_code(text).expect(text);
             assert_eq!(name.len(), text.len());
@@ -87,10 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn what_no_name_can_be_as_long_as_is_left() {
+    fn authority_without_replacement_of_same_length_is_kept() {
         assert_eq!(of_text(""), None);
         assert_eq!(of_code(""), None);
-        // 19 bits each; the longest code of a name's byte has 13.
+        // 19 bits each. The longest code of a name's byte has 13.
         assert_eq!(of_code(r"\\\"), None);
         assert_eq!(replacement(&[0xff; 4], true), None, "no code at all");
     }

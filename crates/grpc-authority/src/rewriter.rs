@@ -1,11 +1,11 @@
-//! The frames of a client (RFC 9113, 4 and 6), and what is changed in them.
+//! Parses the frames of a client (RFC 9113, 4 and 6) and rewrites authorities.
 
 use std::ops::Range;
 
 use crate::fields::{Fields, Seen};
 use crate::replacement::replacement;
 
-/// Most bytes of a stream from the first to the last of an authority that is looked at: over the server's limit for all
+/// Maximum length in the stream of an authority that is rewritten, in bytes. It exceeds the server's limit of all
 /// header fields together.
 pub(crate) const MAX_HELD: usize = 16 * 1024;
 
@@ -16,54 +16,54 @@ const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// The fields of a frame with [`PRIORITY`].
+/// Length of the fields of a frame with [`PRIORITY`].
 const PRIORITY_FIELDS: usize = 5;
 
-/// Goes over the bytes of one client, in order, and changes in place the authorities that the server would refuse.
+/// Parses the bytes of one client in order, and changes authorities that the server would reject in place.
 #[derive(Debug)]
 pub(crate) struct Rewriter {
     at: At,
-    /// The stream whose header block has begun.
+    /// The stream of an incomplete header block.
     block: Option<u32>,
     fields: Fields,
-    /// An authority whose end has not come.
+    /// An incomplete authority.
     authority: Option<Place>,
-    /// How many bytes at the front of the next window were looked at.
+    /// Number of bytes at the front of the next window that are already parsed.
     looked_at: usize,
 }
 
-/// Where the next byte lies.
+/// The position of the next byte.
 #[derive(Debug, Clone, Copy)]
 enum At {
-    /// After so many bytes of the preface.
+    /// After this number of bytes of the preface.
     Preface(usize),
-    /// After so many bytes of the head of a frame.
+    /// After this number of bytes of the head of a frame.
     Head([u8; HEAD], usize),
-    /// In what is not looked at: so many bytes to the next frame.
+    /// In a payload that is skipped, with this number of bytes until the next frame.
     Payload(usize),
     /// At the length of the padding of a frame with header fields.
     Padding(Part),
     Part(Part),
-    /// In something that the server will not follow.
+    /// After bytes that the server will reject.
     Lost,
 }
 
-/// What is left of a frame with header fields.
+/// The rest of a frame with header fields.
 #[derive(Debug, Clone, Copy)]
 struct Part {
-    /// Before the fields.
+    /// Number of bytes before the fields.
     before: usize,
     fields: usize,
     padding: usize,
-    /// The block ends with it.
+    /// The frame ends the block.
     last: bool,
 }
 
-/// Where an authority lies in the window.
+/// The place of an authority in the window.
 #[derive(Debug)]
 struct Place {
     start: usize,
-    /// In pieces when frames end within it.
+    /// Several pieces when frames end within it.
     pieces: Vec<Range<usize>>,
 }
 
@@ -72,7 +72,7 @@ impl Rewriter {
         Self { at: At::Preface(0), block: None, fields: Fields::new(), authority: None, looked_at: 0 }
     }
 
-    /// Goes over a window of the stream and says how many bytes at its front are as they stay. The others, at most
+    /// Parses a window of the stream. Returns the number of bytes at its front that are final. The others, at most
     /// [`MAX_HELD`], must be at the front of the next window.
     pub(crate) fn pass(&mut self, window: &mut [u8]) -> usize {
         let mut at = self.looked_at;
@@ -94,7 +94,7 @@ impl Rewriter {
         passed
     }
 
-    /// Nothing that follows is changed, nor what was not passed.
+    /// Leaves all further bytes unchanged, including bytes that were not final yet.
     pub(crate) fn give_up(&mut self) {
         self.at = At::Lost;
         self.authority = None;
@@ -106,7 +106,7 @@ impl Rewriter {
         self.fields.pass_value();
     }
 
-    /// Looks at bytes from `at` on that are of one kind; says how many.
+    /// Parses bytes of one kind from `at` on. Returns their number.
     fn step(&mut self, window: &mut [u8], at: usize) -> usize {
         let rest = window.len() - at;
         match self.at {
@@ -147,7 +147,7 @@ impl Rewriter {
     fn frame(&mut self, head: [u8; HEAD]) -> At {
         let [high, middle, low, kind, flags, stream @ ..] = head;
         let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
-        // The highest bit means nothing.
+        // The highest bit is reserved.
         let stream = u32::from_be_bytes(stream) & (u32::MAX >> 1);
         let last = flags & END_HEADERS != 0;
         match (self.block, kind) {
@@ -168,7 +168,7 @@ impl Rewriter {
         }
     }
 
-    /// Where the next byte lies when this much of a frame is left.
+    /// Returns the position of the next byte when this part of a frame is left.
     fn then(&mut self, part: Part) -> At {
         if part.before > 0 || part.fields > 0 {
             return At::Part(part);
@@ -199,7 +199,7 @@ impl Rewriter {
         here
     }
 
-    /// A piece of an authority has come, the last one or not.
+    /// Handles a piece of an authority, and rewrites the authority after the last piece.
     fn have_authority(&mut self, piece: Range<usize>, coded: bool, last: bool, window: &mut [u8]) {
         let place = self.authority.get_or_insert_with(|| Place { start: piece.start, pieces: Vec::new() });
         let length = piece.end - place.start;
@@ -220,7 +220,7 @@ impl Place {
         }
     }
 
-    /// What is before it is passed: says how much that was.
+    /// Moves the authority to the front of the next window. Returns the number of bytes before it, which are final.
     fn move_up(&mut self) -> usize {
         let passed = std::mem::take(&mut self.start);
         for piece in &mut self.pieces {

@@ -8,22 +8,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::rewriter::Rewriter;
 
-/// A server's end of a connection on which a client speaks HTTP/2: what is read from it has authorities that the server
-/// takes; what is written to it goes through.
+/// The server's end of a connection to an HTTP/2 client. Bytes that are read from it have valid authorities. Written
+/// bytes pass unchanged.
 ///
-/// Errors are those of the stream within; what the client sends causes none here.
+/// Returns only errors of the inner stream, whatever the client sends.
 #[derive(Debug)]
 pub struct LenientStream<S> {
     inner: S,
     rewriter: Rewriter,
-    /// What was read within an authority, and after it when its end came in the same read.
+    /// Bytes of an incomplete authority, and bytes after it that arrived in the same read.
     held: Vec<u8>,
-    /// So many bytes of `held` may go on.
+    /// Number of final bytes in `held`.
     passed: usize,
 }
 
 impl<S> LenientStream<S> {
-    /// From the first byte of the connection on.
+    /// Wraps a connection from its first byte on.
     pub fn new(inner: S) -> Self {
         Self { inner, rewriter: Rewriter::new(), held: Vec::new(), passed: 0 }
     }
@@ -38,7 +38,8 @@ impl<S> LenientStream<S> {
         }
     }
 
-    /// `buffer` has new bytes from `start` on, or none at the end of the stream. Those that must wait are taken out.
+    /// Handles the new bytes of `buffer` from `start` on, or the end of the stream if there are no new bytes. Removes
+    /// bytes that must wait.
     fn arrived(&mut self, buffer: &mut ReadBuf<'_>, start: usize) {
         let new = &mut buffer.filled_mut()[start..];
         if new.is_empty() {

@@ -1,4 +1,4 @@
-//! The streams of real clients, and of one whose every habit is chosen, before a real `h2`.
+//! Streams of real clients, and of a configurable test client, with a real `h2` server.
 
 use crate::rewriter::{MAX_HELD, Rewriter};
 
@@ -11,8 +11,8 @@ mod through;
 pub(crate) use client::{Client, Field, Frames, Style};
 pub(crate) use server::{Answer, answers};
 
-/// The stream as the server gets it, when the client's bytes come in pieces of such lengths, again and again; and most
-/// bytes that had to wait at once.
+/// Returns the rewritten stream when the client's bytes arrive in pieces of these lengths, repeated. Also returns the
+/// maximum number of bytes that waited at once.
 pub(crate) fn rewritten(stream: &[u8], pieces: &[usize]) -> (Vec<u8>, usize) {
     let mut rewriter = Rewriter::new();
     let (mut passed, mut waiting, mut most) = (Vec::new(), Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! Which lines `--v` and `--vmodule` ask for.
+//! The filter of `--v` and `--vmodule`.
 
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
@@ -8,7 +8,8 @@ use tracing_subscriber::layer::{Context, Filter};
 use super::verbosity;
 use super::vmodule::ModuleLevels;
 
-/// Of one's own code the lines up to a verbosity, more of some files; of all other code errors and warnings.
+/// Accepts the program's own lines up to a verbosity, which may be higher for some files, and errors and warnings of
+/// other crates.
 #[derive(Debug, Clone)]
 pub struct ByVerbosity {
     verbosity: u32,
@@ -18,18 +19,18 @@ pub struct ByVerbosity {
 }
 
 impl ByVerbosity {
-    /// `is_ours` tells own code by its target.
+    /// Creates the filter. `is_ours` recognises the program's own code by its target.
     pub fn new(verbosity: u32, modules: ModuleLevels, is_ours: fn(&str) -> bool) -> Self {
         Self { verbosity, modules, is_ours, others: true }
     }
 
-    /// Nothing of other code, whose lines may hold what its users sent.
+    /// Excludes other crates, whose lines may contain user data.
     #[must_use]
     pub fn without_others(self) -> Self {
         Self { others: false, ..self }
     }
 
-    /// An event or span is wanted.
+    /// Returns whether the event or span is accepted.
     pub fn takes(&self, metadata: &Metadata<'_>) -> bool {
         if !(self.is_ours)(metadata.target()) {
             return self.others && *metadata.level() <= Level::WARN;
@@ -39,7 +40,7 @@ impl ByVerbosity {
             || metadata.file().and_then(|file| self.modules.of(file)).is_some_and(|level| verbosity <= level)
     }
 
-    /// The most detailed level of which anything is wanted.
+    /// Returns the most detailed level that is accepted anywhere.
     pub fn most(&self) -> LevelFilter {
         verbosity::most(self.verbosity.max(self.modules.most()))
     }

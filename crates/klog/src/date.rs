@@ -1,9 +1,9 @@
-//! The date, in UTC: a node's zone is nobody's business who compares logs of many nodes.
+//! The date in UTC, so that logs of nodes in several time zones can be compared.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A moment by the Gregorian calendar; as text in the form of RFC 3339, to the microsecond.
+/// A Gregorian date and time. Displayed in RFC 3339 format with microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Date {
     year: u64,
@@ -18,7 +18,7 @@ pub struct Date {
 const DAY: u64 = 24 * 60 * 60;
 
 impl Date {
-    /// Now.
+    /// Returns the current time.
     #[must_use]
     pub fn now() -> Self {
         SystemTime::now().into()
@@ -43,20 +43,20 @@ impl Date {
         Self { year, month, day: days + 1, hour, minute, second, micros }
     }
 
-    /// `mmdd hh:mm:ss.uuuuuu`, as it stands in a line.
+    /// Returns `mmdd hh:mm:ss.uuuuuu`, the format in a log line.
     pub(super) fn stamp(&self) -> String {
         let Self { month, day, hour, minute, second, micros, .. } = self;
         format!("{month:02}{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}")
     }
 
-    /// `yyyymmdd-hhmmss`, for names of files.
+    /// Returns `yyyymmdd-hhmmss`, the format in file names.
     pub(super) fn compact(&self) -> String {
         let Self { year, month, day, hour, minute, second, .. } = self;
         format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
     }
 }
 
-/// A clock before 1970 counts as 1970.
+/// A time before 1970 becomes 1970.
 impl From<SystemTime> for Date {
     fn from(at: SystemTime) -> Self {
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_date_follows_the_calendar_to_the_microsecond() {
+    fn date_follows_calendar_to_the_microsecond() {
         for (seconds, expected) in [
             (0, "1970-01-01T00:00:00.000000Z"),
             (951_782_399, "2000-02-28T23:59:59.000000Z"),

@@ -1,4 +1,4 @@
-//! The flags of klog itself, as programs have them that log to files.
+//! klog's own flags, for programs that log to files.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::files::{Destination, Severity};
 use super::flags::{modules, verbosity};
 use super::{BadLogFlags, ModuleLevels, Shape};
 
-/// What belongs into a program's table of flags.
+/// The entries for a program's table of flags.
 pub const FILE_FLAGS: [Flag; 14] = [
     Flag::value("v", "LEVEL", "0", "verbosity of the log"),
     Flag::value("vmodule", "PATTERN=N,…", "", "more lines of some source files, by patterns of their names"),
@@ -31,19 +31,19 @@ pub const FILE_FLAGS: [Flag; 14] = [
     Flag::value("log_flush_frequency", "VALUE", "", "accepted: each line is written at once"),
 ];
 
-/// How and where to log.
+/// Settings of the log and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSettings {
     /// `--v`.
     pub verbosity: u32,
-    /// `--vmodule`: more of some source files.
+    /// `--vmodule`: a higher verbosity for some source files.
     pub modules: ModuleLevels,
     pub shape: Shape,
     pub destination: Destination,
 }
 
 impl FileSettings {
-    /// From a command line whose table holds [`FILE_FLAGS`].
+    /// Reads the settings from a command line whose table has [`FILE_FLAGS`].
     ///
     /// # Errors
     /// [`BadLogFlags`].
@@ -84,9 +84,9 @@ mod tests {
         FileSettings::of(&CommandLine::read(&FILE_FLAGS, line.split_whitespace().map(OsString::from)).unwrap())
     }
 
-    /// klog's own flags mean what they mean in Go programs, and what they cannot mean is refused.
+    /// Invalid values are rejected.
     #[test]
-    fn klogs_own_flags_mean_what_they_mean_in_go_programs() {
+    fn klog_flags_have_same_meaning_as_in_go() {
         let plain = read("").unwrap();
         assert_eq!((plain.verbosity, plain.shape), (0, Shape::PRINTED));
         assert!(plain.destination.only_stderr && !plain.destination.also_stderr && !plain.destination.bare_file);

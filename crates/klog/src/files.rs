@@ -1,4 +1,4 @@
-//! Where lines end up: standard error, or a file that does not grow for ever. A log that cannot be written stops nothing.
+//! The log output: standard error, or a file of bounded size. A failure to write the log never stops the program.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,21 +11,21 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::date::Date;
 use super::quote;
 
-/// How bad something is.
+/// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// As it should be.
+    /// A normal event.
     Info,
-    /// Worth a look.
+    /// A problem that needs attention.
     Warning,
-    /// Something was not done.
+    /// A failed operation.
     Error,
-    /// The process ends; no line has it.
+    /// The process exits. No line has this severity.
     Fatal,
 }
 
 impl Severity {
-    /// By number, as the flags have it, or by name.
+    /// Parses a severity by number, as in the flags, or by name.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text {
             "0" | "INFO" => Ok(Self::Info),
@@ -45,41 +45,41 @@ impl Severity {
     }
 }
 
-/// Where log lines go.
+/// The outputs of log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// To standard error and nowhere else.
+    /// Log only to standard error.
     pub only_stderr: bool,
-    /// To the file and to standard error.
+    /// Log to the file and to standard error.
     pub also_stderr: bool,
-    /// From this severity on to standard error, too.
+    /// Also log to standard error from this severity on.
     pub stderr_from: Severity,
     /// The log file.
     pub file: Option<PathBuf>,
-    /// Where a log file is made when none is named; that of temporary files by default.
+    /// Directory of a log file without an explicit name. Default: the directory of temporary files.
     pub directory: Option<PathBuf>,
-    /// The log file is begun anew when it would grow over this; 0 for never.
+    /// The log file is rotated before it exceeds this size in bytes. 0: never.
     pub file_bytes: u64,
-    /// No lines about the file at its beginning.
+    /// Omit the header lines of the file.
     pub bare_file: bool,
 }
 
-/// The open log of a process; copies share it.
+/// The open log of a process. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Output(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     destination: Destination,
-    /// None: standard error.
+    /// `None`: standard error.
     file: Option<Mutex<LogFile>>,
 }
 
 impl Output {
-    /// Opens the log file, if one is wanted. `program` is in the name of a file that the flags do not name.
+    /// Opens the log file, if configured. `program` is part of the name of a file without an explicit name.
     ///
     /// # Errors
-    /// That of opening the file.
+    /// The file cannot be opened.
     pub fn open(destination: Destination, program: &str) -> io::Result<Self> {
         let file = if destination.only_stderr {
             None
@@ -94,7 +94,8 @@ impl Output {
         Ok(Self(Arc::new(Shared { destination, file })))
     }
 
-    /// A line that is a JSON document already: no header. What a terminal would act on is escaped within its strings.
+    /// Writes a line that is already a JSON document, without a header. Control characters within its strings are
+    /// escaped.
     pub fn json_line(&self, document: &str) {
         self.write(Severity::Info, format!("{}\n", quote::escaped_json(document)).as_bytes());
     }
@@ -102,7 +103,7 @@ impl Output {
     fn write(&self, severity: Severity, bytes: &[u8]) {
         let Destination { also_stderr, stderr_from, file_bytes, .. } = self.0.destination;
         let file = self.0.file.as_ref().map(Mutex::lock);
-        // Nobody can be told when a log cannot be written.
+        // A failure to write the log cannot be reported.
         if file.is_none() || also_stderr || severity >= stderr_from {
             drop(io::stderr().write_all(bytes));
         }
@@ -111,7 +112,7 @@ impl Output {
     }
 }
 
-/// Of one line.
+/// Writes one line.
 #[derive(Debug)]
 pub struct LineWriter<'a> {
     output: &'a Output,
@@ -177,16 +178,18 @@ impl LogFile {
 
     fn write(&mut self, file_bytes: u64, bytes: &[u8]) -> io::Result<()> {
         if file_bytes > 0 && self.written.saturating_add(length(bytes)) > file_bytes {
-            // A file that cannot be begun anew grows on until it has grown as much again: rather a long log than none.
+            // If the rotation fails, the file grows by the same size again before the next attempt: a long log is
+            // better than a lost one.
             self.written = 0;
             drop(self.begin_anew());
         }
         self.append(bytes)
     }
 
-    /// The old file stays beside the new one, in place of the one before it.
+    /// Rotates the file: it replaces the previous old file, and a new one is opened.
     fn begin_anew(&mut self) -> io::Result<()> {
-        // Windows renames a file that is open only where everyone who has it open agreed; standard files do. Otherwise it is emptied.
+        // Windows renames an open file only if every process that has it open allows it, as Rust's standard files do.
+        // If the rename fails, the file is truncated.
         if std::fs::rename(&self.path, before(&self.path)).is_err() {
             File::create(&self.path)?;
         }
@@ -219,7 +222,7 @@ mod tests {
     use super::*;
     use crate::{ByVerbosity, Careless, Lines, LogFormat, ModuleLevels, Shape};
 
-    /// A directory of this test alone, gone when it ends.
+    /// A directory for one test, removed on drop.
     struct Directory(PathBuf);
 
     impl Directory {
@@ -252,7 +255,7 @@ mod tests {
         }
     }
 
-    /// The lines of a file after `log` has written to it.
+    /// Returns the lines of a file after `log` has written to it.
     fn logged(destination: Destination, shape: Shape, log: impl FnOnce(&Output)) -> Vec<String> {
         let file = destination.file.clone().unwrap();
         let output = Output::open(destination, "program").unwrap();
@@ -264,9 +267,9 @@ mod tests {
         std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// A log file that would grow over its bound is begun anew, and the old one stays beside it.
+    /// The old file is kept.
     #[test]
-    fn a_log_file_that_would_grow_over_its_bound_is_begun_anew() {
+    fn log_file_is_rotated_before_it_exceeds_its_limit() {
         let directory = Directory::new("anew");
         let bounded = Destination { file_bytes: 400, bare_file: false, ..into(&directory.file()) };
         let new = logged(bounded, Shape::PRINTED, |_| {
@@ -280,9 +283,8 @@ mod tests {
         assert!(old.lines().all(|line| line.starts_with("Log ") || line.contains("] line ")), "{old}");
     }
 
-    /// A file that cannot be begun anew is written on.
     #[test]
-    fn a_file_that_cannot_be_begun_anew_is_written_on() {
+    fn file_is_written_further_when_rotation_fails() {
         let directory = Directory::new("on");
         std::fs::create_dir(before(&directory.file())).unwrap();
         std::fs::write(before(&directory.file()).join("in the way"), "").unwrap();
@@ -295,9 +297,9 @@ mod tests {
         assert!(lines.len() < 20 && lines.last().unwrap() == "line 49", "{lines:?}");
     }
 
-    /// Lines are appended to a file that is there, and one that is not named gets the program's name.
+    /// A file without an explicit name has the program's name.
     #[test]
-    fn a_file_is_appended_to_and_one_without_a_name_gets_the_programs() {
+    fn existing_file_is_appended_and_default_has_program_name() {
         let directory = Directory::new("name");
         std::fs::write(directory.file(), "before\n").unwrap();
         let lines = logged(into(&directory.file()), Shape::PRINTED, |_| tracing::info!("after"));
@@ -312,9 +314,9 @@ mod tests {
         assert!(Output::open(missing, "program").is_err());
     }
 
-    /// A document stands in the log as it is, but for what a terminal would act on.
+    /// Only control characters are changed.
     #[test]
-    fn a_document_stands_in_the_log_without_a_header_and_a_terminal_finds_nothing_to_act_on() {
+    fn document_has_no_header_and_escaped_control_characters() {
         let directory = Directory::new("document");
         let lines = logged(into(&directory.file()), Shape::PRINTED, |output| {
             output.json_line("{\"path\":\"größe \u{9b}31m\u{7f}\"}");
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn severities_are_numbers_or_names() {
+    fn severity_is_number_or_name() {
         assert_eq!(Severity::parse("2"), Ok(Severity::Error));
         assert_eq!(Severity::parse("WARNING"), Ok(Severity::Warning));
         assert!(Severity::parse("4").unwrap_err().contains("0 to 3"));

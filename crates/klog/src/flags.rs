@@ -1,4 +1,4 @@
-//! The flags of Kubernetes' log library, as its programs without `pflag` have them.
+//! The flags of Kubernetes' log library, as programs without `pflag` have them.
 
 use go_flags::{BadCommandLine, CommandLine, Flag, value};
 
@@ -6,7 +6,7 @@ use super::{BadModuleLevel, LogFormat, ModuleLevels};
 
 const FLUSH: &str = "log-flush-frequency";
 
-/// What belongs into a program's table of flags.
+/// The entries for a program's table of flags.
 pub const FLAGS: [Flag; 8] = [
     Flag::value("v", "LEVEL", "0", "Verbosity of the log: 2 for operators, 5 shows each request, 7 everything"),
     Flag::value(
@@ -23,17 +23,17 @@ pub const FLAGS: [Flag; 8] = [
     Flag::value("log-json-info-buffer-size", "SIZE", "0", "Refused when not 0"),
 ];
 
-/// How to log.
+/// Settings of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogSettings {
     pub format: LogFormat,
     /// `--v`.
     pub verbosity: u32,
-    /// `--vmodule`: more of some source files.
+    /// `--vmodule`: a higher verbosity for some source files.
     pub modules: ModuleLevels,
 }
 
-/// Log flags that cannot be followed.
+/// Invalid or unsupported log flags.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadLogFlags {
     #[error(transparent)]
@@ -49,7 +49,7 @@ pub enum BadLogFlags {
 }
 
 impl LogSettings {
-    /// From a command line whose table holds [`FLAGS`].
+    /// Reads the settings from a command line whose table has [`FLAGS`].
     ///
     /// # Errors
     /// [`BadLogFlags`].
@@ -75,7 +75,7 @@ impl LogSettings {
         Ok(Self { format, verbosity, modules })
     }
 
-    /// The flags that are given, understood, and change nothing.
+    /// Returns a warning that names the flags which are given and valid but have no effect.
     pub fn without_effect(line: &CommandLine) -> Option<String> {
         line.is_given(FLUSH).then(|| format!("--{FLUSH} has no effect: every line is written at once"))
     }
@@ -108,10 +108,9 @@ mod tests {
         LogSettings::of(&CommandLine::read(&FLAGS, line.split_whitespace().map(OsString::from)).unwrap())
     }
 
-    /// Each flag of the log library is understood: verbosity, patterns and format count; streams and buffers that are not there are
-    /// refused when asked for.
+    /// Verbosity, patterns and format take effect. Streams and buffers are not supported and rejected.
     #[test]
-    fn each_flag_of_the_log_library_is_followed_or_refused() {
+    fn each_log_flag_takes_effect_or_is_rejected() {
         assert_eq!(read(""), Ok(LogSettings::default()));
         let settings = read("-v=5 --vmodule=driver=7 --logging-format=text --log-flush-frequency=1s").unwrap();
         assert_eq!((settings.verbosity, settings.format), (5, LogFormat::Text));

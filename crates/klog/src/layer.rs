@@ -1,4 +1,4 @@
-//! From events and spans to lines.
+//! Formats events and spans as lines.
 
 use std::error::Error;
 use std::fmt;
@@ -16,20 +16,20 @@ use tracing_subscriber::registry::LookupSpan;
 use super::line::{Fields, Line, Value};
 use super::{LogFormat, Shape};
 
-/// Of whose events the message and these fields alone are written.
+/// Crates whose events are logged with only the message and these fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Careless {
-    /// By the target of an event or span.
+    /// Recognises the crate by the target of an event or span.
     pub is: fn(&str) -> bool,
     pub fields: &'static [&'static str],
 }
 
 impl Careless {
-    /// Everything is written as it is.
+    /// Logs everything unchanged.
     pub const NOBODY: Self = Self { is: |_| false, fields: &[] };
 }
 
-/// Writes one line for each event, with the fields of the spans around it, outermost first.
+/// Writes a line for each event, with the fields of its spans, outermost first.
 #[derive(Debug)]
 pub struct Lines<W> {
     format: LogFormat,
@@ -39,12 +39,12 @@ pub struct Lines<W> {
 }
 
 impl<W> Lines<W> {
-    /// Lines to `writer`, each in one write.
+    /// Writes lines to `writer`, each in one write.
     pub fn new(format: LogFormat, writer: W, careless: Careless) -> Self {
         Self { format, shape: Shape::QUOTED, writer, careless }
     }
 
-    /// The same, of another shape.
+    /// Changes the shape of the lines.
     #[must_use]
     pub fn shaped(self, shape: Shape) -> Self {
         Self { shape, ..self }
@@ -88,7 +88,8 @@ where
         let line = Line { at: SystemTime::now(), metadata: event.metadata(), fields };
         let mut text = line.render(self.format, self.shape);
         text.push('\n');
-        // One write a line, so lines of several threads do not mix. Nobody can be told when standard error is gone.
+        // Write each line at once, so that lines of several threads do not mix. A closed standard error cannot be
+        // reported.
         drop(self.writer.make_writer_for(event.metadata()).write_all(text.as_bytes()));
     }
 }

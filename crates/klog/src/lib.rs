@@ -1,7 +1,7 @@
-//! Log lines as klog writes them, the log library of Kubernetes' programs: their shape, their verbosity, and the flags for both.
+//! Log lines in the format of klog, the log library of Kubernetes' programs: shape, verbosity, and the flags for both.
 //!
-//! One line an event, as text or JSON, in the shapes that users parse. Times are UTC, which is what klog's local
-//! time is in a container.
+//! Each event is one line, as text or JSON, in the shapes that users parse. Times are UTC, which is klog's local time
+//! in a container.
 //!
 //! Decision: `docs/decisions/0025-log-in-klogs-format.md`.
 
@@ -37,26 +37,26 @@ pub enum LogFormat {
     Json,
 }
 
-/// What a text line has besides its message and fields.
+/// The parts of a text line other than its message and fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Severity, time, process and place before the message.
+    /// Severity, time, process and source location before the message.
     pub header: bool,
     /// The directory of the source file before its name.
     pub directory: bool,
-    /// The message in quotes, as klog's newer functions write it. Without them it should be text of ours.
+    /// Quote the message, like klog's newer functions. Without quotes it should be a fixed text of the program.
     pub quoted: bool,
 }
 
 impl Shape {
-    /// As klog's newer functions write lines, those with keys and values.
+    /// The shape of klog's newer functions, which log keys and values.
     pub const QUOTED: Self = Self { header: true, directory: false, quoted: true };
-    /// As its older functions do, which print.
+    /// The shape of klog's older functions, which print.
     pub const PRINTED: Self = Self { header: true, directory: false, quoted: false };
 }
 
-/// Sets up logging for the whole process, to standard error: lines of code that `is_ours`, by its target, as the settings say; of
-/// all other code errors and warnings. A standard error that is closed stops nothing: the lines are lost.
+/// Sets up logging to standard error for the whole process. The settings apply to code that `is_ours`, by its target.
+/// Other code logs errors and warnings only. When standard error is closed, lines are lost and nothing else happens.
 ///
 /// # Errors
 /// Logging is set up already.
@@ -66,8 +66,8 @@ pub fn init(settings: &LogSettings, is_ours: fn(&str) -> bool) -> Result<(), Try
     tracing_subscriber::registry().with(lines).try_init()
 }
 
-/// Sets up logging for the whole process as [`FileSettings`] say, and gives the log: lines of code that `is_ours`, and of no other.
-/// `program` is in the name of a log file that the settings do not name.
+/// Sets up logging for the whole process with [`FileSettings`] and returns the log. Only code that `is_ours` is logged.
+/// `program` is part of the name of a log file without an explicit name.
 ///
 /// # Errors
 /// The log file cannot be opened, or logging is set up already.
@@ -80,7 +80,7 @@ pub fn init_files(settings: FileSettings, program: &str, is_ours: fn(&str) -> bo
     Ok(output)
 }
 
-/// Turns a panic into one log line, in the format of the others.
+/// Logs a panic as one line, in the format of the others.
 pub fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let payload = panic.payload();

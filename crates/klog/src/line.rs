@@ -1,4 +1,4 @@
-//! One line, as text or as JSON.
+//! One line, as text or JSON.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,10 +8,10 @@ use tracing::{Level, Metadata};
 use super::date::Date;
 use super::{LogFormat, Shape, quote, verbosity};
 
-/// Names under which an event carries its error; JSON has them all as `err`.
+/// Field names of an event's error. JSON writes each of them as `err`.
 const ERROR_FIELDS: [&str; 2] = ["error", "err"];
 
-/// Keys of a JSON line that are not an event's to set.
+/// Keys of a JSON line that an event's fields cannot set.
 const JSON_KEYS: [&str; 4] = ["ts", "caller", "msg", "v"];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -37,15 +37,15 @@ impl Value {
     fn to_json(&self) -> String {
         match self {
             Self::Text(text) => quote::json(text),
-            // JSON has no such numbers.
+            // JSON cannot represent these numbers.
             Self::Float(value) if !value.is_finite() => quote::json(&value.to_string()),
             other => other.to_text(),
         }
     }
 }
 
-/// Fields in the order they came; a name set again keeps its place and takes the new value. Names with a dot are attributes of
-/// traces and no business of a line.
+/// Fields in order of appearance. A name that is set again keeps its place and takes the new value. Names with a dot
+/// are attributes of traces and not part of a line.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(&'static str, Value)>);
 
@@ -60,7 +60,7 @@ impl Fields {
         }
     }
 
-    /// Asked before a value is made text.
+    /// Checked before a value is formatted.
     pub(super) fn takes(name: &str) -> bool {
         !name.contains('.')
     }
@@ -71,7 +71,7 @@ impl Fields {
         }
     }
 
-    /// Only the message and those.
+    /// Keeps only the message and these fields.
     pub(super) fn keep(&mut self, names: &[&str]) {
         self.0.retain(|(name, _)| *name == "message" || names.contains(name));
     }
@@ -121,7 +121,7 @@ impl Line<'_> {
         line
     }
 
-    /// The keys stand in the order in which klog's JSON has them.
+    /// Writes the keys in the order of klog's JSON.
     fn json(&self) -> String {
         let mut line = format!(
             "{{\"ts\":{:.3},\"caller\":{},\"msg\":{}",
@@ -135,7 +135,7 @@ impl Line<'_> {
         let mut has_error = false;
         for (name, value) in self.fields.besides_message() {
             let name = match *name {
-                // Only the first: a key stands once in an object.
+                // Write only the first error: an object may have a key only once.
                 error if ERROR_FIELDS.contains(&error) && !has_error => {
                     has_error = true;
                     "err"
@@ -152,7 +152,7 @@ impl Line<'_> {
         line
     }
 
-    /// File and line, with the file's directory where that is wanted.
+    /// Returns file and line, with the file's directory if requested.
     fn caller(&self, directory: bool) -> String {
         let line = self.metadata.line().unwrap_or_default();
         let mut parts = self.metadata.file().unwrap_or_default().rsplit(['/', '\\']);
@@ -202,7 +202,8 @@ mod tests {
         &METADATA
     }
 
-    /// A line as its readers have it: the message and the value of `volume`, unquoted; `None` when it has another shape.
+    /// Parses a line as a reader does. Returns the message and the value of `volume`, unquoted, or `None` for a line of
+    /// another shape.
     fn read(line: &str) -> Option<(String, String)> {
         let (_, rest) = line.split_once("] \"")?;
         let (message, rest) = unquote(rest)?;
@@ -210,7 +211,7 @@ mod tests {
         (rest == " size=4").then_some((message, value))
     }
 
-    /// Up to the closing quote, with Go's escapes resolved, and what follows.
+    /// Returns the text up to the closing quote, with Go's escapes resolved, and the rest.
     fn unquote(text: &str) -> Option<(String, &str)> {
         let (mut plain, mut rest) = (String::new(), text);
         loop {
@@ -241,10 +242,10 @@ mod tests {
     }
 
     proptest! {
-        /// No logged value forges a line or a field: whatever it holds, a line stays one line, of the same fields, and readers get
-        /// the value back.
+        /// Whatever a value contains, it stays on its line, the line has the same fields, and readers get the value
+        /// back.
         #[test]
-        fn no_value_forges_a_line_or_a_field(message in any::<String>(), value in "\\PC*|[\\n\\r\"\\\\ =\\]x]*|.*") {
+        fn value_cannot_forge_line_or_field(message in any::<String>(), value in "\\PC*|[\\n\\r\"\\\\ =\\]x]*|.*") {
             let line = line(metadata(), &message, &value);
             let text = line.render(LogFormat::Text, Shape::QUOTED);
             prop_assert!(!text.chars().any(char::is_control), "{text}");
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_line_has_klogs_shape_and_a_json_line_klogs_keys_in_its_order() {
+    fn lines_have_klogs_text_shape_and_json_key_order() {
         let pid = std::process::id();
         let line = line(metadata(), "created", "vol-1");
         let text = line.render(LogFormat::Text, Shape::QUOTED);
@@ -272,9 +273,9 @@ mod tests {
         assert!(json.ends_with("\"msg\":\"created\",\"v\":0,\"volume\":\"vol-1\",\"size\":4}"), "{json}");
     }
 
-    /// A message is printed as it is, without quotes, by programs that used klog's older functions; header and directory are a matter of flags.
+    /// Programs that use klog's older functions print the message without quotes. Flags control header and directory.
     #[test]
-    fn a_message_is_printed_as_it_is_and_header_and_directory_are_a_matter_of_flags() {
+    fn printed_message_is_unquoted_and_header_is_optional() {
         let line = line(metadata(), "Working directories: [C:\\a \"b\"]\r\nE0101 forged", "vol-1");
         let printed = line.render(LogFormat::Text, Shape { header: false, ..Shape::PRINTED });
         assert_eq!(printed, "Working directories: [C:\\a \"b\"]\\r\\nE0101 forged volume=\"vol-1\" size=4");
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_stands_once_in_a_json_line() {
+    fn json_line_has_each_key_once() {
         let mut fields = Fields::default();
         for name in ["message", "error", "err", "v", "msg"] {
             fields.set(name, Value::Text(name.to_owned()));
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_set_again_takes_the_new_value() {
+    fn field_that_is_set_again_takes_new_value() {
         let mut fields = Fields::default();
         fields.set("volume", Value::Text("old".to_owned()));
         fields.set("size", Value::Unsigned(4));

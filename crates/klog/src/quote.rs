@@ -1,9 +1,9 @@
-//! Text as it stands in a line: whatever it holds, it stays in its quotes and on its line.
+//! Quotes text for a line: whatever it contains, it cannot leave its quotes or its line.
 
 use std::fmt::Write;
 
-/// In double quotes, with Go's escapes, which readers of klog's lines know: no control character, no end of a line, and nothing
-/// that a terminal acts on or shows as nothing.
+/// Returns the text in double quotes with Go's escapes, which readers of klog's lines know. Control characters, line
+/// ends, and invisible characters are escaped.
 pub(super) fn go(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -18,15 +18,15 @@ pub(super) fn go(text: &str) -> String {
     quoted
 }
 
-/// As it is, without quotes; but on one line, and with nothing in it that a terminal acts on. Readers cannot tell its escapes from
-/// backslashes: for text of ours.
+/// Returns the text without quotes, on one line and without control characters. Readers cannot distinguish its escapes
+/// from backslashes, so use it only for fixed text.
 pub(super) fn printed(text: &str) -> String {
     let mut printed = String::with_capacity(text.len());
     text.chars().for_each(|c| shown(&mut printed, c));
     printed
 }
 
-/// The character, or Go's escape for one that is not shown.
+/// Appends the character, or Go's escape for an invisible one.
 fn shown(text: &mut String, c: char) {
     match c {
         '\n' => text.push_str("\\n"),
@@ -51,12 +51,13 @@ fn escape(quoted: &mut String, c: char) {
     };
 }
 
-/// As a JSON string, with escapes also for what JSON itself would let pass: DEL, line separators, characters without a shape.
+/// Returns a JSON string that also escapes characters which JSON permits: DEL, line separators, and invisible
+/// characters.
 pub(super) fn json(text: &str) -> String {
     escaped_json(&serde_json::Value::String(text.to_owned()).to_string())
 }
 
-/// A JSON document with those escapes: outside of its strings it has no such character.
+/// Escapes the same characters in a JSON document. They can only be in its strings.
 pub(super) fn escaped_json(document: &str) -> String {
     let mut safe = String::with_capacity(document.len());
     for c in document.chars() {
@@ -71,7 +72,7 @@ pub(super) fn escaped_json(document: &str) -> String {
     safe
 }
 
-/// A letter, digit, sign or mark, or the plain blank.
+/// Returns whether it is a letter, digit, symbol or mark, or the plain space.
 fn is_shown(c: char) -> bool {
     match c {
         '"' | '\'' | '\\' => true,
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_quoted_as_go_quotes_it() {
+    fn text_is_quoted_like_in_go() {
         for (text, quoted) in [
             ("plain", r#""plain""#),
             ("it's \"so\" \\", r#""it's \"so\" \\""#),
@@ -104,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_comes_back_from_json_and_holds_nothing_that_a_terminal_acts_on(text in any::<String>()) {
+        fn json_round_trips_text_and_has_no_control_character(text in any::<String>()) {
             let quoted = json(&text);
             prop_assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text);
             prop_assert!(quoted.chars().all(is_shown));

@@ -1,13 +1,13 @@
-//! `--vmodule`: more lines of some source files, by patterns of their names as klog reads them.
+//! `--vmodule`: more lines of some source files, selected by patterns of their names, as in klog.
 
 use std::path::Path;
 
-/// `--vmodule=pattern=N,…`: lines of verbosity N of the files whose names the pattern fits, besides those that `--v` shows. A
-/// name is the file's own, without directories and without `.rs`; the first pattern that fits counts.
+/// `--vmodule=pattern=N,…`: also shows lines of verbosity N of files whose names match the pattern. A name has no
+/// directory and no `.rs`. The first matching pattern wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModuleLevels(Vec<(Vec<char>, u32)>);
 
-/// Not of the form pattern=N,pattern=N.
+/// The text does not have the form pattern=N,pattern=N.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not of the form pattern=N, with N from 0 to 2147483647")]
 pub struct BadModuleLevel(String);
@@ -26,7 +26,7 @@ impl std::str::FromStr for ModuleLevels {
                 return Err(bad());
             }
             let mut pattern: Vec<char> = pattern.chars().collect();
-            // One star is as good as several, and cheaper.
+            // One star matches the same as several, and is faster.
             pattern.dedup_by(|next, before| *next == '*' && *before == '*');
             levels.push((pattern, level));
         }
@@ -35,7 +35,7 @@ impl std::str::FromStr for ModuleLevels {
 }
 
 impl ModuleLevels {
-    /// The verbosity of a source file; `None` when no pattern fits.
+    /// Returns the verbosity of a source file, or `None` if no pattern matches.
     pub(crate) fn of(&self, file: &str) -> Option<u32> {
         if self.0.is_empty() {
             return None;
@@ -44,13 +44,14 @@ impl ModuleLevels {
         self.0.iter().find(|(pattern, _)| fits(pattern, &stem)).map(|(_, level)| *level)
     }
 
-    /// The highest verbosity of any file.
+    /// Returns the highest verbosity of any file.
     pub(crate) fn most(&self) -> u32 {
         self.0.iter().map(|(_, level)| *level).max().unwrap_or(0)
     }
 }
 
-/// A shell pattern, all of it: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. One that makes no sense fits nothing.
+/// Matches the whole text against a shell pattern: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. An invalid pattern matches
+/// nothing.
 fn fits(pattern: &[char], text: &[char]) -> bool {
     let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
     if *first == '*' {
@@ -65,7 +66,8 @@ fn fits(pattern: &[char], text: &[char]) -> bool {
     }
 }
 
-/// Whether a class that has been opened holds the character, and what follows the class; `None` when it is not closed.
+/// Returns whether an opened class contains the character, and the rest of the pattern after the class. Returns `None`
+/// when the class is not closed.
 fn class(pattern: &[char], c: char) -> Option<(bool, &[char])> {
     let (negated, mut rest) = match pattern.split_first()? {
         ('^', rest) => (true, rest),
@@ -86,7 +88,7 @@ fn class(pattern: &[char], c: char) -> Option<(bool, &[char])> {
     }
 }
 
-/// One character of a class, which a backslash may stand before.
+/// Parses one character of a class, which may follow a backslash.
 fn one(pattern: &[char]) -> Option<(char, &[char])> {
     match pattern.split_first()? {
         ('\\', rest) => rest.split_first().map(|(c, rest)| (*c, rest)),
@@ -103,10 +105,9 @@ mod tests {
         levels.parse::<ModuleLevels>().unwrap().of(file)
     }
 
-    /// `--vmodule` matches the names of source files, without directory and ending, by shell patterns; the first that fits
-    /// counts.
+    /// Patterns match names without directory and extension.
     #[test]
-    fn patterns_are_of_file_names_and_the_first_that_fits_counts() {
+    fn first_pattern_that_matches_file_name_wins() {
         for (levels, file, expected) in [
             ("mount=5", "crates/ebs-mounter/src/mount.rs", Some(5)),
             ("mount=5", "crates/ebs-mounter/src/mounter.rs", None),
@@ -120,7 +121,7 @@ mod tests {
             ("*=3", "any.rs", Some(3)),
             ("\\*=3", "any.rs", None),
             ("**unt=3", "mount.rs", Some(3)),
-            // A pattern that is none fits nothing, as in Go.
+            // An invalid pattern matches nothing, as in Go.
             ("[a=3", "a.rs", None),
             ("[]a]=3", "a.rs", None),
             ("src/mount=3", "src/mount.rs", None),
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_patterns_and_numbers_is_refused_and_named() {
+    fn invalid_list_of_patterns_is_rejected_and_named() {
         for bad in ["a", "=1", "a=", "a=x", "a=-1", "a=1.5", "a=2147483648", "a=1,b"] {
             let error = bad.parse::<ModuleLevels>().unwrap_err().to_string();
             assert!(error.contains(bad.rsplit(',').next().unwrap()), "{bad}: {error}");

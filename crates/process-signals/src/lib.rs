@@ -1,4 +1,4 @@
-//! What asks a process to end: signals on Unix, what the console and the end of a container send on Windows.
+//! Requests to stop a process: signals on Unix, console and shutdown events on Windows.
 
 use std::io;
 
@@ -12,24 +12,25 @@ use unix::Listeners;
 #[cfg(windows)]
 use windows::Listeners;
 
-/// The requests to end, listened to from the moment this exists: none of them ends the process by itself any more.
+/// Receives requests to stop. As long as it exists, they do not end the process by themselves.
 ///
-/// On Unix that holds until the process ends. On Windows it holds as long as one of these lives; after a closed console and the end of
-/// the machine or container, Windows itself ends the process some seconds later, and nothing here can make that longer.
+/// On Unix this remains so until the process ends. On Windows it applies while a `Signals` exists. After a closed
+/// console or a shutdown of the machine or container, Windows ends the process some seconds later, and the process
+/// cannot extend that time.
 #[derive(Debug)]
 pub struct Signals(Listeners);
 
 impl Signals {
-    /// Listens from now on. Must be called in a runtime.
+    /// Starts to listen. Must be called in a runtime.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system rejects the handler.
     pub fn listen() -> io::Result<Self> {
         Listeners::new().map(Self)
     }
 
-    /// Ends with the next request to end, one that came since [`Self::listen`] included; gives its name. Equal ones that come before
-    /// anybody looks are one.
+    /// Waits for the next request since [`Self::listen`] and returns its name. Equal requests that arrive before this
+    /// call count as one.
     pub async fn next(&mut self) -> &'static str {
         self.0.next().await
     }

@@ -1,4 +1,4 @@
-//! Signals of Unix.
+//! Unix signals.
 
 use std::io;
 

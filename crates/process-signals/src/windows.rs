@@ -1,4 +1,4 @@
-//! What a console's control handler is told on Windows.
+//! Events of a Windows console control handler.
 
 use std::io;
 

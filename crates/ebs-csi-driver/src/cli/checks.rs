@@ -1,4 +1,4 @@
-//! From flags to settings: what is wrong is refused, what has no effect is said.
+//! Turns flags into settings: rejects invalid flags, and warns about flags without effect.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,11 +36,11 @@ pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogC
 }
 
 pub(super) fn job(flags: &Flags, version: &str, platform: Platform) -> Result<Job, Refused> {
-    // Who asks for the version asks for nothing else.
+    // With `--version` the process only prints its version, so the mode may be one that the platform does not support.
     if let Some(reason) = platform.refuses(flags.role).filter(|_| !flags.common.version) {
         return Err(Refused::new(reason));
     }
-    // What a mode does not use is checked all the same: a mistake shows where it was made.
+    // Check values that the mode does not use, too, so that a mistake is reported where it was made.
     let http = http(&flags.common)?;
     let metadata_sources = metadata_sources(&flags.common.metadata_sources)?;
     let job = match flags.role {
@@ -60,7 +60,7 @@ pub(super) fn job(flags: &Flags, version: &str, platform: Platform) -> Result<Jo
     Ok(job)
 }
 
-/// What is known before the mode's own settings.
+/// Settings that do not depend on the mode.
 struct Common {
     http: Option<HttpSettings>,
     metadata_sources: Vec<SourceKind>,
@@ -100,7 +100,7 @@ fn labeler(flags: &Flags, http: Option<HttpSettings>, metadata_sources: Vec<Sour
     }
 }
 
-/// Suffix of the user agent, and whether bodies are logged.
+/// Returns the suffix of the user agent, and whether to log bodies.
 fn aws(flags: &Flags) -> (Option<String>, bool) {
     let extra = flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone()).filter(|extra| !extra.is_empty());
     (extra, flags.aws.as_ref().is_some_and(|aws| aws.aws_sdk_debug_log))
@@ -110,7 +110,7 @@ fn kubeconfig(flags: &Flags) -> Option<PathBuf> {
     Some(&flags.common.kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Nothing is gathered where there is no controller.
+/// Returns zero without a controller.
 fn modification_window(flags: &Flags) -> Duration {
     flags.controller.as_ref().map_or(Duration::ZERO, |controller| controller.modify_volume_request_handler_timeout)
 }
@@ -139,7 +139,8 @@ fn http(common: &CommonFlags) -> Result<Option<HttpSettings>, Refused> {
     Ok(Some(HttpSettings { endpoint, tls }))
 }
 
-/// TLS that was asked for is never left out silently: certificate and key need each other, and a page to be served.
+/// Rejects incomplete TLS settings instead of serving in clear text: certificate and key need each other and an HTTP
+/// endpoint.
 fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
     let file = |path: &str| Some(path).filter(|path| !path.is_empty()).map(PathBuf::from);
     let needs = |given: &str, missing: &str| Err(Refused::new(format!("{given} needs {missing}")));
@@ -154,7 +155,7 @@ fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
     }
 }
 
-/// An entry is a word; a list without any is left for the moment when a source is needed.
+/// Parses the lists. Without any entry it returns an empty list, which is an error only when a source is needed.
 fn metadata_sources(lists: &[String]) -> Result<Vec<SourceKind>, Refused> {
     if lists.iter().all(String::is_empty) {
         return Ok(Vec::new());
@@ -168,7 +169,7 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint, platform: Platform) -> R
         .map_err(|error| Refused::new(chain(&error)))?;
     let state_dir = match platform {
         Platform::Linux => Some(state_dir(node, endpoint)?),
-        // There the machine itself remembers all that must survive a restart.
+        // Windows itself keeps all state that must survive a restart.
         Platform::Windows => None,
     };
     let mounts_below = Some(PathBuf::from(&node.csi_mount_point_prefix)).filter(|prefix| prefix.is_absolute());
@@ -195,7 +196,7 @@ fn beside(endpoint: &Endpoint) -> Option<PathBuf> {
     }
 }
 
-/// A line for each flag that is given and accepted, but changes nothing.
+/// Returns a warning for each flag that is given and accepted but changes nothing.
 pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
     let common = &flags.common;
     let flush_is_set = values::duration(DEFAULT_FLUSH).is_ok_and(|usual| usual != common.log.log_flush_frequency);
@@ -234,7 +235,7 @@ pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
     notes.chain(ignored).chain(beside_the_role(flags)).collect()
 }
 
-/// A line for each flag of all modes that is given to one which has nothing to do with it.
+/// Returns a warning for each flag of all modes that this mode does not use.
 fn beside_the_role(flags: &Flags) -> impl Iterator<Item = String> {
     let (idle, reason): (&[&str], _) = match flags.role {
         Role::Driver(_) => (&[], ""),

@@ -1,4 +1,4 @@
-//! The flags by group: names, types and defaults are the reference driver's unless said otherwise.
+//! The flags by group. Names, types and defaults are the reference driver's unless a comment notes a difference.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::values;
 
-/// What the reference driver's `--log-flush-frequency` is unless said otherwise.
+/// The reference driver's default of `--log-flush-frequency`.
 pub(super) const DEFAULT_FLUSH: &str = "5s";
 
 /// Flags of every mode.

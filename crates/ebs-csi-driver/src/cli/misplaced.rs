@@ -1,9 +1,9 @@
-//! A flag that the mode does not have.
+//! The error about a flag of another mode.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The error in words that help: the modes that have the flag. No advice to put the flag behind `--`, which no mode takes.
+/// Adds the modes that have the flag, and drops clap's advice to put it behind `--`, which no mode accepts.
 pub(super) fn explain(mut error: clap::Error, command: &mut Command) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
@@ -24,7 +24,7 @@ pub(super) fn explain(mut error: clap::Error, command: &mut Command) -> clap::Er
     )
 }
 
-/// The modes that have a flag of this name.
+/// Returns the modes that have a flag with this name.
 fn having(command: &Command, flag: &str) -> Vec<String> {
     let Some(name) = flag.strip_prefix("--") else { return Vec::new() };
     let has = |mode: &&Command| mode.get_arguments().any(|argument| argument.get_long() == Some(name));

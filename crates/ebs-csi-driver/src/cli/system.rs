@@ -1,10 +1,10 @@
-//! What the systems differ in for whoever gives flags, as values: so both are tested on either.
+//! Platform differences of the command line, as values, so that both platforms are tested on either one.
 
 use ebs_driver::config::Mode;
 
 use super::Role;
 
-/// A system that the driver is built for.
+/// A platform that the driver is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Platform {
     Linux,
@@ -12,10 +12,10 @@ pub(super) enum Platform {
 }
 
 impl Platform {
-    /// The one that this program was built for.
+    /// The platform that this program was built for.
     pub(super) const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Linux };
 
-    /// Why a mode does not run here.
+    /// Returns the reason why the platform does not support the mode, if it does not.
     pub(super) fn refuses(self, role: Role) -> Option<&'static str> {
         match (self, role) {
             (Self::Linux, _) | (Self::Windows, Role::Driver(Mode::Node) | Role::PreStopHook) => None,

@@ -16,7 +16,7 @@ fn job(line: &str) -> Result<Job, Refused> {
     flags.check("v0")
 }
 
-/// Of a mode that serves CSI.
+/// Settings of a mode that serves CSI.
 fn checked(line: &str) -> Result<Settings, Refused> {
     match job(line)? {
         Job::Serve(settings) => Ok(*settings),
@@ -62,9 +62,8 @@ fn help_of_pre_stop_hook_is_as_reviewed() {
     insta::assert_snapshot!(help("pre-stop-hook"));
 }
 
-/// Without a mode, or with a flag first, the mode is `all`.
 #[test]
-fn without_a_mode_it_is_all() {
+fn missing_mode_means_all() {
     for line in ["", "--v=2", "-v 2", "all"] {
         assert_eq!(read(line).expect(line).role, Role::Driver(Mode::All));
     }
@@ -75,17 +74,16 @@ fn without_a_mode_it_is_all() {
     assert!(Flags::read([]).is_ok());
 }
 
-/// An unknown mode is a usage error.
 #[test]
-fn unknown_modes_are_usage_errors() {
+fn unknown_mode_is_usage_error() {
     refused("controler", "controler");
     refused("help", "help");
     refused("metadatalabeler", "metadatalabeler");
 }
 
-/// Labeler and hook take the flags of all modes, the labeler those of AWS too, and serve no CSI.
+/// The labeler and the hook take the flags of all modes, the labeler also takes the AWS flags, and neither serves CSI.
 #[test]
-fn labeler_and_hook_have_jobs_of_their_own() {
+fn labeler_and_hook_do_not_serve_csi() {
     let Job::LabelNodes(labeler) = job("metadataLabeler --user-agent-extra=helm --v=2 --http-endpoint=:1").unwrap()
     else {
         panic!("not the labeler's");
@@ -98,9 +96,9 @@ fn labeler_and_hook_have_jobs_of_their_own() {
     refused("metadataLabeler --extra-tags=a=b", "--extra-tags");
 }
 
-/// A flag of another mode is a usage error, as one that nobody knows.
+/// A flag of another mode is rejected like an unknown flag.
 #[test]
-fn a_flag_of_another_mode_is_a_usage_error() {
+fn flag_of_another_mode_is_usage_error() {
     refused("node --extra-tags=a=b", "--extra-tags");
     refused("node --aws-sdk-debug-log", "--aws-sdk-debug-log");
     refused("controller --volume-attach-limit=9", "--volume-attach-limit");
@@ -111,9 +109,8 @@ fn a_flag_of_another_mode_is_a_usage_error() {
     }
 }
 
-/// The refusal of a flag of another mode names the modes that have it, and gives no advice about `--`.
 #[test]
-fn a_misplaced_flag_names_the_modes_that_have_it() {
+fn error_of_misplaced_flag_names_its_modes() {
     for (line, modes) in [
         ("node --extra-tags=a=b", "all, controller"),
         ("node --aws-sdk-debug-log", "all, controller, metadataLabeler"),
@@ -131,7 +128,7 @@ fn a_misplaced_flag_names_the_modes_that_have_it() {
 }
 
 #[test]
-fn defaults_are_the_references_but_for_batching() {
+fn defaults_equal_reference_except_batching() {
     let flags = read("all").unwrap();
     assert_eq!(flags.common.endpoint, "unix://tmp/csi.sock");
     assert_eq!(flags.common.endpoint_mode, "0600");
@@ -150,9 +147,9 @@ fn defaults_are_the_references_but_for_batching() {
     assert!(settings.http.is_none());
 }
 
-/// A bare boolean flag is true and takes a value only after an equals sign, in any Go spelling.
+/// Booleans accept every Go spelling.
 #[test]
-fn booleans_are_bare_or_take_their_value_after_an_equals_sign() {
+fn boolean_takes_value_only_after_equals_sign() {
     let batching = |line: &str| read(line).expect(line).controller.unwrap().batching;
     assert!(batching("all") && batching("all --batching"));
     assert!(batching("all --batching=T"));
@@ -162,24 +159,22 @@ fn booleans_are_bare_or_take_their_value_after_an_equals_sign() {
     refused("all --batching=yes", "--batching");
 }
 
-/// Of a flag given twice the last counts; maps add up.
 #[test]
-fn of_a_flag_given_twice_the_last_counts_and_maps_add_up() {
+fn repeated_flag_overrides_and_repeated_map_merges() {
     let flags = read("all --v=1 --v=4 --extra-tags=a=1 --extra-tags=b=2").unwrap();
     assert_eq!(flags.common.verbosity, 4);
     assert_eq!(flags.controller.unwrap().extra_tags, ["a=1", "b=2"]);
 }
 
 #[test]
-fn values_may_stand_apart_and_be_negative() {
+fn value_may_be_next_argument_and_negative() {
     let flags = read("node --endpoint unix:///x/y.sock --volume-attach-limit -1 -v 7").unwrap();
     assert_eq!(flags.common.endpoint, "unix:///x/y.sock");
     assert_eq!(flags.common.verbosity, 7);
 }
 
-/// The arguments that the reference's chart passes are accepted.
 #[test]
-fn the_arguments_of_the_references_chart_are_accepted() {
+fn arguments_of_reference_chart_are_accepted() {
     for line in [
         "node --endpoint=unix:/csi/csi.sock --csi-mount-point-prefix=/var/lib/kubelet/plugins/kubernetes.io/csi/ebs.csi.aws.com/ \
          --logging-format=text --v=2 --reserved-volume-attachments=1 --metadata-sources=imds,kubernetes \
@@ -196,7 +191,7 @@ fn the_arguments_of_the_references_chart_are_accepted() {
 }
 
 #[test]
-fn bad_values_are_usage_errors_that_name_the_flag() {
+fn invalid_value_is_usage_error_that_names_flag() {
     refused("all --v=-1", "--v");
     refused("all --v=2147483648", "--v");
     refused("all --logging-format=xml", "--logging-format");
@@ -222,9 +217,8 @@ fn bad_values_are_usage_errors_that_name_the_flag() {
     refused("node --state-dir=relative", "--state-dir");
 }
 
-/// A flag of the reference that is accepted and changes nothing is said in the log; without it nothing is.
 #[test]
-fn a_flag_that_changes_nothing_is_said() {
+fn flag_without_effect_is_logged() {
     let said = |line: &str| checks::without_effect(&read(line).expect(line), Platform::Linux);
     assert_eq!(said("all --log-flush-frequency=5s --deprecated-metrics --batching"), Vec::<String>::new());
     for (flag, value) in [
@@ -240,10 +234,9 @@ fn a_flag_that_changes_nothing_is_said() {
     assert!(said("all word")[0].contains("\"word\" is ignored"));
 }
 
-/// TLS for the metrics needs the address, the certificate and the key together; asked for by half it is refused and never left
-/// out silently.
+/// Incomplete TLS settings are rejected instead of ignored.
 #[test]
-fn tls_for_the_metrics_needs_address_certificate_and_key_together() {
+fn metrics_tls_needs_endpoint_certificate_and_key() {
     let (address, certificate, key) = ("--http-endpoint=:1", "--metrics-cert-file=/c", "--metrics-key-file=/k");
     for mode in ["all", "controller", "node"] {
         refused(&format!("{mode} {certificate} {address}"), "needs --metrics-key-file");
@@ -257,24 +250,23 @@ fn tls_for_the_metrics_needs_address_certificate_and_key_together() {
     }
 }
 
-/// Mounts below an absolute --csi-mount-point-prefix count; one that is empty or relative names nothing.
 #[test]
-fn only_an_absolute_mount_point_prefix_names_mounts() {
+fn relative_or_empty_mount_point_prefix_is_ignored() {
     let below = |line: &str| checked(line).unwrap().node.unwrap().mounts_below;
     assert_eq!(below("node --csi-mount-point-prefix=/x/"), Some("/x/".into()));
     assert_eq!(below("node --csi-mount-point-prefix=/"), Some("/".into()));
     assert_eq!((below("node"), below("node --csi-mount-point-prefix=x")), (None, None));
 }
 
-/// A socket path too long for the kernel is refused before anything is touched.
+/// The check is made before the driver touches anything.
 #[test]
-fn a_socket_path_that_is_too_long_is_a_usage_error() {
+fn too_long_socket_path_is_usage_error() {
     refused(&format!("all --endpoint=unix:///{}", "x".repeat(200)), "107");
 }
 
-/// Metadata sources keep their order, are trimmed and read in any case; a list without any is no usage error.
+/// An empty list is accepted.
 #[test]
-fn sources_keep_their_order_and_are_trimmed_and_read_in_any_case() {
+fn metadata_sources_keep_order_and_ignore_case() {
     use ebs_metadata::SourceKind::{Imds, Kubernetes, MetadataLabeler};
     let sources = |line: &str| checked(line).unwrap().metadata_sources;
     assert_eq!(sources("node"), [Imds, Kubernetes]);
@@ -284,9 +276,9 @@ fn sources_keep_their_order_and_are_trimmed_and_read_in_any_case() {
     assert_eq!(sources("node --metadata-sources="), []);
 }
 
-/// Invalid options, logging options included, end with exit code 2 and name the flag.
+/// Invalid options, including logging options, exit with code 2 and name the flag.
 #[test]
-fn help_is_no_error_and_anything_refused_is_exit_code_2() {
+fn help_exits_with_0_and_invalid_option_with_2() {
     assert_eq!(read("--help").unwrap_err().report(), 0);
     assert_eq!(read("node -h").unwrap_err().report(), 0);
     assert_eq!(read("--no-such-flag").unwrap_err().report(), 2);

@@ -16,36 +16,36 @@ use crate::cli::NodeSettings;
 use crate::disks::NodeDisks;
 use crate::environment::environment;
 
-/// In the kernel's sets of capabilities.
+/// Bit of CAP_SYS_ADMIN in the kernel's capability sets.
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 
-/// This machine: there is no other.
+/// This machine, the only one on Linux.
 #[derive(Debug, Clone, Copy)]
 pub struct System(());
 
 impl System {
-    /// The machine that the program runs on.
+    /// Returns the machine that the program runs on.
     #[must_use]
     pub const fn this_machine() -> Self {
         Self(())
     }
 }
 
-/// The node service of this system.
+/// The node service of this platform.
 pub(crate) type Service = NodeService;
 
-/// How long the end of the process waits for the register of volumes, after its operations. What is not written by then comes
-/// back with the next stage.
+/// How long shutdown waits, after the drain, until the register of volumes is written. The next stage of a volume
+/// restores an entry that was not written in time.
 const LAST_NOTES: Duration = Duration::from_secs(2);
 
-/// Waits, bounded, for what the node service does beside its operations.
+/// Waits, with a timeout, for background work of the node service.
 pub(crate) async fn finish(node: &Service) {
     if !node.register_written(LAST_NOTES).await {
         tracing::warn!("the register of volumes is not written: the state directory hangs");
     }
 }
 
-/// What the metrics read of a node, once it is there.
+/// Sources of a node that the metrics read. Empty until the node service exists.
 #[derive(Default)]
 pub(crate) struct Shown {
     volumes: Arc<NodeVolumes>,
@@ -62,10 +62,10 @@ impl Shown {
     }
 }
 
-/// Puts it together, and has its volumes watched.
+/// Builds the node service and starts to watch its volumes.
 ///
 /// # Errors
-/// This machine lacks what it needs.
+/// This machine lacks something that the node service needs.
 pub(crate) async fn build(
     settings: &NodeSettings,
     here: Here,
@@ -92,7 +92,7 @@ pub(crate) async fn build(
     Ok(node)
 }
 
-/// True also where the kernel does not tell.
+/// Returns true also where the kernel does not report capabilities.
 fn may_mount() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -109,7 +109,7 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Resul
     })
 }
 
-/// The volumes of this node, once there is a node service.
+/// The volumes of this node. Empty until the node service exists.
 #[derive(Default)]
 struct NodeVolumes(OnceLock<NodeService>);
 

@@ -1,4 +1,5 @@
-//! The node service over the storage of a Windows machine: its own, or, for a process in a container, that of the node's csi-proxy.
+//! The node service over the storage of a Windows machine: its own, or, for a process in a container, the storage
+//! behind csi-proxy.
 
 use std::sync::Arc;
 
@@ -15,40 +16,42 @@ use winstorage::{Policy, Storage};
 use super::Here;
 use crate::cli::NodeSettings;
 
-/// Where the kubelet keeps staged and published volumes.
+/// The directory in which the kubelet keeps staged and published volumes.
 const KUBELET: &str = r"C:\var\lib\kubelet";
 
-/// The machine below the node service. Programs of tests have one in memory.
+/// The machine below the node service. Test programs use one in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct System {
     host: Made<dyn Host>,
     own: Made<dyn SpaceHost>,
 }
 
-/// A part of the machine, made when it is needed; an error in words ends the program.
+/// Creates a part of the machine when it is needed. An error ends the program with this text.
 type Made<T> = fn() -> Result<Arc<T>, String>;
 
 impl System {
-    /// The machine that the program runs on.
+    /// Returns the machine that the program runs on.
     #[must_use]
     pub const fn this_machine() -> Self {
         Self { host: || Ok(Arc::new(windows_host(true))), own: || Ok(Arc::new(Win32)) }
     }
 
-    /// Another one: the whole of it for a host process, and what a process in a container sees of it beside csi-proxy.
+    /// Returns another machine: the whole of it for a host process, and the part that a container sees in addition to
+    /// csi-proxy.
     #[must_use]
     pub const fn made_by(host: Made<dyn Host>, own: Made<dyn SpaceHost>) -> Self {
         Self { host, own }
     }
 }
 
-/// The node service of this system.
+/// The node service of this platform.
 pub(crate) type Service = WindowsNode;
 
-/// The node service does nothing beside its operations.
+/// Does nothing: the node service has no background work.
 pub(crate) async fn finish(_node: &Service) {}
 
-/// What the metrics read of a node: disks of Windows tell no figures of EBS, and nothing tells of a file system that is ill.
+/// Sources of a node that the metrics read. Windows disks have no EBS statistics, and Windows does not report damaged
+/// file systems.
 #[derive(Default)]
 pub(crate) struct Shown;
 
@@ -63,7 +66,7 @@ impl Shown {
     }
 }
 
-/// Puts it together.
+/// Builds the node service.
 ///
 /// # Errors
 /// The machine's storage cannot be reached.
@@ -92,7 +95,7 @@ pub(crate) async fn build(
     Ok(WindowsNode::new(options, storage, operations))
 }
 
-/// Paths lie in the kubelet's directory, or where `--csi-mount-point-prefix` says that volumes are mounted.
+/// Allows paths in the kubelet's directory and below `--csi-mount-point-prefix`.
 fn policy(settings: &NodeSettings) -> anyhow::Result<Policy> {
     let others = settings.mounts_below.iter().map(|path| path.display().to_string());
     let directories = std::iter::once(KUBELET.to_owned()).chain(others).map(|text| {

@@ -1,4 +1,4 @@
-//! The samples of admission for Windows nodes, on a real API server: which pods they keep out and which they let in.
+//! Tests on a real API server which pods the sample admission policy for Windows nodes rejects and accepts.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep};
 use crate::chart;
 use crate::on_a_cluster::{make_namespaces, path};
 
-/// How long an API server may take to heed a policy that it has taken.
+/// How long an API server may take to enforce a policy after accepting it.
 const HEEDED: Duration = Duration::from_secs(60);
 const LEADS_TO_PIPES: &str = "a hostPath leads to the pipes of csi-proxy";
 const IS_HOST_PROCESS: &str = "host processes are for these accounts";
-/// Namespace and account that the sample allows.
+/// Namespace and service account that the sample allows.
 const ALLOWED: (&str, &str) = ("kube-system", "ebs-csi-node-sa");
 
-/// Windows takes each for a pipe of csi-proxy, or for what such a pipe lies below.
+/// Windows resolves each path to a pipe of csi-proxy, or to a directory above one.
 const REFUSED: [&str; 22] = [
     r"\\.\pipe\csi-proxy-disk-v1",
     r"\\.\pipe\csi-proxy-filesystem-v2alpha1",
@@ -43,7 +43,7 @@ const REFUSED: [&str; 22] = [
     r"\\.\pip",
 ];
 
-/// None leads there.
+/// Paths that do not lead to a pipe.
 const TAKEN: [&str; 10] = [
     r"\\.\pipe\containerd-containerd",
     r"\\.\pipe\docker_engine",
@@ -57,7 +57,7 @@ const TAKEN: [&str; 10] = [
     r"c:\",
 ];
 
-/// A pod of an account with this in its specification.
+/// Returns a pod of the account with this content in its specification.
 fn pod(account: (&str, &str), with: &Value) -> Value {
     let mut spec = json!({ "serviceAccountName": account.1, "nodeSelector": { "kubernetes.io/os": "windows" },
                            "containers": [{ "name": "c", "image": "x" }] });
@@ -87,7 +87,7 @@ async fn is_taken(api: &KubeApi, pod: &Value) -> anyhow::Result<()> {
     ask(api, pod).await?.granted().map(drop)
 }
 
-/// An API server with the sample as it is shipped, once it heeds it.
+/// Starts an API server with the sample as shipped, and waits until it enforces the policy.
 async fn with_the_sample() -> anyhow::Result<KubeApi> {
     let api = KubeApi::start().await?;
     make_namespaces(&api).await?;
@@ -107,10 +107,11 @@ async fn with_the_sample() -> anyhow::Result<KubeApi> {
     Ok(api)
 }
 
-/// The sample keeps pods from csi-proxy's pipes whatever their path is written like, from what these lie below, and from host processes in
-/// each kind of container; the accounts that it lists may have them, whichever namespace others of that name are in; other paths are free.
+/// The sample rejects the pipes of csi-proxy in any spelling of the path, the directories above them, and host
+/// processes in each kind of container. It allows them for the listed accounts, but not for accounts of the same name
+/// in other namespaces. Other paths are allowed.
 #[tokio::test]
-async fn the_admission_sample_keeps_pods_from_the_pipes_and_from_host_processes() -> anyhow::Result<()> {
+async fn admission_sample_rejects_pipes_and_host_processes() -> anyhow::Result<()> {
     let api = with_the_sample().await?;
     let others = [("default", "default"), ("default", ALLOWED.1), ("kube-system", "other")];
     for path in REFUSED {
@@ -128,7 +129,7 @@ async fn the_admission_sample_keeps_pods_from_the_pipes_and_from_host_processes(
     let windows = json!({ "windowsOptions": { "hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM" } });
     let container = json!({ "name": "h", "image": "x", "securityContext": windows });
     let of_pod = json!({ "hostNetwork": true, "securityContext": windows });
-    // What the API server itself asks of host processes: all containers, and the node's network.
+    // The API server itself requires host processes in all containers, and the node's network.
     let of_containers = json!({ "hostNetwork": true, "containers": [container], "initContainers": [{ "name": "i", "image": "x", "securityContext": windows }] });
     for with in [of_pod, of_containers] {
         for account in others {

@@ -1,13 +1,13 @@
-//! The corpus: `cases.txt`, whose head says how it is read.
+//! The corpus in `cases.txt`. The head of that file describes the format.
 
 use anyhow::{Context, bail};
 
 use crate::objects::Check;
 
-/// The version of Kubernetes that cases are rendered for: that of the API server of the tests.
+/// The version of Kubernetes that cases are rendered for: the version of the tests' API server.
 pub(crate) const DEFAULT_KUBERNETES: &str = "1.35.0";
 
-/// One set of values, and what comes of it.
+/// A set of values and the expected result.
 #[derive(Debug, Default)]
 pub(crate) struct Case {
     pub(crate) title: String,
@@ -15,20 +15,21 @@ pub(crate) struct Case {
     pub(crate) values: String,
     /// What `--api-versions` names.
     pub(crate) apis: Vec<String>,
-    /// [`DEFAULT_KUBERNETES`] unless it says so.
+    /// [`DEFAULT_KUBERNETES`] if not set.
     pub(crate) kubernetes: Option<String>,
-    /// `ebs` unless it says so.
+    /// `ebs` if not set.
     pub(crate) release: Option<String>,
-    /// Part of the message with which the values are refused.
+    /// Part of the error that rejects the values.
     pub(crate) refused: Option<String>,
-    /// The values take away what Kubernetes needs: they render, and an API server refuses the objects and names the field.
+    /// The values remove something that Kubernetes requires. They render, and an API server rejects the objects and
+    /// names the field.
     pub(crate) is_incomplete: bool,
     pub(crate) expectations: Vec<Expectation>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Expectation {
-    /// In `cases.txt`, from 1.
+    /// Line in `cases.txt`, from 1.
     pub(crate) line: usize,
     /// `Kind/name`.
     pub(crate) object: String,
@@ -46,14 +47,14 @@ impl Case {
     }
 }
 
-/// The cases of the file, and those that are made of the values themselves.
+/// Returns the cases of the file and the cases generated from the values.
 pub(crate) fn all() -> anyhow::Result<Vec<Case>> {
     let mut cases = written()?;
     cases.extend(crate::values::generated()?);
     Ok(cases)
 }
 
-/// The cases of the file.
+/// Returns the cases of the file.
 pub(crate) fn written() -> anyhow::Result<Vec<Case>> {
     let mut cases: Vec<Case> = Vec::new();
     for (number, line) in include_str!("cases.txt").lines().enumerate() {

@@ -1,5 +1,5 @@
-//! Moving over from the reference's chart and back, by Helm on a real API server. `reference/` stands for that chart:
-//! it renders the objects that a release of it leaves in a cluster.
+//! Migration from the reference's chart and back, by Helm on a real API server. `reference/` replaces that chart: it
+//! renders the objects that a release of it leaves in a cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::chart;
 use crate::on_a_cluster::{Release, path};
 
-/// As the reference's documents call it.
+/// The name in the reference's documentation.
 const RELEASE: &str = "aws-ebs-csi-driver";
 const POLICY: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/ebs-csi-node-restrict-to-own-node";
@@ -19,7 +19,7 @@ fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart")
 }
 
-/// The paths of the objects of the release, as Helm has them.
+/// Returns the API paths of the release's objects, as Helm lists them.
 async fn objects(release: &Release) -> anyhow::Result<Vec<String>> {
     let manifest = release.helm(&["get", "manifest", RELEASE]).await?;
     let objects = serde_saphyr::from_multiple::<Value>(&manifest).context("the release's manifest")?;
@@ -31,7 +31,7 @@ async fn objects(release: &Release) -> anyhow::Result<Vec<String>> {
     Ok(paths)
 }
 
-/// What tells an object from its replacement.
+/// Returns the identities of objects, which differ after a replacement.
 async fn identities(release: &Release, paths: &[String]) -> anyhow::Result<Vec<(String, Value)>> {
     let mut found = Vec::new();
     for path in paths {
@@ -40,12 +40,11 @@ async fn identities(release: &Release, paths: &[String]) -> anyhow::Result<Vec<(
     Ok(found)
 }
 
-/// An upgrade from the reference's chart, with the values of its release, changes every object of it in place: no
-/// immutable field stands against it, and the CSIDriver, the StorageClasses and all others keep their identity. Rolled
-/// back, the objects are the reference's again.
+/// An upgrade from the reference's chart, with the values of its release, changes every object in place: no immutable
+/// field prevents it, and the CSIDriver, the StorageClasses and all others keep their identity. After a rollback the
+/// objects are the reference's again.
 #[tokio::test]
-async fn an_upgrade_from_the_reference_on_a_real_api_server_replaces_nothing_and_can_be_rolled_back()
--> anyhow::Result<()> {
+async fn reference_upgrade_on_real_api_server_replaces_nothing() -> anyhow::Result<()> {
     let release = Release::new().await?;
     let reference = here().join("reference").display().to_string();
     let values = here().join("reference-values.yaml").display().to_string();

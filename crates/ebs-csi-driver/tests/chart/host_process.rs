@@ -1,4 +1,4 @@
-//! Pods of host processes: since containerd 1.7 their mounts appear at the paths that they ask for, over what the host has there
+//! Host process pods. Since containerd 1.7 their mounts appear at the requested paths and hide the host's content there
 //! (Kubernetes' KEP-1981, "Container Mounts").
 
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::{Outcome, all_pass, corpus};
 
-/// A path as Windows compares it: without a scheme, repeated separators and their direction, in one case.
+/// Splits a path as Windows compares it: without a scheme, in one case, and with separators normalised.
 fn components(path: &str) -> Vec<String> {
     let parts = path.split(['\\', '/']).filter(|part| !part.is_empty());
     parts.map(str::to_ascii_lowercase).collect()
 }
 
-/// The absolute paths that a text names.
+/// Returns the absolute paths in a text.
 fn named_paths(text: &str) -> Vec<Vec<String>> {
     let is_drive = |(at, _): &(usize, &str)| {
         let before = text[..*at].chars().next_back();
@@ -25,7 +25,8 @@ fn named_paths(text: &str) -> Vec<Vec<String>> {
     drives.map(|(at, _)| components(&text[at - 1..ends(at)])).collect()
 }
 
-/// Each mount that covers a path which the container names, by the name of its volume; those of a host's directory at its own path are none.
+/// Returns the volume names of the mounts that cover a path which the container names. A mount of a host directory at
+/// its own path covers nothing.
 fn covering(pod: &Value, container: &Value) -> Vec<String> {
     let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let host_paths: BTreeMap<String, Vec<String>> = all(&pod["volumes"])
@@ -64,10 +65,9 @@ fn shows_its_host(outcome: &Outcome) -> anyhow::Result<usize> {
     Ok(containers)
 }
 
-/// A host process sees the host's own directories: no mount of its pod covers a path that is in its arguments or environment, such as the
-/// driver's socket.
+/// No mount of the pod covers a path in the arguments or environment of a host process, such as the driver's socket.
 #[tokio::test]
-async fn host_process_sees_the_paths_that_it_names() -> anyhow::Result<()> {
+async fn no_mount_covers_a_path_that_host_process_names() -> anyhow::Result<()> {
     let rendered = corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none());
     let mut containers = 0;
     let mut results = Vec::new();

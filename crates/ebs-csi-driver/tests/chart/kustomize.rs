@@ -1,5 +1,4 @@
-//! The manifests for kustomize: what kustomize makes of each overlay is what the chart renders, and a real API server
-//! takes it.
+//! The manifests for kustomize: each overlay builds what the chart renders, and a real API server accepts it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,12 +12,12 @@ use crate::objects::Rendered;
 use crate::on_a_cluster::{make_namespaces, minor, take};
 use crate::{chart, render, run};
 
-/// What an overlay is for.
+/// The purpose of an overlay.
 struct Overlay {
-    /// Below `overlays/stable`.
+    /// Path below `overlays/stable`.
     path: &'static str,
     kubernetes: &'static str,
-    /// Where its sidecars come from.
+    /// The registry of its sidecars.
     registry: &'static str,
 }
 
@@ -42,7 +41,7 @@ async fn build(overlay: &Path) -> anyhow::Result<Rendered> {
     Rendered::parse(&text)
 }
 
-/// The chart as it is rendered for kustomize, without what the base leaves out.
+/// Returns the chart as rendered for kustomize, without the objects that the base omits.
 async fn rendered(kubernetes: &str) -> anyhow::Result<Vec<Value>> {
     let case = Case {
         values: "{helmTester: {enabled: false}, controller: {userAgentExtra: kustomize}, node: {enableWindows: false}}"
@@ -57,7 +56,7 @@ async fn rendered(kubernetes: &str) -> anyhow::Result<Vec<Value>> {
     Ok(Rendered::parse(&text)?.all().to_vec())
 }
 
-/// Takes the images of the sidecars out of an object, for comparison.
+/// Removes the sidecar images from an object, for comparison.
 fn without_sidecar_images(object: &mut Value, images: &mut BTreeSet<String>) {
     let containers = object.pointer_mut("/spec/template/spec/containers").and_then(Value::as_array_mut);
     for container in containers.into_iter().flatten().filter(|container| container["name"] != "ebs-plugin") {
@@ -74,9 +73,9 @@ fn sorted(objects: &[Value], images: &mut BTreeSet<String>) -> Vec<Value> {
     objects
 }
 
-/// Each overlay is the chart in `kube-system`, but for the images that it is for; all of those are replaced.
+/// Each overlay equals the chart in `kube-system` except for its images, and it replaces all images.
 #[tokio::test]
-async fn each_overlay_is_the_chart_with_all_images_of_its_registry() -> anyhow::Result<()> {
+async fn overlay_equals_chart_with_images_of_its_registry() -> anyhow::Result<()> {
     let mut seen = BTreeSet::new();
     for Overlay { path, kubernetes, registry } in OVERLAYS {
         seen.insert(path.to_owned());
@@ -101,10 +100,9 @@ async fn each_overlay_is_the_chart_with_all_images_of_its_registry() -> anyhow::
     Ok(())
 }
 
-/// A real API server takes every object of every overlay that is for its version, with strict validation, and the
-/// Secret beside them.
+/// Validation is strict, covers every overlay for the server's version, and includes the Secret that accompanies them.
 #[tokio::test]
-async fn a_real_api_server_takes_every_overlay() -> anyhow::Result<()> {
+async fn real_api_server_accepts_every_overlay() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
     make_namespaces(&api).await?;
     let minor = minor(&api).await?;

@@ -1,5 +1,5 @@
-//! The Helm chart, rendered by Helm itself over a corpus of values (`cases.txt`), asserted as parsed objects; and the
-//! driver, which must take the arguments of every container that the chart gives it.
+//! The Helm chart: Helm renders it over a corpus of values (`cases.txt`), and the tests check the parsed objects. The
+//! driver must accept the arguments of every container that starts it.
 
 mod admission;
 mod cases;
@@ -25,14 +25,14 @@ use objects::Rendered;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const BOUND: Duration = Duration::from_secs(120);
-/// Processes of Helm at once.
+/// Helm processes that run at once.
 const AT_ONCE: usize = 4;
 
 fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/aws-ebs-csi-driver")
 }
 
-/// Runs a program to its end: its exit code, and all that it wrote.
+/// Runs a program to its end. Returns its exit code and its complete output.
 async fn run(
     program: PathBuf,
     args: Vec<OsString>,
@@ -45,7 +45,7 @@ async fn run(
     Ok((status.code(), process.output()?))
 }
 
-/// Helm's exit code and all that it wrote: the objects, or why not.
+/// Runs Helm. Returns its exit code and its complete output: the objects, or the error.
 async fn render(case: &Case) -> anyhow::Result<(Option<i32>, String)> {
     let helm = std::env::var("EBS_TEST_HELM").context("EBS_TEST_HELM names no helm: eval \"$(scripts/setup test)\"")?;
     let dir = tempfile::tempdir()?;
@@ -64,11 +64,11 @@ async fn render(case: &Case) -> anyhow::Result<(Option<i32>, String)> {
     run(helm.into(), args, BTreeMap::from([("HOME".to_owned(), home)])).await
 }
 
-/// A case, and what Helm made of it.
+/// A case and Helm's result.
 struct Outcome {
     case: Case,
     code: Option<i32>,
-    /// The objects, or why there are none.
+    /// The objects, or the error.
     text: String,
 }
 
@@ -79,13 +79,13 @@ impl Outcome {
     }
 }
 
-/// The whole corpus, rendered once for all tests of this process.
+/// Renders the whole corpus, once for all tests of this process.
 async fn corpus() -> anyhow::Result<&'static [Outcome]> {
     static CORPUS: OnceCell<Vec<Outcome>> = OnceCell::const_new();
     CORPUS.get_or_try_init(|| render_all(None)).await.map(Vec::as_slice)
 }
 
-/// The cases, for this version of Kubernetes where they name none of their own, which are left out then.
+/// Renders the cases, for this version of Kubernetes if given. Cases that name a version are then left out.
 async fn render_all(kubernetes: Option<&str>) -> anyhow::Result<Vec<Outcome>> {
     let cases = cases::all()?.into_iter();
     let mut cases = cases.filter(|case| kubernetes.is_none() || case.kubernetes.is_none()).map(|mut case| {
@@ -108,7 +108,7 @@ async fn render_all(kubernetes: Option<&str>) -> anyhow::Result<Vec<Outcome>> {
     }
 }
 
-/// All failures together, each with its case.
+/// Reports all failures together, each with its case.
 fn all_pass(results: impl Iterator<Item = (String, anyhow::Result<()>)>) -> anyhow::Result<()> {
     let failed = results.filter_map(|(title, result)| Some(format!("case {title:?}: {:#}", result.err()?)));
     let failed: Vec<String> = failed.collect();
@@ -130,27 +130,29 @@ fn is_as_expected(Outcome { case, code, text }: &Outcome) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The release's labels are on every object of its own, and pods are selected by those that no upgrade changes.
+/// The release's labels are on every object of the release, and selectors use only labels that no upgrade changes.
 ///
 /// Images, labels, proxies, pull secrets, names of Secrets and the switches of the whole chart reach the containers and
 /// objects that the values' tables name.
 ///
-/// The controller's values render as their table says, `false`, 0 and empty ones too.
+/// The controller's values render as their table specifies, including `false`, 0 and empty values.
 ///
-/// The node's values render as their table says, on Linux and on Windows.
+/// The node's values render as their table specifies, on Linux and on Windows.
 ///
-/// Further DaemonSets have the node's values but for what they are given, `false`, 0 and empty values included.
+/// Additional DaemonSets inherit the node's values except where they set their own, including `false`, 0 and empty
+/// values.
 ///
-/// Sidecars take images, levels, environments, arguments, rights, resources and leader election of their own; an
-/// argument that is given replaces that default and no other.
+/// Sidecars have their own images, log levels, environments, arguments, resources, permissions and leader election. A
+/// given argument replaces that default and no other.
 ///
-/// Classes of storage and snapshots are as the values have them, with the driver's name.
+/// Storage and snapshot classes match the values and have the driver's name.
 ///
-/// Maps of the user add to the defaults, null takes a default away, and a key that both have is there once, the user's.
+/// Maps of the user add to the defaults, null removes a default, and the user's value replaces a default with the same
+/// key.
 ///
-/// Values of earlier charts, contradictions and unknown keys are refused by name.
+/// Values of earlier charts, contradictions and unknown keys are rejected by name.
 ///
-/// Each object is there under its condition, with its name and namespace; optional APIs and the version of Kubernetes
+/// Each object exists under its condition, with its name and namespace. Optional APIs and the version of Kubernetes
 /// change what their table names.
 ///
 /// The controller's pod has the containers, arguments, environments, mounts, ports and probes of its tables.
@@ -159,33 +161,33 @@ fn is_as_expected(Outcome { case, code, text }: &Outcome) -> anyhow::Result<()> 
 ///
 /// The pods of Windows nodes are rendered over csi-proxy, or as host processes.
 ///
-/// Their pre-stop hook names the program of Windows, where the image has it.
+/// Their pre-stop hook names the Windows program, where the image has it.
 ///
-/// The CSIDriver has the fields that the version of Kubernetes knows, and its period follows the source of metadata.
+/// The CSIDriver has the fields that the version of Kubernetes knows, and its period depends on the source of metadata.
 ///
-/// Accounts have the rights of their table, those on leases included, and each binding names its account.
+/// Accounts have the permissions of their table, including permissions on leases, and each binding names its account.
 ///
-/// Metrics have a Service for each container that has some, on its port, and a monitor where Prometheus' operator is.
+/// Metrics have a Service for each container that serves some, on its port, and a monitor where Prometheus' operator
+/// exists.
 ///
-/// Taints are tolerated and pods may be disrupted as the values say; with three replicas and more two stay.
+/// Tolerations and disruption budgets match the values. With three or more replicas, two must stay available.
 #[tokio::test]
-async fn values_render_the_objects_of_the_table_or_are_refused_by_name() -> anyhow::Result<()> {
+async fn values_render_expected_objects_or_are_rejected() -> anyhow::Result<()> {
     all_pass(corpus().await?.iter().map(|outcome| (outcome.case.title.clone(), is_as_expected(outcome))))
 }
 
-/// Chart, image and driver have one version: the workspace's.
+/// Chart, image and driver share the version of the workspace.
 #[test]
-fn the_chart_has_the_version_of_the_workspace() -> anyhow::Result<()> {
+fn chart_has_version_of_workspace() -> anyhow::Result<()> {
     let text = std::fs::read_to_string(chart().join("Chart.yaml"))?;
     let chart: serde_json::Value = serde_saphyr::from_str(&text)?;
     ensure!(chart["version"] == env!("CARGO_PKG_VERSION") && chart["appVersion"] == chart["version"], "{chart}");
     Ok(())
 }
 
-/// The driver takes the arguments and the environment of each container that the chart starts it in.
 #[tokio::test]
-async fn the_driver_takes_the_arguments_of_every_container_of_the_chart() -> anyhow::Result<()> {
-    // Most containers are the same in most cases.
+async fn driver_accepts_arguments_of_every_chart_container() -> anyhow::Result<()> {
+    // Most containers are equal in most cases.
     let mut seen = BTreeSet::new();
     let mut results = Vec::new();
     for outcome in corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none()) {
@@ -201,7 +203,7 @@ async fn driver_takes(outcome: &Outcome, seen: &mut BTreeSet<Start>) -> anyhow::
         if !seen.insert((container.args.clone(), container.env.clone())) {
             continue;
         }
-        // Read and checked like all others, and nothing else is begun.
+        // The driver checks all arguments and then only prints its version.
         let args = container.args.iter().map(OsString::from).chain(["--version".into()]).collect();
         let (code, wrote) = run(DRIVER.into(), args, container.env).await?;
         ensure!(code == Some(0), "{} {:?} ended with {code:?}: {wrote}", container.name, container.args);

@@ -1,30 +1,30 @@
-//! Rendered objects, and questions about them.
+//! Rendered objects and queries about them.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-/// Everything that Helm wrote.
+/// All objects that Helm rendered.
 pub(crate) struct Rendered(Vec<Value>);
 
-/// What must be at a place.
+/// The expected content of a field.
 #[derive(Debug)]
 pub(crate) enum Check {
-    /// The same.
+    /// An equal value.
     Is(Value),
-    /// A list with this among its items, or a text with this in it.
+    /// A list with this item, or a text with this part.
     Has(Value),
     Lacks(Value),
     Absent,
     Exists,
 }
 
-/// A container whose image is the driver's.
+/// A container with the driver's image.
 pub(crate) struct Container {
     pub(crate) name: String,
     pub(crate) args: Vec<String>,
-    /// Those with values in the pod; without what Kubernetes would take from elsewhere.
+    /// Variables with a literal value in the pod. Variables that Kubernetes reads from elsewhere are left out.
     pub(crate) env: BTreeMap<String, String>,
 }
 
@@ -45,7 +45,7 @@ impl Check {
 
 impl Rendered {
     /// # Errors
-    /// No YAML, an object twice, or a key twice in one map.
+    /// Invalid YAML, a duplicate object, or a duplicate key in a map.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let objects: Vec<Value> =
             serde_saphyr::from_multiple(text).map_err(|error| anyhow::anyhow!("no YAML: {error}"))?;
@@ -84,14 +84,14 @@ impl Rendered {
         &self.0
     }
 
-    /// With `$(NAME)` replaced as the kubelet does.
+    /// Replaces `$(NAME)` as the kubelet does.
     pub(crate) fn driver_containers(&self) -> anyhow::Result<Vec<Container>> {
         let pods = self.0.iter().filter_map(|object| at(object, "spec.template.spec.containers")?.as_array());
         let ours = pods.flatten().filter(|container| {
             let image = container["image"].as_str().unwrap_or_default();
             image.rsplit('/').next().is_some_and(|name| name.starts_with("aws-ebs-csi-driver:"))
         });
-        // Windows' own paths and flags are for the Windows driver.
+        // Only the Windows driver knows Windows paths and flags.
         ours.filter(|container| !container.to_string().contains("windows") && !container.to_string().contains("C:"))
             .map(container)
             .collect()
@@ -120,8 +120,8 @@ fn id(object: &Value) -> String {
     format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]))
 }
 
-/// Keys with dots between; `[x]` is the item of a list whose `name` (or `key`) is x, or its place. `~` is a dot within
-/// a key.
+/// A path has keys separated by dots. `[x]` is the list item whose `name` (or `key`) is x, or its index. `~` is a dot
+/// within a key.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut found = object;
     for step in path.replace('[', ".[").split('.').filter(|step| !step.is_empty()) {

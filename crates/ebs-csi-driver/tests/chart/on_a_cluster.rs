@@ -1,4 +1,4 @@
-//! What the chart renders, on a real API server.
+//! The rendered chart on a real API server.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::cases::DEFAULT_KUBERNETES;
 use crate::{Outcome, all_pass, chart, corpus, render_all, run};
 
-/// Kinds that other projects define: the API server of the tests does not know them.
+/// Kinds of other projects, which the tests' API server does not know.
 const OF_OTHERS: [&str; 4] = ["VolumeSnapshotClass", "VolumeSnapshot", "VolumeSnapshotContent", "ServiceMonitor"];
 
-/// The path of an object's kind, for POST; none for kinds of others.
+/// Returns the path to POST an object of this kind, or `None` for kinds of other projects.
 pub(crate) fn path(object: &Value) -> anyhow::Result<Option<String>> {
     let kind = object["kind"].as_str().context("an object without a kind")?;
     if OF_OTHERS.contains(&kind) {
@@ -33,7 +33,7 @@ pub(crate) fn path(object: &Value) -> anyhow::Result<Option<String>> {
     }))
 }
 
-/// The minor version of the API server: 35 for 1.35.4.
+/// Returns the minor version of the API server: 35 for 1.35.4.
 pub(crate) async fn minor(api: &KubeApi) -> anyhow::Result<u32> {
     let version = api.get("/version").await?.context("no version")?;
     let text = version["gitVersion"].as_str().unwrap_or_default();
@@ -41,12 +41,12 @@ pub(crate) async fn minor(api: &KubeApi) -> anyhow::Result<u32> {
     minor.with_context(|| format!("{text:?} is no version"))
 }
 
-/// Asks the API server to take an object as it would, strictly, and to keep nothing.
+/// Checks that the API server accepts an object in a strict dry run.
 pub(crate) async fn take(object: &Value, api: &KubeApi) -> anyhow::Result<()> {
     judge(object, api, false).await
 }
 
-/// `may_lack`: the object may also be refused for what is missing in it, with the names of the fields.
+/// With `may_lack`, the server may also reject the object for missing fields, by their names.
 async fn judge(object: &Value, api: &KubeApi, may_lack: bool) -> anyhow::Result<()> {
     let Some(path) = path(object)? else { return Ok(()) };
     let answer = api.call("POST", &format!("{path}?dryRun=All&fieldValidation=Strict"), Some(object)).await?;
@@ -59,7 +59,7 @@ async fn judge(object: &Value, api: &KubeApi, may_lack: bool) -> anyhow::Result<
     Ok(())
 }
 
-/// Namespaces with the account that a controller of Kubernetes would make, which pods need.
+/// Creates namespaces with the service account that pods need and that a Kubernetes controller would create.
 pub(crate) async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
     for name in ["kube-system", "nodes", "default"] {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
@@ -73,10 +73,10 @@ pub(crate) async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A real API server takes every object that the corpus renders for its version, with strict validation: no unknown
-/// field, no key twice. What values have left without something that Kubernetes needs it refuses by the field, and nothing else.
+/// Validation is strict: no unknown field and no duplicate key. Where values remove something that Kubernetes requires,
+/// the server rejects exactly that field.
 #[tokio::test]
-async fn a_real_api_server_takes_every_object_of_the_corpus() -> anyhow::Result<()> {
+async fn real_api_server_accepts_every_object_of_corpus() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
     make_namespaces(&api).await?;
     let version = format!("1.{}.0", minor(&api).await?);
@@ -87,7 +87,7 @@ async fn a_real_api_server_takes_every_object_of_the_corpus() -> anyhow::Result<
         for_another = render_all(Some(&version)).await?;
         &for_another
     };
-    // Most objects are the same in most cases.
+    // Most objects are equal in most cases.
     let mut seen = BTreeSet::new();
     let mut results = Vec::new();
     for outcome in outcomes.iter().filter(|outcome| outcome.case.refused.is_none()) {
@@ -105,9 +105,9 @@ async fn dry_run(outcome: &Outcome, api: &KubeApi, seen: &mut BTreeSet<String>) 
     Ok(())
 }
 
-/// A real API server takes every object of `examples/`, with strict validation.
+/// Validation is strict.
 #[tokio::test]
-async fn a_real_api_server_takes_every_example() -> anyhow::Result<()> {
+async fn real_api_server_accepts_every_example() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
     make_namespaces(&api).await?;
     let mut files = 0;
@@ -132,7 +132,7 @@ async fn take_example(text: &str, api: &KubeApi) -> anyhow::Result<()> {
         if object["kind"] == "VolumeAttributesClass" && minor < 34 {
             continue;
         }
-        // As kubectl does where an object names no namespace.
+        // Like kubectl for an object without a namespace.
         if ["Pod", "PersistentVolumeClaim", "Deployment"].iter().any(|kind| object["kind"] == **kind) {
             object["metadata"]["namespace"] = json!("default");
         }
@@ -141,7 +141,7 @@ async fn take_example(text: &str, api: &KubeApi) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A release on a cluster of its own.
+/// A release on its own cluster.
 pub(crate) struct Release {
     pub(crate) api: KubeApi,
     kubeconfig: OsString,
@@ -173,13 +173,12 @@ impl Release {
     }
 }
 
-/// The chart is installed, upgraded, rolled back and uninstalled by Helm on a real API server. An upgrade replaces no
-/// CSIDriver and loses no StorageClass.
+/// An upgrade replaces no CSIDriver and loses no StorageClass.
 ///
-/// What Helm says after an installation names the pods' labels, the policies for AWS, and that the cluster serves no
+/// Helm's notes after an installation name the pods' labels, the AWS policies, and that the cluster serves no
 /// snapshots.
 #[tokio::test]
-async fn helm_installs_upgrades_rolls_back_and_uninstalls_on_a_real_api_server() -> anyhow::Result<()> {
+async fn helm_manages_release_on_real_api_server() -> anyhow::Result<()> {
     const DRIVER: &str = "/apis/storage.k8s.io/v1/csidrivers/ebs.csi.aws.com";
     const CLASS: &str = "/apis/storage.k8s.io/v1/storageclasses/ebs-csi-default-sc";
     const CONTROLLER: &str = "/apis/apps/v1/namespaces/kube-system/deployments/ebs-csi-controller";
@@ -223,7 +222,7 @@ async fn helm_installs_upgrades_rolls_back_and_uninstalls_on_a_real_api_server()
     Ok(())
 }
 
-/// What an object of rights grants or checks, one text for each.
+/// Returns one text for each rule that an RBAC object grants or checks.
 fn rules(object: &Value) -> Vec<String> {
     let expressions = object["spec"]["validations"].as_array().into_iter().flatten();
     let expressions = expressions.map(|each| each["expression"].to_string());

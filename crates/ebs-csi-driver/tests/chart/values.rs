@@ -1,5 +1,5 @@
-//! The chart's values: those of values.yaml are those of the schema; the reference chart's are known; each is set in a case,
-//! and each that is refused has its message.
+//! The chart's values: values.yaml and the schema agree, and the chart knows the reference chart's values. The corpus
+//! sets each value and has a case for each error message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::cases::Case;
 use crate::{Outcome, all_pass, chart, corpus, render};
 
-/// Values that have no default: in the schema alone.
+/// Values without a default, which only the schema lists.
 const WITHOUT_DEFAULT: [&str; 10] = [
     "image.containerRegistry",
     "global",
@@ -22,7 +22,7 @@ const WITHOUT_DEFAULT: [&str; 10] = [
     "leaderElection.leaseDuration",
     "leaderElection.renewDeadline",
 ];
-/// Of a type of their own, which the templates look at.
+/// Values of a special type that the templates check.
 const CHECKED_BY_TEMPLATES: [&str; 2] = ["controller.env", "node.env"];
 const SIDECARS: [&str; 8] = [
     "provisioner",
@@ -35,7 +35,7 @@ const SIDECARS: [&str; 8] = [
     "nodeDriverRegistrar",
 ];
 
-/// Values of which one changes what comes of the other: each pair is set in a case.
+/// Pairs of values in which one changes the effect of the other. A case sets both.
 const PAIRS: [(&str, &str); 34] = [
     ("additionalDaemonSets", "node.enableLinux"),
     ("additionalDaemonSets", "node.kubeletPath"),
@@ -83,7 +83,7 @@ fn defaults() -> anyhow::Result<Value> {
     serde_saphyr::from_str(&text).context("values.yaml")
 }
 
-/// What the schema knows: maps that take no other keys, and values, by their paths.
+/// The paths that the schema knows: closed maps, and values.
 #[derive(Default)]
 struct Places {
     closed: BTreeSet<String>,
@@ -111,12 +111,12 @@ impl Places {
         }
     }
 
-    /// Keys of earlier charts: of any type, for a template to refuse.
+    /// Returns whether the path is a key of an earlier chart, which has any type and which a template rejects.
     fn is_old(&self, path: &str) -> bool {
         self.leaves.get(path).is_some_and(|part| *part == json!({})) && !CHECKED_BY_TEMPLATES.contains(&path)
     }
 
-    /// The leaves that are set, and what is set beside the schema.
+    /// Returns the leaves that are set, and the keys that the schema does not know.
     fn set_in(&self, values: &Value) -> BTreeSet<String> {
         let mut set = BTreeSet::new();
         self.collect(values, "", &mut set);
@@ -135,7 +135,7 @@ fn joined(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// A document with a value at each of these places.
+/// Returns a document with a value at each of these paths.
 fn document<'a>(values: impl Iterator<Item = (&'a str, Value)>) -> Value {
     let mut document = Value::Object(Map::new());
     for (path, value) in values {
@@ -155,10 +155,9 @@ fn values_of(case: &Case) -> anyhow::Result<Value> {
     serde_saphyr::from_str(&case.values).with_context(|| format!("the values of {:?}", case.title))
 }
 
-/// The schema knows the values of values.yaml and no others, but for those that have no default and the keys of earlier
-/// charts.
+/// Exceptions are values without a default and the keys of earlier charts.
 #[test]
-fn the_schema_knows_the_values_of_the_values_file_and_no_others() -> anyhow::Result<()> {
+fn schema_and_values_file_list_the_same_values() -> anyhow::Result<()> {
     let (schema, defaults) = (schema()?, defaults()?);
     let places = Places::of(&schema);
     let there = places.set_in(&defaults);
@@ -175,9 +174,8 @@ fn the_schema_knows_the_values_of_the_values_file_and_no_others() -> anyhow::Res
     Ok(())
 }
 
-/// Every value of the reference driver's chart is a value of this chart.
 #[test]
-fn values_of_the_reference_chart_are_known() -> anyhow::Result<()> {
+fn values_of_reference_chart_are_known() -> anyhow::Result<()> {
     let schema = schema()?;
     let places = Places::of(&schema);
     let known = |path: &&str| {
@@ -189,9 +187,8 @@ fn values_of_the_reference_chart_are_known() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every value is set in a case that renders, and values that change what comes of each other are set together.
 #[test]
-fn every_value_is_set_in_a_case_and_those_that_interact_are_set_together() -> anyhow::Result<()> {
+fn every_value_and_interacting_pair_is_set_in_a_case() -> anyhow::Result<()> {
     let schema = schema()?;
     let places = Places::of(&schema);
     let mut cases = Vec::new();
@@ -208,9 +205,8 @@ fn every_value_is_set_in_a_case_and_those_that_interact_are_set_together() -> an
     Ok(())
 }
 
-/// Every key of an earlier chart, and every message of a template, has a case that is refused with it.
 #[tokio::test]
-async fn every_key_of_an_earlier_chart_and_every_message_of_a_template_has_its_refusal() -> anyhow::Result<()> {
+async fn every_old_key_and_template_error_has_a_case() -> anyhow::Result<()> {
     let schema = schema()?;
     let places = Places::of(&schema);
     let refused: Vec<&Outcome> = corpus().await?.iter().filter(|outcome| outcome.case.refused.is_some()).collect();
@@ -230,7 +226,7 @@ async fn every_key_of_an_earlier_chart_and_every_message_of_a_template_has_its_r
     Ok(())
 }
 
-/// The texts of `fail` in the templates, with their places for values.
+/// Returns the texts of `fail` in the templates, with their placeholders.
 fn messages() -> anyhow::Result<Vec<String>> {
     let mut messages = Vec::new();
     for file in std::fs::read_dir(chart().join("templates"))? {
@@ -244,7 +240,7 @@ fn messages() -> anyhow::Result<Vec<String>> {
     Ok(messages)
 }
 
-/// Whether a text has a message in it, with anything at its places for values.
+/// Returns whether a text contains a message, with any text in place of its placeholders.
 fn says(text: &str, message: &str) -> bool {
     let mut rest = text;
     message.replace("%q", "%s").split("%s").all(|piece| match rest.find(piece) {
@@ -256,10 +252,9 @@ fn says(text: &str, message: &str) -> bool {
     })
 }
 
-/// A value of a wrong type, a number or word that is out of bounds, and a key that is not known are each refused by
-/// their path.
+/// The error names the path.
 #[tokio::test]
-async fn wrong_types_values_out_of_bounds_and_unknown_keys_are_refused_by_their_path() -> anyhow::Result<()> {
+async fn invalid_values_and_unknown_keys_are_rejected_by_path() -> anyhow::Result<()> {
     let schema = schema()?;
     let places = Places::of(&schema);
     let typed = places.leaves.iter().filter(|(_, part)| part.get("type").is_some());
@@ -290,7 +285,7 @@ async fn refusal(values: &Value) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Of none of the types that a part of the schema allows.
+/// Returns a value of a type that a part of the schema does not allow.
 fn of_wrong_type(part: &Value) -> Value {
     let allows = |wanted: &str| match &part["type"] {
         Value::Array(types) => types.iter().any(|each| each == wanted),
@@ -299,7 +294,7 @@ fn of_wrong_type(part: &Value) -> Value {
     if allows("boolean") || allows("object") { json!("wrong") } else { json!(true) }
 }
 
-/// A value of the right type that a part of the schema forbids; `None` where it forbids none.
+/// Returns a value of the right type that a part of the schema forbids, or `None` if it forbids none.
 fn out_of_bounds(part: &Value) -> Option<Value> {
     if let Some(least) = part["minimum"].as_i64() {
         return Some(json!(least - 1));
@@ -311,7 +306,7 @@ fn out_of_bounds(part: &Value) -> Option<Value> {
     Some(json!({ "key": "v".repeat(usize::try_from(longest).ok()? + 1) }))
 }
 
-/// What the chart cannot do without, by path.
+/// Returns the paths of the values that the chart requires.
 fn needed() -> Vec<String> {
     let parts = ["image", "helmTester", "controller", "node", "sidecars", "defaultStorageClass", "image.repository"];
     let of_controller = ["volumeModificationFeature", "serviceMonitor", "serviceAccount", "serviceAccount.name"];
@@ -326,10 +321,9 @@ fn needed() -> Vec<String> {
     paths
 }
 
-/// What has no default of its own beside values.yaml is refused by its path when null takes it away, and all such at
-/// once.
+/// Each required value is rejected by its path when it is null, and all of them together are reported at once.
 #[tokio::test]
-async fn what_the_chart_cannot_do_without_is_refused_by_its_path_when_it_is_null() -> anyhow::Result<()> {
+async fn null_in_required_value_is_rejected_by_path() -> anyhow::Result<()> {
     let paths = needed();
     let maps = ["image", "helmTester", "controller", "node", "sidecars", "defaultStorageClass"];
     let all = refusal(&document(maps.map(|path| (path, Value::Null)).into_iter())).await?;
@@ -344,11 +338,10 @@ async fn what_the_chart_cannot_do_without_is_refused_by_its_path_when_it_is_null
     }))
 }
 
-/// What the chart renders depends on no API that Helm may or may not discover, once the values say what is wanted;
-/// attributes of volumes are there since Kubernetes 1.34 whatever is discovered.
+/// When the values are explicit, the rendered chart does not depend on the APIs that Helm discovers. Volume attributes
+/// classes exist since Kubernetes 1.34, independent of discovery.
 #[tokio::test]
-async fn with_and_without_discovery_the_chart_renders_the_same_where_the_values_say_what_is_wanted()
--> anyhow::Result<()> {
+async fn explicit_values_render_the_same_without_api_discovery() -> anyhow::Result<()> {
     let apis = [
         "snapshot.storage.k8s.io/v1",
         "storage.k8s.io/v1/VolumeAttributesClass",
@@ -368,14 +361,15 @@ async fn with_and_without_discovery_the_chart_renders_the_same_where_the_values_
     Ok(())
 }
 
-/// Cases that take defaults away, one of each part of the values at a time, and one that sets every value to nothing: all of them
-/// render, and the driver takes their arguments. An API server takes the objects of the last; without the defaults they may lack what it needs.
+/// Returns cases that each remove the defaults of one part of the values, and one case that sets every value to an
+/// empty value. All of them render, and the driver accepts their arguments. An API server accepts the objects of the
+/// last case. Without the defaults, objects may lack required fields.
 pub(crate) fn generated() -> anyhow::Result<Vec<Case>> {
     let (schema, defaults) = (schema()?, defaults()?);
     let needed = needed();
     let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for path in with_default(&defaults, "") {
-        // Leaders are elected or not: to say neither is refused, but for the resizer.
+        // Leader election is on or off. Only the resizer may leave it unset.
         let is_election = path.contains(".leaderElection") && !path.starts_with("sidecars.resizer.");
         if !needed.contains(&path) && !is_election {
             let part = path.split('.').take(if path.starts_with("sidecars.") { 2 } else { 1 }).collect::<Vec<_>>();
@@ -398,7 +392,7 @@ pub(crate) fn generated() -> anyhow::Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// The paths of all values and maps that are not empty.
+/// Returns the paths of all values and maps that are not empty.
 fn with_default(values: &Value, path: &str) -> Vec<String> {
     let mut paths = Vec::new();
     for (key, value) in values.as_object().into_iter().flatten() {
@@ -412,9 +406,10 @@ fn with_default(values: &Value, path: &str) -> Vec<String> {
     paths
 }
 
-/// `false`, 0 or an empty value of a type that is allowed; none where the chart means something else by it.
+/// Returns `false`, 0 or an empty value of an allowed type, or `None` where such a value has another meaning in the
+/// chart.
 fn nothing(path: &str, part: &Value) -> Option<Value> {
-    // At least one replica and a port, some node, and of two bounds or limits one at a time.
+    // The chart requires a replica, a port and a node, and only one of two bounds or limits may be set at a time.
     let wanted = ["replicaCount", "healthPort", "minAvailable", "volumeAttachLimit", "enableLinux", "enableWindows"];
     if wanted.iter().any(|end| path.ends_with(end)) || part["enum"].is_array() {
         return None;

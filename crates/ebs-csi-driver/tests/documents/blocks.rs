@@ -1,7 +1,7 @@
 //! The blocks of code in the documents.
 //!
-//! A block of shell commands begins with three backticks and `sh`, and is run. One that cannot be run has a comment in the line
-//! before it that says why: `<!-- not run: it needs a node of EC2 -->`.
+//! A block of shell commands begins with three backticks and `sh`, and the tests run it. A block that cannot run has a
+//! comment with the reason in the line before it: `<!-- not run: it needs a node of EC2 -->`.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 
 use crate::repository;
 
-/// What is written by others, or by programs, or is history.
+/// Documents of others, generated ones, and history.
 const NOT_OURS: [&str; 3] = ["xtask", "target", "CHANGELOG.md"];
 const FENCE: &str = "```";
 const NOT_RUN: (&str, &str) = ("<!-- not run: ", " -->");
@@ -17,10 +17,10 @@ const NOT_RUN: (&str, &str) = ("<!-- not run: ", " -->");
 /// A block of code.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Of its first line, from 1.
+    /// Number of its first line, from 1.
     pub(crate) line: usize,
     pub(crate) language: String,
-    /// Why it is not run.
+    /// The reason why the tests do not run it.
     pub(crate) not_run: Option<String>,
     pub(crate) text: String,
 }
@@ -28,12 +28,12 @@ pub(crate) struct Block {
 /// A document with its blocks.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Below the repository.
+    /// Relative to the repository.
     pub(crate) path: String,
     pub(crate) blocks: Vec<Block>,
 }
 
-/// All documents of the repository that people have written.
+/// Returns all documents of the repository that people have written.
 pub(crate) fn pages() -> anyhow::Result<Vec<Page>> {
     let mut pages = Vec::new();
     collect(&repository(), "", &mut pages)?;
@@ -84,9 +84,9 @@ fn blocks(text: &str) -> anyhow::Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// Every block of code in the documents says its language, and one that is not run says why; only shell blocks have something to say.
+/// Only shell blocks may have a reason.
 #[test]
-fn every_block_says_its_language_and_one_that_is_not_run_says_why() -> anyhow::Result<()> {
+fn every_block_has_language_and_every_skip_has_reason() -> anyhow::Result<()> {
     const LANGUAGES: [&str; 9] = ["sh", "powershell", "text", "yaml", "json", "python", "go", "mermaid", "rust"];
     for page in pages()? {
         for block in &page.blocks {
@@ -104,7 +104,7 @@ fn every_block_says_its_language_and_one_that_is_not_run_says_why() -> anyhow::R
 }
 
 #[test]
-fn blocks_are_found_with_their_lines_and_reasons() -> anyhow::Result<()> {
+fn search_finds_blocks_with_lines_and_reasons() -> anyhow::Result<()> {
     let text = "a\n```sh\nb\nc\n```\n<!-- not run: it needs a disk -->\n```sh\nd\n```\n  ```yaml\n  e: 1\n  ```\n";
     let found = blocks(text)?;
     let found: Vec<_> = found.iter().map(|b| (b.line, b.language.as_str(), b.not_run.as_deref(), &*b.text)).collect();

@@ -1,4 +1,4 @@
-//! What the documents show is so: their shell blocks run, and what `deploy/monitoring` asks for are metrics that the driver has.
+//! Checks the documents: their shell blocks run, and `deploy/monitoring` queries only metrics that the driver has.
 
 mod blocks;
 mod monitoring;
@@ -14,12 +14,12 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The text of a file of the repository.
+/// Returns the text of a file of the repository.
 fn text_of(path: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(repository().join(path)).with_context(|| format!("read {path}"))
 }
 
-/// A program that `scripts/setup test` has installed.
+/// Returns the path of a program that `scripts/setup test` has installed.
 fn program(variable: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_file());
     path.with_context(|| {

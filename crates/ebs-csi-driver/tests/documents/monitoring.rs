@@ -1,4 +1,4 @@
-//! `deploy/monitoring`, judged by promtool and held against the table of metrics, which is the code's.
+//! Checks `deploy/monitoring` with promtool, and against the table of metrics, which is generated from the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,16 +14,16 @@ const RULES: &str = "deploy/monitoring/alerts.yaml";
 const TESTS: &str = "deploy/monitoring/alerts.test.yaml";
 const DASHBOARD: &str = "deploy/monitoring/dashboard.json";
 const BOUND: Duration = Duration::from_secs(600);
-/// Metrics of ours begin so.
+/// Prefixes of our metrics.
 const PREFIXES: [&str; 2] = ["aws_ebs_csi_", "cloudprovider_aws_"];
-/// Labels that whoever scrapes adds to every series.
+/// Labels that the scraper adds to every series.
 const OF_THE_TARGET: [&str; 6] = ["job", "instance", "namespace", "pod", "container", "node"];
 
-/// The series that the driver shows, each with its labels.
+/// The series of the driver, each with its labels.
 struct Declared(BTreeMap<String, BTreeSet<String>>);
 
 impl Declared {
-    /// The table of `docs/metrics.md`, which a test of `ebs-telemetry` holds to the code.
+    /// Reads the table of `docs/metrics.md`. A test of `ebs-telemetry` compares it with the code.
     fn read() -> anyhow::Result<Self> {
         let mut series = BTreeMap::new();
         for row in text_of("docs/metrics.md")?.lines().filter(|line| line.starts_with("| `")) {
@@ -45,7 +45,7 @@ impl Declared {
         Ok(Self(series))
     }
 
-    /// Each metric and label that an expression names is there; beside it, which labels its result may have.
+    /// Checks that each metric and label of an expression exists. Returns the labels that its result may have.
     fn check(&self, expression: &str) -> anyhow::Result<BTreeSet<String>> {
         let mut all: BTreeSet<String> = OF_THE_TARGET.map(str::to_owned).into();
         let selected = selected(expression, &PREFIXES);
@@ -71,7 +71,7 @@ impl Declared {
     }
 }
 
-/// The alerts, from all groups.
+/// Returns the alerts of all groups.
 fn alerts() -> anyhow::Result<Vec<Value>> {
     let rules: Value = serde_saphyr::from_str(&text_of(RULES)?)?;
     let groups = rules["groups"].as_array().context("groups")?;
@@ -80,7 +80,7 @@ fn alerts() -> anyhow::Result<Vec<Value>> {
     Ok(alerts)
 }
 
-/// The queries of the dashboard: where each stands, its expression as Prometheus gets it, and its legend.
+/// Returns the queries of the dashboard: the panel, the expression that Prometheus receives, and the legend.
 fn queries(dashboard: &Value) -> anyhow::Result<Vec<(String, String, String)>> {
     let mut queries = Vec::new();
     for panel in dashboard["panels"].as_array().context("panels")? {
@@ -106,9 +106,9 @@ async fn promtool(args: &[&str]) -> anyhow::Result<String> {
     Ok(said)
 }
 
-/// The alerts are rules that promtool accepts, and each fires in its case of `alerts.test.yaml`, and not before.
+/// promtool accepts the alerts as rules. Each fires in its case of `alerts.test.yaml`, and not before.
 #[tokio::test]
-async fn each_alert_fires_in_its_case_and_not_before() -> anyhow::Result<()> {
+async fn each_alert_fires_in_its_case_and_not_earlier() -> anyhow::Result<()> {
     let path = |file: &str| repository().join(file).display().to_string();
     promtool(&["check", "rules", &path(RULES)]).await?;
     promtool(&["test", "rules", &path(TESTS)]).await?;
@@ -130,9 +130,9 @@ async fn each_alert_fires_in_its_case_and_not_before() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every metric and label that an alert, its case, a panel of the dashboard or a choice above it names is one of the driver's.
+/// The names are in an alert, its case, a panel of the dashboard or a variable of the dashboard.
 #[test]
-fn what_is_monitored_are_metrics_and_labels_of_the_driver() -> anyhow::Result<()> {
+fn monitoring_uses_only_metrics_and_labels_of_driver() -> anyhow::Result<()> {
     let declared = Declared::read()?;
     for alert in alerts()? {
         let name = alert["alert"].as_str().context("a name")?;
@@ -163,9 +163,9 @@ fn what_is_monitored_are_metrics_and_labels_of_the_driver() -> anyhow::Result<()
     Ok(())
 }
 
-/// Prometheus' own parser takes every query of the dashboard; panels have ids of their own, and what they choose by is declared.
+/// Prometheus' own parser accepts every query. Panels have unique ids, and their variables are declared.
 #[tokio::test]
-async fn every_query_of_the_dashboard_is_promql() -> anyhow::Result<()> {
+async fn every_dashboard_query_is_valid_promql() -> anyhow::Result<()> {
     let dashboard: Value = serde_json::from_str(&text_of(DASHBOARD)?)?;
     let queries = queries(&dashboard)?;
     let rules: Vec<Value> = queries

@@ -1,4 +1,4 @@
-//! What a PromQL expression names: metrics with their selectors, and labels that it groups by.
+//! The names in a PromQL expression: metrics with their selectors, and labels of groupings.
 
 /// A metric that an expression selects, and the labels of its selector.
 #[derive(Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ fn is_of_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// The expression without what stands in its quotes.
+/// Returns the expression without the content of its quotes.
 fn without_texts(expression: &str) -> String {
     let mut inside = false;
     expression
@@ -27,7 +27,7 @@ fn without_texts(expression: &str) -> String {
         .collect()
 }
 
-/// The metrics that an expression names: names before a `{`, and all names with one of `prefixes`.
+/// Returns the metrics of an expression: names before a `{`, and all names with one of `prefixes`.
 pub(crate) fn selected(expression: &str, prefixes: &[&str]) -> Vec<Selected> {
     let text = without_texts(expression);
     let mut found = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn selected(expression: &str, prefixes: &[&str]) -> Vec<Selected> {
     found
 }
 
-/// The labels in `by (…)`, `without (…)`, `on (…)` and `ignoring (…)`.
+/// Returns the labels in `by (…)`, `without (…)`, `on (…)` and `ignoring (…)`.
 pub(crate) fn grouped_by(expression: &str) -> Vec<String> {
     let text = without_texts(expression);
     let mut labels = Vec::new();
@@ -66,14 +66,14 @@ pub(crate) fn grouped_by(expression: &str) -> Vec<String> {
     labels
 }
 
-/// The names in `{{…}}` of a legend or an annotation, without `$labels.`.
+/// Returns the names in `{{…}}` of a legend or an annotation, without `$labels.`.
 pub(crate) fn templated(text: &str) -> Vec<String> {
     let parts = text.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
     parts.map(|(inside, _)| inside.trim().trim_start_matches("$labels.").to_owned()).collect()
 }
 
 #[test]
-fn metrics_and_labels_of_an_expression_are_found() {
+fn search_finds_metrics_and_labels_of_expression() {
     let expression =
         r#"sum by (le, method) (rate(ebs_a_bucket{method=~"x|}y{",code!="OK"}[5m])) / on(method) ebs_b > other{z="1"}"#;
     let selected = selected(expression, &["ebs_"]);

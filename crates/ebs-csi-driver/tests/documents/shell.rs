@@ -1,9 +1,10 @@
-//! The shell blocks of the documents, run: all of a page in one shell, as a reader would.
+//! Runs the shell blocks of the documents: all blocks of a page in one shell, like a reader.
 //!
-//! They run in an empty directory that shows the repository's files, with what `make build` and `scripts/setup test` have made in
-//! `PATH`. The driver, the simulator, promtool and the AWS CLI on the simulator are the real ones. What needs a cluster, an account or minutes is
-//! judged by the programs in `stand-ins/`, whose heads say how far: `helm install` renders, `aws` checks its arguments against
-//! EC2's own models, `make` says what it would do.
+//! They run in an empty directory that shows the repository's files, with the results of `make build` and
+//! `scripts/setup test` in `PATH`. The driver, the simulator, promtool and the AWS CLI on the simulator are the real
+//! ones. The programs in `stand-ins/` check commands that need a cluster, an account or minutes, and their heads
+//! describe how far: `helm install` renders, `aws` checks its arguments against EC2's own models, and `make` prints its
+//! recipe.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,13 +22,13 @@ use crate::{program, repository};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const STAND_INS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/documents/stand-ins");
-/// Of a page; most take seconds, on a machine that has nothing else to do.
+/// Timeout of a page. Most pages take seconds on an idle machine.
 const BOUND: Duration = Duration::from_secs(900);
-/// Pages at once.
+/// Pages that run at once.
 const AT_ONCE: usize = 3;
-/// What blocks name of the repository begins with one of these.
+/// Prefixes of the repository paths that blocks name.
 const FOLDERS: [&str; 8] = ["acceptance/", "charts/", "crates/", "deploy/", "docs/", "examples/", "scripts/", "xtask/"];
-/// Whatever a page has started ends with it.
+/// Stops all processes of a page at its end.
 const HEAD: &str = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n";
 
 fn path_variable() -> anyhow::Result<OsString> {
@@ -43,7 +44,7 @@ fn path_variable() -> anyhow::Result<OsString> {
     Ok(std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&machine)))?)
 }
 
-/// A directory that shows the files of the repository, so that what a block writes stays out of it.
+/// Creates a directory that shows the files of the repository, so that blocks do not write into it.
 fn clone_of_the_repository() -> anyhow::Result<tempfile::TempDir> {
     let dir = tempfile::tempdir()?;
     for entry in std::fs::read_dir(repository())? {
@@ -61,7 +62,7 @@ async fn bash(args: &[&str], dir: &Path) -> anyhow::Result<(bool, String)> {
         ("PATH".to_owned(), path_variable()?.into_string().ok().context("PATH is text")?),
         ("HOME".to_owned(), text(dir)),
         ("TMPDIR".to_owned(), text(dir)),
-        // Not those of whoever runs the tests.
+        // Ignore the user's configuration.
         ("AWS_CONFIG_FILE".to_owned(), text(&dir.join("no-config"))),
         ("AWS_SHARED_CREDENTIALS_FILE".to_owned(), text(&dir.join("no-credentials"))),
         ("AWS_EC2_METADATA_DISABLED".to_owned(), "true".to_owned()),
@@ -75,7 +76,7 @@ async fn bash(args: &[&str], dir: &Path) -> anyhow::Result<(bool, String)> {
     Ok((status.success(), process.output()?))
 }
 
-/// Runs the blocks of a page, one after the other.
+/// Runs the blocks of a page in order.
 async fn run(page: Page) -> anyhow::Result<usize> {
     let mut script = HEAD.to_owned();
     let mut count = 0;
@@ -92,9 +93,8 @@ async fn run(page: Page) -> anyhow::Result<usize> {
     Ok(count)
 }
 
-/// Every shell block of the documents that is not marked otherwise runs to its end without an error.
 #[tokio::test]
-async fn every_shell_block_of_the_documents_runs() -> anyhow::Result<()> {
+async fn every_shell_block_of_documents_runs() -> anyhow::Result<()> {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();
     for page in pages()? {
@@ -116,9 +116,8 @@ async fn every_shell_block_of_the_documents_runs() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A block that is not run is shell all the same, and what it names of the repository is there.
 #[tokio::test]
-async fn a_block_that_is_not_run_is_shell_and_names_files_that_there_are() -> anyhow::Result<()> {
+async fn skipped_block_is_valid_shell_and_names_existing_files() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     for page in pages()? {
         for block in page.blocks.iter().filter(|block| block.not_run.is_some()) {
@@ -135,10 +134,10 @@ async fn a_block_that_is_not_run_is_shell_and_names_files_that_there_are() -> an
     Ok(())
 }
 
-/// A block that fails fails the test, wherever it stands in its page, and so do a target that make does not have, a file that is not
-/// there, a value that the chart does not have, and an argument that EC2 does not have.
+/// A test fails when a block fails anywhere in its page. It also fails for a target that make does not have, a missing
+/// file, a value that the chart does not have, and an argument that EC2 does not have.
 #[tokio::test]
-async fn a_wrong_block_fails() -> anyhow::Result<()> {
+async fn wrong_block_fails() -> anyhow::Result<()> {
     let dir = clone_of_the_repository()?;
     for wrong in [
         "false\ntrue",

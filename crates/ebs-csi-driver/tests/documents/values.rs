@@ -1,4 +1,4 @@
-//! Values of the chart that the documents name.
+//! Chart values in the documents.
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -6,22 +6,22 @@ use serde_json::Value;
 use crate::blocks::pages;
 use crate::text_of;
 
-/// What values that are named in full begin with.
+/// Prefixes of values that are named in full.
 const ROOTS: [&str; 6] = ["controller.", "node.", "sidecars.", "image.", "defaultStorageClass.", "awsAccessSecret."];
 
-/// The values that a text names in backticks, like `controller.region` and `node.selinux=true`.
+/// Returns the values that a text names in backticks, like `controller.region` and `node.selinux=true`.
 fn named(text: &str) -> Vec<&str> {
     let codes = text.split('`').skip(1).step_by(2).filter_map(|code| code.split(['=', ' ']).next());
     let is_path = |code: &&str| {
         ROOTS.iter().any(|root| code.starts_with(root))
             && code.chars().all(|c| c.is_ascii_alphanumeric() || "_.*".contains(c))
-            // Files are called so, too.
+            // Names of files have the same form.
             && ![".md", ".rs", ".yaml", ".tpl"].iter().any(|extension| code.ends_with(extension))
     };
     codes.filter(is_path).collect()
 }
 
-/// Whether the values have such a key; `*` is any, and below an empty map or nothing everything may stand.
+/// Returns whether the values have such a key. `*` is any key, and an empty map or null may have any key.
 fn has(values: &Value, path: &[&str]) -> bool {
     let [key, rest @ ..] = path else { return true };
     match values {
@@ -33,15 +33,15 @@ fn has(values: &Value, path: &[&str]) -> bool {
     }
 }
 
-/// Whether a schema without references allows the key.
+/// Returns whether a schema without references allows the key.
 fn allows(schema: &Value, path: &[&str]) -> bool {
     let [key, rest @ ..] = path else { return true };
     schema["properties"].get(*key).is_some_and(|below| allows(below, rest))
 }
 
-/// Every value of the chart that a document names is one of `values.yaml`, or of the schema where it has no default.
+/// A value without a default is in the schema instead of `values.yaml`.
 #[test]
-fn every_value_of_the_chart_that_a_document_names_is_there() -> anyhow::Result<()> {
+fn every_chart_value_in_documents_exists() -> anyhow::Result<()> {
     let values: Value = serde_saphyr::from_str(&text_of("charts/aws-ebs-csi-driver/values.yaml")?)?;
     let schema: Value = serde_json::from_str(&text_of("charts/aws-ebs-csi-driver/values.schema.json")?)?;
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! What is in the image, and that every way to build it makes the same.
+//! The content of the image, which every way to build it produces.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use ebs_image::tree::Node;
 
 use super::{repository, with_tests_driver};
 
-/// The image has the driver, the listed file-system tools, their libraries and loader, certificates, licences and what names users and
-/// packages: no shell, no package manager, nothing else that runs.
+/// The image has the driver, the listed file-system tools, their libraries and loader, certificates, licences and
+/// databases of users and packages. It has no shell, no package manager and no other executable.
 #[tokio::test]
-async fn only_the_driver_and_the_listed_tools_can_be_run() -> anyhow::Result<()> {
+async fn image_contains_only_driver_and_listed_tools() -> anyhow::Result<()> {
     let tree = with_tests_driver().await?.joined()?;
     let is_library = |path: &str| path.starts_with("usr/lib/") && path.contains(".so");
     let run: BTreeSet<&str> = tree
@@ -39,9 +39,8 @@ async fn only_the_driver_and_the_listed_tools_can_be_run() -> anyhow::Result<()>
     Ok(())
 }
 
-/// Every program that the node starts is in the image.
 #[test]
-fn what_the_documentation_says_that_the_node_starts_is_in_the_image() -> anyhow::Result<()> {
+fn image_contains_every_program_that_node_starts() -> anyhow::Result<()> {
     let page = std::fs::read_to_string(repository().join("docs/security.md"))?;
     let table = page.split("## Programs").nth(1).and_then(|rest| rest.split("##").next()).context("its programs")?;
     let named = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
@@ -53,10 +52,10 @@ fn what_the_documentation_says_that_the_node_starts_is_in_the_image() -> anyhow:
     Ok(())
 }
 
-/// The Dockerfile makes the image of the same files, by the same program, with the same settings, and with the compiler of the
-/// repository.
+/// The Dockerfile builds the image from the same files, by the same program, with the same settings, and with the
+/// compiler of the repository.
 #[test]
-fn the_dockerfile_takes_its_files_and_settings_from_the_builder() -> anyhow::Result<()> {
+fn dockerfile_uses_files_and_settings_of_builder() -> anyhow::Result<()> {
     let text = std::fs::read_to_string(repository().join("deploy/image/Dockerfile"))?;
     let (build, last) = text.split_once("FROM scratch\n").context("a last stage from nothing")?;
     let last: Vec<&str> = last.lines().filter(|line| !line.is_empty()).collect();
@@ -67,7 +66,7 @@ fn the_dockerfile_takes_its_files_and_settings_from_the_builder() -> anyhow::Res
     let rust = toolchain.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
     let base = format!("docker.io/library/rust:{}-bookworm AS build", rust.context("a channel")?);
     ensure!(build.contains(&base), "the first stage is not from {base}");
-    // What the stage runs is in the repository, and make runs it too.
+    // The stage runs scripts of the repository, which make also runs.
     for script in ["scripts/setup image", "deploy/image/build ", "--bin ebs-image", "target/release/ebs-image "] {
         ensure!(build.contains(script), "the first stage does not run {script}");
     }
@@ -76,9 +75,8 @@ fn the_dockerfile_takes_its_files_and_settings_from_the_builder() -> anyhow::Res
     Ok(())
 }
 
-/// The workflows of a public CI run the targets of the Makefile and nothing else.
 #[test]
-fn the_workflows_run_make_and_nothing_else() -> anyhow::Result<()> {
+fn workflows_run_only_make() -> anyhow::Result<()> {
     let makefile = std::fs::read_to_string(repository().join("Makefile"))?;
     let mut seen = 0;
     for entry in std::fs::read_dir(repository().join(".github/workflows"))? {
@@ -98,9 +96,9 @@ fn the_workflows_run_make_and_nothing_else() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each change is built, linted and tested for Windows, too: a CI's one command has that as a stage.
+/// CI builds, lints and tests each change for Windows, too: its one command has that as a stage.
 #[test]
-fn each_change_is_built_linted_and_tested_for_windows() -> anyhow::Result<()> {
+fn ci_builds_lints_and_tests_for_windows() -> anyhow::Result<()> {
     let text = |path: &str| std::fs::read_to_string(repository().join(path)).context(path.to_owned());
     let lines = [
         (".github/workflows/ci.yml", vec!["- run: make ci"]),

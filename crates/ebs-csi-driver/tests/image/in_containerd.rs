@@ -15,7 +15,7 @@ use super::{DRIVER, HERE, with_tests_driver};
 
 const DATA: u64 = 4 << 20;
 
-/// The image of the driver that cargo has built, as an archive.
+/// Writes the image with the driver that cargo has built as an archive.
 async fn archive(to: &Path) -> anyhow::Result<()> {
     let about =
         About { what: DRIVER_IMAGE, version: env!("CARGO_PKG_VERSION").to_owned(), commit: String::new(), epoch: 1 };
@@ -23,7 +23,8 @@ async fn archive(to: &Path) -> anyhow::Result<()> {
     write(&[&image], &about, to)
 }
 
-/// A volume formatted, mounted, written, grown and found again with its data, all by the programs of the image.
+/// Formats, mounts, writes and grows a volume, and reads its data after another mount, all by the programs of the
+/// image.
 async fn life(world: &World, pod: &ImagePod<'_>, access: &Access) -> anyhow::Result<()> {
     let node = pod.client().node_info().await.context("NodeGetInfo")?.node_id;
     let name = format!("pvc-{access:?}").replace(['"', '(', ')'], "-").to_lowercase();
@@ -40,7 +41,7 @@ async fn life(world: &World, pod: &ImagePod<'_>, access: &Access) -> anyhow::Res
     volume.set_client(world.client());
     volume.expand_in_ec2(2).await.map_err(refused).context("expand")?;
     volume.set_client(pod.client());
-    // ext4 grows at its next stage where the kernel does not let it grow in use.
+    // Where the kernel does not let ext4 grow while mounted, it grows at its next stage.
     if *access == Access::Mount("xfs".to_owned()) {
         let now = volume.expand_on_node().await.map_err(refused).context("expand on the node")?;
         ensure!(now == 2 * GIB, "{now} bytes after growth in use");
@@ -63,10 +64,10 @@ async fn life(world: &World, pod: &ImagePod<'_>, access: &Access) -> anyhow::Res
     world.client().delete_volume(volume.id()).await.map_err(refused)
 }
 
-/// The image, in a real containerd, privileged, with a read-only root and the mounts of the chart's DaemonSet, formats, mounts and grows
-/// volumes with nothing but its own programs; only the directory of its socket must be writable.
+/// A real containerd runs the image privileged, with a read-only root and the mounts of the chart's DaemonSet. The node
+/// uses only the image's own programs, and only the directory of its socket must be writable.
 #[test]
-fn from_its_image_in_containerd_the_node_formats_mounts_and_grows_volumes() {
+fn node_works_from_its_image_in_containerd() {
     with_mounts(|| async {
         let world = World::builder(DRIVER).mode("controller").loop_devices().start().await?;
         let containerd = Containerd::start().await?;

@@ -1,5 +1,5 @@
-//! The container image: what is in it, that the same inputs make the same bytes, and the node service running from it in a
-//! containerd. Needs root, and what `scripts/setup test` fetches; every test that mounts has a mount namespace of its own.
+//! The container image: its content, its reproducible build, and the node service in a containerd. Needs root and the
+//! programs that `scripts/setup test` fetches. Every test that mounts has its own mount namespace.
 
 mod contents;
 mod in_containerd;
@@ -15,7 +15,7 @@ use ebs_image::package::Package;
 use ebs_image::platform::Platform;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-/// That of this machine.
+/// The platform of this machine.
 const HERE: Platform = if cfg!(target_arch = "aarch64") { Platform::Arm64 } else { Platform::Amd64 };
 
 fn repository() -> PathBuf {
@@ -31,7 +31,7 @@ async fn packages_of(platform: Platform) -> anyhow::Result<Vec<Package>> {
     packages(&packages_directory()?.join(platform.name()), platform, Pinned::ByName).await
 }
 
-/// The image's files with the driver that cargo has built for tests.
+/// Returns the image's files with the driver that cargo has built for tests.
 async fn with_tests_driver() -> anyhow::Result<Files> {
     let driver = std::fs::read(DRIVER).context("the driver's program")?;
     files(HERE, &packages_of(HERE).await?, &driver, &Texts::new())

@@ -1,4 +1,4 @@
-//! The same inputs make the same bytes.
+//! The build of a release is reproducible.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn helm() -> anyhow::Result<String> {
     std::env::var("EBS_TEST_HELM").context("EBS_TEST_HELM: eval \"$(scripts/setup test)\" builds Helm and says where")
 }
 
-/// A release whose driver is a small program.
+/// Builds a release with a small program in place of the driver.
 async fn release(to: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let about = About {
         what: DRIVER_IMAGE,
@@ -34,9 +34,9 @@ async fn release(to: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     names.into_iter().map(|name| Ok((name.clone(), std::fs::read(to.join(&name))?))).collect()
 }
 
-/// Two builds of a release from the same inputs have the same bytes, image, chart and all; their checksums hold.
+/// The comparison covers the image, the chart and all other files, and their checksums match.
 #[tokio::test]
-async fn two_releases_of_the_same_inputs_have_the_same_bytes() -> anyhow::Result<()> {
+async fn releases_of_same_inputs_have_same_bytes() -> anyhow::Result<()> {
     let place = OwnDir::new("release-")?;
     let (one, other) = (place.path().join("one"), place.path().join("other"));
     let first = release(&one).await?;
@@ -56,18 +56,18 @@ async fn two_releases_of_the_same_inputs_have_the_same_bytes() -> anyhow::Result
     let there = one.join("SHA256SUMS");
     let checked = ["-c", "cd \"$1\" && sha256sum --check --strict SHA256SUMS", "sh", one.to_str().context("text")?];
     tool("/bin/sh", &checked, BOUND).await.with_context(|| there.display().to_string())?;
-    // Helm takes the chart as it was packed again.
+    // Helm accepts the repacked chart.
     let chart = one.join(format!("aws-ebs-csi-driver-{version}.tgz"));
-    // Helm takes the cluster for an ancient one when nobody says its version.
+    // Helm assumes an ancient cluster without an explicit version.
     let render = ["template", "x", chart.to_str().context("text")?, "--kube-version", "1.34.0"];
     let rendered = tool(&helm()?, &render, BOUND).await?;
     ensure!(rendered.contains(&format!("aws-ebs-csi-driver:v{version}")), "the chart asks for another image");
     Ok(())
 }
 
-/// A release goes into a directory of its own: one that holds something else is left alone.
+/// A release needs an empty directory.
 #[tokio::test]
-async fn a_directory_that_holds_something_else_is_left_alone() -> anyhow::Result<()> {
+async fn directory_with_other_files_is_left_alone() -> anyhow::Result<()> {
     let place = OwnDir::new("release-")?;
     std::fs::write(place.path().join("photographs"), "of the holidays")?;
     let error = release(place.path()).await.err().context("a release over something else")?;

@@ -1,5 +1,5 @@
-//! Nothing secret is written: canaries stand wherever the driver is given a secret, everything that it can be
-//! told to say is switched on, and whatever it wrote or answered is searched.
+//! The driver writes no secret. Each secret that it receives contains a canary, all of its output is enabled, and
+//! everything that it wrote or answered is searched.
 
 mod panics;
 
@@ -22,10 +22,10 @@ use tokio::task::JoinSet;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 
-/// Part of each secret; nothing else holds it.
+/// Part of each secret, and of nothing else.
 const CANARY: &str = "cAnArY";
 
-/// What stands in requests that are signed, besides canaries.
+/// Parts of signed requests that must not be written either.
 const PROOFS: [&str; 5] = ["AWS4-HMAC-SHA256", "Signature=", "ecurity-Token", "WebIdentityToken=", "SecretAccessKey"];
 
 const BOUND: Duration = Duration::from_secs(120);
@@ -38,7 +38,7 @@ fn secrets() -> HashMap<String, String> {
     [("key", "csi-key"), ("password", "csi-password")].map(|(key, kind)| (key.to_owned(), canary(kind))).into()
 }
 
-/// A driver that says all that it can be made to say.
+/// Configures a driver with all of its output enabled.
 fn talkative(mode: &str, collector: &Collector) -> WorldBuilder {
     let mut world = World::builder(DRIVER).mode(mode);
     for arg in ["--v=9", "--enable-otel-tracing", "--http-endpoint=127.0.0.1:0"] {
@@ -54,7 +54,7 @@ fn talkative(mode: &str, collector: &Collector) -> WorldBuilder {
         .env("OTEL_BSP_SCHEDULE_DELAY", "50")
 }
 
-/// With keys in the environment.
+/// Adds keys to the environment.
 fn with_keys(world: WorldBuilder) -> WorldBuilder {
     world
         .env("AWS_ACCESS_KEY_ID", &format!("AKIA{CANARY}0000000000"))
@@ -66,7 +66,7 @@ fn without_keys(world: WorldBuilder) -> WorldBuilder {
     world.without_env("AWS_ACCESS_KEY_ID").without_env("AWS_SECRET_ACCESS_KEY")
 }
 
-/// All that the driver has written or answered.
+/// Everything that the driver has written or answered.
 #[derive(Default)]
 struct Said(Vec<(String, String)>);
 
@@ -75,13 +75,13 @@ impl Said {
         self.0.push((what.to_owned(), text.into()));
     }
 
-    /// An answer, with the text and details of a status.
+    /// Adds an answer, with the text and details of a status.
     fn answer<T: Debug>(&mut self, rpc: &str, answer: Result<T, tonic::Status>) -> Option<T> {
         self.add(rpc, format!("{answer:?}"));
         answer.ok()
     }
 
-    /// The log, the pages and the files of the driver, and what the collector took.
+    /// Adds the log, the pages and the files of the driver, and the collector's data.
     async fn add_all_of(&mut self, world: &World, collector: &Collector) -> anyhow::Result<()> {
         let log = std::fs::read_to_string(&world.driver_spec().log)?;
         if let Some(address) = pages(&log) {
@@ -118,7 +118,7 @@ impl Said {
         Ok(())
     }
 
-    /// The canaries would have been found: everything is switched on.
+    /// Checks that everything is enabled, so that the search would find the canaries.
     fn log_is_complete(&self, words: &[&str]) -> anyhow::Result<()> {
         let log: String = self.0.iter().filter(|(what, _)| what == "the log").map(|(_, text)| text.as_str()).collect();
         for word in words {
@@ -128,7 +128,7 @@ impl Said {
     }
 }
 
-/// What the collector was told of spans: the header is for it.
+/// Returns the spans that the collector received, without the headers, which are meant for it.
 fn without_headers(collector: &Collector) -> anyhow::Result<String> {
     let messages = collector.messages()?;
     ensure!(
@@ -153,7 +153,7 @@ async fn get(address: &str, path: &str) -> anyhow::Result<String> {
     Ok(answer)
 }
 
-/// An HTTP server of this process that answers by method and path, and keeps what it was asked.
+/// An HTTP server of this process that answers by method and path, and records the requests.
 struct Answers {
     address: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -177,7 +177,7 @@ impl Answers {
         Ok(Self { address, asked, _serving: serving })
     }
 
-    /// That text came in a request.
+    /// Checks that a request contained the text.
     async fn was_shown(&self, text: &str) -> anyhow::Result<()> {
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         let seen = async {
@@ -189,7 +189,7 @@ impl Answers {
     }
 }
 
-/// One request of a connection, which then ends.
+/// Serves one request of a connection, which then ends.
 async fn one(
     mut stream: TcpStream,
     answer: fn(&str) -> Option<String>,
@@ -220,7 +220,7 @@ async fn one(
     stream.write_all(format!("{head}{body}").as_bytes()).await
 }
 
-/// Every RPC with secrets, on a volume that lives its life, and a few that are refused.
+/// Calls every RPC with secrets on a volume through its whole life, including a few calls that fail.
 async fn all_rpcs(world: &World, said: &mut Said) -> anyhow::Result<()> {
     let access = Access::Mount("ext4".to_owned());
     let (mut controller, node) = (world.client().controller(), world.client().node());
@@ -290,7 +290,7 @@ async fn stage(
         volume_capability: Some(capability),
         ..volume.stage_request()
     };
-    // The first asks for what cannot be: a path that is none.
+    // The first request is invalid because of its path.
     let request = match fs_type {
         "ext2" => csi::NodeStageVolumeRequest { staging_target_path: "nowhere".to_owned(), ..request },
         _ => request,
@@ -340,10 +340,10 @@ async fn snapshots_and_changes(world: &World, volume: &str, said: &mut Said) -> 
     Ok(())
 }
 
-/// With everything switched on that makes the driver talk, nothing of CSI secrets, of AWS credentials in the environment or of
-/// what stands in suspect fields is in its log, its pages, its traces, its answers or its files.
+/// All output of the driver is enabled. Its log, pages, traces, answers and files contain neither CSI secrets, nor AWS
+/// credentials of the environment, nor the content of suspect fields.
 #[test]
-fn nothing_secret_of_requests_and_of_the_environment_is_written() {
+fn secrets_of_requests_and_environment_are_not_written() {
     with_mounts(|| async {
         let dir = tempfile::tempdir()?;
         let collector = Collector::start(dir.path(), &[]).await?;
@@ -372,7 +372,7 @@ fn kubeconfig_with_token() -> String {
     )
 }
 
-/// A few calls with credentials from somewhere else, some of them refused.
+/// Makes a few calls with credentials from another source. Some of them fail.
 async fn a_few_calls(world: &World, said: &mut Said) -> anyhow::Result<()> {
     let request = csi::CreateVolumeRequest { secrets: secrets(), ..new_volume("pvc-1", 1, &Access::Block) };
     let volume = said.answer("CreateVolume", world.client().create_volume(request).await).context("a volume")?;
@@ -382,7 +382,7 @@ async fn a_few_calls(world: &World, said: &mut Said) -> anyhow::Result<()> {
     said.answer("DeleteVolume", world.client().delete_volume(&volume.volume_id).await).context("deleted")
 }
 
-/// STS's answer to a web identity token.
+/// Returns STS's answer to a web identity token.
 fn sts(line: &str) -> Option<String> {
     line.starts_with("POST / ").then(|| {
         format!(
@@ -426,10 +426,10 @@ fn imds(line: &str) -> Option<String> {
     }
 }
 
-/// Nothing of web identity tokens, of STS's answers, of the credentials of containers and instances or of the tokens that these are
-/// asked with is written.
+/// The secrets are web identity tokens, STS's answers, the credentials of containers and instances, and the tokens that
+/// protect these sources.
 #[tokio::test]
-async fn nothing_secret_of_other_sources_of_credentials_is_written() -> anyhow::Result<()> {
+async fn secrets_of_other_credential_sources_are_not_written() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let token = dir.path().join("token");
     std::fs::write(&token, canary("web-identity"))?;
@@ -475,7 +475,8 @@ async fn nothing_secret_of_other_sources_of_credentials_is_written() -> anyhow::
     Ok(())
 }
 
-/// What gives no credentials and says so in a way that holds some; as a proxy it is plainly none. What EC2 answers is no secret.
+/// Answers like a source of credentials that fails with an error which contains a secret. Requests to EC2's own host
+/// get a page without a secret, because EC2's answers are not secret.
 fn garbage(line: &str) -> Option<String> {
     if line.contains("ec2.test.invalid") {
         return Some("<html>no</html>".to_owned());
@@ -483,9 +484,9 @@ fn garbage(line: &str) -> Option<String> {
     Some(format!("<Error><Code>Garbage</Code><Message>{}</Message></Error>", canary("garbage")))
 }
 
-/// Sources of credentials that answer nonsense and a proxy with a password are no way out for a secret either.
+/// The sources of credentials answer nonsense, and the proxy has a password.
 #[tokio::test]
-async fn nothing_secret_is_written_when_credentials_or_the_way_to_ec2_fail() -> anyhow::Result<()> {
+async fn secrets_are_not_written_when_credentials_or_proxy_fail() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let token = dir.path().join("token");
     std::fs::write(&token, canary("web-identity"))?;
@@ -546,9 +547,8 @@ async fn nothing_secret_is_written_when_credentials_or_the_way_to_ec2_fail() -> 
     garbage.was_shown(&canary("web-identity")).await
 }
 
-/// An endpoint with a password is refused without repeating it.
 #[tokio::test]
-async fn an_endpoint_with_a_password_is_refused_without_repeating_it() -> anyhow::Result<()> {
+async fn endpoint_with_password_is_rejected_without_its_text() -> anyhow::Result<()> {
     let variables = ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"];
     for variable in variables {
         let url = format!("http://user:{}@127.0.0.1:1", canary("endpoint"));

@@ -1,5 +1,5 @@
-//! Panics of the whole program with secrets at hand. They are real ones: the machine refuses to start threads, and tokio panics
-//! in whoever needs one.
+//! Real panics of the whole program while it handles secrets: the machine refuses to start threads, and tokio panics in
+//! the task that needs one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use ebs_testkit::world::{World, with_mounts};
 
 use super::{BOUND, Said, all_rpcs, get, pages, secrets, stage, talkative, with_keys};
 
-/// The library that refuses threads, compiled.
+/// Compiles the library that refuses threads.
 fn no_threads(dir: &Path) -> anyhow::Result<PathBuf> {
     let (source, library) = (dir.join("no_threads.c"), dir.join("no_threads.so"));
     std::fs::write(&source, include_str!("no_threads.c"))?;
@@ -22,7 +22,7 @@ fn no_threads(dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(library)
 }
 
-/// Waits until the driver has no thread but those that run its tasks: whatever may block needs a new one.
+/// Waits until the driver has no idle thread, so that any blocking call needs a new one.
 async fn no_thread_idles(pid: u32) -> anyhow::Result<()> {
     let workers = std::thread::available_parallelism()?.get().min(2);
     let mut tick = tokio::time::interval(Duration::from_millis(20));
@@ -31,7 +31,7 @@ async fn no_thread_idles(pid: u32) -> anyhow::Result<()> {
             tick.tick().await;
             let mut threads = 0;
             for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-                // One may end meanwhile.
+                // A thread may end in the meantime.
                 let name = std::fs::read_to_string(task?.path().join("comm")).unwrap_or_default();
                 threads += usize::from(name.starts_with("tokio-"));
             }
@@ -43,10 +43,11 @@ async fn no_thread_idles(pid: u32) -> anyhow::Result<()> {
     tokio::time::timeout(BOUND, wait).await.context("a thread goes on idling")?
 }
 
-/// What panics in the controller between a request with secrets and a signed call, and in the node service with secrets in a request,
-/// ends that one request and is told; nothing secret is in what is written about it. Then all goes on.
+/// The panics are in the controller, between a request with secrets and a signed call, and in the node service, with
+/// secrets in a request. Each ends only that request, and the driver logs it without any secret. Then the driver works
+/// again.
 #[test]
-fn nothing_secret_is_written_when_the_program_panics() {
+fn secrets_are_not_written_when_program_panics() {
     with_mounts(|| async {
         let dir = tempfile::tempdir()?;
         let (library, switch) = (no_threads(dir.path())?, dir.path().join("no-threads"));
@@ -65,9 +66,9 @@ fn nothing_secret_is_written_when_the_program_panics() {
 
         no_thread_idles(pid).await?;
         std::fs::write(&switch, "")?;
-        // That of the health check is still there.
+        // The connection of the health check still exists.
         world.control().break_connections().await?;
-        // It looks again and again whether EC2 has the volume, and panics each time.
+        // The controller queries EC2 for the volume repeatedly, and panics each time.
         let bounded = CsiClient::within(request.clone(), Duration::from_secs(5));
         let answer = world.client().controller().create_volume(bounded).await;
         ensure!(answer.is_err(), "EC2 cannot be reached: {answer:?}");
@@ -100,7 +101,7 @@ fn nothing_secret_is_written_when_the_program_panics() {
     });
 }
 
-/// One below a call to EC2 and one in the node service are counted and logged.
+/// Checks that a panic below a call to EC2 and one in the node service are counted and logged.
 async fn told_of_panics(world: &World) -> anyhow::Result<()> {
     let log = std::fs::read_to_string(&world.driver_spec().log)?;
     let metrics = get(&pages(&log).context("pages")?, "/metrics").await?;

@@ -1,8 +1,8 @@
-//! The one table of actions, as EC2 has them: what each takes, with its name in a Query request, and what it answers.
+//! The table of EC2's actions: parameters, with their names in a Query request, and replies.
 //!
-//! Sizes are GiB, throughput is MiB/s. Lists keep the client's order and duplicates. A parameter that is `required` is
-//! refused before the call when it is absent; one that is a `name` says what the call is about, to fault rules and
-//! rights.
+//! Sizes are GiB, throughput is MiB/s. Lists keep the client's order and duplicates. A call without a `required`
+//! parameter is rejected before it starts. A `name` parameter identifies the object of the call for fault rules and
+//! permissions.
 
 use ebs_ec2::Page;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ actions! {
             device: Option<String> = "Device";
             force: bool = "Force";
         }
-        /// What is absent stays as it is.
+        /// Absent values stay unchanged.
         parameters ModifyVolume -> SimModification {
             volume_id: String = "VolumeId" required name;
             size: Option<i64> = "Size";
@@ -95,7 +95,7 @@ actions! {
             resources: Vec<String> = "ResourceId" required name;
             tags: Vec<Tag> = "Tag" required name;
         }
-        /// Without tags, every tag of the resources goes.
+        /// Without tags, all tags of the resources are removed.
         parameters DeleteTags {
             resources: Vec<String> = "ResourceId" required name;
             tags: Vec<TagToDelete> = "Tag";
@@ -113,7 +113,7 @@ actions! {
             all_availability_zones: bool = "AllAvailabilityZones";
             filters: Vec<Filter> = "Filter" name;
         }
-        /// What the simulator has no use for (key pair, subnet, user data) is left out.
+        /// Parameters without meaning for the simulator (key pair, subnet, user data) are ignored.
         parameters RunInstances first unused_of_launch -> Vec<SimInstance> {
             client_token: Option<String> = "ClientToken" name;
             image_id: Option<String> = "ImageId";
@@ -122,7 +122,7 @@ actions! {
             max_count: Option<i64> = "MaxCount";
             availability_zone: Option<String> = "Placement.AvailabilityZone";
             availability_zone_id: Option<String> = "Placement.AvailabilityZoneId";
-            /// How many there are; none stands for one.
+            /// Number of interfaces. An empty list means one.
             network_interfaces: u32 = "NetworkInterface";
             block_device_mappings: Vec<BlockDeviceMapping> = "BlockDeviceMapping";
             disable_api_termination: bool = "DisableApiTermination";
@@ -157,7 +157,7 @@ actions! {
             cool_off_period: Option<i64> = "CoolOffPeriod";
             /// Days.
             lock_duration: Option<i64> = "LockDuration";
-            /// A time as RFC 3339 has it, `2030-01-31T10:00:00Z`.
+            /// Absolute time in RFC 3339 format, `2030-01-31T10:00:00Z`.
             expiration_date: Option<String> = "ExpirationDate";
         }
         parameters UnlockSnapshot -> String {
@@ -174,7 +174,7 @@ actions! {
 }
 
 impl Call {
-    /// Whether one of its names is meant by a pattern.
+    /// Returns whether a pattern matches one of its names.
     pub(crate) fn names(&self, pattern: &str) -> bool {
         let mut found = false;
         self.each_name(&mut |name| found |= pattern::matches(pattern, name));
@@ -183,7 +183,7 @@ impl Call {
 }
 
 impl Reply {
-    /// Ids of the volumes that the call made; for a call that was made before, those of the first time.
+    /// Returns the ids of the volumes that the call created. A repeated call returns the ids of the first call.
     pub(crate) fn new_volumes(&self) -> Vec<String> {
         match self {
             Self::CreateVolume(volume) => vec![volume.id.clone()],
@@ -193,7 +193,8 @@ impl Reply {
     }
 }
 
-/// SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume: no calls of EC2, but EC2's volumes show them.
+/// SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume. They are not EC2 calls, but EC2's volumes show the
+/// result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterNodeVolume {
     pub cluster_arn: String,
@@ -209,7 +210,7 @@ impl Named for ClusterNodeVolume {
     }
 }
 
-/// Whether AWS manages a resource changes nothing here.
+/// Whether AWS manages a resource has no effect here.
 fn managed_too(p: &mut Params) -> Result<(), Fault> {
     p.take::<bool>("IncludeManagedResources").map(drop)
 }
@@ -223,7 +224,7 @@ fn unused_of_copy(p: &mut Params) -> Result<(), Fault> {
     p.refuse("KmsKeyId")
 }
 
-/// Where a snapshot of a volume in a Local Zone goes; elsewhere there is but the region.
+/// The location of a snapshot of a volume in a Local Zone. Elsewhere it is always the region.
 fn location(p: &mut Params) -> Result<(), Fault> {
     match p.text("Location").as_deref() {
         None | Some("regional") => Ok(()),
@@ -232,7 +233,7 @@ fn location(p: &mut Params) -> Result<(), Fault> {
     }
 }
 
-/// Parameters of RunInstances that make no difference to a disk: taken and left alone.
+/// Parameters of RunInstances that have no effect on a disk and are ignored.
 const NO_MATTER: [&str; 27] = [
     "AdditionalInfo",
     "CapacityReservationSpecification",
@@ -263,7 +264,7 @@ const NO_MATTER: [&str; 27] = [
     "UserData",
 ];
 
-/// Parameters of RunInstances that would make a difference, and are not simulated.
+/// Parameters of RunInstances that would have an effect and are not simulated.
 const REFUSED: [&str; 5] =
     ["ElasticGpuSpecification", "ElasticInferenceAccelerator", "LaunchTemplate", "Operator", "SecondaryInterface"];
 

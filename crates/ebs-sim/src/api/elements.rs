@@ -1,4 +1,4 @@
-//! What stands in lists of parameters.
+//! Elements of parameter lists.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,14 +19,14 @@ impl Named for Filter {
     }
 }
 
-/// A tag as the client sent it; without a value, it has the empty one.
+/// A tag as the client sent it. A missing value is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
     pub key: String,
     pub value: String,
 }
 
-/// A tag to delete; with a value, it goes only if it has this one.
+/// A tag to delete. With a value, it is removed only if it has this value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TagToDelete {
     pub key: String,
@@ -36,7 +36,7 @@ pub struct TagToDelete {
 impl Element for TagToDelete {
     fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault> {
         let name = format!("{prefix}.Key");
-        // Unlike other texts, the empty one is a key here, which the state refuses.
+        // Unlike other texts, an empty key is passed on, and the state rejects it.
         let key = p.text(&name).ok_or_else(|| missing(&name))?;
         Ok(Some(Self { key, value: p.text(&format!("{prefix}.Value")) }))
     }

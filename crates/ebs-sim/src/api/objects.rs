@@ -1,4 +1,4 @@
-//! What EC2 describes: plain data that carries everything its XML shows.
+//! The objects that EC2 describes, as plain data with everything that their XML shows.
 
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ pub struct SimVolume {
     pub id: String,
     /// `creating`, `available`, `in-use`, `deleting`, `deleted`, `error`.
     pub state: String,
-    /// Size; the target's as soon as a modification is accepted.
+    /// Size, which is the target size as soon as a modification is accepted.
     pub size_gib: u32,
     pub volume_type: String,
     /// IOPS, where the type has them.
@@ -23,7 +23,7 @@ pub struct SimVolume {
     pub encrypted: bool,
     /// ARN of the key, when encrypted.
     pub kms_key_id: Option<String>,
-    /// The snapshot it was made from; EC2 shows an empty element when there is none.
+    /// The snapshot from which it was created. Without one, EC2 shows an empty element.
     pub snapshot_id: Option<String>,
     pub source_volume_id: Option<String>,
     /// MiB/s of initialisation, when asked for.
@@ -67,7 +67,7 @@ pub struct SimVolumeStatus {
     pub status: String,
     /// `io-enabled`, `io-performance`, `initialization-state`.
     pub details: Vec<SimStatusDetail>,
-    /// How far it has been filled from its snapshot or source; `None`: it was made blank.
+    /// How much of it is initialized from its snapshot or source. `None`: it was created blank.
     pub initialization: Option<SimInitialization>,
 }
 
@@ -286,12 +286,12 @@ pub struct SimSnapshotLock {
     pub expires: SystemTime,
 }
 
-/// Everything there is, for the control API's `/state`.
+/// All objects, for the control API's `/state`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StateView {
-    /// Volumes by id, those being deleted included; attachments carry their loop device.
+    /// Volumes by id, including volumes that are being deleted. Attachments have their loop device.
     pub volumes: Vec<SimVolume>,
     pub snapshots: Vec<SimSnapshot>,
-    /// Instances, the machine's own first.
+    /// Instances, with the machine's own first.
     pub instances: Vec<SimInstance>,
 }

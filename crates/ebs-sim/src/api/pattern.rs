@@ -1,8 +1,8 @@
-//! Patterns for actions and names, in rules and limits.
+//! Patterns for actions and names in rules and limits.
 
 use super::Call;
 
-/// True when a name is meant by a pattern: the name itself, or a beginning of it followed by `*`.
+/// Returns whether a pattern matches a name: it is the name itself, or a prefix followed by `*`.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
@@ -10,7 +10,7 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// True when a pattern means an action for which `also` holds.
+/// Returns whether a pattern matches an action for which `also` holds.
 pub(crate) fn means_any(pattern: &str, also: impl Fn(&str) -> bool) -> bool {
     Call::ACTIONS.iter().any(|action| matches(pattern, action) && also(action))
 }

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{Fault, invalid_value, missing, not_simulated};
 
-/// Flat parameters, `Filter.1.Value.2=x`; what nobody takes is unknown.
+/// Flat parameters, `Filter.1.Value.2=x`. Parameters that no code takes are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Params(BTreeMap<String, String>);
 
@@ -15,7 +15,7 @@ impl Params {
     /// Decodes a form or a query string.
     ///
     /// # Errors
-    /// `MalformedQueryString` for text that is no UTF-8 after decoding, or a parameter given twice.
+    /// `MalformedQueryString` for invalid UTF-8 after decoding, or a duplicate parameter.
     pub(crate) fn parse(form: &str) -> Result<Self, Fault> {
         let malformed = |why: String| Fault::with_status(404, "MalformedQueryString", why);
         let mut all = BTreeMap::new();
@@ -35,17 +35,17 @@ impl Params {
         Ok(Self(all))
     }
 
-    /// Drops what is no parameter of the call.
+    /// Drops parameters that do not belong to the call.
     pub(crate) fn drop_where(&mut self, unwanted: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| !unwanted(name));
     }
 
-    /// All that is left, for the ledger.
+    /// Returns the remaining parameters, for the ledger.
     pub(crate) fn as_map(&self) -> &BTreeMap<String, String> {
         &self.0
     }
 
-    /// Takes a text; absent is `None`.
+    /// Takes a text, or `None` if absent.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         self.0.remove(name)
     }
@@ -53,20 +53,20 @@ impl Params {
     /// Takes a parameter.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for text that stands for no such value.
+    /// `InvalidParameterValue` for an invalid value.
     pub(crate) fn take<T: Parameter>(&mut self, name: &str) -> Result<T, Fault> {
         T::parameter(self, name)
     }
 
-    /// Takes a parameter that must be there and not empty.
+    /// Takes a required parameter, which must not be empty.
     ///
     /// # Errors
-    /// `MissingParameter` too.
+    /// Also `MissingParameter`.
     pub(crate) fn required<T: Parameter>(&mut self, name: &str) -> Result<T, Fault> {
         self.take(name).and_then(|value: T| if value.is_absent() { Err(missing(name)) } else { Ok(value) })
     }
 
-    /// The numbers that follow `name.`, ascending, each once.
+    /// Returns the numbers that follow `name.`, ascending, each once.
     pub(crate) fn indices(&self, name: &str) -> Vec<u32> {
         let prefix = format!("{name}.");
         let mut indices: Vec<u32> = self
@@ -81,7 +81,7 @@ impl Params {
         indices
     }
 
-    /// The names that begin with a prefix; they stand together, so that nothing else is looked at.
+    /// Returns the names with a prefix, which are adjacent in the map.
     fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a String> {
         self.0
             .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
@@ -89,7 +89,7 @@ impl Params {
             .take_while(move |name| name.starts_with(prefix))
     }
 
-    /// Whether there is `name` or anything below `name.`.
+    /// Returns whether `name` or anything below `name.` exists.
     fn has(&self, name: &str) -> bool {
         self.0.contains_key(name) || self.below(&format!("{name}.")).next().is_some()
     }
@@ -101,10 +101,10 @@ impl Params {
         self.0.remove(name);
     }
 
-    /// Refuses a parameter that EC2 has and the simulator has not.
+    /// Rejects a parameter that EC2 supports and the simulator does not.
     ///
     /// # Errors
-    /// `UnsupportedOperation` when it or anything below it is there.
+    /// `UnsupportedOperation` when it or anything below it exists.
     pub(crate) fn refuse(&self, name: &str) -> Result<(), Fault> {
         if self.has(name) { Err(not_simulated(name)) } else { Ok(()) }
     }
@@ -112,7 +112,7 @@ impl Params {
     /// Ends decoding.
     ///
     /// # Errors
-    /// `UnknownParameter` when something is left.
+    /// `UnknownParameter` when a parameter remains.
     pub(crate) fn finish(self) -> Result<(), Fault> {
         match self.0.into_keys().next() {
             None => Ok(()),
@@ -121,23 +121,23 @@ impl Params {
     }
 }
 
-/// What a parameter is taken as.
+/// The type of a parameter.
 pub(crate) trait Parameter: Sized {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault>;
 
-    /// True when the request says nothing with it.
+    /// Returns whether the value equals an absent parameter.
     fn is_absent(&self) -> bool {
         false
     }
 }
 
-/// One of a list, at `prefix`, which is the list's name and a number.
+/// An element of a list at `prefix`, which is the list's name and a number.
 pub(crate) trait Element: Sized {
-    /// `None`: what has that prefix is no element.
+    /// `None`: parameters with that prefix do not form an element.
     fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault>;
 }
 
-/// What names things: ids, client tokens, values of filters and tags.
+/// Values that name objects: ids, client tokens, values of filters and tags.
 pub(crate) trait Named {
     fn each_name(&self, each: &mut dyn FnMut(&str));
 }
@@ -173,7 +173,7 @@ impl Parameter for Option<bool> {
     }
 }
 
-/// False unless it is said.
+/// False by default.
 impl Parameter for bool {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
         Ok(p.take::<Option<bool>>(name)?.unwrap_or(false))
@@ -189,7 +189,7 @@ impl Parameter for Option<i64> {
     }
 }
 
-/// How many a list has; what they are does not matter.
+/// The number of elements of a list, independent of their content.
 impl Parameter for u32 {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
         let count = p.indices(name).len();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_come_in_the_order_of_their_numbers() {
+    fn lists_are_sorted_by_number() {
         let mut p = params("VolumeId.10=c&VolumeId.2=b&VolumeId.1=a");
         assert_eq!(p.take::<Vec<String>>("VolumeId").unwrap(), ["a", "b", "c"]);
         assert_eq!(p.finish(), Ok(()));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_nobody_takes_is_unknown() {
+    fn remaining_parameter_is_unknown() {
         let mut p = params("VolumeId=vol-1&Force=true");
         p.text("VolumeId");
         let refusal = p.finish().unwrap_err();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_or_flag_that_is_none_is_an_invalid_value() {
+    fn invalid_number_or_flag_is_invalid_value() {
         for bad in ["", "x", "4.5", "2147483648", "0x10"] {
             let refused = params(&format!("Size={bad}")).take::<Option<i64>>("Size").unwrap_err();
             assert_eq!(refused.code, "InvalidParameterValue", "{bad}");
@@ -285,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_given_twice_is_refused() {
+    fn duplicate_parameter_is_rejected() {
         assert_eq!(Params::parse("Size=1&Size=2").unwrap_err().code, "MalformedQueryString");
     }
 
     proptest! {
-        /// Any form is parsed or refused without a panic, and no list has more entries than the form has parameters.
+        /// No list has more entries than the form has parameters.
         #[test]
-        fn any_form_is_parsed_or_refused_without_panic(form in ".{0,200}") {
+        fn any_form_is_parsed_or_rejected_without_panic(form in ".{0,200}") {
             if let Ok(mut p) = Params::parse(&form) {
                 let most = form.split('&').count();
                 let filters = p.take::<Vec<Filter>>("Filter").map_or(0, |list| list.len());
@@ -302,9 +302,9 @@ mod tests {
             }
         }
 
-        /// What a client sends comes back as it was sent, whatever its characters.
+        /// The characters of the values do not matter.
         #[test]
-        fn a_list_comes_back_as_it_was_sent(ids in proptest::collection::vec(".{1,20}", 0..5)) {
+        fn list_round_trips(ids in proptest::collection::vec(".{1,20}", 0..5)) {
             let pair = |(at, id): (usize, &String)| {
                 format!("VolumeId.{}={}", at + 1, percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC))
             };

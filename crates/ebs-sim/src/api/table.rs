@@ -1,7 +1,7 @@
-//! How the table of actions is read: from one row come the parameters of an action, how they are taken from a request,
-//! the variants of `Call` and `Reply`, and the action's names.
+//! Macros for the table of actions. One row generates the parameters of an action, their decoding from a request, the
+//! variants of `Call` and `Reply`, and the action's names.
 
-/// One field: how it is taken from a request, and what it names.
+/// One field: its decoding from a request, and whether it is a name.
 macro_rules! field {
     (take $p:ident, $wire:expr, required $($role:ident)*) => {
         $p.required($wire)?
@@ -21,7 +21,7 @@ macro_rules! field {
     (each $field:expr, $each:ident, $($role:ident)*) => {};
 }
 
-/// Parameters that stand in a list under `name.1`, `name.2` ….
+/// Parameters in a list under `name.1`, `name.2` ….
 macro_rules! element {
     ($(#[$doc:meta])* $name:ident $(first $first:ident)? {
         $($(#[$about:meta])* $field:ident: $type:ty = $wire:literal $($role:ident)*;)*
@@ -41,7 +41,7 @@ macro_rules! element {
     };
 }
 
-/// The parameters of an action; every action has `DryRun` besides.
+/// The parameters of an action. Every action also has `DryRun`.
 macro_rules! parameters {
     ($(#[$doc:meta])* $name:ident $(first $first:ident)? {
         $($(#[$about:meta])* $field:ident: $type:ty = $wire:literal $($role:ident)*;)*
@@ -50,7 +50,7 @@ macro_rules! parameters {
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct $name {
             $($(#[$about])* pub $field: $type,)*
-            /// The client only asks whether the call would work: nothing that is kept or compared has it.
+            /// The client only checks whether the call would work. The flag is not stored or compared.
             #[serde(skip)]
             pub dry_run: bool,
         }
@@ -70,7 +70,7 @@ macro_rules! parameters {
     };
 }
 
-/// A describe: filters and pages besides its own parameters.
+/// A describe action, which also has filters and pages.
 macro_rules! describe {
     ($name:ident $(first $first:ident)? { $($own:tt)* }) => {
         parameters!($name $(first $first)? {
@@ -82,8 +82,7 @@ macro_rules! describe {
     };
 }
 
-/// The table of actions: of EC2's, the parameters, the reply and their names on the wire; of SageMaker's, which take the
-/// parameters that they say.
+/// The table of actions. EC2's have parameters, a reply and wire names. SageMaker's use the given parameters.
 macro_rules! actions {
     (
         ec2 { $(
@@ -93,14 +92,14 @@ macro_rules! actions {
     ) => {
         $($kind!($(#[$doc])* $ec2 $(first $first)? { $($fields)* });)*
 
-        /// One call. As JSON, for the simulator's own journal, it is no dry run.
+        /// One call. Its JSON in the simulator's journal has no dry-run flag.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Call {
             $($ec2($ec2),)*
             $($node($parameters),)*
         }
 
-        /// The answer to a [`Call`] that succeeded.
+        /// The reply to a successful [`Call`].
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Reply {
             $($ec2 $(($reply))?,)*
@@ -127,7 +126,7 @@ macro_rules! actions {
                 }
             }
 
-            /// True when the client only asks whether the call would work.
+            /// Returns whether the client only checks whether the call would work.
             pub fn dry_run(&self) -> bool {
                 match self {
                     $(Self::$ec2(call) => call.dry_run,)*
@@ -135,7 +134,7 @@ macro_rules! actions {
                 }
             }
 
-            /// What the call names: ids, its client token, values of its filters and tags.
+            /// Passes each name in the call: ids, its client token, values of its filters and tags.
             pub(crate) fn each_name(&self, each: &mut dyn FnMut(&str)) {
                 match self {
                     $(Self::$ec2(call) => call.each_name(each),)*
@@ -143,11 +142,11 @@ macro_rules! actions {
                 }
             }
 
-            /// Takes a call of EC2 from the parameters of a Query request.
+            /// Decodes an EC2 call from the parameters of a Query request.
             ///
             /// # Errors
             /// `InvalidAction`, `MissingParameter`, `InvalidParameterValue`, and `UnsupportedOperation` for parameters
-            /// that EC2 has and the simulator has not.
+            /// that EC2 supports and the simulator does not.
             pub(crate) fn decode(action: &str, p: &mut Params) -> Result<Self, Fault> {
                 match action {
                     $(stringify!($ec2) => $ec2::decode(p).map(Self::$ec2),)*
@@ -160,7 +159,7 @@ macro_rules! actions {
         }
 
         impl Reply {
-            /// The action that it answers.
+            /// Returns the action of the reply.
             pub(crate) fn action(&self) -> &'static str {
                 match self {
                     $(Self::$ec2 { .. } => stringify!($ec2),)*

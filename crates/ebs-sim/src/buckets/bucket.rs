@@ -6,7 +6,7 @@ use ebs_types::Tokens;
 
 use super::Rate;
 
-/// Tokens at a moment.
+/// The tokens at a given time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bucket {
     tokens: Tokens,
@@ -14,20 +14,20 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// With all it can hold.
+    /// Creates a full bucket.
     pub(super) fn full(rate: Rate, now: SystemTime) -> Self {
         Self { tokens: Tokens::full(f64::from(rate.capacity)), at: now }
     }
 
-    /// Takes a token; false when there is none.
+    /// Takes a token. Returns false if none is available.
     pub(super) fn draw(&mut self, now: SystemTime, rate: Rate, share: f64) -> bool {
         self.level(now, rate, share);
         self.tokens.take()
     }
 
-    /// What is in it now. Another client that leaves a `share` leaves that of size and refill.
+    /// Returns the tokens now. Another client that leaves a `share` scales both capacity and refill.
     pub(super) fn level(&mut self, now: SystemTime, rate: Rate, share: f64) -> f64 {
-        // A clock that went back refills nothing.
+        // A clock that was set back refills nothing.
         let passed = now.duration_since(self.at).unwrap_or_default();
         self.at = self.at.max(now);
         self.tokens.refill(passed, f64::from(rate.per_second) * share, f64::from(rate.capacity) * share);

@@ -1,4 +1,4 @@
-//! How large the buckets are, and how they are changed.
+//! The sizes of the buckets, and how to change them.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,32 @@ use crate::api::pattern;
 
 use super::Key;
 
-/// After the action: its calls without filters and pages.
+/// Suffix of an action for its calls without filters and pages.
 pub(super) const UNFILTERED: &str = ":unfiltered";
 
 /// Size and refill of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// Calls at once; 0 lets nothing through.
+    /// Maximum burst; 0 allows no calls.
     pub capacity: u32,
-    /// Calls that come back each second, up to `capacity`.
+    /// Calls added each second, up to `capacity`.
     pub per_second: u32,
 }
 
-/// The rates of all buckets: EC2's own, but for those that are named here.
+/// The rates of all buckets: EC2's own, except those named here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// False: nothing is ever throttled by a bucket.
+    /// False: no bucket throttles.
     pub enabled: bool,
-    /// By action (`CreateVolume`) or beginning of one (`Describe*`), with `:unfiltered` for describes without filters
-    /// and pages. An exact name wins over a beginning, a longer beginning over a shorter one.
+    /// By action (`CreateVolume`) or prefix (`Describe*`), with `:unfiltered` for describes without filters and pages.
+    /// An exact name overrides a prefix, and a longer prefix overrides a shorter one.
     #[serde(default)]
     pub rates: BTreeMap<String, Rate>,
 }
 
-/// Limits that make no sense.
+/// Invalid limits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rates: {name:?} {rule}")]
 pub struct BadLimits {
@@ -42,20 +42,20 @@ pub struct BadLimits {
 }
 
 impl Limits {
-    /// No bucket at all.
+    /// Disables all buckets.
     pub fn off() -> Self {
         Self::default()
     }
 
-    /// EC2's documented defaults.
+    /// Returns EC2's documented defaults.
     pub fn ec2() -> Self {
         Self { enabled: true, rates: BTreeMap::new() }
     }
 
-    /// Refuses names that are those of no action.
+    /// Rejects names that match no action.
     ///
     /// # Errors
-    /// [`BadLimits`] names the first.
+    /// [`BadLimits`] names the first one.
     pub fn check(&self) -> Result<(), BadLimits> {
         for name in self.rates.keys() {
             let action = name.strip_suffix(UNFILTERED);
@@ -91,7 +91,7 @@ impl Limits {
     }
 }
 
-/// EC2's own.
+/// Returns EC2's own rate.
 fn default_rate(key: Key) -> Rate {
     let (capacity, per_second) = match key.action {
         "CreateVolume" | "DeleteVolume" | "CreateSnapshot" | "DeleteSnapshot" => (100, 5),

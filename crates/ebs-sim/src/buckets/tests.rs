@@ -1,4 +1,4 @@
-//! The buckets, on a clock made of numbers.
+//! Tests of the buckets on an artificial clock.
 
 use std::time::Duration;
 
@@ -26,15 +26,15 @@ fn paged() -> Call {
     Call::DescribeVolumes(DescribeVolumes { max_results: Some(5), ..Default::default() })
 }
 
-/// How many calls pass at one moment.
+/// Returns how many calls pass at one moment.
 fn burst(buckets: &mut Buckets, now: SystemTime, call: &Call, share: f64) -> usize {
     (0..1000).take_while(|_| buckets.draw(now, call, share).is_ok()).count()
 }
 
-/// EC2 keeps one token bucket for each action, of the documented size and refill; a describe without filters and pages
-/// has a smaller one of its own.
+/// EC2 has one token bucket for each action with the documented capacity and refill, and a smaller one for describes
+/// without filters and pages.
 #[test]
-fn every_action_has_its_documented_bucket() {
+fn each_action_has_its_documented_bucket() {
     let tags = Call::CreateTags(CreateTags::default());
     let attach = Call::AttachVolume(AttachVolume::default());
     let detach = Call::DetachVolume(DetachVolume::default());
@@ -54,9 +54,9 @@ fn every_action_has_its_documented_bucket() {
     }
 }
 
-/// An empty bucket answers RequestLimitExceeded with HTTP 503, costs nothing and does nothing.
+/// The error is RequestLimitExceeded with HTTP 503. The call takes no token and does nothing.
 #[test]
-fn an_empty_bucket_answers_as_ec2_does() {
+fn empty_bucket_returns_error_of_ec2() {
     let mut buckets = Buckets::new(Limits::ec2());
     burst(&mut buckets, at(0.0), &create(), 1.0);
     let fault = buckets.draw(at(0.1), &create(), 1.0).unwrap_err();
@@ -64,9 +64,9 @@ fn an_empty_bucket_answers_as_ec2_does() {
     assert!(buckets.draw(at(0.2), &create(), 1.0).is_ok(), "a refused call costs nothing");
 }
 
-/// One action does not draw on another's bucket; filtered and paged describes share one.
+/// Filtered and paged describes share one bucket.
 #[test]
-fn one_action_does_not_draw_on_the_bucket_of_another() {
+fn actions_have_separate_buckets() {
     let mut buckets = Buckets::new(Limits::ec2());
     burst(&mut buckets, at(0.0), &by_id(), 1.0);
     assert!(buckets.draw(at(0.0), &create(), 1.0).is_ok());
@@ -75,9 +75,8 @@ fn one_action_does_not_draw_on_the_bucket_of_another() {
     assert_eq!(before, 99, "filtered and paged calls share one");
 }
 
-/// Another client takes its fraction of size and refill of every bucket it draws on.
 #[test]
-fn another_client_takes_its_part_of_size_and_refill() {
+fn other_client_takes_its_share_of_capacity_and_refill() {
     let mut buckets = Buckets::new(Limits::ec2());
     assert_eq!(burst(&mut buckets, at(0.0), &create(), 0.5), 50);
     assert_eq!(burst(&mut buckets, at(2.0), &create(), 0.5), 5);
@@ -85,15 +84,15 @@ fn another_client_takes_its_part_of_size_and_refill() {
 }
 
 #[test]
-fn without_limits_nothing_is_throttled() {
+fn disabled_limits_throttle_nothing() {
     let mut buckets = Buckets::new(Limits::off());
     assert_eq!(burst(&mut buckets, at(0.0), &create(), 1.0), 1000);
     assert_eq!(buckets.levels(at(0.0), |_| 1.0), []);
 }
 
-/// Limits can be replaced by action or beginning of one; a name that means no action is refused.
+/// Limits can be replaced by action or prefix. A name that matches no action is rejected.
 #[test]
-fn the_nearest_name_sets_the_rate() {
+fn most_specific_name_sets_the_rate() {
     let rate = |capacity| Rate { capacity, per_second: 1 };
     let rates =
         [("*", rate(1)), ("Describe*", rate(2)), ("DescribeVolumes", rate(3)), ("Describe*:unfiltered", rate(4))];
@@ -108,9 +107,8 @@ fn the_nearest_name_sets_the_rate() {
     assert_eq!(shown, [("CreateVolume", 1.0), ("DescribeVolumes", 1.0), ("DescribeVolumes:unfiltered", 1.0)]);
 }
 
-/// A bad limit is refused with its name.
 #[test]
-fn a_limit_for_no_action_is_refused_by_name() {
+fn limit_for_unknown_action_is_rejected_by_name() {
     for (name, word) in [("CreateVolum", "no action"), ("CreateVolume:unfiltered", "only describes"), ("", "no action")]
     {
         let limits = Limits { enabled: true, rates: [(name.to_owned(), Rate { capacity: 1, per_second: 1 })].into() };
@@ -120,7 +118,7 @@ fn a_limit_for_no_action_is_refused_by_name() {
 }
 
 #[test]
-fn a_clock_that_goes_back_refills_nothing() {
+fn clock_that_is_set_back_refills_nothing() {
     let mut buckets = Buckets::new(Limits::ec2());
     burst(&mut buckets, at(100.0), &create(), 1.0);
     assert_eq!(burst(&mut buckets, at(50.0), &create(), 1.0), 0);

@@ -1,5 +1,3 @@
-//! Command lines, good and bad.
-
 use clap::CommandFactory;
 
 use super::*;
@@ -14,12 +12,12 @@ fn parse(more: &[&str]) -> Cli {
 }
 
 #[test]
-fn the_command_line_is_consistent() {
+fn command_line_is_consistent() {
     Cli::command().debug_assert();
 }
 
 #[test]
-fn the_second_instance_is_in_another_zone() {
+fn second_instance_is_in_another_zone() {
     let config = parse(&["--zone", "us-west-2b"]).config().unwrap();
     assert_eq!(config.zone.as_str(), "us-west-2b");
     assert_eq!(config.second_zone.as_str(), "us-west-2a");
@@ -28,7 +26,7 @@ fn the_second_instance_is_in_another_zone() {
 }
 
 #[test]
-fn a_zone_that_does_not_exist_is_refused_with_those_that_do() {
+fn unknown_zone_is_rejected_with_list_of_zones() {
     for flag in ["--zone", "--second-zone"] {
         let message = parse(&[flag, "us-west-2z"]).config().unwrap_err().to_string();
         assert!(message.contains("us-west-2z") && message.contains("us-west-2c"), "{message}");
@@ -36,7 +34,7 @@ fn a_zone_that_does_not_exist_is_refused_with_those_that_do() {
 }
 
 #[test]
-fn any_instance_type_of_the_right_shape_is_accepted() {
+fn well_formed_instance_type_is_accepted() {
     assert!(parse(&["--instance-type", "x99.metal-24xl"]).config().is_ok());
     for bad in ["", "m5", "m5.", ".large", "m5.large; rm"] {
         assert!(parse(&["--instance-type", bad]).config().is_err(), "{bad:?} was accepted");
@@ -44,7 +42,7 @@ fn any_instance_type_of_the_right_shape_is_accepted() {
 }
 
 #[test]
-fn a_state_directory_that_cannot_be_made_is_refused() {
+fn uncreatable_state_directory_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "x").unwrap();
@@ -55,14 +53,14 @@ fn a_state_directory_that_cannot_be_made_is_refused() {
 }
 
 #[test]
-fn listening_for_other_machines_is_warned_of() {
+fn listening_for_other_machines_causes_warning() {
     assert!(parse(&["--ec2-listen", "127.0.0.1:0"]).warnings().is_empty());
     assert_eq!(parse(&["--ec2-listen", "0.0.0.0:0"]).warnings().len(), 1);
 }
 
-/// Files of the command line are understood before anything starts; errors name flag, file and field.
+/// Files are parsed before anything starts. Errors name flag, file and field.
 #[test]
-fn files_are_understood_before_anything_starts() {
+fn files_are_parsed_before_anything_starts() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {
         let path = dir.path().join(name);
@@ -93,13 +91,12 @@ fn files_are_understood_before_anything_starts() {
 }
 
 #[test]
-fn the_help_names_every_flag() {
+fn help_names_every_flag() {
     insta::assert_snapshot!(Cli::command().term_width(110).render_long_help().to_string());
 }
 
-/// `--policy` files are checked at the start; a bad one is a usage error that names it.
 #[test]
-fn policies_are_read_at_the_start_and_one_that_cannot_be_used_is_a_usage_error_that_names_it() {
+fn invalid_policy_file_is_usage_error_that_names_it() {
     let dir = tempfile::tempdir().unwrap();
     let (good, bad) = (dir.path().join("good.json"), dir.path().join("bad.json"));
     fs::write(&good, crate::iam::Shipped::ManagedV2.text()).unwrap();

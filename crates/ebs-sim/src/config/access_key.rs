@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// An access key and its secret, which is never shown.
+/// An access key and its secret, which is never displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessKey {
-    /// The key's id, which travels in the clear.
+    /// The key's id, which is sent in clear text.
     pub id: String,
-    /// The secret, which only ever signs.
+    /// The secret, which is only used to sign.
     pub secret: String,
-    /// The session token that every request must carry too, as with temporary credentials.
+    /// The session token that every request must also have, as with temporary credentials.
     pub session_token: Option<String>,
 }
 
@@ -17,7 +17,7 @@ impl AccessKey {
     /// Parses `ID:SECRET`, the form of the command line.
     ///
     /// # Errors
-    /// A sentence that says what is wrong, without the secret.
+    /// A sentence that describes the problem without the secret.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (id, secret) = text.split_once(':').ok_or("an access key is ID:SECRET, with a colon between them")?;
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_access_key_is_an_id_a_colon_and_a_secret() {
+    fn access_key_has_id_colon_and_secret() {
         let key = AccessKey::parse("AKIA1:se:cret/+").unwrap();
         assert_eq!((key.id.as_str(), key.secret.as_str()), ("AKIA1", "se:cret/+"));
         for bad in ["", "AKIA1", ":secret", "AKIA1:", "AK IA:secret", "AKIA1:sec ret"] {
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_of_an_access_key_is_not_shown() {
+    fn secret_of_access_key_is_not_displayed() {
         let key = AccessKey::parse("AKIA1:canary").unwrap();
         assert!(!format!("{key:?}").contains("canary"));
     }

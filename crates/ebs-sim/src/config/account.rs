@@ -1,4 +1,4 @@
-//! How the simulated account is set up: encryption, keys, quotas, what zones lack.
+//! Settings of the simulated account: encryption, keys, quotas, and missing features of zones.
 
 use std::collections::BTreeMap;
 
@@ -9,43 +9,43 @@ use super::Oddities;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountSettings {
-    /// Every new volume is encrypted, whatever the request says.
+    /// Every new volume is encrypted, whatever the request contains.
     pub encrypt_by_default: bool,
-    /// The key for volumes that name none: id, alias or ARN. `None`: `alias/aws/ebs`.
+    /// The key for volumes without a key: id, alias or ARN. `None`: `alias/aws/ebs`.
     pub default_kms_key: Option<String>,
-    /// Keys that are disabled, about to be deleted or not there: id, alias or ARN. A volume that needs one of them is
-    /// accepted and then vanishes.
+    /// Keys that are disabled, pending deletion or missing: id, alias or ARN. A volume that needs one of them is
+    /// accepted and then disappears.
     pub unusable_kms_keys: Vec<String>,
-    /// ARN of the Outpost on which the machine's own instance runs. `None`: it runs in the region.
+    /// ARN of the Outpost of the machine's own instance. `None`: it runs in the region.
     pub machine_outpost: Option<String>,
-    /// Volume types that a zone lacks, by the zone's name. Local Zones lack io2 and standard anyway.
+    /// Volume types that a zone lacks, by the zone's name. Local Zones always lack io2 and standard.
     pub missing_volume_types: BTreeMap<String, Vec<String>>,
-    /// What EC2 does in some places or at some times.
+    /// Behaviour of EC2 in some places or at some times.
     pub oddities: Oddities,
     pub quotas: Quotas,
 }
 
-/// Quotas by volume type and others; what is missing has no quota. The default has none.
+/// Quotas by volume type and others. Missing entries are unlimited. The default is unlimited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quotas {
-    /// TiB that all volumes of a type have together.
+    /// Maximum TiB of all volumes of a type.
     pub storage_tib: BTreeMap<String, u64>,
-    /// IOPS that all volumes of a type have together.
+    /// Maximum IOPS of all volumes of a type.
     pub iops: BTreeMap<String, u64>,
-    /// TiB of a type that are being modified at one time.
+    /// Maximum TiB of a type that are modified at one time.
     pub modification_tib: BTreeMap<String, u64>,
-    /// Copies of volumes that are being made at one time.
+    /// Maximum number of concurrent copies of volumes.
     pub concurrent_copies: Option<usize>,
-    /// Snapshots enabled for fast restore in a zone.
+    /// Maximum number of snapshots with fast restore in a zone.
     pub fast_restores: Option<usize>,
-    /// Snapshots of the region that are `pending` at one time.
+    /// Maximum number of `pending` snapshots in the region.
     pub pending_snapshots: Option<usize>,
     pub instances: Option<usize>,
 }
 
 impl Quotas {
-    /// What a new account has, as published in the EBS service quotas.
+    /// Returns the quotas of a new account, as published in the EBS service quotas.
     pub fn published() -> Self {
         let of = |numbers: &[(&str, u64)]| numbers.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
         Self {

@@ -1,28 +1,27 @@
-//! What EC2 was seen to do in some places or at some times, and the simulator does only when it is asked to.
+//! Behaviour that was observed in EC2 in some places or at some times. The simulator shows it only on request.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest that descriptions of instances may be made to lag: EC2's guide speaks of minutes.
+/// Maximum lag of descriptions of instances: EC2's guide mentions minutes.
 pub(crate) const MAX_INSTANCES_LAG: Duration = Duration::from_mins(5);
 
-/// Each is off by default.
+/// All are off by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Oddities {
-    /// Zones that refuse whatever is too much of an io2 volume (size, IOPS, or their ratio) with one and the same
-    /// sentence.
+    /// Zones that reject an io2 volume over any limit (size, IOPS, or their ratio) with the same sentence.
     pub io2_limits_as_one: Vec<String>,
-    /// An instance that is full takes another volume all the same, which then stays `attaching`, as until 2022.
+    /// A full instance accepts another volume, which then stays `attaching`, as until 2022.
     pub full_instances_attach_for_ever: bool,
-    /// A last page that is full carries a token, and the page after it is empty.
+    /// A full last page has a token, and the next page is empty.
     pub tokens_after_full_pages: bool,
-    /// Calls that change something answer "not found" for what was made so short a while ago that a description may not
-    /// show it: each object within a time drawn up to the greatest lag of descriptions.
+    /// Mutating calls return "not found" for recently created objects that a description may not show yet. The time is
+    /// random for each object, up to the maximum lag of descriptions.
     pub changes_meet_the_lag: bool,
-    /// Descriptions of instances may lag up to so many milliseconds, at most 5 min, where other descriptions lag as
-    /// [`super::Consistency`] says.
+    /// Descriptions of instances may lag up to this many milliseconds, at most 5 min. Other descriptions lag by
+    /// [`super::Consistency`].
     pub instances_max_lag_ms: Option<u64>,
 }
 

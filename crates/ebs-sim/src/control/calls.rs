@@ -1,4 +1,4 @@
-//! What was called, what there is, and what goes wrong.
+//! Ledger, state and fault rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::http::answer;
 
 use super::{Control, bytes, done, refuse, reply, view};
 
-/// The parameters of a query, each once and known.
+/// Parses the parameters of a query, each of which must be unique and known.
 fn parameters<'a>(query: &'a str, known: &[&str]) -> Result<BTreeMap<&'a str, &'a str>, String> {
     let mut found = BTreeMap::new();
     for part in query.split('&').filter(|part| !part.is_empty()) {

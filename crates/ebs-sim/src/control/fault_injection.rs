@@ -1,4 +1,4 @@
-//! Reads that lag, attachments that stick, devices that broke.
+//! Stale reads, stuck attachments and broken devices.
 
 use std::sync::Arc;
 

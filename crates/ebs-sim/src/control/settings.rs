@@ -1,4 +1,4 @@
-//! How long things take, how much is allowed, what time it is, and the end.
+//! Timing, limits, time and shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::wire::xml::timestamp;
 
 use super::{Control, done, json_of, refuse, reply};
 
-/// The furthest leap, ten years.
+/// Maximum jump of the clock, ten years.
 const MAX_LEAP_MS: u64 = 10 * 365 * 24 * 3_600_000;
 
-/// Limits as a client may give them: a word, or all of them.
+/// Parses limits: a keyword, or all limits.
 fn given(value: Value) -> Result<Limits, String> {
     let limits: Limits = match value.as_str() {
         Some("default") => Limits::ec2(),

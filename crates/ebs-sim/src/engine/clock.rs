@@ -1,4 +1,4 @@
-//! The wall clock of the simulated EC2, driven by tokio's clock, and by leaps.
+//! The wall clock of the simulated EC2, driven by tokio's clock and by jumps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-/// The first moment of an engine whose runs must repeat, 2026-01-01T00:00:00Z.
+/// The start time of an engine whose runs must be repeatable, 2026-01-01T00:00:00Z.
 const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
-/// A pair of moments that were the same, and how far was leaped since. Clones are the same clock.
+/// Two equal moments of both clocks, and the sum of all jumps since. Clones are the same clock.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     wall: SystemTime,
@@ -18,12 +18,12 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// It starts now, but not before `not_before`: a time that a client was told is never in the future again.
+    /// Starts now, but not before `not_before`: a time that a client has seen is never in the future again.
     pub(super) fn start(not_before: Option<SystemTime>) -> Self {
         Self::at(SystemTime::now().max(not_before.unwrap_or(SystemTime::UNIX_EPOCH)))
     }
 
-    /// It starts at the same moment in every run.
+    /// Starts at the same moment in every run.
     pub(super) fn repeatable() -> Self {
         Self::at(SystemTime::UNIX_EPOCH + EPOCH)
     }
@@ -36,12 +36,12 @@ impl Clock {
         self.wall + self.tokio.elapsed() + self.leaped()
     }
 
-    /// When tokio's clock shows this time; now for the past.
+    /// Returns when tokio's clock shows this time, or now for the past.
     pub(super) fn instant(&self, at: SystemTime) -> Instant {
         self.tokio + at.duration_since(self.wall + self.leaped()).unwrap_or_default()
     }
 
-    /// Leaps forward.
+    /// Jumps forward.
     pub(super) fn leap(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.leaped_micros.fetch_add(micros, Ordering::Relaxed);

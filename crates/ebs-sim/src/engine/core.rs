@@ -1,6 +1,6 @@
-//! The state and what follows from it, one caller at a time, without waiting.
+//! The state and its effects, for one caller at a time, without waiting.
 //!
-//! Every input of the state is written to the journal before anybody hears what came of it.
+//! Every input of the state is in the journal before any client sees its result.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -19,33 +19,33 @@ use super::{StateView, TimingOverride};
 
 pub(super) type Answer = oneshot::Sender<Result<Reply, Fault>>;
 
-/// A reply that waits for the data that it speaks of.
+/// A reply that waits for its data.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) reply: Reply,
     pub(super) answer: Answer,
 }
 
-/// Work for the data plane that nobody has begun.
+/// Work for the data plane that has not started.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) effect: Effect,
     pub(super) held: Option<Held>,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made: a box would cost more")]
 pub(super) enum Applied {
     Now(Result<Reply, Fault>),
-    /// Its result comes when its data are copied.
+    /// The result arrives when its data are copied.
     Later(oneshot::Receiver<Result<Reply, Fault>>),
 }
 
-/// See the module. Clones share everything.
+/// The state and its effects. Clones share everything.
 #[derive(Debug, Clone)]
 pub(super) struct Core {
     guarded: Arc<Mutex<Inner>>,
-    /// Told when there is work, or when something is due at another time.
+    /// Notified when there is work, or when the next due time changes.
     pub(super) changed: Arc<Notify>,
 }
 
@@ -53,13 +53,13 @@ pub(super) struct Core {
 pub(super) struct Inner {
     sim: Sim,
     clock: Clock,
-    /// False: effects are over as soon as they begin.
+    /// False: effects finish as soon as they begin.
     has_plane: bool,
     store: Option<Store>,
     pub(super) work: Vec<Work>,
-    /// No call is taken any more.
+    /// No more calls are accepted.
     pub(super) ended: bool,
-    /// Everything due until then has been settled.
+    /// Everything due until then is settled.
     settled_at: SystemTime,
 }
 
@@ -74,7 +74,7 @@ impl Core {
         self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides on the rights to a call as the state is now.
+    /// Checks the permission for a call in the current state.
     pub(super) fn authorize(&self, rights: &Rights, caller: &Caller, call: &Call) -> Judgement {
         if rights.are_unlimited(caller) {
             return Judgement::default();
@@ -84,7 +84,7 @@ impl Core {
         rights.authorize(caller, call, &core.sim)
     }
 
-    /// Carries out a call; `key_refused`: with a key that may not be used.
+    /// Executes a call. `key_refused`: with a key that may not be used.
     pub(super) fn apply(&self, call: Call, key_refused: bool, injection: FaultInjection) -> Applied {
         let mut core = self.lock();
         if core.ended {
@@ -97,7 +97,7 @@ impl Core {
         applied
     }
 
-    /// Takes no call any more; false when that was so already.
+    /// Stops accepting calls. Returns false if it had stopped already.
     pub(super) fn end(&self) -> bool {
         !std::mem::replace(&mut self.lock().ended, true)
     }
@@ -114,7 +114,7 @@ impl Core {
         self.lock().sim.timing()
     }
 
-    /// Keeps what was, for reads that are made to lag.
+    /// Keeps previous versions, for stale reads.
     pub(super) fn keep_past(&self) {
         let mut core = self.lock();
         core.settle();
@@ -122,7 +122,7 @@ impl Core {
         core.sim.keep_past(now);
     }
 
-    /// How long reads may lag by themselves, which no restart remembers.
+    /// Sets the default lag of reads, which is not persistent.
     pub(super) fn set_max_lag(&self, max_lag: Duration) {
         let mut core = self.lock();
         core.settle();
@@ -130,12 +130,12 @@ impl Core {
         core.sim.set_max_lag(now, max_lag);
     }
 
-    /// How long reads may lag by themselves.
+    /// Returns the default lag of reads.
     pub(super) fn max_lag(&self) -> Duration {
         self.lock().sim.max_lag()
     }
 
-    /// Lets a stuck attachment go on.
+    /// Releases a stuck attachment.
     pub(super) fn release(&self, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
         let mut core = self.lock();
         core.settle();
@@ -158,7 +158,7 @@ impl Core {
         Ok(())
     }
 
-    /// Everything there is; nothing once it has ended.
+    /// Returns all objects, or nothing once the engine has ended.
     pub(super) fn view(&self) -> Option<StateView> {
         let mut core = self.lock();
         if core.ended {
@@ -207,14 +207,14 @@ impl Inner {
         }
     }
 
-    /// Lets time pass and starts what has to be done, until nothing changes any more.
+    /// Applies the elapsed time and starts due work, until nothing changes.
     pub(super) fn settle(&mut self) {
         let now = self.clock.now();
         if self.sim.is_settled(now) {
             self.settled_at = now;
             return;
         }
-        // Everything at its own time, however long nobody has looked.
+        // Apply each change at its own time, however long ago the last access was.
         while let Some(due) = self.sim.next_due(self.settled_at).filter(|due| *due < now) {
             self.settle_at(due);
             self.settled_at = due;
@@ -236,7 +236,7 @@ impl Inner {
         }
     }
 
-    /// False when there are none.
+    /// Returns false if there are no effects.
     fn start_effects(&mut self, now: SystemTime) -> bool {
         let effects = self.sim.take_effects();
         let any = !effects.is_empty();
@@ -252,7 +252,7 @@ impl Inner {
         }
     }
 
-    /// Takes in how an effect ended.
+    /// Applies the result of an effect.
     pub(super) fn finish(&mut self, effect: &Effect, outcome: &Outcome) {
         self.finish_at(self.clock.now(), effect, outcome);
     }
@@ -264,7 +264,7 @@ impl Inner {
         }
     }
 
-    /// When something settles by itself next.
+    /// Returns when the next change is due.
     pub(super) fn next_due(&self) -> Option<tokio::time::Instant> {
         let due: Option<SystemTime> = self.sim.next_due(self.clock.now());
         due.map(|at| self.clock.instant(at))
@@ -276,7 +276,7 @@ impl Inner {
         }
     }
 
-    /// The state directory, with what is to be saved there for the last time.
+    /// Returns the state directory and the final state to save there.
     pub(super) fn take_store(&mut self) -> Option<(Store, Sim, SystemTime)> {
         let store = self.store.take()?;
         Some((store, self.sim.clone(), self.clock.now()))

@@ -50,7 +50,7 @@ async fn create(engine: &Engine, snapshot_id: Option<String>) -> String {
     }
 }
 
-/// Waits, bounded, until a volume and its only attachment are so.
+/// Waits, bounded, until a volume and its only attachment have these states.
 async fn reach(engine: &Engine, volume: &str, state: &str, attachment: &str) -> Option<SimAttachment> {
     let wait = async {
         loop {
@@ -81,7 +81,7 @@ async fn detach(engine: &Engine, volume: &str) {
 }
 
 #[tokio::test]
-async fn attached_means_that_the_device_is_there_and_detached_that_it_is_gone() {
+async fn device_exists_exactly_while_volume_is_attached() {
     let machine = Machine::new();
     let engine = machine.start().await;
     let volume = create(&engine, None).await;
@@ -97,7 +97,7 @@ async fn attached_means_that_the_device_is_there_and_detached_that_it_is_gone() 
 }
 
 #[tokio::test]
-async fn a_snapshot_holds_the_data_of_its_call_and_a_restored_volume_has_them() {
+async fn restored_volume_has_data_from_time_of_snapshot() {
     use std::os::unix::fs::FileExt as _;
     let machine = Machine::new();
     let engine = machine.start().await;
@@ -108,7 +108,7 @@ async fn a_snapshot_holds_the_data_of_its_call_and_a_restored_volume_has_them() 
     let call = CreateSnapshot { volume_id: volume, ..Default::default() };
     let Ok(Reply::CreateSnapshot(snapshot)) = engine.call(Call::CreateSnapshot(call)).await else { panic!() };
     assert_eq!(snapshot.state, "pending");
-    // The reply has come: what is written now is not in it.
+    // The reply has arrived: later writes are not in the snapshot.
     disk.write_all_at(&[2; 4096], 8192).unwrap();
     drop(disk);
     let describe = DescribeSnapshots { snapshot_ids: vec![snapshot.id.clone()], ..Default::default() };
@@ -123,7 +123,7 @@ async fn a_snapshot_holds_the_data_of_its_call_and_a_restored_volume_has_them() 
 }
 
 #[tokio::test]
-async fn a_stopped_simulator_takes_its_devices_down_and_the_next_brings_them_back() {
+async fn devices_are_removed_at_stop_and_restored_at_start() {
     let machine = Machine::new();
     let engine = machine.start().await;
     let volume = create(&engine, None).await;
@@ -152,7 +152,7 @@ async fn a_stopped_simulator_takes_its_devices_down_and_the_next_brings_them_bac
     assert!(!left());
 }
 
-/// The first page of a device, as its reader sees it.
+/// Returns the first page of a device, as a reader sees it.
 fn first_page(device: &str) -> std::io::Result<[u8; 4096]> {
     use std::io::Read as _;
     let mut page = [0; 4096];
@@ -160,7 +160,7 @@ fn first_page(device: &str) -> std::io::Result<[u8; 4096]> {
     Ok(page)
 }
 
-/// Waits, bounded, until it is so.
+/// Waits, bounded, until the condition holds.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let wait = async {
         while !is_so() {
@@ -170,10 +170,10 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// While the fault lasts, reads, writes and flushes of the device fail with EIO and it keeps its size; once healed it has what
-/// was flushed before. Nothing is left when it is detached.
+/// During the fault, reads, writes and flushes of the device fail with EIO and it keeps its size. After healing it has
+/// the data of the last flush. Nothing is left when it is detached.
 #[tokio::test]
-async fn device_io_errors_fail_reads_writes_and_flushes() {
+async fn io_fault_fails_reads_writes_and_flushes() {
     use std::os::unix::fs::FileExt as _;
     let machine = Machine::new();
     let engine = machine.start().await;

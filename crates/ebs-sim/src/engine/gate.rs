@@ -1,4 +1,4 @@
-//! What a call meets before the state: buckets, fault rules, and the time that a call takes by itself.
+//! The steps before the state: token buckets, fault rules, and the duration of the call itself.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -25,7 +25,7 @@ pub(super) struct Gate {
     request_ids: Chance,
 }
 
-/// The gate, for whoever comes first.
+/// The gate behind a lock.
 #[derive(Debug)]
 pub(super) struct Guarded(Mutex<Gate>);
 
@@ -46,7 +46,7 @@ impl Guarded {
 }
 
 impl Gate {
-    /// Decides over a call that arrives now, before the state sees it.
+    /// Decides the fate of a call that arrives now, before the state sees it.
     pub(super) fn admit(&mut self, now: SystemTime, call: &Call) -> Plan {
         let share = self.rules.share(now, call.action());
         let spent = self.latency.draw(&mut self.chance, call);
@@ -54,21 +54,21 @@ impl Gate {
             return Plan { before: spent / 2, arrival: Arrival::Refused(fault), ..Plan::default() };
         }
         let mut plan = self.rules.decide(now, call);
-        // The work is done in the middle of the time that the call takes.
+        // The call is executed in the middle of its duration.
         plan.before += spent / 2;
         plan.after += spent - spent / 2;
         plan
     }
 }
 
-/// The fault rules of an engine. Clones act on the same rules.
+/// The fault rules of an engine. Clones share the rules.
 #[derive(Debug, Clone)]
 pub struct Faults {
     shared: Arc<Shared>,
 }
 
 impl Faults {
-    /// Sets a rule; its times count from now.
+    /// Adds a rule. Its times count from now.
     ///
     /// # Errors
     /// [`BadRule`] names the field.
@@ -77,10 +77,10 @@ impl Faults {
         Ok(ids.into_iter().next().unwrap_or_default())
     }
 
-    /// Sets rules, all or none.
+    /// Adds all rules or none.
     ///
     /// # Errors
-    /// The place of the first bad rule, and what is wrong with it.
+    /// The index of the first invalid rule, and the problem.
     pub fn add_all(&self, rules: Vec<Rule>) -> Result<Vec<RuleId>, (usize, BadRule)> {
         if rules.iter().any(|rule| matches!(rule.effect, Effect::Stale { .. })) {
             self.shared.core.keep_past();
@@ -88,12 +88,12 @@ impl Faults {
         self.shared.gate.lock().rules.add(self.shared.clock.now(), rules)
     }
 
-    /// Removes a rule; false when there is none of that number.
+    /// Removes a rule. Returns false if no rule has that number.
     pub fn remove(&self, id: RuleId) -> bool {
         self.shared.gate.lock().rules.remove(id)
     }
 
-    /// Removes the rules of that name, and says how many there were.
+    /// Removes the rules with that name and returns their number.
     pub fn remove_named(&self, name: &str) -> usize {
         self.shared.gate.lock().rules.remove_named(name)
     }
@@ -102,14 +102,14 @@ impl Faults {
         self.shared.gate.lock().rules.clear();
     }
 
-    /// The rules in force and those that are used up, oldest first.
+    /// Returns active and used-up rules, oldest first.
     pub fn list(&self) -> Vec<InstalledRule> {
         self.shared.gate.lock().rules.list()
     }
 }
 
 impl Engine {
-    /// EC2's id of the next request.
+    /// Returns the id of the next request.
     pub(crate) fn request_id(&self) -> String {
         self.shared.gate.lock().request_ids.request_id()
     }
@@ -118,17 +118,17 @@ impl Engine {
         Faults { shared: Arc::clone(&self.shared) }
     }
 
-    /// The rates of the token buckets.
+    /// Returns the rates of the token buckets.
     pub fn limits(&self) -> Limits {
         self.shared.gate.lock().buckets.limits().clone()
     }
 
-    /// Replaces the rates; what is in the buckets stays, as far as it fits. [`Limits::check`] them first.
+    /// Replaces the rates. The content of the buckets stays, up to the new capacity. Call [`Limits::check`] first.
     pub fn set_limits(&self, limits: Limits) {
         self.shared.gate.lock().buckets.set_limits(limits);
     }
 
-    /// What is in the buckets that were drawn on.
+    /// Returns the content of the used buckets.
     pub fn bucket_levels(&self) -> Vec<Level> {
         let now = self.now();
         let mut gate = self.shared.gate.lock();

@@ -1,7 +1,7 @@
-//! What the state was told since it was saved, one line of JSON for each input.
+//! The inputs of the state since it was saved, one line of JSON for each.
 //!
-//! The state is a function of its inputs: replaying them leads where they led, to the last id. Each line says where the
-//! random choices stood, so that a replay that goes astray is noticed.
+//! The state is a function of its inputs: a replay produces the same result, including ids. Each line records the
+//! position of the random choices, so that a diverging replay is detected.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -29,7 +29,7 @@ pub(super) enum Input {
 }
 
 impl Input {
-    /// When it was; `None`: at no certain time.
+    /// The time of the input; `None`: not at a specific time.
     fn now(&self) -> Option<SystemTime> {
         match self {
             Self::Call { now, .. }
@@ -40,11 +40,11 @@ impl Input {
         }
     }
 
-    /// Tells it to the state again.
+    /// Applies it to the state again.
     fn replay(self, sim: &mut Sim) -> Result<(), String> {
         let mark = match self {
             Self::Call { now, call, injection, mark } => {
-                // A refusal was one the first time too.
+                // A rejected call was also rejected the first time.
                 let _same = sim.apply_with(now, call, &injection);
                 mark
             }
@@ -73,7 +73,7 @@ impl Input {
     }
 }
 
-/// A file that grows by lines.
+/// A file to which lines are appended.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -81,13 +81,13 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// A new one; nothing may be there.
+    /// Creates the file, which must not exist.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
         Ok(Self { file, lines: 0 })
     }
 
-    /// Appends one line with one write, so that a kill leaves all of it or a piece that has no end.
+    /// Appends one line with one write, so that a kill leaves all of it or a piece without a line end.
     pub(super) fn write(&mut self, input: &Input) -> io::Result<()> {
         let mut line = serde_json::to_vec(input).map_err(io::Error::other)?;
         line.push(b'\n');
@@ -100,7 +100,8 @@ impl Journal {
     }
 }
 
-/// Replays a journal; the time of its last input. A last line without end was never answered: it is left out.
+/// Replays a journal and returns the time of its last input. A last line without a line end was never answered and is
+/// ignored.
 pub(super) fn replay(path: &Path, sim: &mut Sim) -> io::Result<Result<Option<SystemTime>, String>> {
     let mut reader = BufReader::new(File::open(path)?);
     let mut last = None;
@@ -118,7 +119,7 @@ pub(super) fn replay(path: &Path, sim: &mut Sim) -> io::Result<Result<Option<Sys
         if let Err(why) = input.replay(sim) {
             return Ok(Err(format!("line {number} {why}")));
         }
-        // The data plane is asked again by what the state itself says.
+        // The state itself triggers the effects again.
         sim.take_effects();
     }
     Ok(Ok(last))

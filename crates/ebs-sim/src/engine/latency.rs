@@ -1,4 +1,4 @@
-//! The time that a call takes by itself, from its arrival to its reply.
+//! The duration of a call itself, from its arrival to its reply.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::chance::Chance;
 
 use super::{Timing, TimingOverride};
 
-/// Least and most time of a call.
+/// Minimum and maximum duration of a call.
 type Span = (Duration, Duration);
 
 /// By kind of call.
@@ -26,7 +26,7 @@ impl Latency {
         }
     }
 
-    /// Takes over what is given.
+    /// Replaces the given values.
     pub(super) fn replace(&mut self, with: TimingOverride) {
         for (span, millis) in [(&mut self.mutating, with.mutating_call_ms), (&mut self.describe, with.describe_call_ms)]
         {
@@ -36,7 +36,7 @@ impl Latency {
         }
     }
 
-    /// Shows them among other times.
+    /// Adds its values to `times`.
     pub(super) fn show(&self, times: &mut TimingOverride) {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let span = |(least, most): Span| Some([millis(least), millis(most)]);
@@ -44,7 +44,7 @@ impl Latency {
         times.describe_call_ms = span(self.describe);
     }
 
-    /// The time of one call.
+    /// Returns a random duration for a call.
     pub(super) fn draw(&self, chance: &mut Chance, call: &Call) -> Duration {
         let (least, most) = if call.action().starts_with("Describe") { self.describe } else { self.mutating };
         chance.between(least, most)

@@ -1,14 +1,14 @@
-//! The way of one call through the simulated EC2, the same for HTTP and for [`crate::port::SimEc2`].
+//! The processing of one call in the simulated EC2, for HTTP and for [`crate::port::SimEc2`].
 //!
 //! 1. The front end decodes and authenticates.
-//! 2. The token bucket of the action: an empty one refuses with `RequestLimitExceeded`, and nothing is done. It comes
-//!    before the question of rights, as the gatekeeper in front of everything.
-//! 3. Fault rules on the request: it is late, lost, or refused.
-//! 4. The caller's rights, at the moment when the state sees the call; then the state, with dry run, validation and
-//!    effects.
-//! 5. Fault rules on the reply: it is late, lost, another, or unreadable.
-//! 6. The front end's witness writes the call down.
-//! 7. The reply leaves.
+//! 2. The token bucket of the action: an empty one rejects with `RequestLimitExceeded`, and nothing is done. It comes
+//!   before the check of permissions, as the gatekeeper in front of everything.
+//! 3. Fault rules for the request: it is delayed, lost, or rejected.
+//! 4. The caller's permissions, at the moment when the state sees the call. Then the state, with dry run, validation
+//!   and effects.
+//! 5. Fault rules for the reply: it is delayed, lost, replaced, or unreadable.
+//! 6. The front end records the call.
+//! 7. The reply is sent.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,31 +20,31 @@ use super::Engine;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
-    /// An answer of EC2.
+    /// EC2's reply.
     Delivered(Result<Reply, Fault>),
-    /// Nothing: the connection breaks.
+    /// No reply: the connection breaks.
     Silence,
-    /// Something that cannot be understood.
+    /// An unreadable reply.
     Corrupted(Result<Reply, Fault>, Corruption),
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
     pub(crate) answer: Answer,
-    /// What EC2 itself says of it; `None`: the request never arrived.
+    /// EC2's own result; `None`: the request never arrived.
     pub(crate) outcome: Option<Result<(), Fault>>,
     pub(crate) arrived: SystemTime,
-    /// From then to the reply.
+    /// The time from then to the reply.
     pub(crate) took: Duration,
-    /// Kinds of the faults that hit it.
+    /// Kinds of the faults that affected it.
     pub(crate) faults: Vec<&'static str>,
-    /// What the shipped policies say of it, when calls are audited.
+    /// The result of the shipped policies, when calls are audited.
     pub(crate) audit: Option<Audit>,
 }
 
 impl Engine {
-    /// Serves one call. Once this was polled the call is carried out and witnessed, also when the returned future is
-    /// dropped: a client that hangs up takes nothing back.
+    /// Serves one call. Once polled, the call is executed and recorded even when the returned future is dropped: a
+    /// client that disconnects does not undo it.
     pub(crate) async fn serve(
         &self,
         caller: Caller,
@@ -59,7 +59,7 @@ impl Engine {
         let engine = self.clone();
         let serving =
             self.shared.slow_calls.spawn(async move { engine.carry_out((caller, call), plan, arrived, witness).await });
-        // Only a runtime that ends stops it.
+        // Only a runtime that shuts down stops it.
         serving.await.unwrap_or_else(|_| Served {
             answer: Answer::Silence,
             outcome: None,
@@ -97,7 +97,8 @@ impl Engine {
         let took = self.now().duration_since(arrived).unwrap_or_default();
         let served = Served { answer, outcome, arrived, took, faults: plan.kinds, audit };
         witness(&served);
-        // A reply always takes a while: others go first, and a caller that leaves meanwhile never hears of it.
+        // A reply always takes some time: other tasks run first, and a caller that leaves in the meantime never gets
+        // it.
         tokio::task::yield_now().await;
         served
     }
@@ -115,7 +116,7 @@ async fn depart(departure: Departure, result: Result<Reply, Fault>) -> Answer {
     }
 }
 
-/// Waits, unless there is nothing to wait for: tokio's shortest sleep is a millisecond.
+/// Waits, unless the time is zero: tokio's shortest sleep is a millisecond.
 async fn pause(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
@@ -123,7 +124,7 @@ async fn pause(time: Duration) {
 }
 
 impl Answer {
-    /// As an answer of EC2; one that never came or cannot be read is `None`.
+    /// Converts it to EC2's reply. A lost or unreadable reply is `None`.
     pub(crate) fn into_result(self) -> Option<Result<Reply, Fault>> {
         match self {
             Self::Delivered(result) => Some(result),

@@ -1,4 +1,4 @@
-//! The way of a call, on a paused clock.
+//! Tests of the pipeline on a paused clock.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,15 +23,15 @@ async fn with(effect: Effect) -> Engine {
     engine
 }
 
-/// Volumes made, root volumes apart.
+/// Returns the number of created volumes, without root volumes.
 async fn made(engine: &Engine) -> usize {
     let volumes = engine.snapshot_of_state().await.volumes;
     volumes.iter().filter(|v| v.attachments.is_empty()).count()
 }
 
-/// A lost request does nothing, a lost reply everything; both look alike to the client.
+/// The client cannot distinguish both cases.
 #[tokio::test(start_paused = true)]
-async fn a_lost_request_does_nothing_and_a_lost_reply_everything() {
+async fn lost_request_is_not_executed_and_lost_reply_is() {
     let engine = with(Effect::LoseRequest { after_ms: 0 }).await;
     let served = engine.serve(Caller::Own, create(), |_| ()).await;
     assert_eq!((served.answer, served.outcome, made(&engine).await), (Answer::Silence, None, 0));
@@ -41,9 +41,8 @@ async fn a_lost_request_does_nothing_and_a_lost_reply_everything() {
     assert_eq!(served.faults, ["lose-reply"]);
 }
 
-/// A 5xx may come instead of the work or after it.
 #[tokio::test(start_paused = true)]
-async fn an_error_instead_of_the_work_does_nothing_and_one_after_it_everything() {
+async fn server_error_may_replace_or_follow_the_work() {
     for (after_doing, volumes) in [(false, 0), (true, 1)] {
         let engine = with(Effect::error("InternalError", 500, after_doing)).await;
         let fault = engine.call(create()).await.unwrap_err();
@@ -51,9 +50,9 @@ async fn an_error_instead_of_the_work_does_nothing_and_one_after_it_everything()
     }
 }
 
-/// Garbage, truncated and oversized replies are of work that was done.
+/// The replies are garbage, truncated or oversized.
 #[tokio::test(start_paused = true)]
-async fn unreadable_replies_are_of_work_that_was_done() {
+async fn call_with_unreadable_reply_is_executed() {
     for effect in [Effect::Garbage, Effect::Truncate, Effect::Oversize { bytes: 10 }] {
         let engine = with(effect).await;
         let served = engine.serve(Caller::Own, create(), |_| ()).await;
@@ -62,9 +61,8 @@ async fn unreadable_replies_are_of_work_that_was_done() {
     }
 }
 
-/// A delayed request is carried out late, a delayed reply at once.
 #[tokio::test(start_paused = true)]
-async fn a_late_request_is_done_late_and_a_late_reply_at_once() {
+async fn delay_of_request_delays_work_and_of_reply_does_not() {
     let half = Duration::from_secs(5);
     for (effect, volumes) in
         [(Effect::DelayRequest { ms: 10_000, spread_ms: 0 }, 0), (Effect::DelayReply { ms: 10_000, spread_ms: 0 }, 1)]
@@ -81,9 +79,8 @@ async fn a_late_request_is_done_late_and_a_late_reply_at_once() {
     }
 }
 
-/// A client that hangs up takes nothing back: the call is carried out and written down.
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_client_left_is_done_and_witnessed_all_the_same() {
+async fn call_is_executed_and_recorded_after_client_left() {
     let engine = with(Effect::DelayRequest { ms: 10_000, spread_ms: 0 }).await;
     let witnessed = Arc::new(Mutex::new(Vec::new()));
     let record = Arc::clone(&witnessed);
@@ -95,9 +92,9 @@ async fn a_call_whose_client_left_is_done_and_witnessed_all_the_same() {
     assert_eq!(*witnessed.lock().unwrap(), [Duration::from_secs(10)]);
 }
 
-/// A call meets its token bucket before any fault rule and before its rights; then nothing is done.
+/// The bucket comes before the permissions, too.
 #[tokio::test(start_paused = true)]
-async fn an_empty_bucket_refuses_before_any_rule_and_does_nothing() {
+async fn empty_bucket_rejects_before_rules_and_does_nothing() {
     let limits = Limits { enabled: true, rates: [("*".to_owned(), Rate { capacity: 1, per_second: 1 })].into() };
     let engine = Engine::start(EngineConfig { limits: Some(limits), ..EngineConfig::default() }).await.unwrap();
     engine.faults().add(Rule::new(Effect::error("InternalError", 500, false)).nth(2)).unwrap();
@@ -112,9 +109,9 @@ async fn an_empty_bucket_refuses_before_any_rule_and_does_nothing() {
     engine.call(create()).await.unwrap();
 }
 
-/// With realistic timing a mutating call takes 150 to 400 ms and a describe 50 to 150 ms, and buckets are on.
+/// A mutating call takes 150 to 400 ms, a describe takes 50 to 150 ms, and buckets are on.
 #[tokio::test(start_paused = true)]
-async fn realistic_calls_take_their_time_and_draw_on_buckets() {
+async fn realistic_calls_take_time_and_use_buckets() {
     let config = EngineConfig { timing: Timing::Realistic, seed: Some(3), ..EngineConfig::default() };
     let engine = Engine::start(config).await.unwrap();
     for (call, range) in [(create(), 150..=400), (describe(), 50..=150)] {
@@ -130,7 +127,7 @@ async fn realistic_calls_take_their_time_and_draw_on_buckets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_client_leaves_less_for_us() {
+async fn other_client_reduces_available_calls() {
     let config = EngineConfig { limits: Some(Limits::ec2()), ..EngineConfig::default() };
     let engine = Engine::start(config).await.unwrap();
     engine.faults().add(Rule::new(Effect::Eat { fraction: 0.5 })).unwrap();
@@ -141,7 +138,7 @@ async fn another_client_leaves_less_for_us() {
     assert_eq!(done, 50);
 }
 
-/// A life with everything that is left to chance: ids, latencies, transitions, faults.
+/// Makes calls with all random choices: ids, latencies, transitions, faults.
 async fn history(seed: Option<u64>) -> (Vec<String>, String) {
     let config = EngineConfig { timing: Timing::Realistic, seed, ..EngineConfig::default() };
     let engine = Engine::start(config).await.unwrap();
@@ -167,9 +164,9 @@ async fn history(seed: Option<u64>) -> (Vec<String>, String) {
     (lines, format!("{:?}", engine.snapshot_of_state().await))
 }
 
-/// One seed has one history: ids, latencies, transitions, faults, times.
+/// The history includes ids, latencies, transitions, faults and times.
 #[tokio::test(start_paused = true)]
-async fn one_seed_has_one_history() {
+async fn seed_determines_history() {
     let first = history(Some(11)).await;
     assert_eq!(first.0.len(), 80);
     assert_eq!(history(Some(11)).await, first);
@@ -177,9 +174,9 @@ async fn one_seed_has_one_history() {
     assert_ne!(history(None).await.0, history(None).await.0);
 }
 
-/// Realistic transitions take about as long as usual, each its own time.
+/// Each transition has a different duration.
 #[tokio::test(start_paused = true)]
-async fn realistic_transitions_take_about_as_long_as_usual_each_its_own_time() {
+async fn realistic_transitions_vary_around_usual_duration() {
     let engine = Engine::start(EngineConfig { timing: Timing::Realistic, seed: Some(5), ..EngineConfig::default() });
     let engine = engine.await.unwrap();
     engine.set_timing(TimingOverride { mutating_call_ms: Some([0, 0]), ..Default::default() }).await;
@@ -202,9 +199,8 @@ async fn realistic_transitions_take_about_as_long_as_usual_each_its_own_time() {
     assert!((3..18).contains(&mid.1), "about half are done: {mid:?}");
 }
 
-/// A given transition time is exact unless its spread is given too.
 #[tokio::test(start_paused = true)]
-async fn a_given_time_is_exact_unless_its_spread_is_given_too() {
+async fn explicit_time_is_exact_without_explicit_spread() {
     let engine = Engine::start(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await.unwrap();
     let given = |spread_percent| TimingOverride { create_ms: Some(9_000), spread_percent, ..Default::default() };
     assert_eq!(engine.timing().spread_percent, Some(25));
@@ -216,9 +212,9 @@ async fn a_given_time_is_exact_unless_its_spread_is_given_too() {
     assert_eq!((engine.timing().create_ms, engine.timing().spread_percent), (Some(9_000), Some(10)));
 }
 
-/// One seed has one ledger over HTTP too, request ids included.
+/// The ledger over HTTP includes request ids.
 #[tokio::test(start_paused = true)]
-async fn one_seed_has_one_ledger() {
+async fn seed_determines_ledger() {
     let ledger = async |seed| {
         let config = EngineConfig { timing: Timing::Realistic, seed: Some(seed), ..EngineConfig::default() };
         let engine = Engine::start(config).await.unwrap();
@@ -237,9 +233,8 @@ async fn one_seed_has_one_ledger() {
     assert_ne!(ledger(4).await, first);
 }
 
-/// Ids come from the seed, but are random where devices are made of them.
 #[test]
-fn ids_come_from_the_seed_but_never_where_devices_are_made_of_them() {
+fn ids_derive_from_seed_unless_devices_use_them() {
     let seed_of = |config: &EngineConfig| config.state_seed();
     let none = EngineConfig { seed: Some(1), ..EngineConfig::default() };
     assert_eq!(seed_of(&none), Some(1));

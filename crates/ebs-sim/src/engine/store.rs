@@ -1,8 +1,8 @@
-//! The state directory: locked by one simulator at a time, written so that it is always whole.
+//! The state directory: locked by one simulator at a time, and always consistent.
 //!
-//! `state.json` is the state of some moment, and the number of the journal that goes on from it. Now and then the state
-//! is saved again and a new journal begun; the file is replaced while calls go on, and the old journals are removed
-//! when it is there. Nothing is synced: it has to survive the process, not the machine.
+//! `state.json` has the state of some moment and the number of the first journal after it. From time to time the state
+//! is saved again and a new journal begins. Calls continue while the file is replaced, and then the old journals are
+//! removed. Nothing is synced: the data must survive the process, not the machine.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -30,35 +30,35 @@ const LINES: usize = 2_000;
 /// The first line of the state file; the state itself is the second.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Header {
-    /// The first journal that goes on from here.
+    /// The first journal after this state.
     journal: u64,
-    /// Not before this moment.
+    /// The time of the state; later runs start no earlier.
     now: SystemTime,
 }
 
-/// A state directory that is ours.
+/// A locked state directory.
 #[derive(Debug)]
 pub(super) struct Store {
     dir: PathBuf,
-    /// The lock goes with the process, however it ends, and with the last save.
+    /// Released at the end of the process and after the last save.
     lock: Arc<File>,
-    /// The one that is written, and its number; `None` before the first save.
+    /// The current journal and its number; `None` before the first save.
     journal: Option<(u64, Journal)>,
-    /// A save that is going on.
+    /// A running save.
     saving: Option<JoinHandle<()>>,
 }
 
-/// What was found in a state directory.
+/// The content of a state directory.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// As the former run left it.
+    /// The state after the previous run.
     pub(super) sim: Sim,
-    /// The last moment that it knew.
+    /// The last time of that run.
     pub(super) now: SystemTime,
 }
 
 impl Store {
-    /// Makes the directory when it is missing and takes its lock.
+    /// Creates the directory if missing, and locks it.
     pub(super) fn open(dir: &Path) -> Result<Self, EngineError> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("create the state directory", dir))?;
         let dir = dir.canonicalize().map_err(failed("resolve the state directory", dir))?;
@@ -72,12 +72,12 @@ impl Store {
         }
     }
 
-    /// The directory, resolved.
+    /// Returns the resolved directory.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The state of a former run, if there was one, with its journals replayed and the limits of this run.
+    /// Loads the state of a previous run, if any, with its journals replayed and the limits of this run.
     pub(super) fn load(&self, config: &EngineConfig) -> Result<Option<Found>, EngineError> {
         let path = self.dir.join(STATE);
         let saved = match std::fs::read(&path) {
@@ -98,7 +98,7 @@ impl Store {
         Ok(Some(found))
     }
 
-    /// Saves the state of the start, and begins a journal.
+    /// Saves the initial state and begins a journal.
     pub(super) fn begin(&mut self, sim: &Sim, now: SystemTime) -> Result<(), EngineError> {
         let old = self.journals()?;
         let number = old.last().map_or(0, |last| last + 1);
@@ -111,7 +111,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes an input down; now and then, saves all of the state that it led to.
+    /// Writes an input. From time to time, saves the resulting state.
     pub(super) fn write(&mut self, now: SystemTime, input: &Input, sim: &Sim) {
         let Some((number, journal)) = &mut self.journal else { return };
         if let Err(error) = journal.write(input) {
@@ -124,13 +124,13 @@ impl Store {
         }
     }
 
-    /// Begins the next journal and saves the state that it goes on from.
+    /// Begins the next journal and saves the state before it.
     fn turn_over(&mut self, number: u64, sim: &Sim, now: SystemTime) -> io::Result<()> {
         let journal = Journal::create(&self.journal(number))?;
         self.journal = Some((number, journal));
         let (dir, sim, lock) = (self.dir.clone(), sim.clone(), Arc::clone(&self.lock));
         self.saving = Some(tokio::task::spawn_blocking(move || {
-            // Until it is done, nobody else may use the directory.
+            // Keep the lock until the save is done.
             let _lock = lock;
             match write_state(&dir, Header { journal: number, now }, &sim) {
                 Ok(()) => remove_journals(&dir, number),
@@ -140,10 +140,10 @@ impl Store {
         Ok(())
     }
 
-    /// Saves all of it for the last time, and lets the directory go.
+    /// Saves the final state and unlocks the directory.
     pub(super) async fn close(mut self, sim: Sim, now: SystemTime) {
         if let Some(saving) = self.saving.take() {
-            // It cannot fail in a way that it has not told of itself.
+            // The save reports its own failures.
             let _done = saving.await;
         }
         blocking(move || {
@@ -160,13 +160,13 @@ impl Store {
         self.dir.join(format!("{JOURNAL}{number}"))
     }
 
-    /// Numbers of the journals there are, in order.
+    /// Returns the numbers of existing journals, in order.
     fn journals(&self) -> Result<Vec<u64>, EngineError> {
         journals(&self.dir).map_err(failed("list", &self.dir))
     }
 }
 
-/// The two lines of a state file.
+/// Splits a state file into its two lines.
 fn split(saved: &[u8]) -> Result<(Header, &[u8]), String> {
     let end = saved.iter().position(|byte| *byte == b'\n').unwrap_or(saved.len());
     let (header, state) = saved.split_at(end);
@@ -187,12 +187,12 @@ fn journals(dir: &Path) -> io::Result<Vec<u64>> {
 /// Removes the journals before that number: they are in the state file.
 fn remove_journals(dir: &Path, before: u64) {
     for number in journals(dir).unwrap_or_default().into_iter().filter(|number| *number < before) {
-        // One that stays is left out by its number.
+        // A remaining journal is ignored because of its number.
         let _stays = std::fs::remove_file(dir.join(format!("{JOURNAL}{number}")));
     }
 }
 
-/// Writes the state file so that a reader, or a simulator killed in the middle, sees the old one or the new one.
+/// Writes the state file atomically: a reader, or a simulator after a kill, sees the old or the new one.
 fn write_state(dir: &Path, header: Header, sim: &Sim) -> io::Result<()> {
     let new = dir.join(NEW_STATE);
     let mut content = serde_json::to_vec(&header).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! The state directory: what a killed simulator finds again.
+//! Tests of the state directory after a killed simulator.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ async fn made(engine: &Engine, token: &str) -> String {
     }
 }
 
-/// Some of everything, so that every kind of input is in the journal.
+/// Makes calls of all kinds, so that every kind of input is in the journal.
 async fn live(engine: &Engine, name: &str) {
     let volume_id = made(engine, name).await;
     let instance_id = engine.snapshot_of_state().await.instances[0].id.clone();
@@ -53,9 +53,9 @@ fn files(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Replaying the journal leads to the same state and ids; time does not go back.
+/// State and ids are the same, and the time does not go back.
 #[tokio::test]
-async fn a_replayed_journal_leads_where_it_led() {
+async fn journal_replay_restores_the_same_state() {
     let dir = tempfile::tempdir().unwrap();
     for round in 0..3 {
         let engine = Engine::start(config(dir.path())).await.unwrap();
@@ -67,7 +67,7 @@ async fn a_replayed_journal_leads_where_it_led() {
         engine.call(Call::DeleteVolume(DeleteVolume { volume_id: gone, dry_run: false })).await.unwrap();
         let before = engine.snapshot_of_state().await;
         let now = engine.now();
-        // No farewell: what is in the directory is what a kill leaves.
+        // Without a shutdown, the directory is as after a kill.
         drop(engine);
         let engine = Engine::start(config(dir.path())).await.unwrap();
         assert_eq!(engine.snapshot_of_state().await, before, "round {round}");
@@ -76,7 +76,7 @@ async fn a_replayed_journal_leads_where_it_led() {
 }
 
 #[tokio::test]
-async fn a_line_that_a_kill_cut_off_is_left_out() {
+async fn incomplete_last_line_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::start(config(dir.path())).await.unwrap();
     let kept = made(&engine, "kept").await;
@@ -91,9 +91,8 @@ async fn a_line_that_a_kill_cut_off_is_left_out() {
     assert_eq!(made(&engine, "kept").await, kept);
 }
 
-/// A journal that leads elsewhere is refused and named.
 #[tokio::test]
-async fn a_journal_that_goes_astray_is_refused_and_named() {
+async fn diverging_journal_is_rejected_and_named() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::start(config(dir.path())).await.unwrap();
     made(&engine, "a").await;
@@ -102,7 +101,7 @@ async fn a_journal_that_goes_astray_is_refused_and_named() {
     let name = files(dir.path()).into_iter().find(|f| f.starts_with("journal-")).unwrap();
     let path = dir.path().join("state").join(&name);
     let whole = std::fs::read_to_string(&path).unwrap();
-    // The second volume is asked for before the first.
+    // Request the second volume before the first.
     let other: String = whole.lines().skip(1).map(|line| format!("{line}\n")).collect();
     std::fs::write(&path, other).unwrap();
     let refused = Engine::start(config(dir.path())).await.unwrap_err().to_string();
@@ -110,7 +109,7 @@ async fn a_journal_that_goes_astray_is_refused_and_named() {
 }
 
 #[tokio::test]
-async fn a_clean_end_leaves_one_state_and_no_journal() {
+async fn clean_shutdown_leaves_state_without_journal() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::start(config(dir.path())).await.unwrap();
     live(&engine, "a").await;
@@ -122,7 +121,7 @@ async fn a_clean_end_leaves_one_state_and_no_journal() {
 }
 
 #[tokio::test]
-async fn the_journal_is_turned_over_while_calls_go_on_and_nothing_is_lost() {
+async fn journal_is_rotated_during_calls_without_loss() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::start(config(dir.path())).await.unwrap();
     for n in 0..900 {
@@ -140,9 +139,8 @@ async fn the_journal_is_turned_over_while_calls_go_on_and_nothing_is_lost() {
     assert_eq!(engine.snapshot_of_state().await, before);
 }
 
-/// Stuck attachments and their release survive a kill.
 #[tokio::test]
-async fn stuck_attachments_and_their_release_are_replayed() {
+async fn stuck_attachments_and_releases_survive_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::start(config(dir.path())).await.unwrap();
     engine.faults().add(Rule::new(Effect::StuckAttaching)).unwrap();

@@ -1,4 +1,4 @@
-//! The engine on a paused clock, without devices.
+//! Tests of the engine on a paused clock, without devices.
 
 use std::time::Duration;
 
@@ -44,28 +44,28 @@ async fn attach(engine: &Engine, volume: &str) -> Result<Reply, Fault> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn states_change_as_tokios_clock_goes_on() {
+async fn states_change_with_tokio_clock() {
     for seed in 0..100 {
         let engine = Engine::start(EngineConfig { seed: Some(seed), ..realistic() }).await.unwrap();
-        // Between a call and its reply: the creation begins in the middle of it.
+        // The creation begins between the call and its reply.
         let called = engine.now();
         let id = create(&engine).await.id;
         while volume(&engine, &id).await.state == "creating" {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        // 2 s give or take a quarter; at most 200 ms until it begins, and 250 ms from its end until a look shows it.
+        // 2 s plus or minus a quarter, at most 200 ms until it begins, and 250 ms from its end until a read shows it.
         let took = engine.now().duration_since(called).unwrap();
         assert!((Duration::from_millis(1500)..Duration::from_millis(2950)).contains(&took), "seed {seed}: {took:?}");
         attach(&engine, &id).await.unwrap();
         assert_eq!(volume(&engine, &id).await.attachments[0].state, "attaching", "seed {seed}");
-        // 2.5 s and a quarter of it at most.
+        // 2.5 s plus at most a quarter.
         tokio::time::sleep(Duration::from_millis(3_125)).await;
         assert_eq!(volume(&engine, &id).await.attachments[0].state, "attached", "seed {seed}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_instant_timing_the_next_call_sees_the_change_done() {
+async fn instant_timing_completes_before_next_call() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
     let created = create(&engine).await;
     assert_eq!(created.state, "creating", "as EC2 replies");
@@ -82,7 +82,7 @@ async fn with_instant_timing_the_next_call_sees_the_change_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn times_can_be_replaced_while_it_runs() {
+async fn times_can_be_replaced_at_run_time() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
     let id = create(&engine).await.id;
     engine.set_timing(TimingOverride { attach_ms: Some(60_000), ..Default::default() }).await;
@@ -93,23 +93,21 @@ async fn times_can_be_replaced_while_it_runs() {
     assert_eq!(volume(&engine, &id).await.attachments[0].state, "attached");
 }
 
-/// A call that was sent is carried out although its caller left.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_has_been_sent_is_carried_out_when_its_caller_leaves() {
+async fn call_is_executed_after_its_caller_left() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
     let before = engine.snapshot_of_state().await.volumes.len();
     {
         let call = engine.call(gp3());
         let mut call = std::pin::pin!(call);
-        // Polled once: the call is on its way; then it is dropped.
+        // Poll once, so that the call has started, and then drop it.
         assert!(futures_util::poll!(&mut call).is_pending());
     }
     assert_eq!(engine.snapshot_of_state().await.volumes.len(), before + 1);
 }
 
-/// The simulator's state survives its sudden end.
 #[tokio::test]
-async fn the_state_survives_an_engine_that_just_vanishes() {
+async fn state_survives_sudden_end_of_engine() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::start(in_dir(&dir)).await.unwrap();
     let id = create(&engine).await.id;
@@ -123,9 +121,8 @@ async fn the_state_survives_an_engine_that_just_vanishes() {
     assert_eq!(volume(&engine, &id).await.state, "available");
 }
 
-/// A second simulator on a state directory is refused.
 #[tokio::test]
-async fn a_second_simulator_on_the_same_directory_is_refused() {
+async fn second_simulator_on_same_directory_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let first = Engine::start(in_dir(&dir)).await.unwrap();
     let refused = Engine::start(in_dir(&dir)).await.unwrap_err().to_string();
@@ -135,7 +132,7 @@ async fn a_second_simulator_on_the_same_directory_is_refused() {
 }
 
 #[tokio::test]
-async fn a_damaged_state_is_refused_and_left_as_it_is() {
+async fn damaged_state_is_rejected_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let config = in_dir(&dir);
     let file = config.state_dir.clone().unwrap().join("state.json");
@@ -147,7 +144,7 @@ async fn a_damaged_state_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_was_shut_down_answers_unavailable() {
+async fn engine_returns_unavailable_after_shutdown() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
     let other = engine.clone();
     engine.shutdown().await.unwrap();
@@ -158,7 +155,7 @@ async fn an_engine_that_was_shut_down_answers_unavailable() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_contradicts_itself_is_refused() {
+async fn contradictory_configuration_is_rejected() {
     let with = |change: fn(&mut EngineConfig)| {
         let mut config = EngineConfig::default();
         change(&mut config);
@@ -175,7 +172,7 @@ async fn a_configuration_that_contradicts_itself_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_callers_at_once_each_get_their_own_answer() {
+async fn concurrent_callers_get_their_own_replies() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
     let mut callers = JoinSet::new();
     for n in 0..200 {
@@ -203,7 +200,7 @@ async fn many_callers_at_once_each_get_their_own_answer() {
 }
 
 #[tokio::test]
-async fn the_devices_directory_is_named_as_the_kernel_shows_it() {
+async fn devices_directory_is_resolved_like_in_kernel() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(dir.path(), dir.path().join("alias")).unwrap();
     let state_dir = Some(dir.path().join("alias/state"));

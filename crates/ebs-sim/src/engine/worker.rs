@@ -1,4 +1,4 @@
-//! The task that carries effects to the data plane and back. Only engines with devices have one.
+//! The task that passes effects to the data plane and reports the results. Only engines with devices have one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::state::Outcome;
 use super::blocking;
 use super::core::{Core, Work};
 
-/// A device may be in use for a moment only, by a prober or by a child that is just being started.
+/// Number of attempts to remove a device, which a prober or a starting child may use briefly.
 const TAKE_DOWN_TRIES: usize = 10;
 const TAKE_DOWN_PAUSE: Duration = Duration::from_millis(100);
 
-/// How taking the data plane down ended.
+/// The result of removing the data plane.
 pub(super) type Stopped = Result<(), String>;
 
 pub(super) struct Worker {
@@ -32,7 +32,7 @@ impl Worker {
         Self { core, plane, tasks: JoinSet::new(), running: HashMap::new() }
     }
 
-    /// Runs until it is asked to stop or nobody can ask any more.
+    /// Runs until it is asked to stop, or until all handles are gone.
     pub(super) async fn run(mut self, mut stop: mpsc::Receiver<oneshot::Sender<Stopped>>) {
         let changed = Arc::clone(&self.core.changed);
         loop {
@@ -46,7 +46,7 @@ impl Worker {
             tokio::select! {
                 asked = stop.recv() => {
                     if let Some(answer) = asked {
-                        // Whoever asked may have left.
+                        // The requester may have left.
                         let _gone = answer.send(self.stop().await);
                     }
                     return;
@@ -58,7 +58,7 @@ impl Worker {
         }
     }
 
-    /// Begins all work there is; the time at which there may be more.
+    /// Starts all available work. Returns when there may be more.
     fn begin_all(&mut self) -> Option<tokio::time::Instant> {
         let (work, due) = {
             let mut core = self.core.lock();
@@ -84,13 +84,13 @@ impl Worker {
         }
         self.core.lock().finish(&effect, &outcome);
         if let Some(held) = held {
-            // Whoever asked may have left: the call is carried out all the same.
+            // The client may have left. The call is executed anyway.
             let _gone = held.answer.send(Ok(held.reply));
         }
     }
 
     async fn stop(&mut self) -> Stopped {
-        // What is asked for is done; what follows from it is taken up by the next run.
+        // The requested effects are done. The next run starts the effects that follow.
         self.begin_all();
         while let Some(ended) = self.tasks.join_next_with_id().await {
             self.take_in(ended);

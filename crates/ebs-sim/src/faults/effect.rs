@@ -1,4 +1,4 @@
-//! What a rule does to a call.
+//! The effects of rules on calls.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,31 +6,31 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Effect {
-    /// The request gets lost: nothing is done, and nobody answers.
+    /// The request is lost: nothing is done, and there is no reply.
     LoseRequest {
-        /// After this time the connection breaks.
+        /// Time until the connection breaks.
         #[serde(default)]
         after_ms: u64,
     },
-    /// The work is done, and its reply gets lost.
+    /// The call is executed, and its reply is lost.
     LoseReply {
-        /// After this time the connection breaks.
+        /// Time until the connection breaks.
         #[serde(default)]
         after_ms: u64,
     },
-    /// The request arrives late; it is carried out then, even when the client has left.
+    /// The request arrives late. It is executed then, even if the client has left.
     DelayRequest {
-        /// At least this much.
+        /// Minimum delay.
         ms: u64,
-        /// And up to this much more.
+        /// Maximum random addition.
         #[serde(default)]
         spread_ms: u64,
     },
-    /// The reply leaves late.
+    /// The reply is sent late.
     DelayReply {
-        /// At least this much.
+        /// Minimum delay.
         ms: u64,
-        /// And up to this much more.
+        /// Maximum random addition.
         #[serde(default)]
         spread_ms: u64,
     },
@@ -44,15 +44,15 @@ pub enum Effect {
         /// HTTP status, 400 to 599.
         #[serde(default = "internal")]
         status: u16,
-        /// The work is done all the same.
+        /// The call is executed anyway.
         #[serde(default)]
         after_doing: bool,
     },
-    /// The work is done; the reply is no XML.
+    /// The call is executed, and the reply is invalid XML.
     Garbage,
-    /// The work is done; the reply ends in the middle.
+    /// The call is executed, and the reply is truncated.
     Truncate,
-    /// The work is done; the reply is padded to this size.
+    /// The call is executed, and the reply is padded to this size.
     Oversize {
         /// Bytes, at most 1 GiB.
         bytes: u64,
@@ -68,24 +68,24 @@ pub enum Effect {
     StuckDetaching,
     /// On DetachVolume: the attachment becomes `busy` and stays so until it is released.
     Busy,
-    /// On AttachVolume: EC2 says `attached`, and the device appears this much later.
+    /// On AttachVolume: EC2 reports `attached`, and the device appears this much later.
     DeviceLate {
-        /// How much later.
+        /// Delay of the device.
         ms: u64,
     },
-    /// On AttachVolume: the device appears without the link that its volume id would give it.
+    /// On AttachVolume: the device appears without the link for its volume id.
     DeviceOtherName,
-    /// On AttachVolume: the device goes away by itself.
+    /// On AttachVolume: the device disappears by itself.
     DeviceVanish {
-        /// So long after it appeared.
+        /// Time after it appeared.
         after_ms: u64,
     },
     /// On AttachVolume: reads and writes of the device fail.
     DeviceIoError {
-        /// So long after it appeared.
+        /// Time after it appeared.
         after_ms: u64,
     },
-    /// Another client of the account takes this part of every bucket that the rule's actions draw on.
+    /// Another client of the account takes this fraction of every bucket that the rule's actions use.
     Eat {
         /// 0 to 1.
         fraction: f64,
@@ -101,7 +101,7 @@ fn no_message() -> String {
 }
 
 impl Effect {
-    /// Its kind, as in JSON.
+    /// Returns its kind, as in JSON.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::LoseRequest { .. } => "lose-request",
@@ -125,12 +125,12 @@ impl Effect {
         }
     }
 
-    /// An error answer of this code and status.
+    /// Returns an error effect with this code and status.
     pub fn error(code: impl Into<String>, status: u16, after_doing: bool) -> Self {
         Self::Error { code: code.into(), message: no_message(), status, after_doing }
     }
 
-    /// The actions that it can happen to; `None`: any.
+    /// Returns the only action to which it applies; `None`: any.
     pub(super) fn only_on(&self) -> Option<&'static str> {
         match self {
             Self::StuckAttaching

@@ -1,10 +1,10 @@
-//! Rules as JSON, refused with the place and the field.
+//! Parses rules from JSON. Errors name the rule and the field.
 
 use serde_json::Value;
 
 use super::Rule;
 
-/// Reads one rule or a list of rules.
+/// Parses one rule or a list of rules.
 ///
 /// # Errors
 /// A sentence that names the rule and the field.
@@ -18,20 +18,20 @@ pub fn rules_from_json(json: &[u8]) -> Result<Vec<Rule>, String> {
     values.into_iter().enumerate().map(|(at, value)| rule(at, value)).collect()
 }
 
-/// One rule of a list; `at` is its place, from 0.
+/// Parses one rule of a list; `at` is its index, from 0.
 fn rule(at: usize, value: Value) -> Result<Rule, String> {
     let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
     let rule = Rule::deserialize_checked(value);
     rule.map_err(|why| format!("{}: {why}", place(at, name.as_deref())))
 }
 
-/// `rule 2 (slow attach)`.
+/// Returns a text like `rule 2 (slow attach)`.
 fn place(at: usize, name: Option<&str>) -> String {
     let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
     format!("rule {}{name}", at + 1)
 }
 
-/// Refuses what is no good rule.
+/// Rejects an invalid rule.
 ///
 /// # Errors
 /// A sentence that names the field.
@@ -45,7 +45,7 @@ impl Rule {
         let rule: Self = match serde_json::from_value(value) {
             Ok(rule) => rule,
             Err(error) => {
-                // An error inside of the effect does not say so by itself.
+                // An error inside the effect does not name its field itself.
                 let inside = effect.and_then(|effect| serde_json::from_value::<super::Effect>(effect).err());
                 return Err(inside.map_or_else(|| error.to_string(), |inside| format!("effect: {inside}")));
             }

@@ -1,4 +1,4 @@
-//! What is going to happen to one call, all rules taken together.
+//! The combined effects of all rules on one call.
 
 use std::time::Duration;
 
@@ -6,42 +6,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::Fault;
 
-/// What happens to the request.
+/// The fate of the request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Arrival {
     #[default]
     Done,
-    /// It gets lost; the connection breaks after this time.
+    /// It is lost, and the connection breaks after this time.
     Lost(Duration),
-    /// It is refused, and nothing is done.
+    /// It is rejected, and nothing is done.
     Refused(Fault),
 }
 
-/// What happens to the reply.
+/// The fate of the reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Departure {
     #[default]
     Delivered,
-    /// It gets lost; the connection breaks after this time.
+    /// It is lost, and the connection breaks after this time.
     Lost(Duration),
     /// An error is sent instead.
     Replaced(Fault),
-    /// It is sent, and not readable.
+    /// An unreadable reply is sent.
     Corrupted(Corruption),
 }
 
-/// How a reply becomes unreadable.
+/// Kinds of unreadable replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Corruption {
-    /// It is no XML.
+    /// Invalid XML.
     Garbage,
-    /// It ends in the middle.
+    /// Truncated.
     Truncated,
-    /// It is padded to this many bytes.
+    /// Padded to this many bytes.
     Oversized(u64),
 }
 
-/// What happens to an attachment.
+/// Effects on an attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Attachment {
     /// It stays `attaching`.
@@ -52,37 +52,37 @@ pub(crate) enum Attachment {
     Busy,
 }
 
-/// What happens to a device.
+/// Effects on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Device {
-    /// It appears so much later than EC2 says.
+    /// It appears this much later than EC2 reports.
     Late(Duration),
-    /// It appears without the link made of its volume id.
+    /// It appears without the link for its volume id.
     OtherName,
-    /// It goes away so long after it appeared.
+    /// It disappears this long after it appeared.
     Vanish(Duration),
-    /// Its reads and writes fail so long after it appeared.
+    /// Its reads and writes fail from this long after it appeared.
     IoError(Duration),
 }
 
-/// What is injected into the state and the data plane with this call.
+/// The effects of this call on the state and the data plane.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FaultInjection {
-    /// A read shows things as they were so long ago.
+    /// A read shows objects as they were this long ago.
     pub(crate) lag: Option<Duration>,
-    /// The attachment that the call is about.
+    /// Effect on the attachment of the call.
     pub(crate) attachment: Option<Attachment>,
     pub(crate) device: Option<Device>,
 }
 
-/// All of it.
+/// All effects on a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Plan {
-    /// The request is on its way so long.
+    /// Delay of the request.
     pub(crate) before: Duration,
     pub(crate) arrival: Arrival,
     pub(crate) injection: FaultInjection,
-    /// The reply is on its way so long.
+    /// Delay of the reply.
     pub(crate) after: Duration,
     pub(crate) departure: Departure,
     /// Kinds of the effects, in the order of their rules.
@@ -90,7 +90,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// True when the call cannot be answered at once.
+    /// Returns whether the call cannot be answered at once.
     pub(crate) fn takes_time(&self) -> bool {
         let lost = |time: &Duration| !time.is_zero();
         let arrival = matches!(&self.arrival, Arrival::Lost(after) if lost(after));

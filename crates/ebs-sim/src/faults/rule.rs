@@ -1,4 +1,4 @@
-//! A rule: which calls, how often, when, and what happens to them.
+//! A rule: which calls it affects, how often, when, and how.
 
 use std::time::Duration;
 
@@ -8,37 +8,38 @@ use crate::api::pattern;
 
 use super::Effect;
 
-/// The longest that EC2 is known to lag behind itself.
+/// Maximum lag that is known of EC2.
 const MAX_LAG_MS: u64 = 15_000;
-/// The largest reply that a rule may ask for.
+/// Maximum size of a reply in a rule.
 const MAX_REPLY: u64 = 1 << 30;
 
-/// One rule. A call is hit when it fits `actions`, `resource` and the time, and is the `nth` or has the luck.
+/// One rule. It affects a call that matches `actions`, `resource` and the time, if the call is the `nth` or by
+/// `chance`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// For people, and to remove it by.
+    /// A description, which can also be used to remove it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Names of actions, or beginnings followed by `*`; none: every action that the effect can happen to.
+    /// Names of actions, or prefixes followed by `*`. Empty: every action to which the effect applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
-    /// Only calls that name this: an id, a client token, a filter's or tag's value, or a beginning followed by `*`.
+    /// Only calls with this name: an id, a client token, a filter's or tag's value, or a prefix followed by `*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     /// Probability, 0 to 1.
     #[serde(default = "certain", skip_serializing_if = "is_certain")]
     pub chance: f64,
-    /// Only the nth call that fits, counted from 1.
+    /// Only the nth matching call, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nth: Option<u64>,
-    /// At most so many calls.
+    /// Maximum number of affected calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// Not before this time after the rule was set, in milliseconds.
+    /// Start of the rule after it was set, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_ms: Option<u64>,
-    /// Not from this time after the rule was set on, in milliseconds.
+    /// End of the rule after it was set, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ms: Option<u64>,
     pub effect: Effect,
@@ -53,7 +54,7 @@ fn is_certain(chance: &f64) -> bool {
     *chance >= 1.0
 }
 
-/// A rule that makes no sense.
+/// An invalid rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct BadRule {
@@ -68,7 +69,7 @@ impl BadRule {
 }
 
 impl Rule {
-    /// Every call that the effect can happen to, from now on.
+    /// Creates a rule for every call to which the effect applies, from now on.
     pub fn new(effect: Effect) -> Self {
         Self {
             name: None,
@@ -83,42 +84,42 @@ impl Rule {
         }
     }
 
-    /// Only calls of this action; may be repeated.
+    /// Restricts the rule to this action. May be repeated.
     #[must_use]
     pub fn on(mut self, action: impl Into<String>) -> Self {
         self.actions.push(action.into());
         self
     }
 
-    /// Only calls that name this.
+    /// Restricts the rule to calls with this name.
     #[must_use]
     pub fn naming(mut self, resource: impl Into<String>) -> Self {
         self.resource = Some(resource.into());
         self
     }
 
-    /// With this probability only.
+    /// Sets the probability.
     #[must_use]
     pub fn chance(mut self, chance: f64) -> Self {
         self.chance = chance;
         self
     }
 
-    /// At most so often.
+    /// Limits the number of affected calls.
     #[must_use]
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// Only the nth call that fits.
+    /// Restricts the rule to the nth matching call.
     #[must_use]
     pub fn nth(mut self, nth: u64) -> Self {
         self.nth = Some(nth);
         self
     }
 
-    /// Only so long after it was set.
+    /// Restricts the rule to this period after it was set.
     #[must_use]
     pub fn during(mut self, from: Duration, until: Duration) -> Self {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -127,10 +128,10 @@ impl Rule {
         self
     }
 
-    /// Refuses what can never happen or never be meant.
+    /// Rejects rules that can never apply or contradict themselves.
     ///
     /// # Errors
-    /// [`BadRule`] names the field and what is wrong with it.
+    /// [`BadRule`] names the field and the problem.
     pub fn check(&self) -> Result<(), BadRule> {
         self.check_when()?;
         self.check_actions()?;
@@ -197,13 +198,13 @@ impl Rule {
         }
     }
 
-    /// True when calls of this action may be hit.
+    /// Returns whether the rule may affect calls of this action.
     pub(super) fn fits_action(&self, action: &str) -> bool {
         let meant = self.actions.is_empty() || self.actions.iter().any(|pattern| pattern::matches(pattern, action));
         meant && self.effect.only_on().is_none_or(|only| pattern::matches(only, action))
     }
 
-    /// True when the rule is in force so long after it was set.
+    /// Returns whether the rule is active this long after it was set.
     pub(super) fn in_force(&self, age: Duration) -> bool {
         let reached = |ms: u64| age >= Duration::from_millis(ms);
         self.from_ms.is_none_or(reached) && !self.until_ms.is_some_and(reached)

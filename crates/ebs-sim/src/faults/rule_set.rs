@@ -1,4 +1,4 @@
-//! The rules in force, and what they decide for a call.
+//! The active rules and their decisions.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,18 +11,18 @@ use crate::chance::Chance;
 use super::plan::{Arrival, Attachment, Corruption, Departure, Device, Plan};
 use super::{BadRule, Effect, Rule};
 
-/// A rule's number; never used twice.
+/// A rule's number, which is never reused.
 pub type RuleId = u64;
 
-/// A rule that was set.
+/// A rule that was added.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct InstalledRule {
     pub id: RuleId,
     #[serde(flatten)]
     pub rule: Rule,
-    /// Calls that fitted.
+    /// Number of matching calls.
     pub seen: u64,
-    /// Calls that it hit.
+    /// Number of affected calls.
     pub hit: u64,
     #[serde(skip)]
     since: SystemTime,
@@ -41,10 +41,10 @@ impl RuleSet {
         Self { rules: Vec::new(), next: 1, chance }
     }
 
-    /// Sets rules, all or none.
+    /// Adds all rules or none.
     ///
     /// # Errors
-    /// [`BadRule`], with the place of the first bad one.
+    /// [`BadRule`], with the index of the first invalid one.
     pub(crate) fn add(&mut self, now: SystemTime, rules: Vec<Rule>) -> Result<Vec<RuleId>, (usize, BadRule)> {
         for (at, rule) in rules.iter().enumerate() {
             rule.check().map_err(|bad| (at, bad))?;
@@ -57,14 +57,14 @@ impl RuleSet {
         Ok((first..self.next).collect())
     }
 
-    /// Removes a rule; false when there is none of that number.
+    /// Removes a rule. Returns false if no rule has that number.
     pub(crate) fn remove(&mut self, id: RuleId) -> bool {
         let before = self.rules.len();
         self.rules.retain(|installed| installed.id != id);
         self.rules.len() != before
     }
 
-    /// Removes the rules of that name; how many there were.
+    /// Removes the rules with that name and returns their number.
     pub(crate) fn remove_named(&mut self, name: &str) -> usize {
         let before = self.rules.len();
         self.rules.retain(|installed| installed.rule.name.as_deref() != Some(name));
@@ -79,7 +79,7 @@ impl RuleSet {
         self.rules.clone()
     }
 
-    /// What other clients leave of the bucket of an action, 0 to 1.
+    /// Returns the fraction of an action's bucket that other clients leave, 0 to 1.
     pub(crate) fn share(&self, now: SystemTime, action: &str) -> f64 {
         let eaten = self.rules.iter().filter_map(|installed| match installed.rule.effect {
             Effect::Eat { fraction } if installed.in_force(now) && installed.rule.fits_action(action) => Some(fraction),
@@ -88,7 +88,7 @@ impl RuleSet {
         eaten.fold(1.0, |left, fraction| left * (1.0 - fraction))
     }
 
-    /// What happens to this call. Counts it.
+    /// Decides the fate of this call, and counts the call.
     pub(crate) fn decide(&mut self, now: SystemTime, call: &Call) -> Plan {
         let mut plan = Plan::default();
         for installed in &mut self.rules {
@@ -105,7 +105,7 @@ impl InstalledRule {
         self.rule.in_force(now.duration_since(self.since).unwrap_or_default())
     }
 
-    /// True when the rule hits the call; counts it.
+    /// Returns whether the rule affects the call, and counts it.
     fn hits(&mut self, now: SystemTime, call: &Call, chance: &mut Chance) -> bool {
         let rule = &self.rule;
         if matches!(rule.effect, Effect::Eat { .. })
@@ -123,7 +123,7 @@ impl InstalledRule {
     }
 }
 
-/// The first rule that ends a call's way decides how; times add up.
+/// The first rule that ends the call decides how. Delays add up.
 fn apply(plan: &mut Plan, effect: &Effect, chance: &mut Chance) {
     plan.kinds.push(effect.kind());
     let millis = Duration::from_millis;

@@ -1,4 +1,4 @@
-//! Rules, on a clock made of numbers.
+//! Tests of rules on an artificial clock.
 
 use std::time::{Duration, SystemTime};
 
@@ -41,23 +41,22 @@ fn lost() -> Rule {
     Rule::new(Effect::LoseReply { after_ms: 0 })
 }
 
-/// Which of so many equal calls are hit.
+/// Returns which of this number of equal calls are affected.
 fn hits(rules: &mut RuleSet, call: &Call, calls: usize) -> Vec<usize> {
     (1..=calls).filter(|_| !rules.decide(at(0), call).kinds.is_empty()).collect()
 }
 
-/// A rule hits the actions that it names.
 #[test]
-fn a_rule_hits_the_actions_that_it_names() {
+fn rule_affects_the_actions_that_it_names() {
     let mut rules = rule_set(vec![lost().on("AttachVolume").on("Describe*")]);
     assert!(!rules.decide(at(0), &attach("vol-1")).kinds.is_empty());
     assert!(!rules.decide(at(0), &describe()).kinds.is_empty());
     assert!(rules.decide(at(0), &create("a")).kinds.is_empty());
 }
 
-/// A rule can be about one id, token, filter value or tag value.
+/// The resource is an id, token, filter value or tag value.
 #[test]
-fn a_rule_hits_calls_that_name_its_resource_and_no_others() {
+fn rule_affects_only_calls_with_its_resource() {
     let tagged = CreateVolume {
         tag_specifications: vec![TagSpecification {
             resource_type: "volume".into(),
@@ -82,9 +81,8 @@ fn a_rule_hits_calls_that_name_its_resource_and_no_others() {
     }
 }
 
-/// A rule can hit the nth call only, or so many calls.
 #[test]
-fn a_rule_hits_the_nth_call_or_so_many_calls() {
+fn rule_affects_nth_call_or_limited_number() {
     assert_eq!(hits(&mut rule_set(vec![lost().nth(3)]), &describe(), 5), [3]);
     assert_eq!(hits(&mut rule_set(vec![lost().times(2)]), &describe(), 5), [1, 2]);
     let mut used = rule_set(vec![lost().times(2)]);
@@ -92,18 +90,16 @@ fn a_rule_hits_the_nth_call_or_so_many_calls() {
     assert_eq!((used.list()[0].seen, used.list()[0].hit), (5, 2));
 }
 
-/// A rule is in force from and until its times.
 #[test]
-fn a_rule_is_in_force_from_and_until_its_times() {
+fn rule_is_active_between_its_times() {
     let mut rules = rule_set(vec![lost().during(Duration::from_millis(100), Duration::from_millis(200))]);
     let hit: Vec<u64> =
         [0, 99, 100, 199, 200].into_iter().filter(|ms| !rules.decide(at(*ms), &describe()).kinds.is_empty()).collect();
     assert_eq!(hit, [100, 199]);
 }
 
-/// One seed makes the same choices again.
 #[test]
-fn one_seed_hits_the_same_calls_again() {
+fn seed_determines_affected_calls() {
     let of = |seed| hits(&mut seeded(seed, vec![lost().chance(0.3)]), &describe(), 200);
     assert_eq!(of(7), of(7));
     assert_ne!(of(7), of(8));
@@ -111,7 +107,7 @@ fn one_seed_hits_the_same_calls_again() {
 }
 
 #[test]
-fn effects_end_a_call_on_its_way_in_or_out() {
+fn effects_end_a_call_at_request_or_reply() {
     let fault = |plan: Plan| match (plan.arrival, plan.departure) {
         (Arrival::Refused(fault), Departure::Delivered) => ("before", fault.code, fault.status),
         (Arrival::Done, Departure::Replaced(fault)) => ("after", fault.code, fault.status),
@@ -130,7 +126,7 @@ fn effects_end_a_call_on_its_way_in_or_out() {
 }
 
 #[test]
-fn delays_add_up_and_the_first_ending_wins() {
+fn delays_add_up_and_first_ending_effect_wins() {
     let rules = vec![
         Rule::new(Effect::DelayRequest { ms: 10, spread_ms: 0 }),
         Rule::new(Effect::DelayRequest { ms: 5, spread_ms: 0 }),
@@ -145,9 +141,8 @@ fn delays_add_up_and_the_first_ending_wins() {
     assert_eq!(plan.kinds, ["delay-request", "delay-request", "delay-reply", "throttle", "lose-request"]);
 }
 
-/// Faults that are injected into attachments, devices and reads hit only the calls that they make sense for.
 #[test]
-fn injected_faults_hit_only_the_calls_that_they_make_sense_for() {
+fn injected_faults_affect_only_applicable_calls() {
     let second = Duration::from_secs(1);
     for (effect, call, injection) in [
         (Effect::Stale { lag_ms: 1000 }, describe(), FaultInjection { lag: Some(second), ..FaultInjection::default() }),
@@ -194,7 +189,7 @@ fn injected_faults_hit_only_the_calls_that_they_make_sense_for() {
 }
 
 #[test]
-fn clients_that_eat_leave_what_is_left_of_the_buckets_they_draw_on() {
+fn other_clients_reduce_their_buckets() {
     let eat = |fraction| Rule::new(Effect::Eat { fraction });
     let mut rules = rule_set(vec![
         eat(0.5),
@@ -208,7 +203,7 @@ fn clients_that_eat_leave_what_is_left_of_the_buckets_they_draw_on() {
 
 /// Rules are set all or none, and removed by number and name.
 #[test]
-fn rules_are_set_all_or_none_and_removed_by_number_and_name() {
+fn rules_are_added_atomically_and_removed_by_id_or_name() {
     let mut rules = rule_set(vec![lost()]);
     let named = Rule { name: Some("n".into()), ..lost() };
     let bad = lost().chance(2.0);
@@ -225,7 +220,7 @@ fn rules_are_set_all_or_none_and_removed_by_number_and_name() {
 }
 
 #[test]
-fn every_rule_reads_as_it_was_written() {
+fn every_rule_round_trips_through_json() {
     let effects = [
         Effect::LoseRequest { after_ms: 1 },
         Effect::LoseReply { after_ms: 1 },
@@ -258,9 +253,8 @@ fn every_rule_reads_as_it_was_written() {
     assert_eq!(rules_from_json(one).unwrap(), [lost().on("CreateVolume")]);
 }
 
-/// A bad fault rule is refused with its place and field.
 #[test]
-fn a_bad_rule_is_refused_with_its_place_and_field() {
+fn invalid_rule_is_rejected_with_index_and_field() {
     let effect = r#""effect":{"kind":"throttle"}"#;
     for (rule, words) in [
         (r#"{"chance":0.5}"#.to_owned(), ["rule 2", "effect"]),

@@ -1,4 +1,4 @@
-//! Answers that do not arrive whole, because a fault rule says so.
+//! Incomplete responses, caused by fault rules.
 
 use std::io;
 
@@ -9,19 +9,19 @@ use http::{HeaderValue, Response, header};
 
 use crate::faults::Corruption;
 
-/// In an answer's extensions: how the connection breaks instead of carrying the answer whole.
+/// Extension of a response: how the connection breaks instead of sending the complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// Nothing is sent.
     Silent,
-    /// The body ends here, though the answer said that it has this many bytes.
+    /// The body ends here, although the header promised this many bytes.
     Short(usize),
 }
 
-/// No XML, and no UTF-8 either.
+/// Neither XML nor UTF-8.
 const GARBAGE: &[u8] = b"\xff\xfe<ebs <<garbage & \x00\x01 no document of EC2";
 
-/// No answer: whoever carries it breaks the connection.
+/// No response: the carrier breaks the connection.
 pub(super) fn silence() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
@@ -29,7 +29,7 @@ pub(super) fn silence() -> Response<Bytes> {
     response
 }
 
-/// Makes an answer unreadable.
+/// Makes a response unreadable.
 pub(super) fn corrupt(response: Response<Bytes>, how: Corruption) -> Response<Bytes> {
     let (mut parts, body) = response.into_parts();
     let body = match how {
@@ -48,12 +48,12 @@ pub(super) fn corrupt(response: Response<Bytes>, how: Corruption) -> Response<By
     Response::from_parts(parts, body)
 }
 
-/// The answer as hyper sends it: a body that is too short breaks the connection after its last byte.
+/// Returns the response for hyper. A body that is too short breaks the connection after its last byte.
 pub(super) fn on_the_wire(response: Response<Bytes>) -> Response<Body> {
     let Some(Broken::Short(whole)) = response.extensions().get().copied() else { return response.map(Body::from) };
     let mut response = response.map(|body| {
         let cut = stream::once(async {
-            // What there is leaves before the connection breaks.
+            // Send the existing bytes before the connection breaks.
             tokio::task::yield_now().await;
             Err(io::Error::new(io::ErrorKind::UnexpectedEof, "cut by a fault rule"))
         });
@@ -63,7 +63,7 @@ pub(super) fn on_the_wire(response: Response<Bytes>) -> Response<Body> {
     response
 }
 
-/// Breaks the connection where the answer says so.
+/// Breaks the connection if the response requires it.
 pub(super) fn or_break(response: Response<Body>) -> io::Result<Response<Body>> {
     match response.extensions().get() {
         Some(Broken::Silent) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut by a fault rule")),

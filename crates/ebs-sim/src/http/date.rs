@@ -7,7 +7,7 @@ use http::HeaderValue;
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The time as HTTP writes it: `Sun, 22 Nov 2026 08:18:48 GMT`.
+/// Returns the time in HTTP format: `Sun, 22 Nov 2026 08:18:48 GMT`.
 pub(super) fn header(time: SystemTime) -> HeaderValue {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let day = DAYS.iter().cycle().nth(usize::try_from(seconds / 86_400 % 7).unwrap_or_default());
@@ -27,7 +27,7 @@ mod tests {
 
     /// The simulator dates its replies by its own clock.
     #[test]
-    fn a_date_is_written_as_http_does() {
+    fn date_has_http_format() {
         for (seconds, text) in [
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
             (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),

@@ -1,4 +1,4 @@
-//! The EC2 endpoint: one request in, one answer out, one line in the ledger.
+//! The EC2 endpoint: each request has one response and one line in the ledger.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,16 +28,16 @@ use crate::wire::encode::encode;
 use crate::wire::sigv4::{self, Signed};
 use crate::wire::{cluster_nodes, identity};
 
-/// Largest body; EC2's own requests of this kind stay far below.
+/// Maximum body size. EC2's own requests of this kind are much smaller.
 const MAX_BODY: usize = 1 << 20;
 
-/// How long a client may take to send its body.
+/// Timeout for receiving a body.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// The EC2 Query API over an engine, as a value: HTTP requests in, HTTP answers out, with no socket in between.
+/// The EC2 Query API over an engine as a value: HTTP requests to HTTP responses, without a socket.
 ///
-/// The listener of a [`crate::Server`] answers through it, and so may an HTTP client's in-process connector. Clones
-/// share engine and ledger.
+/// The listener of a [`crate::Server`] uses it, and so can an HTTP client's in-process connector. Clones share engine
+/// and ledger.
 #[derive(Debug, Clone)]
 pub struct Ec2Service {
     engine: Engine,
@@ -46,12 +46,12 @@ pub struct Ec2Service {
 }
 
 impl Ec2Service {
-    /// Over an engine, with a ledger of its own. Any credentials are accepted.
+    /// Creates the service over an engine, with its own ledger. It accepts any credentials.
     pub fn new(engine: Engine) -> Self {
         Self::with(engine, None, Arc::new(Ledger::default()))
     }
 
-    /// The same service, which accepts only requests signed with this key.
+    /// Accepts only requests signed with this key.
     pub fn with_access_key(self, key: AccessKey) -> Self {
         Self { access_key: Some(key), ..self }
     }
@@ -60,16 +60,16 @@ impl Ec2Service {
         Self { engine, access_key, ledger }
     }
 
-    /// The calls from number `since` on.
+    /// Returns the calls from number `since` on.
     pub fn ledger(&self, since: u64) -> LedgerPage {
         self.ledger.since(since)
     }
 
-    /// Answers one request, and writes it down in the ledger. Whatever comes in, a document of EC2 goes out, dated by
-    /// the engine's clock.
+    /// Serves one request and records it in the ledger. Any input results in an EC2 document, dated by the engine's
+    /// clock.
     ///
-    /// Dropped in mid-call, the call is carried out and written down all the same, as when a client hangs up. What
-    /// fault rules do to the connection itself is said by [`Broken`] in the extensions of the answer.
+    /// When the future is dropped, the call is executed and recorded anyway, as when a client disconnects. [`Broken`]
+    /// in the extensions of the response has the effect of fault rules on the connection itself.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let mut response = self.serve(request).await;
         response.headers_mut().insert(header::DATE, date::header(self.engine.now()));
@@ -107,7 +107,7 @@ impl Ec2Service {
         }
     }
 
-    /// Checks the signature, where one is wanted.
+    /// Checks the signature, if required.
     fn admitted(&self, parts: &Parts, body: &[u8], dialect: Dialect) -> Result<(), Fault> {
         let Some(key) = &self.access_key else { return Ok(()) };
         let signed = Signed {
@@ -118,25 +118,26 @@ impl Ec2Service {
             body,
         };
         let scope = (dialect.signing_name(), self.engine.config().region.as_str());
-        // Replies are dated by the simulated clock, which can leap: a client that corrects its own clock by them signs by that time.
+        // Replies have the date of the simulated clock, which can jump. A client that corrects its own clock by them
+        // signs by that time.
         let by = |now| sigv4::check(&signed, key, scope, now);
         by(SystemTime::now()).or_else(|_| by(self.engine.now()))
     }
 
-    /// The service as an application of a listener.
+    /// Returns the service as an application of a listener.
     pub(crate) fn router(self) -> Router {
         Router::new().fallback(receive).with_state(self)
     }
 }
 
-/// What a request asks.
+/// The kind of a request.
 enum Asked {
     Call(Box<Call>),
-    /// STS's one question.
+    /// STS's GetCallerIdentity.
     Identity,
 }
 
-/// Decodes, in the words of the dialect.
+/// Decodes a request in its dialect.
 fn asked(dialect: Dialect, parts: &Parts, body: &[u8], form: Result<String, Fault>) -> Result<Asked, Fault> {
     match dialect {
         Dialect::SageMaker => {
@@ -151,7 +152,7 @@ fn asked(dialect: Dialect, parts: &Parts, body: &[u8], form: Result<String, Faul
     }
 }
 
-/// Whether it is a request to this API at all.
+/// Checks that the request is for this API.
 fn acceptable(parts: &Parts, body: &[u8]) -> Result<(), Fault> {
     if parts.method != Method::POST && parts.method != Method::GET {
         return Err(Fault::with_status(405, "InvalidRequest", "Only GET and POST are allowed."));
@@ -166,7 +167,7 @@ fn too_large() -> Fault {
     Fault::with_status(413, "RequestEntityTooLarge", format!("The body has more than {MAX_BODY} bytes."))
 }
 
-/// The parameters, wherever they are.
+/// Returns the parameters from query or body.
 pub(super) fn form(query: &str, body: &[u8]) -> Result<String, Fault> {
     let body = std::str::from_utf8(body)
         .map_err(|_| Fault::with_status(404, "MalformedQueryString", "The body is not UTF-8."))?;
@@ -191,7 +192,7 @@ async fn read(body: Body) -> Result<Bytes, Fault> {
     }
 }
 
-/// What leaves: an answer, an unreadable one, or none.
+/// Returns the response: complete, unreadable, or empty.
 fn carry(dialect: Dialect, answer: Answer, request_id: &str) -> Response<Bytes> {
     match answer {
         Answer::Delivered(result) => respond(dialect, &result, request_id),

@@ -1,4 +1,4 @@
-//! One line of the ledger, as far as the request tells it.
+//! The part of a ledger line that comes from the request.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use crate::wire::decode::signs;
 
 use super::ec2::form;
 
-/// A request, without whatever signs it.
+/// A request without its signature.
 pub(super) struct Line(LedgerEntry);
 
 impl Line {
@@ -39,12 +39,12 @@ impl Line {
         Self(line)
     }
 
-    /// Id of the access key that signed the request.
+    /// Returns the id of the access key that signed the request.
     pub(super) fn access_key(&self) -> Option<&str> {
         self.0.access_key.as_deref()
     }
 
-    /// The line of a call that went its way.
+    /// Returns the line of an executed call.
     pub(super) fn answered(self, served: &Served) -> LedgerEntry {
         let outcome = match &served.outcome {
             Some(Ok(())) => "ok",
@@ -60,12 +60,12 @@ impl Line {
         line
     }
 
-    /// The line of a question that needs no engine.
+    /// Returns the line of a request that needs no engine.
     pub(super) fn entry(self, arrived: SystemTime) -> LedgerEntry {
         self.with(arrived, Duration::ZERO, "ok")
     }
 
-    /// The line of a call that was refused before it began.
+    /// Returns the line of a call that was rejected before it started.
     pub(super) fn refused(self, arrived: SystemTime, fault: &Fault) -> LedgerEntry {
         self.with(arrived, Duration::ZERO, &fault.code)
     }
@@ -75,7 +75,7 @@ impl Line {
     }
 }
 
-/// The id of the access key that signed the request: the first part of its credential, in header or query.
+/// Returns the id of the access key that signed the request: the first part of its credential, in header or query.
 fn access_key(parts: &Parts, parameters: &BTreeMap<String, String>) -> Option<String> {
     let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let in_header = header.and_then(|header| header.split_once("Credential=")).map(|(_, rest)| rest);

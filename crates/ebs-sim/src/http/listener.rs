@@ -1,4 +1,4 @@
-//! A listening socket and its connections, all of which end when they are told to.
+//! A listening socket and its connections, which all end at shutdown.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::broken;
 
-/// How long requests that are under way may take to end after the stop.
+/// Time that running requests have to finish after the stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long a client may take to send its headers.
+/// Timeout for receiving headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A listener that could not be opened.
@@ -29,7 +29,7 @@ pub struct OpenError {
     source: std::io::Error,
 }
 
-/// An open port that does not answer yet.
+/// An open port that is not served yet.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: TcpListener,
@@ -40,7 +40,7 @@ impl Listener {
     /// Opens the port.
     ///
     /// # Errors
-    /// [`OpenError`], when the address is taken or not of this machine.
+    /// [`OpenError`], when the address is in use or not of this machine.
     pub(crate) async fn open(address: SocketAddr, purpose: &'static str) -> Result<Self, OpenError> {
         let failed = |source| OpenError { address, purpose, source };
         let socket = TcpListener::bind(address).await.map_err(failed)?;
@@ -48,7 +48,7 @@ impl Listener {
         Ok(Self { socket, address })
     }
 
-    /// Where clients of this machine reach it, `http://127.0.0.1:4711`.
+    /// Returns the URL for clients on this machine, `http://127.0.0.1:4711`.
     pub(crate) fn url(&self) -> String {
         let mut address = self.address;
         if address.ip().is_unspecified() {
@@ -58,7 +58,7 @@ impl Listener {
         format!("http://{address}")
     }
 
-    /// Answers until told to stop; then lets requests under way end, for at most a few seconds.
+    /// Serves until the stop. Then lets running requests finish, for at most a few seconds.
     pub(crate) async fn serve(self, app: Router, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         loop {
@@ -66,7 +66,7 @@ impl Listener {
                 () = stop.cancelled() => break,
                 accepted = self.socket.accept() => match accepted {
                     Ok((stream, _)) => { connections.spawn(serve_one(stream, app.clone(), stop.clone())); }
-                    // Out of descriptors, most likely: give connections time to end instead of spinning.
+                    // Out of file descriptors, most likely: wait for connections to end instead of spinning.
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept a connection");
                         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,8 +1,8 @@
-//! What EC2 asks of the caller's policies for each call: the actions, the resources and what is known of them, as the
-//! service authorization reference of EC2 has it.
+//! EC2's checks of the caller's policies for each call: actions, resources and their attributes, as in EC2's service
+//! authorization reference.
 //!
-//! Tags of the request are known only where the request makes or tags a resource: for `volume/*` of CreateVolume, not
-//! for the snapshot that it is made from.
+//! Tags of the request are available only where the request creates or tags a resource: for `volume/*` of CreateVolume,
+//! not for the source snapshot.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,17 @@ use crate::api::{AttachVolume, Call, CopyVolumes, CreateSnapshot, CreateVolume, 
 use super::key::Key;
 use super::pattern::Lookup;
 
-/// What the simulated account knows, as far as rights depend on it.
+/// The information of the simulated account on which permissions depend.
 pub(crate) trait Known {
     fn region(&self) -> &str;
     fn account(&self) -> &str;
-    /// A volume, snapshot or instance; `None`: there is none of that id.
+    /// Returns the facts of a volume, snapshot or instance; `None`: the id does not exist.
     fn facts(&self, id: &str) -> Option<Facts<'_>>;
-    /// ARN of a key that a client names; `None` for the account's default key, which needs no rights.
+    /// Returns the ARN of a key that a client names, or `None` for the account's default key, which needs no
+    /// permissions.
     fn customer_key(&self, given: &str) -> Option<String>;
-    /// ARN of the customer's key with which the account encrypts a new volume that names none; `asked`: its maker asked
-    /// for encryption.
+    /// Returns the ARN of the customer's key with which the account encrypts a new volume without an explicit key;
+    /// `asked`: the request asks for encryption.
     fn default_customer_key(&self, asked: bool) -> Option<String>;
 }
 
@@ -32,17 +33,17 @@ pub(crate) struct Facts<'a> {
     pub(crate) volume_type: Option<&'a str>,
     pub(crate) zone: Option<&'a str>,
     pub(crate) encrypted: bool,
-    /// ARN of the customer's key it is encrypted with.
+    /// ARN of the customer's key with which it is encrypted.
     pub(crate) customer_key: Option<String>,
 }
 
 /// The tags of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ResourceTags {
-    /// It does not exist yet, or is of no kind that has tags here.
+    /// It does not exist yet, or its kind has no tags here.
     None,
     Of(Tags),
-    /// An id that names nothing.
+    /// The id does not exist.
     NoSuchResource,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct Check {
     attributes: BTreeMap<&'static str, String>,
 }
 
-/// What a request has under a key.
+/// The value of a key in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
     Absent,
@@ -67,7 +68,7 @@ pub(super) enum Found {
 }
 
 impl Check {
-    /// About no resource in particular.
+    /// Creates a check without a resource.
     pub(super) fn plain(action: &'static str) -> Self {
         Self::new(action, "*".to_owned())
     }
@@ -89,7 +90,7 @@ impl Check {
         self
     }
 
-    /// With tags that the request gives to the resource.
+    /// Adds tags that the request assigns to the resource.
     pub(super) fn with_request_tags(mut self, tags: &[(&str, &str)]) -> Self {
         self.tag_keys = tags.iter().map(|(key, _)| (*key).to_owned()).collect();
         self.request_tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -106,7 +107,7 @@ impl Check {
         self
     }
 
-    /// What the request has under a key, the caller's own tags through `lookup`.
+    /// Returns the value of a key in the request. `lookup` returns the caller's own tags.
     pub(super) fn find(&self, key: &Key, lookup: Lookup<'_>) -> Found {
         match (key, &self.resource_tags) {
             (Key::ResourceTag(_), ResourceTags::NoSuchResource) => Found::NoSuchResource,
@@ -116,7 +117,7 @@ impl Check {
         }
     }
 
-    /// The value of a key that has one at most.
+    /// Returns the value of a key that has at most one.
     pub(super) fn variable(&self, key: &Key, caller: &Tags) -> Option<String> {
         match key {
             Key::RequestTag(tag) => tag_of(&self.request_tags, tag),
@@ -132,13 +133,13 @@ impl Check {
     }
 }
 
-/// Names of condition keys, the tag's key in them included, are not case-sensitive.
+/// Names of condition keys, including the tag's key in them, are not case-sensitive.
 fn tag_of(tags: &Tags, key: &str) -> Option<String> {
     let same = || tags.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
     tags.get(key).or_else(same).cloned()
 }
 
-/// All checks of a call.
+/// Returns all checks of a call.
 pub(super) fn checks(call: &Call, known: &impl Known) -> Vec<Check> {
     let ask = Asker { known };
     match call {
@@ -158,7 +159,7 @@ pub(super) fn checks(call: &Call, known: &impl Known) -> Vec<Check> {
         Call::AttachClusterNodeVolume(c) | Call::DetachClusterNodeVolume(c) => {
             vec![ask.at(Check::new(call.permission(), c.cluster_arn.clone()))]
         }
-        // A describe is about no resource in particular, and all else about each that it names.
+        // A describe has no resource. All other calls have a check for each resource that they name.
         _ if call.action().starts_with("Describe") => vec![Check::plain(call.permission())],
         _ => ask.each_named(call),
     }
@@ -168,7 +169,7 @@ fn pairs(tags: &[Tag]) -> Vec<(&str, &str)> {
     tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_str())).collect()
 }
 
-/// Makes checks in one account.
+/// Creates checks in one account.
 struct Asker<'a, K> {
     known: &'a K,
 }
@@ -213,7 +214,7 @@ impl<K: Known> Asker<'_, K> {
         checks
     }
 
-    /// The parts of an instance that the simulator knows of, and the subnet and group that every instance is in.
+    /// Checks the parts of an instance that the simulator knows, and the subnet and group that every instance has.
     fn launch(&self, call: &RunInstances) -> Vec<Check> {
         let region = self.known.region();
         let image = format!("arn:aws:ec2:{region}::image/{}", call.image_id.as_deref().unwrap_or("*"));
@@ -230,7 +231,7 @@ impl<K: Known> Asker<'_, K> {
         checks
     }
 
-    /// `id` is `*` for what is yet to be made. Snapshots have no account in their ARN.
+    /// Returns an ARN. `id` is `*` for a new resource. Snapshots have no account in their ARN.
     fn arn(&self, kind: &str, id: &str) -> String {
         let account = if kind == "snapshot" { "" } else { self.known.account() };
         format!("arn:aws:ec2:{}:{account}:{kind}/{id}", self.known.region())
@@ -240,19 +241,19 @@ impl<K: Known> Asker<'_, K> {
         check.with("aws:RequestedRegion", self.known.region()).with("ec2:Region", self.known.region())
     }
 
-    /// About each resource that the call names.
+    /// Returns a check for each resource in the call.
     fn each_named(&self, call: &Call) -> Vec<Check> {
         let mut checks = Vec::new();
         call.each_name(&mut |id| checks.push(self.about(call.permission(), id)));
         checks
     }
 
-    /// About a resource that should exist.
+    /// Returns a check for an existing resource.
     fn about(&self, action: &'static str, id: &str) -> Check {
         let kind = match id.split_once('-').map(|(kind, _)| kind) {
             Some("snap") => "snapshot",
             Some("i") => "instance",
-            // What is no id at all stands for a volume: EC2 refuses it later.
+            // An invalid id counts as a volume: EC2 rejects it later.
             _ => "volume",
         };
         let mut check = self.at(Check::new(action, self.arn(kind, id)));
@@ -274,7 +275,7 @@ impl<K: Known> Asker<'_, K> {
         check.with("ec2:VolumeType", volume_type.unwrap_or("gp2")).with("ec2:Encrypted", encrypted.to_string())
     }
 
-    /// The new resource with its tags, and the right to tag it if there are any.
+    /// Checks the creation of a resource with its tags, and the permission to tag it if it has tags.
     fn tagged(
         &self,
         new: Check,
@@ -291,12 +292,12 @@ impl<K: Known> Asker<'_, K> {
         vec![new.with_request_tags(&pairs(&tags)), tagging.with_request_tags(&pairs(&tags))]
     }
 
-    /// The customer's key that a new volume gets, if it is not its source's.
+    /// Returns the customer's key of a new volume, if it is not its source's.
     fn key_of(&self, given: Option<&str>, asked: bool) -> Option<String> {
         given.map_or_else(|| self.known.default_customer_key(asked), |key| self.known.customer_key(key))
     }
 
-    /// The rights on keys of the customer's own that a new volume takes: on its own key, and on that of its source.
+    /// Checks the permissions for customer keys of a new volume: for its own key, and for its source's.
     fn keys_of_creation(&self, own: Option<String>, source: Option<&str>) -> Vec<Check> {
         let of_source = source.and_then(|id| self.known.facts(id)).and_then(|facts| facts.customer_key);
         let of_volume = own.or_else(|| of_source.clone());

@@ -4,20 +4,20 @@ use super::check::{Check, Found};
 use super::key::Key;
 use super::pattern::{Lookup, Pattern};
 
-/// How text is compared.
+/// A comparison of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
-    /// With the text as it stands.
+    /// Literal comparison.
     Equals { negated: bool, ignore_case: bool },
-    /// With wildcards.
+    /// Comparison with wildcards.
     Like { negated: bool },
     /// `true` or `false`.
     Bool,
-    /// Whether the key is absent.
+    /// Tests whether the key is absent.
     Null,
 }
 
-/// What is asked of a key that may have several values.
+/// The quantifier of a key that may have several values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quantifier {
     /// `ForAnyValue:`
@@ -26,7 +26,7 @@ enum Quantifier {
     All,
 }
 
-/// One key of one operator of a statement's conditions.
+/// A key of an operator in a statement's conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Condition {
     quantifier: Option<Quantifier>,
@@ -34,21 +34,21 @@ pub(super) struct Condition {
     if_exists: bool,
     key: Key,
     values: Vec<Pattern>,
-    /// As the document has it, for messages.
+    /// The text of the document, for messages.
     shown: String,
 }
 
-/// Whether a condition holds.
+/// The result of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Met {
     Yes,
     No,
-    /// The resource does not exist: EC2 says so instead of asking its tags.
+    /// The resource does not exist: EC2 reports this without checking its tags.
     NoSuchResource,
 }
 
 impl Condition {
-    /// Reads `operator: { key: values }`.
+    /// Parses `operator: { key: values }`.
     pub(super) fn parse(operator: &str, key: &str, values: &[String]) -> Result<Self, String> {
         let shown = format!("{operator} {key} = {}", values.join(" or "));
         let (quantifier, name) = match operator.split_once(':') {
@@ -105,8 +105,8 @@ impl Condition {
         }
     }
 
-    /// Whether one of the policy's values fits; `None` when a variable of one has no value: then the condition does
-    /// not hold, negated or not.
+    /// Returns whether one of the policy's values matches. Returns `None` when a variable in one has no value: then the
+    /// condition does not hold, negated or not.
     fn fits_one(&self, text: &str, ignore_case: bool, lookup: Lookup<'_>) -> Option<bool> {
         let mut fits = false;
         for value in &self.values {
@@ -115,7 +115,7 @@ impl Condition {
         Some(fits)
     }
 
-    /// What it wants and what there is, for people.
+    /// Describes the expected and the actual value.
     pub(super) fn explain(&self, check: &Check, lookup: Lookup<'_>) -> String {
         let has = match check.find(&self.key, lookup) {
             Found::Values(values) if values.is_empty() => "nothing".to_owned(),

@@ -1,4 +1,4 @@
-//! Policies decide on checks.
+//! Decides checks by policies.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use super::condition::Met;
 use super::document::{Policy, Statement};
 use super::key::Key;
 
-/// A check that failed.
+/// A failed check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// `ec2:CreateVolume`
     pub action: String,
     /// ARN of the resource, or `*` for actions without one.
     pub resource: String,
-    /// A statement forbids it; otherwise none allows it.
+    /// A statement denies it. Otherwise no statement allows it.
     pub explicit: bool,
-    /// Which statements came near, and which condition each of them misses; or which one forbids it.
+    /// Statements that nearly allow it, each with its unmet condition, or the statement that denies it.
     pub why: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Whether the policies, taken together, let the caller pass: no statement denies it and one allows it.
+/// Decides whether the policies together allow the check: no statement denies it and one allows it.
 pub(super) fn decide<'a>(
     policies: impl Iterator<Item = &'a Policy> + Clone,
     check: &Check,
@@ -48,7 +48,7 @@ pub(super) fn decide<'a>(
             let why = vec![format!("{} of {} denies it", statement.name, policy.name)];
             return Err(Denial { explicit: true, why, ..denial(check) });
         }
-        // A resource that does not exist is reported as such, not as forbidden: its tags are not held against it.
+        // A missing resource is reported as missing and not as forbidden, so its tags do not matter.
         allowed |= statement.allows && statement.conditions.iter().all(|c| c.met(check, &lookup) != Met::No);
     }
     if allowed {

@@ -1,5 +1,5 @@
-//! Policy documents as JSON. What the simulator does not understand is refused: a policy that is half understood would
-//! allow or refuse the wrong things.
+//! Policy documents as JSON. Unsupported elements are rejected, because a partly interpreted policy would allow or deny
+//! the wrong things.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::condition::Condition;
 use super::pattern::{ArnPattern, Pattern};
 
-/// The one version of the policy language with variables.
+/// The only version of the policy language with variables.
 const VERSION: &str = "2012-10-17";
 
 /// Why a policy document cannot be used.
@@ -18,14 +18,14 @@ pub enum PolicyError {
     /// The file cannot be read.
     #[error("cannot read the policy {path}")]
     Read { path: PathBuf, source: std::io::Error },
-    /// It is no JSON.
+    /// Invalid JSON.
     #[error("the policy {name} is no JSON")]
     Json { name: String, source: serde_json::Error },
-    /// An element is wrong or unknown.
+    /// An invalid or unknown element.
     #[error("the policy {name}, {place}: {problem}")]
     Element {
         name: String,
-        /// Which statement and which field.
+        /// The statement and the field.
         place: String,
         problem: String,
     },
@@ -39,20 +39,20 @@ pub struct Policy {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Statement {
-    /// Its Sid, or its number.
+    /// Its Sid or its number.
     pub(super) name: String,
     pub(super) allows: bool,
     pub(super) actions: Vec<Pattern>,
-    /// `NotAction`: all but these.
+    /// `NotAction`: all except these.
     pub(super) but_actions: bool,
     pub(super) resources: Vec<ArnPattern>,
-    /// `NotResource`: all but these.
+    /// `NotResource`: all except these.
     pub(super) but_resources: bool,
     pub(super) conditions: Vec<Condition>,
 }
 
 impl Policy {
-    /// Reads a document from a file; it is named after the file.
+    /// Reads a document from a file and names it after the file.
     ///
     /// # Errors
     /// [`PolicyError`].
@@ -61,10 +61,10 @@ impl Policy {
         Self::parse(&path.display().to_string(), &text)
     }
 
-    /// Reads a document.
+    /// Parses a document.
     ///
     /// # Errors
-    /// [`PolicyError`] names the statement and the field that are wrong, unknown or not understood here.
+    /// [`PolicyError`] names the statement and the invalid, unknown or unsupported field.
     pub fn parse(name: &str, text: &str) -> Result<Self, PolicyError> {
         let value: Value =
             serde_json::from_str(text).map_err(|source| PolicyError::Json { name: name.to_owned(), source })?;
@@ -76,13 +76,13 @@ impl Policy {
         Ok(Self { name: name.to_owned(), statements })
     }
 
-    /// What it was called when it was read.
+    /// Returns the name that it was given at parsing.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// What is wrong, and where.
+/// A problem and its place.
 struct Wrong {
     place: String,
     problem: String,
@@ -138,7 +138,7 @@ fn statement(at: usize, value: &Value) -> Result<Statement, Wrong> {
     Ok(Statement { name, allows, actions, but_actions, resources, but_resources, conditions })
 }
 
-/// The values of `field` or of its opposite, exactly one of which must be there, and whether it is the opposite.
+/// Returns the values of `field` or of its opposite, exactly one of which must exist, and whether it is the opposite.
 fn one_of<T>(
     statement: &str,
     fields: &Map<String, Value>,
@@ -172,7 +172,7 @@ fn action(text: &str) -> Result<Pattern, String> {
     Pattern::parse(text, true)
 }
 
-/// A text or a list of texts; booleans count as texts, as they do for IAM.
+/// Parses a text or a list of texts. Booleans count as texts, as in IAM.
 fn texts(place: &str, value: &Value) -> Result<Vec<String>, Wrong> {
     let text = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),

@@ -1,6 +1,6 @@
-//! The condition keys that EC2, KMS and SageMaker fill here.
+//! The condition keys that EC2, KMS and SageMaker provide here.
 
-/// Single facts about a request, by the names that policies use.
+/// Single attributes of a request, by their names in policies.
 const ATTRIBUTES: [&str; 7] = [
     "aws:RequestedRegion",
     "ec2:AvailabilityZone",
@@ -11,7 +11,7 @@ const ATTRIBUTES: [&str; 7] = [
     "kms:ViaService",
 ];
 
-/// What a condition asks about.
+/// A condition key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Key {
     /// A tag of the request.
@@ -20,16 +20,16 @@ pub(super) enum Key {
     ResourceTag(String),
     /// A tag of the caller.
     PrincipalTag(String),
-    /// The keys of all tags of the request: the one key here with several values.
+    /// The keys of all tags of the request. Only this key may have several values here.
     TagKeys,
-    /// The action that tags what it creates.
+    /// The action that tags a resource while creating it.
     CreateAction,
-    /// Another fact.
+    /// Another attribute.
     Attribute(&'static str),
 }
 
 impl Key {
-    /// Reads it; names are not case-sensitive.
+    /// Parses a key. Names are not case-sensitive.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (name, tag) = text.split_once('/').map_or((text, None), |(name, tag)| (name, Some(tag)));
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
@@ -52,7 +52,7 @@ impl Key {
         }
     }
 
-    /// Itself, unless it may have several values.
+    /// Returns the key itself, unless it may have several values.
     pub(super) fn single(self, text: &str) -> Result<Self, String> {
         match self {
             Self::TagKeys => Err(format!("{text} has several values and cannot be a variable")),

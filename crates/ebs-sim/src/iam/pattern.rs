@@ -1,4 +1,4 @@
-//! Text with wildcards and variables, and the ARNs made of it.
+//! Text with wildcards and variables, and ARNs of such texts.
 
 use super::key::Key;
 
@@ -14,18 +14,19 @@ enum Piece {
     Variable(Key),
 }
 
-/// What a policy compares text with.
+/// A pattern of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     pieces: Vec<Piece>,
     has_variables: bool,
 }
 
-/// Looks up variables: `None` when the request has no such value.
+/// Looks up variables. Returns `None` when the request has no such value.
 pub(super) type Lookup<'a> = &'a dyn Fn(&Key) -> Option<String>;
 
 impl Pattern {
-    /// Reads it. `*` and `?` are wildcards if `wildcards` says so; `${*}`, `${?}` and `${$}` are those characters.
+    /// Parses a pattern. `*` and `?` are wildcards only with `wildcards`. `${*}`, `${?}` and `${$}` are the literal
+    /// characters.
     pub(super) fn parse(text: &str, wildcards: bool) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -53,7 +54,7 @@ impl Pattern {
         Ok(Self { pieces, has_variables })
     }
 
-    /// Whether it fits the whole text; `None` when a variable has no value, and nothing can be said.
+    /// Returns whether it matches the whole text, or `None` when a variable has no value.
     pub(super) fn fits(&self, text: &str, ignore_case: bool, lookup: Lookup<'_>) -> Option<bool> {
         if !self.has_variables {
             return Some(fits(&self.pieces, text, ignore_case));
@@ -69,7 +70,7 @@ impl Pattern {
     }
 }
 
-/// The usual walk with one point of return: the last `*`.
+/// Matches with one backtracking position: the last `*`.
 fn fits(pieces: &[Piece], text: &str, ignore_case: bool) -> bool {
     let (mut at, mut rest) = (0, text);
     let mut retry: Option<(usize, &str)> = None;
@@ -103,8 +104,8 @@ fn same(a: char, b: char, ignore_case: bool) -> bool {
     a == b || (ignore_case && a.eq_ignore_ascii_case(&b))
 }
 
-/// A resource of a statement: `*`, or an ARN whose parts are patterns. A wildcard does not reach over a colon, but in
-/// the last part, which names the resource itself.
+/// A resource of a statement: `*`, or an ARN whose parts are patterns. A wildcard does not match a colon, except in the
+/// last part, which names the resource itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ArnPattern {
     Everything,
@@ -129,7 +130,7 @@ impl ArnPattern {
         Ok(Self::Parts(parts))
     }
 
-    /// Whether it covers the resource; one whose variable has no value covers nothing.
+    /// Returns whether it covers the resource. A pattern with an undefined variable covers nothing.
     pub(super) fn covers(&self, arn: &str, lookup: Lookup<'_>) -> bool {
         match self {
             Self::Everything => true,
@@ -142,7 +143,7 @@ impl ArnPattern {
     }
 }
 
-/// Splits at colons, but not within `${…}`, into six parts at most.
+/// Splits at colons, but not within `${…}`, into at most six parts.
 fn arn_parts(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut in_variable) = (Vec::new(), 0, false);
     for (at, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Where calls meet policies: refused by those that are enforced, audited by those that are shipped.
+//! Enforces the policies of a run on calls, and audits calls by the shipped policies.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,24 +14,24 @@ use super::decision::{Denial, decide};
 use super::document::Policy;
 use super::shipped::{Audit, Extra, Shipped};
 
-/// Doubtful calls that are kept: more would not be read.
+/// Maximum number of recorded violations.
 const KEPT: usize = 1_000;
 
-/// The only identity that calls.
+/// The identity of all callers.
 const USER: &str = "ebs-sim";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IamConfig {
-    /// Enforced, together as one; with none, everything is allowed.
+    /// Enforced policies, combined. Without any, everything is allowed.
     pub policies: Vec<Policy>,
-    /// Tags of the caller, `${aws:PrincipalTag/…}` in policies.
+    /// Tags of the caller, for `${aws:PrincipalTag/…}` in policies.
     pub principal_tags: Tags,
-    /// Whether each call is held against the shipped policies.
+    /// Audit each call by the shipped policies.
     pub audit: bool,
 }
 
 impl Default for IamConfig {
-    /// Nothing enforced, everything audited.
+    /// Enforces nothing and audits everything.
     fn default() -> Self {
         Self { policies: Vec::new(), principal_tags: Tags::new(), audit: true }
     }
@@ -39,19 +39,19 @@ impl Default for IamConfig {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
-    /// The test or the simulator itself, behind everybody's back: it may do everything, and nothing is audited.
+    /// The test or the simulator itself: it may do everything, and its calls are not audited.
     Own,
-    /// Somebody at the port, or over HTTP with the id of the key that signed the request, if it was signed.
+    /// A caller of the port, or over HTTP with the id of the key that signed the request, if it was signed.
     Client(Option<String>),
 }
 
-/// A call that goes beyond the rights of the shipped policies.
+/// A call that the shipped policies do not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unallowed {
-    /// Id of the access key that signed it; `None` when it came through the port or unsigned.
+    /// Id of the access key that signed it; `None` for calls of the port and unsigned calls.
     pub access_key: Option<String>,
     pub call: Call,
-    /// What the policies say of it.
+    /// The results of the policies.
     pub audit: Audit,
 }
 
@@ -65,50 +65,50 @@ impl fmt::Display for Unallowed {
     }
 }
 
-/// Whether clients got along with the rights that a shipped policy gives. Clones share everything.
+/// Whether the permissions of a shipped policy are sufficient for the clients. Clones share everything.
 #[derive(Debug, Clone, Default)]
 pub struct LeastRights(Arc<Mutex<AuditState>>);
 
 #[derive(Debug, Default)]
 struct AuditState {
-    /// What the user of this simulator has added to the policies.
+    /// The optional statements that the simulator's user has added to the policies.
     extras: BTreeSet<Extra>,
-    /// The one policy that must allow everything; else any of them may.
+    /// The policy that must allow everything. `None`: any of them may.
     demanded: Option<Shipped>,
-    /// Keys of those whose rights are of no interest.
+    /// Access keys that are not audited.
     excepted: BTreeSet<String>,
-    /// What may be more than the policies allow, the first of it.
+    /// The first calls that may exceed the policies.
     doubtful: Vec<Unallowed>,
 }
 
 impl LeastRights {
-    /// Says that a feature is in use for which an optional statement has been added.
+    /// Declares that a feature with an optional statement is in use.
     pub fn declare(&self, extra: Extra) {
         self.lock().extras.insert(extra);
     }
 
-    /// From now on this policy must allow every call, whatever the others allow.
+    /// Requires this policy to allow every call from now on, whatever the others allow.
     pub fn demand(&self, policy: Shipped) {
         self.lock().demanded = Some(policy);
     }
 
-    /// Calls signed with this key are left out from now on: they are those of the test itself.
+    /// Excludes calls with this key from now on, because the test itself makes them.
     pub fn except(&self, access_key: &str) {
         self.lock().excepted.insert(access_key.to_owned());
     }
 
-    /// The calls so far that no shipped policy allows with what has been declared.
+    /// Returns the calls so far that no shipped policy allows with the declared features.
     pub fn violations(&self) -> Vec<Unallowed> {
         let state = self.lock();
         state.doubtful.iter().filter(|call| !state.satisfied(&call.audit, &state.extras)).cloned().collect()
     }
 
-    /// Nothing, if there were no violations; else all of them, for people.
+    /// Checks that no violations have occurred.
     ///
     /// # Errors
-    /// The text.
+    /// A text with all violations.
     pub fn check(&self) -> Result<(), String> {
-        // The same call, made again, says nothing new.
+        // A repeated call adds no information.
         let mut texts = Vec::new();
         for violation in self.violations() {
             let text = violation.to_string();
@@ -148,7 +148,7 @@ impl AuditState {
     }
 }
 
-/// The place in the simulated EC2 where rights are decided.
+/// Decides the permissions of calls in the simulated EC2.
 #[derive(Debug)]
 pub(crate) struct Rights {
     config: IamConfig,
@@ -157,11 +157,11 @@ pub(crate) struct Rights {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
-    /// The answer, when the call is refused.
+    /// The error, when the call is rejected.
     pub(crate) refusal: Option<Fault>,
-    /// The customer's key may not be used: EC2 finds out only after its answer, and the new volume goes away.
+    /// The customer's key may not be used. EC2 detects this only after its reply, and the new volume disappears.
     pub(crate) key_refused: bool,
-    /// What the shipped policies say, when calls are audited.
+    /// The results of the shipped policies, when calls are audited.
     pub(crate) audit: Option<Audit>,
 }
 
@@ -174,18 +174,18 @@ impl Rights {
         &self.least_rights
     }
 
-    /// True when there is nothing to decide or to write down about any call of this caller.
+    /// Returns whether calls of this caller need neither a decision nor an audit.
     pub(crate) fn are_unlimited(&self, caller: &Caller) -> bool {
         *caller == Caller::Own || (self.config.policies.is_empty() && !self.config.audit)
     }
 
-    /// Decides on a call.
+    /// Decides a call.
     pub(crate) fn authorize(&self, caller: &Caller, call: &Call, known: &impl Known) -> Judgement {
         let Caller::Client(access_key) = caller else { return Judgement::default() };
         let checks = checks(call, known);
         let caller = &self.config.principal_tags;
         let audit = self.config.audit.then(|| Audit::of(&checks, caller));
-        // Most calls are allowed by all, and need not be remembered.
+        // All policies allow most calls, which are not recorded.
         if let Some(audit) = &audit
             && !Shipped::ALL.iter().all(|policy| audit.allowed_under(*policy, &BTreeSet::new()))
         {
@@ -213,7 +213,7 @@ impl Rights {
     }
 }
 
-/// EC2's answer to a caller without rights; SageMaker's has another code.
+/// Returns EC2's error for missing permissions. SageMaker's has another code.
 fn refusal(denial: &Denial, account: &str) -> Fault {
     let Denial { action, resource, .. } = denial;
     let because = if denial.explicit {
@@ -234,7 +234,7 @@ fn refusal(denial: &Denial, account: &str) -> Fault {
     Fault::with_status(403, "UnauthorizedOperation", message)
 }
 
-/// Stands for the details that only AWS can decode.
+/// Replaces the details that only AWS can decode.
 fn encoded(sentence: &str) -> String {
     hex::encode(Sha256::digest(sentence))
 }

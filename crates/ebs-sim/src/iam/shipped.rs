@@ -1,4 +1,4 @@
-//! The policies that the project ships, compiled in, and what they say of a call.
+//! The shipped policies, which are compiled in, and their decisions on calls.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::check::Check;
 use super::decision::{Denial, decide};
 use super::document::Policy;
 
-/// A policy of `deploy/iam`, of which a driver's role has one.
+/// A policy of `deploy/iam`. A driver's role has one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shipped {
     /// `managed-v2.json`
@@ -37,7 +37,7 @@ pub enum Extra {
 impl Shipped {
     pub const ALL: [Self; 3] = [Self::ManagedV2, Self::ClusterScoped, Self::LegacyExample];
 
-    /// The name of its file, without the ending.
+    /// Returns the name of its file, without the extension.
     pub fn name(self) -> &'static str {
         match self {
             Self::ManagedV2 => "managed-v2",
@@ -58,7 +58,7 @@ impl Shipped {
 impl Extra {
     pub const ALL: [Self; 4] = [Self::Kms, Self::TagEdits, Self::HyperPod, Self::SnapshotLocks];
 
-    /// The name of its file, without the ending.
+    /// Returns the name of its file, without the extension.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kms => "kms",
@@ -78,11 +78,11 @@ impl Extra {
     }
 }
 
-/// A policy that allows a call, with the optional statements that this takes.
+/// A policy that allows a call, with the necessary optional statements.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AllowedBy {
     pub policy: Shipped,
-    /// What must be added to it; mostly nothing.
+    /// The statements that must be added to it, usually none.
     pub with: BTreeSet<Extra>,
 }
 
@@ -94,12 +94,12 @@ impl fmt::Display for AllowedBy {
     }
 }
 
-/// What the shipped policies say of one call.
+/// The results of the shipped policies for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audit {
-    /// Those that allow it.
+    /// The policies that allow it.
     pub allowed_by: Vec<AllowedBy>,
-    /// What the policies deny that allow it only with additions or not at all: the first failed check of each.
+    /// The first failed check of each policy that allows the call only with additions or not at all.
     pub denied: Vec<(Shipped, Denial)>,
 }
 
@@ -119,7 +119,7 @@ fn parse(name: &str, text: &str) -> Policy {
 }
 
 impl Audit {
-    /// Holds the checks of a call, made by a caller with these tags, against all documents.
+    /// Evaluates the checks of a call by a caller with these tags for all documents.
     pub(super) fn of(checks: &[Check], caller: &Tags) -> Self {
         let mut audit = Self { allowed_by: Vec::new(), denied: Vec::new() };
         for (shipped, policy) in &DOCUMENTS.policies {
@@ -136,7 +136,7 @@ impl Audit {
         audit
     }
 
-    /// What each policy denies, for people; nothing when one allows the call as it is.
+    /// Describes what each policy denies. Empty when one allows the call without additions.
     pub(crate) fn reasons(&self) -> Vec<String> {
         if self.allowed_with(&BTreeSet::new()) {
             return Vec::new();
@@ -144,18 +144,18 @@ impl Audit {
         self.denied.iter().map(|(policy, denial)| format!("{} denies {denial}", policy.name())).collect()
     }
 
-    /// Whether some policy allows it with no more than these additions.
+    /// Returns whether a policy allows it with at most these additions.
     pub fn allowed_with(&self, extras: &BTreeSet<Extra>) -> bool {
         self.allowed_by.iter().any(|allowed| allowed.with.is_subset(extras))
     }
 
-    /// Whether this policy allows it with no more than these additions.
+    /// Returns whether this policy allows it with at most these additions.
     pub fn allowed_under(&self, policy: Shipped, extras: &BTreeSet<Extra>) -> bool {
         self.allowed_by.iter().any(|allowed| allowed.policy == policy && allowed.with.is_subset(extras))
     }
 }
 
-/// The one optional statement that allows what a policy does not.
+/// Returns the optional statement that allows a denied check.
 fn addition(check: &Check, caller: &Tags) -> Option<Extra> {
     let allows = |policy: &Policy| decide(std::iter::once(policy), check, caller).is_ok();
     DOCUMENTS.extras.iter().find(|(_, policy)| allows(policy)).map(|(extra, _)| *extra)

@@ -1,4 +1,4 @@
-//! Documents, patterns, conditions and decisions, and what the shipped policies say of the calls of a driver.
+//! Tests of documents, patterns, conditions and decisions, and of the shipped policies for the calls of a driver.
 
 mod calls;
 mod documents;
@@ -10,7 +10,7 @@ use super::decision::decide;
 use super::document::Policy;
 use ebs_types::Tags;
 
-/// A policy of one statement, given as JSON without its braces.
+/// Returns a policy with one statement, given as JSON without its braces.
 fn policy(statement: &str) -> Policy {
     document(&format!(r#"{{"Version":"2012-10-17","Statement":[{{{statement}}}]}}"#)).unwrap()
 }

@@ -69,9 +69,8 @@ async fn get(imds: &Imds, path: &str) -> (u16, String) {
     ask(imds, Method::GET, path, &[(TOKEN_HEADER, &token)]).await
 }
 
-/// The metadata service tells nothing without a valid session token.
 #[tokio::test]
-async fn nothing_is_told_without_a_valid_token() {
+async fn request_without_valid_token_is_rejected() {
     let imds = service(false);
     let path = "/latest/meta-data/instance-id";
     assert_eq!(ask(&imds, Method::GET, path, &[]).await.0, 401);
@@ -83,7 +82,7 @@ async fn nothing_is_told_without_a_valid_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_valid_for_as_long_as_was_asked() {
+async fn token_is_valid_for_requested_time() {
     let imds = service(false);
     let token = token(&imds, "60").await;
     let path = "/latest/meta-data/instance-id";
@@ -94,7 +93,7 @@ async fn a_token_is_valid_for_as_long_as_was_asked() {
 }
 
 #[tokio::test]
-async fn a_token_needs_a_life_of_one_second_to_six_hours() {
+async fn token_lifetime_is_one_second_to_six_hours() {
     let imds = service(false);
     for bad in [&[][..], &[(TTL_HEADER, "0")], &[(TTL_HEADER, "21601")], &[(TTL_HEADER, "x")]] {
         assert_eq!(ask(&imds, Method::PUT, "/latest/api/token", bad).await.0, 400, "{bad:?}");
@@ -105,7 +104,7 @@ async fn a_token_needs_a_life_of_one_second_to_six_hours() {
 }
 
 #[tokio::test]
-async fn the_identity_document_names_the_instance_and_its_place() {
+async fn identity_document_names_instance_and_zone() {
     let (_, body) = get(&service(false), "/latest/dynamic/instance-identity/document").await;
     let document: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!(document["instanceId"], "i-1");
@@ -115,7 +114,7 @@ async fn the_identity_document_names_the_instance_and_its_place() {
 }
 
 #[tokio::test]
-async fn directories_are_listed_with_a_slash_behind_directories() {
+async fn subdirectories_are_listed_with_slash() {
     let imds = service(false);
     let (_, macs) = get(&imds, "/latest/meta-data/network/interfaces/macs").await;
     assert_eq!(macs, "0e:00:00:00:00:01/\n0e:00:00:00:00:02/");
@@ -126,7 +125,7 @@ async fn directories_are_listed_with_a_slash_behind_directories() {
 }
 
 #[tokio::test]
-async fn what_there_is_not_is_not_found() {
+async fn unknown_path_is_not_found() {
     let imds = service(false);
     for path in ["/latest/meta-data/outpost-arn", "/latest/nothing", "/latestmeta-data", "/2009-04-04/meta-data"] {
         assert_eq!(get(&imds, path).await.0, 404, "{path}");

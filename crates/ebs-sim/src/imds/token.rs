@@ -1,4 +1,4 @@
-//! Session tokens that carry their own expiry, so that none need be remembered.
+//! Session tokens that contain their own expiry, so that none must be stored.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tokio::time::Instant;
 
-/// The longest life of a token: six hours.
+/// Maximum lifetime of a token: six hours.
 pub(super) const MAX_TTL_SECONDS: u64 = 21_600;
 
-/// Issues and checks tokens; those of another simulator, or of a former run, are not valid.
+/// Issues and checks tokens. Tokens of another simulator or a previous run are invalid.
 pub(super) struct Tokens {
     key: [u8; 32],
     started: Instant,
@@ -26,13 +26,13 @@ impl Tokens {
         Self { key: rand::random(), started: Instant::now() }
     }
 
-    /// A token for that many seconds.
+    /// Returns a token for this number of seconds.
     pub(super) fn issue(&self, ttl_seconds: u64) -> String {
         let expiry = (self.started.elapsed() + Duration::from_secs(ttl_seconds)).as_millis().to_string();
         format!("{expiry}-{}", hex::encode(self.mac(&expiry).finalize().into_bytes()))
     }
 
-    /// True for a token that was issued here and has not expired.
+    /// Returns whether a token was issued here and has not expired.
     pub(super) fn is_valid(&self, token: &str) -> bool {
         let Some((expiry, proof)) = token.split_once('-') else { return false };
         let Ok(proof) = hex::decode(proof) else { return false };

@@ -1,4 +1,4 @@
-//! What the metadata service knows: texts at paths, with listings of the directories above them.
+//! The metadata: texts at paths, and listings of their directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::wire::xml::timestamp;
 pub(crate) struct Tree(BTreeMap<String, String>);
 
 impl Tree {
-    /// What an instance sees of itself. Block devices are those attached now: EC2 shows the ones of launch time, and
+    /// Returns the metadata of an instance. Block devices are the current attachments. EC2 shows those at launch, and
     /// never updates them.
     pub(crate) fn of(instance: &SimInstance, region: &str) -> Self {
         let mut tree = Self::default();
@@ -62,7 +62,7 @@ impl Tree {
         self.0.insert(path.to_owned(), text);
     }
 
-    /// The text at a path of a request, or the listing of a directory.
+    /// Returns the text at the path of a request, or the listing of a directory.
     pub(super) fn get(&self, path: &str) -> Option<String> {
         let path = path.trim_matches('/');
         if path.is_empty() {

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "ledger.jsonl";
 const OLDER: &str = "ledger.1.jsonl";
 
-/// Bytes of one file; there are two at most.
+/// Maximum size of a file in bytes. There are two at most.
 const LARGEST: u64 = 64 << 20;
 
-/// The file that is written.
+/// The current file.
 #[derive(Debug)]
 pub(super) struct LedgerFile {
     path: PathBuf,
@@ -21,7 +21,7 @@ pub(super) struct LedgerFile {
 }
 
 impl LedgerFile {
-    /// Opens it, and reads the last lines of former runs. A last line that a kill cut off is removed.
+    /// Opens the file and reads the last lines of previous runs. Removes an incomplete last line after a kill.
     pub(super) fn open(dir: &Path, most: usize) -> io::Result<(Self, VecDeque<Box<str>>)> {
         Self::with(dir, most, LARGEST)
     }
@@ -59,7 +59,7 @@ impl LedgerFile {
     }
 }
 
-/// A file's text; nothing when there is none, or where it is no text.
+/// Returns a file's text. A missing file or invalid text counts as empty.
 fn read(path: &Path) -> io::Result<String> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),

@@ -1,4 +1,4 @@
-//! The ledger in memory and on disk.
+//! Tests of the ledger in memory and on disk.
 
 use super::*;
 
@@ -20,9 +20,8 @@ fn actions(page: &LedgerPage) -> Vec<(u64, &str)> {
     page.calls.iter().map(|entry| (entry.seq, entry.action.as_str())).collect()
 }
 
-/// A ledger entry tells arrival, service time, caller, request id and faults.
 #[test]
-fn an_entry_tells_when_it_came_how_long_it_took_and_who_sent_it() {
+fn entry_has_arrival_duration_caller_and_faults() {
     let ledger = Ledger::default();
     ledger.record(call("A"));
     let entry = ledger.since(0).calls.remove(0);
@@ -33,7 +32,7 @@ fn an_entry_tells_when_it_came_how_long_it_took_and_who_sent_it() {
 }
 
 #[test]
-fn a_reader_that_comes_back_sees_every_call_once() {
+fn returning_reader_sees_every_call_once() {
     let ledger = Ledger::default();
     ledger.record(call("A"));
     let first = ledger.since(0);
@@ -45,7 +44,7 @@ fn a_reader_that_comes_back_sees_every_call_once() {
 }
 
 #[test]
-fn a_page_of_so_many_calls_says_where_to_go_on() {
+fn limited_page_has_number_of_next_call() {
     let ledger = Ledger::default();
     ["A", "B", "C"].into_iter().for_each(|action| ledger.record(call(action)));
     let page = |since, limit| serde_json::from_str::<LedgerPage>(&ledger.page(since, limit)).unwrap();
@@ -55,7 +54,7 @@ fn a_page_of_so_many_calls_says_where_to_go_on() {
 }
 
 #[test]
-fn a_full_ledger_forgets_the_oldest_calls_and_says_how_many() {
+fn full_ledger_drops_and_counts_oldest_calls() {
     let ledger = Ledger::default();
     for _ in 0..KEPT + 3 {
         ledger.record(call("A"));
@@ -66,7 +65,7 @@ fn a_full_ledger_forgets_the_oldest_calls_and_says_how_many() {
 }
 
 #[test]
-fn the_next_run_goes_on_where_the_last_one_stopped() {
+fn next_run_continues_the_ledger() {
     let dir = tempfile::tempdir().unwrap();
     let first = Ledger::open(dir.path()).unwrap();
     first.record(call("A"));
@@ -77,9 +76,8 @@ fn the_next_run_goes_on_where_the_last_one_stopped() {
     assert_eq!(actions(&second.since(0)), [(0, "A"), (1, "B"), (2, "C")]);
 }
 
-/// The ledger goes on over restarts; a torn last line is left out.
 #[test]
-fn a_line_that_a_kill_cut_off_is_left_out_for_good() {
+fn incomplete_line_after_kill_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     Ledger::open(dir.path()).unwrap().record(call("A"));
     let path = dir.path().join("ledger.jsonl");
@@ -89,9 +87,8 @@ fn a_line_that_a_kill_cut_off_is_left_out_for_good() {
     assert_eq!(actions(&Ledger::open(dir.path()).unwrap().since(0)), [(0, "A"), (1, "B")]);
 }
 
-/// The ledger is bounded on disk.
 #[test]
-fn its_files_are_two_and_bounded() {
+fn ledger_has_two_bounded_files() {
     let dir = tempfile::tempdir().unwrap();
     let (mut file, _) = LedgerFile::with(dir.path(), 100, 1_000).unwrap();
     let line = "x".repeat(99);

@@ -17,7 +17,7 @@ pub(super) struct Backing {
 }
 
 impl Backing {
-    /// Makes the directory when it is missing.
+    /// Creates the directory if missing.
     pub(super) fn open(dir: PathBuf) -> io::Result<Self> {
         std::fs::create_dir_all(&dir)?;
         Ok(Self { dir })
@@ -31,23 +31,23 @@ impl Backing {
         self.dir.join(format!("{id}.img"))
     }
 
-    /// A new file under its name only when it is whole: made aside, then renamed.
+    /// Creates a file atomically: under a temporary name, which is then renamed.
     fn whole<T>(&self, id: &str, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
         let aside = self.dir.join(format!("{id}.img.new"));
         let made = make(&aside).and_then(|made| std::fs::rename(&aside, self.file(id)).map(|()| made));
         if made.is_err() {
-            // The error is what matters; a file that cannot be removed either goes at the next start.
+            // Report the original error. A file that cannot be removed either is removed at the next start.
             let _left = std::fs::remove_file(&aside);
         }
         made
     }
 
-    /// Zeros that take no room.
+    /// Creates a sparse file of zeros.
     pub(super) fn make_blank(&self, id: &str, gib: u32) -> io::Result<()> {
         self.whole(id, |aside| File::create(aside)?.set_len(Gib(gib).bytes().0))
     }
 
-    /// A copy of another file, with zeros behind it up to the size.
+    /// Creates a copy of another file, extended with zeros to the size.
     pub(super) fn make_copy(&self, id: &str, of: &Path, gib: Option<u32>) -> io::Result<Copied> {
         self.whole(id, |aside| {
             let copied = copy(of, aside)?;
@@ -58,7 +58,7 @@ impl Backing {
         })
     }
 
-    /// Makes a file larger; never smaller, never anew.
+    /// Extends a file. Never shrinks or recreates it.
     pub(super) fn extend(&self, id: &str, gib: u32) -> io::Result<()> {
         extend(&self.file(id), gib)
     }
@@ -70,7 +70,7 @@ impl Backing {
         }
     }
 
-    /// Ids of all files in the directory.
+    /// Returns the ids of all files in the directory.
     pub(super) fn ids(&self) -> io::Result<BTreeSet<String>> {
         let mut ids = BTreeSet::new();
         for entry in std::fs::read_dir(&self.dir)? {
@@ -79,7 +79,7 @@ impl Backing {
         Ok(ids)
     }
 
-    /// Removes the files of objects that do not exist, and those that were never finished.
+    /// Removes the files of objects that do not exist, and incomplete files.
     pub(super) fn sweep(&self, known: &BTreeSet<String>) -> io::Result<()> {
         for id in self.ids()?.difference(known) {
             self.remove(id)?;
@@ -100,7 +100,7 @@ fn extend(path: &Path, gib: u32) -> io::Result<()> {
     if file.metadata()?.len() < wanted { file.set_len(wanted) } else { Ok(()) }
 }
 
-/// The object whose file this is.
+/// Returns the object of a file.
 pub(super) fn id_of(file: &Path) -> Option<&str> {
     let is_ours = file.extension() == Some(OsStr::new("img"));
     file.file_stem().and_then(OsStr::to_str).filter(|id| is_ours && (id.starts_with("vol-") || id.starts_with("snap-")))

@@ -1,12 +1,13 @@
-//! Devices whose I/O can be made to fail.
+//! Devices with switchable I/O failures.
 //!
-//! The kernel has no switch by which the I/O of a loop device fails while the device stays as it is. But a loop device over
-//! another block device reports that one's refusals as I/O errors. So a volume whose I/O is going to fail gets two loop
-//! devices: the lower one over the volume's file, the upper one, which is the volume's device, over the lower one. To break
-//! the volume, the lower device becomes read-only, so that writes fail, and empty, so that reads fail.
+//! The kernel cannot make the I/O of a loop device fail while the device remains. But a loop device over another block
+//! device reports that device's failures as I/O errors. So a volume whose I/O is going to fail gets two loop devices.
+//! The lower one is over the volume's file, and the upper one, which is the volume's device, is over the lower one. To
+//! break the volume, the lower device becomes read-only, so that writes fail, and empty, so that reads fail.
 //!
-//! Both lie in a directory of their own: the device file of the lower device, under the volume's name since that is how a
-//! simulated disk says which volume it is, and a second name of the volume's file, under a name that is no volume's.
+//! A separate directory has two files: the device file of the lower device, and a second link to the volume's file. The
+//! device file has the volume's name, because a simulated disk is identified by the name of its file. The name of the
+//! link is not a volume's.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,26 +24,26 @@ impl LoopPlane {
         self.volumes.dir().join(DIRECTORY)
     }
 
-    /// The device file of the lower device: the file of the upper one.
+    /// Returns the device file of the lower device, which is the file of the upper one.
     pub(super) fn upper_file(&self, volume: &str) -> PathBuf {
         self.breakable_dir().join(format!("{volume}.img"))
     }
 
-    /// The file of the lower device.
+    /// Returns the file of the lower device.
     fn lower_file(&self, volume: &str) -> PathBuf {
         self.breakable_dir().join(format!("{volume}.data"))
     }
 
-    /// The lower device of a volume; `None`: its I/O cannot be made to fail.
+    /// Returns the lower device of a volume; `None`: its I/O cannot be made to fail.
     pub(super) fn lower_of(&self, volume: &str) -> io::Result<Option<Connected>> {
         let file = self.lower_file(volume);
         Ok(sysfs::connected_below(&self.breakable_dir())?.into_iter().find(|connected| connected.file == file))
     }
 
-    /// Connects a volume so that its I/O can be made to fail; its device.
+    /// Connects a volume so that its I/O can be made to fail. Returns its device.
     ///
     /// # Errors
-    /// Where the file system of the state directory is mounted without devices, for instance; nothing is left then.
+    /// For instance, the file system of the state directory is mounted without devices. Nothing is left then.
     pub(super) fn connect_breakable(&self, volume: &str) -> io::Result<PathBuf> {
         self.connect_both(volume).inspect_err(|_| {
             if let Err(error) = self.forget_breakable(volume) {
@@ -64,7 +65,7 @@ impl LoopPlane {
         self.losetup.connect(&upper)
     }
 
-    /// Lets the lower device of a volume go, at once or with the upper one, and removes what is left of both.
+    /// Releases the lower device of a volume, at once or with the upper one, and removes the files of both.
     pub(super) fn forget_breakable(&self, volume: &str) -> io::Result<()> {
         self.release_lower(volume)?;
         for file in [self.lower_file(volume), self.upper_file(volume)] {
@@ -78,12 +79,12 @@ impl LoopPlane {
         }
     }
 
-    /// The lower device goes with the upper one.
+    /// Makes the lower device disappear with the upper one.
     pub(super) fn release_lower(&self, volume: &str) -> io::Result<()> {
         self.lower_of(volume)?.map_or(Ok(()), |lower| self.release(&lower))
     }
 
-    /// Removes what a former run left of volumes that are not connected.
+    /// Removes leftovers of a previous run for volumes that are not connected.
     pub(super) fn sweep_breakable(&self, is_connected: impl Fn(&str) -> bool) -> io::Result<()> {
         let entries = match std::fs::read_dir(self.breakable_dir()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

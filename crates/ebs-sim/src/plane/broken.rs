@@ -1,4 +1,4 @@
-//! Devices that vanish, and devices whose I/O fails.
+//! Devices that disappear, and devices whose I/O fails.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,8 +10,8 @@ use super::copy::copy;
 use super::loop_plane::LoopPlane;
 
 impl LoopPlane {
-    /// Takes a volume's device away under its users: it is gone for newcomers, and for those who have it when they
-    /// close it. The kernel has no harder way for a loop device.
+    /// Removes a volume's device under its users. New users cannot open it, and it disappears when its current users
+    /// close it. The kernel offers nothing stronger for a loop device.
     pub(super) fn cut(&self, volume: &str) -> io::Result<()> {
         let _devices = self.lock_devices();
         for connected in self.devices_of(volume)? {
@@ -21,8 +21,8 @@ impl LoopPlane {
         self.by_id.remove(volume)
     }
 
-    /// Lets reads, writes and flushes fail. What was flushed before is kept aside. Where the volume has one device only, its
-    /// writes succeed and are lost when the volume heals.
+    /// Makes reads, writes and flushes fail. Data that was flushed before is kept aside. Where the volume has only one
+    /// device, its writes succeed and are lost when the volume heals.
     pub(super) fn break_io(&self, volume: &str) -> io::Result<()> {
         let _devices = self.lock_devices();
         let (image, kept) = (self.volumes.file(volume), self.kept(volume));
@@ -38,7 +38,7 @@ impl LoopPlane {
             File::open(lower.device())?.sync_all()?;
         }
         copy(&image, &kept)?;
-        // Behind its end there is nothing to read, which the device above reports as an I/O error.
+        // Reads beyond its end fail, which the upper device reports as an I/O error.
         OpenOptions::new().write(true).open(&image)?.set_len(0)?;
         if let Some(lower) = &lower {
             self.losetup.take_over_size(&lower.device())?;
@@ -46,7 +46,7 @@ impl LoopPlane {
         self.forget_cached(volume)
     }
 
-    /// Gives a broken volume its data back.
+    /// Restores the data of a broken volume.
     pub(super) fn heal_io(&self, volume: &str) -> io::Result<()> {
         let _devices = self.lock_devices();
         let kept = self.kept(volume);
@@ -62,7 +62,7 @@ impl LoopPlane {
         std::fs::remove_file(kept)
     }
 
-    /// Removes what was kept of a volume that goes.
+    /// Removes the kept data of a deleted volume.
     pub(super) fn forget_kept(&self, volume: &str) -> io::Result<()> {
         match std::fs::remove_file(self.kept(volume)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -74,7 +74,7 @@ impl LoopPlane {
         self.volumes.dir().join(Path::new(volume).with_extension("img.kept"))
     }
 
-    /// What the kernel remembers of a device would hide what is behind it now.
+    /// Drops the kernel's cache of a device, which would hide the new content.
     fn forget_cached(&self, volume: &str) -> io::Result<()> {
         for connected in self.lower_of(volume)?.into_iter().chain(self.devices_of(volume)?) {
             let device = File::open(connected.device())?;

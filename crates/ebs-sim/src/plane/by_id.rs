@@ -1,4 +1,4 @@
-//! The links that udev would make for EBS volumes.
+//! The links that udev would create for EBS volumes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "nvme-Amazon_Elastic_Block_Store_";
 
-/// `/dev/disk/by-id`, or what a test takes for it.
+/// `/dev/disk/by-id`, or a test's replacement.
 #[derive(Debug)]
 pub(super) struct ById {
     dir: PathBuf,
@@ -23,19 +23,19 @@ impl ById {
         self.dir.join(format!("{PREFIX}{}", volume.replace('-', "")))
     }
 
-    /// Makes a volume's link, or lets it point to another device.
+    /// Creates a volume's link, or redirects it to another device.
     pub(super) fn point(&self, volume: &str, device: &str) -> io::Result<()> {
         std::fs::create_dir_all(&self.dir)?;
         let link = self.link(volume);
         let new = self.dir.join(format!(".{volume}.new"));
         remove(&new)?;
-        // Relative as udev makes it, where it leads to /dev; a test's own directory is elsewhere.
+        // Relative like udev's links, if it leads to /dev. A test's own directory is elsewhere.
         let dev = if self.dir == Path::new("/dev/disk/by-id") { "../.." } else { "/dev" };
         symlink(Path::new(dev).join(device), &new)?;
         std::fs::rename(&new, &link)
     }
 
-    /// Removes a volume's link, if it is there.
+    /// Removes a volume's link, if it exists.
     pub(super) fn remove(&self, volume: &str) -> io::Result<()> {
         remove(&self.link(volume))
     }

@@ -1,4 +1,4 @@
-//! Copies of files: by reference where the file system can, else of the data alone, so that holes stay holes.
+//! Copies of files: by reference where the file system supports it, otherwise only of the data, so that holes are kept.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,16 +11,16 @@ use rustix::io::Errno;
 /// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 
-/// How a copy was made.
+/// The kind of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Copied {
-    /// At one moment, by the file system.
+    /// A point-in-time copy by the file system.
     ByReference,
-    /// Piece by piece: writes meanwhile may be in it or not.
+    /// A copy in pieces, which may include some concurrent writes.
     PieceByPiece,
 }
 
-/// Copies a file over another, which is made or emptied first.
+/// Copies a file to another, which is created or truncated first.
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<Copied> {
     let source = File::open(from)?;
     let target = OpenOptions::new().create(true).truncate(true).write(true).open(to)?;

@@ -1,4 +1,4 @@
-//! Volumes as files, attached ones as loop devices with the links that udev would make.
+//! Volumes as files, and attached ones as loop devices with the links that udev would create.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ use super::copy::Copied;
 use super::losetup::Losetup;
 use super::sysfs::{self, Connected};
 
-/// How often a copy is tried anew because somebody wrote to the volume meanwhile.
+/// Maximum number of attempts of a copy while the volume is being written.
 const COPY_TRIES: usize = 20;
 
 /// The data plane over loop devices.
@@ -31,13 +31,13 @@ pub(crate) struct LoopPlane {
     devices: Mutex<()>,
 }
 
-/// How far a device was disconnected.
+/// The result of disconnecting a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disconnected {
     Yes,
-    /// Somebody has it open: it goes when they close it.
+    /// The device is open: it disappears when its users close it.
     WithLastUser,
-    /// Somebody has it mounted: nothing was done.
+    /// The device is mounted: nothing was done.
     Mounted,
 }
 
@@ -69,7 +69,7 @@ impl LoopPlane {
     }
 
     pub(super) fn lock_devices(&self) -> MutexGuard<'_, ()> {
-        // Nothing is guarded but the order of things, so a panic leaves nothing half done behind.
+        // The lock only orders operations, so a panic leaves no partial state.
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,13 +108,13 @@ impl LoopPlane {
         }
     }
 
-    /// The devices of a volume: one, or none. Not the lower one of two.
+    /// Returns the device of a volume, if any, without the lower one of two.
     pub(super) fn devices_of(&self, volume: &str) -> io::Result<Vec<Connected>> {
         let files = [self.volumes.file(volume), self.upper_file(volume)];
         Ok(self.connected()?.into_iter().filter(|c| files.contains(&c.file)).collect())
     }
 
-    /// Every device of a volume of ours, and the lower ones.
+    /// Returns every device of the simulator's volumes, including lower ones.
     pub(super) fn connected(&self) -> io::Result<Vec<Connected>> {
         let mut found = sysfs::connected_below(self.volumes.dir())?;
         found.extend(sysfs::connected_below(&self.breakable_dir())?);
@@ -124,7 +124,7 @@ impl LoopPlane {
     fn connect(&self, volume: &str, linked: bool, breakable: bool) -> io::Result<String> {
         let _devices = self.lock_devices();
         let device = match self.devices_of(volume)?.into_iter().next() {
-            // It would vanish under its new user, and a second device over one file would corrupt it.
+            // It would disappear under its new user, and a second device over one file would corrupt it.
             Some(connected) if sysfs::goes_with_last_user(&connected.name) => {
                 return Err(io::Error::other(format!(
                     "{} of {volume} was disconnected while it was in use: it must be gone before the volume can be \
@@ -160,7 +160,8 @@ impl LoopPlane {
     fn disconnect(&self, volume: &str) -> io::Result<Disconnected> {
         let _devices = self.lock_devices();
         for connected in self.devices_of(volume)? {
-            // Nobody can mount it while it is open exclusively, and it cannot be opened so while somebody has it mounted.
+            // No process can mount it while it is open exclusively, and it cannot be opened exclusively while it is
+            // mounted.
             let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
             let exclusive = match rustix::fs::open(connected.device(), flags, Mode::empty()) {
                 Ok(exclusive) => exclusive,
@@ -173,7 +174,7 @@ impl LoopPlane {
             self.by_id.remove(volume)?;
             self.losetup.disconnect(&connected.device())?;
             drop(exclusive);
-            // Whoever has it open without mounting it keeps it until they close it.
+            // A process that has it open without mounting it keeps it until it closes it.
             if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {
                 return Ok(Disconnected::WithLastUser);
             }
@@ -183,8 +184,8 @@ impl LoopPlane {
         Ok(Disconnected::Yes)
     }
 
-    /// Marks a device to go with its last user, at once if there is none. The device is held open meanwhile: else it
-    /// could be released and connected to somebody else's file between the look at it and the deed.
+    /// Marks a device to disappear with its last user, or at once without one. The device is held open in the meantime:
+    /// otherwise it could be released and connected to another program's file between the check and this call.
     pub(super) fn release(&self, connected: &Connected) -> io::Result<()> {
         let held = File::open(connected.device())?;
         if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {
@@ -204,8 +205,8 @@ impl LoopPlane {
         Ok(())
     }
 
-    /// Makes a copy that holds a volume's data of one moment. What the device has in its cache is written to the file
-    /// first; a copy during which somebody wrote is thrown away and made again.
+    /// Makes a point-in-time copy of a volume's data. First writes the device's cache to the file. A copy that
+    /// overlapped with a write is discarded and made again.
     fn at_one_moment(&self, volume: &str, copy: impl Fn() -> io::Result<Copied>) -> io::Result<()> {
         for _ in 0..COPY_TRIES {
             let before = self.written(volume)?;
@@ -230,8 +231,8 @@ impl LoopPlane {
         self.devices_of(volume)?.into_iter().map(|c| sysfs::writes(&c.name).map(|writes| (c.name, writes))).collect()
     }
 
-    /// Disconnects everything below the directory; what is in use goes with its last user. A child of this process
-    /// that is just being started may be such a user for a moment: ask again before believing it.
+    /// Disconnects everything below the directory. A device in use disappears with its last user. A child of this
+    /// process that is just starting may briefly be such a user: retry before reporting it.
     pub(crate) fn take_down(&self) -> Result<(), String> {
         let connected = self.connected().map_err(|e| format!("cannot list loop devices: {e}"))?;
         let mut left = Vec::new();

@@ -1,14 +1,14 @@
-//! The one module of this crate that starts child processes: `losetup` and `blockdev` of util-linux, which set loop devices up
-//! without a line of `unsafe` here. They are started by absolute path, with a cleared environment.
+//! The only module of this crate that starts child processes: `losetup` and `blockdev` of util-linux, which set loop
+//! devices up without `unsafe` here. They are started by absolute path, with a cleared environment.
 
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Where system tools are.
+/// Directories of system tools.
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-/// Another program may take the free device that losetup has found.
+/// Number of attempts, because another program may take the free device that losetup has found.
 const TRIES: usize = 5;
 
 #[derive(Debug)]
@@ -47,24 +47,24 @@ impl Losetup {
         Err(last)
     }
 
-    /// Disconnects a device; one that is open elsewhere goes with its last user.
+    /// Disconnects a device. A device that is open elsewhere disappears with its last user.
     pub(super) fn disconnect(&self, device: &Path) -> io::Result<()> {
         self.clear_read_only(device)?;
         self.run([OsStr::new("--detach"), device.as_os_str()]).map(drop)
     }
 
-    /// Lets a device take over the size of its file.
+    /// Makes a device adopt the size of its file.
     pub(super) fn take_over_size(&self, device: &Path) -> io::Result<()> {
         self.run([OsStr::new("--set-capacity"), device.as_os_str()]).map(drop)
     }
 
-    /// Lets every write to a device fail, or ends that.
+    /// Makes every write to a device fail, or ends that.
     pub(super) fn set_read_only(&self, device: &Path, read_only: bool) -> io::Result<()> {
         let flag = OsStr::new(if read_only { "--setro" } else { "--setrw" });
         run(&self.path.with_file_name("blockdev"), [flag, device.as_os_str()]).map(drop)
     }
 
-    /// The kernel keeps the mark on the device, also for the next file that is connected to it.
+    /// The kernel keeps the flag on the device, even for the next file that is connected to it.
     fn clear_read_only(&self, device: &Path) -> io::Result<()> {
         let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
         if std::fs::read_to_string(mark).is_ok_and(|mark| mark.trim() == "1") {

@@ -1,18 +1,19 @@
-//! What a former run of the same state directory left behind; nobody else's devices and links are touched.
+//! Removes leftovers of a previous run of the same state directory. Devices and links of other programs are not
+//! touched.
 
 use std::collections::BTreeSet;
 
 use super::loop_plane::LoopPlane;
 use super::sysfs::Connected;
 
-/// The volume of a device, or of the lower one of two.
+/// Returns the volume of a device, or of the lower one of two.
 fn volume_of(device: &Connected) -> Option<&str> {
     device.file.file_stem().and_then(|stem| stem.to_str())
 }
 
 impl LoopPlane {
-    /// Removes devices whose file is in our own directory and whose volume is not connected, links to those devices or
-    /// of those volumes, and data that nothing refers to. What cannot be removed is logged.
+    /// Removes devices whose file is in the simulator's directory and whose volume is not connected, links to those
+    /// devices or of those volumes, and data that nothing refers to. Logs everything that cannot be removed.
     pub(crate) fn sweep(&self, connected: &BTreeSet<String>, volumes: &BTreeSet<String>, snapshots: &BTreeSet<String>) {
         let devices = self.connected().unwrap_or_default();
         let stale: Vec<&Connected> =

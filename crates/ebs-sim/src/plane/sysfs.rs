@@ -1,4 +1,4 @@
-//! What the kernel says of loop devices.
+//! The kernel's information about loop devices.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Connected {
     /// `loop3`
     pub(super) name: String,
-    /// Its file; may be deleted by now.
+    /// Its file, which may have been deleted.
     pub(super) file: PathBuf,
 }
 
@@ -19,7 +19,7 @@ impl Connected {
     }
 }
 
-/// Every connected loop device of the machine whose file is directly in the directory.
+/// Returns every connected loop device of the machine whose file is directly in the directory.
 pub(super) fn connected_below(dir: &Path) -> io::Result<Vec<Connected>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/sys/block")? {
@@ -34,19 +34,19 @@ pub(super) fn connected_below(dir: &Path) -> io::Result<Vec<Connected>> {
     Ok(found)
 }
 
-/// The file of a loop device; `None` when it is not connected.
+/// Returns the file of a loop device, or `None` when it is not connected.
 pub(super) fn file_of(name: &str) -> Option<PathBuf> {
     let text = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()?;
     let path = text.trim_end_matches('\n');
     Some(PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(path)))
 }
 
-/// True when the device has been disconnected while somebody used it.
+/// Returns whether the device was disconnected while it was in use.
 pub(super) fn goes_with_last_user(name: &str) -> bool {
     std::fs::read_to_string(format!("/sys/block/{name}/loop/autoclear")).is_ok_and(|flag| flag.trim() == "1")
 }
 
-/// Numbers that change with every write and discard that has ended.
+/// Returns counters that change with every completed write and discard.
 pub(super) fn writes(name: &str) -> io::Result<Vec<u64>> {
     let text = std::fs::read_to_string(format!("/sys/block/{name}/stat"))?;
     let numbers: Vec<u64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();

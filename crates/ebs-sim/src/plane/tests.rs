@@ -1,4 +1,4 @@
-//! Real loop devices. Needs root; touches only what it has made below its own temporary directory.
+//! Tests with real loop devices. They need root and change only what they have created below their temporary directory.
 
 mod broken;
 mod copies;
@@ -18,7 +18,7 @@ use super::loop_plane::LoopPlane;
 use super::losetup::Losetup;
 use super::sysfs;
 
-/// A data plane in a directory of its own, which is taken down with it.
+/// A data plane in its own directory, which is removed on drop.
 struct Bench {
     plane: LoopPlane,
     dir: PathBuf,
@@ -43,7 +43,7 @@ impl Bench {
         }
     }
 
-    /// A volume with data.
+    /// Creates a volume with data.
     fn create(&self, volume: &str, gib: u32) {
         self.done(&Effect::CreateBacking { volume: volume.to_owned(), gib, source: Source::Blank });
     }
@@ -52,8 +52,8 @@ impl Bench {
         PathBuf::from(self.done(&connect(volume)).unwrap())
     }
 
-    /// Disconnects a volume that nobody uses. A test beside this one that starts a child shares all open devices with
-    /// it until the child has begun its own program: busy for a moment, for nobody.
+    /// Disconnects an unused volume. A child of a concurrent test shares all open devices until it executes its own
+    /// program, so the device may be busy briefly.
     fn disconnect(&self, volume: &str) {
         let gone = || self.plane.carry_out(&disconnect(volume)) == Outcome::Done(None);
         assert!(soon(gone), "{volume} is busy although nobody uses it");
@@ -80,7 +80,7 @@ fn open(device: &PathBuf) -> File {
     OpenOptions::new().read(true).write(true).open(device).unwrap()
 }
 
-/// Asks until it is so, for a minute at most.
+/// Polls until the condition holds, for a minute at most.
 fn soon(is_so: impl Fn() -> bool) -> bool {
     let end = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
     while std::time::SystemTime::now() < end {
@@ -92,7 +92,7 @@ fn soon(is_so: impl Fn() -> bool) -> bool {
     false
 }
 
-/// As a mount has it.
+/// Opens it like a mount.
 fn open_exclusively(device: &PathBuf) -> rustix::fd::OwnedFd {
     use rustix::fs::{Mode, OFlags};
     rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()).unwrap()

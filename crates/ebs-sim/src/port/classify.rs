@@ -1,11 +1,12 @@
-//! What EC2's codes mean. `ebs-aws` has a table of its own on purpose: the two check each other in the shared suites.
+//! The meaning of EC2's error codes. `ebs-aws` has a separate table on purpose: the two check each other in the shared
+//! suites.
 
 use ebs_ec2::{Action, Ec2Error, ErrorClass, Limit};
 
 use crate::api::{Fault, Reply};
 use crate::engine::Answer;
 
-/// What a client makes of an answer: one that never came, or cannot be read, leaves open what was done.
+/// Interprets a reply like a client: after a lost or unreadable one, the result is unknown.
 pub(super) fn understood(action: Action, answer: Answer) -> Result<Reply, Ec2Error> {
     let unknown = |why: &str| Err(Ec2Error::new(action, ErrorClass::Ambiguous, why));
     match answer {
@@ -15,7 +16,7 @@ pub(super) fn understood(action: Action, answer: Answer) -> Result<Reply, Ec2Err
     }
 }
 
-/// The class of an answer; `None`: success.
+/// Returns the class of a reply; `None`: success.
 pub(super) fn of_answer(answer: &Answer) -> Option<ErrorClass> {
     match answer {
         Answer::Delivered(result) => result.as_ref().err().map(class),
@@ -92,7 +93,7 @@ fn class(fault: &Fault) -> ErrorClass {
     }
 }
 
-/// SageMaker passes EC2's refusals on inside its own: `HyperPod - Ec2ErrCode: X`.
+/// SageMaker includes EC2's errors in its own: `HyperPod - Ec2ErrCode: X`.
 fn cluster_node_class(fault: &Fault) -> ErrorClass {
     let Some((_, rest)) = fault.message.split_once("HyperPod - Ec2ErrCode: ") else {
         return ErrorClass::InvalidParameter;

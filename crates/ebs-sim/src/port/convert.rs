@@ -1,4 +1,4 @@
-//! Between the port's types and the simulator's vocabulary.
+//! Converts between the port's types and the simulator's.
 
 use std::time::{Duration, SystemTime};
 
@@ -43,7 +43,7 @@ pub(super) fn texts<T: ToString>(ids: &[T]) -> Vec<String> {
     ids.iter().map(ToString::to_string).collect()
 }
 
-/// Max results and token of a page request.
+/// Returns max results and token of a page request.
 pub(super) fn paging(page: &PageRequest) -> (Option<i64>, Option<String>) {
     (page.max_results.map(i64::from), page.token.clone())
 }
@@ -83,7 +83,7 @@ pub(super) fn volume(v: SimVolume) -> Volume {
     }
 }
 
-/// All that is said of attachments is said now.
+/// Dates all attachments with the current time.
 pub(super) fn dated(mut volumes: Page<Volume>, now: SystemTime) -> Page<Volume> {
     volumes.items.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = Some(now));
     volumes

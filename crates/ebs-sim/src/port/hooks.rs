@@ -1,4 +1,4 @@
-//! What tests do to calls: fail them, or hold them.
+//! Test hooks that make calls fail or hold them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use ebs_ec2::{Action, ErrorClass};
 use tokio::sync::Semaphore;
 
-/// A failure to come.
+/// A planned failure.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
     pub(super) class: ErrorClass,
     pub(super) after_doing: bool,
 }
 
-/// Everything planned, by action, each list used up from its front.
+/// All plans by action. Each list is used from its front.
 #[derive(Debug, Default)]
 pub(super) struct Hooks {
     failures: HashMap<Action, VecDeque<Planned>>,
@@ -49,7 +49,7 @@ pub(super) struct Barrier {
 }
 
 impl Barrier {
-    /// Says that the call is there, and waits until it may go on.
+    /// Reports that the call has arrived, and waits until it may continue.
     pub(super) async fn pass(self) {
         self.reached.add_permits(1);
         // A closed semaphore is an open gate.
@@ -57,7 +57,7 @@ impl Barrier {
     }
 }
 
-/// Holds one call. Dropping it lets the call go on.
+/// Holds one call. Dropping it lets the call continue.
 #[derive(Debug)]
 pub struct Gate {
     reached: Arc<Semaphore>,
@@ -65,7 +65,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Waits until the call is held. Never returns when no such call is made: bound it.
+    /// Waits until the call is held. Never returns when no such call is made, so use a timeout.
     pub async fn reached(&self) {
         if let Ok(permit) = self.reached.acquire().await {
             permit.forget();
@@ -73,7 +73,7 @@ impl Gate {
         }
     }
 
-    /// Lets the call go on.
+    /// Lets the call continue.
     pub fn release(self) {
         drop(self);
     }

@@ -1,4 +1,4 @@
-//! The port, with the hooks of tests.
+//! Tests of the port with hooks.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use ebs_types::{DeviceName, Gib, HyperPodNode, Tags, VolumeId, VolumeType, ZoneN
 
 use super::*;
 
-/// In the hands of a test, whose calls need no rights.
+/// A simulator for a test, whose calls need no permissions.
 async fn sim() -> SimEc2 {
     SimEc2::start(EngineConfig::default()).await.unwrap().by_test()
 }
@@ -30,7 +30,7 @@ async fn only(sim: &SimEc2, id: &VolumeId) -> Volume {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_lives_its_life_through_the_port() {
+async fn volume_completes_its_life_through_port() {
     let sim = sim().await;
     let [instance, _] = sim.instance_ids().await;
     let created = sim.create_volume(&request("pvc-1")).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_volume_lives_its_life_through_the_port() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tags_and_places_go_through_the_port() {
+async fn tags_and_zones_work_through_port() {
     let sim = sim().await;
     let volume = sim.create_volume(&request("pvc-1")).await.unwrap().id;
     sim.create_tags(volume.as_str(), &Tags::from([("a".to_owned(), "1".to_owned())])).await.unwrap();
@@ -103,7 +103,7 @@ async fn tags_and_places_go_through_the_port() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_leaves_the_work_done_and_a_refusal_does_not() {
+async fn call_with_lost_reply_is_executed_and_rejected_is_not() {
     let sim = sim().await;
     sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
     sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
@@ -119,7 +119,7 @@ async fn a_lost_reply_leaves_the_work_done_and_a_refusal_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_call_is_not_done_before_its_gate_opens() {
+async fn held_call_is_not_executed_before_its_gate_opens() {
     let sim = sim().await;
     let gate = sim.hold(Action::CreateVolume);
     let other = sim.clone();
@@ -136,7 +136,7 @@ async fn a_held_call_is_not_done_before_its_gate_opens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_call_is_in_the_ledger_with_its_outcome() {
+async fn every_call_is_recorded_with_its_result() {
     let sim = sim().await;
     let volume = sim.create_volume(&request("a")).await.unwrap().id;
     let dry = CreateVolume { dry_run: true, ..request("b") };
@@ -159,7 +159,7 @@ async fn every_call_is_in_the_ledger_with_its_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ec2s_codes_become_classes() {
+async fn ec2_codes_map_to_classes() {
     let sim = sim().await;
     let [instance, second] = sim.instance_ids().await;
     let volume = sim.create_volume(&request("a")).await.unwrap().id;
@@ -198,9 +198,9 @@ async fn ec2s_codes_become_classes() {
     );
 }
 
-/// HyperPod works through the simulator's port and its errors keep EC2's meaning.
+/// The errors keep EC2's meaning.
 #[tokio::test(start_paused = true)]
-async fn a_hyperpod_node_is_served_through_the_port_and_its_refusals_keep_ec2s_meaning() {
+async fn hyperpod_node_works_through_port() {
     let sim = sim().await;
     let node = HyperPodNode::parse("hyperpod-abc123def456-i-0123456789abcdef0").unwrap();
     let volume = sim.create_volume(&request("pvc-1")).await.unwrap().id;
@@ -220,9 +220,8 @@ async fn a_hyperpod_node_is_served_through_the_port_and_its_refusals_keep_ec2s_m
     assert_eq!(calls, (2, 0));
 }
 
-/// Volume status, fast restores and locks are served through the simulator's port.
 #[tokio::test(start_paused = true)]
-async fn status_fast_restores_and_locks_are_served_through_the_port() {
+async fn status_fast_restores_and_locks_work_through_port() {
     let sim = sim().await;
     let volume = sim.create_volume(&request("pvc-1")).await.unwrap().id;
     let status = sim.describe_volume_status(std::slice::from_ref(&volume), &PageRequest::default()).await.unwrap();
@@ -259,7 +258,7 @@ async fn status_fast_restores_and_locks_are_served_through_the_port() {
     assert_eq!(sim.lock_snapshot(&nonsense).await.unwrap_err().class, ErrorClass::InvalidParameter);
 }
 
-/// What a suite fails with that drops an EC2 which got these calls; `None`: it passes.
+/// Returns the failure of a suite that drops an EC2 after these calls; `None`: it passes.
 async fn failure_at_the_end(calls: impl AsyncFnOnce(&SimEc2)) -> Option<String> {
     let sim = SimEc2::start(EngineConfig::default()).await.unwrap();
     calls(&sim).await;
@@ -267,9 +266,9 @@ async fn failure_at_the_end(calls: impl AsyncFnOnce(&SimEc2)) -> Option<String> 
     ended.err().map(|panic| panic.downcast_ref::<String>().cloned().unwrap_or_default())
 }
 
-/// A suite over the port fails when a call was allowed by none of the policies, whatever became of the call.
+/// The suite fails even if the call failed.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_no_policy_allows_fails_the_suite_that_made_it() {
+async fn call_without_allowing_policy_fails_its_suite() {
     let untagged = || CreateVolume { tags: Tags::new(), ..request("a") };
     let failure = failure_at_the_end(async |sim| drop(sim.create_volume(&untagged()).await.unwrap())).await.unwrap();
     for word in ["CreateVolume", "us-west-2a", "aws:RequestTag/ebs.csi.aws.com/cluster = true"] {
@@ -280,9 +279,9 @@ async fn a_call_that_no_policy_allows_fails_the_suite_that_made_it() {
     assert_eq!(failure_at_the_end(by_test).await, None);
 }
 
-/// Calls that were lost or refused before EC2 saw them are audited too.
+/// Calls that were lost or rejected before EC2 saw them are audited, too.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_never_arrived_is_held_against_the_policies_too() {
+async fn lost_call_is_audited() {
     let untagged = || CreateVolume { tags: Tags::new(), ..request("a") };
     let planned = async |sim: &SimEc2| {
         sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
@@ -298,7 +297,7 @@ async fn a_call_that_never_arrived_is_held_against_the_policies_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_declared_feature_adds_its_statement_to_the_policies() {
+async fn declared_feature_adds_its_statement() {
     let secret = || CreateVolume { encrypted: true, kms_key_id: Some("alias/mine".to_owned()), ..request("a") };
     let create = async |sim: &SimEc2| drop(sim.create_volume(&secret()).await.unwrap());
     assert!(failure_at_the_end(create).await.unwrap().contains("legacy-example+kms would allow it"));
@@ -322,7 +321,7 @@ fn managed(token: &str) -> CreateVolume {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_enforced_policy_refuses_and_nothing_is_done() {
+async fn enforced_policy_denies_call_before_it_is_executed() {
     let sim = strict().await;
     let own = sim.create_volume(&managed("a")).await.unwrap().id;
     let strangers = sim.by_test().create_volume(&request("b")).await.unwrap().id;
@@ -338,7 +337,7 @@ async fn an_enforced_policy_refuses_and_nothing_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_tells_whether_the_caller_has_the_right() {
+async fn dry_run_reports_permission_of_caller() {
     let sim = strict().await;
     let ask = async |request: CreateVolume| {
         let error = sim.create_volume(&CreateVolume { dry_run: true, ..request }).await.unwrap_err();
@@ -348,9 +347,9 @@ async fn a_dry_run_tells_whether_the_caller_has_the_right() {
     assert_eq!(ask(request("a")).await, "UnauthorizedOperation");
 }
 
-/// A volume whose key the caller may not use is accepted and vanishes.
+/// The volume is accepted first.
 #[tokio::test(start_paused = true)]
-async fn a_volume_whose_key_may_not_be_used_vanishes_after_the_answer() {
+async fn volume_with_forbidden_key_vanishes_after_reply() {
     let sim = strict().await;
     sim.declare(Extra::Kms);
     let secret = CreateVolume { encrypted: true, kms_key_id: Some("alias/mine".to_owned()), ..managed("a") };

@@ -1,4 +1,4 @@
-//! Reads that lag and attachments that stick, as scenarios and the control API tell of them.
+//! Stale reads and stuck attachments in scenarios and the control API.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::api::Fault;
 use crate::config::Consistency;
 use crate::engine::Engine;
 
-/// The longest that EC2 is known to lag behind itself.
+/// Maximum lag that is known of EC2.
 const MAX_LAG_MS: u64 = 15_000;
 
-/// How far reads may lag behind.
+/// Maximum lag of reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lag {
@@ -20,7 +20,7 @@ pub struct Lag {
 }
 
 impl Lag {
-    /// Refuses a lag that EC2 does not have.
+    /// Rejects a lag that EC2 does not have.
     ///
     /// # Errors
     /// A sentence that names the field.
@@ -31,13 +31,13 @@ impl Lag {
         Ok(())
     }
 
-    /// As the engine takes it.
+    /// Returns the engine's setting.
     pub fn consistency(self) -> Consistency {
         Consistency { max_lag: Duration::from_millis(self.max_lag_ms) }
     }
 }
 
-/// An attachment that is stuck, or has a device that broke.
+/// An attachment that is stuck or has a broken device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stuck {
@@ -49,10 +49,10 @@ pub struct Stuck {
 }
 
 impl Stuck {
-    /// Lets it go on.
+    /// Releases it.
     ///
     /// # Errors
-    /// There is no such attachment.
+    /// No such attachment exists.
     pub fn release(&self, engine: &Engine) -> Result<(), Fault> {
         if self.volume == "*" {
             engine.release_all();

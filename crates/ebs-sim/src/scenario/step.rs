@@ -12,36 +12,36 @@ use crate::faults::{self, Rule};
 
 use super::{Lag, Stuck};
 
-/// What happens at a time: exactly one of these.
+/// An event and its time. Exactly one event is set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// Milliseconds after the start.
     pub at_ms: u64,
-    /// A fault rule is set.
+    /// Add a fault rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Rule>,
-    /// The fault rules of this name are removed; `*` for all.
+    /// Remove the fault rules with this name; `*` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remove: Option<String>,
-    /// Times are replaced.
+    /// Replace times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingOverride>,
-    /// The token buckets are replaced.
+    /// Replace the token buckets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// How far reads may lag behind.
+    /// Set the maximum lag of reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consistency: Option<Lag>,
-    /// An attachment that a rule has stuck goes on.
+    /// Release an attachment that a rule has stuck.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<Stuck>,
-    /// The clock leaps forward by so many milliseconds.
+    /// Advance the clock by this number of milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advance_ms: Option<u64>,
 }
 
-/// Reads a list of steps and checks each.
+/// Parses a list of steps and checks each.
 pub(super) fn list(json: &[u8]) -> Result<Vec<Step>, String> {
     let values: Vec<Value> = serde_json::from_slice(json).map_err(|e| format!("no list of steps: {e}"))?;
     values
@@ -53,7 +53,7 @@ pub(super) fn list(json: &[u8]) -> Result<Vec<Step>, String> {
 
 fn one(value: Value) -> Result<Step, String> {
     if let Some(rule) = value.get("rule") {
-        // A bad rule names its own field better than the step could.
+        // An invalid rule names its own field better than the step could.
         faults::check_rule(rule.clone()).map_err(|why| format!("rule: {why}"))?;
     }
     let step: Step = serde_json::from_value(value).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Scenarios, on paused time.
+//! Tests of scenarios on paused time.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ const SCENARIO: &str = r#"[
     {"at_ms": 4000, "advance_ms": 3600000}
 ]"#;
 
-/// A scenario's steps are taken at their times, those of the start before the first call.
+/// Steps at time zero run before the first call.
 #[tokio::test(start_paused = true)]
-async fn every_step_is_taken_at_its_time() {
+async fn each_step_runs_at_its_time() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
     let scenario = Scenario::from_json(SCENARIO.as_bytes()).unwrap();
     assert_eq!(scenario.steps().iter().map(|step| step.at_ms).collect::<Vec<_>>(), [0, 1000, 2000, 3000, 4000]);
@@ -38,9 +38,8 @@ async fn every_step_is_taken_at_its_time() {
     tasks.join_next().await.unwrap().unwrap();
 }
 
-/// A bad step of a scenario is refused with its place and field.
 #[test]
-fn a_bad_step_is_refused_with_its_place_and_field() {
+fn invalid_step_is_rejected_with_index_and_field() {
     let good = r#"{"at_ms":0,"advance_ms":1}"#;
     for (step, words) in [
         (r#"{"at_ms":0}"#, ["step 2", "exactly one"]),

@@ -1,4 +1,4 @@
-//! The account: its region, zones and instances, and what a run's configuration allows.
+//! The account: its region, zones and instances, and the limits of a run's configuration.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
 use super::volumes::new_volume;
 use super::{Policy, Sim};
 
-/// Where instances have their root volume.
+/// The device name of root volumes.
 pub(super) const ROOT_DEVICE: &str = "/dev/xvda";
 
 /// Region, zones and account.

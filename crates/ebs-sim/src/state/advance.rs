@@ -1,4 +1,4 @@
-//! Time passing, and the data plane reporting.
+//! Handles elapsed time and results of the data plane.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,12 +8,12 @@ use super::instances::Instance;
 use super::model::{AttachmentPhase, Device, ModificationPhase, Snapshot, SnapshotPhase, Volume, VolumePhase};
 use super::timing::Times;
 
-/// After a device could not be connected.
+/// Pause after a device could not be connected.
 const RETRY_CONNECT: Duration = Duration::from_secs(1);
-/// After a device was in use.
+/// Pause after a device was in use.
 const RETRY_DISCONNECT: Duration = Duration::from_millis(200);
 
-/// What a volume's turn led to.
+/// The result of processing a volume.
 #[derive(Default)]
 struct Changes {
     effects: Vec<Effect>,
@@ -22,20 +22,20 @@ struct Changes {
 }
 
 impl Sim {
-    /// True when nothing has changed since it was settled, nothing is due and nothing to be done: so most calls meet
-    /// it.
+    /// Returns whether nothing has changed since it was settled, and nothing is due or to be done. This is so for most
+    /// calls.
     pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
         let settled = self.settled.filter(|(revision, _)| *revision == self.revision);
         self.effects.is_empty() && settled.is_some_and(|(_, until)| until.is_none_or(|until| now < until))
     }
 
-    /// Settles everything whose time has come.
+    /// Settles everything that is due.
     pub(crate) fn advance(&mut self, now: SystemTime) {
         if self.is_settled(now) {
             return;
         }
         let times = self.times.clone();
-        // First: volumes go with instances.
+        // First, because volumes are deleted with instances.
         let instances_changed = self.settle_instances(now);
         let mut gone = Vec::new();
         let mut changes = Changes { changed: instances_changed, ..Changes::default() };
@@ -72,19 +72,19 @@ impl Sim {
         }
     }
 
-    /// The next time at which something settles by itself; `None`: nothing does.
+    /// Returns the next time at which something settles by itself; `None`: nothing does.
     pub(crate) fn next_due(&self, now: SystemTime) -> Option<SystemTime> {
         let volumes = self.volumes.values().flat_map(Volume::dues);
         let snapshots = self.snapshots.values().filter_map(|s| match s.phase {
             SnapshotPhase::Pending { due, .. } => Some(due),
             SnapshotPhase::Completed { .. } | SnapshotPhase::Error { .. } => None,
         });
-        // What is overdue waits for the data plane, not for time.
+        // Overdue changes wait for the data plane, not for time.
         let instances = self.instances.iter().filter_map(Instance::due);
         volumes.chain(snapshots).chain(instances).filter(|due| *due > now).min()
     }
 
-    /// Takes in how an effect ended.
+    /// Applies the result of an effect.
     pub(crate) fn finish(&mut self, now: SystemTime, effect: &Effect, outcome: &Outcome) {
         self.touch();
         match effect {
@@ -287,7 +287,7 @@ impl Volume {
         }
     }
 
-    /// Every time at which something of the volume may settle.
+    /// Returns every time at which something of the volume may settle.
     fn dues(&self) -> impl Iterator<Item = SystemTime> {
         let own = match self.phase {
             VolumePhase::Creating { due, .. } | VolumePhase::Deleting { due } => Some(due),

@@ -14,7 +14,7 @@ use super::ids::Kind;
 use super::instances::{Instance, InstancePhase};
 use super::model::{Attachment, AttachmentPhase, Device, ModificationPhase, Volume, VolumePhase};
 
-/// Most instances that share a volume.
+/// Maximum number of instances that share a volume.
 const MAX_SHARERS: usize = 16;
 
 impl Sim {
@@ -40,7 +40,7 @@ impl Sim {
         Ok(Reply::AttachVolume(reply))
     }
 
-    /// An instance by an id that a client sent.
+    /// Returns an instance by an id that a client sent.
     pub(super) fn instance(&self, id: &str) -> Result<&Instance, Fault> {
         if id.is_empty() {
             return Err(faults::missing("InstanceId"));
@@ -49,7 +49,7 @@ impl Sim {
         self.instances.iter().find(|i| i.id == id).ok_or_else(|| faults::no_such_instance(id))
     }
 
-    /// Ends the attachments of an instance that has been terminated. Volumes that go with it go.
+    /// Ends the attachments of a terminated instance, and deletes the volumes that are deleted with it.
     pub(super) fn end_attachments(&mut self, now: SystemTime, instance: &str) {
         let gone_at = self.times.due(now, self.times.delete, Some(instance));
         let mut effects = Vec::new();
@@ -71,7 +71,7 @@ impl Sim {
         self.effects.append(&mut effects);
     }
 
-    /// Attachments of an instance in any state, its root volume's included.
+    /// Returns attachments of an instance in any state, including its root volume's.
     pub(super) fn attachments_of<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = (&'a str, &'a Attachment)> {
         self.volumes.values().flat_map(move |v| {
             v.attachments.iter().filter(move |a| a.instance_id == instance).map(|a| (v.id.as_str(), a))
@@ -87,7 +87,7 @@ impl Sim {
         Ok(())
     }
 
-    /// False where a full instance takes the volume all the same, and it stays `attaching`.
+    /// Returns false where a full instance accepts the volume anyway and it stays `attaching`.
     fn has_free_slot(&self, instance: &Instance) -> Result<bool, Fault> {
         let slots = instance.slots();
         let is_free = self.attachments_of(&instance.id).count() < slots;
@@ -119,7 +119,7 @@ impl Sim {
         let volume = self.volume_mut(&id)?;
         let attachment = volume.attachment_to(&instance_id).expect("found above");
         attachment.forced = call.force;
-        // Nobody uses the device of an instance that is stopped.
+        // The devices of a stopped instance are not in use.
         let due = if call.force || stopped { now } else { due };
         let disconnect = attachment.start_detaching(due);
         let reply = attachment.describe(&id);
@@ -132,7 +132,7 @@ impl Sim {
 }
 
 impl Attachment {
-    /// Lets it go; true when its device has to be taken out.
+    /// Starts the detachment. Returns whether its device must be disconnected.
     pub(super) fn start_detaching(&mut self, due: SystemTime) -> bool {
         self.phase = AttachmentPhase::Detaching { due, busy: false };
         self.stuck = false;
@@ -142,19 +142,19 @@ impl Attachment {
                 return true;
             }
             Device::RetryConnect(_) | Device::Vanished => self.backing = Device::Absent,
-            // A device on its way in is taken out as soon as it has arrived.
+            // A device that is being connected is disconnected as soon as it has arrived.
             Device::None | Device::Absent | Device::Connecting | Device::Disconnecting(_) => {}
         }
         false
     }
 }
 
-/// What a device is called without the stem: `/dev/sdb` and `/dev/xvdb` are one name.
+/// Returns the device name without its prefix: `/dev/sdb` and `/dev/xvdb` are the same name.
 fn disk_of(device: &str) -> &str {
     device.strip_prefix("/dev/xvd").or_else(|| device.strip_prefix("/dev/sd")).unwrap_or(device)
 }
 
-/// Refuses to take a volume from an instance that would not let it go.
+/// Rejects detaching a volume from an instance that does not allow it.
 fn check_detachable_from(instance: &Instance, volume: &str, device: Option<&str>) -> Result<(), Fault> {
     let Instance { id, phase, .. } = instance;
     if matches!(phase, InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. }) {
@@ -220,7 +220,7 @@ fn is_modifying(volume: &Volume) -> bool {
     volume.modification.as_ref().is_some_and(|m| matches!(m.phase, ModificationPhase::Modifying { .. }))
 }
 
-/// The instance from which a volume is to be detached.
+/// Returns the instance from which to detach a volume.
 fn detachable(volume: &Volume, call: &DetachVolume) -> Result<String, Fault> {
     let not_attached = |what: String| Err(Fault::new("InvalidAttachment.NotFound", what));
     if volume.attachments.iter().any(|a| a.associated_resource.is_some()) {
@@ -248,7 +248,7 @@ fn detachable(volume: &Volume, call: &DetachVolume) -> Result<String, Fault> {
     Ok(attachment.instance_id.clone())
 }
 
-/// Names that EC2 takes: `/dev/sd[a-z][0-9]`, `/dev/xvd[a-z]`, and two letters up to `/dev/xvddx`.
+/// Checks a name by EC2's rules: `/dev/sd[a-z][0-9]`, `/dev/xvd[a-z]`, and two letters up to `/dev/xvddx`.
 pub(super) fn check_device_name(device: &str) -> Result<(), Fault> {
     let lower = |b: &u8| b.is_ascii_lowercase();
     let valid = if let Some(rest) = device.strip_prefix("/dev/xvd") {

@@ -1,5 +1,5 @@
-//! Volumes of SageMaker HyperPod nodes. The nodes are SageMaker's: EC2 shows no instance, only that the volume is
-//! attached to something.
+//! Volumes of SageMaker HyperPod nodes. The nodes belong to SageMaker: EC2 shows no instance, only that the volume is
+//! attached.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,7 @@ use super::faults::incorrect_state;
 use super::ids::Kind;
 use super::model::{Attachment, AttachmentPhase, VolumePhase};
 
-/// How many volumes a node can have.
+/// Maximum number of volumes of a node.
 const MAX_VOLUMES: usize = 27;
 
 impl Sim {
@@ -74,13 +74,13 @@ impl Sim {
         if used.len() >= MAX_VOLUMES {
             return None;
         }
-        // The names that SageMaker's model of its own answers has.
+        // The names in SageMaker's API model.
         let names = ["/dev/xvd", "/dev/sd"].into_iter().flat_map(|stem| ('b'..='z').map(move |c| format!("{stem}{c}")));
         names.into_iter().find(|name| !used.contains(&name.as_str()))
     }
 }
 
-/// The node's resource, as EC2 shows it: the cluster's ARN, a dash, the instance.
+/// Returns the node's resource as EC2 shows it: the cluster's ARN, a dash, the instance.
 fn check_node(call: &ClusterNodeVolume) -> Result<String, Fault> {
     let arn: Vec<&str> = call.cluster_arn.split(':').collect();
     let named = arn.len() == 6 && arn[0] == "arn" && arn[2] == "sagemaker" && arn[5].starts_with("cluster/");
@@ -93,13 +93,13 @@ fn check_node(call: &ClusterNodeVolume) -> Result<String, Fault> {
     Ok(format!("{}-{}", call.cluster_arn, call.node_id))
 }
 
-/// How SageMaker passes EC2's refusals on.
+/// Returns SageMaker's error for an EC2 error.
 fn refused(fault: &Fault) -> Fault {
     let Fault { code, message, .. } = fault;
     Fault::new("ValidationException", format!("HyperPod - Ec2ErrCode: {code} : Ec2ErrMsg: {message}"))
 }
 
-/// A volume that SageMaker has attached is not EC2's to detach.
+/// Returns the error for EC2's detach of a volume that SageMaker has attached.
 pub(super) fn managed(volume: &str) -> Fault {
     Fault::new(
         "UnsupportedOperation",

@@ -1,4 +1,4 @@
-//! CopyVolumes: a copy of a volume in its own zone, with the data of the time of the call.
+//! CopyVolumes: a copy of a volume in its own zone, with the data at the time of the call.
 
 use std::time::SystemTime;
 

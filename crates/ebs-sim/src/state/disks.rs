@@ -17,7 +17,7 @@ use super::tags::tags_for;
 /// Size of the image's root volume.
 const ROOT_GIB: i64 = 8;
 
-/// A volume to be made and attached with an instance.
+/// A volume to be created and attached with an instance.
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     device: String,
@@ -33,7 +33,7 @@ impl Disk {
 }
 
 impl Sim {
-    /// The root volume, and what the call adds.
+    /// Returns the root volume and the volumes that the call adds.
     pub(super) fn planned_disks(
         &self,
         now: SystemTime,
@@ -88,7 +88,7 @@ impl Sim {
         })
     }
 
-    /// Makes the volumes and attaches them; they are attached when the instance runs.
+    /// Creates and attaches the volumes. They are attached when the instance runs.
     pub(super) fn add_disks(&mut self, now: SystemTime, instance: &Instance, disks: &[Disk]) {
         let due = self.times.due(now, self.times.run, None);
         for disk in disks {
@@ -108,7 +108,7 @@ impl Sim {
     }
 }
 
-/// RunInstances has other words than CreateVolume for some things.
+/// Rewords an error of CreateVolume for RunInstances.
 fn at_launch(fault: Fault, call: &CreateVolume) -> Fault {
     let volume_type = call.volume_type.as_deref().unwrap_or_default();
     match fault.code.as_str() {

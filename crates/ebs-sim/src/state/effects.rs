@@ -1,8 +1,8 @@
-//! What the state asks of the data plane, and how it can end.
+//! Requests of the state to the data plane, and their results.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the first data of a volume come from.
+/// The initial data of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Source {
     /// Zeros.
@@ -11,16 +11,16 @@ pub(crate) enum Source {
     Snapshot(String),
 }
 
-/// Something to be done on the data plane. Every effect may be repeated after a restart.
+/// An action on the data plane. Every effect may be repeated after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Effect {
-    /// Make the backing data of a volume.
+    /// Create the backing data of a volume.
     CreateBacking { volume: String, gib: u32, source: Source },
-    /// Copy a volume's data, as they are now, into a new volume. The reply waits for it.
+    /// Copy a volume's current data into a new volume. The reply waits for it.
     CopyVolume { source: String, volume: String, gib: u32 },
-    /// Copy a volume's data, as they are now, into a snapshot. The reply waits for it.
+    /// Copy a volume's current data into a snapshot. The reply waits for it.
     CopyToSnapshot { volume: String, snapshot: String },
-    /// Make a volume appear as a device of this machine; `linked`: with the link that udev would make; `breakable`: its I/O is
+    /// Make a volume a device of this machine; `linked`: with the link that udev would create; `breakable`: its I/O is
     /// going to fail.
     Connect {
         volume: String,
@@ -29,15 +29,15 @@ pub(crate) enum Effect {
         #[serde(default)]
         breakable: bool,
     },
-    /// Take the device away, unless somebody uses it; by `force` also then.
+    /// Disconnect the device, unless it is in use; `force`: even then.
     Disconnect { volume: String, instance: String, force: bool },
-    /// Make a volume, and its device, larger.
+    /// Extend a volume and its device.
     Grow { volume: String, gib: u32 },
-    /// Take the device away under its users.
+    /// Remove the device under its users.
     Vanish { volume: String },
-    /// Let reads, writes and flushes of a volume fail.
+    /// Make reads, writes and flushes of a volume fail.
     BreakIo { volume: String },
-    /// End that.
+    /// End I/O failures of a volume.
     HealIo { volume: String },
     /// Remove a volume's data.
     DeleteBacking { volume: String },
@@ -46,7 +46,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// True when the call that caused it is answered only after it: its data are those of the time of the call.
+    /// Returns whether the reply of its call waits for it, because its data must be from the time of the call.
     pub(crate) fn holds_reply(&self) -> bool {
         matches!(self, Self::CopyVolume { .. } | Self::CopyToSnapshot { .. })
     }
@@ -54,10 +54,10 @@ impl Effect {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
-    /// Done; a connect names its device.
+    /// Success. A connect names its device.
     Done(Option<String>),
     /// The device is in use.
     Busy,
-    /// It did not work, in words.
+    /// Failure, with the reason.
     Failed(String),
 }

@@ -1,17 +1,17 @@
-//! Encryption: the account's default, keys, and keys that cannot be used.
+//! Encryption: the account's default, keys, and unusable keys.
 //!
-//! EC2 looks at a key only after it has accepted the volume: one that cannot be used makes the volume vanish instead
-//! of refusing it.
+//! EC2 checks a key only after it has accepted the volume: an unusable key does not reject the volume but makes it
+//! disappear.
 
 use crate::api::{CopyVolumes, CreateVolume, Fault};
 
 use super::Sim;
 use super::account::Account;
 
-/// How a volume is encrypted.
+/// The encryption of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Encryption {
-    /// ARN; `None`: it is not encrypted.
+    /// ARN; `None`: unencrypted.
     pub(super) key: Option<String>,
     /// The key can be used.
     pub(super) usable: bool,
@@ -31,13 +31,14 @@ impl Sim {
         }
         let inherited = of_snapshot.and_then(|s| s.kms_key_id.clone());
         let mut encryption = self.with_key(key.or(inherited.as_deref()));
-        // The snapshot has to be read with its own key too.
+        // The snapshot's own key must be usable to read it.
         encryption.usable &= inherited.is_none_or(|inherited| self.with_key(Some(&inherited)).usable);
         Ok(encryption)
     }
 
-    /// Encryption of a copy: that of an encrypted source, whatever the call says (EC2 API reference, CopyVolumes); else as the
-    /// call asks, or as the account has it. Whether EC2 takes another key for the copy of an encrypted volume is not published.
+    /// Returns the encryption of a copy. An encrypted source's key applies whatever the call contains (EC2 API
+    /// reference, CopyVolumes). Otherwise the call or the account's default decides. Whether EC2 accepts another key
+    /// for the copy of an encrypted volume is not published.
     pub(super) fn encryption_of_copy(&self, call: &CopyVolumes, source_key: Option<&str>) -> Result<Encryption, Fault> {
         let key = self.asked_key(call.kms_key_id.as_deref(), call.encrypted)?;
         if source_key.is_none() && call.encrypted != Some(true) && !self.policy.account.encrypt_by_default {
@@ -46,7 +47,7 @@ impl Sim {
         Ok(self.with_key(source_key.or(key)))
     }
 
-    /// The key that a call names, which it may only where the volume is encrypted.
+    /// Returns the key in a call, which is allowed only for an encrypted volume.
     fn asked_key<'a>(&self, key: Option<&'a str>, encrypted: Option<bool>) -> Result<Option<&'a str>, Fault> {
         let key = key.filter(|key| !key.is_empty());
         if key.is_some() && encrypted != Some(true) && !self.policy.account.encrypt_by_default {
@@ -68,7 +69,7 @@ impl Sim {
 }
 
 impl Account {
-    /// The ARN of the key behind what a client may name it by, and whether such a key can exist.
+    /// Returns the ARN of a key that a client names in any form, and whether such a key can exist.
     pub(super) fn kms_key(&self, given: Option<&str>) -> (String, bool) {
         let prefix = format!("arn:aws:kms:{}:{}:key/", self.region, self.id);
         let given = given.unwrap_or("alias/aws/ebs");
@@ -89,7 +90,7 @@ impl Account {
     }
 }
 
-/// A UUID, or the id of a key of several regions.
+/// Returns whether it is a UUID, or the id of a multi-region key.
 fn is_key_id(text: &str) -> bool {
     let hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
     if let Some(digits) = text.strip_prefix("mrk-") {
@@ -99,7 +100,7 @@ fn is_key_id(text: &str) -> bool {
     groups == [8, 4, 4, 4, 12] && text.split('-').all(hex)
 }
 
-/// Every alias stands for a key of its own, always the same.
+/// Returns the key of an alias. Every alias has its own key, which is always the same.
 fn key_of_alias(alias: &str) -> String {
     use sha2::Digest as _;
     let digest = hex::encode(sha2::Sha256::digest(alias.as_bytes()));

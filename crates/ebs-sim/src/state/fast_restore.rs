@@ -18,13 +18,13 @@ use super::ids::Kind;
 use super::listings::Query;
 use super::model::Snapshot;
 
-/// Largest page.
+/// Maximum page size.
 const MAX_PAGE: i64 = 200;
 /// Snapshots larger than this cannot be restored fast.
 const MAX_SIZE_GIB: u32 = 16 * 1024;
-/// Snapshots that one call takes.
+/// Maximum number of snapshots in one call.
 const MAX_SNAPSHOTS: usize = 10;
-/// A TiB is optimised in an hour.
+/// Optimising takes an hour for each TiB.
 const OPTIMIZE_PER_GIB: Duration = Duration::from_millis(3_600_000 / 1024);
 /// Fast restores of one snapshot in one zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub(super) struct FastRestore {
     enabling: SystemTime,
     optimizing: SystemTime,
     enabled: SystemTime,
-    /// When it was switched off, and when it is off.
+    /// When it was disabled, and when that is complete.
     #[serde(default)]
     disabled: Option<(SystemTime, SystemTime)>,
 }
@@ -52,12 +52,12 @@ impl FastRestore {
 }
 
 impl Snapshot {
-    /// True when volumes made from it in that zone have all their data at once.
+    /// Returns whether volumes created from it in that zone are fully initialized at once.
     pub(super) fn is_fast_in(&self, zone: &str, now: SystemTime) -> bool {
         self.fast_restores.iter().any(|f| f.zone == zone && f.state(now) == "enabled")
     }
 
-    /// The zones in which fast restores keep it from being deleted: they are on, or not off yet.
+    /// Returns the zones whose fast restores prevent its deletion: they are enabled, or still being disabled.
     pub(super) fn zones_with_fast_restores(&self, now: SystemTime) -> Vec<&str> {
         self.fast_restores.iter().filter(|f| f.state(now) != "disabled").map(|f| f.zone.as_str()).collect()
     }
@@ -128,7 +128,7 @@ impl Sim {
         let snapshot = self.snapshots.get_mut(id).ok_or_else(|| refused(faults::no_such_snapshot(id)))?;
         let mut all = snapshot.fast_restores.iter_mut();
         let Some(on) = all.find(|f| (f.zone == zone || f.zone_id == zone) && f.disabled.is_none()) else {
-            // EC2 documents no code for this one.
+            // EC2 documents no code for this error.
             let message = format!("Fast snapshot restore is not enabled for '{id}' in {zone}.");
             return Err(refused(faults::incorrect_state(message)));
         };
@@ -136,7 +136,7 @@ impl Sim {
         let zone = on.zone.clone();
         let mut all = snapshot.fast_restores(now, &self.account.id);
         let answer = all.find(|f| f.zone == zone).expect("found just now");
-        // What has just been asked for is answered as being on its way.
+        // The reply shows a new request as in progress.
         let state = "disabling".to_owned();
         Ok(SimFastRestore { state, reason: "Client.UserInitiated".to_owned(), disabled_time: None, ..answer })
     }
@@ -197,7 +197,7 @@ impl Sim {
         let mut all = snapshot.fast_restores(now, &self.account.id);
         let mut enabled = all.find(|f| f.zone == name).expect("put there just now");
         drop(all);
-        // What has just been asked for is answered as being on its way.
+        // The reply shows a new request as in progress.
         if enabled.enabling_time == now {
             (enabled.state, enabled.reason) = ("enabling".to_owned(), "Client.UserInitiated".to_owned());
             (enabled.optimizing_time, enabled.enabled_time) = (None, None);
@@ -229,7 +229,7 @@ impl Sim {
     }
 }
 
-/// The zones that a call names, after its snapshots' ids were checked.
+/// Returns the zones in a call, after checking its snapshots' ids.
 fn zones<'a>(snapshots: &[String], names: &'a [String], ids: &'a [String]) -> Result<&'a [String], Fault> {
     if snapshots.is_empty() {
         return Err(faults::missing("SourceSnapshotIds"));
@@ -251,7 +251,7 @@ fn zones<'a>(snapshots: &[String], names: &'a [String], ids: &'a [String]) -> Re
     Ok(zones)
 }
 
-/// Changes each snapshot in each zone; one that fails does not keep the others.
+/// Changes each snapshot in each zone. A failure does not affect the others.
 fn each_pair(
     snapshots: &[String],
     zones: &[String],

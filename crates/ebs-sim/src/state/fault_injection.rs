@@ -1,4 +1,4 @@
-//! What fault rules do to calls and attachments: things that EC2 does now and then.
+//! Effects of fault rules on calls and attachments, as they occur in EC2.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,16 +12,16 @@ use super::effects::Effect;
 use super::faults::incorrect_state;
 use super::model::{Attachment, AttachmentPhase, Device, Volume};
 
-/// What happens to the device of an attached volume.
+/// A disturbance of the device of an attached volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Disturbance {
-    /// It goes away, though EC2 says `attached`.
+    /// It disappears, though EC2 reports `attached`.
     Vanish,
-    /// Its reads, writes and flushes give I/O errors, and EC2 calls the volume impaired.
+    /// Its reads, writes and flushes fail with I/O errors, and EC2 reports the volume as impaired.
     IoErrors,
 }
 
-/// What is to happen to a device some time after it has appeared.
+/// A planned disturbance of a device some time after it has appeared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Plan {
     After(Duration, Disturbance),
@@ -29,7 +29,7 @@ pub(super) enum Plan {
 }
 
 impl Sim {
-    /// Carries out one call with what fault rules inject into it.
+    /// Executes one call with the faults that rules inject into it.
     pub(crate) fn apply_with(
         &mut self,
         now: SystemTime,
@@ -68,10 +68,10 @@ impl Sim {
         Ok(answer)
     }
 
-    /// Lets a stuck attachment go on.
+    /// Releases a stuck attachment.
     ///
     /// # Errors
-    /// `IncorrectState` when there is no such attachment.
+    /// `IncorrectState` when no such attachment exists.
     pub(crate) fn release(&mut self, now: SystemTime, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
         let attachment = self.attachment_mut(volume, instance).ok_or_else(|| no_attachment(volume))?;
         attachment.stuck = false;
@@ -83,7 +83,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Brings back a device that vanished, and ends I/O errors.
+    /// Restores a device that vanished, and ends I/O errors.
     ///
     /// # Errors
     /// `IncorrectState` when the volume is not attached.
@@ -141,19 +141,19 @@ impl Attachment {
         }
     }
 
-    /// The device is there: what is to happen to it gets its time.
+    /// Schedules the planned disturbance of a device that has appeared.
     pub(super) fn arrived(&mut self, now: SystemTime) {
         if let Some(Plan::After(after, what)) = self.disturbance {
             self.disturbance = Some(Plan::At(now + after, what));
         }
     }
 
-    /// True when the I/O of the device is going to fail.
+    /// Returns whether the I/O of the device is going to fail.
     pub(super) fn io_will_fail(&self) -> bool {
         matches!(self.disturbance, Some(Plan::After(_, Disturbance::IoErrors) | Plan::At(_, Disturbance::IoErrors)))
     }
 
-    /// When something happens to the device.
+    /// Returns the time of the disturbance.
     pub(super) fn disturbed_at(&self) -> Option<SystemTime> {
         match self.disturbance {
             Some(Plan::At(at, _)) => Some(at),
@@ -163,7 +163,7 @@ impl Attachment {
 }
 
 impl Volume {
-    /// Lets happen to its devices what is due; true when something changed.
+    /// Applies due disturbances to its devices. Returns whether something changed.
     pub(super) fn disturb_devices(&mut self, now: SystemTime, effects: &mut Vec<Effect>) -> bool {
         let mut changed = false;
         for attachment in &mut self.attachments {

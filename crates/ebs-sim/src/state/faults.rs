@@ -1,10 +1,10 @@
-//! EC2's error answers, one constructor for each that several actions give.
+//! EC2's errors, with one constructor for each error that several actions return.
 
 use crate::api::Fault;
 
 pub(super) use crate::api::missing;
 
-/// Where a dry run ends: everything has been checked, and nothing is changed.
+/// Ends a dry run: everything has been checked, and nothing is changed.
 pub(super) fn unless_dry_run(dry_run: bool) -> Result<(), Fault> {
     if !dry_run {
         return Ok(());
@@ -27,9 +27,9 @@ pub(super) fn token_mismatch() -> Fault {
     )
 }
 
-/// A page of a size that the action does not have.
+/// Returns the error for a page size that the action does not support.
 pub(super) fn bad_page_size(asked: i64, min: i64, max: i64) -> Fault {
-    // EC2 takes the number that it says here.
+    // EC2 accepts the number in this text.
     let bound = if asked < min { format!("greater than {min}") } else { format!("less than or equal to {max}") };
     invalid_value(format!("Value ( {asked} ) for parameter maxResults is invalid. Expecting a value {bound}."))
 }
@@ -50,7 +50,7 @@ pub(super) fn no_such_instance(id: &str) -> Fault {
     Fault::new("InvalidInstanceID.NotFound", format!("The instance ID '{id}' does not exist"))
 }
 
-/// Several instances that are asked for by their ids, none of which exists.
+/// Returns the error for several instance ids, none of which exists.
 pub(super) fn no_such_instances(ids: &[&str]) -> Fault {
     match ids {
         [id] => no_such_instance(id),

@@ -6,26 +6,26 @@ use crate::api::{Fault, Filter};
 
 use super::faults::invalid_value;
 
-/// Of what has no tags.
+/// For objects without tags.
 static NO_TAGS: Tags = Tags::new();
 
-/// Most filter values in one call.
+/// Maximum number of filter values in one call.
 const MAX_VALUES: usize = 200;
 
-/// Something that filters choose from.
+/// An object that filters select.
 pub(super) trait Filterable {
-    /// What the object has under a filter's name; a filter matches when any of its values matches any of these.
+    /// Returns the object's values under a filter's name. A filter matches when any of its values matches any of these.
     fn field(&self, name: &str) -> Vec<String>;
     fn tags(&self) -> &Tags {
         &NO_TAGS
     }
 }
 
-/// The filters of each action, as EC2's model lists them. Many are about things that the simulator does not have: they
-/// are understood, and nothing matches them.
+/// The filters of each action, as EC2's model lists them. Many concern features that the simulator does not have: they
+/// are accepted and match nothing.
 const OF_ACTIONS: &str = include_str!("filters.txt");
 
-/// Refuses filters that the action does not have, and more values than EC2 takes.
+/// Rejects filters that the action does not have, and more values than EC2 accepts.
 pub(super) fn check(action: &str, filters: &[Filter]) -> Result<(), Fault> {
     let mut actions = OF_ACTIONS.split("\n\n").map(|of_one| of_one.split_whitespace());
     let known = actions.find(|names| names.clone().next() == Some(action)).expect("every describe is in the list");
@@ -47,7 +47,7 @@ pub(super) fn check(action: &str, filters: &[Filter]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// True when every filter matches.
+/// Returns whether every filter matches.
 pub(super) fn matches(filters: &[Filter], object: &dyn Filterable) -> bool {
     filters.iter().all(|filter| {
         let fields: Vec<String> = if let Some(key) = filter.name.strip_prefix("tag:") {
@@ -63,7 +63,7 @@ pub(super) fn matches(filters: &[Filter], object: &dyn Filterable) -> bool {
     })
 }
 
-/// `*` is any text, `?` any character, `\` takes the next one as it is.
+/// Matches a pattern: `*` is any text, `?` is any character, and `\` escapes the next one.
 fn wildcard(pattern: &str, text: &str) -> bool {
     // Most values are plain, and there may be hundreds for hundreds of objects.
     if !pattern.bytes().any(|byte| matches!(byte, b'*' | b'?' | b'\\')) {
@@ -71,7 +71,7 @@ fn wildcard(pattern: &str, text: &str) -> bool {
     }
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
-    // Remembers the last star, and how much text it has swallowed, to come back to: linear in practice.
+    // Remembers the last star and the length of its text for backtracking: linear in practice.
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_is_any_text_a_question_mark_any_character_and_a_backslash_takes_the_next_as_it_is() {
+    fn wildcards_match_and_backslash_escapes() {
         for (pattern, text, expected) in [
             ("vol", "vol", true),
             ("vol", "volume", false),

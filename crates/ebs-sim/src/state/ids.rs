@@ -1,4 +1,4 @@
-//! Ids, checked as EC2 checks them.
+//! Ids, with EC2's checks.
 
 use crate::api::Fault;
 
@@ -21,7 +21,7 @@ impl Kind {
         }
     }
 
-    /// The name EC2 uses in DescribeTags and tag specifications.
+    /// Returns the name in DescribeTags and tag specifications.
     pub(super) fn resource_type(self) -> &'static str {
         match self {
             Self::Volume => "volume",
@@ -30,12 +30,12 @@ impl Kind {
         }
     }
 
-    /// The kind that an id claims to be of.
+    /// Returns the kind of an id by its prefix.
     pub(super) fn of(id: &str) -> Option<Self> {
         [Self::Volume, Self::Snapshot, Self::Instance].into_iter().find(|kind| id.starts_with(kind.prefix()))
     }
 
-    /// The name of a list of such ids, where a call has ids or pages but not both.
+    /// Returns the name of a list of such ids, where a call has ids or pages but not both.
     pub(super) fn set_name(self) -> &'static str {
         match self {
             Self::Volume => "volumeSet",
@@ -44,12 +44,12 @@ impl Kind {
         }
     }
 
-    /// Refuses what cannot be an id of the kind; both of EC2's codes for it occur.
+    /// Rejects an invalid id of the kind. Both of EC2's error codes for it occur.
     pub(super) fn check(self, id: &str) -> Result<(), Fault> {
         self.check_as(if self == Self::Volume { "volumeId" } else { "snapshotId" }, id)
     }
 
-    /// The same for one of a list of ids.
+    /// Rejects an invalid id in a list.
     pub(super) fn check_listed(self, id: &str) -> Result<(), Fault> {
         if self == Self::Snapshot && id.is_empty() {
             let message = "Value () for parameter snapshotId is invalid. Parameter may not be null or empty";

@@ -17,14 +17,14 @@ use super::ids::Kind;
 use super::places::is_type_name;
 use super::tags::{in_order, tags_for};
 
-/// Most instances that one call starts.
+/// Maximum number of instances that one call starts.
 const MAX_AT_ONCE: i64 = 1000;
-/// Most network interfaces of an instance.
+/// Maximum number of network interfaces of an instance.
 const MAX_INTERFACES: u32 = 15;
 /// How long a terminated instance stays visible.
 const LISTED_AFTERWARDS: Duration = Duration::from_hours(1);
 
-/// An instance; its volumes know that they are attached to it.
+/// An instance. Its volumes refer to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Instance {
     pub(super) id: String,
@@ -48,7 +48,7 @@ pub(super) struct Instance {
     pub(super) local: bool,
 }
 
-/// Where an instance is in its life.
+/// The phase of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum InstancePhase {
     /// Runs when `due` has passed.
@@ -56,7 +56,7 @@ pub(super) enum InstancePhase {
         due: SystemTime,
     },
     Running,
-    /// Its kernel is gone when `due` has passed; its volumes stay attached.
+    /// Stopped when `due` has passed; its volumes stay attached.
     Stopping {
         due: SystemTime,
     },
@@ -71,7 +71,7 @@ pub(super) enum InstancePhase {
     },
 }
 
-/// What a launch was found to be, each instance the same.
+/// A validated launch, which is the same for each instance.
 struct Launch {
     count: i64,
     instance_type: String,
@@ -208,7 +208,7 @@ impl Sim {
         }
     }
 
-    /// A network interface with an address that no other has.
+    /// Returns a network interface with a unique address.
     pub(super) fn new_interface(&mut self) -> SimNetworkInterface {
         self.interfaces_made += 1;
         let n = self.interfaces_made + 9;
@@ -294,7 +294,7 @@ impl Sim {
         Ok(Reply::StopInstances(changes))
     }
 
-    /// Changes instances that there are, each once.
+    /// Changes existing instances, each once.
     fn change_each(&mut self, ids: &[String], change: impl Fn(&mut Instance)) -> Vec<SimStateChange> {
         let mut changes = Vec::new();
         for id in ids.iter().collect::<BTreeSet<_>>() {
@@ -332,7 +332,7 @@ impl Sim {
         Ok(Reply::TerminateInstances(changes))
     }
 
-    /// Starts and ends instances whose time has come, and forgets those that ended long ago.
+    /// Starts and ends due instances, and forgets those that ended long ago.
     pub(super) fn settle_instances(&mut self, now: SystemTime) -> bool {
         let mut ended = Vec::new();
         let mut changed = false;
@@ -357,7 +357,7 @@ impl Sim {
             self.end_attachments(now, id);
         }
         let before = self.instances.len();
-        // The machine's own instance stays: without it there is nobody to whom devices belong.
+        // Keep the machine's own instance: without it, devices would have no owner.
         self.instances.retain(|i| match i.phase {
             InstancePhase::Terminated { at } => now < at + LISTED_AFTERWARDS,
             _ => true,
@@ -370,7 +370,7 @@ fn incorrect_instance_state(message: String) -> Fault {
     Fault::new("IncorrectInstanceState", message)
 }
 
-/// What a client token of RunInstances has started.
+/// The instances that a client token of RunInstances has started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Started {
     fingerprint: String,
@@ -378,12 +378,12 @@ pub(super) struct Started {
 }
 
 impl Instance {
-    /// The address of the first interface.
+    /// Returns the address of the first interface.
     pub(super) fn private_ip(&self) -> &str {
         self.interfaces.first().map_or("", |i| i.private_ip.as_str())
     }
 
-    /// When its state changes by itself next.
+    /// Returns when its state changes by itself next.
     pub(super) fn due(&self) -> Option<SystemTime> {
         match self.phase {
             InstancePhase::Pending { due } | InstancePhase::Stopping { due } | InstancePhase::ShuttingDown { due } => {
@@ -394,7 +394,7 @@ impl Instance {
         }
     }
 
-    /// EC2's word and number for its state.
+    /// Returns EC2's name and number of its state.
     pub(super) fn state(&self) -> (&'static str, u16) {
         match self.phase {
             InstancePhase::Pending { .. } => ("pending", 0),
@@ -406,7 +406,7 @@ impl Instance {
         }
     }
 
-    /// The change from a former state to that of now.
+    /// Returns the change from a previous state to the current one.
     fn change_from(&self, (previous_state, previous_code): (&str, u16)) -> SimStateChange {
         let (current_state, current_code) = self.state();
         SimStateChange {
@@ -418,8 +418,8 @@ impl Instance {
         }
     }
 
-    /// How many volumes it can have, the root volume included. Types that share their slots between volumes and
-    /// network interfaces lose one for each interface after the first.
+    /// Returns the maximum number of volumes, including the root volume. Types that share their slots between volumes
+    /// and network interfaces lose one for each interface after the first.
     pub(super) fn slots(&self) -> usize {
         let limit = attachment_limit(&self.instance_type);
         let slots = usize::try_from(limit.limit).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! What all describe actions share: ids or filters, pages, and what each object has under each filter's name.
+//! Shared parts of all describe actions: ids or filters, pages, and the values of each object under each filter's name.
 
 use ebs_types::Tags;
 
@@ -29,27 +29,27 @@ impl<'a> Query<'a> {
         self
     }
 
-    /// With tokens after full pages that are the last.
+    /// Enables tokens after a full last page.
     pub(super) fn with_tokens_after_full_pages(mut self, with: bool) -> Self {
         self.wanted.token_after_full_page = with;
         self
     }
 
-    /// The same for an action that takes other sizes of pages.
+    /// Sets the page for an action with other page sizes.
     pub(super) fn page_from(mut self, least: i64, max_results: Option<i64>, next_token: Option<&'a str>) -> Self {
         self.wanted = Wanted { least, max_results, next_token, ..self.wanted };
         self
     }
 
-    /// Refuses what EC2 refuses before it looks at anything: ids of no object, ids together with pages, filters that
-    /// the action does not have.
+    /// Rejects what EC2 rejects before it reads any object: invalid ids, ids together with pages, and filters that the
+    /// action does not have.
     pub(super) fn check(&self, kind: Kind) -> Result<(), Fault> {
         check_count(self.ids)?;
         self.ids.iter().try_for_each(|id| kind.check_listed(id))?;
         self.check_pages(kind.set_name())
     }
 
-    /// The same for what has no ids of a kind; `set` is EC2's name for the list of what it has instead.
+    /// The same check for objects without ids of a kind; `set` is EC2's name of the list that replaces ids.
     pub(super) fn check_pages(&self, set: &str) -> Result<(), Fault> {
         if !self.ids.is_empty() && self.wanted.max_results.is_some_and(|n| n != 0) {
             let message = format!("The parameter {set} cannot be used with the parameter maxResults");
@@ -63,7 +63,7 @@ impl<'a> Query<'a> {
         (self.ids.is_empty() || self.ids.iter().any(|i| i == id)) && filters::matches(self.filters, object)
     }
 
-    /// The page that was asked for.
+    /// Returns the requested page.
     pub(super) fn paged<T>(
         &self,
         items: impl Iterator<Item = T>,
@@ -117,7 +117,7 @@ impl Filterable for Volume {
     }
 }
 
-/// A volume seen through its modification.
+/// A volume with its modification.
 pub(super) struct Modified<'a>(pub(super) &'a Volume);
 
 impl Filterable for Modified<'_> {
@@ -144,7 +144,7 @@ impl Filterable for Modified<'_> {
     }
 }
 
-/// A snapshot and who owns it.
+/// A snapshot and its owner.
 pub(super) struct Owned<'a>(pub(super) &'a Snapshot, pub(super) &'a str);
 
 impl Filterable for Owned<'_> {
@@ -171,7 +171,7 @@ impl Filterable for Owned<'_> {
     }
 }
 
-/// An instance and the volumes attached to it.
+/// An instance and its attached volumes.
 pub(super) struct Equipped<'a> {
     pub(super) instance: &'a Instance,
     pub(super) attachments: Vec<(&'a str, &'a Attachment)>,
@@ -220,7 +220,7 @@ impl Filterable for Equipped<'_> {
     }
 }
 
-/// Refuses a list of more ids than EC2 takes in one call.
+/// Rejects a list with more ids than EC2 accepts in one call.
 fn check_count(ids: &[String]) -> Result<(), Fault> {
     const MOST: usize = 1000;
     if ids.len() > MOST {

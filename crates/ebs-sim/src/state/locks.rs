@@ -16,17 +16,17 @@ use super::model::{Snapshot, SnapshotPhase};
 const DAY: Duration = Duration::from_hours(24);
 const COOL_OFF_HOURS: std::ops::RangeInclusive<i64> = 1..=72;
 const DURATION_DAYS: std::ops::RangeInclusive<i64> = 1..=36_500;
-/// How a snapshot is locked.
+/// The mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Mode {
     Governance,
     Compliance,
 }
 
-/// When a lock ends.
+/// The end of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum End {
-    /// So many days after it started to count.
+    /// This number of days after the start of its duration.
     After(u32),
     At(SystemTime),
 }
@@ -37,9 +37,9 @@ pub(super) struct Lock {
     mode: Mode,
     cool_off_hours: Option<u32>,
     created: SystemTime,
-    /// When it was last changed: the cooling-off period counts from then.
+    /// Time of the last change: the cooling-off period starts then.
     changed: SystemTime,
-    /// A duration counts from here; of a pending snapshot, once it is completed.
+    /// Start of its duration. For a pending snapshot, it is the completion.
     starts: SystemTime,
     end: End,
 }
@@ -67,7 +67,7 @@ impl Lock {
         }
     }
 
-    /// True while nobody can delete the snapshot.
+    /// Returns whether the snapshot cannot be deleted.
     pub(super) fn holds(&self, now: SystemTime) -> bool {
         now < self.expires()
     }
@@ -89,7 +89,7 @@ impl Lock {
 }
 
 impl Snapshot {
-    /// The days of a lock count from the completion.
+    /// Starts the duration at the completion.
     pub(super) fn start_lock(&mut self, now: SystemTime) {
         if let Some(lock) = &mut self.lock {
             lock.starts = now;
@@ -128,7 +128,7 @@ impl Sim {
         check_id(id)?;
         let snapshot = self.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
         match snapshot.lock.as_ref().map(|lock| lock.state(now)) {
-            // EC2 documents no code for this one.
+            // EC2 documents no code for this error.
             None | Some("expired") => return Err(faults::incorrect_state(format!("Snapshot '{id}' is not locked."))),
             Some("compliance") => {
                 return Err(Fault::new(
@@ -197,7 +197,7 @@ fn wanted(now: SystemTime, call: &LockSnapshot) -> Result<Lock, Fault> {
 fn expiration(now: SystemTime, date: &str) -> Result<SystemTime, Fault> {
     let at = humantime::parse_rfc3339_weak(date.trim())
         .map_err(|_| invalid_value(format!("Value ({date}) for parameter ExpirationDate is not a time.")))?;
-    // As a duration has at least a day and at most a hundred years.
+    // Like a duration, which has at least a day and at most a hundred years.
     let longest = now + DAY * 36_500;
     if at < now + DAY || at > longest {
         return Err(invalid_value(format!("ExpirationDate {date} must be at least one day ahead.")));
@@ -205,7 +205,7 @@ fn expiration(now: SystemTime, date: &str) -> Result<SystemTime, Fault> {
     Ok(at)
 }
 
-/// A compliance lock whose cooling-off period is over can only become longer.
+/// A compliance lock after its cooling-off period can only be extended.
 fn check_change(now: SystemTime, old: &Lock, new: &Lock) -> Result<(), Fault> {
     if old.state(now) != "compliance" {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Volumes, attachments, modifications and snapshots as the state keeps them, and how they are described.
+//! The stored form of volumes, attachments, modifications and snapshots, and their descriptions.
 
 use std::time::SystemTime;
 
@@ -13,10 +13,10 @@ use super::instances::Instance;
 use super::locks::Lock;
 use super::status::Filling;
 
-/// Where a volume is in its life; whether it is in use its attachments say.
+/// The phase of a volume. Its attachments show whether it is in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum VolumePhase {
-    /// Settles when `due` has passed and its data are in place.
+    /// Settles when `due` has passed and its data is in place.
     Creating {
         due: SystemTime,
         data_ready: bool,
@@ -26,7 +26,7 @@ pub(super) enum VolumePhase {
     Deleting {
         due: SystemTime,
     },
-    /// Its data could not be made.
+    /// Its data could not be created.
     Error,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Volume {
     pub(super) zone_id: String,
     pub(super) encrypted: bool,
     pub(super) kms_key_id: Option<String>,
-    /// Its key cannot be used: it goes away instead of becoming available.
+    /// Its key is unusable: it disappears instead of becoming available.
     pub(super) vanishes: bool,
     pub(super) snapshot_id: Option<String>,
     pub(super) source_volume_id: Option<String>,
@@ -56,21 +56,21 @@ pub(super) struct Volume {
     /// Times of the modifications of the last day.
     pub(super) modified_at: Vec<SystemTime>,
     pub(super) last_snapshot: Option<SystemTime>,
-    /// How it gets the data of its source.
+    /// The initialization from its source.
     pub(super) filling: Option<Filling>,
     pub(super) outpost_arn: Option<String>,
     pub(super) impaired: bool,
 }
 
-/// Where an attachment is in its life.
+/// The phase of an attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum AttachmentPhase {
-    /// Settles when `due` has passed and the device is there.
+    /// Settles when `due` has passed and the device exists.
     Attaching {
         due: SystemTime,
     },
     Attached,
-    /// Gone when `due` has passed and the device is gone; `busy` while somebody uses the device.
+    /// Gone when `due` has passed and the device is gone; `busy` while the device is in use.
     Detaching {
         due: SystemTime,
         busy: bool,
@@ -80,23 +80,23 @@ pub(super) enum AttachmentPhase {
 /// The device behind an attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Device {
-    /// This attachment never has one: another instance's, or a root volume.
+    /// This attachment never has one: it belongs to another instance or a root volume.
     None,
     Absent,
-    /// On its way.
+    /// It is being connected.
     Connecting,
     Connected(String),
-    /// On its way out.
+    /// It is being disconnected.
     Disconnecting(String),
-    /// The last try did not work; the next is at this time.
+    /// The last attempt failed. The next one is at this time.
     RetryConnect(SystemTime),
-    /// It was in use; the next try is at this time.
+    /// It was in use. The next attempt is at this time.
     RetryDisconnect(String, SystemTime),
-    /// It has gone by itself.
+    /// It has disappeared by itself.
     Vanished,
 }
 
-/// An attachment of the volume that holds it.
+/// An attachment of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Attachment {
     pub(super) instance_id: String,
@@ -106,24 +106,24 @@ pub(super) struct Attachment {
     pub(super) delete_on_termination: bool,
     pub(super) card: Option<u32>,
     pub(super) backing: Device,
-    /// The node of a SageMaker cluster that has it; `instance_id` is known to SageMaker alone then.
+    /// The SageMaker cluster node of the attachment. Only SageMaker knows `instance_id` then.
     pub(super) associated_resource: Option<String>,
     /// Time alone does not change it.
     pub(super) stuck: bool,
     /// It is being detached by force.
     pub(super) forced: bool,
-    /// What is to happen to the device.
+    /// The planned disturbance of the device.
     pub(super) disturbance: Option<super::fault_injection::Plan>,
-    /// The device comes only then.
+    /// Earliest time of the device.
     pub(super) device_due: Option<SystemTime>,
     /// The device gets its link.
     pub(super) linked: bool,
 }
 
-/// How far a modification is.
+/// The phase of a modification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ModificationPhase {
-    /// Settles when `due` has passed and the data have grown.
+    /// Settles when `due` has passed and the data has grown.
     Modifying {
         due: SystemTime,
         grown: bool,
@@ -149,10 +149,10 @@ pub(super) struct Modification {
     pub(super) started: SystemTime,
 }
 
-/// Where a snapshot is in its life.
+/// The phase of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum SnapshotPhase {
-    /// Settles when `due` has passed and the data are copied.
+    /// Settles when `due` has passed and the data is copied.
     Pending {
         due: SystemTime,
         copied: bool,
@@ -182,7 +182,7 @@ pub(super) struct Snapshot {
 }
 
 impl Volume {
-    /// EC2's word for its state.
+    /// Returns EC2's name of its state.
     pub(super) fn state(&self) -> &'static str {
         match self.phase {
             VolumePhase::Creating { .. } => "creating",
@@ -253,14 +253,14 @@ impl Volume {
 }
 
 impl Attachment {
-    /// An attachment that is being made.
+    /// Returns a new attachment in state `attaching`.
     pub(super) fn new(instance: &Instance, device: &str, now: SystemTime, due: SystemTime) -> Self {
         let backing = if instance.local { Device::Absent } else { Device::None };
         let (instance_id, device) = (instance.id.clone(), device.to_owned());
         Self { instance_id, device, backing, ..Self::elsewhere(now, due) }
     }
 
-    /// An attachment that is being made to what is no instance of ours; both names are to be filled in.
+    /// Returns a new attachment to a node outside of this account. The caller fills in both names.
     pub(super) fn elsewhere(now: SystemTime, due: SystemTime) -> Self {
         Self {
             instance_id: String::new(),
@@ -279,7 +279,7 @@ impl Attachment {
         }
     }
 
-    /// EC2's word for its state.
+    /// Returns EC2's name of its state.
     pub(super) fn state(&self) -> &'static str {
         match self.phase {
             AttachmentPhase::Attaching { .. } => "attaching",
@@ -314,7 +314,7 @@ impl Attachment {
 }
 
 impl Snapshot {
-    /// EC2's word for its state.
+    /// Returns EC2's name of its state.
     pub(super) fn state(&self) -> &'static str {
         match self.phase {
             SnapshotPhase::Pending { .. } => "pending",
@@ -348,7 +348,7 @@ impl Snapshot {
     }
 }
 
-/// How much of the time from `start` to `due` has passed, at most 99.
+/// Returns the elapsed percentage of the time from `start` to `due`, at most 99.
 pub(super) fn percent(start: SystemTime, now: SystemTime, due: SystemTime) -> u32 {
     let passed = now.duration_since(start).unwrap_or_default().as_millis();
     let whole = due.duration_since(start).unwrap_or_default().as_millis();

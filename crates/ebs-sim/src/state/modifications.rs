@@ -1,7 +1,7 @@
 //! ModifyVolume and the description of modifications.
 //!
-//! DescribeVolumes shows the target as soon as it is accepted, as EC2 is known to do; only the modification's state
-//! says when the device has really grown.
+//! DescribeVolumes shows the target as soon as it is accepted, as EC2 is known to do. Only the modification's state
+//! shows when the device has really grown.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,9 +17,9 @@ use super::listings::{Modified, Query};
 use super::model::{Modification, ModificationPhase, Volume, VolumePhase};
 use super::shape::{ShapeRequest, known_type};
 
-/// Largest page.
+/// Maximum page size.
 const MAX_PAGE: i64 = 500;
-/// In which modifications are counted.
+/// Period in which modifications are counted.
 const WINDOW: Duration = Duration::from_hours(24);
 
 impl Sim {
@@ -107,7 +107,7 @@ fn target(volume: &Volume, call: &ModifyVolume, as_one_sentence: bool) -> Result
         return Err(invalid_value("New size cannot be smaller than existing size"));
     }
     let same_type = volume_type == volume.volume_type;
-    // What the client does not name stays, unless it belongs to the old type. gp2 computes its IOPS by itself.
+    // Values that the client omits stay, unless they belong to the old type. gp2 computes its IOPS.
     let kept_iops = volume.iops.filter(|_| same_type && volume.volume_type != VolumeType::Gp2);
     let kept_throughput = volume.throughput.filter(|_| same_type);
     let multi_attach = call.multi_attach_enabled.unwrap_or(volume.multi_attach);

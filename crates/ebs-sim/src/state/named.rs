@@ -2,7 +2,7 @@
 
 use crate::api::Call;
 
-/// Ids of existing objects that a call which changes something names.
+/// Returns the ids of existing objects in a mutating call.
 pub(super) fn ids_of(call: &Call) -> Vec<&str> {
     match call {
         Call::AttachVolume(c) => vec![&c.volume_id, &c.instance_id],
@@ -20,7 +20,7 @@ pub(super) fn ids_of(call: &Call) -> Vec<&str> {
         Call::StartInstances(c) => c.instance_ids.iter().map(String::as_str).collect(),
         Call::StopInstances(c) => c.instance_ids.iter().map(String::as_str).collect(),
         Call::TerminateInstances(c) => c.instance_ids.iter().map(String::as_str).collect(),
-        // What is asked for fast restores is refused in an answer for each snapshot; the rest names nothing that there is.
+        // Fast restores report errors for each snapshot in the reply. The other calls name no existing object.
         _ => Vec::new(),
     }
 }

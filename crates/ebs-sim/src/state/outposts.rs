@@ -1,4 +1,4 @@
-//! Outposts: which ARNs are taken, and what belongs to which Outpost. The simulator keeps the ARNs, no racks.
+//! Outposts: valid ARNs, and the resources of each Outpost. The simulator stores only ARNs.
 
 use crate::api::{CreateSnapshot, CreateVolume, Fault};
 
@@ -7,7 +7,7 @@ use super::faults::{invalid_combination, invalid_value};
 use super::model::Volume;
 
 impl Sim {
-    /// The Outpost on which a volume is to be made.
+    /// Returns the Outpost of a new volume.
     pub(super) fn outpost_of_volume(&self, call: &CreateVolume) -> Result<Option<String>, Fault> {
         let given = self.checked_outpost(call.outpost_arn.as_deref())?;
         let local = call.snapshot_id.as_ref().and_then(|id| self.snapshots.get(id)).and_then(|s| s.outpost_arn.clone());
@@ -26,7 +26,7 @@ impl Sim {
         Ok(given)
     }
 
-    /// The Outpost on which a snapshot is to be kept.
+    /// Returns the Outpost of a new snapshot.
     pub(super) fn outpost_of_snapshot(&self, call: &CreateSnapshot, volume: &Volume) -> Result<Option<String>, Fault> {
         let given = self.checked_outpost(call.outpost_arn.as_deref())?;
         if given.is_some() && given != volume.outpost_arn {
@@ -35,7 +35,7 @@ impl Sim {
         Ok(given)
     }
 
-    /// `arn:aws:outposts:REGION:ACCOUNT:outpost/op-…`
+    /// Checks the form `arn:aws:outposts:REGION:ACCOUNT:outpost/op-…`.
     fn checked_outpost(&self, arn: Option<&str>) -> Result<Option<String>, Fault> {
         let Some(arn) = arn.filter(|arn| !arn.is_empty()) else { return Ok(None) };
         let parts: Vec<&str> = arn.split(':').collect();

@@ -1,4 +1,4 @@
-//! Pages: opaque tokens that name the last item seen and belong to one query.
+//! Pages: opaque tokens that contain the last returned item and belong to one query.
 
 use sha2::{Digest as _, Sha256};
 
@@ -6,16 +6,16 @@ use crate::api::{Fault, Page};
 
 use super::faults;
 
-/// Most items in a page.
+/// Maximum page size.
 const MAX_PAGE: usize = 1000;
-/// Fewest that a client can ask for.
+/// Minimum page size that a client can request.
 const MIN_ASKED: i64 = 5;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
-    /// The smallest page that the action takes.
+    /// The action's minimum page size.
     pub(super) least: i64,
-    /// A full page has a token also when it is the last.
+    /// A full page has a token even if it is the last.
     pub(super) token_after_full_page: bool,
     pub(super) max_results: Option<i64>,
     pub(super) next_token: Option<&'a str>,
@@ -28,7 +28,7 @@ impl Default for Wanted<'_> {
 }
 
 impl Wanted<'_> {
-    /// 0 stands for "no limit", as EC2 treats it; larger pages than the largest are cut down to it.
+    /// Returns the page size. 0 means "no limit", as in EC2. Larger sizes are reduced to the maximum.
     fn size(&self) -> Result<usize, Fault> {
         match self.max_results {
             None | Some(0) => Ok(MAX_PAGE),
@@ -41,7 +41,7 @@ impl Wanted<'_> {
         self.size().map(drop)
     }
 
-    /// Cuts the page out of everything that the query found. `scope` names the query: a token of another is refused.
+    /// Returns the page of all found objects. `scope` names the query: a token of another query is rejected.
     pub(super) fn cut<T>(&self, mut all: Vec<T>, scope: &str, key: impl Fn(&T) -> String) -> Result<Page<T>, Fault> {
         let size = self.size()?;
         all.sort_by_key(&key);

@@ -1,7 +1,7 @@
-//! Eventual consistency: reads may show objects as they were a while ago.
+//! Eventual consistency: reads may show old versions of objects.
 //!
-//! Every change leaves behind what an object was before, for as long as a read may lag. A lagging read swaps those
-//! into the state, is answered like any other, and swaps them out again; calls that change something never see them.
+//! Every change keeps the previous version of an object for as long as a read may lag. A stale read swaps those
+//! versions into the state, is answered like any other, and swaps them out again. Mutating calls never see them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -16,18 +16,18 @@ use super::instances::Instance;
 use super::model::{Snapshot, Volume};
 use super::random::Random;
 
-/// EC2's answers lag by no more than this.
+/// Maximum lag of EC2's replies.
 pub(super) const MAX_LAG: Duration = Duration::from_secs(15);
 
-/// What reads may show instead of the present.
+/// Old versions for reads.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Past {
-    /// Changes are kept, also while reads do not lag by themselves: a single one may be made to.
+    /// Keep old versions even while reads do not lag by default, because a single read may be made to lag.
     kept: bool,
     max_lag: Duration,
-    /// Instances lag this long instead.
+    /// Lag of instances, which replaces the default.
     instances_max_lag: Option<Duration>,
-    /// The revision up to which changes have been noted.
+    /// The revision up to which changes have been recorded.
     noted: u64,
     volumes: Log<Volume>,
     snapshots: Log<Snapshot>,
@@ -37,9 +37,9 @@ pub(super) struct Past {
 /// The changes of objects of one kind.
 #[derive(Debug, Clone, PartialEq)]
 struct Log<T> {
-    /// As they were when they were last looked at.
+    /// The versions of the last comparison.
     last: BTreeMap<String, T>,
-    /// What each was until when, oldest first; `None`: it was not there.
+    /// Old versions with the end of their validity, oldest first; `None`: it did not exist.
     old: BTreeMap<String, VecDeque<(SystemTime, Option<T>)>>,
 }
 
@@ -50,7 +50,7 @@ impl<T> Default for Log<T> {
 }
 
 impl<T: Clone + PartialEq> Log<T> {
-    /// Compares all objects with what they were; what is older than `kept_for` is forgotten.
+    /// Compares all objects with their last versions. Drops versions older than `kept_for`.
     fn note<'a>(&mut self, now: SystemTime, kept_for: Duration, objects: impl Iterator<Item = (&'a String, &'a T)>)
     where
         T: 'a,
@@ -81,13 +81,13 @@ impl<T: Clone + PartialEq> Log<T> {
         });
     }
 
-    /// False for what was not there at that time, and is there since.
+    /// Returns false for an object that did not exist at that time and has been created since.
     fn knew(&self, id: &str, at: SystemTime) -> bool {
         let was = self.old.get(id).and_then(|old| old.iter().find(|(until, _)| *until > at));
         was.is_none_or(|(_, was)| was.is_some())
     }
 
-    /// Objects that a read at each one's lag shows otherwise than they are.
+    /// Returns the objects whose version differs in a read with this lag for each.
     fn seen(&self, now: SystemTime, mut lag: impl FnMut() -> Duration) -> Vec<(String, Option<T>)> {
         let mut seen = Vec::new();
         for (id, old) in &self.old {
@@ -100,7 +100,7 @@ impl<T: Clone + PartialEq> Log<T> {
     }
 }
 
-/// How far a read lags behind for one object. Half of what a read shows is fresh, as most of it is in EC2.
+/// Returns a random lag of a read for one object. Half of the objects are current, as most are in EC2.
 fn drawn(chance: &mut Random, max: Duration) -> Duration {
     if chance.below(2) == 0 {
         return Duration::ZERO;
@@ -108,7 +108,7 @@ fn drawn(chance: &mut Random, max: Duration) -> Duration {
     Duration::from_millis(chance.below(u64::try_from(max.as_millis()).unwrap_or(0) + 1))
 }
 
-/// Puts objects, or their absence, into a map; returns what was there.
+/// Puts objects, or their absence, into a map. Returns the replaced values.
 fn put<T>(map: &mut BTreeMap<String, T>, objects: Vec<(String, Option<T>)>) -> Vec<(String, Option<T>)> {
     let put = |(id, object): (String, Option<T>)| {
         let before = match object {
@@ -121,7 +121,7 @@ fn put<T>(map: &mut BTreeMap<String, T>, objects: Vec<(String, Option<T>)>) -> V
 }
 
 impl Past {
-    /// Reads are to lag up to this long by themselves.
+    /// Creates the history for reads that lag up to this long by default.
     pub(super) fn lagging(config: &EngineConfig) -> Self {
         let instances_max_lag = config.account.oddities.instances_max_lag();
         Self { max_lag: config.consistency.max_lag.min(MAX_LAG), instances_max_lag, ..Self::default() }
@@ -133,18 +133,18 @@ impl Past {
 }
 
 impl Sim {
-    /// How long reads may lag by themselves from now on; what lags now may be older.
+    /// Sets the default lag of reads. Current stale reads may be older.
     pub(crate) fn set_max_lag(&mut self, now: SystemTime, max_lag: Duration) {
         self.past.max_lag = max_lag.min(MAX_LAG);
         self.lag_from(now);
     }
 
-    /// How long reads may lag by themselves.
+    /// Returns the default lag of reads.
     pub(crate) fn max_lag(&self) -> Duration {
         self.past.max_lag
     }
 
-    /// Begins to lag, when reads are to.
+    /// Starts the history, if reads may lag.
     pub(super) fn lag_from(&mut self, now: SystemTime) {
         if self.past.lags() {
             self.keep_past(now);
@@ -157,14 +157,14 @@ impl Sim {
             self.past.kept = true;
             self.past.noted = 0;
             self.note_changes(now);
-            // What there was all along has no past.
+            // Existing objects have no older version.
             self.past.volumes.old.clear();
             self.past.snapshots.old.clear();
             self.past.instances.old.clear();
         }
     }
 
-    /// Notes what has changed since it was last called.
+    /// Records the changes since its last call.
     pub(super) fn note_changes(&mut self, now: SystemTime) {
         if !self.past.kept || self.past.noted == self.revision {
             return;
@@ -176,8 +176,8 @@ impl Sim {
         self.past.instances.note(now, kept_for, self.instances.iter().map(|i| (&i.id, i)));
     }
 
-    /// Refuses a call that changes something of which EC2 does not know yet where it looks, once it is made to meet the
-    /// lag ([`crate::config::Oddities::changes_meet_the_lag`]).
+    /// Rejects a mutating call for an object that is too new for a stale read, if that is enabled
+    /// ([`crate::config::Oddities::changes_meet_the_lag`]).
     pub(super) fn meet_lag(&mut self, now: SystemTime, call: &Call) -> Result<(), Fault> {
         if !self.policy.account.oddities.changes_meet_the_lag || !self.past.kept {
             return Ok(());
@@ -194,7 +194,7 @@ impl Sim {
         Ok(())
     }
 
-    /// A read, with the lag it is made to have or one that is drawn for each object.
+    /// Executes a read with a forced lag, or with a random one for each object.
     pub(super) fn look(&mut self, now: SystemTime, call: Call, forced: Option<Duration>) -> Result<Reply, Fault> {
         if !self.past.kept || (forced.is_none() && !self.past.lags()) {
             return self.carry_out(now, call);

@@ -17,7 +17,7 @@ use super::ids::Kind;
 use super::instances::Instance;
 use super::listings::{Equipped, Query};
 
-/// Largest page of instance types.
+/// Maximum page size of instance types.
 const MAX_TYPES_PAGE: i64 = 100;
 
 /// `nitro` or `xen`.
@@ -145,7 +145,7 @@ fn zone(config: &ZoneConfig, region: &str) -> SimZone {
     }
 }
 
-/// EC2 knows hundreds of types; here every name of the right form is one.
+/// EC2 has hundreds of types. Here every well-formed name is valid.
 pub(super) fn is_type_name(name: &str) -> bool {
     let part = |text: &str| {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')

@@ -1,4 +1,4 @@
-//! What the account may have: volumes, TiB and IOPS by type, modifications and copies at one time.
+//! The quotas of the account: volumes, TiB and IOPS by type, and concurrent modifications and copies.
 
 use ebs_types::VolumeType;
 
@@ -10,7 +10,7 @@ use super::model::{ModificationPhase, Volume, VolumePhase};
 const GIB_PER_TIB: u64 = 1024;
 
 impl Sim {
-    /// Refuses what would be more than the account may have. `instead_of`: the volume that is to become this.
+    /// Rejects a volume that would exceed a quota. `instead_of`: the volume that is modified to it.
     pub(super) fn check_volume_quotas(
         &self,
         wanted: &SimProperties,
@@ -50,7 +50,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Refuses a modification when too many TiB of its type are being modified.
+    /// Rejects a modification when too many TiB of its type are being modified.
     pub(super) fn check_modification_quota(&self, wanted: &SimProperties) -> Result<(), Fault> {
         let name = wanted.volume_type.as_str();
         let Some(tib) = self.policy.account.quotas.modification_tib.get(name) else { return Ok(()) };
@@ -67,7 +67,7 @@ impl Sim {
         ))
     }
 
-    /// Refuses a copy when too many are being made.
+    /// Rejects a copy when too many are in progress.
     pub(super) fn check_copy_quota(&self) -> Result<(), Fault> {
         let Some(most) = self.policy.account.quotas.concurrent_copies else { return Ok(()) };
         let under_way = self

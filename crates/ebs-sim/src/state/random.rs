@@ -1,11 +1,11 @@
-//! Where chance comes from: a seed, for runs that repeat, or the system.
+//! Sources of random numbers: a seed, for repeatable runs, or the system.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::Kind;
 
-/// A stream of random numbers (SplitMix64). It is as good as its one word of state, which is saved with the rest, so
-/// that a state that is loaded again does not draw the same numbers twice.
+/// A stream of random numbers (SplitMix64). Its quality is limited by its one word of state. That word is saved with
+/// the rest, so that a loaded state does not repeat numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Random {
     /// `None`: ask the system each time.
@@ -13,12 +13,12 @@ pub(super) struct Random {
 }
 
 impl Random {
-    /// A stream. Streams of one seed under different names have nothing to do with each other.
+    /// Creates a stream. Streams of one seed with different names are independent.
     pub(super) fn new(seed: Option<u64>, name: u64) -> Self {
         Self { state: seed.map(|seed| mixed(seed ^ mixed(name))) }
     }
 
-    /// Goes on after a restart: a run with a seed where it stopped, a run without one from the system.
+    /// Continues after a restart: with a seed where it stopped, without one from the system.
     pub(super) fn resumed(self, seed: Option<u64>) -> Self {
         match (seed, self.state) {
             (None, _) => Self { state: None },
@@ -27,7 +27,7 @@ impl Random {
         }
     }
 
-    /// Where it stands; `None`: it asks the system.
+    /// Returns its position; `None`: it asks the system.
     pub(super) fn mark(&self) -> Option<u64> {
         self.state
     }
@@ -46,18 +46,18 @@ impl Random {
         }
     }
 
-    /// A number below `bound`; 0 when there is none.
+    /// Returns a number below `bound`, or 0 if none exists.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }
 
-    /// 16 hexadecimal digits.
+    /// Returns 16 hexadecimal digits.
     pub(super) fn hex(&mut self) -> String {
         format!("{:016x}", self.next())
     }
 
-    /// A new id: 17 hexadecimal digits. Without a seed also where tests repeat themselves, since the names of devices
-    /// under `/dev` are made of ids and `/dev` is shared by all simulators of a machine.
+    /// Returns a new id of 17 hexadecimal digits. With devices the configured seed has no effect on ids, even in
+    /// repeatable tests, because the names of devices derive from ids and all simulators of a machine share `/dev`.
     pub(super) fn new_id(&mut self, kind: Kind) -> String {
         format!("{}0{}", kind.prefix(), self.hex())
     }

@@ -1,4 +1,4 @@
-//! The state of a former run: what it left half done is done again, or taken back where nobody was told of it.
+//! Resumes the state of a previous run: incomplete work is repeated, or undone where no client has seen it.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -13,7 +13,7 @@ use super::timing::Times;
 use super::{FORMAT, Policy, Sim};
 
 impl Sim {
-    /// Reads a saved state, with the limits and times of the run that saved it.
+    /// Parses a saved state, with the limits and times of the run that saved it.
     ///
     /// # Errors
     /// A sentence for people.
@@ -27,7 +27,7 @@ impl Sim {
         Ok(sim)
     }
 
-    /// Takes the limits and times of this run.
+    /// Applies the limits and times of this run.
     pub(crate) fn adopt(&mut self, config: &EngineConfig) {
         self.ids = self.ids.clone().resumed(config.state_seed());
         self.times = Times::of(config);
@@ -37,7 +37,7 @@ impl Sim {
         self.touch();
     }
 
-    /// [`Self::read`] and [`Self::adopt`].
+    /// Calls [`Self::read`] and [`Self::adopt`].
     #[cfg(test)]
     pub(crate) fn load(saved: &[u8], config: &EngineConfig) -> Result<Self, String> {
         let mut sim = Self::read(saved)?;
@@ -49,28 +49,28 @@ impl Sim {
         serde_json::to_vec(self).expect("the state is plain data")
     }
 
-    /// Volumes whose devices belong on this machine.
+    /// Returns the volumes whose devices belong on this machine.
     pub(crate) fn connected_volumes(&self) -> BTreeSet<String> {
         let connected = |d: &Device| !matches!(d, Device::None | Device::Absent | Device::Vanished);
         let volumes = self.volumes.values().filter(|v| v.attachments.iter().any(|a| connected(&a.backing)));
         volumes.map(|v| v.id.clone()).collect()
     }
 
-    /// Volumes that have data.
+    /// Returns the volumes that have data.
     pub(crate) fn volumes_with_data(&self) -> BTreeSet<String> {
         self.volumes.keys().cloned().collect()
     }
 
-    /// Snapshots that have data, those that are still read from included.
+    /// Returns the snapshots that have data, including deleted ones that are still read.
     pub(crate) fn snapshots_with_data(&self) -> BTreeSet<String> {
         self.snapshots.keys().chain(&self.unlisted_data).cloned().collect()
     }
 
-    /// Picks up after a restart, once at the start.
+    /// Resumes after a restart. Call it once at the start.
     pub(crate) fn resume(&mut self, now: SystemTime) {
         self.lag_from(now);
         self.touch();
-        // The call that wanted these copies has not been answered, and its point in time is lost.
+        // The call for these copies has not been answered, and its point in time is lost.
         self.snapshots.retain(|_, s| !matches!(s.phase, SnapshotPhase::Pending { copied: false, .. }));
         let lost: Vec<String> = self
             .volumes

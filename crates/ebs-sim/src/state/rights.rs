@@ -1,4 +1,4 @@
-//! What rights depend on: tags of resources and keys of the customer's own.
+//! The information on which permissions depend: tags of resources and customer keys.
 
 use crate::iam::{Facts, Known};
 
@@ -55,8 +55,8 @@ impl Known for Sim {
 }
 
 impl Sim {
-    /// EC2 asks for the right to use a key only after it has answered: the new volumes go away instead of becoming
-    /// available.
+    /// Makes the new volumes disappear instead of becoming available: EC2 checks the permission for a key only after
+    /// its reply.
     pub(crate) fn refuse_key(&mut self, volumes: &[String]) {
         for id in volumes {
             if let Some(volume) = self.volumes.get_mut(id) {

@@ -1,4 +1,4 @@
-//! What a volume of each type may look like. Source: the Amazon EBS user guide, "Amazon EBS volume types".
+//! The limits of each volume type. Source: the Amazon EBS user guide, "Amazon EBS volume types".
 
 use ebs_types::VolumeType;
 
@@ -18,7 +18,7 @@ struct IopsRange {
     min: u32,
     max: u32,
     per_gib: u32,
-    /// EC2 chooses this when the client says nothing; `None`: the client must choose.
+    /// EC2's default; `None`: the client must choose.
     default: Option<u32>,
 }
 
@@ -41,7 +41,7 @@ fn ranges(volume_type: &VolumeType) -> Ranges {
     }
 }
 
-/// What a client asks for; a type is known by now.
+/// The requested volume, with a valid type.
 #[derive(Debug, Clone)]
 pub(super) struct ShapeRequest {
     pub(super) size_gib: i64,
@@ -49,11 +49,11 @@ pub(super) struct ShapeRequest {
     pub(super) iops: Option<i64>,
     pub(super) throughput: Option<i64>,
     pub(super) multi_attach: bool,
-    /// The zone has one sentence for all that is too much of io2.
+    /// The zone has the same error text for every excess of io2.
     pub(super) as_one_sentence: bool,
 }
 
-/// The type of that name; EC2 writes them in lower case and takes no other spelling.
+/// Returns the type with that name. EC2 accepts only lower case.
 pub(super) fn known_type(name: &str) -> Result<VolumeType, Fault> {
     VolumeType::known().iter().find(|t| t.as_str() == name).cloned().ok_or_else(|| {
         Fault::new("UnknownVolumeType", format!("Unsupported volume type '{name}' for volume creation."))
@@ -61,10 +61,10 @@ pub(super) fn known_type(name: &str) -> Result<VolumeType, Fault> {
 }
 
 impl ShapeRequest {
-    /// The volume that EC2 would make of it.
+    /// Returns the volume that EC2 would create.
     pub(super) fn fulfil(self) -> Result<SimProperties, Fault> {
         let ranges = ranges(&self.volume_type);
-        // Parameters that the type does not have come before their values.
+        // Unsupported parameters are reported before invalid values.
         for (what, given, has) in [
             ("parameter iops", self.iops, ranges.iops.is_some()),
             ("throughput parameter", self.throughput, ranges.throughput.is_some()),
@@ -94,7 +94,7 @@ impl ShapeRequest {
         Ok(SimProperties { size_gib, volume_type: self.volume_type, iops, throughput, multi_attach: self.multi_attach })
     }
 
-    /// What is beyond a maximum of the type.
+    /// Returns the error for a value above a maximum of the type.
     fn too_much(&self, message: String) -> Fault {
         if self.as_one_sentence && self.volume_type == VolumeType::Io2 {
             return invalid_combination(
@@ -128,7 +128,7 @@ impl ShapeRequest {
             return Err(self.too_much(format!("Volume iops of {asked} is too high; maximum is {}.", range.max)));
         }
         let iops = u32::try_from(asked).unwrap_or(range.max);
-        // gp3 has its first 3000 IOPS at any size, io1 and io2 pay for each by the GiB.
+        // gp3 has its first 3000 IOPS at any size. io1 and io2 limit all IOPS by the GiB.
         let free = range.default.unwrap_or(0);
         if iops > free && u64::from(iops) > u64::from(range.per_gib) * u64::from(size_gib) {
             let ratio = f64::from(iops) / f64::from(size_gib);

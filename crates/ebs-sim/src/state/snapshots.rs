@@ -109,7 +109,7 @@ impl Sim {
         let snapshot = self.snapshots.remove(id).expect("seen just now");
         self.touch();
         if let SnapshotPhase::Pending { copied: false, .. } = snapshot.phase {
-            // Its data are still on their way; they go when they have arrived.
+            // Its data is still being copied and is deleted afterwards.
             return Ok(Reply::DeleteSnapshot);
         }
         if self.volumes.values().any(|v| is_filled_from(v, id)) {
@@ -120,7 +120,7 @@ impl Sim {
         Ok(Reply::DeleteSnapshot)
     }
 
-    /// Removes the data of a deleted snapshot when no volume is filled from it any more.
+    /// Removes the data of a deleted snapshot when no volume is being initialized from it.
     pub(super) fn release_unlisted_data(&mut self) {
         let free: Vec<String> = self
             .unlisted_data
@@ -159,7 +159,7 @@ fn is_filled_from(volume: &Volume, snapshot: &str) -> bool {
         && matches!(volume.phase, VolumePhase::Creating { data_ready: false, .. })
 }
 
-/// Snapshots of one volume that may be pending at a time.
+/// Returns the maximum number of pending snapshots of a volume.
 fn concurrent_snapshots(volume_type: &VolumeType) -> usize {
     match volume_type {
         VolumeType::St1 | VolumeType::Sc1 => 1,

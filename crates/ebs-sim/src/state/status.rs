@@ -1,4 +1,4 @@
-//! DescribeVolumeStatus: whether a volume works, and how far it has been filled from its snapshot or source.
+//! DescribeVolumeStatus: whether a volume works, and its initialization progress.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,11 +13,11 @@ use super::ids::Kind;
 use super::listings::Query;
 use super::model::{Snapshot, Volume, VolumePhase};
 
-/// MiB/s at which a volume fills by itself when nothing else is asked for.
+/// Default initialization rate in MiB/s.
 const DEFAULT_RATE: u64 = 250;
 const MIB_PER_GIB: u64 = 1024;
 
-/// How a volume is filled.
+/// The kind of an initialization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Way {
     Default,
@@ -25,7 +25,7 @@ enum Way {
     VolumeCopy,
 }
 
-/// A volume's way to all of its data.
+/// The initialization of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Filling {
     way: Way,
@@ -55,14 +55,14 @@ impl Filling {
         SimInitialization {
             initialization_type: name.to_owned(),
             progress: self.percent(now),
-            // EC2 knows when it will be done only where it has promised a speed.
+            // EC2 estimates the end only for a provisioned rate.
             estimated_seconds: Some(left).filter(|_| estimated && !self.is_done(now)),
         }
     }
 }
 
 impl Sim {
-    /// How a volume made from a snapshot is filled.
+    /// Returns the initialization of a volume from a snapshot.
     pub(super) fn filled_from_snapshot(
         &self,
         now: SystemTime,
@@ -83,7 +83,7 @@ impl Sim {
         Filling { way, from, until: from + time }
     }
 
-    /// How a copy of a volume is filled.
+    /// Returns the initialization of a copy of a volume.
     pub(super) fn filled_from_volume(&self, now: SystemTime, gib: u32) -> Filling {
         let from = now + self.times.create;
         let time = self.times.fill.unwrap_or_else(|| filling_time(gib, DEFAULT_RATE));

@@ -12,16 +12,16 @@ use super::filters::{self, Filterable};
 use super::ids::Kind;
 use super::listings::Query;
 
-/// Most tags of a resource, those of `aws:` not counted.
+/// Maximum number of tags of a resource, without `aws:` tags.
 const MAX_TAGS: usize = 50;
-/// Longest key, in characters.
+/// Maximum key length, in characters.
 const MAX_KEY: usize = 128;
-/// Longest value, in characters.
+/// Maximum value length, in characters.
 const MAX_VALUE: usize = 256;
-/// EC2's words on keys that it keeps for itself.
+/// EC2's text about reserved keys.
 const RESERVED: &str = "Tag keys starting with 'aws:' are reserved for internal use";
 
-/// The tags for a new resource of the kind.
+/// Returns the tags for a new resource of the kind.
 pub(super) fn tags_for(specifications: &[TagSpecification], kind: Kind) -> Result<Tags, Fault> {
     let mut all = Vec::new();
     for specification in specifications {
@@ -38,7 +38,7 @@ pub(super) fn tags_for(specifications: &[TagSpecification], kind: Kind) -> Resul
     Ok(tags)
 }
 
-/// Checks tags; `reserved` says what is wrong with a key of AWS's own.
+/// Checks tags. `reserved` returns the error text for a reserved key of AWS.
 fn checked(given: &[Tag], reserved: impl Fn(&str) -> String) -> Result<Tags, Fault> {
     let mut tags = Tags::new();
     for Tag { key, value } in given {
@@ -66,7 +66,7 @@ fn check_number(number: usize) -> Result<(), Fault> {
 }
 
 impl Sim {
-    /// The tags of a resource that a client named.
+    /// Returns the tags of a resource that a client named.
     fn tags_mut(&mut self, id: &str) -> Result<&mut Tags, Fault> {
         let kind = Kind::of(id).ok_or_else(|| Fault::new("InvalidID", format!("The ID '{id}' is not valid")))?;
         kind.check(id)?;
@@ -152,7 +152,7 @@ impl Sim {
     }
 }
 
-/// A row of DescribeTags, as filters see it.
+/// A row of DescribeTags, for filters.
 struct Row {
     tag: SimTag,
     own: Tags,
@@ -174,7 +174,7 @@ impl Filterable for Row {
     }
 }
 
-/// The same tags in whatever order and number of specifications make the same request.
+/// Sorts tags, because requests with the same tags in any order and number of specifications are equal.
 pub(super) fn in_order(specifications: &mut Vec<TagSpecification>) {
     let kinds: BTreeSet<String> = specifications.iter().map(|s| s.resource_type.clone()).collect();
     let merged = kinds.into_iter().map(|resource_type| {

@@ -1,4 +1,4 @@
-//! The state as a table of calls and answers; the data plane is played by the test.
+//! Tests of the state as a table of calls and replies. The test acts as the data plane.
 
 mod account;
 mod attachments;
@@ -26,7 +26,7 @@ use crate::config::{EngineConfig, Timing, TimingOverride};
 
 use super::{Effect, Outcome, Sim};
 
-/// A simulator, the time, and a data plane that does at once what it is asked.
+/// A simulator, the time, and a data plane that completes effects at once.
 struct World {
     sim: Sim,
     now: SystemTime,
@@ -40,7 +40,7 @@ impl World {
 
     fn realistic() -> Self {
         let mut world = Self::of(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() });
-        // Tests here count on exact times.
+        // Tests here depend on exact times.
         world.sim.set_timing(TimingOverride { spread_percent: Some(0), ..TimingOverride::default() });
         world
     }
@@ -50,19 +50,19 @@ impl World {
         Self { sim: Sim::new(&config, now), now, config }
     }
 
-    /// The call alone: nothing else happens.
+    /// Executes only the call.
     fn apply(&mut self, call: Call) -> Result<Reply, Fault> {
         self.sim.apply(self.now, call)
     }
 
-    /// The call, and everything that follows from it at once.
+    /// Executes the call and its immediate effects.
     fn call(&mut self, call: Call) -> Result<Reply, Fault> {
         let reply = self.apply(call);
         self.settle();
         reply
     }
 
-    /// The code with which EC2 refuses a call that must not change anything.
+    /// Returns EC2's error code for a call that must not change anything.
     fn refused(&mut self, call: Call) -> String {
         let before = self.sim.save();
         let fault = self.call(call.clone()).expect_err("should have been refused");
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Time passes as the engine lets it: with a stop at each moment at which something settles.
+    /// Advances the time like the engine: with a stop at each moment at which something settles.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(due) = self.sim.next_due(self.now).filter(|due| *due <= end) {
@@ -138,7 +138,7 @@ impl World {
     }
 }
 
-/// 4 GiB of gp3 in the first instance's zone.
+/// Requests 4 GiB of gp3 in the first instance's zone.
 fn gp3() -> CreateVolume {
     CreateVolume {
         availability_zone: Some("us-west-2a".to_owned()),

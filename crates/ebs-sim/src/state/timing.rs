@@ -1,4 +1,4 @@
-//! How long things take.
+//! The durations of transitions.
 
 use std::hash::{Hash as _, Hasher};
 use std::time::{Duration, SystemTime};
@@ -9,10 +9,10 @@ use crate::config::{EngineConfig, Timing, TimingOverride};
 
 use super::random::mixed;
 
-/// A year stands for "never": it keeps every sum of times in range.
+/// A year means "never" and keeps every sum of times in range.
 const NEVER: Duration = Duration::from_hours(365 * 24);
 
-/// Time of each transition.
+/// The duration of each transition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Times {
     pub(super) create: Duration,
@@ -26,17 +26,17 @@ pub(super) struct Times {
     pub(super) run: Duration,
     /// `shutting-down` → `terminated`.
     pub(super) terminate: Duration,
-    /// `enabling` → `optimizing`; zero stands for no optimising either.
+    /// `enabling` → `optimizing`. Zero also skips optimising.
     pub(super) enable_fast_restore: Duration,
-    /// How far the times are off at most, each way; 100 at most.
+    /// Maximum deviation of the times in percent, each way; at most 100.
     spread_percent: u32,
-    /// Of the seed: what makes the spread of one run another than that of others.
+    /// Part of the seed, so that the deviations of runs differ.
     salt: u64,
-    /// Until a volume has the data of its source; `None`: by size and rate.
+    /// Until a volume is initialized from its source; `None`: by size and rate.
     pub(super) fill: Option<Duration>,
 }
 
-/// FNV-1a, which is the same everywhere and for ever.
+/// The hash FNV-1a, which is the same on every platform and in every version.
 struct Fnv(u64);
 
 impl Hasher for Fnv {
@@ -52,7 +52,7 @@ impl Hasher for Fnv {
 }
 
 impl Times {
-    /// The times of a mode; the realistic ones are what small volumes usually take, give or take a quarter.
+    /// Returns the times of a mode. Realistic times are typical for small volumes, plus or minus a quarter.
     pub(super) fn of(config: &EngineConfig) -> Self {
         let (millis, spread_percent) = match config.timing {
             Timing::Instant => ([0; 10], 0),
@@ -79,8 +79,8 @@ impl Times {
         }
     }
 
-    /// When something is over that begins now and usually takes this long. `what` it happens to, and when, decide how
-    /// far it is off the usual time: so time can pass in any number of steps, and a run still repeats itself.
+    /// Returns the end of a transition that begins now and usually takes this long. The deviation depends on `what` and
+    /// on the time only. So time can advance in any number of steps, and a run is repeatable.
     pub(super) fn due(&self, now: SystemTime, usual: Duration, what: Option<&str>) -> SystemTime {
         let whole = usual.saturating_mul(self.spread_percent) / 100;
         if whole.is_zero() {
@@ -89,12 +89,12 @@ impl Times {
         let mut hasher = Fnv(self.salt);
         now.hash(&mut hasher);
         what.hash(&mut hasher);
-        // Per mille of the way from the earliest to the latest time.
+        // Position between the earliest and the latest time, per mille.
         let place = u32::try_from(mixed(hasher.finish()) % 1001).unwrap_or(500);
         now + usual.saturating_sub(whole) + whole * 2 * place / 1000
     }
 
-    /// As they could be given.
+    /// Returns the times in the form of a request.
     pub(super) fn shown(&self) -> TimingOverride {
         let millis = |time: Duration| u64::try_from(time.as_millis()).ok();
         TimingOverride {
@@ -113,7 +113,7 @@ impl Times {
         }
     }
 
-    /// Takes over what is given. Given times are exact, unless a spread is given with them.
+    /// Replaces the given times. They are exact, unless a spread is given, too.
     pub(super) fn replace(&mut self, with: TimingOverride) {
         if let Some(millis) = with.fill_ms {
             self.fill = Some(Duration::from_millis(millis).min(NEVER));

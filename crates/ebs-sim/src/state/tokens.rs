@@ -1,4 +1,4 @@
-//! Client tokens: the same token and parameters name the same volume, for as long as it lives and 12 hours more.
+//! Client tokens: the same token and parameters refer to the same volume while it exists and for another 12 hours.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,20 +12,20 @@ use super::{Sim, faults};
 const BURNT_FOR: Duration = Duration::from_hours(12);
 const MAX_LENGTH: usize = 64;
 
-/// What a token was used for.
+/// The use of a token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Token {
     /// Action and parameters of the first call.
     fingerprint: String,
     volume: String,
-    /// When its volume went away.
+    /// The deletion of its volume.
     gone: Option<Gone>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Gone {
     at: SystemTime,
-    /// The volume as it last was, for the old reply.
+    /// The last version of the volume, for the old reply.
     volume: SimVolume,
 }
 
@@ -35,11 +35,11 @@ impl Token {
     }
 }
 
-/// What a call with a token is to do.
+/// The handling of a call with a token.
 pub(super) enum Use {
-    /// Go on, and remember the token under the new volume.
+    /// Continue, and store the token with the new volume.
     First { fingerprint: String },
-    /// Answer with the volume that the token made.
+    /// Reply with the token's volume.
     Repeat(Box<SimVolume>),
     /// No token was sent.
     Untracked,
@@ -83,19 +83,19 @@ impl Sim {
         }
     }
 
-    /// Tells the tokens that a volume has gone.
+    /// Marks the tokens of a deleted volume as burnt.
     pub(super) fn burn_tokens_of(&mut self, volume: &SimVolume, now: SystemTime) {
         for token in self.tokens.values_mut().filter(|t| t.volume == volume.id) {
             token.gone = Some(Gone { at: now, volume: volume.clone() });
         }
     }
 
-    /// Forgets the tokens of a volume that was never made.
+    /// Drops the tokens of a volume that was never created.
     pub(super) fn forget_tokens_of(&mut self, volume: &str) {
         self.tokens.retain(|_, t| t.volume != volume);
     }
 
-    /// Tokens that still stand for a volume, alive or gone.
+    /// Returns the valid tokens with their volumes, which may be deleted.
     #[cfg(test)]
     pub(super) fn tokens_and_volumes(&self) -> impl Iterator<Item = (&String, String)> {
         self.tokens.iter().map(|(token, of)| (token, of.volume.clone()))
@@ -108,7 +108,7 @@ impl Sim {
     }
 }
 
-/// Refuses what cannot be a client token.
+/// Rejects an invalid client token.
 pub(super) fn check_token(token: Option<&str>) -> Result<(), Fault> {
     if token.is_some_and(|token| token.len() > MAX_LENGTH || !token.is_ascii()) {
         let message = format!("Client token must be less than or equal to {MAX_LENGTH} characters");

@@ -18,7 +18,7 @@ use super::shape::{ShapeRequest, known_type};
 use super::tags::{in_order, tags_for};
 use super::tokens::Use;
 
-/// MiB/s between which a volume can be asked to initialise from its snapshot.
+/// Range of requested initialization rates in MiB/s.
 const INITIALIZATION_RATES: std::ops::RangeInclusive<i64> = 100..=300;
 
 impl Sim {
@@ -37,7 +37,7 @@ impl Sim {
         Ok(Reply::CreateVolume(volume))
     }
 
-    /// Takes in a volume that has been accepted: it gets its id, and the data plane is told.
+    /// Adds an accepted volume: assigns its id, and notifies the data plane.
     pub(super) fn add_volume(&mut self, mut volume: Volume) -> crate::api::SimVolume {
         volume.id = self.ids.new_id(Kind::Volume);
         let (id, gib) = (volume.id.clone(), volume.size_gib);
@@ -54,7 +54,7 @@ impl Sim {
         described
     }
 
-    /// Everything that EC2 checks before it accepts.
+    /// Makes all checks that EC2 makes before it accepts a volume.
     pub(super) fn planned_volume(&self, now: SystemTime, call: &CreateVolume) -> Result<Volume, Fault> {
         let zone = self.zone_of(call)?.clone();
         let tags = tags_for(&call.tag_specifications, Kind::Volume)?;
@@ -92,7 +92,7 @@ impl Sim {
         found.ok_or_else(|| Fault::new("InvalidZone.NotFound", format!("The zone '{given}' does not exist.")))
     }
 
-    /// Not every zone has every type.
+    /// Rejects a type that the zone lacks.
     pub(super) fn check_type_in(&self, volume_type: &VolumeType, zone: &ZoneConfig) -> Result<(), Fault> {
         let missing = self.policy.account.missing_volume_types.get(&zone.name);
         let lacks =
@@ -115,7 +115,7 @@ impl Sim {
         let size_gib = call.size.or(least.map(i64::from)).ok_or_else(|| faults::missing("size/snapshot"))?;
         if let Some(least) = least.filter(|least| size_gib < i64::from(*least)) {
             let id = call.snapshot_id.as_deref().unwrap_or_default();
-            // Two blanks, as RunInstances has them.
+            // Two blanks, as in RunInstances.
             return Err(invalid_value(format!(
                 "Volume of size {size_gib}GB is smaller than  snapshot '{id}', expect size >= {least}GB"
             )));
@@ -160,7 +160,7 @@ impl Sim {
         Ok(Reply::DeleteVolume)
     }
 
-    /// A volume by an id that a client sent.
+    /// Returns a volume by an id that a client sent.
     pub(super) fn volume_mut(&mut self, id: &str) -> Result<&mut Volume, Fault> {
         if id.is_empty() {
             return Err(faults::missing("VolumeId"));
@@ -178,14 +178,14 @@ impl Sim {
         Ok(Reply::DescribeVolumes(query.paged(chosen.into_iter().map(Volume::describe), |v| v.id.clone())?))
     }
 
-    /// The volumes that a query asks for; a missing id fails it, a missing filter value does not.
+    /// Returns the volumes of a query. A missing id fails it, a missing filter value does not.
     pub(super) fn chosen_volumes(&self, query: &Query<'_>) -> Result<Vec<&Volume>, Fault> {
         query.check(Kind::Volume)?;
         let named = self.named_volumes(query)?;
         Ok(named.into_iter().filter(|v| query.wants(&v.id, *v)).collect())
     }
 
-    /// The volumes that a query names, all when it names none.
+    /// Returns the volumes whose ids a query contains, or all without ids.
     pub(super) fn named_volumes(&self, query: &Query<'_>) -> Result<Vec<&Volume>, Fault> {
         let missing: Vec<&str> =
             query.ids.iter().filter(|id| !self.volumes.contains_key(*id)).map(String::as_str).collect();
@@ -217,10 +217,10 @@ fn initialization_rate(call: &CreateVolume) -> Result<Option<u32>, Fault> {
     Ok(u32::try_from(rate).ok())
 }
 
-/// A volume that is being made.
+/// Returns a volume in state `creating`.
 pub(super) fn new_volume(properties: SimProperties, zone: &ZoneConfig, now: SystemTime, due: SystemTime) -> Volume {
     Volume {
-        // It gets one when it is accepted: a refused call must not draw a random number.
+        // The id is assigned when the volume is accepted, because a rejected call must not use a random number.
         id: String::new(),
         phase: VolumePhase::Creating { due, data_ready: false },
         size_gib: properties.size_gib,

@@ -1,4 +1,4 @@
-//! SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume: JSON in, JSON out.
+//! SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume in JSON.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,12 +11,12 @@ use crate::api::{Call, ClusterNodeVolume, Fault, Reply};
 pub(crate) const TARGET: &str = "x-amz-target";
 pub(crate) const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
 
-/// The action in a target, `SageMaker.AttachClusterNodeVolume`.
+/// Returns the action in a target, `SageMaker.AttachClusterNodeVolume`.
 pub(crate) fn action(target: &str) -> &str {
     target.strip_prefix("SageMaker.").unwrap_or(target)
 }
 
-/// The members of a request that are texts; none when it cannot be read.
+/// Returns the text members of a request. Empty if it is invalid.
 pub(crate) fn texts(body: &[u8]) -> BTreeMap<String, String> {
     let members = serde_json::from_slice::<BTreeMap<String, Value>>(body).unwrap_or_default();
     members.into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect()
@@ -25,8 +25,8 @@ pub(crate) fn texts(body: &[u8]) -> BTreeMap<String, String> {
 /// Decodes the call.
 ///
 /// # Errors
-/// `UnknownOperationException`, `SerializationException` and `ValidationException`, SageMaker's words for what EC2
-/// calls an invalid action, a malformed request and a missing parameter.
+/// `UnknownOperationException`, `SerializationException` and `ValidationException`, SageMaker's names for an invalid
+/// action, a malformed request and a missing parameter.
 pub(crate) fn decode(target: &str, body: &[u8]) -> Result<Call, Fault> {
     let action = action(target);
     let make = match action {
@@ -48,10 +48,10 @@ pub(crate) fn decode(target: &str, body: &[u8]) -> Result<Call, Fault> {
     }))
 }
 
-/// The answer; nothing for replies that are not SageMaker's.
+/// Returns the reply. Empty for replies that are not SageMaker's.
 pub(crate) fn encode(reply: &Reply) -> String {
     let (Reply::AttachClusterNodeVolume(a) | Reply::DetachClusterNodeVolume(a)) = reply else { return String::new() };
-    // The resource is the cluster's ARN, a dash and the instance, whose id has a dash of its own.
+    // The resource is the cluster's ARN, a dash and the instance, whose id has a dash itself.
     let resource = a.associated_resource.as_deref().unwrap_or_default();
     let node = resource.rmatch_indices('-').nth(1).map_or(resource.len(), |(at, _)| at);
     json!({
@@ -65,12 +65,12 @@ pub(crate) fn encode(reply: &Reply) -> String {
     .to_string()
 }
 
-/// The body of an error answer.
+/// Returns the body of an error.
 pub(crate) fn refusal(fault: &Fault) -> String {
     json!({"__type": fault.code, "message": fault.message}).to_string()
 }
 
-/// Seconds since 1970, with a fraction.
+/// Returns the seconds since 1970, with a fraction.
 fn seconds(time: SystemTime) -> f64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
@@ -81,9 +81,9 @@ mod tests {
 
     const ATTACH: &str = "SageMaker.AttachClusterNodeVolume";
 
-    /// SageMaker's two calls name cluster, node and volume; anything else is refused in SageMaker's words.
+    /// Other requests are rejected with SageMaker's errors.
     #[test]
-    fn a_call_names_cluster_node_and_volume() {
+    fn call_needs_cluster_node_and_volume() {
         let body = br#"{"ClusterArn": "arn:c", "NodeId": "i-1", "VolumeId": "vol-1", "Later": [1]}"#;
         let Ok(Call::AttachClusterNodeVolume(call)) = decode(ATTACH, body) else { panic!("not decoded") };
         assert_eq!(
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_call_is_refused_in_sagemakers_words() {
+    fn invalid_call_is_rejected_with_sagemaker_error() {
         for (target, body, code) in [
             ("SageMaker.ListClusters", "{}", "UnknownOperationException"),
             (ATTACH, "", "SerializationException"),

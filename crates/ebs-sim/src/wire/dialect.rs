@@ -1,23 +1,23 @@
-//! Which of its neighbours a request takes EC2 for: they share one port here, where AWS has a host for each.
+//! The service for which a request is meant: EC2 and its neighbours share one port here, where AWS has a host for each.
 
 use http::HeaderMap;
 
 use crate::api::Fault;
 use crate::wire::{cluster_nodes, identity, refusal};
 
-/// How requests and answers are written.
+/// The format of requests and replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// EC2's Query protocol, version 2016-11-15.
     Ec2,
-    /// STS's, version 2011-06-15: the one action GetCallerIdentity.
+    /// STS, version 2011-06-15: only the action GetCallerIdentity.
     Sts,
-    /// SageMaker's JSON, the two actions that attach volumes to nodes of a cluster.
+    /// SageMaker's JSON: the two actions that attach volumes to nodes of a cluster.
     SageMaker,
 }
 
 impl Dialect {
-    /// SageMaker names its action in a header, STS its version among the parameters.
+    /// Detects the dialect: SageMaker has its action in a header, STS its version among the parameters.
     pub(crate) fn of(headers: &HeaderMap, form: &str) -> Self {
         if headers.contains_key(cluster_nodes::TARGET) {
             return Self::SageMaker;
@@ -26,7 +26,7 @@ impl Dialect {
         if form.split('&').any(|pair| pair == version) { Self::Sts } else { Self::Ec2 }
     }
 
-    /// The service in the scope of a signature.
+    /// Returns the service in the scope of a signature.
     pub(crate) fn signing_name(self) -> &'static str {
         match self {
             Self::Ec2 => "ec2",
@@ -43,7 +43,7 @@ impl Dialect {
         }
     }
 
-    /// The body of an error answer.
+    /// Returns the body of an error.
     pub(crate) fn refusal(self, fault: &Fault, request_id: &str) -> String {
         match self {
             Self::Ec2 => refusal::body(fault, request_id),

@@ -1,4 +1,4 @@
-//! From a typed reply to EC2's XML.
+//! Encodes a typed reply as EC2's XML.
 
 mod instance;
 mod snapshot;
@@ -8,7 +8,7 @@ use crate::api::{Page, Reply, SimTag, SimZone};
 use crate::wire::xml::{self, Xml};
 use ebs_types::Tags;
 
-/// The body of the answer to an action that succeeded.
+/// Returns the body of a successful reply.
 pub(crate) fn encode(reply: &Reply, request_id: &str) -> String {
     xml::response(reply.action(), request_id, |w| content(w, reply))
 }
@@ -43,18 +43,18 @@ fn content(w: &mut Xml, reply: &Reply) {
             w.list("reservationSet", instance::by_reservation(&p.items), |w, of_one| instance::reservation(w, &of_one));
             w.maybe("nextToken", p.next.as_ref());
         }
-        // SageMaker's, which speaks JSON: `cluster_nodes` answers these.
+        // SageMaker uses JSON: `cluster_nodes` encodes these.
         Reply::AttachClusterNodeVolume(_) | Reply::DetachClusterNodeVolume(_) => {}
     }
 }
 
-/// A list and where it goes on.
+/// Writes a list and the token of its next page.
 fn page<T>(w: &mut Xml, name: &str, page: &Page<T>, item: impl Fn(&mut Xml, &T)) {
     w.list(name, &page.items, item);
     w.maybe("nextToken", page.next.as_ref());
 }
 
-/// `tagSet`; left out when there are no tags, as EC2 does.
+/// Writes `tagSet`, or nothing without tags, as EC2 does.
 fn tag_set(w: &mut Xml, tags: &Tags) {
     if !tags.is_empty() {
         w.list("tagSet", tags, |w, (key, value)| {

@@ -1,15 +1,15 @@
-//! STS, as far as a driver asks it: whose account is this?
+//! STS's GetCallerIdentity, which returns the account.
 
 use crate::api::Fault;
 use crate::wire::xml;
 
-/// Version of the API that is spoken.
+/// The supported version of the API.
 pub(crate) const VERSION: &str = "2011-06-15";
 const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
 pub(crate) const ACTION: &str = "GetCallerIdentity";
 
-/// Who calls, as far as anybody here can tell: a user of that account, by the name of the key.
+/// Returns the reply for the caller: a user of that account, named after the key.
 pub(crate) fn caller(account: &str, key_id: &str, request_id: &str) -> String {
     xml::document_in(&format!("{ACTION}Response"), NAMESPACE, |w| {
         w.element(&format!("{ACTION}Result"), |w| {
@@ -21,7 +21,7 @@ pub(crate) fn caller(account: &str, key_id: &str, request_id: &str) -> String {
     })
 }
 
-/// The body of an error answer.
+/// Returns the body of an error.
 pub(crate) fn refusal(fault: &Fault, request_id: &str) -> String {
     xml::document_in("ErrorResponse", NAMESPACE, |w| {
         w.element("Error", |w| {

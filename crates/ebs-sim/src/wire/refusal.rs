@@ -1,9 +1,9 @@
-//! Answers that say no.
+//! EC2's error replies.
 
 use crate::api::Fault;
 use crate::wire::xml;
 
-/// The body of an error answer.
+/// Returns the body of an error.
 pub(crate) fn body(fault: &Fault, request_id: &str) -> String {
     xml::document("Response", |w| {
         w.element("Errors", |w| {
@@ -20,9 +20,9 @@ pub(crate) fn body(fault: &Fault, request_id: &str) -> String {
 mod tests {
     use super::*;
 
-    /// An error answer of the simulated EC2 carries code, message and request id in the shape every SDK parses.
+    /// An error has code, message and request id.
     #[test]
-    fn an_error_answer_has_the_shape_every_sdk_parses() {
+    fn error_has_format_that_every_sdk_parses() {
         assert_eq!(
             body(&Fault::new("InvalidVolume.NotFound", "no <vol-1> & none"), "r-1"),
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error><Code>InvalidVolume.NotFound</Code>\

@@ -1,5 +1,5 @@
-//! Checking a Signature Version 4, the way EC2 answers to a wrong one: the request is signed once more with the secret
-//! that is known here, and the two signatures are compared.
+//! Verifies Signature Version 4 with EC2's errors: it signs the request again with the known secret and compares the
+//! signatures.
 
 mod proof;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use crate::config::AccessKey;
 
 use proof::Proof;
 
-/// How far the clock of a client may be off.
+/// Maximum difference of the client's clock.
 const MAX_SKEW: Duration = Duration::from_mins(5);
 
 #[derive(Debug, Clone, Copy)]
@@ -41,12 +41,14 @@ fn incomplete(what: &str) -> Fault {
     Fault::new("IncompleteSignature", format!("The request signature does not conform to AWS standards: {what}."))
 }
 
-/// Checks the signature of a request: in its header, or in its query string (a presigned URL).
+/// Verifies the signature of a request in its header or in its query string (a presigned URL).
 ///
 /// # Errors
-/// `MissingAuthenticationToken` without a signature, `IncompleteSignature` for one that cannot be read, `AuthFailure`
-/// for an unknown key, a wrong secret, a wrong session token, a foreign scope, or clocks that are more than 5 min apart,
-/// `RequestExpired` when the time of a signed query string is over.
+/// - `MissingAuthenticationToken` without a signature.
+/// - `IncompleteSignature` for an unreadable one.
+/// - `AuthFailure` for an unknown key, a wrong secret, a wrong session token, a foreign scope, or clocks that differ by
+///   more than 5 min.
+/// - `RequestExpired` when the time of a signed query string is over.
 pub(crate) fn check(
     request: &Signed<'_>,
     key: &AccessKey,
@@ -81,10 +83,10 @@ fn same_token(given: Option<&str>, wanted: Option<&str>) -> bool {
     equal(given.unwrap_or("").as_bytes(), wanted.unwrap_or("").as_bytes())
 }
 
-/// The signature that the request would have if it were signed with this secret, where and how the proof says.
+/// Returns the signature of the request with this secret and the parameters of the proof.
 fn signature(request: &Signed<'_>, proof: &Proof, secret: &str) -> Result<String, Fault> {
     let mut settings = SigningSettings::default();
-    // The client said which headers it signed.
+    // The client lists the headers that it signed.
     settings.excluded_headers = None;
     if let Some(expires) = proof.expires {
         settings.signature_location = SignatureLocation::QueryParams;
@@ -103,7 +105,7 @@ fn signature(request: &Signed<'_>, proof: &Proof, secret: &str) -> Result<String
     Ok(sign(request, &params).map_err(unsignable)?.signature().to_owned())
 }
 
-/// The headers that the client signed, but for those that signing adds itself.
+/// Returns the headers that the client signed, without those that signing adds.
 fn signed_headers<'a>(headers: &'a HeaderMap, proof: &'a Proof) -> Result<Vec<(&'a str, &'a str)>, Fault> {
     let mut signed = Vec::new();
     for name in proof.signed_headers.split(';') {
@@ -122,7 +124,7 @@ fn signed_headers<'a>(headers: &'a HeaderMap, proof: &'a Proof) -> Result<Vec<(&
     }
 }
 
-/// Compares without telling by its time where the difference is.
+/// Compares in constant time, so that the duration does not reveal the first difference.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

@@ -1,11 +1,11 @@
-//! Writing XML the way EC2 does: elements and text, no attributes but the name space.
+//! Writes XML like EC2: elements and text, without attributes except the namespace.
 
 use std::time::SystemTime;
 
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
-/// Name space of the API version that is spoken.
+/// Namespace of the supported API version.
 pub(crate) const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 
 /// Writes into memory, which cannot fail.
@@ -18,14 +18,14 @@ impl Xml {
         self.writer.write_event(event).expect("writing into memory cannot fail");
     }
 
-    /// An element and what `content` writes into it; empty when it writes nothing.
+    /// Writes an element with the output of `content`, which may be empty.
     pub(crate) fn element(&mut self, name: &str, content: impl FnOnce(&mut Self)) {
         self.event(Event::Start(BytesStart::new(name)));
         content(self);
         self.event(Event::End(BytesEnd::new(name)));
     }
 
-    /// An element with text. Characters that XML 1.0 cannot carry become U+FFFD.
+    /// Writes an element with text. Characters that are invalid in XML 1.0 become U+FFFD.
     pub(crate) fn text(&mut self, name: &str, text: &str) {
         let clean: String = text.chars().map(|c| if allowed(c) { c } else { '\u{fffd}' }).collect();
         self.event(Event::Start(BytesStart::new(name)));
@@ -33,31 +33,31 @@ impl Xml {
         self.event(Event::End(BytesEnd::new(name)));
     }
 
-    /// An element with a value that has a textual form.
+    /// Writes an element with a value as text.
     pub(crate) fn value(&mut self, name: &str, value: impl ToString) {
         self.text(name, &value.to_string());
     }
 
-    /// An element that is left out when there is nothing to say.
+    /// Writes an element, or nothing without a value.
     pub(crate) fn maybe(&mut self, name: &str, value: Option<impl ToString>) {
         if let Some(value) = value {
             self.value(name, value);
         }
     }
 
-    /// A time in UTC, to the millisecond.
+    /// Writes a time in UTC, to the millisecond.
     pub(crate) fn time(&mut self, name: &str, time: SystemTime) {
         self.text(name, &timestamp(time));
     }
 
-    /// A time that is left out when there is none.
+    /// Writes a time, or nothing without one.
     pub(crate) fn maybe_time(&mut self, name: &str, time: Option<SystemTime>) {
         if let Some(time) = time {
             self.time(name, time);
         }
     }
 
-    /// A list: `name` holds one `item` for each thing; always written, so that an empty list is an empty list.
+    /// Writes a list: `name` has one `item` for each element. An empty list is written, too.
     pub(crate) fn list<T>(
         &mut self,
         name: &str,
@@ -72,7 +72,7 @@ impl Xml {
     }
 }
 
-/// `2026-01-02T03:04:05.000Z`.
+/// Returns `2026-01-02T03:04:05.000Z`.
 pub(crate) fn timestamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
@@ -92,19 +92,19 @@ fn write(root: BytesStart<'_>, content: impl FnOnce(&mut Xml)) -> String {
     String::from_utf8(xml.writer.into_inner()).expect("only text was written")
 }
 
-/// A document without name space.
+/// Returns a document without a namespace.
 pub(crate) fn document(root: &str, content: impl FnOnce(&mut Xml)) -> String {
     write(BytesStart::new(root), content)
 }
 
-/// A document in a name space.
+/// Returns a document in a namespace.
 pub(crate) fn document_in(root: &str, namespace: &str, content: impl FnOnce(&mut Xml)) -> String {
     let mut root = BytesStart::new(root);
     root.push_attribute(("xmlns", namespace));
     write(root, content)
 }
 
-/// The answer to an action: `<ActionResponse xmlns=…><requestId>…`.
+/// Returns the reply to an action: `<ActionResponse xmlns=…><requestId>…`.
 pub(crate) fn response(action: &str, request_id: &str, content: impl FnOnce(&mut Xml)) -> String {
     document_in(&format!("{action}Response"), NAMESPACE, |w| {
         w.text("requestId", request_id);
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_utc_with_milliseconds() {
+    fn times_are_utc_in_milliseconds() {
         assert_eq!(
             timestamp(SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_323_045_007)),
             "2026-01-02T03:04:05.007Z"
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_is_an_empty_element() {
+    fn empty_list_is_empty_element() {
         let body = response("DescribeVolumes", "r", |w| w.list("volumeSet", Vec::<u32>::new(), |_, _| ()));
         assert!(body.ends_with(
             "<DescribeVolumesResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">\
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_xml_cannot_carry_is_replaced_and_markup_is_escaped() {
+    fn invalid_characters_are_replaced_and_markup_escaped() {
         let body = document("a", |w| w.text("b", "x\u{0}<&>\u{1f}"));
         assert!(body.ends_with("<a><b>x\u{fffd}&lt;&amp;&gt;\u{fffd}</b></a>"), "{body}");
     }

@@ -1,4 +1,4 @@
-//! The AWS CLI, unchanged, against the simulator.
+//! Tests with the unmodified AWS CLI.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl Aws {
         run(&self.program, &args, &self.env).await
     }
 
-    /// The JSON that it prints; null when it prints nothing.
+    /// Returns the JSON output, or null without output.
     async fn ok(&self, line: &str) -> Value {
         let output = self.call(line).await;
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -45,7 +45,7 @@ impl Aws {
         if out.trim().is_empty() { Value::Null } else { serde_json::from_str(&out).unwrap() }
     }
 
-    /// The error code that it reports.
+    /// Returns the reported error code.
     async fn code(&self, line: &str) -> String {
         let output = self.call(line).await;
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -59,9 +59,8 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_else(|| panic!("no {key} in {value}"))
 }
 
-/// The AWS CLI, unchanged, takes a volume through its life in the simulator.
 #[tokio::test]
-async fn the_aws_cli_takes_a_volume_through_its_life() {
+async fn aws_cli_takes_volume_through_its_life() {
     let sim = Sim::start().await;
     let aws = Aws::of(&sim);
     let instance = sim.env("EBS_SIM_INSTANCE_ID");
@@ -105,7 +104,7 @@ async fn the_aws_cli_takes_a_volume_through_its_life() {
 }
 
 #[tokio::test]
-async fn the_aws_cli_snapshots_restores_and_modifies() {
+async fn aws_cli_snapshots_restores_and_modifies() {
     let sim = Sim::start().await;
     let aws = Aws::of(&sim);
     let created = aws.ok("create-volume --availability-zone us-west-2b --size 2").await;
@@ -133,10 +132,9 @@ async fn the_aws_cli_snapshots_restores_and_modifies() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// The AWS CLI, unchanged, runs and terminates instances, copies volumes, enables fast restores and locks snapshots,
-/// with its own waiters.
+/// It uses its own waiters.
 #[tokio::test]
-async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
+async fn aws_cli_runs_instances_and_copies_and_locks() {
     let sim = Sim::start().await;
     let aws = Aws::of(&sim);
     let run = "run-instances --image-id ami-0123456789abcdef0 --instance-type m5.large --count 1 --key-name k \
@@ -188,7 +186,7 @@ async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
 }
 
 #[tokio::test]
-async fn the_aws_cli_pages_through_a_listing() {
+async fn aws_cli_pages_through_a_listing() {
     let sim = Sim::start().await;
     let aws = Aws::of(&sim);
     for _ in 0..6 {
@@ -206,9 +204,10 @@ async fn the_aws_cli_pages_through_a_listing() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// The AWS CLI repeats a creation with its token, filters with wildcards and up to 200 values, and gets EC2's codes.
+/// The AWS CLI repeats a creation with its token, filters with wildcards and up to 200 values, and gets EC2's error
+/// codes.
 #[tokio::test]
-async fn the_aws_cli_filters_and_repeats_itself() {
+async fn aws_cli_filters_and_repeats_a_creation() {
     let sim = Sim::start().await;
     let aws = Aws::of(&sim);
     let create = "create-volume --availability-zone us-west-2a --client-token again --size";
@@ -237,7 +236,7 @@ async fn the_aws_cli_filters_and_repeats_itself() {
 }
 
 #[tokio::test]
-async fn the_aws_cli_reads_what_there_is() {
+async fn aws_cli_describes_all_objects() {
     let sim = Sim::start().await;
     let aws = Aws::of(&sim);
     let zones = aws.ok("describe-availability-zones").await;
@@ -249,9 +248,8 @@ async fn the_aws_cli_reads_what_there_is() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// The AWS CLI sees dry runs and errors by EC2's codes.
 #[tokio::test]
-async fn the_aws_cli_reports_dry_runs_and_errors_by_their_codes() {
+async fn aws_cli_reports_codes_of_dry_runs_and_errors() {
     let sim = Sim::start().await;
     let aws = Aws::of(&sim);
     let create = "create-volume --availability-zone us-west-2a --size 1";
@@ -265,7 +263,7 @@ async fn the_aws_cli_reports_dry_runs_and_errors_by_their_codes() {
 }
 
 #[tokio::test]
-async fn the_aws_cli_is_let_in_with_the_right_secret_only() {
+async fn aws_cli_needs_the_right_secret() {
     let sim = Sim::start_with(|config| config.access_key = Some(AccessKey::parse("AKIATEST:right/+=").unwrap())).await;
     let mut aws = Aws::of(&sim);
     aws.ok("describe-volumes --filters Name=tag:a,Values=b*").await;

@@ -1,7 +1,7 @@
-//! Whatever comes in, an answer of EC2 goes out: a well-formed document, no panic, no error of the server.
+//! Any input gets a reply of EC2: a well-formed document, without a panic or a server error.
 //!
-//! `tests/corpus/requests` keeps requests that are worth keeping, each with its answer: first line `STATUS CODE` (`-`:
-//! any), second line `METHOD TARGET`, header lines, an empty line, the body. All are always replayed.
+//! `tests/corpus/requests` contains selected requests, each with its reply: first line `STATUS CODE` (`-`: any), second
+//! line `METHOD TARGET`, header lines, an empty line, the body. All of them are always replayed.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use quick_xml::{Reader, XmlVersion};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/requests");
 
-/// A service with a few objects, and a runtime to ask it on.
+/// A service with a few objects, and a runtime to call it.
 struct TestServer {
     runtime: tokio::runtime::Runtime,
     service: Ec2Service,
@@ -41,7 +41,7 @@ impl TestServer {
     }
 }
 
-/// What an answer says in its elements, by path: `Response/Errors/Error/Code`.
+/// Returns the texts of a reply's elements, by path: `Response/Errors/Error/Code`.
 fn elements(body: &[u8]) -> Result<Vec<(String, String)>, String> {
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
     let mut reader = Reader::from_str(text);
@@ -79,7 +79,7 @@ fn elements(body: &[u8]) -> Result<Vec<(String, String)>, String> {
     }
 }
 
-/// The code of an answer, `-` for success, when it is one that EC2 could give.
+/// Returns the code of a valid EC2 reply, `-` for success.
 fn code(answer: &Response<Bytes>) -> Result<String, String> {
     let status = answer.status().as_u16();
     let header = answer.headers().get("x-amzn-requestid").and_then(|id| id.to_str().ok());
@@ -110,7 +110,7 @@ fn code(answer: &Response<Bytes>) -> Result<String, String> {
     }
 }
 
-/// The code of an answer of SageMaker's, `-` for success.
+/// Returns the code of a SageMaker reply, `-` for success.
 fn json_code(status: u16, body: &[u8]) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     match status {
@@ -134,10 +134,10 @@ fn request_of(file: &[u8]) -> (String, Request<Bytes>) {
     (expected, request.body(Bytes::copy_from_slice(&file[end + 2..])).unwrap())
 }
 
-/// Every kept request (huge, gapped, disguised and duplicate indices, no UTF-8, markup, odd numbers, other versions,
-/// cut JSON) is answered as the corpus says.
+/// The corpus has huge, gapped, disguised and duplicate indices, invalid UTF-8, markup, odd numbers, other versions and
+/// truncated JSON.
 #[test]
-fn every_request_of_the_corpus_is_answered_as_it_says() {
+fn every_request_of_corpus_gets_its_expected_reply() {
     let server = TestServer::start();
     let mut replayed = 0;
     let mut wrong = Vec::new();
@@ -308,7 +308,7 @@ fn value() -> impl Strategy<Value = String> {
     prop_oneof![8 => prop::sample::select(VALUES.to_vec()).prop_map(str::to_owned), 2 => "\\PC{0,20}", 1 => any::<String>()]
 }
 
-/// How a client may write a text: as it is where that is possible, all in percent signs, or broken.
+/// Encodes a text like a client: as it is where possible, fully percent-encoded, or broken.
 fn written(text: &str, how: u8) -> Vec<u8> {
     let all = || text.bytes().flat_map(|byte| format!("%{byte:02x}").into_bytes()).collect();
     match how {
@@ -322,7 +322,7 @@ fn written(text: &str, how: u8) -> Vec<u8> {
     }
 }
 
-/// A request that looks like one.
+/// Generates a request with a plausible structure.
 fn structured() -> impl Strategy<Value = Vec<u8>> {
     let action = prop_oneof![20 => prop::sample::select(ACTIONS.to_vec()).prop_map(str::to_owned), 1 => "\\PC{0,12}"];
     let parameter = (name(), value(), 0_u8..6, prop_oneof![30 => 0_u8..8, 1 => 8_u8..10]);
@@ -335,7 +335,7 @@ fn structured() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Calls that are right, with every parameter that the simulator knows; `VOLUME`, `SNAPSHOT` and `INSTANCE` exist.
+/// Valid calls with every parameter that the simulator supports. `VOLUME`, `SNAPSHOT` and `INSTANCE` exist.
 const CALLS: [&str; 29] = [
     "CreateVolume AvailabilityZone=us-west-2a Size=8 VolumeType=gp3 Iops=3000 Throughput=125 Encrypted=true \
      KmsKeyId=alias/k SnapshotId=SNAPSHOT VolumeInitializationRate=100 MultiAttachEnabled=false ClientToken=t \
@@ -374,7 +374,7 @@ const CALLS: [&str; 29] = [
     "DescribeAvailabilityZones ZoneName.1=us-west-2a ZoneId.1=usw2-az1 Filter.1.Name=zone-type Filter.1.Value.1=*",
 ];
 
-/// A right call with one or two values that may be wrong, or parameters left out.
+/// Generates a valid call with one or two values that may be invalid, or parameters left out.
 fn nearly_right() -> impl Strategy<Value = (&'static str, Vec<(prop::sample::Index, Option<String>)>)> {
     let change = (any::<prop::sample::Index>(), prop::option::weighted(0.8, value()));
     (prop::sample::select(CALLS.to_vec()), prop::collection::vec(change, 0..3))
@@ -403,15 +403,15 @@ fn form_of(call: &str, changes: &[(prop::sample::Index, Option<String>)], known:
 }
 
 fn fuzz<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Result<(), String>) {
-    // A request that fails is printed smallest; it then goes into the corpus by hand, with the answer that it must have.
+    // A failing request is minimised and printed. Add it to the corpus by hand, with its required reply.
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let result = TestRunner::new(config).run(strategy, |value| check(value).map_err(TestCaseError::fail));
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Any bytes are answered with a well-formed document of EC2, never with a panic or an error of the server.
+/// No input causes a panic or a server error.
 #[test]
-fn any_bytes_are_answered_with_a_document_of_ec2() {
+fn any_bytes_get_a_document_of_ec2() {
     let server = TestServer::start();
     fuzz(2000, &prop::collection::vec(any::<u8>(), 0..400), |body| code(&server.form(body)).map(drop));
     let json = prop_oneof![
@@ -424,18 +424,18 @@ fn any_bytes_are_answered_with_a_document_of_ec2() {
     });
 }
 
-/// Any parameters of any action, however they are written, are answered with a well-formed document of EC2.
+/// The parameters may be encoded in any way.
 #[test]
-fn any_parameters_are_answered_with_a_document_of_ec2() {
+fn any_parameters_get_a_document_of_ec2() {
     let server = TestServer::start();
     fuzz(3000, &structured(), |body| {
         code(&server.form(body.clone())).map(drop).map_err(|why| format!("{why} to {}", String::from_utf8_lossy(&body)))
     });
 }
 
-/// A right call with wrong values or parts left out is answered with a well-formed document of EC2.
+/// Parts of the call may also be missing.
 #[test]
-fn a_right_call_with_wrong_values_is_answered_with_a_document_of_ec2() {
+fn call_with_invalid_values_gets_a_document_of_ec2() {
     let server = TestServer::start();
     let made = |form: &str, name: &str| {
         let answer = server.form(form.to_owned());
@@ -456,9 +456,9 @@ fn a_right_call_with_wrong_values_is_answered_with_a_document_of_ec2() {
     });
 }
 
-/// Any request target and signing headers are answered with a well-formed document of EC2, and nobody gets in by them.
+/// No request is authenticated by random headers.
 #[test]
-fn any_request_target_and_headers_are_answered_with_a_document_of_ec2() {
+fn any_target_and_headers_get_a_document_of_ec2() {
     let server = TestServer::start();
     let locked = server.service.clone().with_access_key(AccessKey::parse("AKIA:secret").unwrap());
     let locked = TestServer { service: locked, ..server };
@@ -474,7 +474,7 @@ fn any_request_target_and_headers_are_answered_with_a_document_of_ec2() {
             .header("authorization", authorization)
             .header("x-amz-date", date)
             .header("x-amz-security-token", token);
-        // What is no HTTP request never gets here: the listener refuses it.
+        // Invalid HTTP does not reach the service: the listener rejects it.
         let Ok(request) = request.body(Bytes::new()) else { return Ok(()) };
         match code(&locked.ask(request))?.as_str() {
             "-" => Err("somebody got in".to_owned()),
@@ -483,15 +483,15 @@ fn any_request_target_and_headers_are_answered_with_a_document_of_ec2() {
     });
 }
 
-/// XML 1.0 can carry it; what it cannot is replaced, and cannot come back.
+/// Returns whether XML 1.0 can represent it. Other characters are replaced and do not round-trip.
 fn carried(text: &str) -> bool {
     text.chars()
         .all(|c| matches!(c, '\t' | '\n') || (c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{7f}'..='\u{9f}')))
 }
 
-/// A tag that EC2 takes comes back as it was given, whatever its characters.
+/// The tag may have any characters that EC2 accepts.
 #[test]
-fn any_tag_comes_back_as_it_was_given() {
+fn any_tag_round_trips() {
     let server = TestServer::start();
     let key = "\\PC{1,60}".prop_filter("aws: is EC2's own", |key| !key.to_lowercase().starts_with("aws:"));
     fuzz(1000, &(key, any::<String>()), |(key, value)| {
@@ -518,19 +518,19 @@ fn any_tag_comes_back_as_it_was_given() {
     });
 }
 
-/// The kernel's ticks in `/proc`, on every Linux.
+/// The kernel's clock ticks in `/proc`, the same on every Linux.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// How long this thread has worked: not how long it waited for its turn, which is the machine's affair.
+/// Returns the CPU time of this thread, without the time that it waited for a CPU.
 fn ticks_of_this_thread() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let (_, after_name) = stat.rsplit_once(')').unwrap();
     after_name.split_ascii_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
-/// A mebibyte of anything is answered in time, more is refused.
+/// A larger body is rejected.
 #[test]
-fn a_mebibyte_of_anything_is_answered_in_time() {
+fn any_mebibyte_is_answered_in_time() {
     let server = TestServer::start();
     let whole = |pattern: &dyn Fn(usize) -> String| {
         let mut body = "Action=DescribeVolumes&Version=2016-11-15".to_owned();
@@ -554,7 +554,7 @@ fn a_mebibyte_of_anything_is_answered_in_time() {
     for (expected, pattern) in patterns {
         let began = ticks_of_this_thread();
         assert_eq!(code(&server.form(whole(pattern))).as_deref(), Ok(expected), "{}", pattern(2));
-        // Far above what it takes, and far below what anything quadratic would.
+        // Far above the normal time, and far below that of any quadratic algorithm.
         let took = ticks_of_this_thread() - began;
         assert!(took < 10 * TICKS_PER_SECOND, "{}: {took} ticks", pattern(2));
     }

@@ -1,4 +1,4 @@
-//! The control API over HTTP: faults, limits, times, leaps, and what they do on the wire.
+//! Tests of the control API over HTTP: faults, limits, times, clock jumps, and their effects on the wire.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 const CREATE: &str = "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1";
 
-/// Whatever comes back for a call, until the connection ends.
+/// Returns all bytes of a reply until the connection ends.
 async fn raw(url: &str, form: &str) -> Vec<u8> {
     let host = url.strip_prefix("http://").unwrap();
     let form = format!("{form}&Version=2016-11-15");
@@ -32,14 +32,14 @@ async fn set(control: &str, rule: serde_json::Value) {
     assert_eq!(reply.status, 200, "{}", reply.body);
 }
 
-/// Volumes that are attached to nothing.
+/// Returns the number of unattached volumes.
 async fn made(control: &str) -> usize {
     let state = json(control, "/state").await;
     state["volumes"].as_array().unwrap().iter().filter(|v| v["attachments"] == json!([])).count()
 }
 
 #[tokio::test]
-async fn rules_are_set_listed_and_removed() {
+async fn rules_can_be_added_listed_and_removed() {
     let sim = Sim::start().await;
     let control = sim.env("EBS_SIM_CONTROL");
     let rules = json!([
@@ -70,9 +70,8 @@ async fn rules_are_set_listed_and_removed() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// Bad input to the control API is refused with rule and field and changes nothing.
 #[tokio::test]
-async fn bad_input_is_refused_with_rule_and_field_and_changes_nothing() {
+async fn bad_input_is_rejected_by_field_and_changes_nothing() {
     let sim = Sim::start().await;
     let control = sim.env("EBS_SIM_CONTROL");
     let before = (json(&control, "/limits").await, json(&control, "/timing").await);
@@ -104,9 +103,9 @@ async fn bad_input_is_refused_with_rule_and_field_and_changes_nothing() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// A lost reply breaks the HTTP connection without a byte.
+/// The HTTP connection breaks without a byte.
 #[tokio::test]
-async fn a_lost_reply_breaks_the_connection_after_the_work() {
+async fn lost_reply_breaks_connection_after_execution() {
     let sim = Sim::start().await;
     let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
     for (kind, volumes, outcome) in [("lose-request", 0, "lost"), ("lose-reply", 1, "ok")] {
@@ -119,10 +118,9 @@ async fn a_lost_reply_breaks_the_connection_after_the_work() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// Replies that cannot be read are so on the wire: no XML, a connection that breaks in the middle of the body, a padded
-/// body.
+/// The replies are invalid XML, a connection that breaks in the middle of the body, and a padded body.
 #[tokio::test]
-async fn unreadable_replies_are_unreadable_on_the_wire() {
+async fn unreadable_replies_are_sent_as_such() {
     let sim = Sim::start().await;
     let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
     let whole = raw(&url, "Action=DescribeVolumes").await;
@@ -145,7 +143,7 @@ async fn unreadable_replies_are_unreadable_on_the_wire() {
 }
 
 #[tokio::test]
-async fn limits_throttle_and_another_client_eats_from_them() {
+async fn limits_throttle_and_are_shared_with_other_clients() {
     let sim = Sim::start().await;
     let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
     let limits = json!({"enabled": true, "rates": {"CreateVolume": {"capacity": 2, "per_second": 0}}});
@@ -165,9 +163,9 @@ async fn limits_throttle_and_another_client_eats_from_them() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// The clock leaps on request, and what is due has happened then.
+/// Due changes have happened after the jump.
 #[tokio::test]
-async fn the_clock_leaps_and_times_are_shown() {
+async fn clock_jumps_and_times_are_shown() {
     let sim = Sim::start().await;
     let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
     send(&control, "PUT /timing", &[], r#"{"create_ms": 3600000, "describe_call_ms": [1, 2]}"#).await;
@@ -181,7 +179,7 @@ async fn the_clock_leaps_and_times_are_shown() {
 }
 
 #[tokio::test]
-async fn the_ledger_goes_on_after_a_restart_and_names_the_caller() {
+async fn ledger_continues_after_restart_and_names_caller() {
     let state = tempfile::tempdir().unwrap();
     for round in 0..2 {
         let server = Server::start(ServerConfig::new(state.path())).await.unwrap();
@@ -196,16 +194,16 @@ async fn the_ledger_goes_on_after_a_restart_and_names_the_caller() {
     }
 }
 
-/// The state of a volume's only attachment; empty without one.
+/// Returns the state of a volume's only attachment, or an empty text without one.
 async fn attachment(control: &str, volume: &str) -> String {
     let state = json(control, "/state").await;
     let found = state["volumes"].as_array().unwrap().iter().find(|v| v["id"] == volume).unwrap().clone();
     found["attachments"][0]["state"].as_str().unwrap_or("").to_owned()
 }
 
-/// Attachments stick in attaching, detaching or busy, whatever time passes, until they are released.
+/// Attachments are stuck in attaching, detaching or busy for any time.
 #[tokio::test]
-async fn attachments_stick_until_they_are_released() {
+async fn stuck_attachments_stay_until_released() {
     let sim = Sim::start().await;
     let (url, control, instance) =
         (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"), sim.env("EBS_SIM_INSTANCE_ID"));
@@ -237,9 +235,9 @@ async fn attachments_stick_until_they_are_released() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// Reads may lag up to 15 s: by rule or by setting; what changes something sees the present.
+/// The lag is at most 15 s. Mutating calls use the current state.
 #[tokio::test]
-async fn reads_lag_when_a_rule_or_the_consistency_says_so() {
+async fn reads_lag_by_rule_or_by_consistency_setting() {
     let sim = Sim::start().await;
     let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
     let seen = async |volume: &str| {

@@ -1,4 +1,4 @@
-//! The simulator over HTTP, by requests written by hand.
+//! Tests of the simulator over HTTP, with handwritten requests.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn volume_in_state(url: &str, volume: &str, state: &str) {
 }
 
 #[tokio::test]
-async fn a_volume_is_created_attached_detached_and_deleted() {
+async fn volume_completes_its_life_over_http() {
     let sim = Sim::start().await;
     let (url, instance) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_INSTANCE_ID"));
 
@@ -57,7 +57,7 @@ async fn a_volume_is_created_attached_detached_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_said_in_ec2s_words() {
+async fn invalid_request_gets_error_of_ec2() {
     let sim = Sim::start().await;
     let url = sim.env("AWS_EC2_ENDPOINT");
     for (form, status, code) in [
@@ -77,7 +77,7 @@ async fn what_is_wrong_with_a_request_is_said_in_ec2s_words() {
 }
 
 #[tokio::test]
-async fn a_query_string_does_what_a_form_does() {
+async fn query_string_works_like_a_form() {
     let sim = Sim::start().await;
     let url = sim.env("AWS_EC2_ENDPOINT");
     let reply = send(&url, "GET /?Action=DescribeAvailabilityZones&Version=2016-11-15", &[], "").await;
@@ -89,7 +89,7 @@ async fn a_query_string_does_what_a_form_does() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_refused() {
+async fn body_without_end_is_rejected() {
     let sim = Sim::start().await;
     let reply = ec2(&sim.env("AWS_EC2_ENDPOINT"), &format!("Action={}", "x".repeat(2 << 20))).await;
     assert_eq!(reply.status, 413, "{}", reply.body);
@@ -97,7 +97,7 @@ async fn a_body_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn a_request_without_signature_is_refused_when_a_key_was_given() {
+async fn unsigned_request_is_rejected_when_a_key_is_configured() {
     let sim = Sim::start_with(|config| config.access_key = Some(AccessKey::parse("AKIA:secret").unwrap())).await;
     let url = sim.env("AWS_EC2_ENDPOINT");
     let reply = ec2(&url, "Action=DescribeVolumes").await;
@@ -111,9 +111,9 @@ async fn a_request_without_signature_is_refused_when_a_key_was_given() {
     sim.server.shutdown().await.unwrap();
 }
 
-/// Every EC2 call is in the ledger with action, parameters, outcome and dry run, and without anything that signs.
+/// The record has action, parameters, result and dry run, and no signature.
 #[tokio::test]
-async fn every_call_is_in_the_ledger_with_its_outcome() {
+async fn every_call_is_recorded_with_its_result() {
     let sim = Sim::start().await;
     let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
     ec2(&url, "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1&DryRun=true&X-Amz-Security-Token=canary").await;
@@ -133,7 +133,7 @@ async fn every_call_is_in_the_ledger_with_its_outcome() {
 }
 
 #[tokio::test]
-async fn the_control_api_shows_the_state_and_changes_times() {
+async fn control_api_shows_state_and_changes_times() {
     let sim = Sim::start().await;
     let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
     let reply = send(&control, "PUT /timing", &[], r#"{"create_ms": 3600000}"#).await;
@@ -155,7 +155,7 @@ async fn the_control_api_shows_the_state_and_changes_times() {
 }
 
 #[tokio::test]
-async fn the_control_api_can_ask_for_the_end() {
+async fn control_api_can_request_shutdown() {
     let sim = Sim::start().await;
     assert_eq!(send(&sim.env("EBS_SIM_CONTROL"), "POST /shutdown", &[], "").await.status, 202);
     tokio::time::timeout(Duration::from_secs(120), sim.server.end_wanted()).await.unwrap();
@@ -163,7 +163,7 @@ async fn the_control_api_can_ask_for_the_end() {
 }
 
 #[tokio::test]
-async fn metadata_needs_a_token_over_http_too() {
+async fn metadata_over_http_needs_a_token() {
     let sim = Sim::start().await;
     let url = sim.env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
     let path = "GET /latest/meta-data/instance-id";
@@ -178,12 +178,12 @@ async fn metadata_needs_a_token_over_http_too() {
 }
 
 #[tokio::test]
-async fn the_end_does_not_wait_for_idle_connections_and_closes_the_ports() {
+async fn shutdown_closes_ports_despite_idle_connections() {
     let sim = Sim::start().await;
     let address = sim.env("AWS_EC2_ENDPOINT").strip_prefix("http://").unwrap().to_owned();
     let idle = TcpStream::connect(&address).await.unwrap();
     ec2(&sim.env("AWS_EC2_ENDPOINT"), "Action=DescribeVolumes").await;
-    // The headers of a request may take 30 s: that is how long it would wait.
+    // A shutdown that waited for the headers of a request would take 30 s.
     let ended = tokio::time::timeout(Duration::from_secs(25), sim.server.shutdown()).await;
     ended.expect("an end within 25 s").unwrap();
     assert!(TcpStream::connect(&address).await.is_err(), "the port still answers");
@@ -191,7 +191,7 @@ async fn the_end_does_not_wait_for_idle_connections_and_closes_the_ports() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_an_error_that_names_it() {
+async fn port_in_use_is_named_in_the_error() {
     let sim = Sim::start().await;
     let taken = sim.env("AWS_EC2_ENDPOINT").strip_prefix("http://").unwrap().parse().unwrap();
     let state = tempfile::tempdir().unwrap();
@@ -201,7 +201,7 @@ async fn a_port_that_is_taken_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn what_was_there_is_there_again_after_a_restart_from_the_same_directory() {
+async fn state_survives_restart_from_same_directory() {
     let state = tempfile::tempdir().unwrap();
     let first = Server::start(ServerConfig::new(state.path())).await.unwrap();
     let (url, instance) = (first.env()["AWS_EC2_ENDPOINT"].clone(), first.env()["EBS_SIM_INSTANCE_ID"].clone());

@@ -1,4 +1,4 @@
-//! A simulator that is killed at any moment, again and again: nothing that it has said is forgotten.
+//! A simulator that is killed repeatedly at random moments never forgets a confirmed change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 const ROUNDS: usize = 8;
 const CLIENTS: u64 = 4;
 
-/// A simulator process that is ready, and where it listens.
+/// A ready simulator process and its addresses.
 struct Running {
     child: Child,
     env: BTreeMap<String, String>,
@@ -47,7 +47,7 @@ fn read_env(file: PathBuf) -> Option<BTreeMap<String, String>> {
     Some(pairs.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect())
 }
 
-/// A call, and its reply; `None` when the connection broke before all of it was there.
+/// Makes a call and returns its reply, or `None` when the connection broke before its end.
 async fn call(host: &str, form: &str) -> Option<String> {
     let form = format!("{form}&Version=2016-11-15");
     let head =
@@ -60,18 +60,18 @@ async fn call(host: &str, form: &str) -> Option<String> {
     text.trim_end().ends_with('>').then_some(text)
 }
 
-/// What was confirmed to one client until the simulator died under it.
+/// Results that were confirmed to one client until the simulator was killed.
 #[derive(Debug, Default)]
 struct Confirmed {
     /// Volumes with their last confirmed tag.
     volumes: BTreeMap<String, u64>,
-    /// Volumes that are gone, or may be.
+    /// Volumes that are deleted or may be.
     deleted: BTreeSet<String>,
     confirmed_deletions: BTreeSet<String>,
     calls: usize,
 }
 
-/// Makes calls until the simulator is gone; `answered` counts those of all clients.
+/// Makes calls until the simulator is killed. `answered` counts the calls of all clients.
 async fn client(host: String, name: String, answered: Arc<AtomicUsize>) -> Confirmed {
     let mut confirmed = Confirmed::default();
     for n in 0_u64.. {
@@ -99,9 +99,9 @@ async fn client(host: String, name: String, answered: Arc<AtomicUsize>) -> Confi
     confirmed
 }
 
-/// What a killed simulator has confirmed is never forgotten: volumes, tags, deletions, ledger.
+/// The confirmed changes are volumes, tags, deletions and the ledger.
 #[tokio::test]
-async fn nothing_that_a_killed_simulator_has_promised_is_forgotten() {
+async fn killed_simulator_forgets_no_confirmed_change() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = Running::start(dir.path()).await;
     let mut calls = 0;

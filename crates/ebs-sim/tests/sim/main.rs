@@ -1,4 +1,4 @@
-//! The simulator from outside: over HTTP, as a process, and by other people's EC2 clients.
+//! Tests of the simulator from outside: over HTTP, as a process, and with third-party EC2 clients.
 
 #[cfg(test)]
 mod acceptance;

@@ -1,4 +1,4 @@
-//! The simulator as a process: its command line, its env file, and how it ends.
+//! Tests of the simulator as a process: its command line, its env file, and its shutdown.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn the_env_file_has_what_a_shell_needs_to_reach_it() {
+async fn env_file_has_variables_for_clients() {
     let mut process = Process::start(&["--access-key", "AKIA:it's$a`secret"]);
     let env = process.env().await;
     for name in ["AWS_EC2_ENDPOINT", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "EBS_SIM_CONTROL"] {
@@ -32,9 +32,9 @@ async fn the_env_file_has_what_a_shell_needs_to_reach_it() {
     assert!(log.contains("ready") && !log.contains("secret"), "{log}");
 }
 
-/// SIGTERM, SIGINT and the control API end the simulator cleanly with exit code 0.
+/// The exit code is 0.
 #[tokio::test]
-async fn either_signal_and_the_control_api_end_it_cleanly() {
+async fn signals_and_control_api_end_simulator_cleanly() {
     for how in ["SIGTERM", "SIGINT", "POST /shutdown"] {
         let mut process = Process::start(&[]);
         let env = process.env().await;
@@ -49,20 +49,20 @@ async fn either_signal_and_the_control_api_end_it_cleanly() {
     }
 }
 
-/// A second signal ends the simulator at once.
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
+async fn second_signal_ends_simulator_at_once() {
     let mut process = Process::start(&[]);
     let address = process.env().await["AWS_EC2_ENDPOINT"].strip_prefix("http://").unwrap().to_owned();
-    // A request that never arrives whole keeps the clean end waiting for its grace.
+    // An incomplete request delays the clean shutdown for its grace period.
     let mut stuck = TcpStream::connect(&address).await.unwrap();
     let head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n";
     stuck.write_all(head).await.unwrap();
-    // It asks for the body: the request has begun.
+    // The server asks for the body, so the request has begun.
     let mut begun = [0; 12];
     stuck.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 100");
-    // Two of a kind that come together are one; a clean end, after its grace, would have another exit code.
+    // Equal signals that arrive together count as one. A clean shutdown after its grace period would have another exit
+    // code.
     process.signal(Signal::TERM);
     process.signal(Signal::INT);
     let (status, log) = process.end().await;
@@ -72,7 +72,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn a_second_simulator_on_the_same_state_directory_is_refused() {
+async fn second_simulator_on_same_state_directory_is_rejected() {
     let mut first = Process::start(&[]);
     first.env().await;
     let mut args = arguments(first.dir.path());
@@ -86,9 +86,9 @@ async fn a_second_simulator_on_the_same_state_directory_is_refused() {
     assert!(first.end().await.0.success());
 }
 
-/// A simulator command line that makes no sense ends with code 2 before anything is written.
+/// The exit code is 2.
 #[tokio::test]
-async fn a_command_line_that_makes_no_sense_is_refused_before_anything_is_written() {
+async fn invalid_command_line_is_rejected_before_any_write() {
     for (args, word) in [
         (&["--zone", "us-west-2z"][..], "us-west-2a"),
         (&["--second-zone", "us-west-2a"], "--second-zone"),
@@ -107,16 +107,15 @@ async fn a_command_line_that_makes_no_sense_is_refused_before_anything_is_writte
     }
 }
 
-/// The simulator's state survives kill -9.
 #[tokio::test]
-async fn a_killed_simulator_starts_again_from_its_state_directory() {
+async fn killed_simulator_restarts_from_its_state_directory() {
     let mut first = Process::start(&[]);
     let env = first.env().await;
     let created = ec2(&env["AWS_EC2_ENDPOINT"], "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1").await;
     assert_eq!(created.status, 200, "{}", created.body);
     let volume = crate::support::element(&created.body, "volumeId").unwrap().to_owned();
     first.child.kill().await.unwrap();
-    // The env file of the killed one must not be mistaken for that of the next.
+    // The env file of the killed simulator must not be confused with the next one.
     let second = Process { child: simulator(&arguments(first.dir.path())), dir: first.dir };
     let url = until("a new env file", async || {
         let url = second.env_now().await?.remove("AWS_EC2_ENDPOINT")?;

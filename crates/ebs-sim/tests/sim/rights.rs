@@ -1,4 +1,4 @@
-//! IAM over HTTP: policies that are enforced, and what the ledger tells of the project's own.
+//! Tests of IAM over HTTP: enforced policies, and the ledger's audit of the project's policies.
 
 use ebs_sim::iam::{IamConfig, Policy, Shipped};
 
@@ -20,9 +20,9 @@ async fn under(policies: &[Shipped], audit: bool) -> Sim {
     Sim::start_with(|config| config.iam = IamConfig { policies, audit, ..IamConfig::default() }).await
 }
 
-/// An enforced policy refuses and does nothing; a dry run answers DryRunOperation or UnauthorizedOperation.
+/// A denied call does nothing. A dry run returns DryRunOperation or UnauthorizedOperation.
 #[tokio::test]
-async fn an_enforced_policy_answers_403_and_a_dry_run_asks_without_doing() {
+async fn enforced_policy_returns_403_for_calls_and_dry_runs() {
     let sim = under(&[Shipped::ManagedV2], false).await;
     let url = sim.env("AWS_EC2_ENDPOINT");
     let refused = ec2(&url, UNTAGGED).await;
@@ -39,9 +39,9 @@ async fn an_enforced_policy_answers_403_and_a_dry_run_asks_without_doing() {
     assert_eq!(volumes.iter().filter(|v| v.attachments.is_empty()).count(), 1, "refused calls did nothing");
 }
 
-/// Several policies count as one; SageMaker refuses with AccessDeniedException.
+/// SageMaker's error is AccessDeniedException.
 #[tokio::test]
-async fn several_policies_are_one_and_the_answer_to_sagemaker_is_its_own() {
+async fn policies_are_combined_and_sagemaker_has_its_own_error() {
     let sim = under(&[Shipped::ClusterScoped, Shipped::ManagedV2], false).await;
     let url = sim.env("AWS_EC2_ENDPOINT");
     assert_eq!(ec2(&url, &managed()).await.status, 200, "the second one allows it");
@@ -51,9 +51,9 @@ async fn several_policies_are_one_and_the_answer_to_sagemaker_is_its_own() {
     assert!(refused.status == 400 && refused.body.contains("AccessDeniedException"), "{refused:?}");
 }
 
-/// With `--audit-policies` the ledger says which shipped policies allow a call, and why when none does.
+/// `--audit-policies` adds the shipped policies that allow a call, and the reasons when none does.
 #[tokio::test]
-async fn the_ledger_tells_which_of_the_projects_policies_allow_a_call_and_why_none_does() {
+async fn ledger_names_allowing_policies_or_reasons_of_denial() {
     let sim = under(&[], true).await;
     let url = sim.env("AWS_EC2_ENDPOINT");
     assert_eq!(ec2(&url, UNTAGGED).await.status, 200, "an audit refuses nothing");

@@ -1,4 +1,4 @@
-//! What several test binaries need: a running simulator, requests written by hand, child processes.
+//! Shared parts of the tests: a running simulator, handwritten requests, child processes.
 
 pub(crate) mod child;
 pub(crate) mod process;
@@ -7,14 +7,14 @@ pub(crate) mod request;
 use ebs_sim::{Server, ServerConfig};
 use std::time::Duration;
 
-/// A simulator in a directory of its own.
+/// A simulator in its own directory.
 pub(crate) struct Sim {
     pub(crate) server: Server,
     _state: tempfile::TempDir,
 }
 
 impl Sim {
-    /// Instant, without devices.
+    /// Starts it with instant timing and without devices.
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| ()).await
     }
@@ -31,7 +31,7 @@ impl Sim {
     }
 }
 
-/// Asks again and again until the answer is there; panics after two minutes.
+/// Polls until a result is available. Panics after two minutes.
 pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let asked = async {
         loop {
@@ -46,7 +46,7 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
         .unwrap_or_else(|_| panic!("{what}: not within two minutes"))
 }
 
-/// The text between a start tag and its end tag, first occurrence.
+/// Returns the text of the first element with this name.
 pub(crate) fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     Some(rest.split_once(&format!("</{name}>"))?.0)

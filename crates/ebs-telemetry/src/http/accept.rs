@@ -1,14 +1,14 @@
-//! Which format a client gets.
+//! Selects the format for a client.
 
 use axum::http::{HeaderMap, header};
 
 use crate::metrics::Format;
 
-/// The text format, unless the client asks for OpenMetrics 1.0 and takes no plain text.
+/// Returns the text format, unless the client asks for OpenMetrics 1.0 and does not accept plain text.
 ///
-/// Prometheus asks for both and prefers OpenMetrics. It gets text, as from the reference: in OpenMetrics the bounds of
-/// histograms are written otherwise (`le="10.0"`), and up to version 2 Prometheus keeps them as written, so that queries which
-/// name a bound would find nothing.
+/// Prometheus accepts both and prefers OpenMetrics. It gets text, as from the reference: OpenMetrics writes the bounds
+/// of histograms differently (`le="10.0"`), and up to version 2 Prometheus stores them as written, so that queries with
+/// a bound would find nothing.
 pub(super) fn format(headers: &HeaderMap) -> Format {
     let lists = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     let ranges: Vec<&str> = lists.flat_map(|list| list.split(',')).filter(|range| is_wanted(range)).collect();
@@ -22,7 +22,7 @@ pub(super) fn format(headers: &HeaderMap) -> Format {
     if !text && takes(&["application/openmetrics-text"], "1.0.0") { Format::OpenMetrics } else { Format::Text }
 }
 
-/// A quality of zero means "not this".
+/// A quality of zero excludes the format.
 fn is_wanted(range: &str) -> bool {
     parameter(range, "q").and_then(|quality| quality.parse::<f64>().ok()).is_none_or(|quality| quality > 0.0)
 }
@@ -36,9 +36,8 @@ fn parameter<'a>(range: &'a str, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    /// The text format 0.0.4 is served unless the client asks for OpenMetrics 1.0 and takes no text.
     #[test]
-    fn text_is_served_unless_only_open_metrics_is_taken() {
+    fn text_is_served_unless_client_accepts_only_open_metrics() {
         let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
         let prometheus_2 = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
                             text/plain;version=0.0.4;q=0.5,*/*;q=0.1";

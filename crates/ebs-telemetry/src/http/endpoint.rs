@@ -1,12 +1,12 @@
-//! Where to listen.
+//! The listen address.
 
 use tokio::net::TcpListener;
 
-/// A TCP listen address as the driver's users write it: `host:port`, or `:port` for all addresses.
+/// A TCP listen address as users write it: `host:port`, or `:port` for all addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpEndpoint(String);
 
-/// Not a listen address.
+/// An invalid listen address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a listen address: give host:port, or :port for all addresses")]
 pub struct BadHttpEndpoint(String);
@@ -14,7 +14,7 @@ pub struct BadHttpEndpoint(String);
 impl std::str::FromStr for HttpEndpoint {
     type Err = BadHttpEndpoint;
 
-    /// Checks the form; whether the host can be resolved shows when the listener starts.
+    /// Checks the syntax. The host is resolved when the listener starts.
     fn from_str(text: &str) -> Result<Self, BadHttpEndpoint> {
         let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
             port.parse::<u16>().is_ok() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')))
@@ -24,7 +24,7 @@ impl std::str::FromStr for HttpEndpoint {
 }
 
 impl HttpEndpoint {
-    /// Binds; `:port` means both families where the machine has both.
+    /// Binds the address. `:port` binds both address families where the machine has both.
     pub(super) async fn bind(&self) -> std::io::Result<TcpListener> {
         let Some(port) = self.0.strip_prefix(':') else { return TcpListener::bind(&self.0).await };
         match TcpListener::bind(format!("[::]:{port}")).await {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_needs_a_port() {
+    fn endpoint_without_port_is_rejected() {
         for good in [":3301", "0.0.0.0:3302", "localhost:80", "[::1]:80"] {
             assert!(good.parse::<HttpEndpoint>().is_ok(), "{good}");
         }

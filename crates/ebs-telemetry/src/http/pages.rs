@@ -1,4 +1,4 @@
-//! What is served under which path.
+//! The pages and their paths.
 
 use std::sync::Arc;
 
@@ -13,22 +13,22 @@ use super::accept;
 use crate::rate::RateLimit;
 use crate::{Metrics, Readiness};
 
-/// `/metrics` is given away this often, all clients together: at once, and each second.
+/// Limit of `/metrics` for all clients together: the burst, and the requests per second.
 pub(super) const METRICS_BURST: u32 = 10;
 pub(super) const METRICS_PER_SECOND: u32 = 5;
 
-/// What the pages show.
+/// The sources of the pages.
 #[derive(Debug, Clone)]
 pub struct Pages {
-    /// For `/metrics`.
+    /// Source of `/metrics`.
     pub metrics: Arc<Metrics>,
-    /// For `/readyz`.
+    /// Source of `/readyz`.
     pub readiness: Readiness,
 }
 
 impl Pages {
-    /// `/metrics` is limited and compressed. The health pages are neither: a probe of the kubelet's is never refused because
-    /// of scrapes, and what it costs is bounded by the number of connections.
+    /// Returns the routes. `/metrics` is rate limited and compressed. The health pages are not, so that scrapes never
+    /// block a probe of the kubelet. The number of connections bounds the cost of probes.
     pub(super) fn router(self) -> Router {
         let limit = Arc::new(RateLimit::new(METRICS_BURST, METRICS_PER_SECOND));
         let metrics = get(async move |state, headers| metrics(&limit, state, headers).await);

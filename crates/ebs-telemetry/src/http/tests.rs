@@ -29,9 +29,8 @@ async fn started(pages: Pages) -> (JoinSet<()>, std::net::SocketAddr) {
     (tasks, address)
 }
 
-/// `/metrics` is text of format 0.0.4; anything but the metrics and health pages is 404.
 #[tokio::test]
-async fn metrics_are_text_of_format_0_0_4_and_anything_else_is_404() {
+async fn metrics_have_text_format_and_unknown_path_is_404() {
     let pages = pages();
     pages.metrics.count_rpc("Probe", "OK", Duration::from_millis(1));
     let (_tasks, address) = started(pages).await;
@@ -48,9 +47,8 @@ async fn metrics_are_text_of_format_0_0_4_and_anything_else_is_404() {
     }
 }
 
-/// The page is compressed for a client that accepts gzip, and for no other.
 #[tokio::test]
-async fn the_page_is_compressed_for_a_client_that_accepts_gzip() {
+async fn page_is_compressed_only_for_client_that_accepts_gzip() {
     let (_tasks, address) = started(pages()).await;
     let compressed = request(address, "/metrics", "Accept-Encoding: gzip\r\n").await;
     let end_of_headers = compressed.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
@@ -64,10 +62,10 @@ async fn the_page_is_compressed_for_a_client_that_accepts_gzip() {
     }
 }
 
-/// `/metrics` is given 10 times at once and 5 times a second, then 429; health pages are not limited.
+/// The limit of `/metrics` is 5 requests per second with a burst of 10. Health pages have no limit.
 #[tokio::test(start_paused = true)]
-async fn more_than_the_allowed_rate_of_metrics_is_refused_with_429() {
-    // Without connections: between two of them, on a busy machine, the next page may have become due.
+async fn metrics_request_over_rate_limit_gets_429() {
+    // The test uses no connections: on a busy machine, the time between two of them may allow the next request.
     let service = TowerToHyperService::new(pages().router().into_service());
     let status = async |path: &str| {
         let request = axum::http::Request::get(path).body(axum::body::Body::empty()).unwrap();
@@ -88,9 +86,9 @@ async fn more_than_the_allowed_rate_of_metrics_is_refused_with_429() {
     assert_eq!(status("/metrics").await, 429);
 }
 
-/// A client of the metrics port has 3 s to send its request.
+/// A client has 3 s to send its request.
 #[tokio::test]
-async fn a_client_that_sends_no_request_is_cut_off() {
+async fn client_without_request_is_disconnected() {
     let (_tasks, address) = started(pages()).await;
     let cut_off = async |sent: &[u8]| {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -102,9 +100,9 @@ async fn a_client_that_sends_no_request_is_cut_off() {
     tokio::join!(cut_off(b""), cut_off(b"GET /metrics HTTP/1.1\r\n"), cut_off(b"GET"));
 }
 
-/// Clients that only hold connections are in nobody's way for longer than it takes to cut them off.
+/// The listener disconnects idle clients, which makes room for others.
 #[tokio::test]
-async fn clients_that_only_hold_connections_do_not_keep_others_out() {
+async fn idle_connections_do_not_block_other_clients() {
     let (_tasks, address) = started(pages()).await;
     let mut held = Vec::new();
     for _ in 0..2 * CONNECTIONS {
@@ -115,9 +113,8 @@ async fn clients_that_only_hold_connections_do_not_keep_others_out() {
     drop(held);
 }
 
-/// A connection does not live for ever, whatever its client does.
 #[tokio::test(start_paused = true)]
-async fn a_connection_ends_with_its_lifetime() {
+async fn connection_ends_after_its_lifetime() {
     struct Deaf;
     impl Future for Deaf {
         type Output = hyper::Result<()>;
@@ -130,9 +127,9 @@ async fn a_connection_ends_with_its_lifetime() {
     assert!(ended.is_ok() && asked, "asked to end first, then cut off");
 }
 
-/// Not being ready is shown with its reason and never as ill health.
+/// `/readyz` shows the reason, and `/healthz` stays healthy.
 #[tokio::test]
-async fn readyz_shows_why_not_while_healthz_stays_ok() {
+async fn readyz_shows_reason_while_healthz_stays_ok() {
     let pages = pages();
     let (_tasks, address) = started(pages.clone()).await;
     let reply = fetch(address, "/readyz").await;
@@ -143,9 +140,9 @@ async fn readyz_shows_why_not_while_healthz_stays_ok() {
     assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
 }
 
-/// A metrics listener that fails never stops the driver and is tried again.
+/// A failed listener does not stop the driver.
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_cannot_start_is_tried_again_until_it_can() {
+async fn failed_listener_is_restarted_until_it_starts() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
     let mut tasks = JoinSet::new();

@@ -17,28 +17,29 @@ use tokio::time::Instant;
 
 use crate::Metrics;
 
-/// The name of HTTP/2 among the protocols that TLS negotiates.
+/// The ALPN name of HTTP/2.
 pub(super) const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
-/// How often the files are looked at although no client comes.
+/// Interval at which the files are checked without clients.
 const WATCH: Duration = Duration::from_secs(10);
-/// Clients that come closer together share one look.
+/// Minimum interval between checks of the files that clients trigger.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long the file system may take to give the files.
+/// Timeout of reading the files.
 const READ_WITHIN: Duration = Duration::from_secs(3);
-/// The same at the start, which would end without them: a machine with much to do starts late, not never.
+/// Timeout of reading the files at the start, which fails without them. It is long because a busy machine should start
+/// late rather than not at all.
 const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
-/// Where a certificate and its key are.
+/// The paths of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// PEM: the certificate, followed by those that signed it.
+    /// PEM: the certificate, followed by the certificates of its issuers.
     pub certificate: PathBuf,
     /// PEM: its private key.
     pub key: PathBuf,
 }
 
-/// A certificate that cannot be served.
+/// A certificate that the driver cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("cannot read {}", path.display())]
@@ -55,14 +56,14 @@ pub enum TlsError {
     Changing { path: PathBuf },
 }
 
-/// What tells one state of a file from another. A secret of Kubernetes is a symlink that is turned to another directory, which
-/// changes the file behind the name.
+/// Identifies a version of a file. A secret of Kubernetes is a symlink that is redirected to another directory, which
+/// replaces the file behind the path.
 #[cfg(unix)]
 type Trace = (u64, u64, i64, i64, u64);
 #[cfg(windows)]
 type Trace = (u64, u64, u64);
 
-/// A certificate that is kept as its files are.
+/// A certificate that is reloaded when its files change.
 #[derive(Debug)]
 pub struct Tls {
     files: TlsFiles,
@@ -72,24 +73,24 @@ pub struct Tls {
 #[derive(Debug)]
 struct State {
     served: Arc<ServerConfig>,
-    /// Of the files that it was made from.
+    /// Versions of the files from which it was loaded.
     traces: [Trace; 2],
     looked: Instant,
-    /// Why the files as they are now cannot be served, if so.
+    /// The reason why the current files cannot be served, if they cannot.
     trouble: Option<String>,
 }
 
 impl Tls {
-    /// Reads the files for the first time.
+    /// Loads the files for the first time.
     ///
     /// # Errors
-    /// [`TlsError`]: which file it is, and what is wrong with it.
+    /// [`TlsError`], which names the file and the problem.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let (served, traces) = read(&files, LOAD_WITHIN).await?;
         Ok(Self { files, state: Mutex::new(State { served, traces, looked: Instant::now(), trouble: None }) })
     }
 
-    /// What a client that comes now is served with.
+    /// Returns the configuration for a new client.
     pub(super) async fn current(&self, metrics: &Metrics) -> Arc<ServerConfig> {
         if self.state().looked.elapsed() >= FRESH {
             self.look(metrics).await;
@@ -97,8 +98,8 @@ impl Tls {
         Arc::clone(&self.state().served)
     }
 
-    /// Looks at the files again and again, so that log and metrics say what is wrong with new ones before a client meets the
-    /// end of the old ones' time.
+    /// Checks the files periodically, so that log and metrics report a broken renewal before the old certificate
+    /// expires.
     pub(super) async fn watch(&self, metrics: &Metrics) {
         metrics.note_certificate(true);
         loop {
@@ -107,8 +108,8 @@ impl Tls {
         }
     }
 
-    /// Takes over what the files hold, if they have changed. What cannot be served is not taken over; the next look tries
-    /// again, since the second file of a pair may come later than the first.
+    /// Reloads the files if they have changed. An invalid pair is not adopted. The next check tries again, because the
+    /// second file of a pair may be written later.
     async fn look(&self, metrics: &Metrics) {
         self.state().looked = Instant::now();
         let (traces, in_trouble) = {
@@ -155,7 +156,7 @@ impl Tls {
     }
 }
 
-/// Both files as one: a pair that was changed in between is none.
+/// Reads both files. A pair that changed in between is invalid.
 async fn read(files: &TlsFiles, within: Duration) -> Result<(Arc<ServerConfig>, [Trace; 2]), TlsError> {
     let (certificate, certificate_trace) = contents(&files.certificate, within).await?;
     let (key, key_trace) = contents(&files.key, within).await?;
@@ -178,7 +179,7 @@ async fn read(files: &TlsFiles, within: Duration) -> Result<(Arc<ServerConfig>, 
     Ok((Arc::new(config), [certificate_trace, key_trace]))
 }
 
-/// A file, and the state of it that was read.
+/// Returns the content of a file with the version that was read.
 async fn contents(path: &Path, within: Duration) -> Result<(Vec<u8>, Trace), TlsError> {
     let whole = async {
         let before = trace(path).await?;
@@ -197,13 +198,13 @@ async fn trace(path: &Path) -> io::Result<Trace> {
     let file = tokio::fs::metadata(path).await?;
     #[cfg(unix)]
     let trace = (file.dev(), file.ino(), file.mtime(), file.mtime_nsec(), file.size());
-    // Windows tells no stable program what a file is; a renewal makes a new one, or writes the one that is there.
+    // Stable Rust cannot identify a file on Windows. A renewal creates a new file, or writes to the existing one.
     #[cfg(windows)]
     let trace = (file.creation_time(), file.last_write_time(), file.file_size());
     Ok(trace)
 }
 
-/// The error and its causes in one line.
+/// Returns the error and its causes in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     std::iter::successors(error.source(), |cause| cause.source())
         .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,4 +1,4 @@
-//! Which lines are written.
+//! The filter for log lines.
 
 use klog::{ByVerbosity, Careless, ModuleLevels};
 use tracing::level_filters::LevelFilter;
@@ -12,13 +12,13 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::ours::is_ours;
 
-/// By `--v` and `--vmodule`, unless `RUST_LOG` speaks of the place.
+/// Filters by `--v` and `--vmodule`, unless `RUST_LOG` has a directive for the target.
 pub(super) struct Wanted {
     by_verbosity: ByVerbosity,
     rust_log: Option<RustLog>,
 }
 
-/// What `RUST_LOG` says, over nothing and over everything: where the two agree, it speaks of the place.
+/// `RUST_LOG` applied on top of "off" and on top of "everything". Where both agree, a directive covers the target.
 struct RustLog {
     over_nothing: EnvFilter,
     over_all: EnvFilter,
@@ -37,14 +37,14 @@ impl Wanted {
     }
 }
 
-/// Below INFO other people's crates print headers and bodies, credentials among them: never, even when
-/// `RUST_LOG` asks for it.
+/// Below INFO, other crates print headers and bodies with credentials. These lines are never shown, even when
+/// `RUST_LOG` enables them.
 fn is_safe(metadata: &Metadata<'_>) -> bool {
     is_ours(metadata.target()) || *metadata.level() <= Level::INFO
 }
 
-/// The AWS SDK's warnings show errors with all that they hold, whole replies of STS among it: of its lines
-/// the message is written, which is fixed text, and which source of credentials it is about. What failed is told by ours.
+/// The AWS SDK's warnings contain complete errors, including whole replies of STS. Only the message, which is fixed
+/// text, and the credential provider are logged. The driver's own lines report the failure.
 pub(super) const CARELESS: Careless =
     Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
 
@@ -69,7 +69,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for Wanted {
             None => return fixed(self.by_verbosity.takes(metadata)),
             Some(rust_log) => rust_log,
         };
-        // Both must hear of each place: they remember those with spans that they look for.
+        // Call both filters for each callsite: each remembers callsites with spans that it matches.
         let says = |filter| <EnvFilter as Filter<S>>::callsite_enabled(filter, metadata);
         let (over_nothing, over_all) = (says(&rust_log.over_nothing), says(&rust_log.over_all));
         match () {

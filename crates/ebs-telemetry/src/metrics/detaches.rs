@@ -1,4 +1,4 @@
-//! Detachments that take long, read from whoever waits for them when the page is asked for.
+//! Slow detachments, queried on each scrape.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use super::exposition::{Family, Sample};
 use super::store::{Histograms, Numbers};
 use super::table;
 
-/// What is younger than this is not worth a series.
+/// Minimum age of a detachment with a series.
 const WORTH_TELLING: Duration = Duration::from_secs(60);
 
-/// A detachment that somebody waits for.
+/// A pending detachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDetach {
     /// The volume's id.
     pub volume_id: String,
     /// The instance's id.
     pub instance_id: String,
-    /// EC2's last word on the attachment: `detaching`, `busy` …
+    /// The attachment state that EC2 reported last: `detaching`, `busy` …
     pub attachment_state: String,
-    /// Since when it is waited for.
+    /// Start of the wait.
     pub since: Instant,
 }
 
-/// Knows the detachments that are waited for; must not block.
+/// Lists pending detachments. Must not block.
 pub trait PendingDetaches: std::fmt::Debug + Send + Sync + 'static {
-    /// All of them; what has ended is not among them.
+    /// Returns all pending detachments, without finished ones.
     fn pending(&self) -> Vec<PendingDetach>;
 }
 
-/// Shows them, and how often and how long it was asked.
+/// Shows the detachments, and the number and duration of the queries.
 #[derive(Debug)]
 pub(super) struct DetachCollector {
     source: Arc<dyn PendingDetaches>,

@@ -1,4 +1,4 @@
-//! What the volumes of this node count of themselves, read when the page is asked for.
+//! Statistics of this node's volumes, read on each scrape.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,69 +11,70 @@ use super::exposition::{Family, Sample, float};
 use super::store::{Histograms, Numbers, cumulative};
 use super::table::{self, Row};
 
-/// For how long an answer is as good as new: two scrapers that come at once cost the disks one look.
+/// How long a result is reused, so that two concurrent scrapes read the disks once.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What a volume counts, from its attachment on.
+/// Statistics of a volume since its attachment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskStatistics {
     /// The volume's id.
     pub volume_id: String,
     pub reads: DiskTransfers,
     pub writes: DiskTransfers,
-    /// More was asked for than the volume is provisioned for.
+    /// Time over the limits of the volume.
     pub volume_exceeded: DiskExceeded,
-    /// More was asked for than the instance may do with all its volumes.
+    /// Time over the limits of the instance for all its volumes.
     pub instance_exceeded: DiskExceeded,
-    /// Operations that wait now.
+    /// Operations in the queue now.
     pub queue_length: u64,
 }
 
-/// Operations of one direction.
+/// Operations in one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskTransfers {
-    /// Completed.
+    /// Completed operations.
     pub operations: u64,
-    /// Moved by them.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// How long they took together.
+    /// Total time of the operations.
     pub microseconds: u64,
-    /// Operations by latency: the upper bound in microseconds, `None` without one, and how many lay below it and above the
-    /// bound before it.
+    /// Operations by latency: the upper bound in microseconds, or `None` without one, and the number of operations
+    /// between the previous bound and this one.
     pub latency: Vec<(Option<u64>, u64)>,
 }
 
-/// For how long more was asked for than is allowed.
+/// How long the load was higher than allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskExceeded {
     pub iops_microseconds: u64,
     pub throughput_microseconds: u64,
 }
 
-/// One look at all volumes of the node.
+/// The result of reading all volumes of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskReport {
     /// This node's instance.
     pub instance_id: String,
-    /// Each volume once.
+    /// Contains each volume once.
     pub disks: Vec<DiskStatistics>,
-    /// How many volumes, or searches for volumes, failed.
+    /// Number of volumes, or searches for volumes, that failed.
     pub errors: u64,
 }
 
 /// Reads the statistics of the volumes.
 pub trait Disks: std::fmt::Debug + Send + Sync + 'static {
-    /// All of them, within some seconds whatever single disks do; `None` before the node is known.
+    /// Returns the statistics of all volumes within a few seconds, even if single disks hang. Returns `None` before the
+    /// node is known.
     ///
     /// Cancellation: the future may be dropped.
     fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>>;
 }
 
-/// Shows them, and how often and how long it was asked.
+/// Shows the statistics, and the number and duration of the reads.
 #[derive(Debug)]
 pub(super) struct DiskCollector {
     source: Arc<dyn Disks>,
-    /// What was read last, and when. Whoever reads holds the lock, so that others wait for the same answer.
+    /// The last result and its time. The reader holds the lock, so that concurrent scrapes wait for the same result.
     last: Mutex<Option<(Instant, DiskReport)>>,
     scrapes: Numbers,
     errors: Numbers,
@@ -91,7 +92,7 @@ impl DiskCollector {
         }
     }
 
-    /// Cancellation: nothing is shown and the next one reads anew.
+    /// Cancellation: nothing is shown, and the next scrape reads again.
     pub(super) async fn families(&self) -> Vec<Family> {
         let began = Instant::now();
         let mut last = self.last.lock().await;
@@ -115,7 +116,7 @@ impl DiskCollector {
     }
 }
 
-/// Microseconds as the seconds of the page.
+/// Converts microseconds to the seconds of the page.
 fn seconds(microseconds: u64) -> f64 {
     float(microseconds) / 1e6
 }
@@ -149,8 +150,8 @@ fn of_volumes(report: &DiskReport) -> Vec<Family> {
     ]
 }
 
-/// The page has no sum of latencies beside its histogram, but it has the time that all operations took, which is one: of
-/// the same operations, counted by the same volume.
+/// The log page has no sum of latencies for its histogram. The total time of all operations is that sum: it covers the
+/// same operations of the same volume.
 fn latency(transfers: &DiskTransfers) -> super::exposition::Value {
     let mut bins: Vec<(f64, u64)> =
         transfers.latency.iter().map(|(up_to, count)| (up_to.map_or(f64::INFINITY, seconds), *count)).collect();
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
     use crate::metrics::{Metrics, MetricsConfig};
 
-    /// A node that is asked how often it is.
+    /// A node that counts its reads.
     #[derive(Debug, Default)]
     struct Node {
         report: Lock<Option<DiskReport>>,
@@ -223,10 +224,10 @@ mod tests {
         metrics.scrape(crate::metrics::Format::Text).await
     }
 
-    /// A volume's statistics have the reference's names, types and labels, times in seconds; a bin's upper bound is `le`, the
-    /// range without an end is in `+Inf` alone, and the sum is the time that the operations took.
+    /// Times are in seconds. A bin's upper bound is `le`, the open bin is only in `+Inf`, and the sum is the total time
+    /// of the operations.
     #[tokio::test]
-    async fn the_statistics_of_a_volume_have_the_references_names_types_and_labels() {
+    async fn volume_statistics_have_reference_names_and_labels() {
         let text = page(&metrics(&node(Some(one_volume())))).await;
         let of_it = r#"{instance_id="i-1",volume_id="vol-1"}"#;
         for (name, kind, value) in [
@@ -258,10 +259,9 @@ aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 2
         assert!(text.contains("aws_ebs_csi_nvme_collector_duration_seconds_count{instance_id=\"i-1\"} 1\n"), "{text}");
     }
 
-    /// Scrapes that come at once cost the disks one look, and a failure of that look counts once; a second later they are
-    /// looked at again.
+    /// Concurrent scrapes share one read, and its failure counts once. A second later the disks are read again.
     #[tokio::test(start_paused = true)]
-    async fn two_scrapes_at_once_cost_one_look() {
+    async fn concurrent_scrapes_share_one_read() {
         let node =
             Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
         let metrics = metrics(&node);
@@ -277,7 +277,7 @@ aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 2
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_scrape_that_is_given_up_leaves_the_next_one_free() {
+    async fn cancelled_scrape_does_not_block_the_next() {
         let node =
             Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
         let metrics = metrics(&node);
@@ -286,12 +286,12 @@ aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 2
     }
 
     #[tokio::test]
-    async fn before_the_node_is_known_nothing_is_shown_of_disks() {
+    async fn disk_metrics_are_absent_before_node_is_known() {
         assert!(!page(&metrics(&node(None))).await.contains("nvme"));
     }
 
     #[test]
-    fn bins_with_one_bound_are_one_bucket_and_bins_in_any_order_are_sorted() {
+    fn bins_are_sorted_and_merged_by_bound() {
         let transfers = DiskTransfers {
             latency: vec![(None, 1), (Some(256), 2), (Some(128), 4), (Some(256), 8)],
             microseconds: 3,

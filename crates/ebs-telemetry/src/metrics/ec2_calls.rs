@@ -1,8 +1,8 @@
-//! Calls to EC2: how long the good ones took, how many failed, how many were throttled.
+//! Calls to EC2: durations of successful calls, and counts of failed and throttled calls.
 //!
-//! The names are those of the reference driver, for the dashboards that exist; its copies under the names of the
-//! in-tree cloud provider come with `--deprecated-metrics`. The labels differ among the three
-//! and stay so; the consistent series is `aws_ebs_csi_api_requests_total`.
+//! The names are the reference driver's, for existing dashboards. `--deprecated-metrics` adds copies under the names of
+//! the in-tree cloud provider. The labels differ among the three and stay so. `aws_ebs_csi_api_requests_total` is the
+//! consistent series.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -12,32 +12,33 @@ use super::exposition::Family;
 use super::store::{Histograms, Numbers};
 use super::table;
 
-/// The label of what is no code of AWS's, and of codes beyond [`MOST_CODES`].
+/// Label for texts that are not AWS error codes, and for codes beyond [`MOST_CODES`].
 const OTHER: &str = "other";
-/// A label has at most so many characters. The longest codes of EC2 have about 50.
+/// Maximum length of a label in characters. The longest codes of EC2 have about 50.
 const LONGEST_CODE: usize = 64;
-/// So many different codes become labels. A driver meets some dozens; a proxy that answers in AWS's place could make up any number.
+/// Maximum number of different codes as labels. A driver meets a few dozen, but a proxy that answers in AWS's place
+/// could invent any number.
 const MOST_CODES: usize = 200;
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEnd<'a> {
-    /// It did what it was asked.
+    /// The call succeeded.
     Done,
-    /// EC2 wants fewer calls.
+    /// EC2 throttled the call.
     Throttled,
-    /// EC2 refused it with this code.
+    /// EC2 rejected the call with this code.
     Refused(&'a str),
-    /// There was no answer of EC2's; named by what is known.
+    /// EC2 did not answer. The text names the known cause.
     NoAnswer(&'a str),
 }
 
-/// The codes that are labels.
+/// The codes that are used as labels.
 #[derive(Debug, Default)]
 struct Codes(Mutex<BTreeSet<String>>);
 
 impl Codes {
-    /// The code, or [`OTHER`].
+    /// Returns the code, or [`OTHER`].
     fn label<'a>(&self, code: &'a str) -> &'a str {
         if !is_shaped_like_a_code(code) {
             return OTHER;
@@ -53,14 +54,14 @@ impl Codes {
     }
 }
 
-/// `InvalidVolume.NotFound`.
+/// Matches texts like `InvalidVolume.NotFound`.
 fn is_shaped_like_a_code(text: &str) -> bool {
     text.len() <= LONGEST_CODE
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// The series of calls.
+/// The series of EC2 calls.
 #[derive(Debug)]
 pub(super) struct Ec2Calls {
     all: Numbers,
@@ -73,7 +74,7 @@ pub(super) struct Ec2Calls {
 }
 
 impl Ec2Calls {
-    /// Those of the expected actions exist at zero from the start, so that a rate over their durations is known.
+    /// Creates the series. Durations of expected actions start at zero, so that their rates are defined from the start.
     pub(super) fn new(expected_actions: &[&str], with_deprecated: bool) -> Self {
         let seconds = Histograms::new(&table::EC2_SECONDS);
         for action in expected_actions {

@@ -1,13 +1,13 @@
-//! Metrics as text: the format 0.0.4 as Prometheus' Go library prints it, byte for byte, since dashboards and scripts were
-//! made for that, and OpenMetrics 1.0 for who takes nothing else.
+//! Metrics as text. The text format 0.0.4 equals the output of Prometheus' Go library byte for byte, because dashboards
+//! and scripts depend on it. OpenMetrics 1.0 is for clients that accept nothing else.
 //!
-//! Our own encoder and not a crate's: of the two that are kept well, `prometheus-client` prints OpenMetrics alone, where a
-//! counter without `_total` cannot be said and bounds read `le="10.0"`, and `prometheus` prints numbers as Rust does and
-//! needs protobuf and globals.
+//! The encoder is our own. Of the two well-maintained crates, `prometheus-client` prints only OpenMetrics, which has no
+//! counter without `_total` and writes bounds as `le="10.0"`. `prometheus` prints numbers as Rust does, and needs
+//! protobuf and globals.
 
 use super::table::{Kind, Row};
 
-/// How a page is written.
+/// The format of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// Prometheus' text format 0.0.4.
@@ -23,20 +23,21 @@ pub(super) struct Family {
     pub(super) samples: Vec<Sample>,
 }
 
-/// One series now.
+/// The current value of a series.
 #[derive(Debug)]
 pub(super) struct Sample {
-    /// As many as the row has labels, in its order.
+    /// In the number and order of the row's labels.
     pub(super) labels: Vec<String>,
     pub(super) value: Value,
 }
 
 #[derive(Debug)]
 pub(super) enum Value {
-    /// Of a counter or gauge.
+    /// The value of a counter or gauge.
     Number(f64),
     Histogram {
-        /// Upper bounds and how many lay at or below each; without the last one, which has no bound.
+        /// Upper bounds, and the number of observations at or below each. The last bucket, which has no bound, is
+        /// omitted.
         buckets: Vec<(f64, u64)>,
         sum: f64,
         count: u64,
@@ -44,7 +45,7 @@ pub(super) enum Value {
 }
 
 impl Format {
-    /// What HTTP calls it.
+    /// Returns the media type.
     pub(crate) const fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -59,8 +60,7 @@ impl Sample {
     }
 }
 
-/// The page. Families stand in the order of their names and samples in that of their labels; a family without samples is
-/// left out.
+/// Returns the page. Families are sorted by name, and samples by labels. A family without samples is left out.
 pub(super) fn page(mut families: Vec<Family>, format: Format) -> String {
     families.sort_by_key(|family| family.row.name());
     let mut page = Page { text: String::new(), format };
@@ -100,13 +100,13 @@ impl Page {
         }
     }
 
-    /// OpenMetrics names a counter without `_total`, its sample with it.
+    /// OpenMetrics names a counter without `_total`, and its sample with it.
     fn family_name(&self, row: &Row) -> &'static str {
         let bare = row.name().strip_suffix("_total").filter(|_| row.kind() == Kind::Counter);
         bare.filter(|_| self.format == Format::OpenMetrics).unwrap_or(row.name())
     }
 
-    /// In OpenMetrics a counter without `_total` is none: its type is left open, as Go's library does it.
+    /// OpenMetrics requires `_total` in the name of a counter. Without it the type is `unknown`, as in Go's library.
     fn kind(&self, row: &Row) -> &'static str {
         match row.kind() {
             Kind::Counter if self.format == Format::OpenMetrics && !row.name().ends_with("_total") => "unknown",
@@ -157,13 +157,13 @@ impl Labels<'_> {
     }
 }
 
-/// Counts beyond 2^53 lose their last digits, as in Prometheus itself, which keeps floats only.
+/// Counts beyond 2^53 lose their last digits, as in Prometheus itself, which stores only floats.
 #[expect(clippy::cast_precision_loss, reason = "what Prometheus keeps is a float")]
 pub(super) fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// The shortest digits that mean this number, in Go's `%g`: with an exponent below 1e-4 and from 1e6 on.
+/// Returns the shortest digits of this number in Go's `%g`: with an exponent below 1e-4 and from 1e6 on.
 fn as_go_prints(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
@@ -189,10 +189,9 @@ mod tests {
     use super::*;
     use crate::metrics::table;
 
-    /// Numbers of the text format are printed as Go prints them: shortest digits, an exponent of at least two digits below
-    /// 1e-4 and from 1e6 on.
+    /// The exponent has at least two digits and appears below 1e-4 and from 1e6 on.
     #[test]
-    fn numbers_are_printed_as_go_prints_them() {
+    fn numbers_are_formatted_like_go() {
         for (number, text) in [
             (0.0, "0"),
             (-0.0, "0"),
@@ -246,11 +245,11 @@ mod tests {
         page.lines().filter(|line| !line.starts_with("# HELP")).map(|line| format!("{line}\n")).collect()
     }
 
-    /// The text format is that of Prometheus' Go library: families by name, samples by labels, labels in alphabetical order
-    /// and escaped, `le` last, `+Inf` bucket, sum and count; a counter without `_total` is a counter; what has no sample is
-    /// left out.
+    /// Families are sorted by name, samples by labels, and labels alphabetically with `le` last. Label values are
+    /// escaped. Histograms have a `+Inf` bucket, sum and count. A counter without `_total` is a counter, and families
+    /// without samples are left out.
     #[test]
-    fn the_text_format_is_that_of_the_go_library() {
+    fn text_format_equals_go_library() {
         let page = page(families(), Format::Text);
         assert_eq!(
             without_help(&page),
@@ -270,10 +269,10 @@ cloudprovider_aws_api_request_errors{code="X",request="DeleteVolume"} 1
         assert!(page.starts_with("# HELP aws_ebs_csi_api_request_duration_seconds Time that"), "{page}");
     }
 
-    /// OpenMetrics names counters without `_total` and their samples with it, leaves the type of a counter open whose name has
-    /// none, writes bounds as floats and ends with EOF.
+    /// OpenMetrics names counters without `_total` and their samples with it. A counter whose name lacks it has no
+    /// type. Bounds are floats, and the page ends with EOF.
     #[test]
-    fn open_metrics_has_families_without_total_and_an_end() {
+    fn open_metrics_has_families_without_total_and_eof() {
         assert_eq!(
             without_help(&page(families(), Format::OpenMetrics)),
             r#"# TYPE aws_ebs_csi_api_request_duration_seconds histogram

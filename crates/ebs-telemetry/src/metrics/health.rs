@@ -1,21 +1,21 @@
-//! Whether EC2 answers and accepts the driver: the driver's own question, asked now and then.
+//! The periodic health check of EC2: whether it responds and accepts the driver.
 
 use super::exposition::Family;
 use super::store::Numbers;
 use super::table;
 
-/// Why a health check failed; its names are those of gRPC's codes.
+/// Why a health check failed. The names are gRPC codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HealthFailure {
-    /// EC2 cannot be reached, or throttles.
+    /// EC2 is unreachable or throttles.
     Unavailable,
-    /// It gave no answer in time.
+    /// EC2 did not answer in time.
     DeadlineExceeded,
-    /// It does not accept the credentials.
+    /// EC2 does not accept the credentials.
     Unauthenticated,
-    /// The credentials do not allow it.
+    /// The credentials do not permit the call.
     PermissionDenied,
-    /// It answered something else.
+    /// EC2 returned another error.
     Internal,
 }
 
@@ -34,7 +34,7 @@ impl HealthFailure {
 /// The series of health checks.
 #[derive(Debug)]
 pub(super) struct HealthChecks {
-    /// 1 or 0, by the last health check; 0 until the first one.
+    /// 1 if the last health check succeeded, otherwise 0. It is 0 until the first check.
     success: Numbers,
     failures: Numbers,
 }

@@ -1,4 +1,4 @@
-//! Changes that are under way, read from whoever runs them when the page is asked for.
+//! Running operations, queried on each scrape.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,22 +6,22 @@ use std::time::Duration;
 use super::exposition::{Family, Sample, float};
 use super::table;
 
-/// A change that is under way.
+/// A running operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunningOperation {
-    /// What it has to itself, in a word of a closed set.
+    /// The kind of object that it locks, from a closed set.
     pub kind: &'static str,
-    /// For how long it has been under way.
+    /// Time since its start.
     pub age: Duration,
 }
 
-/// Knows the changes that are under way; must not block.
+/// Lists running operations. Must not block.
 pub trait RunningOperations: std::fmt::Debug + Send + Sync + 'static {
-    /// All of them.
+    /// Returns all running operations.
     fn running(&self) -> Vec<RunningOperation>;
 }
 
-/// How many there are of each kind, and how old the oldest is.
+/// Returns the number of operations of each kind, and the age of the oldest.
 pub(super) fn families(source: &dyn RunningOperations) -> [Family; 2] {
     let mut kinds: BTreeMap<&str, (u64, Duration)> = BTreeMap::new();
     for RunningOperation { kind, age } in source.running() {

@@ -1,4 +1,4 @@
-//! How often a bug has ended a request or a task.
+//! The number of bugs that have ended a request or a task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use super::Metrics;
 use super::exposition::{Family, Sample, float};
 use super::table;
 
-/// Counts without a lock: the thread that panics may hold one.
+/// Counts without a lock, because the panicking thread may hold one.
 #[derive(Debug, Default)]
 pub(super) struct Panics(AtomicU64);
 
@@ -21,7 +21,7 @@ impl Panics {
     }
 }
 
-/// From now on every panic of the process counts, besides whatever is done about it now. Once a process.
+/// Counts every panic of the process from now on, in addition to the existing hook. Call it once per process.
 pub fn count_panics(metrics: &Arc<Metrics>) {
     let (metrics, before) = (Arc::clone(metrics), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
@@ -34,9 +34,9 @@ pub fn count_panics(metrics: &Arc<Metrics>) {
 mod tests {
     use super::*;
 
-    /// Panics are counted, from zero on, and still told as before.
+    /// The count starts at zero.
     #[test]
-    fn panics_are_counted_and_still_told() {
+    fn panics_are_counted_and_still_reported() {
         let metrics = Arc::new(Metrics::default());
         assert!(metrics.page().contains("\naws_ebs_csi_panics_total 0\n"), "{}", metrics.page());
         let told = Arc::new(AtomicU64::new(0));

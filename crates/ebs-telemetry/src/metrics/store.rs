@@ -1,4 +1,4 @@
-//! Where numbers are kept until the page is asked for.
+//! Stores numbers between scrapes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub(super) struct Histograms {
 
 #[derive(Debug, Clone, Default)]
 struct Observed {
-    /// By bound, each observation once; one more for what lies above all.
+    /// Number of observations per bound, each observation once. The last entry counts observations above all bounds.
     counts: Vec<u64>,
     sum: f64,
 }
@@ -34,27 +34,27 @@ fn owned(row: &Row, labels: &[&str]) -> Vec<String> {
 }
 
 impl Numbers {
-    /// No series yet.
+    /// Creates the store without series.
     pub(super) fn new(row: &'static Row) -> Self {
         Self { row, series: Mutex::default() }
     }
 
-    /// Adds to the series with these labels, in the row's order; to one that was not there yet from zero on.
+    /// Adds to the series with these labels, in the row's order. A new series starts at zero.
     pub(super) fn add(&self, labels: &[&str], by: f64) {
         *self.series().entry(owned(self.row, labels)).or_default() += by;
     }
 
-    /// Sets it.
+    /// Sets the series.
     pub(super) fn set(&self, labels: &[&str], to: f64) {
         self.series().insert(owned(self.row, labels), to);
     }
 
-    /// All series.
+    /// Returns all series.
     pub(super) fn family(&self) -> Family {
         self.family_as(self.row)
     }
 
-    /// All series under the name of another row, which has the same labels.
+    /// Returns all series under the name of another row, which has the same labels.
     pub(super) fn family_as(&self, row: &'static Row) -> Family {
         let sample =
             |(labels, number): (&Vec<String>, &f64)| Sample { labels: labels.clone(), value: Value::Number(*number) };
@@ -67,7 +67,7 @@ impl Numbers {
 }
 
 impl Histograms {
-    /// No series yet.
+    /// Creates the store without series.
     pub(super) fn new(row: &'static Row) -> Self {
         let bounds = match row.kind() {
             Kind::Histogram(bounds) => bounds,
@@ -76,12 +76,12 @@ impl Histograms {
         Self { row, bounds, series: Mutex::default() }
     }
 
-    /// Makes a series exist at zero.
+    /// Creates a series at zero.
     pub(super) fn expect(&self, labels: &[&str]) {
         self.change(labels, |_| ());
     }
 
-    /// Counts one observation.
+    /// Counts an observation.
     pub(super) fn observe(&self, labels: &[&str], value: f64) {
         let at = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
         self.change(labels, |observed| {
@@ -92,12 +92,12 @@ impl Histograms {
         });
     }
 
-    /// All series.
+    /// Returns all series.
     pub(super) fn family(&self) -> Family {
         self.family_as(self.row)
     }
 
-    /// All series under the name of another row, which has the same labels and bounds.
+    /// Returns all series under the name of another row, which has the same labels and bounds.
     pub(super) fn family_as(&self, row: &'static Row) -> Family {
         let sample = |(labels, observed): (&Vec<String>, &Observed)| Sample {
             labels: labels.clone(),
@@ -116,8 +116,8 @@ impl Histograms {
     }
 }
 
-/// A histogram whose counts are by bound, each observation once, as Prometheus has it: each bucket counts all below it too.
-/// There is one more count than bounds at most: of what lies above all.
+/// Returns a histogram from counts per bound. In Prometheus, each bucket includes the counts of all lower ones. There
+/// is at most one more count than bounds, for observations above all bounds.
 pub(super) fn cumulative(bounds: impl IntoIterator<Item = f64>, counts: &[u64], sum: f64) -> Value {
     let mut below = 0;
     let bucket = |(bound, count): (f64, &u64)| {

@@ -1,51 +1,52 @@
-//! Every metric of the driver, declared once: what may be shown, and what `docs/metrics.md` says of it.
+//! Declares every metric of the driver once, with the text of `docs/metrics.md`.
 //!
-//! A [`Row`] can be made here alone, and every store and every sample takes one, so nothing is shown that is not declared.
+//! Only this module can create a [`Row`], and every store and sample needs one, so that undeclared metrics cannot
+//! appear.
 //!
 //! Decision: `docs/decisions/0027-keep-the-reference-drivers-metrics.md`.
 
-/// What a metric is to Prometheus.
+/// The Prometheus type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
-    /// Grows, but for restarts.
+    /// Increases until a restart.
     Counter,
-    /// A level.
+    /// A current value.
     Gauge,
-    /// Counts by upper bounds, which are these, in the metric's unit.
+    /// Counts by these upper bounds, in the metric's unit.
     Histogram(&'static [f64]),
-    /// The same, with the bounds that a disk's own page has.
+    /// A histogram with the bounds of a disk's log page.
     DiskHistogram,
 }
 
-/// In which drivers a metric appears.
+/// The drivers that have the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     /// In every mode.
     Everywhere,
     /// In modes with a controller service.
     Controller,
-    /// The same, with `--deprecated-metrics` only.
+    /// Modes with a controller service, with `--deprecated-metrics` only.
     Deprecated,
     /// In modes with a node service.
     Node,
-    /// Where metrics are served over TLS.
+    /// With metrics over TLS.
     Tls,
 }
 
-/// Whose name it is.
+/// The origin of the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The reference driver's: type, labels and buckets are its, too, and never change.
+    /// The reference driver. Type, labels and buckets are the same and never change.
     Reference,
     Ours,
 }
 
-/// One metric.
+/// A metric.
 #[derive(Debug)]
 pub(super) struct Row {
     name: &'static str,
     kind: Kind,
-    /// In the order of the alphabet, which is that of the page.
+    /// In alphabetical order, as on the page.
     labels: &'static [&'static str],
     shown: Shown,
     origin: Origin,
@@ -84,7 +85,7 @@ impl Row {
         self
     }
 
-    /// As the page shows it, `_total` included.
+    /// Returns the name on the page, including `_total`.
     pub(super) const fn name(&self) -> &'static str {
         self.name
     }
@@ -111,7 +112,7 @@ impl Row {
         self.origin
     }
 
-    /// The unit, as the name says it; empty for plain numbers.
+    /// Returns the unit in the name, or an empty text for plain numbers.
     #[cfg(test)]
     pub(super) fn unit(&self) -> &'static str {
         let bare = self.name.strip_suffix("_total").unwrap_or(self.name);
@@ -121,18 +122,18 @@ impl Row {
 
 /// Prometheus' own default bounds, in seconds.
 const DEFAULT_BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// The reference's bounds of what reading its detachments takes, in seconds.
+/// The reference's bounds for the time to read detachments, in seconds.
 const EC2_COLLECTOR_BOUNDS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// The reference's bounds of what reading the disks takes, in seconds.
+/// The reference's bounds for the time to read the disks, in seconds.
 const DISK_COLLECTOR_BOUNDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// From a look at the mount table to the longest wait for EC2, in seconds.
+/// From reading the mount table to the longest wait for EC2, in seconds.
 const RPC_BOUNDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
-/// Rows, each under a name of its own, and all of them as the table.
+/// Declares named rows and the table of all rows.
 macro_rules! declare {
     ($($id:ident = $row:expr;)*) => {
         $(pub(super) static $id: Row = $row;)*
-        /// All of them.
+        /// All rows.
         #[cfg(test)]
         pub(super) static TABLE: &[&Row] = &[$(&$id),*];
     };
@@ -317,12 +318,12 @@ declare! {
     ));
 }
 
-/// The reference's, of one volume on a node.
+/// A metric of the reference for one volume on a node.
 const fn of_disk(row: Row) -> Row {
     row.by(&["instance_id", "volume_id"]).of(Shown::Node).of_the_reference()
 }
 
-/// The reference's, of all volumes on a node.
+/// A metric of the reference for all volumes on a node.
 const fn of_node(row: Row) -> Row {
     row.by(&["instance_id"]).of(Shown::Node).of_the_reference()
 }

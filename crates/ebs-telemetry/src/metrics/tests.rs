@@ -13,9 +13,9 @@ fn lines(page: &str, name: &str) -> Vec<String> {
     page.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
 }
 
-/// RPCs are counted by method and code, and timed by method, however they ended.
+/// Failed RPCs count, too.
 #[test]
-fn rpcs_are_counted_by_method_and_code_and_timed_by_method() {
+fn rpcs_are_counted_by_code_and_timed_by_method() {
     let metrics = Metrics::default();
     metrics.count_rpc("CreateVolume", "OK", TOOK);
     metrics.count_rpc("CreateVolume", "OK", TOOK);
@@ -47,9 +47,10 @@ fn ec2_calls_are_counted_by_action_and_outcome() {
     }
 }
 
-/// What is no code of AWS's becomes no label, and no stream of made-up codes makes ever more series: a proxy's page may say anything.
+/// A proxy's page may contain any text. Texts that are not AWS error codes do not become labels, and invented codes
+/// create a bounded number of series.
 #[test]
-fn labels_of_refusals_are_bounded() {
+fn number_of_error_code_labels_is_bounded() {
     let metrics = Metrics::default();
     let long = "X".repeat(65);
     for text in ["", "not a code", "<html>", "a\"b", "1Code", "Code\n", "Ünknown", &long] {
@@ -76,9 +77,9 @@ fn labels_of_refusals_are_bounded() {
     assert!(page.contains(r#"aws_ebs_csi_api_request_errors_total{code="VolumeInUse",request="AttachVolume"} 2"#));
 }
 
-/// Successful EC2 calls are timed under `aws_ebs_csi_api_request_duration_seconds`, with Prometheus' default bounds.
+/// The series is `aws_ebs_csi_api_request_duration_seconds`.
 #[test]
-fn durations_are_those_of_successes_in_the_default_bounds() {
+fn only_successful_calls_are_timed_in_default_bounds() {
     let metrics = Metrics::default();
     metrics.count_ec2_call("AttachVolume", CallEnd::Done, TOOK);
     metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
@@ -91,9 +92,9 @@ fn durations_are_those_of_successes_in_the_default_bounds() {
     assert_eq!(counts, ["0", "0", "0", "0", "0", "1", "1", "1", "1", "1", "1", "1"]);
 }
 
-/// Refused calls count by code, throttles by themselves, calls without an answer as neither.
+/// Rejected calls count by code, throttled calls separately, and calls without an answer as neither.
 #[test]
-fn errors_and_throttles_are_apart_and_what_had_no_answer_is_neither() {
+fn errors_and_throttles_are_counted_apart() {
     let metrics = Metrics::default();
     metrics.count_ec2_call("AttachVolume", CallEnd::Throttled, TOOK);
     metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
@@ -109,10 +110,9 @@ fn errors_and_throttles_are_apart_and_what_had_no_answer_is_neither() {
     );
 }
 
-/// The names of the in-tree cloud provider come with `--deprecated-metrics` only and say the same; the errors are a counter
-/// although its name has no `_total`.
+/// The errors are a counter although the name has no `_total`.
 #[test]
-fn old_names_are_shown_only_when_asked_for_and_say_the_same() {
+fn deprecated_names_are_optional_and_have_same_values() {
     let count = |metrics: &Metrics| {
         metrics.count_ec2_call("AttachVolume", CallEnd::Done, TOOK);
         metrics.count_ec2_call("AttachVolume", CallEnd::Throttled, TOOK);
@@ -131,9 +131,9 @@ fn old_names_are_shown_only_when_asked_for_and_say_the_same() {
     }
 }
 
-/// The duration series of the usual actions exist at zero from the start; counters appear with their first use.
+/// Counters appear with their first use.
 #[test]
-fn expected_actions_have_durations_at_zero_from_the_start() {
+fn durations_of_expected_actions_start_at_zero() {
     let config = MetricsConfig { expected_actions: vec!["CreateVolume", "DescribeTags"], ..MetricsConfig::default() };
     let page = Metrics::new(config).page();
     for action in ["CreateVolume", "DescribeTags"] {
@@ -144,7 +144,7 @@ fn expected_actions_have_durations_at_zero_from_the_start() {
 }
 
 #[test]
-fn the_time_for_which_calls_are_held_back_adds_up_by_action() {
+fn time_in_rate_limiter_adds_up_by_action() {
     let metrics = Metrics::default();
     metrics.count_ec2_wait("AttachVolume", TOOK);
     metrics.count_ec2_wait("AttachVolume", TOOK);
@@ -152,9 +152,9 @@ fn the_time_for_which_calls_are_held_back_adds_up_by_action() {
     assert!(page.contains(r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 0.4"#), "{page}");
 }
 
-/// The last health check of EC2 shows as 1 or 0, and failed ones count by reason; a driver that asks nobody shows neither.
+/// A driver without health checks shows neither.
 #[test]
-fn the_last_health_check_shows_and_failed_ones_count_by_reason() {
+fn last_health_check_shows_and_failures_count_by_reason() {
     let metrics = Metrics::new(MetricsConfig { checks_health: true, ..MetricsConfig::default() });
     let success = |metrics: &Metrics| lines(&metrics.page(), "aws_ebs_csi_ec2_health_check_success ");
     assert_eq!(success(&metrics), ["aws_ebs_csi_ec2_health_check_success 0"], "nobody has asked yet");
@@ -183,10 +183,10 @@ impl PendingDetaches for Waiting {
     }
 }
 
-/// A detachment is shown when it has been waited for longer than 60 s, until it ends: under the reference's name as a
-/// counter, and as a level besides.
+/// A detachment has a series once it has been pending for more than 60 s, until it ends: a counter under the
+/// reference's name, and a gauge.
 #[tokio::test(start_paused = true)]
-async fn a_detachment_is_told_after_sixty_seconds_and_until_it_ends() {
+async fn detachment_shows_from_60_s_until_its_end() {
     let waiting = Arc::new(Waiting::default());
     waiting.0.lock().unwrap().push(PendingDetach {
         volume_id: "vol-1".into(),
@@ -208,9 +208,8 @@ async fn a_detachment_is_told_after_sixty_seconds_and_until_it_ends() {
     assert_eq!(lines(&metrics.page(), name), Vec::<String>::new());
 }
 
-/// Each reading of the pending detachments is counted and timed.
 #[test]
-fn each_reading_of_the_detachments_is_counted_and_timed() {
+fn each_query_of_detachments_is_counted_and_timed() {
     let detaches: Arc<dyn PendingDetaches> = Arc::new(Waiting::default());
     let metrics = Metrics::new(MetricsConfig { detaches: Some(detaches), ..MetricsConfig::default() });
     let _first = metrics.page();
@@ -233,9 +232,8 @@ impl RunningOperations for Waiting {
     }
 }
 
-/// Running operations are counted by what they have to themselves, with the age of the oldest.
 #[test]
-fn running_operations_are_counted_with_the_age_of_the_oldest() {
+fn running_operations_show_count_and_age_of_oldest() {
     let operations: Option<Arc<dyn RunningOperations>> = Some(Arc::new(Waiting::default()));
     let page = Metrics::new(MetricsConfig { operations, ..MetricsConfig::default() }).page();
     for (name, kind, value) in [
@@ -249,7 +247,7 @@ fn running_operations_are_counted_with_the_age_of_the_oldest() {
     }
 }
 
-/// A page of a driver that shows all it can, with a sample of each metric.
+/// Returns a page with a sample of every metric.
 async fn full_page() -> String {
     let unhealthy = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "NoAnswer" };
     let waiting = Arc::new(Waiting::default());
@@ -283,9 +281,9 @@ async fn full_page() -> String {
     metrics.scrape(Format::Text).await
 }
 
-/// A page has every metric that is declared and no other, each with the labels and the type of its declaration.
+/// Labels and types match the declarations.
 #[tokio::test(start_paused = true)]
-async fn a_page_has_every_metric_that_is_declared_and_no_other() {
+async fn page_has_exactly_the_declared_metrics() {
     let page = full_page().await;
     let types: BTreeMap<&str, &str> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
@@ -308,17 +306,15 @@ async fn a_page_has_every_metric_that_is_declared_and_no_other() {
     }
 }
 
-/// Labels are declared in the order in which the page has them, and no two metrics become one in OpenMetrics.
 #[test]
-fn declared_labels_are_in_order_and_no_two_metrics_become_one_in_open_metrics() {
+fn labels_are_sorted_and_open_metrics_names_unique() {
     assert!(TABLE.iter().all(|row| row.labels().is_sorted()));
     let bare = |row: &&Row| row.name().strip_suffix("_total").unwrap_or(row.name());
     assert_eq!(TABLE.iter().map(bare).collect::<BTreeSet<_>>().len(), TABLE.len());
 }
 
-/// The reference's metrics have its names, types and labels.
 #[test]
-fn the_references_metrics_have_its_names_types_and_labels() {
+fn reference_metrics_keep_names_types_and_labels() {
     let ours: Vec<String> = TABLE
         .iter()
         .filter(|row| row.origin() == Origin::Reference)
@@ -364,7 +360,7 @@ fn kind(row: &Row) -> &'static str {
     }
 }
 
-/// The rows as `docs/metrics.md` has them.
+/// Returns the table of `docs/metrics.md`.
 fn table() -> String {
     let mut table =
         "| metric | type | unit | labels | shown | whose | what it says |\n|---|---|---|---|---|---|---|\n".to_owned();
@@ -397,9 +393,9 @@ fn table() -> String {
     table
 }
 
-/// The table of metrics in the documentation is that of the code. `EBS_WRITE_DOCS=1` writes it.
+/// `EBS_WRITE_DOCS=1` rewrites the table.
 #[test]
-fn the_metrics_in_the_documentation_are_those_of_the_code() {
+fn documented_metrics_match_the_code() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = ("<!-- table of the code: metrics -->\n", "<!-- end of metrics -->\n");
@@ -431,16 +427,16 @@ fn not_grown() -> NotGrownVolume {
 }
 
 #[test]
-fn a_volume_that_has_not_grown_is_a_gauge_of_the_bytes_it_lacks() {
+fn not_grown_volume_shows_gauge_of_missing_bytes() {
     let volumes: Arc<dyn UnhealthyVolumes> = Arc::new(Volumes(Mutex::default(), vec![not_grown()]));
     let metrics = Metrics::new(MetricsConfig { volumes: Some(volumes), ..MetricsConfig::default() });
     let line = r#"aws_ebs_csi_volume_not_grown_bytes{volume_id="vol-1"} 1.073741824e+09"#;
     assert_eq!(lines(&metrics.page(), "aws_ebs_csi_volume_not_grown_bytes{"), [line]);
 }
 
-/// Each volume of the node that is not healthy is a gauge with its status and reason, for as long as it is not.
+/// The gauge has the volume's status and reason, and disappears when the volume is healthy.
 #[test]
-fn each_volume_that_is_not_healthy_is_a_gauge_for_as_long_as_it_is_not() {
+fn unhealthy_volume_has_gauge_until_it_is_healthy() {
     let volume = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "ReadOnlyAfterErrors" };
     let volumes = Arc::new(Volumes(Mutex::new(vec![volume]), Vec::new()));
     let metrics = Metrics::new(MetricsConfig { volumes: Some(Arc::clone(&volumes) as _), ..MetricsConfig::default() });

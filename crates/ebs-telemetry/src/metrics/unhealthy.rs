@@ -1,16 +1,16 @@
-//! Volumes of this node that are not healthy, read from whoever looks at them when the page is asked for.
+//! Unhealthy volumes of this node, queried on each scrape.
 
 use super::exposition::{Family, Sample, float};
 use super::table;
 
-/// A volume that is not healthy.
+/// An unhealthy volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnhealthyVolume {
     /// The volume's id.
     pub volume_id: String,
     /// `Inaccessible` or `Degraded`.
     pub status: &'static str,
-    /// Why, in a word of a closed set.
+    /// The reason, from a closed set.
     pub reason: &'static str,
 }
 
@@ -23,16 +23,16 @@ pub struct NotGrownVolume {
     pub missing: u64,
 }
 
-/// Knows the volumes that are not healthy; must not block.
+/// Lists unhealthy volumes. Must not block.
 pub trait UnhealthyVolumes: std::fmt::Debug + Send + Sync + 'static {
-    /// All of them, each once.
+    /// Returns each unhealthy volume once.
     fn unhealthy(&self) -> Vec<UnhealthyVolume>;
 
-    /// Those whose growth failed or is overdue, each once.
+    /// Returns each volume whose growth failed or is overdue once.
     fn not_grown(&self) -> Vec<NotGrownVolume>;
 }
 
-/// A 1 for each that is not healthy, and for each that has not grown its bytes.
+/// Returns a 1 for each unhealthy volume, and the missing bytes of each volume that has not grown.
 pub(super) fn families(source: &dyn UnhealthyVolumes) -> [Family; 2] {
     let ill = |volume: &UnhealthyVolume| Sample::number(&[volume.reason, volume.status, &volume.volume_id], 1.0);
     let unhealthy = source.unhealthy().iter().map(ill).collect();

@@ -1,4 +1,4 @@
-//! Finished spans on their way to the collector.
+//! The queue of finished spans for the collector.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,20 +12,20 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How spans are gathered (`OTEL_BSP_*`).
+/// Limits of the queue (`OTEL_BSP_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Most spans that wait.
+    /// Maximum number of spans in the queue.
     pub(super) queue: usize,
-    /// Most spans of one message.
+    /// Maximum number of spans in a message.
     pub(super) batch: usize,
-    /// Longest wait for a message to be full.
+    /// Maximum wait until a message is full.
     pub(super) delay: Duration,
-    /// Longest time for a message with its repeats.
+    /// Timeout of a message, including its retries.
     pub(super) export: Duration,
 }
 
-/// What became of finished spans.
+/// Counts of finished spans by their fate.
 #[derive(Debug, Clone, Default)]
 pub struct TraceCounts(Arc<Counts>);
 
@@ -37,33 +37,33 @@ struct Counts {
 }
 
 impl TraceCounts {
-    /// Spans that the collector took.
+    /// Returns the number of spans that the collector accepted.
     pub fn exported(&self) -> u64 {
         self.0.exported.load(Ordering::Relaxed)
     }
 
-    /// Spans that were lost because the collector did not take them.
+    /// Returns the number of spans that were lost because the collector did not accept them.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Spans that were lost because too many waited.
+    /// Returns the number of spans that were lost because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.0.dropped.load(Ordering::Relaxed)
     }
 }
 
-/// Takes spans as they end; never waits.
+/// Accepts finished spans and never waits.
 #[derive(Debug)]
 pub(super) struct Batches {
     queue: mpsc::Sender<SpanData>,
     counts: TraceCounts,
 }
 
-/// The other end of it.
+/// The receiving end.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Dropped to say that nothing more comes.
+    /// Dropped to stop the queue.
     stop: oneshot::Sender<()>,
     sending: JoinSet<()>,
     counts: TraceCounts,
@@ -95,7 +95,7 @@ impl SpanProcessor for Batches {
         }
     }
 
-    /// Nobody waits for it here: [`Queue::finish`] does.
+    /// Does not wait: [`Queue::finish`] flushes.
     fn force_flush(&self) -> OTelSdkResult {
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Queue {
         self.counts.clone()
     }
 
-    /// Sends what waits, for at most `limit`.
+    /// Exports the queued spans, for at most `limit`.
     pub(super) async fn finish(self, limit: Duration) {
         let Self { stop, mut sending, counts } = self;
         drop(stop);
@@ -129,7 +129,7 @@ struct Sender<E> {
     exporter: E,
     limits: Limits,
     counts: TraceCounts,
-    /// The last message did not get through: that was said, and is not said again.
+    /// The last message failed. The failure has been logged and is not logged again.
     failing: bool,
 }
 
@@ -153,7 +153,7 @@ impl<E: SpanExporter> Sender<E> {
                 }
             }
             if stopping {
-                // What is queued is still received.
+                // Queued spans are still received.
                 spans.close();
             }
             if !batch.is_empty() {

@@ -1,4 +1,4 @@
-//! What the fields of a span of `tracing` say of its trace.
+//! Trace data in the fields of a `tracing` span.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use opentelemetry::{Context, KeyValue, Value};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::field::{Field, Visit};
 
-/// The field that makes a span one to be exported.
+/// The field that marks a span for export.
 pub(super) const KIND: &str = "otel.kind";
 
-/// Longest text of an attribute, in bytes: a request may hold names of any length.
+/// Maximum length of a text attribute, in bytes: a request may contain names of any length.
 const MAX_TEXT: usize = 1_024;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// The caller's span, when it named one as W3C's trace context has it.
+    /// Returns the caller's span, if the request has a valid W3C trace context.
     pub(super) fn remote_parent(&self) -> Option<SpanContext> {
         self.parent.as_ref()?;
         let context = TraceContextPropagator::new().extract_with_context(&Context::new(), self);
@@ -50,7 +50,7 @@ impl Said {
     }
 }
 
-/// Names without a dot are the log's.
+/// Fields without a dot belong to the log.
 fn concerns(field: &Field) -> bool {
     field.name().contains('.')
 }
@@ -102,7 +102,7 @@ impl Visit for Said {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        // OTLP has no unsigned numbers; larger ones do not occur.
+        // OTLP has no unsigned numbers. Larger ones do not occur.
         self.record_i64(field, i64::try_from(value).unwrap_or(i64::MAX));
     }
 
@@ -137,7 +137,7 @@ mod tests {
     const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_callers_span_is_read_and_one_that_is_none_is_ignored() {
+    fn valid_caller_span_is_read_and_invalid_one_ignored() {
         let context = parent(GOOD, Some("vendor=1,other=2")).unwrap();
         assert_eq!(context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(context.span_id().to_string(), "b7ad6b7169203331");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_at_a_character() {
+    fn long_text_is_cut_at_character_boundary() {
         let cut = shortened("ü".repeat(MAX_TEXT));
         assert_eq!(cut.chars().count(), MAX_TEXT / 2 + 1);
         assert!(cut.ends_with('…'));

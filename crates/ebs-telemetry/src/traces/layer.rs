@@ -1,4 +1,4 @@
-//! From spans of `tracing` to spans of OpenTelemetry.
+//! Converts spans of `tracing` to spans of OpenTelemetry.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,13 +13,13 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use super::fields::Said;
 
-/// Makes a span of each that it sees, once there is a tracer.
+/// Creates an OpenTelemetry span for each span that it sees, once a tracer is set.
 #[derive(Debug)]
 pub(crate) struct Spans {
     tracer: Arc<OnceLock<SdkTracer>>,
 }
 
-/// Kept with a span of `tracing`. Children find their parent here also after it has ended.
+/// Stored in a span of `tracing`, so that children find their parent even after it has ended.
 struct Exported {
     span: opentelemetry_sdk::trace::Span,
     context: SpanContext,
@@ -59,13 +59,13 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        // Its drop ends it.
+        // Dropping it ends the span.
         let exported = context.span(&id).and_then(|span| span.extensions_mut().remove::<Exported>());
         drop(exported);
     }
 }
 
-/// The nearest span around one that is exported.
+/// Returns the nearest exported ancestor.
 fn around<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<SpanContext> {
     span.parent()?.scope().find_map(|outer| outer.extensions().get::<Exported>().map(|it| it.context.clone()))
 }

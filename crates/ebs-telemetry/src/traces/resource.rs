@@ -1,4 +1,4 @@
-//! What is traced: this process, as the attributes of a resource. `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` win.
+//! The resource attributes of this process. `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` take precedence.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 
-/// What cannot be found out is left out. The arguments of the process are: they may hold anything.
+/// Omits unknown attributes, and the arguments of the process because they may contain secrets.
 pub(super) fn detect(version: &str) -> Resource {
     let mut attributes = vec![
         KeyValue::new("service.name", super::SCOPE),
@@ -32,7 +32,7 @@ pub(super) fn detect(version: &str) -> Resource {
     }
 }
 
-/// As OpenTelemetry names it.
+/// Returns the name of the architecture in OpenTelemetry.
 fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -41,7 +41,7 @@ fn arch() -> &'static str {
     }
 }
 
-/// The id of the container in whose file system this is: 64 hexadecimal digits in the path of a file that the container runtime
+/// Returns the id of this process' container: 64 hexadecimal digits in the path of a file that the container runtime
 /// mounts, such as `/etc/hostname`.
 fn container(mounts: &str) -> Option<&str> {
     let is_id = |part: &&str| part.len() == 64 && part.bytes().all(|b| b.is_ascii_hexdigit());
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_containers_id_is_found_in_the_mounts_of_its_files() {
+    fn container_id_is_found_in_its_file_mounts() {
         let id = "0123456789abcdef".repeat(4);
         let mounts = format!(
             "22 1 0:20 / /proc rw - proc proc rw\n\

@@ -1,4 +1,4 @@
-//! The `OTEL_*` variables that the libraries do not read by themselves, or read too trustingly.
+//! The `OTEL_*` variables that the libraries do not read, or read without sufficient checks.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use opentelemetry_otlp::tonic_types::transport::{Certificate, ClientTlsConfig};
 
 use super::batches::Limits;
 
-/// By precedence.
+/// In order of precedence.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-/// A PEM file of the authorities that the collector's certificate may be from, by precedence; none: the system's.
+/// A PEM file of the authorities for the collector's certificate, in order of precedence. Default: the system's
+/// authorities.
 const CERTIFICATES: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
 
-/// Variables of OpenTelemetry that change nothing here, the one value that is what is done anyway, and what is.
+/// OpenTelemetry variables without effect: the name, the value that matches the behaviour, and the behaviour.
 const WITHOUT_EFFECT: [(&str, &str, &str); 9] = [
     ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "traces are sent over gRPC"),
     ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "traces are sent over gRPC"),
@@ -26,7 +27,7 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 9] = [
     ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "", "collectors are shown no certificate"),
 ];
 
-/// An endpoint of the collector that cannot be one.
+/// An invalid endpoint of the collector.
 #[derive(Debug, thiserror::Error)]
 #[error("{variable} cannot be used: {reason}")]
 pub struct BadTraceEndpoint {
@@ -34,7 +35,7 @@ pub struct BadTraceEndpoint {
     reason: &'static str,
 }
 
-/// The file of authorities cannot be used.
+/// An unusable file of authorities.
 #[derive(Debug, thiserror::Error)]
 #[error("{variable}={path:?} cannot be used: {reason}")]
 pub struct BadAuthorities {
@@ -47,7 +48,7 @@ pub(super) fn disabled(variable: impl Fn(&str) -> Option<String>) -> bool {
     variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// The library would repeat the endpoint in its errors, with a password in it.
+/// Checks the endpoint first, because the library would repeat it in its errors, including a password.
 pub(super) fn check_endpoint(variable: impl Fn(&str) -> Option<String>) -> Result<(), BadTraceEndpoint> {
     let Some((name, url)) = ENDPOINTS.into_iter().find_map(|name| Some((name, variable(name)?))) else { return Ok(()) };
     let refuse = |reason| Err(BadTraceEndpoint { variable: name, reason });
@@ -60,10 +61,10 @@ pub(super) fn check_endpoint(variable: impl Fn(&str) -> Option<String>) -> Resul
     }
 }
 
-/// With the authorities that may vouch for a collector at an https endpoint.
+/// Configures the authorities for a collector at an https endpoint.
 ///
 /// # Errors
-/// When the file of authorities cannot be used.
+/// The file of authorities is unusable.
 pub(super) fn with_tls<B: WithTonicConfig>(
     builder: B,
     variable: impl Fn(&str) -> Option<String>,
@@ -82,7 +83,7 @@ pub(super) fn with_tls<B: WithTonicConfig>(
     Ok(builder.with_tls_config(tls))
 }
 
-/// A line for each variable that is set and changes nothing.
+/// Returns a warning for each variable that is set and has no effect.
 pub(super) fn without_effect(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let notes = WITHOUT_EFFECT.into_iter().filter_map(|(name, usual, what)| {
         let value = variable(name)?;
@@ -91,7 +92,7 @@ pub(super) fn without_effect(variable: impl Fn(&str) -> Option<String>) -> Vec<S
     notes.collect()
 }
 
-/// `OTEL_BSP_*`; a value that is no positive number is as good as none.
+/// Returns the limits of `OTEL_BSP_*`. A value that is not a positive number is ignored.
 pub(super) fn limits(variable: impl Fn(&str) -> Option<String>) -> Limits {
     let number = |name, usual: u32| {
         let given = variable(name).and_then(|value| value.trim().parse::<u32>().ok()).filter(|value| *value > 0);
@@ -108,7 +109,7 @@ pub(super) fn limits(variable: impl Fn(&str) -> Option<String>) -> Limits {
     }
 }
 
-/// Memory is bounded whatever is asked for: a span has about 1 KiB.
+/// Upper bound of the queue, which bounds memory: a span takes about 1 KiB.
 const MOST_QUEUED: usize = 65_536;
 
 #[cfg(test)]
@@ -119,9 +120,9 @@ mod tests {
         move |name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     }
 
-    /// The endpoint of the collector is checked before anything repeats it: a password in it is in no message.
+    /// The check runs before any library can repeat the endpoint.
     #[test]
-    fn an_endpoint_with_a_password_is_refused_without_repeating_it() {
+    fn endpoint_with_password_is_rejected_without_its_text() {
         for name in ENDPOINTS {
             let error = check_endpoint(set(&[(name, "http://user:canary@collector:4317")])).unwrap_err().to_string();
             assert!(error.contains(name) && !error.contains("canary") && !error.contains("user:"), "{error}");
@@ -133,9 +134,9 @@ mod tests {
         check_endpoint(set(&[])).unwrap();
     }
 
-    /// A variable of OpenTelemetry that has no effect is named in the log when it is set to something else than what is done anyway.
+    /// A variable is named when its value differs from the behaviour.
     #[test]
-    fn variables_without_effect_are_named_when_they_ask_for_something_else() {
+    fn ineffective_variable_with_other_value_is_named() {
         assert!(without_effect(set(&[])).is_empty());
         for (name, usual, _) in WITHOUT_EFFECT {
             assert!(usual.is_empty() || without_effect(set(&[(name, usual)])).is_empty(), "{name}");
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_as_the_variables_say_and_bounded() {
+    fn batch_limits_follow_variables_within_bounds() {
         let usual = Limits { queue: 2_048, batch: 512, delay: Duration::from_secs(5), export: Duration::from_secs(30) };
         assert_eq!(limits(set(&[])), usual);
         assert_eq!(limits(set(&[("OTEL_BSP_MAX_QUEUE_SIZE", "0"), ("OTEL_BSP_SCHEDULE_DELAY", "soon")])), usual);
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sdk_can_be_switched_off() {
+    fn sdk_can_be_disabled() {
         assert!(disabled(set(&[("OTEL_SDK_DISABLED", "True")])));
         assert!(!disabled(set(&[("OTEL_SDK_DISABLED", "1")])));
         assert!(!disabled(set(&[])));

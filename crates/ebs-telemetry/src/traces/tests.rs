@@ -1,4 +1,4 @@
-//! With an exporter that keeps, refuses or hangs in the place of the collector's client.
+//! Tests with an exporter that keeps, rejects or hangs in place of the collector's client.
 
 use std::sync::Mutex;
 
@@ -15,7 +15,7 @@ use crate::logging::{self, LogConfig};
 
 const LIMITS: Limits = Limits { queue: 8, batch: 4, delay: Duration::from_secs(5), export: Duration::from_secs(30) };
 
-/// What the exporter does.
+/// The behaviour of the exporter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Keep,
@@ -23,7 +23,7 @@ enum Does {
     Hang,
 }
 
-/// In the place of a collector.
+/// Replaces a collector.
 #[derive(Debug, Clone)]
 struct Kept {
     does: Arc<Mutex<Does>>,
@@ -42,7 +42,7 @@ impl opentelemetry_sdk::trace::SpanExporter for Kept {
     }
 }
 
-/// Traces into `kept`, and a log that is read.
+/// Traces that end in `kept`, and the log.
 struct Setting {
     kept: Kept,
     export: TraceExport,
@@ -100,10 +100,9 @@ fn attribute(span: &SpanData, name: &str) -> Option<String> {
     span.attributes.iter().find(|attribute| attribute.key.as_str() == name).map(|it| it.value.to_string())
 }
 
-/// An RPC is a span in its caller's trace, and a call to AWS is a child of its RPC, also when the RPC was answered before: its span
-/// ends with the answer.
+/// A call to AWS is a child of its RPC even after the RPC was answered. The RPC's span ends with the answer.
 #[tokio::test(start_paused = true)]
-async fn a_span_joins_its_callers_trace_and_what_outlives_it_joins_it() {
+async fn rpc_joins_its_caller_trace_and_late_calls_join_rpc() {
     let setting = Setting::new(Does::Keep);
     let span = rpc(Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
     span.record("rpc.grpc.status_code", 14_i64).record("otel.status_description", "no EC2").record("otel.end", true);
@@ -127,9 +126,9 @@ async fn a_span_joins_its_callers_trace_and_what_outlives_it_joins_it() {
     assert_eq!((counts.exported(), counts.refused(), counts.dropped()), (2, 0, 0));
 }
 
-/// A trace begins anew when the caller names none or nonsense; spans of ours without a kind and of others are not exported.
+/// A missing or invalid caller starts a new trace. Spans without a kind and spans of other crates are not exported.
 #[tokio::test(start_paused = true)]
-async fn a_trace_begins_anew_without_a_caller_and_only_spans_with_a_kind_are_exported() {
+async fn trace_starts_without_caller_from_spans_with_kind() {
     let setting = Setting::new(Does::Keep);
     drop(rpc(None));
     drop(rpc(Some("00-nonsense")));
@@ -141,18 +140,17 @@ async fn a_trace_begins_anew_without_a_caller_and_only_spans_with_a_kind_are_exp
     assert_ne!(spans[0].span_context.trace_id(), spans[1].span_context.trace_id());
 }
 
-/// Attributes of traces stand in no log line.
 #[tokio::test(start_paused = true)]
-async fn attributes_of_traces_stand_in_no_log_line() {
+async fn trace_attributes_are_not_logged() {
     let setting = Setting::new(Does::Keep);
     rpc(Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")).in_scope(|| tracing::info!("line"));
     let (_, _, log) = setting.finish().await;
     assert!(log.ends_with("] \"line\" rpc=\"CreateVolume\"\n"), "{log}");
 }
 
-/// Nothing waits for a collector that hangs: what does not fit is counted and lost, and the end is bounded.
+/// Spans that do not fit into the queue are counted and lost, and the shutdown is bounded.
 #[tokio::test(start_paused = true)]
-async fn nothing_waits_for_a_collector_that_hangs() {
+async fn hanging_collector_blocks_nothing() {
     let setting = Setting::new(Does::Hang);
     let start = Instant::now();
     for _ in 0..100 {
@@ -167,9 +165,9 @@ async fn nothing_waits_for_a_collector_that_hangs() {
     assert!(log.contains("not all spans of traces have reached the collector"), "{log}");
 }
 
-/// A collector that does not take spans is said once, and once more when it takes them again; what was lost is counted.
+/// The failure and the recovery are each logged once. Lost spans are counted.
 #[tokio::test(start_paused = true)]
-async fn a_collector_that_refuses_is_said_once_and_once_more_when_it_takes_spans_again() {
+async fn collector_failure_and_recovery_are_logged_once() {
     let setting = Setting::new(Does::Refuse);
     for _ in 0..3 {
         drop(rpc(None));
@@ -186,9 +184,9 @@ async fn a_collector_that_refuses_is_said_once_and_once_more_when_it_takes_spans
     assert_eq!(log.matches("takes spans again").count(), 1, "{log}");
 }
 
-/// Spans travel together, but none waits longer than the delay, and the end sends the rest.
+/// Spans are sent in batches, and none waits longer than the delay.
 #[tokio::test(start_paused = true)]
-async fn the_end_sends_what_waits() {
+async fn finish_sends_queued_spans() {
     let setting = Setting::new(Does::Keep);
     for _ in 0..7 {
         drop(rpc(None));

@@ -1,13 +1,13 @@
-//! Whatever the template says, rendering ends, within its bounds.
+//! Rendering any template ends, within its limits.
 
 use proptest::prelude::*;
 
 use super::volume;
 use crate::{TemplateError, check, render};
 
-/// A template that is too long, too deep, endless or too productive ends with an error that says which.
+/// The error names the limit: length, depth, steps or output.
 #[test]
-fn a_template_beyond_its_bounds_ends_with_an_error_that_says_which() {
+fn template_over_a_limit_fails_with_that_limit() {
     let deep = format!("{}1{}", "{{if 1}}".repeat(500), "{{end}}".repeat(500));
     let parens = format!("{{{{{}1{}}}}}", "(".repeat(5000), ")".repeat(5000));
     let chain = format!("{{{{if 0}}}}{}{{{{end}}}}", "{{else if 0}}".repeat(400));
@@ -48,7 +48,7 @@ fn a_template_beyond_its_bounds_ends_with_an_error_that_says_which() {
     assert!(render("{{printf \"%.99999999s\" .PVName}}", &volume()).is_err());
 }
 
-/// Pieces that templates are made of, to get past the first error.
+/// Parts of templates, which get past the first error.
 fn piece() -> impl Strategy<Value = String> {
     let pieces = [
         "{{",
@@ -113,9 +113,9 @@ fn piece() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No template text makes the driver panic or hang, and a text comes to the same every time.
+    /// Rendering is also deterministic.
     #[test]
-    fn no_input_makes_rendering_panic_or_hang(template in proptest::collection::vec(piece(), 0..40)) {
+    fn no_template_causes_panic_or_hang(template in proptest::collection::vec(piece(), 0..40)) {
         let template = template.concat();
         let once = render(&template, &volume());
         prop_assert_eq!(&once, &render(&template, &volume()));
@@ -130,19 +130,19 @@ proptest! {
     }
 
     #[test]
-    fn no_format_makes_printf_panic(format in "[%#0+\\- .*\\[\\]0-9vTtbcdoOqxXUeEfFgGsp%é]{0,12}", n in any::<i64>(), f in any::<i32>()) {
+    fn no_format_causes_panic_in_printf(format in "[%#0+\\- .*\\[\\]0-9vTtbcdoOqxXUeEfFgGsp%é]{0,12}", n in any::<i64>(), f in any::<i32>()) {
         let format = format.replace('"', "");
         let template = format!("{{{{printf `{format}` {n} {f} .PVCName nil true}}}}");
         let written = render(&template, &volume());
         prop_assert_eq!(&written, &render(&template, &volume()));
         if !format.contains('%') {
-            // Arguments that no verb takes are an error.
+            // Arguments without a verb are an error.
             prop_assert!(written.is_err(), "{:?}", written);
         }
     }
 
     #[test]
-    fn text_without_braces_stays_as_it_is(text in "[^{]{0,200}") {
+    fn text_without_braces_is_unchanged(text in "[^{]{0,200}") {
         prop_assert_eq!(render(&text, &volume()).unwrap(), text);
     }
 }

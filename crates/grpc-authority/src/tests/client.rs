@@ -1,40 +1,40 @@
-//! A client with every habit that HTTP/2 and HPACK allow.
+//! A client that can use every feature of HTTP/2 and HPACK.
 
 use std::collections::VecDeque;
 
 use crate::huffman;
 
-/// Of a name and a value.
+/// A name and a value.
 pub(crate) type Field = (String, String);
 
-/// How a request's fields are written.
+/// The encoding of a request's fields.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Style {
     /// Texts are Huffman-coded.
     pub(crate) coded: bool,
-    /// Fields go into the dynamic table, and are referred to when they are there.
+    /// Fields are added to the dynamic table, and later referenced there.
     pub(crate) indexed: bool,
-    /// Names are written out, even those that the static table has.
+    /// Names are written out, even names of the static table.
     pub(crate) names_written: bool,
-    /// Fields that do not go into the table are marked as never to be in one.
+    /// Fields that are not added to the table are marked as "never indexed".
     pub(crate) never: bool,
-    /// The dynamic table gets this size first.
+    /// The dynamic table is first resized to this.
     pub(crate) table: Option<usize>,
 }
 
-/// How a block lies in frames.
+/// The distribution of a block over frames.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Frames {
     pub(crate) padding: Option<u8>,
     pub(crate) priority: bool,
-    /// Lengths of the fragments; the rest of the block is in the last frame.
+    /// Lengths of the fragments. The rest of the block is in the last frame.
     pub(crate) fragments: Vec<usize>,
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const TABLE: usize = 4096;
 
-/// Those of the static table that requests have.
+/// The entries of the static table for requests.
 const STATIC: [(usize, &str, &str); 6] = [
     (1, ":authority", ""),
     (3, ":method", "POST"),
@@ -52,7 +52,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// One that has sent its preface and its settings.
+    /// Creates a client that has sent its preface and its settings.
     pub(crate) fn new() -> Self {
         let mut client = Self { bytes: PREFACE.to_vec(), table: VecDeque::new(), size: TABLE, next_stream: 1 };
         client.frame(4, 0, 0, &[]);
@@ -66,13 +66,13 @@ impl Client {
         self.bytes.extend(payload);
     }
 
-    /// A request without a body; says on which stream.
+    /// Sends a request without a body. Returns its stream.
     pub(crate) fn request(&mut self, fields: &[Field], style: &Style, frames: &Frames) -> u32 {
         let block = self.block(fields, style);
         self.headers(&block, true, frames)
     }
 
-    /// A request with a body.
+    /// Sends a request with a body. Returns its stream.
     pub(crate) fn request_with_body(&mut self, fields: &[Field], style: &Style, body: &[u8]) -> u32 {
         let block = self.block(fields, style);
         let stream = self.headers(&block, false, &Frames::default());
@@ -80,7 +80,7 @@ impl Client {
         stream
     }
 
-    /// A header block as it is given; says on which stream.
+    /// Sends a header block as given. Returns its stream.
     pub(crate) fn headers(&mut self, block: &[u8], is_end: bool, frames: &Frames) -> u32 {
         let stream = self.next_stream;
         self.next_stream += 2;

@@ -1,29 +1,29 @@
-//! What unmodified clients have sent, byte by byte, to a server that took it.
+//! Recorded bytes of unmodified clients, which were sent to a server that accepted them.
 
 use super::{Answer, answers, rewritten, whole};
 
-/// The client, its stream, how many calls it made, and the name that the server gets.
+/// The client, its stream, the number of its calls, and the name that the server receives.
 type Recording = (&'static str, &'static [u8], usize, Option<&'static str>);
 
 const RECORDINGS: [Recording; 4] = [
-    // Dialled `\\.\pipe\csi-proxy-disk-v1`: percent-encoded and Huffman-coded.
+    // Target `\\.\pipe\csi-proxy-disk-v1`: percent-encoded and Huffman-coded.
     (
         "grpc-go 1.83, a pipe",
         include_bytes!("recorded/grpc-go-1.83-pipe.bin"),
         6,
         Some("-5C-5C.-5Cpipe-5Ccsi-proxy-disk-v1"),
     ),
-    // Dialled `/csi/csi.sock`, which it sends as it is.
+    // Target `/csi/csi.sock`, sent as it is.
     ("grpc-go 1.20, a path", include_bytes!("recorded/grpc-go-1.20-path.bin"), 6, Some("-csi-csi.sock")),
-    // Dialled no target: an empty authority.
+    // No target: an empty authority.
     ("grpc-go 1.83, nothing", include_bytes!("recorded/grpc-go-1.83-empty.bin"), 6, None),
-    // Dialled `unix:///tmp/srv/rec.sock`: percent-encoded, in plain text, its name written out.
+    // Target `unix:///tmp/srv/rec.sock`: percent-encoded, in plain text, its name written out.
     ("grpcio 1.85, a path", include_bytes!("recorded/grpcio-1.85-path.bin"), 3, Some("tmp-2Fsrv-2Frec.sock")),
 ];
 
-/// Streams of clients that `h2` alone resets, with an authority that is a path, percent-encoded or not, or empty, are served.
+/// The authorities are paths, percent-encoded or not, or empty.
 #[test]
-fn streams_that_h2_alone_resets_are_served() {
+fn recorded_streams_that_h2_resets_are_served() {
     for (client, stream, calls, name) in RECORDINGS {
         let alone = answers(stream, calls, false);
         assert_eq!(alone, vec![Answer::Reset(1); calls], "{client}: h2 alone");
@@ -37,9 +37,9 @@ fn streams_that_h2_alone_resets_are_served() {
     }
 }
 
-/// How a client's bytes are cut on their way changes nothing: tried at every place.
+/// The test splits the bytes at every position.
 #[test]
-fn a_cut_at_any_place_changes_nothing() {
+fn split_at_any_position_changes_nothing() {
     for (client, stream, ..) in RECORDINGS {
         let served = whole(stream);
         assert_eq!(served.len(), stream.len(), "{client}");

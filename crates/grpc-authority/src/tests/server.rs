@@ -1,4 +1,4 @@
-//! The server that this is for: `h2`, unchanged.
+//! The server in the tests: `h2`, unmodified.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 
 use crate::LenientStream;
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Served {
@@ -17,18 +17,18 @@ pub(crate) enum Answer {
         /// The other fields, in their order.
         fields: Vec<(String, String)>,
     },
-    /// With the code of HTTP/2.
+    /// With the error code of HTTP/2.
     Reset(u32),
-    /// The connection ended with this code.
+    /// The connection was closed with this code.
     Closed(u32),
 }
 
 const BOUND: Duration = Duration::from_secs(120);
-/// More than any stream of a test has, so that neither side ever waits.
+/// Larger than any stream of a test, so that neither side ever waits.
 const PIPE: usize = 16 << 20;
 
-/// What becomes of the requests on the first `count` streams when a client sends these bytes, with this crate in front of the
-/// server or without it.
+/// Returns the results of the requests on the first `count` streams when a client sends these bytes, with or without
+/// this crate in front of the server.
 pub(crate) fn answers(stream: &[u8], count: usize, is_lenient: bool) -> Vec<Answer> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
@@ -56,7 +56,7 @@ async fn both<S: AsyncRead + AsyncWrite + Unpin>(server: S, client: DuplexStream
     told.into_values().collect()
 }
 
-/// Answers all requests; ends never.
+/// Answers all requests and never returns.
 async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, served: &mut BTreeMap<u32, Request<()>>) {
     if let Ok(mut connection) = h2::server::handshake(stream).await {
         while let Some(Ok((request, mut respond))) = connection.accept().await {
@@ -68,7 +68,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, served: &mut BTreeM
     std::future::pending().await
 }
 
-/// Reads what the server writes until it has answered so many requests; says which of them it has refused.
+/// Reads the server's bytes until it has answered this number of requests. Returns the rejected ones.
 async fn told(mut client: DuplexStream, count: usize) -> BTreeMap<u32, Answer> {
     let (mut refused, mut answered) = (BTreeMap::new(), 0);
     let last = u32::try_from(2 * count).expect("few") - 1;
@@ -86,7 +86,7 @@ async fn told(mut client: DuplexStream, count: usize) -> BTreeMap<u32, Answer> {
                 answered += 1;
                 refused.insert(stream, Answer::Reset(code(0)));
             }
-            // A graceful one, after the last stream that was served, is no answer.
+            // A graceful GOAWAY, after the last served stream, is not an answer.
             7 if code(4) != 0 => {
                 refused.insert(last + 2, Answer::Closed(code(4)));
                 break;

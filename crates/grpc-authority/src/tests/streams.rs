@@ -1,4 +1,4 @@
-//! Streams of a client whose habits are chosen.
+//! Streams of the configurable client.
 
 use http::uri::Authority;
 
@@ -39,10 +39,10 @@ fn framings() -> Vec<Frames> {
     ]
 }
 
-/// However a client writes its fields and cuts them into frames, a path as its authority is served, whether the field is
-/// written or referred to, and the other fields arrive as they are.
+/// The authority may be written out or referenced, and the block may be split into frames in any way. The other fields
+/// arrive unchanged.
 #[test]
-fn however_a_client_writes_its_fields_a_path_as_authority_is_served() {
+fn path_as_authority_is_served_in_any_encoding() {
     for style in styles() {
         for frames in framings() {
             let mut client = Client::new();
@@ -70,9 +70,9 @@ fn however_a_client_writes_its_fields_a_path_as_authority_is_served() {
     }
 }
 
-/// A stream in which the server takes every authority passes byte for byte, whatever its bodies hold.
+/// Bodies may contain any bytes.
 #[test]
-fn a_stream_whose_authorities_are_taken_passes_byte_for_byte() {
+fn stream_with_valid_authorities_is_unchanged() {
     let mut bad = Client::new();
     bad.request(&fields("/csi/csi.sock", &[]), &Style::default(), &Frames::default());
     for style in styles() {
@@ -88,9 +88,9 @@ fn a_stream_whose_authorities_are_taken_passes_byte_for_byte() {
     }
 }
 
-/// A name that stands for several authorities of a connection changes no other field of it, also when the table is full.
+/// A name that replaces several authorities of a connection changes no other field, even when the table is full.
 #[test]
-fn many_authorities_on_one_connection_keep_the_tables_in_step() {
+fn many_authorities_keep_dynamic_tables_in_sync() {
     for coded in [false, true] {
         let style = Style { coded, indexed: true, ..Style::default() };
         let mut client = Client::new();
@@ -108,16 +108,16 @@ fn many_authorities_on_one_connection_keep_the_tables_in_step() {
     }
 }
 
-/// An authority of 16 KiB, as long as all fields of a request may be, is served; a longer one is left to the server.
+/// 16 KiB is the server's limit of all fields of a request. The server rejects a longer authority.
 #[test]
-fn an_authority_of_16_kib_is_served_and_a_longer_one_left_to_the_server() {
+fn authority_up_to_16_kib_is_served() {
     for (length, is_changed) in [(MAX_HELD, true), (MAX_HELD + 1, false), (1 << 20, false)] {
         let authority = "/".repeat(length);
         let mut client = Client::new();
         let frames = Frames { fragments: vec![16_000; 1000], ..Frames::default() };
         let first = fields("/csi/csi.sock", &[]);
         client.request(&first, &Style::default(), &Frames::default());
-        // So that a frame ends before the authority and not in it.
+        // A frame then ends before the authority and not within it.
         let block = client.block(&fields(&authority, &[]), &Style::default());
         let before = block.len() - length;
         let fragments = if length <= MAX_HELD { vec![before] } else { frames.fragments };
@@ -133,9 +133,9 @@ fn an_authority_of_16_kib_is_served_and_a_longer_one_left_to_the_server() {
     }
 }
 
-/// An empty authority that is an entry of the static table, as grpc-go sends it without a target, counts as none.
+/// grpc-go sends an empty authority as an entry of the static table when it has no target.
 #[test]
-fn an_empty_authority_counts_as_none() {
+fn empty_authority_equals_missing_authority() {
     let mut client = Client::new();
     let style = Style { indexed: true, coded: true, ..Style::default() };
     for _ in 0..2 {
@@ -146,12 +146,12 @@ fn an_empty_authority_counts_as_none() {
     assert_eq!(answers(&client.bytes, 2, true), [served.clone(), served]);
 }
 
-/// What cannot be mended costs its own request alone: those before and after it on the connection are served.
+/// Requests before and after it on the connection are served.
 #[test]
-fn what_cannot_be_mended_costs_its_own_request_alone() {
+fn unfixable_authority_fails_only_its_own_request() {
     let good = fields("/csi/csi.sock", &[]);
     let style = Style { indexed: true, ..Style::default() };
-    // Its name is that of the entry of the dynamic table which the first request has made: 62 and one entry on.
+    // The name is the index of the entry that the first request has added to the dynamic table: 62 and one more.
     let by_dynamic_name = [&[0x83, 0x86, 0x84, 0x7f, 0x00, 0x04][..], b"/csi"].concat();
     let wasteful = {
         let coded = crate::huffman::encode(br"\\\");
@@ -170,9 +170,9 @@ fn what_cannot_be_mended_costs_its_own_request_alone() {
     }
 }
 
-/// From the first byte that is no HTTP/2 on, a client's bytes pass as they are, and the server says what is wrong with them.
+/// From the first invalid byte on, a client's bytes pass unchanged, and the server reports the error.
 #[test]
-fn bytes_that_are_no_http2_pass_as_they_are() {
+fn bytes_that_are_not_http2_pass_unchanged() {
     let request = fields("/csi/csi.sock", &[]);
     let block = Client::new().block(&request, &Style::default());
     let after = |wrong: &dyn Fn(&mut Client)| {
@@ -222,9 +222,9 @@ fn bytes_that_are_no_http2_pass_as_they_are() {
     }
 }
 
-/// Bytes wait only for the end of an authority: where the server sees that there will be none, it gets all at once.
+/// When the authority can no longer end, the server gets all bytes at once.
 #[test]
-fn bytes_wait_only_for_an_authority_that_may_still_end() {
+fn bytes_wait_only_for_end_of_possible_authority() {
     let begun = [0x83, 0x41, 0x09, b'/'];
     let mut waits = Client::new();
     waits.frame(1, 0, 1, &begun);
@@ -240,7 +240,7 @@ fn bytes_wait_only_for_an_authority_that_may_still_end() {
 }
 
 #[test]
-fn the_names_of_the_tests_are_what_they_are_meant_to_be() {
+fn authorities_of_valid_requests_are_accepted_by_http() {
     for taken in ["localhost", "127.0.0.1:10000", "[::1]:80", "user:%2F@csi.example"] {
         assert!(Authority::try_from(taken).is_ok(), "{taken}");
     }

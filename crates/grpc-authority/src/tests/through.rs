@@ -1,4 +1,4 @@
-//! The stream of bytes around the changes.
+//! The byte stream without rewriting.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use super::streams::fields;
 use super::{Client, Frames, Style, whole};
 use crate::LenientStream;
 
-/// Gives so many bytes at a time, then the end of the stream.
+/// Returns this number of bytes per read, then the end of the stream.
 struct Slow<'a> {
     rest: &'a [u8],
     step: usize,
@@ -35,9 +35,9 @@ fn stream() -> Vec<u8> {
     client.bytes
 }
 
-/// Whatever the sizes of reads, above and below, the same bytes come.
+/// The sizes vary on both sides.
 #[tokio::test]
-async fn whatever_the_sizes_of_reads_the_same_bytes_come() {
+async fn sizes_of_reads_do_not_change_the_bytes() {
     let sent = stream();
     for step in [1, 2, 7, 64, 1 << 13] {
         for room in [1, 3, 50, 1 << 13] {
@@ -55,9 +55,9 @@ async fn whatever_the_sizes_of_reads_the_same_bytes_come() {
     }
 }
 
-/// A stream that ends within an authority gives all its bytes, as they were, and then its end.
+/// The bytes are unchanged, and the end of the stream follows.
 #[tokio::test]
-async fn a_stream_that_ends_within_an_authority_gives_all_its_bytes() {
+async fn stream_that_ends_within_authority_returns_all_bytes() {
     let mut client = Client::new();
     client.request(&fields("/csi/csi.sock", &[]), &Style::default(), &Frames::default());
     let cut = client.bytes.len() - 4;
@@ -70,9 +70,9 @@ async fn a_stream_that_ends_within_an_authority_gives_all_its_bytes() {
     }
 }
 
-/// What is written goes through, slices of a vectored write at once.
+/// The slices of a vectored write pass at once.
 #[tokio::test]
-async fn what_is_written_goes_through() {
+async fn written_bytes_pass_unchanged() {
     let (mut client, server) = tokio::io::duplex(100);
     let mut server = LenientStream::new(server);
     assert!(tokio::io::AsyncWrite::is_write_vectored(&server));

@@ -1,4 +1,5 @@
-//! The environment variables that the process reads: a closed table, for the documentation and for the test that closes it.
+//! The complete table of environment variables that the process reads, for the documentation and for the test that
+//! keeps it complete.
 
 use std::collections::BTreeSet;
 
@@ -6,21 +7,21 @@ use super::product_source::{code_of, product_files};
 
 /// A variable, or several that belong together.
 pub(super) struct Variable {
-    /// Separated by blanks.
+    /// Separated by spaces.
     pub(super) names: &'static str,
     pub(super) reader: Reader,
     pub(super) modes: &'static str,
     pub(super) text: &'static str,
 }
 
-/// Whose code reads it.
+/// The code that reads the variable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reader {
-    /// Ours; the name stands in a crate of the product.
+    /// The driver. A product crate contains the name.
     Driver,
-    /// The AWS SDK, by rules of its own.
+    /// The AWS SDK, by its own rules.
     Sdk,
-    /// The OpenTelemetry SDK, by rules of its own.
+    /// The OpenTelemetry SDK, by its own rules.
     Telemetry,
 }
 
@@ -50,7 +51,7 @@ const fn traces(names: &'static str, text: &'static str) -> Variable {
     Variable { names, reader: Reader::Telemetry, modes: TRACED, text }
 }
 
-/// Empty is the same as not set, for each of ours.
+/// For the driver's own variables, an empty value equals an unset variable.
 pub(super) const VARIABLES: &[Variable] = &[
     ours(
         "CSI_NODE_NAME",
@@ -149,10 +150,10 @@ pub(super) const VARIABLES: &[Variable] = &[
     ),
 ];
 
-/// What tests read, in files that are theirs as a whole.
+/// Variables that only test files read.
 const OF_TESTS: [&str; 1] = ["EBS_WRITE_DOCS"];
 
-/// Variables of the reference that nothing here reads, and why.
+/// Variables that the reference driver reads and this program does not, with the reason.
 pub(super) const UNREAD: &[(&str, &str)] = &[
     (
         "TMPDIR",
@@ -164,7 +165,7 @@ pub(super) const UNREAD: &[(&str, &str)] = &[
     ),
 ];
 
-/// What looks like the name of a variable among the string literals of the code before its tests.
+/// Returns the string literals of the product code that look like names of variables.
 fn names_in(text: &str) -> BTreeSet<String> {
     const BEGINNINGS: [&str; 13] = [
         "AWS_",
@@ -189,9 +190,8 @@ fn names_in(text: &str) -> BTreeSet<String> {
     code.split('"').skip(1).step_by(2).filter(is_name).map(str::to_owned).collect()
 }
 
-/// The process reads no variable that is not in the documentation's table.
 #[test]
-fn no_variable_is_read_that_is_not_in_the_table() {
+fn every_variable_read_is_in_the_table() {
     let told: BTreeSet<&str> = VARIABLES.iter().flat_map(|row| row.names.split_whitespace()).collect();
     let mut read = BTreeSet::new();
     for path in product_files() {
@@ -206,7 +206,7 @@ fn no_variable_is_read_that_is_not_in_the_table() {
 }
 
 #[test]
-fn names_of_variables_are_found_in_code_and_not_in_comments_or_tests() {
+fn search_for_variables_skips_comments_and_tests() {
     let text = "// \"AWS_A\"\nf(\"AWS_B\");\ng(\"not AWS_C\");\n#[cfg(test)]\nmod tests { h(\"AWS_D\"); }";
     assert_eq!(names_in(text), BTreeSet::from(["AWS_B".to_owned()]));
 }

@@ -1,13 +1,14 @@
-//! What becomes of each flag in each mode: found out by trying, so that none is accepted and then forgotten.
+//! The effect of each flag in each mode. The tests determine it by trying, so that no flag is accepted and then ignored
+//! silently.
 
 use clap::Arg;
 
 use super::*;
 
-/// All modes, as they are written.
+/// The names of all modes.
 pub(super) const ALL_MODES: [&str; 5] = ["all", "controller", "node", "metadataLabeler", "pre-stop-hook"];
 
-/// A value that is not the default, for flags that are no booleans.
+/// A value that differs from the default, for each flag that takes a value.
 const SAMPLES: &[(&str, &str)] = &[
     ("endpoint", "unix:///run/other/csi.sock"),
     ("endpoint-mode", "0660"),
@@ -37,15 +38,15 @@ const SAMPLES: &[(&str, &str)] = &[
 /// What a flag does in a mode.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// What the process does is another thing with it.
+    /// It changes the behaviour of the process.
     Effect,
-    /// It changes nothing, and the log says so.
+    /// It changes nothing, and the process logs this.
     Said(String),
     /// The process does not start.
     Refused(String),
 }
 
-/// All that comes of a command line.
+/// The complete result of a command line.
 #[derive(PartialEq)]
 struct Outcome {
     log: String,
@@ -64,7 +65,7 @@ fn outcome(arguments: &[&str]) -> Result<(Outcome, Vec<String>), Refused> {
     ))
 }
 
-/// The flags of a mode; not `--help`, and not the words without meaning.
+/// Returns the flags of a mode, without `--help` and positional words.
 pub(super) fn flags_of(mode: &str) -> Vec<Arg> {
     let command = command();
     let of_mode = command.find_subcommand(mode).unwrap_or_else(|| panic!("no mode {mode}"));
@@ -97,10 +98,10 @@ pub(super) fn fate(mode: &str, flag: &Arg) -> Fate {
     }
 }
 
-/// No flag is accepted and then forgotten: in each mode a flag changes what the process does, or the log says that it does not,
-/// or it is refused with its reason.
+/// In each mode a flag changes the behaviour of the process, or the log warns that it has no effect, or it is rejected
+/// with a reason.
 #[test]
-fn in_each_mode_a_flag_has_an_effect_or_the_log_says_that_it_has_none_or_it_is_refused() {
+fn no_flag_is_ignored_silently_in_any_mode() {
     for mode in ALL_MODES {
         for flag in flags_of(mode) {
             if let Fate::Refused(message) = fate(mode, &flag) {
@@ -114,7 +115,8 @@ fn in_each_mode_a_flag_has_an_effect_or_the_log_says_that_it_has_none_or_it_is_r
     }
 }
 
-/// Flags of the reference, their modes and their defaults, as its users know them; `*` marks a default of ours.
+/// The reference driver's flags with their modes and defaults, as its users know them. `*` marks a default that differs
+/// here.
 const REFERENCE: &str = "
 version                               A false
 logtostderr                           A false
@@ -163,9 +165,8 @@ fn modes_of(letter: &str) -> &'static [&'static str] {
     }
 }
 
-/// Each mode has exactly the reference's flags with their defaults, besides those that are ours by decision.
 #[test]
-fn each_mode_has_the_flags_of_the_reference_with_their_defaults() {
+fn modes_have_reference_flags_and_documented_own_flags() {
     for mode in ALL_MODES {
         let mut expected: Vec<(String, String)> = Vec::new();
         for line in REFERENCE.lines().filter(|line| !line.is_empty()) {

@@ -1,4 +1,4 @@
-//! `docs/options.md`: its tables are written from the command and from the table of variables.
+//! Generates the tables of `docs/options.md` from the command and the table of variables.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn kind(flag: &Arg) -> String {
     }
 }
 
-/// Modes that have the flag, and what the mode makes of it where that is not an effect.
+/// Returns the modes that have the flag, with a remark for each mode in which it has no effect.
 fn modes(name: &str) -> String {
     let mut told = Vec::new();
     for mode in ALL_MODES {
@@ -70,9 +70,9 @@ fn variables() -> String {
     text
 }
 
-/// The tables of flags and variables in the documentation are those of the code. `EBS_WRITE_DOCS=1` writes them.
+/// `EBS_WRITE_DOCS=1` rewrites the tables.
 #[test]
-fn the_options_in_the_documentation_are_those_of_the_code() {
+fn documented_options_match_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/options.md");
     let mut page = std::fs::read_to_string(&path).expect("docs/options.md");
     let before = page.clone();

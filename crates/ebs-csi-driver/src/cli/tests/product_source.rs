@@ -1,4 +1,4 @@
-//! The sources of what is linked into the program, for tests about all of it.
+//! The source files of the product, for tests that check all of them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Code before the tests of a file, without lines that are comments.
+/// Returns the code before the tests of a file, without comment lines.
 pub(super) fn code_of(text: &str) -> String {
     let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     product.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// All files, those that are tests as a whole left out.
+/// Returns all source files except files that contain only tests.
 pub(super) fn product_files() -> Vec<PathBuf> {
     let parts = ["ebs-aws", "ebs-calls", "ebs-cloud", "ebs-csi-driver", "ebs-driver", "ebs-kubernetes", "ebs-metadata"];
     let others = ["ebs-mounter", "ebs-telemetry", "ebs-types", "grpc-authority"];
@@ -34,10 +34,9 @@ pub(super) fn product_files() -> Vec<PathBuf> {
     files
 }
 
-/// The driver's name is one constant: it stands nowhere else in code, besides in the name of a tag that is not derived from it and
-/// in the words of the documentation.
+/// Other code uses the constant. Exceptions are a tag whose name does not derive from it, and documentation.
 #[test]
-fn the_drivers_name_is_one_constant() {
+fn driver_name_is_defined_once() {
     let known =
         ["ebs-types/src/names.rs", "parameters/mutable_keys.rs", "parameters/volume_keys.rs", "ebs-driver/src/tags.rs"];
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What the command line of a Windows program is, told by a Linux one.
+//! Tests of the Windows command line that run on Linux.
 
 use super::*;
 
@@ -6,10 +6,10 @@ fn on_windows(line: &str) -> Result<Job, Refused> {
     checks::job(&read(line)?, "v0", Platform::Windows)
 }
 
-/// On Windows a mode with a controller is a usage error that says where the controller runs, the default one included, and so is the
-/// labeler; the version is told by any.
+/// Modes with a controller, including the default mode, and the labeler are usage errors whose text names where they
+/// run. `--version` works in every mode.
 #[test]
-fn on_windows_a_mode_with_a_controller_is_refused_and_says_where_it_runs() {
+fn windows_rejects_controller_modes() {
     for line in ["", "all", "controller", "metadataLabeler"] {
         let refused = on_windows(line).expect_err(line);
         assert!(refused.to_string().contains("Linux node"), "{line}: {refused}");
@@ -25,10 +25,10 @@ fn on_windows_a_mode_with_a_controller_is_refused_and_says_where_it_runs() {
     }
 }
 
-/// On Windows the node service keeps no records: no directory for them is asked for, and flags of Linux' file systems and sockets are
-/// said to have no effect.
+/// The node service keeps no records on Windows. The log warns that flags of Linux file systems and sockets have no
+/// effect.
 #[test]
-fn on_windows_no_directory_for_records_is_asked_for_and_what_is_for_linux_is_said() {
+fn windows_needs_no_state_dir_and_ignores_linux_flags() {
     let Job::Serve(settings) = on_windows("node --windows-host-process --endpoint=tcp://127.0.0.1:1").unwrap() else {
         panic!("it serves")
     };

@@ -1,4 +1,4 @@
-//! Which checks each call makes, and what the shipped policies say of whole calls.
+//! Tests of the checks of each call, and of the shipped policies for whole calls.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,8 @@ struct Account {
 }
 
 impl Account {
-    /// A managed volume and snapshot, a volume and a snapshot encrypted with the customer's key, and an instance.
+    /// Returns an account with a managed volume and snapshot, a volume and a snapshot with the customer's key, and an
+    /// instance.
     fn usual() -> Self {
         let managed = || tags(&[("ebs.csi.aws.com/cluster", "true"), ("CSIVolumeName", "pvc-1")]);
         let plain = ["vol-1", "snap-1"].map(|id| (id.to_owned(), (managed(), false)));
@@ -83,10 +84,9 @@ fn asked(call: &Call) -> Vec<String> {
     checks(call, &Account::usual()).iter().map(|check| format!("{} {}", check.action, shown(&check.arn))).collect()
 }
 
-/// Each call asks for the actions and resources that EC2's authorization reference lists; creation with tags asks for
-/// CreateTags too.
+/// EC2's authorization reference lists them. Creation with tags also checks CreateTags.
 #[test]
-fn each_call_asks_for_its_actions_on_its_resources() {
+fn each_call_checks_its_actions_on_its_resources() {
     let untagged = api::CreateVolume::default();
     let restored = api::CreateVolume { snapshot_id: Some("snap-1".to_owned()), ..create() };
     let copied = api::CopyVolumes {
@@ -187,9 +187,9 @@ fn each_call_asks_for_its_actions_on_its_resources() {
     }
 }
 
-/// Keys of the customer's own take KMS rights at creation and attachment, the AWS-managed key takes none.
+/// Customer keys need KMS permissions at creation and attachment. The AWS-managed key does not.
 #[test]
-fn keys_of_the_customer_take_rights_and_the_default_key_takes_none() {
+fn only_customer_keys_need_kms_permissions() {
     let kms = |call: Call| -> Vec<String> {
         asked(&call).into_iter().filter(|c| c.starts_with("kms:")).map(|c| c.replace(&format!(" {KEY}"), "")).collect()
     };
@@ -211,7 +211,7 @@ fn keys_of_the_customer_take_rights_and_the_default_key_takes_none() {
 }
 
 #[test]
-fn a_key_that_the_account_encrypts_with_by_default_takes_the_same_rights() {
+fn default_customer_key_needs_the_same_permissions() {
     let account = Account { own_default_key: true, ..Account::usual() };
     let about_keys = |encrypted: Option<bool>| {
         let call = Call::CreateVolume(api::CreateVolume { encrypted, ..create() });
@@ -233,7 +233,7 @@ fn allowed_by(audit: &Audit) -> Vec<String> {
 }
 
 #[test]
-fn an_audit_names_each_policy_that_allows_a_call_with_what_must_be_added() {
+fn audit_names_allowing_policies_with_their_additions() {
     let named = |call: Call| allowed_by(&audit(&call));
     assert_eq!(named(Call::CreateVolume(create())), ["managed-v2", "legacy-example"]);
     let secret = api::CreateVolume { kms_key_id: Some("alias/mine".to_owned()), ..create() };
@@ -259,9 +259,9 @@ fn an_audit_names_each_policy_that_allows_a_call_with_what_must_be_added() {
     );
 }
 
-/// The question for an IOPS limit carries the cluster tag, without which the newer policy denies it.
+/// The request for an IOPS limit has the cluster tag, because the newer policy denies it otherwise.
 #[test]
-fn the_iops_probe_without_the_cluster_tag_is_what_v2_denies() {
+fn v2_policy_denies_iops_probe_without_cluster_tag() {
     let probe = api::CreateVolume {
         tag_specifications: specification("volume", &[("CSIVolumeName", "IopsLimitDryRun")]),
         dry_run: true,
@@ -271,9 +271,9 @@ fn the_iops_probe_without_the_cluster_tag_is_what_v2_denies() {
     assert_eq!(allowed_by(&audit(&Call::CreateVolume(create()))), ["managed-v2", "legacy-example"]);
 }
 
-/// The cluster-scoped policy goes by the caller's cluster, for volumes and for the instances that they are attached to.
+/// The caller's cluster decides for volumes and for the instances of their attachments.
 #[test]
-fn the_cluster_scoped_policy_goes_by_the_tag_of_the_caller() {
+fn cluster_scoped_policy_follows_tag_of_caller() {
     let tagged = api::CreateVolume {
         tag_specifications: specification("volume", &[("ebs.csi.aws.com/cluster-name", "blue")]),
         ..Default::default()
@@ -284,15 +284,14 @@ fn the_cluster_scoped_policy_goes_by_the_tag_of_the_caller() {
     assert!(allowed_by(&audit(&call)).is_empty());
 }
 
-/// A resource that does not exist is reported as such and not as forbidden.
 #[test]
-fn a_resource_that_does_not_exist_is_not_called_forbidden() {
-    // EC2 answers InvalidVolume.NotFound, which a driver that deletes twice depends on.
+fn missing_resource_is_reported_as_missing_not_forbidden() {
+    // EC2 returns InvalidVolume.NotFound, on which a driver that deletes twice depends.
     let gone = Call::DeleteVolume(api::DeleteVolume { volume_id: "vol-gone".to_owned(), dry_run: false });
     assert_eq!(audit(&gone).allowed_by.len(), 3);
     let stranger = Call::DeleteVolume(api::DeleteVolume { volume_id: "vol-stranger".to_owned(), dry_run: false });
     assert!(audit(&stranger).allowed_by.is_empty());
-    // What may not be done at all may not be done to nothing either.
+    // A call that is denied for every resource is also denied for a missing one.
     let snapshot =
         Call::DeleteTags(api::DeleteTags { resources: vec!["i-gone".to_owned()], tags: Vec::new(), dry_run: false });
     assert!(audit(&snapshot).allowed_by.is_empty());
@@ -316,9 +315,9 @@ fn delete(id: &str) -> Call {
     Call::DeleteVolume(api::DeleteVolume { volume_id: id.to_owned(), dry_run: false })
 }
 
-/// A refusal is UnauthorizedOperation, 403, in EC2's words, with action, resource and reason.
+/// It is UnauthorizedOperation, 403, in EC2's words, with action, resource and reason.
 #[test]
-fn a_refusal_reads_as_ec2s() {
+fn denial_has_text_of_ec2() {
     let (rights_of_v2, _) = rights(vec![v2()]);
     assert_eq!(rights_of_v2.authorize(&client(), &delete("vol-1"), &Account::usual()).refusal, None);
     let fault = rights_of_v2.authorize(&client(), &delete("vol-stranger"), &Account::usual()).refusal.unwrap();
@@ -339,7 +338,7 @@ fn a_refusal_reads_as_ec2s() {
 }
 
 #[test]
-fn a_key_that_may_not_be_used_is_no_reason_to_refuse_the_call() {
+fn forbidden_key_does_not_reject_the_call() {
     let (rights, _) = rights(vec![v2()]);
     let secret = api::CreateVolume { kms_key_id: Some("alias/mine".to_owned()), ..create() };
     let judgement = rights.authorize(&client(), &Call::CreateVolume(secret), &Account::usual());
@@ -349,14 +348,14 @@ fn a_key_that_may_not_be_used_is_no_reason_to_refuse_the_call() {
 }
 
 #[test]
-fn the_simulators_own_hand_needs_no_rights() {
+fn own_calls_of_simulator_need_no_permissions() {
     let (rights, least_rights) = rights(vec![v2()]);
     assert_eq!(rights.authorize(&Caller::Own, &delete("vol-stranger"), &Account::usual()).refusal, None);
     assert!(least_rights.violations().is_empty());
 }
 
 #[test]
-fn what_no_shipped_policy_allows_is_kept_with_its_reasons_until_an_addition_covers_it() {
+fn violation_is_kept_until_an_addition_covers_it() {
     let (rights, least_rights) = rights(Vec::new());
     let account = Account::usual();
     rights.authorize(&client(), &attach("vol-1"), &account);
@@ -377,7 +376,7 @@ fn what_no_shipped_policy_allows_is_kept_with_its_reasons_until_an_addition_cove
 }
 
 #[test]
-fn one_policy_can_be_demanded_of_all_calls() {
+fn policy_can_be_required_for_all_calls() {
     let (rights, least_rights) = rights(Vec::new());
     rights.authorize(&client(), &attach("vol-stranger"), &Account::usual());
     assert!(least_rights.check().is_ok(), "the legacy policy allows it");
@@ -395,7 +394,7 @@ fn one_policy_can_be_demanded_of_all_calls() {
 }
 
 #[test]
-fn calls_of_an_excepted_key_are_nobodys_business() {
+fn calls_with_excluded_key_are_not_audited() {
     let (rights, least_rights) = rights(Vec::new());
     least_rights.except("AKIA1");
     rights.authorize(&client(), &delete("vol-stranger"), &Account::usual());

@@ -1,4 +1,4 @@
-//! What is no policy is refused, with its place.
+//! Invalid policies are rejected with their place.
 
 use super::document;
 use crate::iam::{Extra, Policy, Shipped};
@@ -20,9 +20,8 @@ fn of(statement: &str) -> String {
     )
 }
 
-/// A policy that is not wholly understood is refused with statement and field.
 #[test]
-fn what_the_simulator_does_not_understand_is_refused_with_statement_and_field() {
+fn unsupported_element_is_rejected_with_statement_and_field() {
     let table = [
         (
             of(r#""Sid":"Odd","Effect":"Allow","Action":"ec2:*","Resource":"*","Wen":1"#),
@@ -92,24 +91,23 @@ fn what_the_simulator_does_not_understand_is_refused_with_statement_and_field() 
 }
 
 #[test]
-fn a_policy_file_that_cannot_be_read_is_named() {
+fn unreadable_policy_file_is_named() {
     let message = Policy::read(std::path::Path::new("/nowhere/policy.json")).unwrap_err().to_string();
     assert!(message.contains("/nowhere/policy.json"), "{message}");
 }
 
 #[test]
-fn a_single_statement_and_single_texts_need_no_lists() {
+fn single_statement_and_text_need_no_list() {
     let text = r#"{"Version":"2012-10-17","Id":"one","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}"#;
     assert_eq!(document(text).unwrap().statements.len(), 1);
 }
 
-/// The policies in `deploy/iam` are understood whole.
 #[test]
-fn every_shipped_document_is_understood_and_none_denies_anything() {
+fn shipped_documents_are_valid_and_deny_nothing() {
     let texts = Shipped::ALL.map(|p| (p.name(), p.text())).into_iter().chain(Extra::ALL.map(|e| (e.name(), e.text())));
     for (name, text) in texts {
         let policy = Policy::parse(name, text).unwrap();
-        // An optional statement may only be added to a policy one by one if no document denies what another allows.
+        // Optional statements are only independent if no document denies what another allows.
         assert!(policy.statements.iter().all(|statement| statement.allows), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! The policy language: wildcards, variables, operators, and that a deny wins.
+//! Tests of the policy language: wildcards, variables, operators, and precedence of deny.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn fits(pattern: &str, text: &str) -> bool {
 }
 
 #[test]
-fn a_star_stands_for_any_text_and_a_question_mark_for_one_character() {
+fn star_matches_any_text_and_question_mark_one_character() {
     let yes = [
         ("*", ""),
         ("*", "a"),
@@ -29,9 +29,9 @@ fn a_star_stands_for_any_text_and_a_question_mark_for_one_character() {
 }
 
 proptest! {
-    /// The walk with one point of return finds what trying everything finds.
+    /// The matcher with one backtracking position agrees with an exhaustive one.
     #[test]
-    fn wildcards_fit_as_a_plain_recursive_matcher_says(pattern in "[ab*?]{0,8}", text in "[ab]{0,8}") {
+    fn wildcards_match_like_a_recursive_matcher(pattern in "[ab*?]{0,8}", text in "[ab]{0,8}") {
         fn plain(pattern: &[u8], text: &[u8]) -> bool {
             match (pattern.split_first(), text.split_first()) {
                 (None, None) => true,
@@ -44,18 +44,18 @@ proptest! {
         prop_assert_eq!(fits(&pattern, &text), plain(pattern.as_bytes(), text.as_bytes()));
     }
 
-    /// No document makes the reader panic.
+    /// No document causes a panic.
     #[test]
-    fn any_text_is_a_policy_or_is_refused(text in r#"[{}\[\]":,a-zA-Z$*/. ]{0,60}"#) {
+    fn any_text_is_parsed_or_rejected(text in r#"[{}\[\]":,a-zA-Z$*/. ]{0,60}"#) {
         let _either = super::document(&text);
         let _either = super::document(&super::super::Shipped::ManagedV2.text().replacen("ec2:", &text, 1));
     }
 
-    /// An explicit deny wins over any allow, and what nothing allows is refused.
+    /// Without an allow, a check is denied.
     ///
-    /// Adding a deny of everything to whatever is allowed leaves nothing.
+    /// A deny of everything removes all permissions.
     #[test]
-    fn an_explicit_deny_wins_over_any_allow(action in prop::sample::select(vec!["ec2:DeleteVolume", "ec2:*", "*"]), deny_first: bool) {
+    fn explicit_deny_overrides_any_allow(action in prop::sample::select(vec!["ec2:DeleteVolume", "ec2:*", "*"]), deny_first: bool) {
         let allow = policy(&format!(r#""Effect":"Allow","Action":"{action}","Resource":"*""#));
         let deny = policy(r#""Effect":"Deny","Action":"ec2:Delete*","Resource":"*""#);
         let check = Check::new("ec2:DeleteVolume", VOLUME.to_owned());
@@ -66,7 +66,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_is_allowed_that_no_statement_allows() {
+fn check_without_allowing_statement_is_denied() {
     assert!(!allows(&[], &Check::plain("ec2:DescribeVolumes")));
     assert!(!allows(
         &[policy(r#""Effect":"Allow","Action":"ec2:CreateVolume","Resource":"*""#)],
@@ -74,9 +74,9 @@ fn nothing_is_allowed_that_no_statement_allows() {
     ));
 }
 
-/// Actions and resources match by wildcard and by exception; a wildcard does not cross a colon of an ARN.
+/// A wildcard does not match a colon of an ARN.
 #[test]
-fn actions_and_resources_are_matched_by_pattern_and_by_exception() {
+fn actions_and_resources_match_by_pattern_or_exclusion() {
     let volume = Check::new("ec2:DeleteVolume", VOLUME.to_owned());
     let table = [
         (r#""Action":"ec2:deletevolume","Resource":"*""#, true),
@@ -98,7 +98,7 @@ fn actions_and_resources_are_matched_by_pattern_and_by_exception() {
     }
 }
 
-/// Does a condition hold for a request that tags `team=red` and `env=test` onto a volume with `owner=me`?
+/// Returns whether a condition holds for a request that tags a volume with `owner=me` with `team=red` and `env=test`.
 fn holds(condition: &str) -> bool {
     let policy =
         policy(&format!(r#""Effect":"Allow","Action":"ec2:CreateTags","Resource":"*","Condition":{{{condition}}}"#));
@@ -109,9 +109,9 @@ fn holds(condition: &str) -> bool {
     allows_caller(&[policy], &check, &tags(&[("team", "red"), ("star", "*")]))
 }
 
-/// Each condition operator, quantifier, IfExists and policy variable holds where IAM says so.
+/// The rows cover each condition operator, quantifier, IfExists and policy variable.
 #[test]
-fn each_operator_holds_where_iam_says_so() {
+fn each_operator_holds_as_in_iam() {
     let table = [
         (r#""StringEquals":{"aws:RequestTag/team":"red"}"#, true),
         (r#""StringEquals":{"AWS:requesttag/TEAM":"red"}"#, true),
@@ -157,7 +157,7 @@ fn each_operator_holds_where_iam_says_so() {
 }
 
 #[test]
-fn without_tags_all_values_hold_and_no_value_does() {
+fn without_tags_for_all_values_holds_and_for_any_does_not() {
     let check = Check::new("ec2:DeleteTags", VOLUME.to_owned());
     let on = |condition: &str| {
         let policy =
@@ -170,7 +170,7 @@ fn without_tags_all_values_hold_and_no_value_does() {
 }
 
 #[test]
-fn a_variable_in_a_resource_is_the_callers() {
+fn variable_in_resource_has_value_of_caller() {
     let policy =
         policy(r#""Effect":"Allow","Action":"ec2:*","Resource":"arn:aws:ec2:*:*:volume/${aws:PrincipalTag/volume}""#);
     let check = Check::new("ec2:DeleteVolume", VOLUME.to_owned());

@@ -12,7 +12,7 @@ const V: (&str, &str) = ("CSIVolumeName", "pvc-1");
 const S: (&str, &str) = ("CSIVolumeSnapshotName", "snap-1");
 const EKS: (&str, &str) = ("eks:cluster-name", "blue");
 
-/// In the order of the table: V2, cluster-scoped, legacy.
+/// Returns which policies allow the check, in the order of the table: V2, cluster-scoped, legacy.
 fn who_allows(check: &Check) -> [bool; 3] {
     let caller = tags(&[("eks-cluster-name", "blue")]);
     Shipped::ALL.map(|shipped| {
@@ -26,10 +26,10 @@ fn arn(resource: &str) -> String {
     format!("arn:aws:ec2:us-west-2:{account}:{resource}")
 }
 
-/// The tags of a request or a resource, and which of the three then allow it.
+/// The tags of a request or a resource, and which of the three policies allow it.
 type Row<'a> = (&'a [(&'a str, &'a str)], [bool; 3]);
 
-/// Rows of one action and resource: with which tag which of the three allows it.
+/// Checks rows of one action and resource: which of the three policies allows it with which tag.
 #[track_caller]
 fn rows(
     actions: &[&'static str],
@@ -55,9 +55,10 @@ fn resource(check: Check, with: &[(&str, &str)]) -> Check {
 
 const NEITHER: [bool; 3] = [false, false, false];
 
-/// All three policies allow the seven describes; DescribeTags only the legacy example, and the driver never calls it.
+/// All three policies allow the seven describes. Only the legacy example allows DescribeTags, which the driver never
+/// calls.
 #[test]
-fn all_three_may_look_and_only_the_legacy_one_at_tags() {
+fn all_policies_allow_describes_and_only_legacy_tags() {
     for action in [
         "ec2:DescribeAvailabilityZones",
         "ec2:DescribeInstances",
@@ -75,9 +76,9 @@ fn all_three_may_look_and_only_the_legacy_one_at_tags() {
     }
 }
 
-/// A new volume, made or copied, must carry the tag of the policy.
+/// This applies to created and copied volumes.
 #[test]
-fn a_new_volume_must_carry_the_tag_of_the_policy() {
+fn new_volume_needs_the_tag_of_the_policy() {
     rows(
         &["ec2:CreateVolume", "ec2:CopyVolumes"],
         "volume/*",
@@ -93,10 +94,9 @@ fn a_new_volume_must_carry_the_tag_of_the_policy() {
     );
 }
 
-/// The source of a copy or restore, and a snapshot for fast restores, must be managed (or migrated, as a copy's
-/// source).
+/// A snapshot for fast restores must also be managed. A copy's source may be migrated.
 #[test]
-fn the_source_of_a_copy_or_restore_must_be_managed() {
+fn source_of_copy_or_restore_must_be_managed() {
     rows(
         &["ec2:CopyVolumes"],
         "volume/vol-1",
@@ -121,9 +121,8 @@ fn the_source_of_a_copy_or_restore_must_be_managed() {
     );
 }
 
-/// Volumes are attached, detached and modified if they are managed or migrated.
 #[test]
-fn volumes_are_attached_detached_and_modified_if_managed_or_migrated() {
+fn managed_or_migrated_volumes_may_be_changed() {
     rows(
         &["ec2:AttachVolume", "ec2:DetachVolume", "ec2:ModifyVolume"],
         "volume/vol-1",
@@ -137,9 +136,9 @@ fn volumes_are_attached_detached_and_modified_if_managed_or_migrated() {
     );
 }
 
-/// The cluster-scoped policy attaches to instances of its cluster alone, by either tag.
+/// The policy attaches only to instances of its cluster, by either tag.
 #[test]
-fn only_the_cluster_scoped_policy_asks_for_tags_of_the_instance() {
+fn only_cluster_scoped_policy_checks_instance_tags() {
     rows(
         &["ec2:AttachVolume", "ec2:DetachVolume"],
         "instance/i-1",
@@ -153,9 +152,9 @@ fn only_the_cluster_scoped_policy_asks_for_tags_of_the_instance() {
     );
 }
 
-/// Volumes may be deleted if managed, migrated or, under the legacy policy, named.
+/// The legacy policy also allows deletion of named volumes.
 #[test]
-fn a_volume_is_deleted_if_managed_migrated_or_for_the_legacy_policy_named() {
+fn managed_or_migrated_volume_may_be_deleted() {
     rows(
         &["ec2:DeleteVolume"],
         "volume/vol-1",
@@ -170,9 +169,9 @@ fn a_volume_is_deleted_if_managed_migrated_or_for_the_legacy_policy_named() {
     );
 }
 
-/// Snapshots are made of managed volumes, tagged, and deleted and locked by their tag.
+/// Snapshots are created from managed volumes and tagged. Their tag allows deleting and locking them.
 #[test]
-fn snapshots_are_made_of_managed_volumes_and_tagged() {
+fn snapshots_need_managed_volumes_and_tags() {
     rows(
         &["ec2:CreateSnapshot"],
         "volume/vol-1",
@@ -198,9 +197,9 @@ fn snapshots_are_made_of_managed_volumes_and_tagged() {
     );
 }
 
-/// What CreateVolume, CreateSnapshot and CopyVolumes make may be tagged in the same call.
+/// These are CreateVolume, CreateSnapshot and CopyVolumes.
 #[test]
-fn what_is_created_may_be_tagged_in_the_same_call() {
+fn new_resources_may_be_tagged_in_the_same_call() {
     for (resource, action) in
         [("volume/*", "CreateVolume"), ("volume/*", "CopyVolumes"), ("snapshot/*", "CreateSnapshot")]
     {
@@ -211,9 +210,9 @@ fn what_is_created_may_be_tagged_in_the_same_call() {
     assert_eq!(who_allows(&launch), NEITHER);
 }
 
-/// Tags of managed volumes change, but not those that rights depend on.
+/// Tags on which permissions depend cannot be changed.
 #[test]
-fn tags_of_a_managed_volume_change_but_those_that_rights_depend_on() {
+fn permission_tags_of_managed_volume_are_immutable() {
     let change = |action, own: &[(&str, &str)], with: &[(&str, &str)]| {
         who_allows(&Check::new(action, arn("volume/vol-1")).with_resource_tags(&tags(own)).with_request_tags(with))
     };
@@ -236,10 +235,9 @@ fn tags_of_a_managed_volume_change_but_those_that_rights_depend_on() {
     assert_eq!(who_allows(&snapshot), [false, false, true]);
 }
 
-/// Customer keys, HyperPod, the sight of locks and tag changes under the older policies take a statement of their own each, and
-/// each gives those rights only.
+/// Customer keys, HyperPod, reading locks, and changing tags under the older policies each need an optional statement.
 #[test]
-fn each_optional_statement_adds_its_own_actions_and_no_others() {
+fn optional_statement_adds_only_its_own_actions() {
     let key = "arn:aws:kms:us-west-2:123456789012:key/12345678-1234-1234-1234-123456789012";
     let cluster = "arn:aws:sagemaker:us-west-2:123456789012:cluster/abc";
     let table = [

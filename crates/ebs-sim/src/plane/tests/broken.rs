@@ -1,4 +1,4 @@
-//! Devices that vanish, fail, or are taken by force.
+//! Tests of devices that disappear, fail, or are removed by force.
 
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
@@ -12,7 +12,7 @@ fn first_page(device: &PathBuf) -> std::io::Result<[u8; 4096]> {
 }
 
 #[test]
-fn a_device_can_come_without_its_link() {
+fn device_can_appear_without_its_link() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000d1";
     bench.create(volume, 1);
@@ -23,9 +23,9 @@ fn a_device_can_come_without_its_link() {
     bench.disconnect(volume);
 }
 
-/// Reads of a broken loop device give I/O errors, and its data are there again when it is healed.
+/// Reads of a broken loop device fail with I/O errors. Its data is back when it is healed.
 #[test]
-fn a_volume_whose_reads_fail_gets_its_data_back_when_it_heals() {
+fn volume_with_failing_reads_has_its_data_after_healing() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000d2";
     bench.create(volume, 1);
@@ -42,9 +42,9 @@ fn a_volume_whose_reads_fail_gets_its_data_back_when_it_heals() {
     bench.disconnect(volume);
 }
 
-/// The kernel keeps the mark on the device's number, for whatever disk gets that number next.
+/// The kernel keeps the flag on the number of the device, for the next disk with that number.
 #[test]
-fn a_broken_volume_leaves_no_read_only_loop_device() {
+fn broken_volume_leaves_no_read_only_loop_device() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000d5";
     bench.create(volume, 1);
@@ -54,7 +54,7 @@ fn a_broken_volume_leaves_no_read_only_loop_device() {
     bench.done(&Effect::BreakIo { volume: volume.to_owned() });
     let is_read_only = || std::fs::read_to_string(format!("/sys/block/{}/ro", lower.name)).unwrap().trim() == "1";
     assert!(is_read_only(), "writes fail");
-    // No test beside this one gets the number before it is looked at.
+    // No concurrent test gets the number before it is checked.
     let held = File::open(lower.device()).unwrap();
     bench.disconnect(volume);
     assert!(!is_read_only());
@@ -62,7 +62,7 @@ fn a_broken_volume_leaves_no_read_only_loop_device() {
 }
 
 #[test]
-fn what_was_kept_of_a_broken_volume_goes_with_it() {
+fn kept_data_of_broken_volume_is_deleted_with_it() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000d3";
     bench.create(volume, 1);
@@ -71,9 +71,8 @@ fn what_was_kept_of_a_broken_volume_goes_with_it() {
     assert_eq!(std::fs::read_dir(bench.image(volume).parent().unwrap()).unwrap().count(), 0);
 }
 
-/// Force and vanishing take a loop device away under its user.
 #[test]
-fn force_and_vanishing_take_a_device_away_under_its_user() {
+fn force_and_vanish_remove_a_device_in_use() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000d4";
     let (volume_id, instance) = (volume.to_owned(), "i-1".to_owned());

@@ -1,4 +1,4 @@
-//! Snapshots, restores and clones copy data.
+//! Tests of copied data: snapshots, restores and clones.
 
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,16 +15,16 @@ fn snapshot(volume: &str, snapshot: &str) -> Effect {
     Effect::CopyToSnapshot { volume: volume.to_owned(), snapshot: snapshot.to_owned() }
 }
 
-/// A snapshot has what was written to the device, a restore has it again, larger if asked.
+/// A restore may be larger.
 #[test]
-fn a_snapshot_has_what_was_written_to_the_device_and_a_restore_has_it_again() {
+fn snapshot_and_restore_have_data_of_device() {
     let bench = Bench::new();
     let (volume, restored) = ("vol-0b0000000000000b1", "vol-0b0000000000000b2");
     let snap = "snap-0b0000000000000b1";
     bench.create(volume, 1);
     let device = bench.connect(volume);
     let last = GIB - 4096;
-    // Not synced by the writer: it is in the device's cache alone.
+    // The writer has not synced: the data is only in the device's cache.
     let writer = open(&device);
     writer.write_all_at(&[7; 4096], 0).unwrap();
     writer.write_all_at(&[8; 4096], last).unwrap();
@@ -42,9 +42,8 @@ fn a_snapshot_has_what_was_written_to_the_device_and_a_restore_has_it_again() {
     assert_eq!(read(&device, 0), [9; 4096]);
 }
 
-/// Copies keep holes.
 #[test]
-fn holes_stay_holes() {
+fn copies_keep_holes() {
     let bench = Bench::new();
     let (volume, clone) = ("vol-0b0000000000000b3", "vol-0b0000000000000b4");
     bench.create(volume, 100);
@@ -60,16 +59,14 @@ fn holes_stay_holes() {
     assert_eq!(read(&bench.image(clone), 100 * GIB - 4096), [1; 4096]);
 }
 
-/// A copy made while somebody writes is of one moment or fails.
-///
-/// The writer raises a number at the start of the device, then the same number at its end, each synced: at any moment
-/// the first is equal to the second or one ahead.
+/// The writer increases a number at the start of the device, then the same number at its end, and syncs each. At any
+/// moment the first number is equal to the second or one ahead.
 #[test]
-fn a_copy_made_while_somebody_writes_is_of_one_moment_or_fails() {
+fn copy_during_writes_is_point_in_time_or_fails() {
     let bench = Bench::new();
     let (volume, snap) = ("vol-0b0000000000000b5", "snap-0b0000000000000b5");
     bench.create(volume, 1);
-    // Something to copy between the two numbers, so that a torn copy is likely.
+    // Data between the two numbers, so that a torn copy is likely.
     let filler = OpenOptions::new().write(true).open(bench.image(volume)).unwrap();
     for mib in 1..33 {
         filler.write_all_at(&vec![5; 1 << 20], mib << 20).unwrap();
@@ -102,12 +99,12 @@ fn a_copy_made_while_somebody_writes_is_of_one_moment_or_fails() {
             Outcome::Busy => panic!("a copy is never busy"),
         }
     });
-    // A quiet volume can be copied in any case.
+    // A volume without writes can always be copied.
     bench.done(&snapshot(volume, snap));
 }
 
 #[test]
-fn a_copy_of_what_is_not_there_fails_and_leaves_no_file() {
+fn copy_of_missing_source_fails_and_leaves_no_file() {
     let bench = Bench::new();
     let missing = snapshot("vol-0b0000000000000bf", "snap-0b0000000000000bf");
     assert!(matches!(bench.plane.carry_out(&missing), Outcome::Failed(_)));

@@ -1,10 +1,10 @@
-//! Connecting, growing, disconnecting.
+//! Tests of connecting, growing and disconnecting.
 
 use super::*;
 
-/// A connected volume is a device of its exact size with udev's link, its id in the backing file's name.
+/// The backing file's name has the volume's id.
 #[test]
-fn a_connected_volume_is_a_device_of_its_size_with_the_link_that_udev_makes() {
+fn connected_volume_is_device_of_its_size_with_udev_link() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000a1";
     bench.create(volume, 3);
@@ -21,9 +21,8 @@ fn a_connected_volume_is_a_device_of_its_size_with_the_link_that_udev_makes() {
     assert_eq!(bench.done(&disconnect(volume)), None, "disconnecting twice is disconnecting once");
 }
 
-/// A device grows while it is used.
 #[test]
-fn a_device_grows_while_it_is_used() {
+fn device_grows_while_in_use() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000a2";
     bench.create(volume, 1);
@@ -38,9 +37,8 @@ fn a_device_grows_while_it_is_used() {
     assert!(matches!(failed, Outcome::Failed(_)), "a volume without data does not come into being by growing");
 }
 
-/// A mounted device is not disconnected.
 #[test]
-fn a_mounted_device_is_not_disconnected() {
+fn mounted_device_is_not_disconnected() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000a3";
     bench.create(volume, 1);
@@ -54,7 +52,7 @@ fn a_mounted_device_is_not_disconnected() {
 }
 
 #[test]
-fn a_device_that_is_merely_open_is_busy_until_it_is_closed() {
+fn open_device_is_busy_until_closed() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000a4";
     bench.create(volume, 1);
@@ -71,7 +69,7 @@ fn a_device_that_is_merely_open_is_busy_until_it_is_closed() {
 }
 
 #[test]
-fn deleted_data_leave_no_file() {
+fn deleted_data_leaves_no_file() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000a5";
     bench.create(volume, 1);
@@ -81,7 +79,7 @@ fn deleted_data_leave_no_file() {
 }
 
 #[test]
-fn taking_down_disconnects_everything_and_names_what_is_in_use() {
+fn take_down_disconnects_all_and_names_devices_in_use() {
     let bench = Bench::new();
     let (free, used) = ("vol-0a0000000000000a6", "vol-0a0000000000000a7");
     bench.create(free, 1);

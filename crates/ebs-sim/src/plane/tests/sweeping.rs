@@ -1,8 +1,8 @@
-//! What a killed simulator leaves behind, and what is nobody's business.
+//! Tests of leftovers after a killed simulator, and of resources of other programs.
 
 use super::*;
 
-/// A loop device and a link that are not the simulator's, removed at the end.
+/// A loop device and a link that do not belong to the simulator. Removed on drop.
 struct Foreign {
     device: PathBuf,
     link: PathBuf,
@@ -31,9 +31,8 @@ impl Drop for Foreign {
     }
 }
 
-/// What a former run left is removed, and nobody else's.
 #[test]
-fn what_a_former_run_left_is_removed_and_nothing_else() {
+fn only_leftovers_of_previous_run_are_removed() {
     let bench = Bench::new();
     let foreign = Foreign::new(&bench);
     let (stale, kept, unknown) = ("vol-0c0000000000000c1", "vol-0c0000000000000c2", "vol-0c0000000000000c3");
@@ -47,7 +46,7 @@ fn what_a_former_run_left_is_removed_and_nothing_else() {
     std::fs::write(&old_snapshot, "x").unwrap();
     let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<BTreeSet<_>>();
 
-    // As a new run finds it: `stale` is detached in its state, `unknown` is not in it at all.
+    // The state of a new run: `stale` is detached, and `unknown` does not exist.
     bench.plane.sweep(&ids(&[kept]), &ids(&[stale, kept]), &ids(&[]));
 
     let connected = || -> BTreeSet<PathBuf> {

@@ -1,4 +1,4 @@
-//! What the account decides: encryption, keys, quotas, Outposts, what zones lack.
+//! Tests of account settings: encryption, keys, quotas, Outposts, missing features of zones.
 
 use super::*;
 use crate::api::{CopyVolumes, ModifyVolume};
@@ -20,9 +20,9 @@ fn of(name: &str, number: u64) -> std::collections::BTreeMap<String, u64> {
     [(name.to_owned(), number)].into()
 }
 
-/// An account that encrypts by default encrypts every volume, with its default key unless another is named.
+/// The default key is used unless the request names another.
 #[test]
-fn an_account_that_encrypts_by_default_encrypts_every_volume() {
+fn default_encryption_encrypts_every_volume() {
     let key = "12345678-1234-1234-1234-123456789012";
     let account =
         AccountSettings { encrypt_by_default: true, default_kms_key: Some(key.into()), ..AccountSettings::default() };
@@ -36,9 +36,9 @@ fn an_account_that_encrypts_by_default_encrypts_every_volume() {
     assert!(!world.create(named).kms_key_id.unwrap().ends_with(key));
 }
 
-/// A volume whose key, or whose snapshot's key, cannot be used is accepted and then vanishes.
+/// The volume is accepted first. The snapshot's key counts, too.
 #[test]
-fn volumes_whose_key_or_whose_snapshots_key_cannot_be_used_vanish() {
+fn volume_with_unusable_key_of_its_own_or_snapshot_vanishes() {
     let account = AccountSettings { unusable_kms_keys: vec!["alias/gone".into()], ..AccountSettings::default() };
     let good = "alias/good";
     let mut world = world(AccountSettings::default());
@@ -62,9 +62,9 @@ fn volumes_whose_key_or_whose_snapshots_key_cannot_be_used_vanish() {
     assert!(!world.sim.volumes.contains_key(&copies[0].id));
 }
 
-/// Storage and IOPS of each volume type have quotas, on creation and modification.
+/// The quotas apply to creation and modification.
 #[test]
-fn storage_and_iops_of_a_type_have_quotas() {
+fn storage_and_iops_of_type_have_quotas() {
     let mut world = with_quotas(Quotas { storage_tib: of("st1", 1), iops: of("io2", 1000), ..Quotas::default() });
     world.create(of_type("st1", 1000, None));
     assert_eq!(world.refused(Call::CreateVolume(of_type("st1", 125, None))), "VolumeLimitExceeded");
@@ -76,9 +76,8 @@ fn storage_and_iops_of_a_type_have_quotas() {
     assert_eq!(world.refused(Call::ModifyVolume(more)), "MaxIOPSLimitExceeded");
 }
 
-/// TiB in modification and copies under way have quotas.
 #[test]
-fn modifications_and_copies_at_one_time_have_quotas() {
+fn concurrent_modifications_and_copies_have_quotas() {
     let quotas = Quotas { modification_tib: of("gp3", 1), concurrent_copies: Some(1), ..Quotas::default() };
     let account = AccountSettings { quotas, ..AccountSettings::default() };
     let timing = Timing::Realistic;
@@ -99,9 +98,9 @@ fn modifications_and_copies_at_one_time_have_quotas() {
     world.call(copy()).unwrap();
 }
 
-/// An Outpost's ARN is checked, kept on volume and snapshot, and binds a local snapshot to its Outpost.
+/// The ARN is validated, and a local snapshot belongs to its Outpost.
 #[test]
-fn an_outposts_arn_is_kept_on_volume_and_snapshot() {
+fn outpost_arn_is_kept_on_volume_and_snapshot() {
     let mut world = World::instant();
     let arn = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
     let other = arn.replace("def0", "def1");
@@ -129,9 +128,8 @@ fn an_outposts_arn_is_kept_on_volume_and_snapshot() {
     }
 }
 
-/// Not every zone has every volume type.
 #[test]
-fn not_every_zone_has_every_type() {
+fn zone_may_lack_volume_types() {
     let missing_volume_types = [("us-west-2b".to_owned(), vec!["gp3".to_owned()])].into();
     let mut world = world(AccountSettings { missing_volume_types, ..AccountSettings::default() });
     let at = |zone: &str, call: CreateVolume| CreateVolume { availability_zone: Some(zone.into()), ..call };
@@ -142,9 +140,8 @@ fn not_every_zone_has_every_type() {
     world.create(at("us-west-2-lax-1a", gp3()));
 }
 
-/// Multi-Attach needs Nitro, and an io1 volume with it is never modified.
 #[test]
-fn a_multi_attach_volume_is_for_nitro_instances_and_an_io1_one_is_never_modified() {
+fn multi_attach_needs_nitro_and_io1_is_not_modifiable() {
     let mut world = World::of(EngineConfig { instance_type: "t2.micro".into(), ..EngineConfig::default() });
     let shared = |volume_type| CreateVolume { multi_attach_enabled: Some(true), ..of_type(volume_type, 4, Some(100)) };
     let volume = world.create(shared("io2")).id;

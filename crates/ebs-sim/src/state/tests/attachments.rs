@@ -3,9 +3,8 @@
 use super::*;
 use crate::api::{ModifyVolume, TerminateInstances};
 
-/// An attachment is attached only when its device is really connected.
 #[test]
-fn an_attachment_is_attached_when_its_time_has_passed_and_its_device_is_connected() {
+fn attachment_needs_elapsed_time_and_connected_device() {
     let mut world = World::realistic();
     let volume = world.gp3();
     world.pass(Duration::from_secs(10));
@@ -25,7 +24,7 @@ fn an_attachment_is_attached_when_its_time_has_passed_and_its_device_is_connecte
 }
 
 #[test]
-fn a_device_that_cannot_be_connected_is_tried_again() {
+fn failed_device_connection_is_retried() {
     let mut world = World::instant();
     let volume = world.gp3();
     let instance = world.instance(0);
@@ -41,7 +40,7 @@ fn a_device_that_cannot_be_connected_is_tried_again() {
 }
 
 #[test]
-fn an_instance_of_another_machine_gets_no_device() {
+fn instance_of_other_machine_gets_no_device() {
     let mut world = World::instant();
     let volume = world.create(CreateVolume { availability_zone: Some("us-west-2b".into()), ..gp3() }).id;
     let second = world.instance(1);
@@ -52,7 +51,7 @@ fn an_instance_of_another_machine_gets_no_device() {
 }
 
 #[test]
-fn attaching_what_is_attached_is_refused() {
+fn attaching_attached_volume_is_rejected() {
     let mut world = World::instant();
     let volume = world.gp3();
     world.attach(&volume, "/dev/xvdaa");
@@ -60,9 +59,9 @@ fn attaching_what_is_attached_is_refused() {
     assert_eq!(world.refused(attach(&volume, &instance, "/dev/xvdab")), "VolumeInUse");
 }
 
-/// A device name is taken while any attachment has it, detaching ones included.
+/// Detaching attachments count, too.
 #[test]
-fn a_device_name_is_taken_while_any_attachment_has_it() {
+fn device_name_is_in_use_while_any_attachment_has_it() {
     let mut world = World::realistic();
     let (first, second) = (world.gp3(), world.gp3());
     world.pass(Duration::from_secs(10));
@@ -85,9 +84,8 @@ fn a_device_name_is_taken_while_any_attachment_has_it() {
     assert_eq!(world.refused(attach(&third, &instance, "/dev/xvda")), "InvalidParameterValue", "the root's name");
 }
 
-/// Only EC2's device names are accepted.
 #[test]
-fn only_ec2s_device_names_are_taken() {
+fn only_device_names_of_ec2_are_accepted() {
     let mut world = World::instant();
     let volume = world.gp3();
     let instance = world.instance(0);
@@ -111,9 +109,8 @@ fn only_ec2s_device_names_are_taken() {
     }
 }
 
-/// An instance takes as many volumes as its type allows, the root included.
 #[test]
-fn an_instance_takes_as_many_volumes_as_its_type_allows_the_root_included() {
+fn attachment_limit_of_type_includes_root_volume() {
     let mut world = World::of(EngineConfig { instance_type: "inf1.24xlarge".into(), ..EngineConfig::default() });
     let instance = world.instance(0);
     for n in b'b'..b'b' + 10 {
@@ -124,9 +121,8 @@ fn an_instance_takes_as_many_volumes_as_its_type_allows_the_root_included() {
     assert_eq!(world.refused(attach(&one_more, &instance, "/dev/xvdz")), "AttachmentLimitExceeded");
 }
 
-/// A volume of another zone cannot be attached.
 #[test]
-fn a_volume_of_another_zone_cannot_be_attached() {
+fn volume_of_other_zone_cannot_be_attached() {
     let mut world = World::instant();
     let volume = world.gp3();
     let second = world.instance(1);
@@ -134,7 +130,7 @@ fn a_volume_of_another_zone_cannot_be_attached() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_attached() {
+fn missing_volume_or_instance_cannot_be_attached() {
     let mut world = World::realistic();
     let (volume, instance) = (world.gp3(), world.instance(0));
     assert_eq!(world.refused(attach(&volume, &instance, "/dev/xvdaa")), "IncorrectState", "it is being created");
@@ -143,15 +139,15 @@ fn what_is_not_there_cannot_be_attached() {
     assert_eq!(world.refused(attach(&volume, "node-1", "/dev/xvdaa")), "InvalidInstanceID.Malformed");
 }
 
-/// Only io1 and io2 volumes with Multi-Attach are shared, by different instances.
+/// The volume must be io1 or io2.
 #[test]
-fn only_a_multi_attach_volume_is_shared_and_only_by_different_instances() {
+fn only_multi_attach_volume_is_shared_by_instances() {
     let config = EngineConfig::default();
     let mut world = World::of(config);
     let shared =
         CreateVolume { volume_type: Some("io2".into()), iops: Some(100), multi_attach_enabled: Some(true), ..gp3() };
     let volume = world.create(shared).id;
-    // Both instances in one zone, which a configuration cannot ask for.
+    // Both instances are in one zone, which the configuration does not allow.
     world.sim.instances[1].zone = "us-west-2a".into();
     let (first, second) = (world.instance(0), world.instance(1));
     world.attach(&volume, "/dev/xvdaa");
@@ -165,9 +161,9 @@ fn only_a_multi_attach_volume_is_shared_and_only_by_different_instances() {
     assert_eq!(world.volume(&volume).state, "in-use");
 }
 
-/// Detaching what is not attached is IncorrectState or InvalidAttachment.NotFound.
+/// The error is IncorrectState or InvalidAttachment.NotFound.
 #[test]
-fn detaching_what_is_not_attached_is_refused() {
+fn detaching_unattached_volume_is_rejected() {
     let mut world = World::instant();
     let (volume, instance, second) = (world.gp3(), world.instance(0), world.instance(1));
     assert_eq!(world.refused(detach(&volume, &instance)), "IncorrectState");
@@ -186,7 +182,7 @@ fn detaching_what_is_not_attached_is_refused() {
 }
 
 #[test]
-fn a_detaching_volume_cannot_be_detached_again_and_is_no_free_volume() {
+fn detaching_volume_cannot_be_detached_or_attached() {
     let mut world = World::realistic();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.pass(Duration::from_secs(10));
@@ -200,15 +196,15 @@ fn a_detaching_volume_cannot_be_detached_again_and_is_no_free_volume() {
 }
 
 #[test]
-fn the_root_volume_of_a_running_instance_cannot_be_detached() {
+fn root_volume_of_running_instance_cannot_be_detached() {
     let mut world = World::instant();
     let (root, instance) = (world.sim.instances[0].root_volume.clone(), world.instance(0));
     assert_eq!(world.refused(detach(&root, &instance)), "IncorrectState");
 }
 
-/// An instance that shuts down lets no volume go: its attachments end with it.
+/// The attachments end with the instance.
 #[test]
-fn an_instance_that_shuts_down_lets_no_volume_go() {
+fn instance_that_shuts_down_rejects_detach() {
     let mut world = World::realistic();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.pass(Duration::from_secs(10));
@@ -222,9 +218,9 @@ fn an_instance_that_shuts_down_lets_no_volume_go() {
     assert_eq!(world.volume(&volume).state, "available");
 }
 
-/// A volume is not attached while it is modified, and is from `optimizing` on.
+/// It can be attached from `optimizing` on.
 #[test]
-fn a_volume_is_not_attached_while_it_is_modified() {
+fn modifying_volume_cannot_be_attached() {
     let mut world = World::realistic();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.pass(Duration::from_secs(10));
@@ -235,9 +231,9 @@ fn a_volume_is_not_attached_while_it_is_modified() {
     world.attach(&volume, "/dev/xvdaa");
 }
 
-/// `/dev/sdb` and `/dev/xvdb` are one name.
+/// The names `/dev/sdb` and `/dev/xvdb` are equal.
 #[test]
-fn a_name_is_taken_in_both_its_forms() {
+fn both_forms_of_device_name_are_in_use() {
     let mut world = World::instant();
     let (first, second, instance) = (world.gp3(), world.gp3(), world.instance(0));
     world.attach(&first, "/dev/sdb");
@@ -246,9 +242,8 @@ fn a_name_is_taken_in_both_its_forms() {
     world.attach(&second, "/dev/xvdc");
 }
 
-/// A detach is `busy` while the device is used.
 #[test]
-fn a_detach_is_busy_while_the_device_is_used_and_ends_when_it_is_not() {
+fn detach_is_busy_while_device_is_in_use() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.attach(&volume, "/dev/xvdaa");
@@ -268,7 +263,7 @@ fn a_detach_is_busy_while_the_device_is_used_and_ends_when_it_is_not() {
 }
 
 #[test]
-fn an_attachment_on_its_way_in_can_be_detached_and_its_device_goes_when_it_has_come() {
+fn attaching_volume_can_be_detached_with_its_late_device() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.apply(attach(&volume, &instance, "/dev/xvdaa")).unwrap();
@@ -287,7 +282,7 @@ fn an_attachment_on_its_way_in_can_be_detached_and_its_device_goes_when_it_has_c
 }
 
 #[test]
-fn a_card_is_chosen_only_on_types_that_have_several() {
+fn ebs_card_needs_type_with_several_cards() {
     let with_card = |volume: &str, instance: &str, card| {
         Call::AttachVolume(AttachVolume {
             volume_id: volume.to_owned(),

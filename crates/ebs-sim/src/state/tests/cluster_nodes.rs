@@ -20,9 +20,9 @@ impl World {
     }
 }
 
-/// A HyperPod node's volume shows the node as associated resource and no instance, and EC2 does not detach it.
+/// EC2 does not detach the volume.
 #[test]
-fn a_nodes_volume_shows_the_node_as_associated_resource_and_no_instance() {
+fn volume_of_cluster_node_shows_node_and_no_instance() {
     let mut world = World::instant();
     let volume = world.gp3();
     let Ok(Reply::AttachClusterNodeVolume(reply)) = world.call(Call::AttachClusterNodeVolume(node_volume(&volume)))
@@ -41,9 +41,9 @@ fn a_nodes_volume_shows_the_node_as_associated_resource_and_no_instance() {
     assert_eq!(world.volume(&volume).state, "available");
 }
 
-/// SageMaker passes EC2's codes on in its ValidationException.
+/// The code is in a ValidationException.
 #[test]
-fn sagemaker_passes_the_codes_of_ec2_on() {
+fn sagemaker_error_contains_ec2_code() {
     let mut world = World::instant();
     let (volume, other) = (world.gp3(), world.gp3());
     let missing = "vol-00000000000000000";

@@ -11,9 +11,8 @@ fn of_type(volume_type: &str, size: i64) -> CreateVolume {
     CreateVolume { size: Some(size), volume_type: Some(volume_type.to_owned()), ..gp3() }
 }
 
-/// A simulated volume of each type is held to its range of sizes.
 #[test]
-fn each_type_has_its_range_of_sizes() {
+fn each_type_has_its_size_range() {
     let mut world = World::instant();
     for (volume_type, iops, smallest, largest) in [
         ("gp2", None, 1, 16_384),
@@ -34,9 +33,9 @@ fn each_type_has_its_range_of_sizes() {
     }
 }
 
-/// IOPS and throughput are held to the ranges and ratios of the type, and defaults are EC2's.
+/// Defaults are EC2's.
 #[test]
-fn iops_and_throughput_are_held_to_the_ranges_and_ratios_of_the_type() {
+fn iops_and_throughput_have_ranges_and_ratios_of_type() {
     let mut world = World::instant();
     for (volume_type, size, iops, throughput, expected) in [
         ("gp3", 4, None, None, Ok((Some(3000), Some(125)))),
@@ -77,16 +76,16 @@ fn iops_and_throughput_are_held_to_the_ranges_and_ratios_of_the_type() {
     }
 }
 
-/// The IOPS probe gets EC2's texts: the maximum of the type, or that the type has no such parameter.
+/// For the IOPS probe, EC2's text has the maximum of the type, or reports that the type has no such parameter.
 #[test]
-fn a_dry_run_with_huge_iops_names_the_maximum_of_the_type() {
+fn dry_run_with_huge_iops_names_maximum_of_type() {
     let mut world = World::instant();
     for (volume_type, text) in [
         ("gp3", "Volume iops of 2147483647 is too high; maximum is 80000."),
         ("io1", "Volume iops of 2147483647 is too high; maximum is 64000."),
         ("io2", "Volume iops of 2147483647 is too high; maximum is 256000."),
         ("gp2", "The parameter iops is not supported for gp2 volumes."),
-        // Too small for the type as well: that comes second.
+        // The size is also too small for the type, but this error comes second.
         ("st1", "The parameter iops is not supported for st1 volumes."),
     ] {
         let call = CreateVolume { iops: Some(2_147_483_647), dry_run: true, ..of_type(volume_type, 4) };
@@ -94,9 +93,9 @@ fn a_dry_run_with_huge_iops_names_the_maximum_of_the_type() {
     }
 }
 
-/// A dry run that would work ends with DryRunOperation (412) and changes nothing.
+/// The code is DryRunOperation (412).
 #[test]
-fn a_dry_run_says_that_it_would_work_and_changes_nothing() {
+fn dry_run_reports_success_and_changes_nothing() {
     let mut world = World::instant();
     let volume = world.gp3();
     let instance = world.instance(0);
@@ -121,7 +120,7 @@ fn a_dry_run_says_that_it_would_work_and_changes_nothing() {
 }
 
 #[test]
-fn what_no_volume_can_be_is_refused_with_the_code_of_ec2() {
+fn invalid_volume_is_rejected_with_code_of_ec2() {
     let mut world = World::instant();
     for (call, code) in [
         (of_type("gp9", 4), "UnknownVolumeType"),
@@ -147,9 +146,8 @@ fn what_no_volume_can_be_is_refused_with_the_code_of_ec2() {
     }
 }
 
-/// A volume is available only when its time has passed and its data are there.
 #[test]
-fn a_volume_is_creating_until_its_time_has_passed_and_its_data_are_there() {
+fn volume_is_creating_until_time_and_data_are_complete() {
     let mut world = World::realistic();
     let reply = world.apply(Call::CreateVolume(gp3()));
     let Ok(Reply::CreateVolume(volume)) = reply else { panic!("{reply:?}") };
@@ -171,7 +169,7 @@ fn a_volume_is_creating_until_its_time_has_passed_and_its_data_are_there() {
 }
 
 #[test]
-fn a_volume_whose_data_cannot_be_made_is_in_error_and_can_be_deleted() {
+fn volume_without_data_is_in_error_and_deletable() {
     let mut world = World::instant();
     let Ok(Reply::CreateVolume(volume)) = world.apply(Call::CreateVolume(gp3())) else { panic!() };
     for effect in world.sim.take_effects() {
@@ -182,9 +180,8 @@ fn a_volume_whose_data_cannot_be_made_is_in_error_and_can_be_deleted() {
     assert_eq!(world.call(delete(&volume.id)), Ok(Reply::DeleteVolume));
 }
 
-/// A volume with a key that cannot be used is accepted and vanishes.
 #[test]
-fn a_volume_with_a_key_that_cannot_be_used_is_accepted_and_then_vanishes() {
+fn volume_with_unusable_key_is_accepted_and_vanishes() {
     let mut world = World::instant();
     let with = |key: &str| CreateVolume { encrypted: Some(true), kms_key_id: Some(key.to_owned()), ..gp3() };
     let volume = world.create(with("arn:aws:kms:eu-west-1:123456789012:key/nowhere"));
@@ -207,7 +204,7 @@ fn a_volume_with_a_key_that_cannot_be_used_is_accepted_and_then_vanishes() {
 }
 
 #[test]
-fn deleting_takes_its_time_and_then_the_volume_and_its_data_are_gone() {
+fn deletion_takes_time_and_removes_volume_and_data() {
     let mut world = World::realistic();
     let volume = world.gp3();
     assert_eq!(world.refused(delete(&volume)), "IncorrectState", "it is still being made");
@@ -221,18 +218,17 @@ fn deleting_takes_its_time_and_then_the_volume_and_its_data_are_gone() {
     assert_eq!(world.refused(delete(&volume)), "InvalidVolume.NotFound");
 }
 
-/// Deleting an attached volume is VolumeInUse.
+/// The code is VolumeInUse.
 #[test]
-fn deleting_an_attached_volume_is_refused() {
+fn deleting_attached_volume_is_rejected() {
     let mut world = World::instant();
     let volume = world.gp3();
     world.attach(&volume, "/dev/xvdaa");
     assert_eq!(world.refused(delete(&volume)), "VolumeInUse");
 }
 
-/// Text that is no volume id gets EC2's malformed-id answers.
 #[test]
-fn text_that_is_no_volume_id_is_malformed() {
+fn invalid_volume_id_is_malformed() {
     let mut world = World::instant();
     for (id, code) in [
         ("", "MissingParameter"),
@@ -247,9 +243,8 @@ fn text_that_is_no_volume_id_is_malformed() {
     }
 }
 
-/// A restored volume is at least as large as its snapshot and inherits its encryption.
 #[test]
-fn a_volume_from_a_snapshot_is_at_least_as_large_and_inherits_its_encryption() {
+fn restored_volume_has_min_size_and_encryption_of_snapshot() {
     let mut world = World::instant();
     let source = world.create(CreateVolume { size: Some(8), encrypted: Some(true), ..gp3() });
     let snapshot = world.snapshot(&source.id);
@@ -263,7 +258,7 @@ fn a_volume_from_a_snapshot_is_at_least_as_large_and_inherits_its_encryption() {
 }
 
 #[test]
-fn a_volume_cannot_be_made_from_a_pending_snapshot() {
+fn pending_snapshot_cannot_be_restored() {
     let mut world = World::realistic();
     let source = world.gp3();
     world.pass(Duration::from_secs(10));
@@ -275,7 +270,7 @@ fn a_volume_cannot_be_made_from_a_pending_snapshot() {
 }
 
 #[test]
-fn a_copy_is_in_its_sources_zone_and_at_least_as_large() {
+fn copy_has_zone_and_minimum_size_of_source() {
     let mut world = World::instant();
     let source = world.gp3();
     let copy = |size| Call::CopyVolumes(CopyVolumes { source_volume_id: source.clone(), size, ..Default::default() });
@@ -291,16 +286,16 @@ fn a_copy_is_in_its_sources_zone_and_at_least_as_large() {
 }
 
 #[test]
-fn more_volumes_than_the_quota_are_refused() {
+fn volumes_over_the_quota_are_rejected() {
     let mut world = World::of(EngineConfig { max_volumes: 4, ..EngineConfig::default() });
     world.gp3();
     world.gp3();
     assert_eq!(world.refused(Call::CreateVolume(gp3())), "VolumeLimitExceeded", "two roots and two others exist");
 }
 
-/// Ids are random and never repeat, since /dev is shared.
+/// Simulators share /dev.
 #[test]
-fn ids_are_seventeen_hexadecimal_digits_and_never_repeat() {
+fn ids_have_17_hex_digits_and_never_repeat() {
     let mut world = World::instant();
     let ids: std::collections::BTreeSet<String> = (0..100).map(|_| world.gp3()).collect();
     assert_eq!(ids.len(), 100);

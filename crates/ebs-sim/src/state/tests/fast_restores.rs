@@ -1,4 +1,4 @@
-//! Fast snapshot restores, and volumes that are filled from snapshots.
+//! Tests of fast snapshot restores, and of volumes that are initialized from snapshots.
 
 use super::*;
 use crate::api::{
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// A completed snapshot of so many GiB.
+    /// Returns a completed snapshot of this number of GiB.
     fn snapshot_of(&mut self, gib: i64) -> String {
         let volume = self.create(CreateVolume { size: Some(gib), ..gp3() }).id;
         self.pass(Duration::from_secs(30));
@@ -77,9 +77,9 @@ fn initialization(status: &SimVolumeStatus) -> String {
     status.details.iter().find(|d| d.name == "initialization-state").unwrap().status.clone()
 }
 
-/// Fast restores pass from enabling over optimizing to enabled, and then make volumes that are complete.
+/// Volumes from an enabled snapshot are fully initialized at once.
 #[test]
-fn fast_restores_are_enabling_then_optimizing_then_enabled_and_make_volumes_that_are_complete() {
+fn fast_restore_becomes_enabled_and_creates_full_volumes() {
     let mut world = World::realistic();
     let snapshot = world.snapshot_of(100);
     let answer = world.enabled(&[&snapshot], &["us-west-2a"]);
@@ -98,10 +98,10 @@ fn fast_restores_are_enabling_then_optimizing_then_enabled_and_make_volumes_that
     assert_eq!(world.enabled(&[&snapshot], &["us-west-2a"]).successful[0].state, "enabled", "twice is once");
 }
 
-/// DisableFastSnapshotRestores answers `disabling`; `disabled` follows and stays listed, gives its place free and can
-/// be enabled again; each pair that is not enabled has its own error.
+/// DisableFastSnapshotRestores replies with `disabling`. Then `disabled` follows, stays listed, frees its place, and
+/// can be enabled again. Each pair that is not enabled has its own error.
 #[test]
-fn fast_restores_that_are_disabled_make_slow_volumes_leave_their_place_and_can_be_enabled_again() {
+fn disabled_fast_restore_frees_its_place_and_is_reusable() {
     let quotas = Quotas { fast_restores: Some(1), ..Quotas::default() };
     let mut world = World::realistic();
     world.sim.policy.account.quotas = quotas;
@@ -124,7 +124,7 @@ fn fast_restores_that_are_disabled_make_slow_volumes_leave_their_place_and_can_b
 }
 
 #[test]
-fn what_is_not_enabled_cannot_be_disabled() {
+fn fast_restore_that_is_not_enabled_cannot_be_disabled() {
     let mut world = World::instant();
     let snapshot = world.snapshot_of(1);
     world.enabled(&[&snapshot], &["us-west-2a"]);
@@ -146,9 +146,9 @@ fn what_is_not_enabled_cannot_be_disabled() {
     assert_eq!(world.refused(disable(&["vol-1"], &["us-west-2a"])), "InvalidParameterValue");
 }
 
-/// Fast restores report each failed zone of each snapshot with its own code, besides those that worked.
+/// The reply has the successful pairs, too.
 #[test]
-fn each_zone_and_snapshot_that_fails_has_its_own_error() {
+fn each_failed_zone_of_snapshot_has_its_own_error() {
     let fast_restores = Some(1);
     let account =
         AccountSettings { quotas: Quotas { fast_restores, ..Quotas::default() }, ..AccountSettings::default() };
@@ -174,9 +174,9 @@ fn each_zone_and_snapshot_that_fails_has_its_own_error() {
     assert_eq!(world.refused(enable(&["vol-1"], &["us-west-2a"])), "InvalidParameterValue");
 }
 
-/// A volume of a snapshot is initializing for as long as its size and rate take, with progress and estimate.
+/// The duration follows from size and rate. Status has progress and estimate.
 #[test]
-fn a_volume_of_a_snapshot_is_initializing_for_as_long_as_its_rate_takes() {
+fn restored_volume_initializes_at_its_rate() {
     let mut world = World::realistic();
     let snapshot = world.snapshot_of(100);
     let volume = world.restore(&snapshot, Some(100));
@@ -193,7 +193,7 @@ fn a_volume_of_a_snapshot_is_initializing_for_as_long_as_its_rate_takes() {
 }
 
 #[test]
-fn blank_volumes_are_complete_and_copies_are_filled() {
+fn blank_volume_is_complete_and_copy_initializes() {
     let mut world = World::realistic();
     let blank = world.create(CreateVolume { size: Some(100), ..gp3() }).id;
     world.pass(Duration::from_secs(2));
@@ -208,7 +208,7 @@ fn blank_volumes_are_complete_and_copies_are_filled() {
 }
 
 #[test]
-fn the_time_of_filling_can_be_chosen() {
+fn initialization_time_can_be_set() {
     let mut world = World::instant();
     let snapshot = world.snapshot_of(1);
     let volume = world.restore(&snapshot, None);
@@ -222,7 +222,7 @@ fn the_time_of_filling_can_be_chosen() {
 
 /// DescribeVolumeStatus has no filter by volume id, and one missing id fails it.
 #[test]
-fn volume_status_has_filters_of_its_own() {
+fn volume_status_has_its_own_filters() {
     let mut world = World::instant();
     let volume = world.gp3();
     let by = |name: &str, value: &str| {
@@ -246,9 +246,8 @@ fn volume_status_has_filters_of_its_own() {
     assert_eq!(world.refused(Call::DescribeVolumeStatus(missing)), "InvalidVolume.NotFound");
 }
 
-/// A snapshot with fast restores stays until they are off in every zone.
 #[test]
-fn a_snapshot_stays_until_its_fast_restores_are_off_in_every_zone() {
+fn snapshot_with_fast_restore_in_a_zone_is_not_deletable() {
     let mut world = World::realistic();
     let snapshot = world.snapshot_of(1);
     let delete = || Call::DeleteSnapshot(DeleteSnapshot { snapshot_id: snapshot.clone(), dry_run: false });

@@ -1,4 +1,4 @@
-//! Stuck attachments, devices that come late or otherwise, and reads that lag.
+//! Tests of stuck attachments, disturbed devices, and stale reads.
 
 use super::*;
 use crate::api::{DeleteVolume, DescribeInstances, DescribeVolumeStatus, SimVolumeStatus};
@@ -38,9 +38,8 @@ impl World {
     }
 }
 
-/// A stuck attachment stays attaching until it is released.
 #[test]
-fn a_stuck_attachment_stays_attaching_until_it_is_released() {
+fn stuck_attachment_is_attaching_until_released() {
     let mut world = World::realistic();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.pass(Duration::from_secs(5));
@@ -52,9 +51,8 @@ fn a_stuck_attachment_stays_attaching_until_it_is_released() {
     assert_eq!(world.attachment_state(&volume).as_deref(), Some("attached"));
 }
 
-/// DetachVolume frees an attachment that is stuck attaching.
 #[test]
-fn detaching_frees_an_attachment_that_is_stuck_attaching() {
+fn detach_ends_attachment_that_is_stuck_attaching() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.apply_injected(attach(&volume, &instance, "/dev/xvdaa"), &stuck(Stuck::StuckAttaching)).unwrap();
@@ -62,9 +60,8 @@ fn detaching_frees_an_attachment_that_is_stuck_attaching() {
     assert_eq!(world.volume(&volume).state, "available");
 }
 
-/// Only Force ends a detachment that is stuck or busy.
 #[test]
-fn only_force_ends_a_stuck_or_busy_detachment() {
+fn only_force_ends_stuck_or_busy_detachment() {
     for (how, state) in [(Stuck::StuckDetaching, "detaching"), (Stuck::Busy, "busy")] {
         let mut world = World::instant();
         let (volume, instance) = (world.gp3(), world.instance(0));
@@ -81,7 +78,7 @@ fn only_force_ends_a_stuck_or_busy_detachment() {
 }
 
 #[test]
-fn a_released_detachment_goes_on() {
+fn released_detachment_continues() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.attach(&volume, "/dev/xvdaa");
@@ -92,9 +89,8 @@ fn a_released_detachment_goes_on() {
     assert!(world.sim.release(world.now, &volume, None).is_err());
 }
 
-/// A late device comes after EC2 says attached.
 #[test]
-fn a_late_device_comes_after_the_attachment_is_attached() {
+fn late_device_appears_after_attached_state() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     let late = FaultInjection { device: Some(Device::Late(Duration::from_secs(30))), ..FaultInjection::default() };
@@ -108,7 +104,7 @@ fn a_late_device_comes_after_the_attachment_is_attached() {
 }
 
 #[test]
-fn a_device_can_come_without_its_link() {
+fn device_can_appear_without_its_link() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     let injection = FaultInjection { device: Some(Device::OtherName), ..FaultInjection::default() };
@@ -118,9 +114,9 @@ fn a_device_can_come_without_its_link() {
     assert!(effects.contains(&Effect::Connect { volume, instance, linked: false, breakable: false }), "{effects:?}");
 }
 
-/// A device that vanished leaves EC2 saying attached, and the volume can be detached without it.
+/// EC2 still reports `attached`.
 #[test]
-fn a_device_that_vanished_comes_back_when_it_is_healed_and_can_be_detached_without() {
+fn vanished_device_can_be_healed_or_detached() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     let injection =
@@ -142,7 +138,7 @@ fn a_device_that_vanished_comes_back_when_it_is_healed_and_can_be_detached_witho
 }
 
 #[test]
-fn a_volume_with_io_errors_is_impaired_until_it_is_healed() {
+fn volume_with_io_errors_is_impaired_until_healed() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     let injection =
@@ -158,10 +154,9 @@ fn a_volume_with_io_errors_is_impaired_until_it_is_healed() {
     assert_eq!(world.health(&volume).status, "ok");
 }
 
-/// A lagging read shows each object as it was, absent before its creation and present after its deletion; calls that
-/// change something act on what is.
+/// An object is absent before its creation and present after its deletion. Mutating calls use the current state.
 #[test]
-fn a_lagging_read_shows_each_object_as_it_was() {
+fn stale_read_shows_old_versions() {
     let mut world = World::instant();
     world.sim.keep_past(world.now);
     let second = Duration::from_secs(1);
@@ -185,9 +180,9 @@ fn a_lagging_read_shows_each_object_as_it_was() {
     assert_eq!(world.refused(detach(&volume, &instance)), "InvalidVolume.NotFound", "mutating calls see what is");
 }
 
-/// An instance's block devices lag with its volumes, and a read changes nothing.
+/// A read changes nothing.
 #[test]
-fn the_block_devices_of_an_instance_lag_with_its_volumes() {
+fn block_devices_of_instance_lag_with_its_volumes() {
     let mut world = World::instant();
     world.sim.keep_past(world.now);
     let (volume, instance) = (world.gp3(), world.instance(0));
@@ -206,9 +201,8 @@ fn the_block_devices_of_an_instance_lag_with_its_volumes() {
     assert_eq!(world.volume(&volume).attachments.len(), 1, "a read changes nothing");
 }
 
-/// Reads never lag by more than 15 s, and lag the same for one seed.
 #[test]
-fn reads_lag_at_random_up_to_fifteen_seconds_and_the_same_for_one_seed() {
+fn reads_lag_up_to_15_s_as_determined_by_seed() {
     let run = |seed| {
         let consistency = Consistency { max_lag: Duration::from_secs(3600) };
         let config = EngineConfig { seed: Some(seed), consistency, ..EngineConfig::default() };

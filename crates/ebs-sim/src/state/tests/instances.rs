@@ -1,4 +1,4 @@
-//! RunInstances, StartInstances, StopInstances, TerminateInstances, and what they do to volumes.
+//! Tests of RunInstances, StartInstances, StopInstances, TerminateInstances, and their effects on volumes.
 
 use super::*;
 use crate::api::{
@@ -51,9 +51,9 @@ impl World {
     }
 }
 
-/// The simulated EC2 has an instance pending, running, shutting down, terminated, and lists it for an hour afterwards.
+/// The phases are pending, running, shutting down and terminated.
 #[test]
-fn an_instance_is_pending_then_running_then_shutting_down_then_terminated_and_listed_for_an_hour() {
+fn instance_passes_its_phases_and_is_listed_for_an_hour() {
     let mut world = World::realistic();
     let id = world.launch(run()).remove(0).id;
     let volume = world.gp3();
@@ -82,10 +82,10 @@ fn an_instance_is_pending_then_running_then_shutting_down_then_terminated_and_li
     assert_eq!(world.refused(terminate(&id)), "InvalidInstanceID.NotFound");
 }
 
-/// A stopped instance keeps its volumes attached, takes others, and lets them go at once, its root volume too; only a
-/// running one is stopped, all or none.
+/// A stopped instance accepts further volumes and detaches at once, even its root volume. Only a running one can be
+/// stopped, all or none.
 #[test]
-fn a_stopped_instance_keeps_its_volumes_takes_others_and_lets_them_go_at_once() {
+fn stopped_instance_keeps_and_attaches_volumes() {
     let mut world = World::realistic();
     let id = world.launch(run()).remove(0).id;
     let (kept, other) = (world.gp3(), world.gp3());
@@ -114,9 +114,9 @@ fn a_stopped_instance_keeps_its_volumes_takes_others_and_lets_them_go_at_once() 
     assert_eq!(world.refused(stop(&id)), "IncorrectInstanceState", "it has ended");
 }
 
-/// A stopped instance starts again with its volumes and addresses, and not while it stops or without its root volume.
+/// It cannot start while it stops or without its root volume.
 #[test]
-fn a_stopped_instance_starts_again_with_its_volumes_and_its_address() {
+fn stopped_instance_restarts_with_volumes_and_address() {
     let mut world = World::realistic();
     let id = world.launch(run()).remove(0).id;
     let volume = world.gp3();
@@ -152,7 +152,7 @@ fn a_stopped_instance_starts_again_with_its_volumes_and_its_address() {
 }
 
 #[test]
-fn the_root_volume_of_a_stopped_instance_can_be_detached_and_is_needed_to_start_it() {
+fn stopped_instance_needs_its_root_volume_to_start() {
     let mut world = World::instant();
     let instance = world.launch(run()).remove(0);
     let root = world.described(&instance.id).unwrap().devices[0].volume_id.clone();
@@ -167,7 +167,7 @@ fn the_root_volume_of_a_stopped_instance_can_be_detached_and_is_needed_to_start_
 }
 
 #[test]
-fn instances_are_stopped_all_or_none() {
+fn instances_are_stopped_atomically() {
     let mut world = World::instant();
     let free = world.launch(run()).remove(0).id;
     let protected = world.launch(RunInstances { disable_api_stop: true, ..run() }).remove(0).id;
@@ -182,9 +182,9 @@ fn instances_are_stopped_all_or_none() {
     assert_eq!(world.state_of(&free), ("running".into(), 16));
 }
 
-/// A terminated instance ends its attachments and takes along only the volumes that are marked to go with it.
+/// Only volumes that are marked for it are deleted.
 #[test]
-fn a_terminated_instance_lets_its_volumes_go_and_takes_along_those_that_go_with_it() {
+fn termination_detaches_volumes_and_deletes_marked_ones() {
     let mut world = World::instant();
     let data = BlockDeviceMapping {
         device_name: "/dev/xvdb".into(),
@@ -210,9 +210,8 @@ fn a_terminated_instance_lets_its_volumes_go_and_takes_along_those_that_go_with_
     assert_eq!(["/dev/xvda", "/dev/xvdb", "/dev/xvdc"].map(|name| left(&world, name)), [false, true, false]);
 }
 
-/// Termination ends attachments that are stuck, too.
 #[test]
-fn terminating_ends_attachments_that_are_stuck_too() {
+fn termination_ends_stuck_attachments() {
     let mut world = World::instant();
     let id = world.launch(run()).remove(0).id;
     let volume = world.gp3();
@@ -223,9 +222,8 @@ fn terminating_ends_attachments_that_are_stuck_too() {
     assert_eq!(world.volume(&volume).state, "available");
 }
 
-/// RunInstances is idempotent by client token and tags what it makes.
 #[test]
-fn launching_is_idempotent_by_token_and_tags_instances_and_volumes() {
+fn launch_is_idempotent_and_tags_instances_and_volumes() {
     let mut world = World::instant();
     let tags = |resource: &str| TagSpecification {
         resource_type: resource.into(),
@@ -250,9 +248,8 @@ fn launching_is_idempotent_by_token_and_tags_instances_and_volumes() {
     assert_eq!(world.volume(&root.volume_id).tags["of"], "volume");
 }
 
-/// Network interfaces after the first take slots only where the instance type shares them.
 #[test]
-fn network_interfaces_take_slots_where_the_type_shares_them() {
+fn network_interfaces_use_shared_slots() {
     let mut world = World::instant();
     for (instance_type, interfaces, slots) in [("m5.large", 1, 27), ("m5.large", 3, 25), ("m7i.48xlarge", 3, 128)] {
         let launch =
@@ -273,7 +270,7 @@ fn network_interfaces_take_slots_where_the_type_shares_them() {
 }
 
 #[test]
-fn what_cannot_be_launched_or_terminated_is_refused_as_a_whole() {
+fn invalid_launch_or_termination_is_rejected_as_a_whole() {
     let mut world = World::instant();
     for (call, code) in [
         (RunInstances { image_id: None, ..run() }, "MissingParameter"),

@@ -1,4 +1,4 @@
-//! What no sequence of calls can break.
+//! Invariants under any sequence of calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::api::{CopyVolumes, DeleteSnapshot, DeleteVolume, DescribeInstances, ModifyVolume, TerminateInstances};
 use crate::config::Consistency;
 
-/// A step; numbers choose among what there is.
+/// A step. Its numbers choose among the existing objects.
 #[derive(Debug, Clone)]
 enum Step {
     Create { token: u8, gib: u8, shared: bool },
@@ -47,7 +47,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// The n-th of them, counted round; something that is not there when there is none.
+/// Returns the n-th id, modulo their number, or an unknown id if none exists.
 fn pick<'a>(all: impl Iterator<Item = &'a String>, n: u8, none: &str) -> String {
     let all: Vec<&String> = all.collect();
     usize::from(n).checked_rem(all.len()).map_or_else(|| none.to_owned(), |at| all[at].clone())
@@ -173,10 +173,10 @@ fn check(world: &World, sizes: &mut BTreeMap<String, u32>, tokens: &mut BTreeMap
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No sequence of calls, restarts and lags attaches a volume twice, uses a device name twice, shrinks a volume,
-    /// moves a token, or lets a refused call change anything; everything settles.
+    /// No sequence of calls, restarts and stale reads attaches a volume twice, uses a device name twice, shrinks a
+    /// volume, moves a token, or lets a rejected call change anything. Everything settles.
     #[test]
-    fn no_sequence_of_calls_breaks_the_rules(steps in steps(), realistic: bool, lag in 0..16_u64) {
+    fn no_sequence_of_calls_violates_invariants(steps in steps(), realistic: bool, lag in 0..16_u64) {
         let timing = if realistic { Timing::Realistic } else { Timing::Instant };
         let consistency = Consistency { max_lag: Duration::from_secs(lag) };
         let mut world = World::of(EngineConfig { timing, consistency, seed: Some(1), ..EngineConfig::default() });
@@ -193,9 +193,8 @@ proptest! {
         }
     }
 
-    /// One seed and one sequence of calls make one history.
     #[test]
-    fn one_seed_and_one_sequence_of_calls_make_one_history(steps in steps(), seed: u64) {
+    fn seed_and_calls_determine_history(steps in steps(), seed: u64) {
         let run = || {
             let consistency = Consistency { max_lag: Duration::from_secs(15) };
             let mut world = World::of(EngineConfig { consistency, seed: Some(seed), ..EngineConfig::default() });

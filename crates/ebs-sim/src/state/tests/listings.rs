@@ -1,4 +1,4 @@
-//! Filters, pages and the descriptions of places.
+//! Tests of filters, pages, and descriptions of zones and instances.
 
 use super::*;
 use crate::api::{
@@ -14,7 +14,7 @@ fn describe(world: &mut World, call: DescribeVolumes) -> Result<(Vec<String>, Op
 }
 
 #[test]
-fn volumes_are_found_by_every_filter_that_matters() {
+fn volumes_are_found_by_every_relevant_filter() {
     let mut world = World::instant();
     let (plain, attached) = (world.gp3(), world.gp3());
     let elsewhere =
@@ -54,9 +54,9 @@ fn volumes_are_found_by_every_filter_that_matters() {
     );
 }
 
-/// An unknown filter is refused, and so are more than 200 filter values.
+/// At most 200 filter values are accepted.
 #[test]
-fn filters_that_do_not_exist_or_are_too_many_are_refused() {
+fn unknown_or_too_many_filters_are_rejected() {
     let mut world = World::instant();
     let with = |filters| Call::DescribeVolumes(DescribeVolumes { filters, ..Default::default() });
     assert_eq!(world.refused(with(vec![filter_of("colour", &["red"])])), "InvalidParameterValue");
@@ -67,9 +67,9 @@ fn filters_that_do_not_exist_or_are_too_many_are_refused() {
     assert!(world.call(with(vec![filter_of("volume-id", &many[..200])])).is_ok());
 }
 
-/// One missing id fails the whole describe, and the message names only it.
+/// The message contains only the missing id.
 #[test]
-fn one_missing_id_fails_the_whole_call() {
+fn missing_id_fails_the_whole_call() {
     let mut world = World::instant();
     let volume = world.gp3();
     let by = |ids: &[&str]| DescribeVolumes {
@@ -84,9 +84,9 @@ fn one_missing_id_fails_the_whole_call() {
     assert_eq!(malformed.code, "InvalidVolumeID.Malformed");
 }
 
-/// Pages follow one another without gap or overlap while volumes go.
+/// Volumes are created and deleted in the meantime.
 #[test]
-fn pages_follow_one_another_without_gap_or_overlap_while_volumes_come_and_go() {
+fn pages_have_no_gap_or_overlap_during_changes() {
     let mut world = World::instant();
     let mut expected: Vec<String> = (0..18).map(|_| world.gp3()).collect();
     expected.extend(world.sim.instances.iter().map(|i| i.root_volume.clone()));
@@ -101,7 +101,7 @@ fn pages_follow_one_another_without_gap_or_overlap_while_volumes_come_and_go() {
         if token.is_none() {
             break;
         }
-        // The page before is deleted; the next one is not moved by it.
+        // Deleting the last volume of a page does not move the next page.
         let gone = seen.last().unwrap().clone();
         let _may_be_attached =
             world.call(Call::DeleteVolume(crate::api::DeleteVolume { volume_id: gone, dry_run: false }));
@@ -109,9 +109,9 @@ fn pages_follow_one_another_without_gap_or_overlap_while_volumes_come_and_go() {
     assert_eq!(seen, expected);
 }
 
-/// MaxResults together with ids is refused, and MaxResults has EC2's range.
+/// MaxResults together with ids is rejected, and MaxResults has EC2's range.
 #[test]
-fn pages_are_asked_for_as_ec2_wants_it() {
+fn page_requests_follow_rules_of_ec2() {
     let mut world = World::instant();
     let volume = world.gp3();
     let sized = |n| DescribeVolumes { max_results: Some(n), ..Default::default() };
@@ -125,9 +125,8 @@ fn pages_are_asked_for_as_ec2_wants_it() {
     assert_eq!(describe(&mut world, both).unwrap_err().code, "InvalidParameterCombination");
 }
 
-/// A paging token is good for its own query only.
 #[test]
-fn a_token_is_good_for_its_own_query_only() {
+fn page_token_is_valid_only_for_its_query() {
     let mut world = World::instant();
     for _ in 0..8 {
         world.gp3();
@@ -152,7 +151,7 @@ fn a_token_is_good_for_its_own_query_only() {
 }
 
 #[test]
-fn there_are_two_instances_in_two_zones_with_a_root_volume_each() {
+fn two_instances_in_two_zones_have_root_volumes() {
     let mut world = World::instant();
     let (volume, first) = (world.gp3(), world.instance(0));
     world.attach(&volume, "/dev/xvdaa");
@@ -179,7 +178,7 @@ fn there_are_two_instances_in_two_zones_with_a_root_volume_each() {
 }
 
 #[test]
-fn instance_types_show_what_the_published_table_says() {
+fn instance_types_match_published_table() {
     let mut world = World::instant();
     let mut list = |names: &[&str]| {
         let instance_types = names.iter().map(|n| (*n).to_owned()).collect();
@@ -195,9 +194,8 @@ fn instance_types_show_what_the_published_table_says() {
     assert_eq!(list(&["nonsense"]).unwrap_err(), "InvalidInstanceType");
 }
 
-/// The first zone listed is no availability zone.
 #[test]
-fn the_first_zone_listed_is_no_availability_zone() {
+fn first_listed_zone_is_not_an_availability_zone() {
     let mut world = World::instant();
     let mut list = |filters, names: &[&str]| {
         let zone_names = names.iter().map(|n| (*n).to_owned()).collect();
@@ -219,7 +217,7 @@ fn the_first_zone_listed_is_no_availability_zone() {
 }
 
 #[test]
-fn a_volumes_status_says_that_it_is_initialised() {
+fn status_of_volume_shows_initialization() {
     let mut world = World::instant();
     let volume = world.gp3();
     let call = DescribeVolumeStatus { volume_ids: vec![volume], ..Default::default() };
@@ -229,9 +227,9 @@ fn a_volumes_status_says_that_it_is_initialised() {
     assert_eq!(detail.status, "completed");
 }
 
-/// Every filter that EC2 lists for instances is understood, any other refused.
+/// Unknown filters are rejected.
 #[test]
-fn instances_are_found_by_every_filter_that_ec2_has() {
+fn instances_are_found_by_every_filter_of_ec2() {
     let mut world = World::instant();
     let volume = world.gp3();
     world.attach(&volume, "/dev/xvdaa");
@@ -256,9 +254,8 @@ fn instances_are_found_by_every_filter_that_ec2_has() {
     assert_eq!(world.refused(by("colour", "red")), "InvalidParameterValue");
 }
 
-/// Each action has pages of its own sizes.
 #[test]
-fn each_action_has_pages_of_its_own_sizes() {
+fn each_action_has_its_own_page_sizes() {
     let mut world = World::instant();
     let types = |max_results| {
         Call::DescribeInstanceTypes(DescribeInstanceTypes { max_results: Some(max_results), ..Default::default() })
@@ -281,16 +278,16 @@ fn each_action_has_pages_of_its_own_sizes() {
 }
 
 #[test]
-fn modifications_have_no_filters_by_tag() {
+fn modifications_have_no_tag_filters() {
     let mut world = World::instant();
     let filters = vec![filter_of("tag:a", &["b"])];
     let call = crate::api::DescribeVolumesModifications { filters, ..Default::default() };
     assert_eq!(world.refused(Call::DescribeVolumesModifications(call)), "InvalidParameterValue");
 }
 
-/// Where the account is set so, a full page that is the last has a token, and the page after it is empty.
+/// The empty page follows only if the account is configured so.
 #[test]
-fn a_full_last_page_has_a_token_where_the_account_is_set_so() {
+fn full_last_page_may_have_token_for_empty_page() {
     let oddities = Oddities { tokens_after_full_pages: true, ..Oddities::default() };
     let account = AccountSettings { oddities, ..AccountSettings::default() };
     let mut world = World::of(EngineConfig { account, ..EngineConfig::default() });

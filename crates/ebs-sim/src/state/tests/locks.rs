@@ -45,9 +45,8 @@ impl World {
     }
 }
 
-/// A locked snapshot is not deleted before its lock expires.
 #[test]
-fn a_locked_snapshot_cannot_be_deleted_until_its_lock_expires() {
+fn locked_snapshot_is_not_deletable_before_expiry() {
     let mut world = World::instant();
     let id = world.locked_snapshot();
     let made = world.lock(lock(&id, "governance", 2)).unwrap();
@@ -59,9 +58,8 @@ fn a_locked_snapshot_cannot_be_deleted_until_its_lock_expires() {
     assert_eq!(world.locks(&[]), []);
 }
 
-/// A compliance lock can be changed in its cooling-off period and only grow afterwards.
 #[test]
-fn a_compliance_lock_can_be_changed_in_its_cooling_off_period_and_only_grow_afterwards() {
+fn compliance_lock_is_only_extendable_after_cooling_off() {
     let mut world = World::instant();
     let id = world.locked_snapshot();
     let cooling = LockSnapshot { cool_off_period: Some(3), ..lock(&id, "compliance", 10) };
@@ -80,10 +78,10 @@ fn a_compliance_lock_can_be_changed_in_its_cooling_off_period_and_only_grow_afte
     assert_eq!(world.lock(lock(&id, "compliance", 20)).unwrap().duration_days, 20);
 }
 
-/// UnlockSnapshot takes off a lock in governance mode or in its cooling-off period; a compliance lock after it stays
+/// UnlockSnapshot removes a lock in governance mode or in its cooling-off period. A compliance lock remains after it
 /// (`OperationNotPermitted`).
 #[test]
-fn a_lock_is_taken_off_by_unlocking_but_not_a_compliance_lock_after_its_cooling_off_period() {
+fn unlock_fails_for_compliance_lock_after_cooling_off() {
     let mut world = World::instant();
     let id = world.locked_snapshot();
     assert_eq!(world.refused(unlock(&id)), "IncorrectState", "it has no lock yet");
@@ -105,7 +103,7 @@ fn a_lock_is_taken_off_by_unlocking_but_not_a_compliance_lock_after_its_cooling_
 }
 
 #[test]
-fn the_days_of_a_pending_snapshots_lock_count_from_its_completion() {
+fn lock_of_pending_snapshot_starts_at_completion() {
     let mut world = World::realistic();
     let volume = world.gp3();
     world.pass(Duration::from_secs(5));
@@ -117,7 +115,7 @@ fn the_days_of_a_pending_snapshots_lock_count_from_its_completion() {
 
 /// A lock needs a mode and exactly one of duration and expiration, within their ranges.
 #[test]
-fn what_is_no_lock_is_refused() {
+fn invalid_lock_is_rejected() {
     let mut world = World::instant();
     let id = world.locked_snapshot();
     let date = |date: &str| LockSnapshot {

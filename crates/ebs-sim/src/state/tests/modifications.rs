@@ -24,9 +24,9 @@ fn state(world: &mut World, volume: &str) -> String {
     described(world, &[volume], vec![]).unwrap().remove(0).state
 }
 
-/// A modification is modifying until the device has grown, then optimizing, then completed.
+/// The state is `modifying` until the device has grown, then `optimizing`, then `completed`.
 #[test]
-fn a_modification_is_modifying_until_the_device_has_grown_then_optimizing_then_completed() {
+fn modification_passes_its_states_after_device_has_grown() {
     let mut world = World::realistic();
     let volume = world.gp3();
     world.pass(Duration::from_secs(10));
@@ -45,7 +45,7 @@ fn a_modification_is_modifying_until_the_device_has_grown_then_optimizing_then_c
 }
 
 #[test]
-fn a_modification_that_cannot_be_done_is_failed_and_the_size_is_the_old_one() {
+fn failed_modification_keeps_old_size() {
     let mut world = World::instant();
     let volume = world.gp3();
     world.apply(grow(&volume, 9)).unwrap();
@@ -57,9 +57,8 @@ fn a_modification_that_cannot_be_done_is_failed_and_the_size_is_the_old_one() {
     assert_eq!(world.volume(&volume).size_gib, 4);
 }
 
-/// One modification of a volume at a time.
 #[test]
-fn one_modification_at_a_time() {
+fn second_concurrent_modification_is_rejected() {
     let mut world = World::realistic();
     let volume = world.gp3();
     world.pass(Duration::from_secs(10));
@@ -72,9 +71,9 @@ fn one_modification_at_a_time() {
     world.call(grow(&volume, 6)).unwrap();
 }
 
-/// At most four modifications of a volume in a rolling 24 h.
+/// The limit applies to a rolling period of 24 h.
 #[test]
-fn four_modifications_in_any_twenty_four_hours() {
+fn fifth_modification_in_24_hours_is_rejected() {
     let mut world = World::realistic();
     let volume = world.gp3();
     world.pass(Duration::from_secs(10));
@@ -92,7 +91,7 @@ fn four_modifications_in_any_twenty_four_hours() {
 }
 
 #[test]
-fn what_is_not_named_stays_and_what_belongs_to_the_old_type_goes() {
+fn omitted_values_stay_unless_they_belong_to_old_type() {
     let mut world = World::instant();
     let volume = world.create(CreateVolume { iops: Some(4000), throughput: Some(500), size: Some(100), ..gp3() }).id;
     world.call(grow(&volume, 200)).unwrap();
@@ -113,7 +112,7 @@ fn what_is_not_named_stays_and_what_belongs_to_the_old_type_goes() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_modification_is_rejected() {
     let mut world = World::instant();
     let volume = world.gp3();
     for (call, code) in [
@@ -129,9 +128,8 @@ fn what_cannot_be_is_refused() {
     }
 }
 
-/// A volume never modified is an error by id and absent by filter.
 #[test]
-fn a_volume_never_modified_is_an_error_by_id_and_absent_by_filter() {
+fn unmodified_volume_is_error_by_id_and_absent_by_filter() {
     let mut world = World::instant();
     let (modified, never) = (world.gp3(), world.gp3());
     world.call(grow(&modified, 5)).unwrap();

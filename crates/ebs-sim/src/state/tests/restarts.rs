@@ -1,10 +1,10 @@
-//! A state that is saved and loaded.
+//! Tests of a saved and loaded state.
 
 use super::*;
 use crate::api::{CopyVolumes, ModifyVolume};
 
 impl World {
-    /// The simulator is killed now, and started again on what it has saved.
+    /// Kills the simulator now, and starts it again from its saved state.
     fn restart(&mut self) -> Vec<Effect> {
         self.sim = Sim::load(&self.sim.save(), &self.config).unwrap();
         self.sim.resume(self.now);
@@ -13,7 +13,7 @@ impl World {
 }
 
 #[test]
-fn what_is_saved_is_loaded_again() {
+fn saved_state_is_loaded_again() {
     let mut world = World::instant();
     let volume = world.create(CreateVolume { client_token: Some("t".into()), ..gp3() }).id;
     world.snapshot(&volume);
@@ -25,7 +25,7 @@ fn what_is_saved_is_loaded_again() {
 }
 
 #[test]
-fn an_attached_volume_gets_its_device_back() {
+fn attached_volume_gets_its_device_after_restart() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.attach(&volume, "/dev/xvdaa");
@@ -38,7 +38,7 @@ fn an_attached_volume_gets_its_device_back() {
 }
 
 #[test]
-fn a_detach_in_progress_goes_on() {
+fn running_detach_continues_after_restart() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.attach(&volume, "/dev/xvdaa");
@@ -51,7 +51,7 @@ fn a_detach_in_progress_goes_on() {
 }
 
 #[test]
-fn a_volume_being_made_is_made_again_and_a_growing_one_grows_again() {
+fn creation_and_growth_are_repeated_after_restart() {
     let mut world = World::instant();
     let grown = world.gp3();
     world.apply(Call::CreateVolume(gp3())).unwrap();
@@ -63,9 +63,9 @@ fn a_volume_being_made_is_made_again_and_a_growing_one_grows_again() {
     assert!(effects.contains(&Effect::Grow { volume: grown, gib: 9 }), "{effects:?}");
 }
 
-/// Copies whose moment was lost in a crash are taken back, since nobody was told of them.
+/// Copies whose point in time was lost in a crash are undone, because no client has seen them.
 #[test]
-fn copies_whose_moment_is_lost_are_taken_back_since_nobody_was_told_of_them() {
+fn unconfirmed_copies_are_undone_after_restart() {
     let mut world = World::instant();
     let volume = world.gp3();
     let snapshot = CreateSnapshot { volume_id: volume.clone(), ..Default::default() };
@@ -79,7 +79,7 @@ fn copies_whose_moment_is_lost_are_taken_back_since_nobody_was_told_of_them() {
 }
 
 #[test]
-fn what_is_no_state_is_refused() {
+fn invalid_state_is_rejected() {
     let config = EngineConfig::default();
     assert!(Sim::load(b"{}", &config).is_err());
     assert!(Sim::load(b"", &config).is_err());

@@ -22,9 +22,9 @@ fn by_id(id: &str) -> DescribeSnapshots {
     DescribeSnapshots { snapshot_ids: vec![id.to_owned()], ..Default::default() }
 }
 
-/// A snapshot is pending with progress until its data are copied.
+/// A pending snapshot has a progress.
 #[test]
-fn a_snapshot_is_pending_with_progress_until_its_time_has_passed_and_its_data_are_copied() {
+fn snapshot_is_pending_until_time_and_data_are_complete() {
     let mut world = World::realistic();
     let volume = world.gp3();
     world.pass(Duration::from_secs(10));
@@ -45,7 +45,7 @@ fn a_snapshot_is_pending_with_progress_until_its_time_has_passed_and_its_data_ar
 }
 
 #[test]
-fn a_snapshot_whose_data_cannot_be_copied_is_in_error() {
+fn snapshot_with_failed_copy_is_in_error() {
     let mut world = World::instant();
     let volume = world.gp3();
     let Ok(Reply::CreateSnapshot(snapshot)) = world.apply(create(&volume)) else { panic!() };
@@ -56,9 +56,8 @@ fn a_snapshot_whose_data_cannot_be_copied_is_in_error() {
     assert_eq!((failed.state.as_str(), failed.status_message.as_deref()), ("error", Some("disk full")));
 }
 
-/// One snapshot of a volume per 15 s.
 #[test]
-fn one_snapshot_of_a_volume_in_fifteen_seconds() {
+fn second_snapshot_of_volume_in_15_s_is_rejected() {
     let mut world = World::realistic();
     let (volume, other) = (world.gp3(), world.gp3());
     world.pass(Duration::from_secs(10));
@@ -76,7 +75,7 @@ fn one_snapshot_of_a_volume_in_fifteen_seconds() {
 }
 
 #[test]
-fn five_snapshots_of_a_volume_may_be_pending() {
+fn five_snapshots_of_volume_may_be_pending() {
     let mut world = World::of(EngineConfig {
         timing: Timing::Realistic,
         snapshot_interval: Some(Duration::ZERO),
@@ -93,7 +92,7 @@ fn five_snapshots_of_a_volume_may_be_pending() {
 }
 
 #[test]
-fn a_snapshot_needs_a_volume_that_exists_and_is_ready() {
+fn snapshot_needs_existing_and_ready_volume() {
     let mut world = World::realistic();
     let volume = world.gp3();
     assert_eq!(world.refused(create(&volume)), "IncorrectState");
@@ -104,7 +103,7 @@ fn a_snapshot_needs_a_volume_that_exists_and_is_ready() {
 }
 
 #[test]
-fn a_snapshot_outlives_its_volume_and_is_gone_at_once_when_deleted() {
+fn snapshot_outlives_volume_and_is_deleted_at_once() {
     let mut world = World::instant();
     let volume = world.gp3();
     let snapshot = world.snapshot(&volume);
@@ -119,7 +118,7 @@ fn a_snapshot_outlives_its_volume_and_is_gone_at_once_when_deleted() {
 }
 
 #[test]
-fn the_data_of_a_deleted_snapshot_stay_until_no_volume_is_filled_from_them() {
+fn data_of_deleted_snapshot_stays_while_volumes_need_it() {
     let mut world = World::instant();
     let source = world.gp3();
     let snapshot = world.snapshot(&source);
@@ -135,7 +134,7 @@ fn the_data_of_a_deleted_snapshot_stay_until_no_volume_is_filled_from_them() {
 }
 
 #[test]
-fn a_snapshot_deleted_while_it_is_copied_loses_its_data_when_they_have_arrived() {
+fn snapshot_deleted_during_copy_loses_data_afterwards() {
     let mut world = World::instant();
     let volume = world.gp3();
     let Ok(Reply::CreateSnapshot(snapshot)) = world.apply(create(&volume)) else { panic!() };
@@ -147,7 +146,7 @@ fn a_snapshot_deleted_while_it_is_copied_loses_its_data_when_they_have_arrived()
 }
 
 #[test]
-fn snapshots_are_found_by_volume_owner_and_state() {
+fn snapshots_are_found_by_volume_owner_or_state() {
     let mut world = World::instant();
     let (a, b) = (world.gp3(), world.gp3());
     let (of_a, _of_b) = (world.snapshot(&a), world.snapshot(&b));

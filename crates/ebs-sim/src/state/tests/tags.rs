@@ -21,9 +21,9 @@ fn new_with(resource_type: &str, tags: Vec<Tag>) -> Call {
     Call::CreateVolume(CreateVolume { tag_specifications, ..gp3() })
 }
 
-/// Tags follow EC2's rules: 50, no `aws:`, lengths, no duplicates.
+/// The rules are: 50 tags, no `aws:`, maximum lengths, no duplicates.
 #[test]
-fn tags_of_a_new_volume_follow_the_rules() {
+fn tags_of_new_volume_follow_rules_of_ec2() {
     let mut world = World::instant();
     for (tags, code) in [
         (numbered(51), "TagLimitExceeded"),
@@ -44,9 +44,8 @@ fn tags_of_a_new_volume_follow_the_rules() {
     }
 }
 
-/// Tags are added to all named resources or to none.
 #[test]
-fn tags_are_added_to_all_resources_or_to_none() {
+fn tags_are_added_to_all_resources_or_none() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     let snapshot = world.snapshot(&volume);
@@ -68,7 +67,7 @@ fn tags_are_added_to_all_resources_or_to_none() {
 }
 
 #[test]
-fn fifty_tags_in_all_and_replacing_one_is_not_adding_one() {
+fn replacing_a_tag_does_not_count_toward_limit_of_50() {
     let mut world = World::instant();
     let volume = world.gp3();
     world.call(put(&[&volume], numbered(50))).unwrap();
@@ -77,7 +76,7 @@ fn fifty_tags_in_all_and_replacing_one_is_not_adding_one() {
 }
 
 #[test]
-fn tags_go_by_key_or_by_key_and_value() {
+fn tags_are_deleted_by_key_or_by_key_and_value() {
     let mut world = World::instant();
     let volume = world.gp3();
     world.call(put(&[&volume], vec![tag("a", "1"), tag("b", "2"), tag("c", "3")])).unwrap();
@@ -97,7 +96,7 @@ fn tags_go_by_key_or_by_key_and_value() {
 }
 
 #[test]
-fn tags_are_listed_by_their_columns() {
+fn tags_are_filtered_by_their_columns() {
     let mut world = World::instant();
     let (first, second) = (world.gp3(), world.gp3());
     world.call(put(&[&first], vec![tag("a", "1"), tag("b", "2")])).unwrap();

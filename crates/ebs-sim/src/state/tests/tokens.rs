@@ -16,9 +16,8 @@ fn tagged(token: &str, tags: &[(&str, &str)]) -> CreateVolume {
     }
 }
 
-/// The same client token and parameters give the same volume.
 #[test]
-fn the_same_token_and_parameters_are_the_same_volume() {
+fn same_token_and_parameters_return_same_volume() {
     let mut world = World::instant();
     let first = world.create(named("t"));
     let again = world.create(named("t"));
@@ -28,9 +27,9 @@ fn the_same_token_and_parameters_are_the_same_volume() {
     assert_ne!(world.gp3(), world.gp3(), "without a token each call makes a volume");
 }
 
-/// The same client token with other parameters is IdempotentParameterMismatch.
+/// The code is IdempotentParameterMismatch.
 #[test]
-fn the_same_token_with_other_parameters_is_a_mismatch() {
+fn same_token_with_other_parameters_is_mismatch() {
     let mut world = World::instant();
     world.create(named("t"));
     for other in [
@@ -45,15 +44,14 @@ fn the_same_token_with_other_parameters_is_a_mismatch() {
 }
 
 #[test]
-fn the_order_of_tags_is_no_other_parameter() {
+fn order_of_tags_does_not_change_the_request() {
     let mut world = World::instant();
     let first = world.create(tagged("t", &[("a", "1"), ("b", "2")]));
     assert_eq!(world.create(tagged("t", &[("b", "2"), ("a", "1")])).id, first.id);
 }
 
-/// The token of a deleted volume stays burnt for 12 h.
 #[test]
-fn the_token_of_a_deleted_volume_stays_burnt_for_twelve_hours() {
+fn token_of_deleted_volume_is_burnt_for_12_hours() {
     let mut world = World::instant();
     let volume = world.create(named("t")).id;
     world.call(Call::DeleteVolume(DeleteVolume { volume_id: volume.clone(), dry_run: false })).unwrap();
@@ -64,9 +62,9 @@ fn the_token_of_a_deleted_volume_stays_burnt_for_twelve_hours() {
     assert_ne!(world.create(named("t")).id, volume);
 }
 
-/// A burnt token may repeat the old reply instead: both known answers can be chosen.
+/// EC2 is known to give either reply, and the configuration selects one.
 #[test]
-fn a_burnt_token_may_repeat_the_reply_that_names_the_volume_that_is_gone() {
+fn burnt_token_may_return_reply_of_deleted_volume() {
     let mut world = World::of(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() });
     let volume = world.create(named("t")).id;
     world.call(Call::DeleteVolume(DeleteVolume { volume_id: volume.clone(), dry_run: false })).unwrap();
@@ -76,7 +74,7 @@ fn a_burnt_token_may_repeat_the_reply_that_names_the_volume_that_is_gone() {
 }
 
 #[test]
-fn a_dry_run_does_not_use_a_token_up() {
+fn dry_run_does_not_use_up_token() {
     let mut world = World::instant();
     world.call(Call::CreateVolume(CreateVolume { dry_run: true, ..named("t") })).unwrap_err();
     world.create(CreateVolume { size: Some(9), ..named("t") });

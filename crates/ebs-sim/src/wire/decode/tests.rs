@@ -25,7 +25,7 @@ fn create_volume_is_decoded_with_all_its_parameters() {
 }
 
 #[test]
-fn a_describe_is_decoded_with_ids_filters_and_page() {
+fn describe_is_decoded_with_ids_filters_and_page() {
     let form = "Action=DescribeSnapshots&Owner.1=self&SnapshotId.1=snap-1&Filter.1.Name=volume-id&Filter.1.Value.1=v\
                 &MaxResults=5&NextToken=n";
     let Ok(Call::DescribeSnapshots(c)) = call(form) else { panic!("not decoded") };
@@ -35,7 +35,7 @@ fn a_describe_is_decoded_with_ids_filters_and_page() {
 }
 
 #[test]
-fn a_tag_to_delete_may_have_no_value() {
+fn tag_to_delete_may_have_no_value() {
     let form = "Action=DeleteTags&ResourceId.1=vol-1&Tag.1.Key=a&Tag.2.Key=b&Tag.2.Value=";
     let Ok(Call::DeleteTags(c)) = call(form) else { panic!("not decoded") };
     let values: Vec<_> = c.tags.iter().map(|tag| tag.value.as_deref()).collect();
@@ -43,14 +43,14 @@ fn a_tag_to_delete_may_have_no_value() {
 }
 
 #[test]
-fn an_action_that_does_not_exist_is_invalid() {
+fn unknown_action_is_invalid() {
     assert_eq!(code("Action=RebootInstances&InstanceId.1=i-1"), "InvalidAction");
     assert_eq!(code("Action=DescribeVpcs"), "InvalidAction");
     assert_eq!(code("Version=2016-11-15"), "MissingAction");
 }
 
 #[test]
-fn missing_unknown_and_invalid_parameters_have_codes_of_their_own() {
+fn missing_unknown_and_invalid_parameters_have_own_codes() {
     assert_eq!(code("Action=DeleteVolume"), "MissingParameter");
     assert_eq!(code("Action=AttachVolume&VolumeId=v&InstanceId=i"), "MissingParameter");
     assert_eq!(code("Action=CreateTags&ResourceId.1=v"), "MissingParameter");
@@ -60,14 +60,14 @@ fn missing_unknown_and_invalid_parameters_have_codes_of_their_own() {
 }
 
 #[test]
-fn what_signs_a_query_string_is_no_parameter_of_the_call() {
+fn signature_parameters_do_not_belong_to_the_call() {
     assert!(call("Action=DescribeVolumes&X-Amz-Signature=s&X-Amz-Date=d&SignatureVersion=4").is_ok());
 }
 
-/// RunInstances is understood with everything that makes a difference to a disk; what makes none is taken and left
-/// alone, what would and is not simulated is refused by name.
+/// RunInstances accepts everything that affects a disk. It ignores parameters without effect, and rejects by name those
+/// with an effect that is not simulated.
 #[test]
-fn an_instance_is_run_with_its_disks_and_what_makes_no_difference_to_them_is_left_alone() {
+fn run_instances_reads_disks_and_ignores_unrelated() {
     let form = "Action=RunInstances&ImageId=ami-1&InstanceType=m5.large&MinCount=1&MaxCount=2&ClientToken=t\
                 &Placement.AvailabilityZone=us-west-2a&Placement.Tenancy=default&KeyName=k&SecurityGroupId.1=sg-1\
                 &MetadataOptions.HttpTokens=required&NetworkInterface.1.DeviceIndex=0&NetworkInterface.2.DeviceIndex=1\
@@ -88,9 +88,9 @@ fn an_instance_is_run_with_its_disks_and_what_makes_no_difference_to_them_is_lef
     assert_eq!(code("Action=RunInstances&MinCount=1&MaxCount=1&Colour=red"), "UnknownParameter");
 }
 
-/// Instances to terminate are named, at least one.
+/// At least one id is required.
 #[test]
-fn instances_to_terminate_are_named() {
+fn termination_needs_instance_ids() {
     let Ok(Call::TerminateInstances(c)) = call("Action=TerminateInstances&InstanceId.1=i-1&InstanceId.2=i-2") else {
         panic!("not decoded")
     };
@@ -98,9 +98,8 @@ fn instances_to_terminate_are_named() {
     assert_eq!(code("Action=TerminateInstances"), "MissingParameter");
 }
 
-/// EnableFastSnapshotRestores and LockSnapshot are decoded with all their parameters.
 #[test]
-fn fast_restores_and_locks_are_decoded_with_all_their_parameters() {
+fn fast_restores_and_locks_are_decoded_completely() {
     let form = "Action=EnableFastSnapshotRestores&AvailabilityZone.1=a&AvailabilityZone.2=b&SourceSnapshotId.1=snap-1";
     let Ok(Call::EnableFastSnapshotRestores(c)) = call(form) else { panic!("not decoded") };
     assert_eq!((c.availability_zones, c.source_snapshot_ids), (vec!["a".into(), "b".into()], vec!["snap-1".into()]));
@@ -117,9 +116,9 @@ fn fast_restores_and_locks_are_decoded_with_all_their_parameters() {
     assert_eq!(code("Action=LockSnapshot&SnapshotId=snap-1"), "MissingParameter");
 }
 
-/// A parameter that EC2 has and the simulator has not is refused by its name, never ignored.
+/// Such a parameter is never ignored.
 #[test]
-fn what_ec2_has_and_the_simulator_has_not_is_refused_by_name() {
+fn parameter_that_is_not_simulated_is_rejected_by_name() {
     for form in ["Action=CreateVolume&Size=1&Operator.Principal=p", "Action=CreateSnapshot&VolumeId=v&Location=local"] {
         assert_eq!(code(form), "UnsupportedOperation", "{form}");
     }
@@ -127,9 +126,9 @@ fn what_ec2_has_and_the_simulator_has_not_is_refused_by_name() {
     assert!(call("Action=CreateSnapshot&VolumeId=v&Location=regional").is_ok());
 }
 
-/// A request of another version of the API is refused with NoSuchVersion.
+/// The code is NoSuchVersion.
 #[test]
-fn one_version_of_the_api_is_spoken() {
+fn other_api_version_is_rejected() {
     assert!(call("Action=DescribeVolumes&Version=2016-11-15").is_ok());
     assert_eq!(code("Action=DescribeVolumes&Version=2016-09-15"), "NoSuchVersion");
 }

@@ -8,12 +8,12 @@ use crate::wire::xml::Xml;
 
 const RUNNING: u16 = 16;
 
-/// What RunInstances answers: the one reservation that it made.
+/// Writes the reply of RunInstances: its one reservation.
 pub(super) fn started(w: &mut Xml, instances: &[SimInstance]) {
     reservation(w, &instances.iter().collect::<Vec<_>>());
 }
 
-/// EC2 lists instances by the reservation that started them, in the order in which the first of each comes.
+/// Groups instances by their reservation, in the order of the first instance of each, as EC2 does.
 pub(super) fn by_reservation(instances: &[SimInstance]) -> Vec<Vec<&SimInstance>> {
     let mut reservations: Vec<Vec<&SimInstance>> = Vec::new();
     let mut place: HashMap<&str, usize> = HashMap::new();
@@ -29,7 +29,7 @@ pub(super) fn by_reservation(instances: &[SimInstance]) -> Vec<Vec<&SimInstance>
     reservations
 }
 
-/// Instances of one reservation, at least one.
+/// Writes the instances of one reservation, of which there is at least one.
 pub(super) fn reservation(w: &mut Xml, instances: &[&SimInstance]) {
     if let Some(first) = instances.first() {
         w.text("reservationId", &first.reservation_id);
@@ -56,7 +56,7 @@ fn instance(w: &mut Xml, index: usize, i: &SimInstance) {
     w.element("instanceState", |w| state(w, i.state_code, &i.state));
     w.text("privateDnsName", &i.private_dns_name);
     w.text("dnsName", "");
-    // All states after the running one are what somebody asked for.
+    // All states after the running one are by request of a user.
     let ended = i.state_code > RUNNING;
     w.text("reason", if ended { "User initiated" } else { "" });
     if ended {
@@ -84,7 +84,7 @@ fn instance(w: &mut Xml, index: usize, i: &SimInstance) {
     w.list("blockDeviceMapping", &i.devices, device);
     w.text("virtualizationType", "hvm");
     tag_set(w, &i.tags);
-    // EC2's own word: it says "xen" of Nitro instances too, here and only here.
+    // EC2's own value: it is "xen" for Nitro instances, too, but only here.
     w.text("hypervisor", "xen");
     w.list("networkInterfaceSet", i.network_interfaces.iter().map(|n| (i, n)), |w, (i, n)| interface(w, i, n));
     w.value("ebsOptimized", true);

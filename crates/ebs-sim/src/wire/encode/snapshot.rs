@@ -53,13 +53,13 @@ fn fast_restore_error(w: &mut Xml, e: &SimFastRestoreError) {
     });
 }
 
-/// As DescribeLockedSnapshots lists it.
+/// Writes a lock for DescribeLockedSnapshots.
 pub(super) fn owned_lock(w: &mut Xml, l: &SimSnapshotLock) {
     w.text("ownerId", &l.owner_id);
     lock(w, l);
 }
 
-/// As LockSnapshot answers it.
+/// Writes a lock for LockSnapshot.
 pub(super) fn lock(w: &mut Xml, l: &SimSnapshotLock) {
     w.text("snapshotId", &l.snapshot_id);
     w.text("lockState", &l.state);

@@ -39,20 +39,18 @@ fn volume() -> SimVolume {
 }
 
 #[test]
-fn a_volume_is_written_with_ec2s_element_names() {
+fn volume_has_element_names_of_ec2() {
     let page = Page { items: vec![volume()], next: Some("n".into()) };
     insta::assert_snapshot!(encode(&Reply::DescribeVolumes(page), "r").replace("><", ">\n<"));
 }
 
 #[test]
-fn the_loop_device_behind_an_attachment_is_no_ones_business_on_the_wire() {
+fn loop_device_of_attachment_is_not_encoded() {
     assert!(!encode(&Reply::CreateVolume(volume()), "r").contains("loop"));
 }
 
-/// A volume is written with EC2's element names; a volume without tags lists none, one without attachments lists an
-/// empty set.
 #[test]
-fn a_volume_without_tags_and_attachments_lists_no_tags_and_an_empty_attachment_set() {
+fn volume_without_tags_and_attachments_omits_tag_set() {
     let bare = SimVolume { tags: Tags::new(), attachments: vec![], ..volume() };
     let body = encode(&Reply::CreateVolume(bare), "r");
     assert!(!body.contains("tagSet"));
@@ -61,13 +59,12 @@ fn a_volume_without_tags_and_attachments_lists_no_tags_and_an_empty_attachment_s
 }
 
 #[test]
-fn an_action_without_result_answers_true() {
+fn action_without_result_returns_true() {
     assert!(encode(&Reply::DeleteVolume, "r").contains("<requestId>r</requestId><return>true</return>"));
 }
 
-/// Instances of one launch are listed under one reservation.
 #[test]
-fn the_instances_of_a_launch_share_their_reservation() {
+fn instances_of_launch_share_reservation() {
     let instance = |id: &str, reservation: &str| SimInstance {
         id: id.into(),
         state: "running".into(),
@@ -96,9 +93,8 @@ fn the_instances_of_a_launch_share_their_reservation() {
     assert_eq!(body.matches("<reservationId>").count(), 2);
 }
 
-/// An attachment of a HyperPod node names the node and no instance.
 #[test]
-fn a_volume_of_a_cluster_node_names_the_node_and_no_instance() {
+fn attachment_of_cluster_node_has_node_and_no_instance() {
     let mut bare = volume();
     bare.attachments[0].associated_resource = Some("arn:c-i-1".into());
     let body = encode(&Reply::CreateVolume(bare), "r");
@@ -106,9 +102,9 @@ fn a_volume_of_a_cluster_node_names_the_node_and_no_instance() {
     assert!(!body.contains("<instanceId>"), "{body}");
 }
 
-/// A fast restore that could not be enabled is listed with zone, code and message.
+/// The failure has zone, code and message.
 #[test]
-fn a_fast_restore_that_failed_says_where_and_why() {
+fn failed_fast_restore_has_zone_and_error() {
     let error = SimFastRestoreError {
         zone: "us-west-2a".into(),
         zone_id: String::new(),

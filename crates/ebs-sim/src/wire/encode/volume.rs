@@ -29,7 +29,7 @@ pub(super) fn volume(w: &mut Xml, v: &SimVolume) {
 
 pub(super) fn attachment(w: &mut Xml, a: &SimAttachment) {
     w.text("volumeId", &a.volume_id);
-    // One of a SageMaker cluster names the node instead.
+    // An attachment of a SageMaker cluster has the node instead.
     match &a.associated_resource {
         None => w.text("instanceId", &a.instance_id),
         Some(node) => {

@@ -1,4 +1,4 @@
-//! What a request says of itself to prove who sent it.
+//! The signature data in a request.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -11,28 +11,28 @@ use crate::api::Fault;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// The longest that a signed query string may be good for, in seconds.
+/// Maximum validity of a signed query string, in seconds.
 const LONGEST: u64 = 7 * 24 * 60 * 60;
 
-/// The parts of a signature, from the `Authorization` header and those beside it or from the query string.
+/// The parts of a signature, from the `Authorization` header and related headers, or from the query string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Proof {
     pub(super) key_id: String,
     pub(super) region: String,
     pub(super) service: String,
-    /// Names, with `;` between them.
+    /// Names, separated by `;`.
     pub(super) signed_headers: String,
     pub(super) signature: String,
     pub(super) sent: SystemTime,
     pub(super) token: Option<String>,
-    /// How long a signed query string is good for; a header is good for the skew of the clocks.
+    /// Validity of a signed query string. A signed header is valid within the clock skew.
     pub(super) expires: Option<Duration>,
 }
 
-/// The proof in the `Authorization` header, else the one in the query string, else none.
+/// Returns the signature data in the `Authorization` header, else in the query string, else `None`.
 ///
 /// # Errors
-/// `IncompleteSignature` for one that cannot be read.
+/// `IncompleteSignature` for unreadable data.
 pub(super) fn of(request: &Signed<'_>) -> Result<Option<Proof>, Fault> {
     let Some(header) = request.headers.get(http::header::AUTHORIZATION) else {
         let parts = in_query(request.query);
@@ -46,7 +46,7 @@ pub(super) fn of(request: &Signed<'_>) -> Result<Option<Proof>, Fault> {
     Ok(Some(proof))
 }
 
-/// The parts by their names in a query string, without `X-Amz-`.
+/// Returns the parts by their names in a query string, without `X-Amz-`.
 fn in_header(header: &str, headers: &HeaderMap) -> Result<BTreeMap<String, String>, Fault> {
     let not_understood = || incomplete("the Authorization header is not AWS4-HMAC-SHA256 and its three parts");
     let rest = header.strip_prefix(ALGORITHM).ok_or_else(not_understood)?;
@@ -65,7 +65,7 @@ fn in_header(header: &str, headers: &HeaderMap) -> Result<BTreeMap<String, Strin
     Ok(parts)
 }
 
-/// The parameters `X-Amz-…` of a query string.
+/// Returns the parameters `X-Amz-…` of a query string.
 fn in_query(query: &str) -> BTreeMap<String, String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.filter_map(|(name, value)| Some((text(name).strip_prefix("X-Amz-")?.to_owned(), text(value)))).collect()
@@ -75,7 +75,7 @@ fn text(raw: &str) -> String {
     percent_decode_str(&raw.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
-/// The query string without its proof: as it was before it was signed.
+/// Returns the query string before it was signed.
 pub(super) fn unsigned(query: &str) -> String {
     let is_signed = |pair: &&str| !text(pair.split('=').next().unwrap_or_default()).starts_with("X-Amz-");
     query.split('&').filter(is_signed).collect::<Vec<_>>().join("&")
@@ -108,14 +108,14 @@ fn proof(mut parts: BTreeMap<String, String>, expires: bool) -> Result<Proof, Fa
     })
 }
 
-/// How long a query string is good for.
+/// Returns the validity of a query string.
 fn lifetime(seconds: &str) -> Result<Duration, Fault> {
     let seconds = seconds.parse().ok().filter(|seconds| (1..=LONGEST).contains(seconds));
     let no_time = || incomplete("X-Amz-Expires is no number of seconds up to a week");
     seconds.map(Duration::from_secs).ok_or_else(no_time)
 }
 
-/// `20260102T030405Z`.
+/// Parses `20260102T030405Z`.
 fn parse_stamp(stamp: &str) -> Option<SystemTime> {
     let digits = |at: std::ops::Range<usize>| stamp.get(at).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
     let [year, month, day] = [digits(0..4)?, digits(4..6)?, digits(6..8)?];

@@ -1,4 +1,4 @@
-//! Child processes: an absolute program, an environment of our own, an end in any case.
+//! Child processes with an absolute program path and a clean environment, which always end.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
-/// A command that inherits nothing but `PATH`, and dies with its owner.
+/// Returns a command that inherits only `PATH` and is killed with its owner.
 #[expect(clippy::disallowed_methods, reason = "the one place of these tests that starts processes")]
 fn command(program: &Path, env: &BTreeMap<String, String>) -> Command {
     let mut command = Command::new(program);
@@ -19,22 +19,22 @@ fn command(program: &Path, env: &BTreeMap<String, String>) -> Command {
     command
 }
 
-/// Runs a program to its end, which must come within ten minutes.
+/// Runs a program to its end, for ten minutes at most.
 pub(crate) async fn run<S: AsRef<OsStr>>(program: &Path, args: &[S], env: &BTreeMap<String, String>) -> Output {
     let output = command(program, env).args(args).output();
     tokio::time::timeout(Duration::from_secs(600), output).await.expect("the program ends within ten minutes").unwrap()
 }
 
-/// Starts the simulator; its log is piped.
+/// Starts the simulator with a piped log.
 pub(crate) fn simulator<S: AsRef<OsStr>>(args: &[S]) -> Child {
     let program = Path::new(env!("CARGO_BIN_EXE_ebs-sim"));
     command(program, &BTreeMap::new()).args(args).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// A program of somebody else that `make test` has set up.
+/// Returns a third-party program that `make test` has installed.
 ///
 /// # Panics
-/// When the variable names no file, and when it is not set and `fallback` is not on the path either.
+/// When the variable does not name a file, or when it is not set and `fallback` is not in the path.
 pub(crate) fn program(variable: &str, fallback: Option<&str>, by_hand: &str) -> PathBuf {
     if let Some(path) = std::env::var_os(variable) {
         let path = PathBuf::from(path);

@@ -1,4 +1,4 @@
-//! The simulator as a process: start it, learn what it says in its env file, end it.
+//! The simulator as a process: starts it, reads its env file, and ends it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tokio::process::Child;
 use super::child::{run, simulator};
 use super::until;
 
-/// A simulator that runs as a process; it dies with its owner.
+/// A simulator process, which is killed on drop.
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) dir: tempfile::TempDir,
@@ -30,12 +30,12 @@ impl Process {
         self.dir.path().join("sim env")
     }
 
-    /// What a shell knows after sourcing the env file.
+    /// Returns the variables of the env file, as a shell reads them.
     pub(crate) async fn env(&mut self) -> BTreeMap<String, String> {
         until("the env file", async || self.env_now().await).await
     }
 
-    /// The same; `None` only when there is no env file now: a simulator that starts removes its predecessor's.
+    /// Returns the same variables, or `None` if no env file exists: a starting simulator removes the previous one.
     pub(crate) async fn env_now(&self) -> Option<BTreeMap<String, String>> {
         let script = format!(". '{}' && env", self.env_file().display());
         let output = run(Path::new("/bin/sh"), &["-c", &script], &BTreeMap::new()).await;
@@ -53,7 +53,7 @@ impl Process {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
-    /// Its exit status and log.
+    /// Returns its exit status and log.
     pub(crate) async fn end(mut self) -> (ExitStatus, String) {
         let mut stderr = self.child.stderr.take().unwrap();
         let ended = async {
@@ -65,7 +65,7 @@ impl Process {
     }
 }
 
-/// Without devices, in a directory of its own.
+/// Returns arguments for a simulator without devices, in its own directory.
 pub(crate) fn arguments(dir: &Path) -> Vec<String> {
     let text = |path: PathBuf| path.to_str().unwrap().to_owned();
     ["--state-dir", &text(dir.join("state")), "--env-file", &text(dir.join("sim env")), "--devices", "none"]

@@ -15,10 +15,10 @@ use super::super::{HEADERS_WITHIN, run};
 use super::*;
 use crate::{Pages, Readiness};
 
-/// Longer than two looks at the files lie apart, on a busy machine.
+/// Longer than two checks of the files, on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A certificate of its own authority, and its key, as PEM.
+/// A certificate of a new authority, and its key, as PEM.
 struct Pair {
     certificate: CertificateDer<'static>,
     certificate_pem: String,
@@ -32,7 +32,7 @@ impl Pair {
         Self { certificate, certificate_pem: made.cert.pem(), key_pem: made.signing_key.serialize_pem() }
     }
 
-    /// Files as a secret of Kubernetes has them: names that lead through a directory that is turned at once.
+    /// Writes the files like a secret of Kubernetes: through a directory symlink that is replaced atomically.
     fn write(&self, secret: &Path, generation: &str) {
         let directory = secret.join(generation);
         std::fs::create_dir_all(&directory).unwrap();
@@ -48,7 +48,7 @@ fn files(secret: &Path) -> TlsFiles {
     TlsFiles { certificate: secret.join("data/tls.crt"), key: secret.join("data/tls.key") }
 }
 
-/// A served page over TLS.
+/// A page that is served over TLS.
 struct Served {
     secret: tempfile::TempDir,
     address: SocketAddr,
@@ -70,7 +70,7 @@ impl Served {
         Self { secret, address, metrics, _tasks: tasks }
     }
 
-    /// A connection of a client that trusts this pair alone.
+    /// Connects a client that trusts only this pair.
     async fn connect(&self, trusted: &Pair, client: Client) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(trusted.certificate.clone()).unwrap();
@@ -84,7 +84,7 @@ impl Served {
         TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
     }
 
-    /// Waits until a client that trusts this pair alone is served.
+    /// Waits until a client that trusts only this pair is served.
     async fn until_serves(&self, pair: &Pair) {
         let served = async {
             while self.connect(pair, Client::default()).await.is_err() {
@@ -94,7 +94,7 @@ impl Served {
         tokio::time::timeout(BOUND, served).await.expect("the new certificate is served");
     }
 
-    /// Waits until a client that comes now has had the files looked at, with this outcome.
+    /// Waits until a new client has triggered a check of the files with this result.
     async fn until_current(&self, pair: &Pair, is_current: bool) {
         let line = format!("\naws_ebs_csi_metrics_certificate_last_reload_successful {}\n", u8::from(is_current));
         let seen = async {
@@ -126,9 +126,9 @@ async fn get_over_http1(mut stream: TlsStream<TcpStream>) -> String {
     String::from_utf8(reply).unwrap()
 }
 
-/// Over TLS the page is served in HTTP/2 to who asks for it and in HTTP/1.1 else, in TLS 1.2 and 1.3, and never in clear.
+/// The server supports HTTP/2 and HTTP/1.1, in TLS 1.2 and 1.3.
 #[tokio::test]
-async fn over_tls_both_http_versions_are_served_and_nothing_in_clear() {
+async fn tls_serves_both_http_versions_and_no_clear_text() {
     let pair = Pair::new();
     let served = Served::with(&pair).await;
     for (version, expected) in
@@ -156,14 +156,14 @@ async fn over_tls_both_http_versions_are_served_and_nothing_in_clear() {
     let mut clear = TcpStream::connect(served.address).await.unwrap();
     clear.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut reply = Vec::new();
-    // The answer is an alert of TLS, or the connection just ends.
+    // The server sends a TLS alert or just closes the connection.
     drop(tokio::time::timeout(BOUND, clear.read_to_end(&mut reply)).await.expect("it ends"));
     assert!(!String::from_utf8_lossy(&reply).contains("HTTP"));
 }
 
-/// A client that begins no handshake is cut off like one that sends no request.
+/// The timeout is the same as for a client without a request.
 #[tokio::test]
-async fn a_client_that_begins_no_handshake_is_cut_off() {
+async fn client_without_handshake_is_disconnected() {
     let served = Served::with(&Pair::new()).await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     let mut reply = Vec::new();
@@ -171,10 +171,10 @@ async fn a_client_that_begins_no_handshake_is_cut_off() {
     assert!(ended.is_ok(), "the connection must be closed");
 }
 
-/// A new certificate is served as soon as its files are there, also when a symlink is turned to them as Kubernetes does with
-/// secrets; one that cannot be served leaves the one before it in place, which a metric says.
+/// A new certificate is served as soon as its files exist, also after a symlink is redirected as Kubernetes does for
+/// secrets. An invalid one leaves the previous certificate in place, and a metric shows it.
 #[tokio::test]
-async fn a_new_certificate_is_served_and_a_broken_one_leaves_the_old_one() {
+async fn new_certificate_is_served_and_invalid_one_ignored() {
     let (first, second, third) = (Pair::new(), Pair::new(), Pair::new());
     let served = Served::with(&first).await;
     let secret = served.secret.path();
@@ -182,7 +182,7 @@ async fn a_new_certificate_is_served_and_a_broken_one_leaves_the_old_one() {
     second.write(secret, "second");
     served.until_serves(&second).await;
     assert!(served.connect(&first, Client::default()).await.is_err(), "the first one is not served any more");
-    // A key that is of another certificate, then no PEM, then no file.
+    // The key of another certificate, then invalid PEM, then a missing file.
     let mixed = Pair { key_pem: first.key_pem.clone(), ..Pair::new() };
     mixed.write(secret, "mixed");
     served.until_current(&second, false).await;
@@ -190,7 +190,7 @@ async fn a_new_certificate_is_served_and_a_broken_one_leaves_the_old_one() {
     empty.write(secret, "empty");
     std::fs::remove_file(secret.join("data/tls.key")).unwrap();
     served.connect(&second, Client::default()).await.expect("the one before is served");
-    // The files as they were are no trouble any more.
+    // Restoring the original files ends the failure.
     let back = secret.join("back");
     symlink("second", &back).unwrap();
     std::fs::rename(&back, secret.join("data")).unwrap();
@@ -200,9 +200,8 @@ async fn a_new_certificate_is_served_and_a_broken_one_leaves_the_old_one() {
     served.until_current(&third, true).await;
 }
 
-/// The files are also looked at when no client comes.
 #[tokio::test]
-async fn the_files_are_looked_at_when_no_client_comes() {
+async fn files_are_checked_without_clients() {
     let secret = tempfile::tempdir().unwrap();
     Pair::new().write(secret.path(), "first");
     let tls = Tls::load(files(secret.path())).await.unwrap();
@@ -219,9 +218,9 @@ async fn the_files_are_looked_at_when_no_client_comes() {
     }
 }
 
-/// Files that cannot be served at the start are an error that names the file and what is wrong with it.
+/// The error names the file and the problem.
 #[tokio::test]
-async fn files_that_cannot_be_served_are_an_error_that_names_the_file() {
+async fn unusable_files_at_start_are_named() {
     let secret = tempfile::tempdir().unwrap();
     let (pair, other) = (Pair::new(), Pair::new());
     let text = |text: &str| Some(text.to_owned());
