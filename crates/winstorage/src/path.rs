@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::types::{Component, WinPath};
 
-/// Why a path is rejected. The first five texts are those of the reference, because clients may compare them.
+/// Why a path is rejected. The first five texts are identical to the reference, because clients may compare them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// Longer than Windows allows without a prefix, in UTF-16 units.
@@ -97,10 +97,10 @@ impl PathRules {
         &self.directories
     }
 
-    /// Says whether a client may name `text`, a path that the reference checks too.
+    /// Checks whether a client may name `text`, for a path that the reference checks too.
     ///
     /// # Errors
-    /// The first check that fails, in the order of [`PathError`]'s first five.
+    /// The first failed check, in the order of the first five variants of [`PathError`].
     pub fn check(&self, text: &str) -> Result<Allowed, PathError> {
         let path = absolute(text)?;
         match self.validation {
@@ -112,10 +112,10 @@ impl PathRules {
         }
     }
 
-    /// The same for a path that the reference leaves unchecked (mounts, volumes of paths, `IsSymlink`).
+    /// Checks a path that the reference does not check (mounts, volumes of paths, `IsSymlink`).
     ///
     /// # Errors
-    /// As [`Self::check`]; with [`Validation::Legacy`] only what is no absolute path.
+    /// As [`Self::check`]. With [`Validation::Legacy`], only a path that is not absolute.
     pub fn check_unlike_reference(&self, text: &str) -> Result<Allowed, PathError> {
         match self.validation {
             Validation::Strict => self.check(text),

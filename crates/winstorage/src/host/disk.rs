@@ -8,7 +8,7 @@ use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 pub struct DiskRow {
     /// `Path`: the device interface, `\\?\scsi#disk&…`.
     pub device: String,
-    /// `SerialNumber`, verbatim, with blanks; empty if Windows has none.
+    /// `SerialNumber`, verbatim, with blanks; empty if Windows reports no number.
     pub serial: String,
 }
 
@@ -21,7 +21,7 @@ pub struct Disk {
     pub number: DiskNumber,
     /// Its partition table.
     pub style: PartitionStyle,
-    /// `SerialNumber`, verbatim; empty if Windows has none.
+    /// `SerialNumber`, verbatim; empty if Windows reports no number.
     pub serial: String,
     /// `IsOffline`
     pub is_offline: bool,

@@ -1,8 +1,8 @@
 //! Files and directories as open handles.
 //!
 //! An [`FsEntry`] is the object and not its name. So the object that was checked is the one that is used, even if
-//! another process renames or replaces entries meanwhile. A method follows links only if its documentation says
-//! "follows".
+//! another process renames or replaces entries meanwhile. Only the methods that are documented as following links
+//! follow them.
 
 use super::HostError;
 use crate::types::{VolumeGuid, WinPath};
