@@ -9,7 +9,7 @@ fn a_location_is_read_part_by_part() {
     };
     assert_eq!(location("PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0"), place("0", "", "1", "0"));
     assert_eq!(location("Integrated : Adapter 2 : Bus 1 : Target 3 : LUN 4"), place("2", "1", "3", "4"));
-    // Four parts; five without two words; two unknown words.
+    // Four parts; five without two words. Then two unknown words.
     assert_eq!(location("Adapter 0 : Port 0 : Target 1 : LUN 0"), None);
     assert_eq!(location("a : b : c : d : e"), None);
     assert_eq!(location("a : b : c : d : Port 7"), place("", "", "", ""));

@@ -99,7 +99,7 @@ fn random_operations_match_the_model() {
 #[test]
 fn a_machine_that_does_otherwise_than_the_model_is_found_out() {
     let (host, storage, spare) = machine();
-    // Besides the calls of the steps.
+    // In addition to the calls of the steps.
     for skip in 1..40 {
         host.inject("unmount", skip, Effect::Fail(Answer::Win32(5)));
     }

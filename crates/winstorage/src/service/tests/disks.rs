@@ -4,7 +4,7 @@ use crate::host::{Answer, DiskHost};
 use crate::service::ACCESS_PATH_IN_USE;
 use crate::{StorageError, page83};
 
-/// Only a raw disk is initialised, and a partition is created only if there is none. A repeated call changes nothing.
+/// Only a raw disk is initialised, and only a disk without partitions gets one. A repeated call changes nothing.
 #[test]
 fn partitioning_makes_one_partition_and_is_idempotent() {
     let (host, storage) = machine();
