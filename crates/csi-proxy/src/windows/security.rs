@@ -30,7 +30,7 @@ impl Security {
     pub(crate) fn parse(text: &str) -> io::Result<Self> {
         let mut descriptor: PSECURITY_DESCRIPTOR = null_mut();
         let text = wide(text);
-        // SAFETY: the text ends in zero and outlives the call; the output variable is ours; the size is not requested.
+        // SAFETY: the text ends in zero and outlives the call; the output variable is ours. The size is not requested.
         let done = unsafe {
             ConvertStringSecurityDescriptorToSecurityDescriptorW(
                 text.as_ptr(),
