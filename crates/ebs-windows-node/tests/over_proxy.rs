@@ -232,7 +232,7 @@ async fn late_file_system_is_not_formatted_over_a_foreign_proxy() -> anyhow::Res
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stats_come_from_the_proxy_if_the_container_has_none() -> anyhow::Result<()> {
+async fn stats_come_from_the_proxy_if_the_path_is_not_visible() -> anyhow::Result<()> {
     let world = World::new().await?;
     world.stage().await?;
     world.publish().await?;
