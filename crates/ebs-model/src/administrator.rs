@@ -45,8 +45,8 @@ impl<E: Ec2> World<E> {
         engine.call(Call::DisableFastSnapshotRestores(call)).await.is_ok()
     }
 
-    /// Frees places for fast restores. Snapshots that have only some of the few places can neither become ready nor be
-    /// deleted, and would block each other forever.
+    /// Requests that the fast restores of incomplete snapshots are disabled. Snapshots that have only some of the few
+    /// places can neither become ready nor be deleted, and would block each other forever.
     async fn ask_for_places(&mut self) {
         let truth = self.sim.engine().snapshot_of_state().await;
         let is_short = |snap: &&crate::beliefs::SnapClaim| {

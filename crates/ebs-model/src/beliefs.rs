@@ -34,7 +34,7 @@ pub(crate) struct Claim {
     pub(crate) state: VolumeBelief,
     /// CreateVolume calls in flight.
     pub(crate) creating: usize,
-    /// Since when a final error holds: a driver returned it that the provisioner had called continuously since then.
+    /// Set by a final error: since when the provisioner had called that driver without a pause.
     pub(crate) refused_in: Option<Instant>,
     /// A foreign volume has the name.
     pub(crate) name_is_taken: bool,
@@ -88,7 +88,7 @@ pub(crate) struct Hold {
     /// How often publish and unpublish were called since the start of the run.
     pub(crate) asked: u64,
     pub(crate) returned: u64,
-    /// Since when it is detached: a driver reported it that the attacher had called continuously since then.
+    /// Set by a detach: since when the attacher had called that driver without a pause.
     pub(crate) freed_in: Option<Instant>,
     /// It was requested while it was unavailable: a concurrent call may return that error.
     pub(crate) asked_in_vain: bool,
