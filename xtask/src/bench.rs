@@ -75,7 +75,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: that of this program]
+    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: this program's directory]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
 

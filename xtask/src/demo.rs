@@ -31,7 +31,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, env = "EBS_DEMO_DIR", value_name = "DIR")]
     state_dir: Option<PathBuf>,
 
-    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: that of this program]
+    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: this program's directory]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
 
