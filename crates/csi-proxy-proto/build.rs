@@ -1,9 +1,9 @@
-//! Compiles the files below `proto/csi-proxy` without protoc, each by itself: their packages have equal names.
+//! Compiles each file below `proto/csi-proxy` separately and without protoc: their packages have equal names.
 
 use std::error::Error;
 use std::path::Path;
 
-/// The same as `SERVED` in src/served.rs; a test compares them with the files.
+/// The same as `SERVED` in src/served.rs. A test compares them with the files.
 const SERVED: [(&str, &[&str]); 6] = [
     ("disk", &["v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1"]),
     ("volume", &["v1alpha1", "v1beta1", "v1beta2", "v1beta3", "v1", "v2alpha1"]),
@@ -13,7 +13,7 @@ const SERVED: [(&str, &[&str]); 6] = [
     ("system", &["v1alpha1"]),
 ];
 
-/// Messages and their fields that nobody may read in a log.
+/// Messages with their fields that must not be logged.
 const SECRETS: [(&str, &str); 3] = [
     ("NewSmbGlobalMappingRequest", "password"),
     ("ConnectTargetRequest", "chap_secret"),
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     contents(directory, Path::new(&out))
 }
 
-/// This project's own addition, which is no group: it is served on the pipe of disk/v1.
+/// This project's addition, which is not a group: it is served on the pipe of disk/v1.
 fn contents(directory: &str, out: &Path) -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(["contents/v1.proto"], [directory])?;
     let out = out.join("contents/v1");

@@ -1,9 +1,9 @@
-//! `cargo xtask bench`: volume lives in open loop through a CSI driver, against the simulated EC2.
+//! `cargo xtask bench`: open-loop load of volume lifecycles on a CSI driver with the simulated EC2.
 //!
 //! A life is CreateVolume, ControllerPublishVolume, a while of use, ControllerUnpublishVolume, DeleteVolume. Lives
-//! begin at the rates of their case whether earlier ones have ended or not, so they overlap. Every case has a simulator
-//! and a driver of its own; what the driver spent is read from the simulator's ledger, what users waited for is
-//! measured here. [`figures`] says what is computed from it, [`ideal`] what no client could avoid.
+//! begin at the rates of their case whether earlier ones have ended or not, so they overlap. Every case has a separate
+//! simulator and driver. The simulator's ledger has the driver's calls, and the bench measures the callers' waits.
+//! [`figures`] describes the computed values, and [`ideal`] the wait that no client can avoid.
 
 mod case;
 mod figures;
@@ -24,7 +24,7 @@ use case::{Case, CaseName};
 use report::Outcome;
 use stage::{Places, Subject};
 
-/// What the bench is told.
+/// The arguments of the bench.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct BenchArgs {
     /// Volume lives of the steady and of the competitor case
@@ -75,7 +75,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: that of this program]
+    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: this program's directory]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
 
@@ -87,14 +87,14 @@ pub(crate) struct BenchArgs {
 /// Runs the cases and writes `results.json`.
 ///
 /// # Errors
-/// A process that does not start, a life that does not end, a volume that is left behind; unless told otherwise
-/// (`--no-check`) also a target that our own driver misses.
+/// A process does not start, a life does not end, or a volume is left behind. Without `--no-check`, also if our driver
+/// misses a target.
 pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.context("start the runtime")?.block_on(perform(args))
 }
 
-/// The case without lives: its missed targets.
+/// Runs the case without lives, and returns its missed targets.
 fn of_node(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
     if !args.cases.contains(&CaseName::Node) || args.only_endpoint {
         return Ok(Vec::new());
@@ -105,12 +105,12 @@ fn of_node(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
     Ok(figures.missed())
 }
 
-/// The case about the program itself: its missed targets.
+/// Runs the case about the program itself, and returns its missed targets.
 async fn of_process(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
     if !args.cases.contains(&CaseName::Process) {
         return Ok(Vec::new());
     }
-    // It ends with this function.
+    // Stopped at the end of this function.
     let mut own_cluster = None;
     let kubernetes = match args.kubeconfig.clone().zip(args.node_name.clone()) {
         None if std::env::var_os(ebs_testkit::kube_api::API_SERVER).is_some() => {
@@ -167,7 +167,7 @@ fn subjects(args: &BenchArgs, places: &Places, cases: Vec<Case>) -> Vec<(Case, S
 }
 
 async fn side_by_side(subjects: Vec<(Case, Subject)>) -> anyhow::Result<Vec<Outcome>> {
-    // Another driver has one simulator: its cases run one after the other, beside ours.
+    // Another driver has one simulator: its cases run sequentially, concurrently with ours.
     let (others, ours): (Vec<_>, Vec<_>) = subjects.into_iter().partition(|(_, s)| matches!(s, Subject::Other { .. }));
     let mut tasks = JoinSet::new();
     for (case, subject) in ours {

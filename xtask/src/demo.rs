@@ -1,11 +1,11 @@
-//! `cargo xtask demo`: one volume's whole life, from creation to deletion, through the driver's CSI socket, against
-//! the simulated EC2, on real block devices.
+//! `cargo xtask demo`: the lifecycle of a volume from creation to deletion, through the driver's CSI socket, with the
+//! simulated EC2 and real block devices.
 //!
-//! Two processes, `ebs-sim` and the driver, are started and recorded ([`processes`]); the volume's life
-//! ([`volume_life`]) speaks to the driver as Kubernetes would and stops at the first thing that is not as it should be;
-//! the report ([`report`]) prints a line a step. Everything lies below one state directory, which one run at a time
-//! holds ([`state_dir`]); what a killed run left is found by that directory and by the records in it, and removed
-//! before the next one starts.
+//! It starts and records two processes, `ebs-sim` and the driver ([`processes`]). The volume's lifecycle
+//! ([`volume_life`]) calls the driver as Kubernetes does, and stops at the first unexpected state. The report
+//! ([`report`]) prints a line per step. All files are below one state directory, which one run at a time holds
+//! ([`state_dir`]). The next run finds what a killed one has left by that directory and the records in it, and removes
+//! it first.
 
 mod preflight;
 mod processes;
@@ -24,14 +24,14 @@ use processes::Processes;
 use report::{Report, say};
 use state_dir::StateDir;
 
-/// What the demo is told.
+/// The arguments of the demo.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
     /// Directory for state, logs and mounts [default: demo in cargo's target directory]
     #[arg(long, env = "EBS_DEMO_DIR", value_name = "DIR")]
     state_dir: Option<PathBuf>,
 
-    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: that of this program]
+    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: this program's directory]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
 
@@ -40,7 +40,7 @@ pub(crate) struct DemoArgs {
     quick: bool,
 }
 
-/// Where things are.
+/// The paths of the demo.
 #[derive(Debug, Clone)]
 struct Places {
     state_dir: PathBuf,
@@ -67,10 +67,10 @@ impl Places {
     }
 }
 
-/// Runs it from preparation to clean-up.
+/// Runs the demo from preparation to cleanup.
 ///
 /// # Errors
-/// What is missing on this machine, or the first step that did not end as it should; everything is cleaned up then.
+/// A requirement is missing on this machine, or a step failed. Everything is cleaned up then.
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
     let places = Places::of(args)?;
     preflight::check(&places)?;
@@ -79,11 +79,12 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
     for line in runtime.block_on(state_dir.clean())? {
         say(&format!("left by a former run and removed: {line}"));
     }
-    // The simulator stays in the machine's own mount namespace: the kernel then names its files as everybody sees them.
+    // The simulator stays in the machine's own mount namespace, so that the kernel reports its files with their real
+    // paths.
     let processes = Processes::begin(&places, &state_dir)?;
     let outcome = Arc::new(Mutex::new(None));
     let result = Arc::clone(&outcome);
-    // The driver and its mounts live in a private one: they vanish with the last process in it, whatever happens.
+    // The driver and its mounts are in a private namespace, so that the mounts vanish with its last process.
     in_mount_namespace(move || async move {
         let ended = perform(processes, state_dir).await;
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);

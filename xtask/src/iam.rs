@@ -1,5 +1,5 @@
-//! `cargo xtask iam`: the least policy for the role of a driver that is used for some features only. It is a part of
-//! one of `deploy/iam`: the statements that the features take, with their actions alone and under the same conditions.
+//! `cargo xtask iam`: the minimal policy for the role of a driver that uses only some features. It is a part of a
+//! policy in `deploy/iam`: the statements for the features, with only their actions and the same conditions.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What it is told.
+/// The arguments.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct IamArgs {
@@ -89,7 +89,7 @@ struct Statement {
 /// Prints the policy.
 ///
 /// # Errors
-/// When the chosen policy does not cover a feature.
+/// The chosen policy does not cover a feature.
 pub(crate) fn run(args: &IamArgs) -> anyhow::Result<ExitCode> {
     let features = with_implied(&args.features);
     let text = serde_json::to_string_pretty(&least(args.policy, &features)?).context("write the policy")?;
@@ -127,7 +127,7 @@ fn least(base: Base, features: &BTreeSet<Feature>) -> anyhow::Result<Document> {
     Ok(Document { version, statement: kept })
 }
 
-/// A statement with the actions that the features take; `None` when they take none of it.
+/// Returns a statement with only the actions of the features, or `None` if the features use none of them.
 fn reduced(mut statement: Statement, features: &BTreeSet<Feature>) -> Option<Statement> {
     if statement.sid.contains("Migrated") && !features.contains(&Feature::MigratedVolumes) {
         return None;
@@ -141,7 +141,7 @@ fn reduced(mut statement: Statement, features: &BTreeSet<Feature>) -> Option<Sta
     Some(statement)
 }
 
-/// Whether the features take an action of the statement that is called `sid`.
+/// Returns whether the features use an action of the statement `sid`.
 fn is_taken(sid: &str, action: &str, features: &BTreeSet<Feature>) -> bool {
     let from_snapshot = sid.starts_with("Restore");
     let any_of: &[Feature] = match action {
@@ -156,13 +156,13 @@ fn is_taken(sid: &str, action: &str, features: &BTreeSet<Feature>) -> bool {
         "ec2:ModifyVolume" | "ec2:DescribeVolumesModifications" => &[Feature::Modification],
         "ec2:CreateTags" | "ec2:DeleteTags" => &[Feature::TagEdits],
         "ec2:DescribeVolumeStatus" => &[Feature::Initialization],
-        // DescribeInstanceTypes: the driver knows the types, and asks nobody.
+        // DescribeInstanceTypes: the driver has a table of the types and does not call it.
         _ => &[],
     };
     any_of.iter().any(|feature| features.contains(feature))
 }
 
-/// The right to tag what is created, for what the features create.
+/// Returns the permission to tag new objects, for the objects that the features create.
 fn tags_at_creation(mut statement: Statement, features: &BTreeSet<Feature>) -> Option<Statement> {
     let creators =
         [("CreateVolume", Feature::Volumes), ("CreateSnapshot", Feature::Snapshots), ("CopyVolumes", Feature::Clones)];
@@ -192,7 +192,7 @@ fn one_or_all(mut texts: Vec<String>) -> Option<Value> {
 mod tests {
     use super::*;
 
-    /// Statement, action and condition of a policy, each on a line.
+    /// Returns statement, action and condition of a policy, each on a line.
     fn lines(document: &Document) -> BTreeSet<String> {
         let statements = document.statement.iter();
         statements
@@ -200,10 +200,9 @@ mod tests {
             .collect()
     }
 
-    /// All features together take what the policy of `deploy/iam` has, but for the describe that the driver never
-    /// makes.
+    /// The exception is a describe that the driver never makes.
     #[test]
-    fn all_features_together_take_the_whole_policy() {
+    fn all_features_together_use_the_whole_policy() {
         for base in [Base::ManagedV2, Base::ClusterScoped] {
             let skipped = [Feature::CustomerKeys, Feature::Hyperpod, Feature::MigratedVolumes];
             let covered = |feature: &Feature| {
@@ -223,18 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn the_labeler_alone_may_describe_instances_and_nothing_else() {
+    fn labeler_alone_may_only_describe_instances() {
         let least = least(Base::ManagedV2, &with_implied(&[Feature::Labeler])).unwrap();
         assert_eq!(lines(&least), BTreeSet::from(["Look ec2:DescribeInstances".to_owned()]));
     }
 
     #[test]
-    fn the_cluster_scoped_policy_has_no_volumes_of_the_in_tree_driver() {
+    fn cluster_scoped_policy_lacks_in_tree_driver_volumes() {
         assert!(least(Base::ClusterScoped, &with_implied(&[Feature::MigratedVolumes])).is_err());
     }
 
     #[test]
-    fn optional_statements_come_with_their_features() {
+    fn optional_statements_belong_to_their_features() {
         let optional = [Feature::CustomerKeys, Feature::Hyperpod, Feature::SnapshotLocks];
         let least = least(Base::ManagedV2, &with_implied(&optional)).unwrap();
         let lines = lines(&least);

@@ -1,4 +1,4 @@
-//! The workspace's own tools: `cargo xtask tidy` and its like. See `cargo xtask help`.
+//! The workspace's own tools, such as `cargo xtask tidy`. See `cargo xtask help`.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Task::Demo(arguments) => demo::run(arguments).map(|()| ExitCode::SUCCESS),
     };
     ended.unwrap_or_else(|error| {
-        // The chain of causes alone: what is missing on a machine is no reason for a backtrace.
+        // Only the chain of causes, because a missing requirement needs no backtrace.
         let _ = writeln!(std::io::stderr(), "Error: {error:#}");
         ExitCode::FAILURE
     })

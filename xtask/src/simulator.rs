@@ -1,4 +1,4 @@
-//! The simulator as a process: when it is ready, and what its env file says.
+//! The simulator as a process: waits until it is ready, and reads its env file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use ebs_testkit::process::Process;
 /// Waits until the simulator has written its env file, and reads it.
 ///
 /// # Errors
-/// When it ends, or is not ready within `bound`.
+/// It ends, or is not ready within `bound`.
 pub(crate) async fn until_ready(
     simulator: &mut Process,
     env_file: &Path,
@@ -29,16 +29,16 @@ pub(crate) async fn until_ready(
     env_of_file(env_file)
 }
 
-/// The variables of an env file.
+/// Returns the variables of an env file.
 ///
 /// # Errors
-/// When it cannot be read.
+/// It cannot be read.
 pub(crate) fn env_of_file(env_file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(env_file);
     Ok(parse_env(&text.with_context(|| format!("read the simulator's env file {}", env_file.display()))?))
 }
 
-/// The lines `export NAME='value'` of a simulator's env file.
+/// Parses the lines `export NAME='value'` of a simulator's env file.
 fn parse_env(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("export "));
     let pairs = lines.filter_map(|line| line.split_once('='));
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_env_file_is_read_as_a_shell_would() {
+    fn env_file_is_parsed_as_a_shell_does() {
         let env = parse_env("# ready\nexport A='it'\\''s'\nexport B='http://127.0.0.1:1'\nexport C=plain\n");
         let pairs: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(pairs, [("A", "it's"), ("B", "http://127.0.0.1:1"), ("C", "plain")]);

@@ -1,5 +1,5 @@
-//! `xtask test`: the test executables of the workspace, several at once. Cargo runs one after the other, and most of
-//! ours spend their time waiting for a simulated EC2. What a suite printed is shown whole when it has ended.
+//! `xtask test`: runs the test executables of the workspace concurrently. Cargo runs them one after the other, and most
+//! of ours mainly wait for a simulated EC2. The output of a suite is printed as a whole when it has ended.
 
 mod found;
 
@@ -29,7 +29,7 @@ pub(crate) struct TestArgs {
     jobs: Option<NonZeroUsize>,
 }
 
-/// A suite that has ended, or could not be run.
+/// A suite that has ended, or could not be started.
 struct Ended {
     name: String,
     took: Duration,
@@ -43,10 +43,10 @@ impl Ended {
     }
 }
 
-/// Runs all suites to their end, failures or not.
+/// Runs all suites to their end, also after failures.
 ///
 /// # Errors
-/// When the suites cannot be found; a failed suite is an exit code.
+/// The suites cannot be found. A failed suite is an exit code.
 pub(crate) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("a runtime")?;
     runtime.block_on(async {
@@ -118,7 +118,7 @@ fn show(ended: &Ended, out: &mut impl Write) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// The counts of `test result: ok. 3 passed; 0 failed; 1 ignored; …` lines, added up.
+/// Returns the totals of lines like `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
 fn counts<'a>(outputs: impl Iterator<Item = &'a str>) -> BTreeMap<&'static str, u64> {
     const KINDS: [&str; 3] = ["passed", "failed", "ignored"];
     let mut sums: BTreeMap<&str, u64> = KINDS.map(|kind| (kind, 0)).into();
@@ -160,9 +160,9 @@ mod tests {
         Suite { name: name.to_owned(), program: "/bin/sh".into(), args, directory: "/".into() }
     }
 
-    /// A suite that runs alone has ended before any other begins, wherever it stands.
+    /// Its position in the list does not count.
     #[tokio::test]
-    async fn a_suite_that_runs_alone_has_ended_before_any_other_begins() {
+    async fn exclusive_suite_ends_before_any_other_begins() {
         let logs = OwnDir::new("suites-test-").unwrap();
         let trace = logs.path().join("trace");
         let script =
@@ -175,9 +175,9 @@ mod tests {
         assert!(trace.starts_with("ebs-torture-test-torture begins\nebs-torture-test-torture ends\n"), "{trace}");
     }
 
-    /// A suite that makes many files keeps them in memory, the others where the system says.
+    /// The other suites use the system's directory.
     #[tokio::test]
-    async fn a_suite_that_makes_many_files_keeps_them_in_memory() {
+    async fn suite_with_many_files_keeps_them_in_memory() {
         let logs = OwnDir::new("suites-test-").unwrap();
         let suites =
             ["ebs-torture test torture", "a test one"].map(|name| shell(name, "echo files in ${TMPDIR:-/tmp}"));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_suite_fails_the_run_and_the_others_run_to_their_end() {
+    async fn failed_suite_fails_the_run_after_the_others_have_ended() {
         let logs = OwnDir::new("suites-test-").unwrap();
         let suites = vec![
             shell("fails", "echo 'test result: FAILED. 1 passed; 2 failed; 0 ignored'; exit 101"),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_suite_that_cannot_be_started_fails_the_run() {
+    async fn suite_that_cannot_be_started_fails_the_run() {
         let logs = OwnDir::new("suites-test-").unwrap();
         let suite = Suite { directory: "/nowhere".into(), ..shell("lost", "true") };
         let ended = run_all(vec![suite], NonZeroUsize::MIN, logs.path(), &mut Vec::new()).await.unwrap();

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: the rules of the house that no compiler knows. All findings at once, each with its place and
-//! how to mend it.
+//! `cargo xtask tidy`: the rules of this project that the compiler does not check. It reports all findings at once,
+//! each with its place and a correction.
 
 mod circles;
 mod crates;
@@ -19,7 +19,7 @@ use anyhow::Context;
 
 use source::Tree;
 
-/// Something against the rules of the house.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     /// Relative to the workspace.
@@ -42,7 +42,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks everything and prints what it finds; fails when it found something.
+/// Checks everything and prints the findings. Fails if there are any.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace's directory")?;
     let tree = Tree::read(root)?;

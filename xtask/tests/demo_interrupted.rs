@@ -1,5 +1,5 @@
-//! The demo, interrupted: what a killed run left is found and removed by the next one, Ctrl-C cleans up by itself, and
-//! nothing that belongs to somebody else is touched. Needs root, and the programs beside xtask (`make test` builds them).
+//! Interrupted demos: the next run removes what a killed one has left, Ctrl-C cleans up by itself, and objects of
+//! others are not touched. Needs root, and the programs beside xtask (`make test` builds them).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use ebs_types::VolumeId;
 use rustix::process::Signal;
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
-/// For one run of the demo, on a machine that is busy with other things.
+/// The time limit of one run of the demo, on a busy machine.
 const BOUND: Duration = Duration::from_secs(900);
 
 fn start(dir: &Path, log: &Path) -> anyhow::Result<Process> {
@@ -49,10 +49,9 @@ async fn reached(demo: &mut Process, words: &str) -> anyhow::Result<()> {
     tokio::time::timeout(BOUND, seen).await.with_context(|| format!("waiting for {words:?}"))?
 }
 
-/// An interrupted demo cleans up after Ctrl-C, and what a killed one left is removed by the next run; nobody else's
-/// things are touched.
+/// Objects of others are not touched.
 #[test]
-fn an_interrupted_demo_is_cleaned_up_by_itself_or_by_the_next_run_and_nobody_elses_things_are_touched() {
+fn interrupted_demo_is_cleaned_up_by_itself_or_the_next_run() {
     in_mount_namespace(|| async {
         if let Err(error) = interrupt_and_run_again().await {
             panic!("{error:?}");
@@ -111,7 +110,7 @@ impl Drop for CleanOnDrop {
     }
 }
 
-/// Somebody else on the same machine: a loop device, a link by id to it, and a mount.
+/// Objects of another user on the same machine: a loop device, a link by id to it, and a mount.
 struct Bystander {
     device: LoopDevice,
     link: PathBuf,

@@ -1,5 +1,5 @@
-//! The least policies that `cargo xtask iam` prints, enforced by the simulated EC2 while the driver does what they are
-//! for. Needs the programs beside xtask (`make test` builds them).
+//! The simulated EC2 enforces the minimal policies that `cargo xtask iam` prints, while the driver uses their features.
+//! Needs the programs beside xtask (`make test` builds them).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use tonic::Status;
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 const BOUND: Duration = Duration::from_secs(180);
-/// In the order in which [`use_feature`] can use them; each comes with those that it implies.
+/// In the order in which [`use_feature`] can use them. Each includes those that it implies.
 const FEATURES: [&str; 8] = [
     "volumes",
     "snapshots",
@@ -55,7 +55,7 @@ async fn policy(features: &str, base: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The lines `export NAME='value'` of the simulator's env file, once it is there.
+/// Waits for the simulator's env file and returns its lines `export NAME='value'`.
 async fn env_of(simulator: &mut Process, file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let mut tick = tokio::time::interval(Duration::from_millis(20));
     let written = async {
@@ -119,14 +119,14 @@ impl Enforced {
         Ok(VolumeOnNode::new(&self.csi, volume.clone(), &Access::Block, &self.node, self.dir.path())?)
     }
 
-    /// The actions that did their work, and the dry runs that were allowed to.
+    /// Returns the actions of successful calls and of permitted dry runs.
     async fn used(&self) -> anyhow::Result<BTreeSet<String>> {
         let calls = self.control.ledger(0).await?.calls.into_iter();
         let allowed = calls.filter(|call| call.did_work() || (call.dry_run && call.outcome == "DryRunOperation"));
         Ok(allowed.map(|call| call.action).collect())
     }
 
-    /// Takes a snapshot with parameters of its class.
+    /// Creates a snapshot with parameters of its class.
     async fn snapshot(&self, name: &str, volume: &csi::Volume, parameters: &[(&str, &str)]) -> Result<(), Status> {
         let request = csi::CreateSnapshotRequest {
             source_volume_id: volume.volume_id.clone(),
@@ -137,7 +137,7 @@ impl Enforced {
         self.csi.controller().create_snapshot(request).await.map(drop)
     }
 
-    /// Changes a volume as a VolumeAttributesClass would.
+    /// Changes a volume as a VolumeAttributesClass does.
     async fn modify(&self, volume: &csi::Volume, parameter: (&str, &str)) -> Result<(), Status> {
         let request = csi::ControllerModifyVolumeRequest {
             volume_id: volume.volume_id.clone(),
@@ -152,7 +152,7 @@ fn request(name: &str) -> csi::CreateVolumeRequest {
     new_volume(name, 1, &Access::Block)
 }
 
-/// Does all that a feature is for.
+/// Uses all of a feature.
 async fn use_feature(ec2: &Enforced, feature: &str, volume: &csi::Volume) -> anyhow::Result<()> {
     let csi = &ec2.csi;
     match feature {
@@ -173,7 +173,7 @@ async fn use_feature(ec2: &Enforced, feature: &str, volume: &csi::Volume) -> any
             ec2.snapshot("snapshot-fast", volume, &[("fastSnapshotRestoreAvailabilityZones", "us-west-2a")]).await?;
         }
         "snapshot-locks" => {
-            // The second time there is a snapshot, whose lock is looked at.
+            // The second time the snapshot exists, and its lock is checked.
             for days in ["1", "2"] {
                 ec2.snapshot("snapshot-locked", volume, &[("lockMode", "governance"), ("lockDuration", days)]).await?;
             }
@@ -202,7 +202,7 @@ async fn use_feature(ec2: &Enforced, feature: &str, volume: &csi::Volume) -> any
     Ok(())
 }
 
-/// The EC2 actions that a policy allows.
+/// Returns the EC2 actions that a policy allows.
 fn granted(policy: &str) -> anyhow::Result<BTreeSet<String>> {
     let policy: Value = serde_json::from_str(policy)?;
     let mut actions = BTreeSet::new();
@@ -213,11 +213,10 @@ fn granted(policy: &str) -> anyhow::Result<BTreeSet<String>> {
     Ok(actions)
 }
 
-/// The least policy of each feature allows all that the feature does, and each of its rights is used; what another
-/// feature does is refused.
+/// Each of its permissions is used, and other features fail.
 #[tokio::test]
-async fn each_least_policy_allows_what_its_features_do_and_no_more() -> anyhow::Result<()> {
-    // Three at once: most of the time nobody computes, for what EC2 refuses the driver looks for before it says so.
+async fn minimal_policy_allows_exactly_its_features() -> anyhow::Result<()> {
+    // Three at once, because the test mostly waits: before the driver reports an error of EC2, it describes the object.
     let features = stream::iter(FEATURES)
         .map(|feature| async move { one_feature(feature).await.with_context(|| format!("feature {feature}")) });
     features.buffer_unordered(3).try_collect().await
@@ -235,15 +234,15 @@ async fn one_feature(feature: &str) -> anyhow::Result<()> {
         used.push(feature);
     }
     for each in &used {
-        // EC2 takes one snapshot of a volume in 15 s.
+        // EC2 accepts one snapshot of a volume in 15 s.
         ec2.control.advance(Duration::from_secs(20)).await?;
         use_feature(&ec2, each, &volume).await.with_context(|| format!("it needs {each}"))?;
     }
     let (granted, done) = (granted(&policy)?, ec2.used().await?);
     let unused: Vec<&String> = granted.difference(&done).filter(|action| !is_implicit(action)).collect();
     ensure!(unused.is_empty(), "granted and not used: {unused:?}; used were {done:?}");
-    // EC2's refusals take the driver a look each, of 15 s: all are tried where least is allowed, elsewhere the next
-    // feature's.
+    // Each rejected call costs the driver a describe with a wait of 15 s. So the smallest policy tries all other
+    // features, and each other policy only the next one.
     let others = FEATURES.iter().cycle().skip_while(|each| **each != feature).take(FEATURES.len());
     let most = if feature == "volumes" { FEATURES.len() } else { 1 };
     for other in others.filter(|other| !used.contains(other)).take(most) {
@@ -255,14 +254,14 @@ async fn one_feature(feature: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Part of another call: EC2 asks for the right to tag where a creation carries tags.
+/// Returns whether the action is part of another call: EC2 requires the permission to tag if a creation has tags.
 fn is_implicit(action: &str) -> bool {
     action == "CreateTags"
 }
 
-/// The cluster-scoped policy, reduced, allows a volume's life in its cluster.
+/// The policy is the cluster-scoped one.
 #[tokio::test]
-async fn the_least_cluster_scoped_policy_allows_snapshots_and_modification_in_its_cluster() -> anyhow::Result<()> {
+async fn minimal_cluster_scoped_policy_allows_snapshots_and_changes() -> anyhow::Result<()> {
     let policy = policy("snapshots,modification,clones", "cluster-scoped").await?;
     let ec2 = Enforced::start(&policy, Some("blue")).await?;
     let volume = ec2.csi.create_volume(request("pvc-first")).await?;

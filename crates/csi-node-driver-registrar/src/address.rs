@@ -1,4 +1,4 @@
-//! Where a gRPC server is: at a local socket, or, for tests, on loopback.
+//! The address of a gRPC server: a local socket, or for tests, loopback.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,11 +10,11 @@ use crate::platform::{MAX_SOCKET_PATH, Platform};
 pub(crate) enum Address {
     /// A local socket.
     Local(PathBuf),
-    /// TCP on loopback: for tests where there are no local sockets.
+    /// TCP on loopback, for tests on systems without local sockets.
     Tcp(SocketAddr),
 }
 
-/// An address that is refused.
+/// An invalid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadAddress {
     #[error("is none of /PATH, unix:///PATH and unix:PATH")]
@@ -25,7 +25,7 @@ pub(crate) enum BadAddress {
         "is too long for a socket: {length} bytes, and at most {MAX_SOCKET_PATH} are possible; mount the directory at a shorter path"
     )]
     TooLong {
-        /// Of the path.
+        /// Length of the path in bytes.
         length: usize,
     },
     #[error("holds a zero byte")]
@@ -35,11 +35,11 @@ pub(crate) enum BadAddress {
 }
 
 impl Address {
-    /// Reads `/PATH`, `unix://PATH`, `unix:PATH` or `tcp://ADDRESS:PORT`; on Windows `C:\PATH` too. The path is taken as it is
-    /// written, relative to the working directory or drive when it does not start at a root.
+    /// Parses `/PATH`, `unix://PATH`, `unix:PATH` or `tcp://ADDRESS:PORT`, and on Windows also `C:\PATH`. The path is
+    /// not changed: without a root, it is relative to the working directory or drive.
     ///
     /// # Errors
-    /// [`BadAddress`], as the end of a sentence.
+    /// [`BadAddress`], whose text is the end of a sentence.
     pub(crate) fn parse(text: &str, platform: Platform) -> Result<Self, BadAddress> {
         if platform.is_full_path(text) {
             return Self::local(platform.path(text));
@@ -55,7 +55,7 @@ impl Address {
         }
     }
 
-    /// A local socket, whose path fits into an address.
+    /// Returns the address of a local socket. Checks that the path fits into a socket address.
     pub(crate) fn local(path: PathBuf) -> Result<Self, BadAddress> {
         let bytes = path.as_os_str().as_encoded_bytes();
         match bytes.len() {
@@ -89,9 +89,9 @@ mod tests {
         }
     }
 
-    /// The registrar dials what stands behind `unix://` or `unix:`, backslashes and drives included, and a bare full path.
+    /// Backslashes and drives are part of the path. A full path may have no prefix.
     #[test]
-    fn the_address_of_the_driver_is_what_stands_behind_unix_or_a_full_path() {
+    fn driver_address_is_the_path_after_unix_or_a_full_path() {
         for (text, unix) in [
             ("/run/csi/socket", "/run/csi/socket"),
             ("/csi/csi.sock", "/csi/csi.sock"),
@@ -119,9 +119,9 @@ mod tests {
         }
     }
 
-    /// A socket's path of more than 107 bytes is a clear error and not a shorter path.
+    /// It is never truncated.
     #[test]
-    fn a_path_that_does_not_fit_into_an_address_is_refused_with_its_length() {
+    fn socket_path_over_107_bytes_is_rejected_with_its_length() {
         let path = |length: usize| format!("/{}", "ä".repeat((length - 1) / 2));
         assert!(Address::parse(&path(107), Platform::Unix).is_ok());
         let refused = Address::parse(&path(109), Platform::Unix);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_address_is_rejected() {
         for (text, refused) in [
             ("", BadAddress::Scheme),
             ("csi.sock", BadAddress::Scheme),
@@ -146,9 +146,9 @@ mod tests {
         }
     }
 
-    /// `tcp://` is understood on loopback only: for tests where there are no local sockets.
+    /// This is for tests on systems without local sockets.
     #[test]
-    fn tcp_is_understood_on_loopback_only() {
+    fn tcp_is_accepted_on_loopback_only() {
         for platform in [Platform::Unix, Platform::Windows] {
             for text in ["tcp://127.0.0.1:10000", "tcp://[::1]:10000"] {
                 assert_eq!(Address::parse(text, platform).unwrap().to_string(), text);
@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic_and_no_long_path_passes(text in "(unix:|unix://|/|tcp://|C:)?.{0,130}") {
+        fn any_text_parses_without_panic_and_long_paths_fail(text in "(unix:|unix://|/|tcp://|C:)?.{0,130}") {
             for platform in [Platform::Unix, Platform::Windows] {
                 if let Ok(Address::Local(path)) = Address::parse(&text, platform) {
                     let length = path.as_os_str().len();

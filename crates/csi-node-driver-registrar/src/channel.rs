@@ -1,4 +1,4 @@
-//! gRPC channels to an address.
+//! Creates gRPC channels to an address.
 
 use std::io;
 
@@ -11,13 +11,14 @@ use crate::address::Address;
 use crate::local;
 use crate::stream::{Heard, LinkState};
 
-/// What every server of HTTP/2 sends at least: the head of a frame.
+/// The minimum that every HTTP/2 server sends: the header of a frame.
 const FRAME_HEAD: usize = 9;
 
-/// Connects to `address`; connects again when it is used after the connection was lost. `state` follows the connection.
+/// Connects to `address`. The channel reconnects when it is used after the connection was lost. `state` follows the
+/// connection.
 ///
 /// # Errors
-/// As the system says: nobody is there, or may be reached.
+/// The system's error of the connection.
 pub(crate) async fn channel(address: &Address, state: watch::Sender<LinkState>) -> Result<Channel, Error> {
     let address = address.clone();
     let connector = service_fn(move |_uri| {

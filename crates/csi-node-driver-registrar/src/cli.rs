@@ -1,4 +1,4 @@
-//! The command line: the flags of the official registrar, one dash or two.
+//! The command line: the flags of the official registrar, with one dash or two.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use crate::http_pages::HttpAddress;
 use crate::platform::Platform;
 use crate::version;
 
-/// The mode of a probe that earlier releases had.
+/// The probe mode of earlier releases.
 const PROBE: &str = "kubelet-registration-probe";
 
-/// The registrar's own flags; those of the log library come after them.
+/// The registrar's own flags, without those that the log library adds.
 const OWN: [Flag; 12] = [
     Flag::value(
         "csi-address",
@@ -59,40 +59,40 @@ const OWN: [Flag; 12] = [
     Flag::boolean("help", "Print this text and end"),
 ];
 
-/// What the process is asked to do.
+/// The task of the process.
 #[derive(Debug)]
 pub(crate) enum Job {
     Version,
     Help,
-    /// Ends at once.
+    /// End at once.
     Probe,
     Register(Settings),
 }
 
-/// What a registrar needs to know.
+/// The settings of the registrar.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) driver: Address,
-    /// Told to the kubelet, as given.
+    /// Sent to the kubelet, unchanged.
     pub(crate) endpoint: String,
     pub(crate) registration: Place,
-    /// Of a call.
+    /// Of a single call.
     pub(crate) timeout: Duration,
     pub(crate) http: Option<HttpAddress>,
-    /// Serve `/debug/pprof/` too.
+    /// Whether to serve `/debug/pprof/` too.
     pub(crate) diagnostics: bool,
 }
 
-/// Where the kubelet is served.
+/// Where to serve the kubelet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// At a socket in this directory that is named after the driver.
+    /// At a socket in this directory with the name of the driver.
     Directory(String),
-    /// For tests where there are no local sockets.
+    /// For tests on systems without local sockets.
     Tcp(SocketAddr),
 }
 
-/// A command line that is refused.
+/// An invalid command line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("{0}")]
@@ -117,7 +117,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// 1 where the official registrar has it, else 2 as all usage errors.
+    /// Returns the exit code: 1 for the errors where the official registrar returns 1, else 2.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NoEndpoint | Self::TwoHealthPorts => 1,
@@ -126,7 +126,8 @@ impl Refused {
     }
 }
 
-/// Reads the arguments, without the program's name: what to do, how to log, and what is accepted without effect.
+/// Parses the arguments without the program's name. Returns the task, the settings of the log, and notes about flags
+/// without effect.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<(Job, LogSettings, Vec<String>), Refused> {
     let line = match CommandLine::read(&flags(), arguments) {
         Ok(line) if line.boolean("help") => return Ok((Job::Help, LogSettings::default(), Vec::new())),
@@ -134,7 +135,7 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<(Job
         read => read.map_err(Refused::Flags)?,
     };
     let log = LogSettings::of(&line).map_err(Refused::Log)?;
-    // What an early end does not use is checked all the same: a mistake shows where it was made.
+    // Settings are also checked when the process ends early, so that a mistake is reported where it was made.
     let settings = settings(&line);
     let job = match settings {
         _ if line.boolean("version") => Job::Version,
@@ -144,7 +145,7 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<(Job
     Ok((job, log, without_effect(&line)))
 }
 
-/// All flags, in the order of the usage text.
+/// Returns all flags, in the order of the usage text.
 pub(crate) fn flags() -> Vec<Flag> {
     OWN.into_iter().chain(klog::FLAGS).collect()
 }
@@ -188,7 +189,7 @@ fn place(line: &CommandLine, refused: impl FnOnce(BadAddress) -> Refused) -> Res
 fn http(line: &CommandLine) -> Result<Option<HttpAddress>, Refused> {
     let port = line.parsed("health-port", |text| {
         let port = value::integer(text)?;
-        // The official registrar takes a negative one for none.
+        // The official registrar treats a negative port as not set.
         u16::try_from(port.max(0)).map_err(|_| "it must be a port, from 1 to 65535, or 0".to_owned())
     });
     let port = port.map_err(Refused::Flags)?;
@@ -202,7 +203,7 @@ fn http(line: &CommandLine) -> Result<Option<HttpAddress>, Refused> {
     }
 }
 
-/// A line for each flag that is given and accepted, but changes nothing, or less than one might think.
+/// Returns a line for each flag that is accepted but has no effect, or less than expected.
 fn without_effect(line: &CommandLine) -> Vec<String> {
     let has_http = !line.text("http-endpoint").is_empty() || line.text("health-port") != "0";
     let mode = line.text("mode");

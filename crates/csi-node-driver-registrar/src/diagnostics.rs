@@ -1,13 +1,13 @@
-//! `/debug/pprof/`: what Go programs have there and this one can tell. A profiler of Go's is not among it.
+//! `/debug/pprof/`: the pages of Go programs that this program can provide. Go's profiles are not available.
 
 use std::fmt::Write;
 
 use http::StatusCode;
 
-/// Where Go programs have their profiles.
+/// The path of the profiles in Go programs.
 pub(crate) const ROOT: &str = "/debug/pprof/";
 
-/// The answer for a path below [`ROOT`].
+/// Returns the response for a path below [`ROOT`].
 pub(crate) fn page(path: &str) -> (StatusCode, String) {
     match path.strip_prefix(ROOT) {
         Some("") => (StatusCode::OK, overview()),
@@ -21,7 +21,7 @@ pub(crate) fn page(path: &str) -> (StatusCode, String) {
     }
 }
 
-/// As Go gives it: arguments with zero bytes between them.
+/// Returns the command line as Go does: arguments separated by zero bytes.
 fn command_line() -> String {
     let arguments: Vec<String> = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     arguments.join("\0")
@@ -45,10 +45,9 @@ fn overview() -> String {
 mod tests {
     use super::*;
 
-    /// With `--enable-pprof` there is a page under `/debug/pprof/` that says what this program can tell; a profile that it does not
-    /// have is refused by name.
+    /// The index lists the available pages. The error names the missing profile.
     #[test]
-    fn what_this_program_can_tell_is_told_and_a_profile_of_go_is_refused() {
+    fn pprof_pages_exist_and_profiles_of_go_are_rejected() {
         let (status, text) = page("/debug/pprof/");
         assert_eq!(status, StatusCode::OK);
         assert!(text.contains("csi-node-driver-registrar"), "{text}");

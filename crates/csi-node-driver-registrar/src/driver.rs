@@ -1,4 +1,4 @@
-//! The driver beside the registrar: waits until it is there, asks for its name, and keeps an eye on the connection.
+//! The driver beside the registrar: waits for it, gets its name, and monitors the connection.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -16,16 +16,16 @@ use crate::channel::channel;
 use crate::driver_name::{BadDriverName, DriverName};
 use crate::stream::{Link, LinkState, link};
 
-/// How long the registrar waits for the driver when it starts.
+/// How long the registrar waits for the driver at its start.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a driver that does not answer in time is asked for its name at the start.
+/// Maximum number of GetPluginInfo calls at the start, if the driver does not answer in time.
 const FIRST_ASKS: u32 = 10;
-/// Between two attempts.
+/// Pause between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often it says that it still waits.
+/// Interval of the log line about the wait.
 const TELL: Duration = Duration::from_secs(10);
 
-/// The driver did not say who it is.
+/// Why the driver's name is unknown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DriverError {
     #[error(
@@ -73,9 +73,9 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Connects, again and again until the driver has answered as a server of HTTP/2, for at most 30 s.
+    /// Connects. Repeats this for at most 30 s until the driver has answered as an HTTP/2 server.
     ///
-    /// Cancellation: nothing is left.
+    /// Cancellation: nothing is left behind.
     ///
     /// # Errors
     /// [`DriverError::NotThere`].
@@ -101,7 +101,7 @@ impl Driver {
         let (state, mut link) = link();
         let channel = channel(address, state).await.map_err(Attempt::Connect)?;
         last.replace(Attempt::Silent);
-        // A listener whose program does not accept yet is no driver yet.
+        // A listener whose program does not accept connections yet does not count as a driver.
         let state = link.wait_for(|(_, link)| *link != Link::Open).await.map(|state| state.1);
         match state {
             Ok(Link::Heard) => Ok(Self { address: address.clone(), channel, link }),
@@ -109,11 +109,11 @@ impl Driver {
         }
     }
 
-    /// Asks for the driver's name at the start: a driver that does not answer in time is asked again, since it may have much to
-    /// do just then. Takes ten times `bound` at most.
+    /// Gets the driver's name at the start. Repeats the call if the driver does not answer in time, because it may be
+    /// busy then. Takes at most ten times `bound`.
     ///
     /// # Errors
-    /// Any but [`DriverError::NotThere`].
+    /// Any except [`DriverError::NotThere`].
     pub(crate) async fn first_name(&self, bound: Duration) -> Result<DriverName, DriverError> {
         let mut asked = 1;
         loop {
@@ -127,10 +127,10 @@ impl Driver {
         }
     }
 
-    /// Asks once for the driver's name, for at most `bound`.
+    /// Gets the driver's name with one call, which may take `bound`.
     ///
     /// # Errors
-    /// Any but [`DriverError::NotThere`].
+    /// Any except [`DriverError::NotThere`].
     pub(crate) async fn name(&self, bound: Duration) -> Result<DriverName, DriverError> {
         let address = || self.address.clone();
         let mut client = IdentityClient::new(self.channel.clone());
@@ -140,15 +140,15 @@ impl Driver {
         DriverName::new(answer.into_inner().name).map_err(|cause| DriverError::Name { address: address(), cause })
     }
 
-    /// Watches the connection for ever: says when it is lost, connects again, for as long as it takes, and asks for the name again.
-    /// The kubelet is not told: to it the driver's endpoint is the same.
+    /// Monitors the connection forever. Logs when it is lost, reconnects without a limit of time, and gets the name
+    /// again. The kubelet is not informed, because the driver's endpoint stays the same.
     ///
     /// # Errors
-    /// [`DriverError::Another`]: another driver has taken the place of this one.
+    /// [`DriverError::Another`]: another driver has replaced this one.
     pub(crate) async fn watch(&mut self, name: &DriverName, bound: Duration) -> Result<Infallible, DriverError> {
         let bound = bound.max(RETRY);
         loop {
-            // The sender lives in the channel.
+            // The channel owns the sender, so this cannot fail.
             drop(self.link.wait_for(|(_, link)| *link == Link::Down).await);
             tracing::warn!(address = %self.address, "the connection to the driver is lost");
             let lost = Instant::now();

@@ -1,11 +1,11 @@
-//! The name of a CSI driver, which becomes part of a file's name.
+//! The name of a CSI driver, which becomes part of a file name.
 
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DriverName(String);
 
-/// A name under which no driver can be registered.
+/// A name with which a driver cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadDriverName {
     #[error("the driver says that its name is empty")]
@@ -17,8 +17,8 @@ pub(crate) enum BadDriverName {
 }
 
 impl DriverName {
-    /// Takes what the driver says, unless a socket named after it would be elsewhere or unseen. CSI asks for more; whether the
-    /// name is a good one is for the kubelet to say.
+    /// Checks the driver's name: a socket with this name must be in the directory, and not hidden. CSI has more rules,
+    /// which the kubelet checks.
     ///
     /// # Errors
     /// [`BadDriverName`].
@@ -37,7 +37,7 @@ impl DriverName {
         &self.0
     }
 
-    /// Of its registration socket, without the directory.
+    /// Returns the name of its registration socket, without the directory.
     pub(crate) fn socket_file(&self) -> String {
         format!("{}-reg.sock", self.0)
     }
@@ -53,9 +53,9 @@ impl fmt::Display for DriverName {
 mod tests {
     use super::*;
 
-    /// A name that is empty, leads out of the directory, or that the kubelet would not see is refused by the registrar.
+    /// This covers an empty name, a name that leads out of the directory, and a hidden one.
     #[test]
-    fn a_name_that_is_no_file_name_is_refused() {
+    fn driver_name_that_is_not_a_file_name_is_rejected() {
         let name = DriverName::new("ebs.csi.aws.com".to_owned()).unwrap();
         assert_eq!(name.socket_file(), "ebs.csi.aws.com-reg.sock");
         assert_eq!(DriverName::new(String::new()), Err(BadDriverName::Empty));

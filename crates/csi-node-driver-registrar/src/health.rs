@@ -1,4 +1,4 @@
-//! `/healthz`: whether the registration socket answers as this driver's.
+//! `/healthz`: checks that the registration socket answers with the name of this driver.
 
 use std::io;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::driver_name::DriverName;
 use crate::socket_file::is_socket;
 use crate::stream::link;
 
-/// What is asked each time, from outside as the kubelet would.
+/// The parameters of the check, which connects to the socket as the kubelet does.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {
-    /// Of the registration socket.
+    /// Address of the registration socket.
     pub(crate) address: Address,
     pub(crate) driver: DriverName,
-    /// Of the whole check.
+    /// Time limit of the whole check.
     pub(crate) bound: Duration,
 }
 
 impl Check {
-    /// The answer to give, with its text.
+    /// Runs the check and returns the response.
     pub(crate) async fn answer(&self) -> (StatusCode, String) {
         if let Address::Local(path) = &self.address {
-            // Windows follows no link to a socket: looking through one fails there.
+            // Windows cannot follow a link to a socket, so `metadata` fails there.
             match std::fs::symlink_metadata(path) {
                 Ok(metadata) if cfg!(unix) && !is_socket(&metadata) => {
                     return failed(format!("{} is not a socket", path.display()));
@@ -63,7 +63,7 @@ fn failed(text: String) -> (StatusCode, String) {
     (StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
-/// An error with its causes, on one line.
+/// Formats an error with its causes, on one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

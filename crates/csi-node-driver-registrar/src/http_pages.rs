@@ -1,4 +1,4 @@
-//! The HTTP listener of `/healthz`, and of `/debug/pprof/` where it is wanted.
+//! The HTTP listener of `/healthz`, and of `/debug/pprof/` if it is enabled.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,24 +21,24 @@ use crate::diagnostics;
 use crate::health::Check;
 use crate::local::is_of_one_client;
 
-/// How long a listener that failed is left alone before it is tried again.
+/// Pause before a failed listener is started again.
 const RETRY: Duration = Duration::from_secs(10);
 /// How long a client may take to send its headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(3);
-/// No connection lives longer, whatever its client does.
+/// Maximum lifetime of a connection.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// So many connections at once; others wait.
+/// Maximum number of concurrent connections; others wait.
 const CONNECTIONS: usize = 32;
 
-/// Where to listen: `HOST:PORT`, or `:PORT` for all addresses.
+/// The listen address: `HOST:PORT`, or `:PORT` for all addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HttpAddress(String);
 
 impl HttpAddress {
-    /// Checks the form; whether the host can be resolved shows when the listener starts.
+    /// Checks the form. Whether the host resolves shows when the listener starts.
     ///
     /// # Errors
-    /// What it must be, as the end of a sentence.
+    /// The expected form, as the end of a sentence.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
             port.parse::<u16>().is_ok() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')))
@@ -50,7 +50,7 @@ impl HttpAddress {
         }
     }
 
-    /// `:port` means both families where the machine has both.
+    /// Binds the address. `:port` binds both address families if the machine has both.
     async fn bind(&self) -> io::Result<TcpListener> {
         let Some(port) = self.0.strip_prefix(':') else { return TcpListener::bind(&self.0).await };
         match TcpListener::bind(format!("[::]:{port}")).await {
@@ -60,16 +60,16 @@ impl HttpAddress {
     }
 }
 
-/// What is served.
+/// The pages to serve.
 #[derive(Debug)]
 pub(crate) struct Pages {
     pub(crate) check: Check,
-    /// `/debug/pprof/` too.
+    /// Whether to serve `/debug/pprof/` too.
     pub(crate) diagnostics: bool,
 }
 
-/// Serves until dropped. A listener that cannot start or that fails is logged and tried again every ten seconds: the kubelet is
-/// served without.
+/// Serves until dropped. If the listener cannot start or fails, logs it and retries every ten seconds; the kubelet is
+/// served meanwhile.
 ///
 /// Cancellation: dropping the future closes the listener and every connection.
 pub(crate) async fn serve(address: &HttpAddress, pages: Pages) -> Infallible {
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_needs_a_port() {
+    fn http_address_requires_a_port() {
         for good in [":9809", "0.0.0.0:9809", "localhost:80", "[::1]:80"] {
             assert!(HttpAddress::parse(good).is_ok(), "{good}");
         }

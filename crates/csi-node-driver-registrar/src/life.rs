@@ -1,4 +1,4 @@
-//! The registrar's life: wait for the driver, ask its name, serve the kubelet, until told to end.
+//! The lifecycle of the registrar: wait for the driver, get its name, and serve the kubelet until a signal arrives.
 
 use std::convert::Infallible;
 
@@ -15,14 +15,14 @@ use crate::platform::Platform;
 use crate::registration;
 use crate::server::{ServeError, Server, Site};
 
-/// Why the process ends with a failure.
+/// Why the process fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LifeError {
     #[error("the driver is not to be registered")]
     Driver(#[from] DriverError),
     #[error("the kubelet cannot be served")]
     Serve(#[from] ServeError),
-    /// What it says is in the log already.
+    /// The kubelet's text is already in the log.
     #[error("the kubelet has not registered the driver: {0:?}")]
     Refused(String),
     #[error("the registration socket {path:?} {cause}")]
@@ -33,17 +33,17 @@ pub(crate) enum LifeError {
     },
 }
 
-/// What a served driver's life came to.
+/// Why serving has ended.
 enum End {
     Asked(&'static str),
     Refused(String),
     Failed(LifeError),
 }
 
-/// Runs until a signal asks for the end.
+/// Runs until a signal requests the end.
 ///
 /// # Errors
-/// [`LifeError`]: the process is to end with a failure, so that it is started again.
+/// [`LifeError`]: the process fails, so that it is restarted.
 pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(), LifeError> {
     let (mut driver, name) = tokio::select! {
         met = meet(settings) => met?,
@@ -65,7 +65,7 @@ pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(),
             Ok(never) => match never {},
             Err(error) => End::Failed(error.into()),
         },
-        // The sender lives in the server.
+        // The server owns the sender.
         Some(error) = refused.recv() => End::Refused(error),
         watched = driver.watch(&name, settings.timeout) => match watched {
             Ok(never) => match never {},
@@ -77,7 +77,7 @@ pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(),
     finish(server, end, signals).await
 }
 
-/// Waits for the driver and asks for its name, once.
+/// Waits for the driver and gets its name, once.
 async fn meet(settings: &Settings) -> Result<(Driver, DriverName), DriverError> {
     tracing::info!(address = %settings.driver, "connecting to the driver");
     let driver = Driver::connect(settings.driver.clone()).await?;
@@ -106,8 +106,8 @@ async fn health(address: Option<&HttpAddress>, pages: Pages) -> Infallible {
     }
 }
 
-/// A stop that was asked for unregisters the driver. Any other end leaves the socket to the next process, which replaces it, and
-/// lets the kubelet have its answer first.
+/// Finishes serving. A requested stop unregisters the driver. Any other end lets the kubelet receive its response
+/// first, and leaves the socket to the next process, which replaces it.
 async fn finish(server: Server, end: End, mut signals: Signals) -> Result<(), LifeError> {
     let result = match end {
         End::Asked(signal) => {

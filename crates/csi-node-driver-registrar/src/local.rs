@@ -1,4 +1,4 @@
-//! Local sockets: a private listener at a path, and connections to one.
+//! Local sockets: a private listener at a path, and client connections.
 
 #[cfg(unix)]
 #[path = "local/unix.rs"]
@@ -16,13 +16,13 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::address::Address;
 use crate::stream::Stream;
 
-/// Connections that wait to be accepted.
+/// Length of the queue of connections before `accept`.
 const BACKLOG: i32 = 128;
 
-/// A step that failed, in words that follow "cannot".
+/// A failed step, whose text follows "cannot", and its error.
 pub(crate) type Failed = (&'static str, io::Error);
 
-/// Listens at a place; the file of a local socket is not its to remove.
+/// A listener. It does not remove the file of its local socket.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Local(system::Listener),
@@ -30,31 +30,31 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// A new local socket at `path`, where nothing is: for this user alone from its first moment. Must be called
-    /// in a runtime.
+    /// Creates a local socket at `path`, which must not exist. It is accessible for this user alone from the start.
+    /// Must be called in a runtime.
     ///
     /// # Errors
-    /// The step that failed.
+    /// The failed step.
     pub(crate) fn local(path: &Path) -> Result<Self, Failed> {
         system::Listener::bind(path).map(Self::Local)
     }
 
-    /// TCP on loopback; gives the address with its real port.
+    /// Listens on loopback with TCP. Returns the address with its actual port.
     ///
     /// # Errors
-    /// The step that failed.
+    /// The failed step.
     pub(crate) async fn tcp(address: SocketAddr) -> Result<(Self, SocketAddr), Failed> {
         let listener = TcpListener::bind(address).await.map_err(|cause| ("listen", cause))?;
         let real = listener.local_addr().map_err(|cause| ("ask for the port", cause))?;
         Ok((Self::Tcp(listener), real))
     }
 
-    /// The next connection.
+    /// Accepts the next connection.
     ///
     /// Cancellation: no connection is lost.
     ///
     /// # Errors
-    /// Of one client, or of the listener: try again after a pause.
+    /// An error of one client, or of the listener: retry after a pause.
     pub(crate) async fn accept(&mut self) -> io::Result<Stream> {
         match self {
             Self::Local(listener) => listener.accept().await,
@@ -66,10 +66,10 @@ impl Listener {
     }
 }
 
-/// A connection to whoever listens at `address`.
+/// Connects to the listener at `address`.
 ///
 /// # Errors
-/// As the system says.
+/// The system's error.
 pub(crate) async fn connect(address: &Address) -> io::Result<Stream> {
     match address {
         Address::Local(path) => system::connect(path).await,
@@ -77,7 +77,7 @@ pub(crate) async fn connect(address: &Address) -> io::Result<Stream> {
     }
 }
 
-/// A client left before it was accepted; the next one may be well.
+/// Returns whether the error concerns one client, which has disconnected before `accept`. The next one may succeed.
 pub(crate) fn is_of_one_client(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }

@@ -1,7 +1,7 @@
-//! The node-driver-registrar: makes a CSI driver known to the kubelet of its node, on Linux and Windows.
+//! The node-driver-registrar: registers a CSI driver with the kubelet of its node, on Linux and Windows.
 //!
-//! It asks the driver beside it for its name and serves the kubelet's plugin registration on a socket in the directory that the
-//! kubelet watches. It calls nobody else, has no rights, and keeps nothing.
+//! It gets the name of the driver beside it, and serves the kubelet's plugin registration on a socket in the directory
+//! that the kubelet watches. It makes no other calls, needs no permissions, and stores nothing.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ mod version;
 use cli::{Job, Refused, Settings};
 use process_signals::Signals;
 
-/// Something went wrong while running.
+/// Exit code of an error while running.
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
@@ -37,17 +37,17 @@ fn main() -> ExitCode {
     match job {
         Job::Version => tell(&version::text()),
         Job::Help => tell(&cli::usage()),
-        // Earlier releases looked for a file that the registrar wrote; `/healthz` has taken the place of that.
+        // Earlier releases checked a file that the registrar wrote. `/healthz` has replaced that.
         Job::Probe => ExitCode::SUCCESS,
         Job::Register(settings) => run(&settings),
     }
 }
 
-/// Flags read, and logging set up where there is something to log.
+/// Parses the flags, and starts the log if the task needs it.
 fn prepare() -> Result<Job, Refused> {
     let (job, log, notes) = cli::read(std::env::args_os().skip(1))?;
     if let Job::Register(_) = job {
-        // A process has one.
+        // A process has one logger.
         drop(klog::init(&log, is_ours));
         klog::log_panics();
         for note in notes {
@@ -61,7 +61,7 @@ fn is_ours(target: &str) -> bool {
     ["csi_node_driver_registrar", "klog", "grpc_authority"].iter().any(|name| target.starts_with(name))
 }
 
-/// Says what is wrong; gives the exit code. Nobody is left to be told when standard error is closed.
+/// Prints the error and returns the exit code. If standard error is closed, the text is lost.
 fn report(refused: &Refused) -> u8 {
     drop(writeln!(std::io::stderr(), "{}: {refused}\n\nFor all flags: {} --help", version::NAME, version::NAME));
     refused.exit_code()
@@ -81,7 +81,7 @@ fn run(settings: &Settings) -> ExitCode {
             tracing::info!(version = version::text(), "starting");
             Ok(life::run(settings, Signals::listen()?).await)
         });
-        // A thread that waits for a connection must not keep the process alive.
+        // A thread that waits for a connection must not keep the process running.
         runtime.shutdown_background();
         ended
     });

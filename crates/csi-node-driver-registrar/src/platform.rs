@@ -1,8 +1,9 @@
-//! What differs between the systems in how paths are written, as values: so both are tested on either.
+//! Differences of paths between the systems, as values, so that both are tested on either.
 
 use std::path::PathBuf;
 
-/// Most bytes of the path of a local socket: what fits into the address besides the closing zero, on both systems.
+/// Maximum length of the path of a local socket in bytes: the size of the address without the final zero, on both
+/// systems.
 pub(crate) const MAX_SOCKET_PATH: usize = 107;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,11 +13,11 @@ pub(crate) enum Platform {
 }
 
 impl Platform {
-    /// The one that this program was built for.
+    /// The system for which this program was built.
     pub(crate) const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
 
-    /// A path as it is used. Values files write Windows' paths with doubled backslashes, with slashes, and with one at the end:
-    /// there it becomes single backslashes.
+    /// Returns a path for use. Values files may write Windows paths with doubled backslashes, with slashes, or with a
+    /// trailing one. The result has single backslashes.
     pub(crate) fn path(self, text: &str) -> PathBuf {
         PathBuf::from(match self {
             Self::Unix => text.to_owned(),
@@ -24,7 +25,7 @@ impl Platform {
         })
     }
 
-    /// `file` in `directory`, with one separator between them.
+    /// Joins `file` to `directory` with one separator.
     pub(crate) fn join(self, directory: &str, file: &str) -> PathBuf {
         let (separator, separators): (_, &[char]) = match self {
             Self::Unix => ('/', &['/']),
@@ -33,7 +34,7 @@ impl Platform {
         self.path(&format!("{}{separator}{file}", directory.trim_end_matches(separators)))
     }
 
-    /// A full path without a scheme. `C:\csi.sock` looks like one with the scheme `c`.
+    /// Returns whether the text is a full path without a scheme. `C:\csi.sock` looks like the scheme `c`.
     pub(crate) fn is_full_path(self, text: &str) -> bool {
         let starts_at_a_drive = || {
             let mut characters = text.chars();
@@ -44,7 +45,8 @@ impl Platform {
     }
 }
 
-/// Backslashes alone, and each alone but for two in front, which name a machine or a device.
+/// Converts all separators to single backslashes, except for two at the start, which begin the name of a machine or
+/// device.
 fn native(text: &str) -> String {
     let (prefix, rest) = match text.strip_prefix(r"\\") {
         Some(rest) => (r"\\", rest),
@@ -63,10 +65,9 @@ fn native(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// On Windows the registrar's paths have single native separators, however a values file writes them; a path of Unix is
-    /// taken as it is.
+    /// A values file may write them in any way. A Unix path is not changed.
     #[test]
-    fn paths_of_windows_have_single_native_separators_however_they_are_written() {
+    fn windows_paths_get_single_native_separators() {
         for (text, path) in [
             (r"C:\csi\csi.sock", r"C:\csi\csi.sock"),
             (r"C:\\csi\\csi.sock", r"C:\csi\csi.sock"),
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_begins_a_full_path_on_windows_only() {
+    fn full_path_begins_with_a_drive_on_windows_only() {
         for (text, unix, windows) in [
             ("/csi.sock", true, true),
             (r"C:\csi.sock", false, true),

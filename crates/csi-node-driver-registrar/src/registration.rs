@@ -1,4 +1,4 @@
-//! What the kubelet asks and tells: `pluginregistration.Registration`.
+//! The kubelet's registration service: `pluginregistration.Registration`.
 
 use csi_proto::registration::registration_server::{Registration, RegistrationServer};
 use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
@@ -8,20 +8,20 @@ use tonic::{Request, Response, Status};
 
 use crate::driver_name::DriverName;
 
-/// The kubelet's word for CSI drivers.
+/// The plugin type of CSI drivers.
 const CSI_PLUGIN: &str = "CSIPlugin";
-/// Versions of the registration that CSI drivers have.
+/// The versions of the registration API for CSI drivers.
 const SUPPORTED_VERSIONS: [&str; 1] = ["1.0.0"];
 
-/// Tells who the driver is, and hands on when the kubelet does not take it.
+/// Answers with the driver's name and endpoint, and forwards a rejection by the kubelet.
 #[derive(Debug, Clone)]
 struct OfDriver {
     info: PluginInfo,
     refusals: mpsc::Sender<String>,
 }
 
-/// The service for the driver `name` whose socket the kubelet finds at `endpoint`. What the kubelet says when it refuses the
-/// driver goes to `refusals`.
+/// Returns the service of the driver `name` with the given `endpoint`. If the kubelet rejects the driver, its error
+/// goes to `refusals`.
 pub(crate) fn routes(name: &DriverName, endpoint: &str, refusals: mpsc::Sender<String>) -> Routes {
     let info = PluginInfo {
         r#type: CSI_PLUGIN.to_owned(),
@@ -52,7 +52,7 @@ impl Registration for OfDriver {
             );
         } else {
             tracing::error!(driver = self.info.name, %error, "the kubelet has not registered the driver");
-            // A first refusal that is not dealt with yet is enough.
+            // One rejection that is not handled yet is enough.
             drop(self.refusals.try_send(error));
         }
         Ok(Response::new(RegistrationStatusResponse {}))

@@ -1,4 +1,4 @@
-//! Serves the kubelet: accepts its connections, one after the other and side by side, and keeps the socket in its place.
+//! Serves the kubelet: accepts concurrent connections, and restores the socket file if it vanishes.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,26 +21,26 @@ use crate::local::{Listener, is_of_one_client};
 use crate::socket_file::{SocketError, SocketFile, Standing};
 use crate::stream::{Heard, Link, Stream, link};
 
-/// So many connections at once; others wait. The kubelet has one or two.
+/// Maximum number of concurrent connections; others wait. The kubelet has one or two.
 const CONNECTIONS: usize = 64;
-/// Requests at once on one of them.
+/// Maximum number of concurrent requests on a connection.
 const STREAMS: u32 = 16;
-/// The beginning of HTTP/2.
+/// Length of the HTTP/2 client preface in bytes.
 const PREFACE: usize = 24;
-/// A connection that has not sent its beginning by then is closed, as grpc-go does it: clients on Windows connect to see whether a
-/// file is a socket, and leave it at that.
+/// A connection without a preface is closed after this time, as in grpc-go. Clients on Windows connect only to check
+/// that a file is a socket.
 const SILENCE: Duration = Duration::from_secs(120);
-/// How long requests in flight, and their connections, may take when all ends.
+/// Time limit for requests in flight and their connections at the end.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How often the server looks whether its socket is still there.
+/// Interval of the check that the socket still exists.
 const LOOK: Duration = Duration::from_secs(1);
-/// For how long it tries to put a vanished socket back.
+/// How long the server tries to restore a vanished socket.
 const PUT_BACK_WITHIN: Duration = Duration::from_secs(30);
-/// Between two attempts of a listener that fails, and how many of them may fail.
+/// The pause between two attempts of a failed listener, and the maximum number of attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 const FAILURES: u32 = 10;
 
-/// Serving has failed for good.
+/// A permanent failure of the server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
     #[error("the registration socket cannot be made")]
@@ -67,22 +67,22 @@ pub(crate) enum ServeError {
 /// Where to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Site {
-    /// At a new local socket.
+    /// A new local socket.
     Socket(PathBuf),
     /// For tests.
     Tcp(SocketAddr),
 }
 
-/// A listener and its connections. Dropped, it ends them all and leaves the socket file, so that a kubelet which knows the driver
-/// does not forget it only because this process begins anew.
+/// A listener and its connections. Dropping it closes them all and leaves the socket file, so that a kubelet that knows
+/// the driver does not unregister it when this process restarts.
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: Listener,
     address: Address,
     file: Option<SocketFile>,
-    /// Since when the file cannot be put back.
+    /// Since when the file cannot be restored.
     gone: Option<Instant>,
-    /// Another one's file was seen in its place, and that was said.
+    /// Whether the file of another process at the path has been logged.
     displaced: bool,
     routes: Routes,
     connections: JoinSet<()>,
@@ -91,7 +91,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens at `site`, in place of a stale socket. Must be called in a runtime.
+    /// Listens at `site`, and replaces a stale socket. Must be called in a runtime.
     ///
     /// # Errors
     /// [`ServeError::Socket`], [`ServeError::Tcp`].
@@ -123,14 +123,14 @@ impl Server {
         })
     }
 
-    /// Where it listens; a TCP port of 0 has become the real one.
+    /// Returns the address. A TCP port of 0 is replaced by the actual one.
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Serves for ever.
+    /// Serves forever.
     ///
-    /// Cancellation: it can go on later; connections do so anyway.
+    /// Cancellation: it can be called again, and connections continue meanwhile.
     ///
     /// # Errors
     /// [`ServeError::Vanished`], [`ServeError::Accept`].
@@ -160,7 +160,7 @@ impl Server {
         }
     }
 
-    /// Puts a socket that has vanished back. One that another has put in its place stays: that one serves now.
+    /// Restores a vanished socket file. A file of another process stays, because that process serves now.
     fn look_after_the_file(&mut self) -> Result<(), ServeError> {
         let Some(file) = &self.file else { return Ok(()) };
         let path = file.path().to_owned();
@@ -201,14 +201,14 @@ impl Server {
         }
     }
 
-    /// Removes the socket, which the kubelet takes for the driver's end.
+    /// Removes the socket, which unregisters the driver.
     pub(crate) fn unregister(&self) {
         if let Some(file) = &self.file {
             file.remove();
         }
     }
 
-    /// Lets answers that are on their way arrive, for at most a second.
+    /// Waits for at most a second until responses in flight have arrived.
     pub(crate) async fn drain(mut self) {
         self.stop.cancel();
         let all = async { while self.connections.join_next().await.is_some() {} };
@@ -218,7 +218,7 @@ impl Server {
     }
 }
 
-/// Serves one connection until its end, or until `stop` and then for a moment.
+/// Serves one connection until its end. After `stop`, allows a short time to finish.
 async fn converse(stream: Stream, routes: Routes, stop: CancellationToken) {
     let (state, mut heard) = link();
     let io = LenientStream::new(Heard::new(stream, PREFACE, state));

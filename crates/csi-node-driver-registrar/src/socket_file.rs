@@ -1,4 +1,4 @@
-//! The registration socket as a file: what may stand in its place, whether it is still there, and its end.
+//! The file of the registration socket: replaces a stale one, checks that it still exists, and removes it.
 
 use std::fs::Metadata;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::local::Listener;
 use crate::platform::Platform;
 
-/// The registration socket cannot be there.
+/// The registration socket cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocketError {
     #[error("{} exists and is not a socket: it is left alone; remove it, or give another --plugin-registration-path", path.display())]
@@ -23,7 +23,7 @@ pub(crate) enum SocketError {
     },
 }
 
-/// What stands where a socket is to be.
+/// The entry at the path of a new socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     Nothing,
@@ -31,7 +31,7 @@ enum Found {
     Other,
 }
 
-/// What is to be done with it.
+/// What to do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
     Bind,
@@ -39,7 +39,8 @@ enum Before {
     Refuse,
 }
 
-/// A socket is a former process's, or that of one whose place this one takes. Windows does not show what is a socket.
+/// A socket at the path belongs to a previous process, or to one that this process replaces. Windows does not report
+/// which files are sockets.
 fn before_binding(found: Found, platform: Platform) -> Before {
     match (found, platform) {
         (Found::Nothing, _) => Before::Bind,
@@ -48,16 +49,16 @@ fn before_binding(found: Found, platform: Platform) -> Before {
     }
 }
 
-/// Which file it is: another one at its path has another identity, for as long as the socket is held.
+/// Identifies a file: while the socket is held, another file at its path has another identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
-    /// The file system or volume that it is on.
+    /// The file system or volume.
     volume: u64,
     /// Its number there.
     file: u64,
 }
 
-/// Whether a socket's file is there.
+/// The state of a socket's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Ours,
@@ -74,10 +75,10 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Binds a socket at `path`, in place of one that is there. Must be called in a runtime.
+    /// Binds a socket at `path`, and replaces an existing one. Must be called in a runtime.
     ///
     /// # Errors
-    /// [`SocketError`]; whatever is no socket was left alone.
+    /// [`SocketError`]. A file that is not a socket stays.
     pub(crate) fn bind(path: &Path) -> Result<(Listener, Self), SocketError> {
         let failed = |step, cause| SocketError::Io { step, path: path.to_owned(), cause };
         let found = find(path).map_err(|cause| failed("look at what is", cause))?;
@@ -97,10 +98,10 @@ impl SocketFile {
         Ok((listener, Self { path: path.to_owned(), identity }))
     }
 
-    /// Looks at the path.
+    /// Checks the path.
     ///
     /// # Errors
-    /// It cannot be looked at.
+    /// The check failed.
     pub(crate) fn standing(&self) -> io::Result<Standing> {
         match identity(&self.path) {
             Ok(identity) if identity == self.identity => Ok(Standing::Ours),
@@ -110,7 +111,7 @@ impl SocketFile {
         }
     }
 
-    /// Removes the file, if it is still ours: the kubelet takes that for the driver's end.
+    /// Removes the file, if this process still owns it. The kubelet then unregisters the driver.
     pub(crate) fn remove(&self) {
         let removed = match self.standing() {
             Ok(Standing::Ours) => remove(&self.path),
@@ -140,7 +141,7 @@ fn find(path: &Path) -> io::Result<Found> {
     }
 }
 
-/// One that is gone already is as good as removed.
+/// Removes a file. Succeeds if it is already gone.
 fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -153,13 +154,13 @@ pub(crate) fn is_socket(metadata: &Metadata) -> bool {
     std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type())
 }
 
-/// It does not show.
+/// Always true: Windows does not report it.
 #[cfg(windows)]
 pub(crate) fn is_socket(_metadata: &Metadata) -> bool {
     false
 }
 
-/// The kernel keeps the file of a socket that is held, so no other has its number.
+/// The kernel keeps the inode of a held socket, so no other file gets its number.
 #[cfg(unix)]
 fn identity(path: &Path) -> io::Result<Identity> {
     use std::os::unix::fs::MetadataExt;
@@ -167,12 +168,12 @@ fn identity(path: &Path) -> io::Result<Identity> {
     Ok(Identity { volume: metadata.dev(), file: metadata.ino() })
 }
 
-/// NTFS counts how often it gives a number to a file, in the number itself. The creation time would not do: a file that takes the place of another
-/// one within 15 s inherits that one's (Microsoft, KB 172190).
+/// On NTFS, the file number contains a count of its reuses. The creation time would not identify a file: one that
+/// replaces another file within 15 s inherits its creation time (Microsoft, KB 172190).
 #[cfg(windows)]
 fn identity(path: &Path) -> io::Result<Identity> {
     use std::os::windows::fs::OpenOptionsExt;
-    /// A socket is a reparse point that nothing can follow; directories need the other flag.
+    /// A socket is a reparse point that cannot be followed; directories need the other flag.
     const ITSELF: u32 = 0x0020_0000 | 0x0200_0000;
     let file = std::fs::File::options().access_mode(0).custom_flags(ITSELF).open(path)?;
     let information = winapi_util::file::information(&file)?;
@@ -183,10 +184,10 @@ fn identity(path: &Path) -> io::Result<Identity> {
 mod tests {
     use super::*;
 
-    /// What is in the way of the registration socket is removed when it is a socket, and stays, as an error, when it is not; on
-    /// Windows, which does not show sockets, it is removed whatever it is.
+    /// A file that is not a socket stays, and is an error. Windows does not report sockets, so the file is always
+    /// removed there.
     #[test]
-    fn what_is_in_the_way_is_removed_when_it_is_a_socket() {
+    fn existing_socket_is_replaced_and_other_files_stay() {
         for (found, unix, windows) in [
             (Found::Nothing, Before::Bind, Before::Bind),
             (Found::Socket, Before::Remove, Before::Remove),
@@ -197,8 +198,8 @@ mod tests {
         }
     }
 
-    /// Windows gives a file that takes the place of one of its name the creation time of that one (KB 172190), so a time tells no two files
-    /// apart. Wine sets no creation times: there this holds for files of different times alone.
+    /// Windows gives a file that replaces another one its creation time (KB 172190), so a time cannot distinguish them.
+    /// Wine sets no creation times, so the test covers only files of different times there.
     #[cfg(windows)]
     #[test]
     fn files_of_equal_creation_time_are_different_files() {
@@ -212,7 +213,7 @@ mod tests {
             SocketFile { path: path.clone(), identity: identity(path).unwrap() }
         });
         assert_eq!(standing[0].standing().unwrap(), Standing::Ours);
-        // The second registrar's socket in the place of the first one's.
+        // The second registrar's socket in place of the first one's.
         let taken = SocketFile { path: paths[1].clone(), identity: standing[0].identity };
         assert_eq!(taken.standing().unwrap(), Standing::Another);
     }
@@ -224,7 +225,7 @@ mod tests {
         use super::*;
 
         #[tokio::test]
-        async fn a_stale_socket_gives_way_and_a_file_does_not() {
+        async fn stale_socket_is_replaced_and_a_file_is_not() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("d-reg.sock");
             drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
@@ -244,15 +245,15 @@ mod tests {
             assert!(matches!(nowhere, SocketError::NoDirectory { .. }), "{nowhere}");
         }
 
-        /// The registration socket is this user's alone, mode 0700, from its first moment and whatever the umask, which stays as it is.
+        /// The mode is 0700 from the start, whatever the umask.
         #[tokio::test]
-        async fn the_socket_is_this_users_alone_and_the_umask_is_left_alone() {
+        async fn socket_is_private_and_the_umask_is_unchanged() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("d-reg.sock");
             let (_listener, _file) = SocketFile::bind(&path).unwrap();
             let mode = std::fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o7777, 0o700);
-            // Bits that a umask takes away from files show in the mode of a new one.
+            // The mode of a new file shows the bits that the umask removes.
             let other = dir.path().join("other");
             std::fs::write(&other, "").unwrap();
             let before = std::fs::metadata(&other).unwrap().permissions().mode();
@@ -262,7 +263,7 @@ mod tests {
         }
 
         #[tokio::test]
-        async fn only_a_file_that_is_still_ours_is_removed() {
+        async fn only_the_own_socket_file_is_removed() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("d-reg.sock");
             let (_first, first) = SocketFile::bind(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Connections of either kind, and what is known of one from the bytes that came through it.
+//! Connections of either kind, and their state, as the bytes that they have received show it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 
-/// What bytes come and go through.
+/// A bidirectional stream of bytes.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
@@ -15,36 +15,36 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 /// A connection to a local socket or over loopback.
 pub(crate) type Stream = Box<dyn Io>;
 
-/// How far the newest connection of several has come.
+/// The state of the newest connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// There is none, or it has ended.
+    /// No connection, or it has ended.
     Down,
-    /// Connected; the other end has said nothing yet, or not enough.
+    /// Connected, but the server has sent too few bytes or none.
     Open,
-    /// The other end has said as much as was waited for.
+    /// The server has sent enough bytes.
     Heard,
 }
 
-/// The state of the newest connection, with that connection's number.
+/// The number and state of the newest connection.
 pub(crate) type LinkState = (u64, Link);
 
-/// A sender for [`Heard`], when there has been no connection.
+/// Creates a sender for [`Heard`], with the state without a connection.
 pub(crate) fn link() -> (watch::Sender<LinkState>, watch::Receiver<LinkState>) {
     watch::channel((0, Link::Down))
 }
 
-/// A connection that says when its other end has sent some bytes, and when it has ended.
+/// A connection that reports when the server has sent some bytes, and when it has ended.
 pub(crate) struct Heard<S> {
     inner: S,
     number: u64,
-    /// Bytes still to come until it counts as heard.
+    /// Bytes until it counts as heard.
     missing: usize,
     state: watch::Sender<LinkState>,
 }
 
 impl<S> Heard<S> {
-    /// The newest connection from now on; `enough` bytes make it heard.
+    /// Makes this the newest connection; `enough` bytes make it heard.
     pub(crate) fn new(inner: S, enough: usize, state: watch::Sender<LinkState>) -> Self {
         let mut number = 0;
         state.send_modify(|newest| {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_connection_is_heard_once_enough_bytes_have_come_and_down_when_it_ends() {
+    async fn connection_is_heard_after_enough_bytes_and_down_at_its_end() {
         let (state, seen) = link();
         let (mut other, here) = duplex(64);
         let mut here = Heard::new(here, 3, state);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_an_older_connection_says_nothing_of_the_newest() {
+    async fn end_of_an_older_connection_keeps_the_newest_state() {
         let (state, seen) = link();
         let older = Heard::new(duplex(1).0, 1, state.clone());
         let newest = Heard::new(duplex(1).0, 1, state);

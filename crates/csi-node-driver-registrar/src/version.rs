@@ -1,9 +1,9 @@
-//! Who built this, and from what.
+//! The name and version of this program.
 
 /// The name of the program.
 pub(crate) const NAME: &str = "csi-node-driver-registrar";
 
-/// The version, and the commit that it was built from when the environment said so at build time (`GIT_COMMIT`).
+/// Returns the version, and the commit if the build environment had it (`GIT_COMMIT`).
 pub(crate) fn text() -> String {
     let version = concat!("v", env!("CARGO_PKG_VERSION"));
     match option_env!("GIT_COMMIT") {

@@ -1,4 +1,4 @@
-//! The way from a client to the newest version of a group that the node's proxy serves.
+//! Connects a client to the newest version of a group that the node's proxy serves.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -12,9 +12,9 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::served::{Group, pipe_name};
 use crate::version::Version;
 
-/// Windows' number for a pipe that does not exist: the proxy does not serve the version, or does not run.
+/// Windows' error for a missing pipe: the proxy does not serve the version, or does not run.
 const FILE_NOT_FOUND: i32 = 2;
-/// Windows' number for a pipe of which no instance waits at this moment.
+/// Windows' error for a pipe without a free instance.
 const PIPE_BUSY: i32 = 231;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// How long a pipe may be busy, and how long the first exchange with the proxy may take.
@@ -29,16 +29,16 @@ pub trait Dial: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Windows' own, with its number in `raw_os_error`.
+    /// Windows' error, with its number in `raw_os_error`.
     fn dial(&self, pipe: &str) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
 /// A version that the proxy serves, and a channel to it.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// The newest of the versions asked for that is served.
+    /// The newest served version of those requested.
     pub version: Version,
-    /// For the client of that version. It dials again by itself when the connection has ended.
+    /// The channel for a client of that version. It reconnects by itself when the connection has ended.
     pub channel: Channel,
 }
 
@@ -51,12 +51,13 @@ pub enum ConnectError {
          version; is csi-proxy installed and running on this node, and is it as new as this program?"
     )]
     NotServed {
-        /// The group asked for.
+        /// The requested group.
         group: Group,
-        /// The pipe of the newest version asked for.
+        /// The pipe of the newest requested version.
         newest: String,
     },
-    /// The pipe is there and cannot be opened. No older version is tried: that would hide the cause.
+    /// The pipe exists but cannot be opened. The client does not try an older version, because that would hide the
+    /// cause.
     #[error("open {pipe}")]
     Open {
         /// The pipe.
@@ -64,7 +65,7 @@ pub enum ConnectError {
         #[source]
         source: io::Error,
     },
-    /// The pipe is open, and who serves it does not speak HTTP/2.
+    /// The pipe is open, but its server does not use HTTP/2.
     #[error("speak HTTP/2 over {pipe}")]
     Handshake {
         /// The pipe.
@@ -74,11 +75,11 @@ pub enum ConnectError {
     },
 }
 
-/// Connects to the newest of `versions` that is served, whatever their order. One connection serves all calls of a process: clone
-/// the channel. The first connection is used and not thrown away.
+/// Connects to the newest of `versions` that is served, in whatever order they are given. The first connection is used
+/// and not discarded. One connection serves all calls of a process: clone the channel.
 ///
-/// Cancellation closes what was opened. A pipe that stays busy is an error after 10 s. A proxy that takes the
-/// connection and says nothing shows with the first call: bound each.
+/// Cancellation closes the connection. A pipe that stays busy is an error after 10 s. A proxy that accepts the
+/// connection but never replies shows only in the first call, so set a deadline for each call.
 ///
 /// # Errors
 ///
@@ -101,7 +102,7 @@ pub async fn connect<D: Dial>(dial: &D, group: Group, versions: &[Version]) -> R
     Err(ConnectError::NotServed { group, newest })
 }
 
-/// Opens a pipe; one that is busy is tried again for a while.
+/// Opens a pipe, and retries for a limited time while it is busy.
 async fn open<D: Dial>(dial: &D, pipe: &str) -> io::Result<D::Stream> {
     let end = Instant::now() + DIAL_LIMIT;
     loop {
@@ -115,7 +116,7 @@ async fn open<D: Dial>(dial: &D, pipe: &str) -> io::Result<D::Stream> {
     }
 }
 
-/// A channel whose first connection is `first`, and which dials for each later one.
+/// Returns a channel whose first connection is `first`, and which opens the pipe again for each later one.
 async fn channel<D: Dial>(dial: &D, pipe: &str, first: D::Stream) -> Result<Channel, ConnectError> {
     let first = Arc::new(Mutex::new(Some(first)));
     let connector = {
@@ -131,7 +132,7 @@ async fn channel<D: Dial>(dial: &D, pipe: &str, first: D::Stream) -> Result<Chan
             }
         })
     };
-    // Who is at the other end is the pipe's name; an authority must be there all the same.
+    // The pipe's name identifies the server, but the endpoint requires an authority.
     let endpoint = Endpoint::from_static("http://localhost").connect_timeout(DIAL_LIMIT);
     let connected = endpoint.connect_with_connector(connector).await;
     connected.map_err(|source| ConnectError::Handshake { pipe: pipe.to_owned(), source })

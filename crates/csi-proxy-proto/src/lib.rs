@@ -1,10 +1,10 @@
-//! csi-proxy's programming interface: the messages, clients and servers of its 23 pairs of group and version, generated from
-//! the files in `proto/csi-proxy/`, and the way to a client.
+//! csi-proxy's API: the messages, clients and servers of its 23 pairs of group and version, generated from the files in
+//! `proto/csi-proxy/`, and a function that connects a client.
 //!
-//! Each pair is a module, `disk::v1` for one. Their protobuf packages are bare versions, so that messages of different groups
-//! have equal names: no module sees another.
+//! Each pair is a module, for example `disk::v1`. The protobuf packages are bare versions, so messages of different
+//! groups have equal names, but no module uses another.
 //!
-//! Three messages carry secrets. Their `Debug` and their serialised form hide them.
+//! Three messages carry secrets. Their `Debug` output and their serialised form hide them.
 //!
 //! ```no_run
 //! # #[cfg(windows)]
@@ -33,14 +33,14 @@ pub use pipe::{Pipes, pipes};
 pub use served::{Group, UnknownGroup, pipe_name, served};
 pub use version::{BadVersion, Version};
 
-/// This project's addition: what a disk holds, read from the disk. It is served on the pipe of disk/v1.
+/// This project's addition: the contents of a disk, read from the disk. It is served on the pipe of disk/v1.
 pub mod contents {
     /// Version `v1`.
     #[expect(clippy::too_many_lines, missing_docs, reason = "generated")]
     pub mod v1 {
         include!(concat!(env!("OUT_DIR"), "/contents/v1/ebs.csiproxy.v1.rs"));
 
-        /// The service's name, as it begins the path of its calls.
+        /// The service's name, with which the path of its calls begins.
         pub const SERVICE: &str = "ebs.csiproxy.v1.DiskContents";
     }
 }

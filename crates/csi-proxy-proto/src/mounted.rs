@@ -1,9 +1,9 @@
-//! What `GetVolumeIDFromTargetPath` says of a path where nothing is mounted. The API has no code for it: each generation of csi-proxy has
-//! words of its own, and they are all that a client can go by.
+//! Recognises the error of `GetVolumeIDFromTargetPath` for a path where nothing is mounted. The API has no code for it:
+//! clients must match the text, which differs between the generations of csi-proxy.
 
-/// Of the generation that ran PowerShell, and of this project's: a path, without blanks, stands between them.
+/// The text of the PowerShell generation and of this project, with a path without blanks in the middle.
 const COMMAND: (&str, &str) = ("Get-Item -Path ", ".Target, output: , error: <nil>");
-/// Of both for a path that does not exist, and of the generation that asks WMI.
+/// The text of both for a missing path, and the text of the WMI generation.
 const WORDS: [&str; 4] = [
     "because it does not exist",
     "not a mounted folder",
@@ -11,8 +11,8 @@ const WORDS: [&str; 4] = [
     "cannot find the path specified",
 ];
 
-/// Whether the error that `GetVolumeIDFromTargetPath` (or `GetVolumeIDFromMount`) has answered with says that no volume is mounted at the
-/// path, whichever csi-proxy it is from. False of every other failure: then nothing is known of the path.
+/// Returns whether an error of `GetVolumeIDFromTargetPath` (or `GetVolumeIDFromMount`) means that no volume is mounted
+/// at the path, for any csi-proxy. After any other error, the state of the path is unknown.
 #[must_use]
 pub fn says_not_mounted(message: &str) -> bool {
     let is_command = message.match_indices(COMMAND.0).any(|(at, before)| {
@@ -27,11 +27,11 @@ pub fn says_not_mounted(message: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Errors of every generation of csi-proxy that say that nothing is mounted at a path are understood, and no other failure is taken for that.
+    /// No other error matches.
     #[test]
-    fn errors_of_every_generation_say_that_nothing_is_mounted() {
+    fn not_mounted_errors_of_every_generation_are_recognised() {
         for text in [
-            // Up to 1.2.1, by PowerShell, and what forwarding puts before it.
+            // Up to 1.2.1, by PowerShell, with the prefix of a forwarded call.
             r"error getting the volume for the mount C:\x, internal error error getting volume from mount. cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",
             "Forward to GetVolumeIDFromTargetPath failed, err=cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",
             r"cmd: (Get-Item -Path C:\x).Target, output: Get-Item : Cannot find path 'C:\x' because it does not exist., error: exit status 1",
@@ -39,7 +39,7 @@ mod tests {
             r"error getting the volume for the mount C:\x, internal error not a mounted folder",
             r"CreateFile C:\x: The system cannot find the file specified.",
             r"CreateFile C:\x\y: The system cannot find the path specified.",
-            // Ours.
+            // This project.
             r"error getting the volume of C:\x: not a mounted folder. cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",
             r"cannot find path 'C:\x' because it does not exist",
         ] {

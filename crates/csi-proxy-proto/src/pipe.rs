@@ -1,4 +1,4 @@
-//! Windows' own pipes, for clients.
+//! Windows' named pipes, for clients.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::client::Dial;
 #[derive(Debug, Clone, Copy)]
 pub struct Pipes(());
 
-/// The pipes of this machine.
+/// Returns the pipes of this machine.
 #[must_use]
 pub const fn pipes() -> Pipes {
     Pipes(())

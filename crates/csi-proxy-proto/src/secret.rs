@@ -1,4 +1,4 @@
-//! What is shown of secrets in requests: that there is one.
+//! Hides secrets in printed requests. The output shows only whether a secret is set.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serializer;
 
 const HIDDEN: &str = "(hidden)";
 
-/// Serialises a field that holds a secret; an empty one shows that it is empty.
+/// Serialises a secret field without its value. An empty one stays empty.
 pub(crate) fn hidden<S: Serializer>(secret: &str, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(shown(secret))
 }
@@ -54,9 +54,9 @@ mod tests {
         }
     }
 
-    /// Neither the debug output nor the serialised form of a request shows a password or a CHAP secret.
+    /// This covers passwords and CHAP secrets, in `Debug` and in the serialised form.
     #[test]
-    fn no_form_of_a_request_shows_its_secret() {
+    fn printed_requests_hide_their_secrets() {
         let secret = || PLANTED.to_owned();
         assert_hidden(&smb::v1alpha1::NewSmbGlobalMappingRequest { password: secret(), ..Default::default() });
         assert_hidden(&smb::v1beta1::NewSmbGlobalMappingRequest { password: secret(), ..Default::default() });

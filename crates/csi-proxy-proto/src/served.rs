@@ -1,11 +1,11 @@
-//! The groups, the versions that a proxy serves of each, and the names of their pipes.
+//! The groups, their versions that a proxy serves, and the names of the pipes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::version::Version;
 
-/// A group of calls, with a service and versions of its own.
+/// A group of calls, with its own service and versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     /// Disks.
@@ -22,7 +22,7 @@ pub enum Group {
     System,
 }
 
-/// Text that names no group.
+/// An unknown group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no group of csi-proxy: those are disk, volume, filesystem, smb, iscsi and system")]
 pub struct UnknownGroup {
@@ -41,7 +41,7 @@ impl Group {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Disk, Self::Volume, Self::Filesystem, Self::Smb, Self::Iscsi, Self::System];
 
-    /// As it stands in the names of pipes.
+    /// Returns the group's name in pipe names.
     #[must_use]
     pub const fn token(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Group {
         }
     }
 
-    /// As its gRPC service is called, without the package, which is the version.
+    /// Returns the name of its gRPC service without the package, which is the version.
     #[must_use]
     pub const fn service(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl Group {
         }
     }
 
-    /// The versions that a proxy serves, from the oldest.
+    /// Returns the versions that a proxy serves, oldest first.
     #[must_use]
     pub const fn versions(self) -> &'static [Version] {
         match self {
@@ -81,12 +81,12 @@ impl Group {
     }
 }
 
-/// All pairs of group and version that a proxy serves.
+/// Returns all pairs of group and version that a proxy serves.
 pub fn served() -> impl Iterator<Item = (Group, Version)> {
     Group::ALL.into_iter().flat_map(|group| group.versions().iter().map(move |version| (group, *version)))
 }
 
-/// The pipe on which a proxy serves the pair. Clients that double its backslashes mean the same pipe.
+/// Returns the pipe on which a proxy serves the pair. Clients that double its backslashes reach the same pipe.
 #[must_use]
 pub fn pipe_name(group: Group, version: Version) -> String {
     format!(r"\\.\pipe\csi-proxy-{group}-{version}")
@@ -111,25 +111,23 @@ impl FromStr for Group {
 mod tests {
     use super::*;
 
-    /// A proxy serves 23 pairs of group and version, each on a pipe of its own.
     #[test]
-    fn a_proxy_serves_23_pairs_each_on_a_pipe_of_its_own() {
+    fn proxy_serves_23_pairs_on_one_pipe_each() {
         let pipes: std::collections::BTreeSet<String> =
             served().map(|(group, version)| pipe_name(group, version)).collect();
         assert_eq!(pipes.len(), 23);
         assert_eq!(served().count(), 23);
     }
 
-    /// Group and version name the pipe.
     #[test]
-    fn group_and_version_name_the_pipe() {
+    fn pipe_name_contains_group_and_version() {
         let pipes: Vec<String> = served().map(|(group, version)| pipe_name(group, version)).collect();
         assert_eq!(pipe_name(Group::Disk, V1), r"\\.\pipe\csi-proxy-disk-v1");
         assert!(pipes.contains(&r"\\.\pipe\csi-proxy-volume-v2alpha1".to_owned()), "{pipes:?}");
     }
 
     #[test]
-    fn versions_of_a_group_stand_from_the_oldest() {
+    fn versions_of_a_group_are_sorted_by_age() {
         assert!(Group::ALL.iter().all(|group| group.versions().is_sorted()));
         assert_eq!("iscsi".parse(), Ok(Group::Iscsi));
         assert!("Disk".parse::<Group>().is_err());

@@ -1,4 +1,4 @@
-//! Versions of a group: how they are written, and which is newer.
+//! Versions of a group: their format and order.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ pub struct Version {
     stage: Stage,
 }
 
-/// How far a version has come.
+/// The stability of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Stage {
     Alpha(u32),
@@ -18,7 +18,7 @@ enum Stage {
     Stable,
 }
 
-/// Text that is no version.
+/// A malformed version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no version: it must be like v1, v1beta2 or v2alpha1")]
 pub struct BadVersion {
@@ -61,7 +61,7 @@ fn parse(text: &str) -> Option<Version> {
     Some(Version { major, stage })
 }
 
-/// A number that begins with no zero, and what follows it.
+/// Splits off a number without leading zeros.
 fn leading_number(text: &str) -> Option<(u32, &str)> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Versions are ordered by major number, then alpha before beta before stable, then number.
+    /// Alpha is before beta, and beta before stable.
     #[test]
     fn versions_are_ordered_by_major_number_stage_and_number() {
         let ordered = ["v1alpha1", "v1alpha2", "v1alpha10", "v1beta1", "v1beta3", "v1", "v2alpha1", "v2", "v10alpha1"];
@@ -102,9 +102,8 @@ mod tests {
         assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{versions:?}");
     }
 
-    /// What is not written like a version is refused.
     #[test]
-    fn what_is_not_written_like_a_version_is_refused() {
+    fn malformed_version_is_rejected() {
         let bad = [
             "",
             "v",
@@ -127,9 +126,8 @@ mod tests {
     }
 
     proptest! {
-        /// A version is written as it is read.
         #[test]
-        fn a_version_is_written_as_it_is_read(text in "v[1-9][0-9]{0,5}((alpha|beta)[1-9][0-9]{0,5})?") {
+        fn version_round_trips_through_text(text in "v[1-9][0-9]{0,5}((alpha|beta)[1-9][0-9]{0,5})?") {
             prop_assert_eq!(text.parse::<Version>().unwrap().to_string(), text);
         }
     }

@@ -1,7 +1,7 @@
-//! The files in `proto/csi-proxy` describe the interface that csi-proxy's released clients use, field by field.
+//! Compares the files in `proto/csi-proxy` with the interface of csi-proxy's released clients, field by field.
 //!
-//! `contract.tsv` was written from the released interface, not from the files: group, version, call or type, what of it, field, number,
-//! type.
+//! `contract.tsv` was written from the released interface and not from the files. Its columns are group, version, call
+//! or type, its part, field, number, type.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -77,9 +77,9 @@ fn rows(group: Group, version: Version) -> BTreeSet<String> {
     rows
 }
 
-/// Every field of every call and version has the name, the number and the type of the reference's.
+/// This covers name, number and type of each field in every call and version.
 #[test]
-fn the_protocol_files_are_the_tables_field_by_field() {
+fn protocol_files_match_the_released_interface() {
     let expected: BTreeSet<String> = include_str!("contract.tsv").lines().map(str::to_owned).collect();
     let actual: BTreeSet<String> = served().flat_map(|(group, version)| rows(group, version)).collect();
     let missing: Vec<&String> = expected.difference(&actual).collect();
@@ -88,9 +88,9 @@ fn the_protocol_files_are_the_tables_field_by_field() {
     assert!(expected.len() > 400, "the table was not read");
 }
 
-/// The protobuf package of a version is its bare name, and the group's service is the one in it.
+/// The package contains the group's service.
 #[test]
-fn the_package_of_a_version_is_its_bare_name() {
+fn package_of_a_version_is_its_bare_name() {
     for (group, version) in served() {
         let file = descriptor(group, version);
         assert_eq!(file.package(), version.to_string());
@@ -98,9 +98,8 @@ fn the_package_of_a_version_is_its_bare_name() {
     }
 }
 
-/// There is a file for each pair of group and version that is served, and no other.
 #[test]
-fn there_is_a_file_for_each_pair_that_is_served_and_no_other() {
+fn each_served_pair_has_one_protocol_file() {
     let mut found = BTreeSet::new();
     for group in Group::ALL {
         for entry in std::fs::read_dir(format!("{FILES}/{group}")).unwrap() {

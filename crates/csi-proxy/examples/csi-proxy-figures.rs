@@ -1,5 +1,5 @@
-//! Measures a csi-proxy.exe over Windows' pipes: from its start to all of its pipes, a unary call, its memory, its handles.
-//! `scripts/windows-figures` runs it under Wine; docs/performance.md has what it said.
+//! Measures a csi-proxy.exe over Windows' pipes: the time from its start until all of its pipes exist, a unary call,
+//! memory, and handles. `scripts/windows-figures` runs it under Wine. docs/performance.md has the results.
 //!
 //! `csi-proxy-figures PROGRAM.exe`
 
@@ -43,25 +43,25 @@ mod measure {
 
     type Failed = Box<dyn std::error::Error>;
 
-    /// Windows' number for a pipe that is there and of which no instance waits at this moment.
+    /// Windows' error for an existing pipe without a free instance (`ERROR_PIPE_BUSY`).
     const BUSY: i32 = 231;
     const STARTS: usize = 15;
-    /// Below the burst that one connection may have.
+    /// Below the burst limit of one connection.
     const CALLS_OF_A_CONNECTION: u32 = 400;
     const CALLS: usize = 10_000;
     const PROBES: usize = 1_000;
     const LIMIT: Duration = Duration::from_secs(60);
-    /// After which the proxy has closed silent connections.
+    /// The proxy has closed silent connections after this time.
     const PROBES_ARE_CLOSED: Duration = Duration::from_secs(150);
 
-    /// At once: whoever reads it may look at the machine at that moment.
+    /// Prints and flushes, because a reader may inspect the machine at that moment.
     fn say(what: &str, value: &str) -> Result<(), Failed> {
         let mut out = std::io::stdout();
         writeln!(out, "{what}: {value}")?;
         Ok(out.flush()?)
     }
 
-    /// A proxy that runs; killed at the end.
+    /// A running proxy, killed on drop.
     struct Proxy {
         child: Child,
         program: PathBuf,
@@ -78,7 +78,7 @@ mod measure {
     impl Proxy {
         #[expect(clippy::disallowed_methods, reason = "a measuring program for whoever builds this, not the product")]
         fn start(program: PathBuf) -> Result<Self, Failed> {
-            // Free until somebody else takes it: the start says so then.
+            // The port is free until another process takes it; then the start fails.
             let page = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
             let child = Command::new(&program)
                 .arg(format!("--metrics-bind-address=127.0.0.1:{page}"))
@@ -90,7 +90,7 @@ mod measure {
             Ok(Self { child, program, page })
         }
 
-        /// Until each of the pipes can be opened.
+        /// Waits until each of the pipes can be opened.
         async fn has_all_pipes(&mut self) -> Result<(), Failed> {
             let end = Instant::now() + LIMIT;
             for (group, version) in served() {
@@ -108,7 +108,7 @@ mod measure {
             Ok(())
         }
 
-        /// A figure of the page of metrics.
+        /// Returns a value from the page of metrics.
         async fn figure(&self, name: &str) -> Result<f64, Failed> {
             let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.page)).await?;
             stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await?;
@@ -153,7 +153,7 @@ mod measure {
         Ok(())
     }
 
-    /// Connections that say nothing, as clients in Go leave them behind.
+    /// Silent connections, as clients in Go leave them behind.
     async fn probes() -> Result<Vec<NamedPipeClient>, Failed> {
         let (mut probes, end) = (Vec::new(), Instant::now() + LIMIT);
         let name = pipe_name(Group::Disk, "v1".parse()?);
@@ -181,7 +181,7 @@ mod measure {
         Ok(())
     }
 
-    /// Median, and the one that 99 of a hundred are below.
+    /// Formats the median and the 99th percentile.
     fn told(all: &mut [Duration]) -> String {
         all.sort_unstable();
         let at = |percent: usize| all[(all.len() - 1) * percent / 100].as_secs_f64() * 1000.0;

@@ -1,5 +1,6 @@
-//! csi-proxy with a machine in memory, for tests of the whole program: `--host=fake:FILE` names its description, and others change and ask
-//! it over loopback, by the port in `FILE.port`. The product has no such flag.
+//! csi-proxy with a fake machine, for tests of the whole program. `--host=fake:FILE` names the machine's description.
+//! Other processes control the machine over loopback, with the port in `FILE.port`. The product does not have this
+//! flag.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! All calls of all versions: one table of conversions, a file for each group.
+//! All calls of all versions: one table of conversions, with a file for each group.
 //!
-//! A row is a method of some versions: how its request becomes arguments of one operation, and how what that answers becomes its
-//! response. What versions have in common is a row once; what the operation does is `winstorage`'s.
+//! A row is a method of some versions. It converts the request to the arguments of one operation, and the result to the
+//! response. Methods that versions share have one row. The operations are in `winstorage`.
 
 mod contents;
 mod disk;
@@ -25,33 +25,33 @@ use winstorage::Storage;
 
 use crate::status::Failure;
 
-/// What an operation is given besides its arguments.
+/// The context of an operation, in addition to its arguments.
 pub(crate) struct Around<'a> {
     pub(crate) storage: &'a Storage,
-    /// That of the caller.
+    /// The caller's version.
     pub(crate) version: Version,
-    /// How long an operation that can try again may do so.
+    /// How long an operation may retry.
     pub(crate) patience: Duration,
 }
 
-/// An operation with its arguments, ready to run on a thread that may block, and to run again where it was refused because its disk was busy. It
-/// answers with the encoded response.
+/// An operation with its arguments, ready to run on a thread that may block, and to run again if its disk was busy. It
+/// returns the encoded response.
 pub(crate) type Work = Arc<dyn Fn(&Around<'_>) -> Result<Vec<u8>, Failure> + Send + Sync>;
 
-/// A request that could be read.
+/// A request that was decoded.
 pub(crate) struct Understood {
     /// Its fields, for records; secrets are hidden.
     pub(crate) fields: Value,
-    /// What to do, or why its arguments say nothing that can be done.
+    /// The operation, or the error for its arguments.
     pub(crate) work: Result<Work, Failure>,
 }
 
 /// A method of one version of a group.
 pub(crate) struct Method {
     pub(crate) name: &'static str,
-    /// The service that it belongs to, where it is not the group's.
+    /// Its service, if it is not the group's.
     pub(crate) service: Option<&'static str>,
-    /// It changes something on the machine.
+    /// Whether it changes the machine.
     pub(crate) writes: bool,
     pub(crate) read: fn(Bytes) -> Result<Understood, prost::DecodeError>,
 }
@@ -74,7 +74,7 @@ pub(crate) fn methods(group: Group, version: Version) -> Vec<Method> {
     methods
 }
 
-/// What a method does, in three steps: the request's arguments, the operation, the response.
+/// The three steps of a method: arguments from the request, operation, response.
 struct Steps<Q, I, A, R> {
     take: fn(Q) -> Result<I, Failure>,
     run: fn(&Around<'_>, I) -> Result<A, Failure>,
@@ -123,7 +123,8 @@ use rows;
 /// The rows of a group, each with its version.
 type Table = Vec<(&'static str, Method)>;
 
-/// Refuses a call of a version that does not have it. Its pipe does not know the method either: this is the second lock.
+/// Rejects a call that the caller's version lacks. The pipe does not serve the method either, so this is a second
+/// check.
 fn at_least(around: &Around<'_>, minimum: &'static str, name: &'static str) -> Result<(), Failure> {
     let minimum: Version = minimum.parse().expect("it is written in this program");
     if around.version < minimum {

@@ -1,7 +1,7 @@
-//! Records of calls: who has asked for what, and what came of it.
+//! Audit records of calls: the client, the request and the outcome.
 //!
-//! Each call leaves exactly one record with its outcome, `"event":"call"`. A call that changes something is announced before
-//! it begins, `"event":"begin"` with the same `id`, so that what a crash interrupts is known.
+//! Each call has exactly one record with its outcome, `"event":"call"`. A mutating call also has a record before it
+//! begins, `"event":"begin"` with the same `id`, so that the calls that a crash interrupts are known.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,19 +16,19 @@ use serde_json::Value;
 
 use crate::peer::Peer;
 
-/// Where records go. Writing must not fail a call.
+/// A destination of records. A failed write must not fail the call.
 pub trait AuditSink: Send + Sync {
-    /// Takes one line, without its end.
+    /// Writes one line, passed without its line end.
     fn record(&self, line: &str);
 }
 
-/// What is known of a call before it begins.
+/// The properties of a call before it begins.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Asked {
     pub(crate) group: &'static str,
     pub(crate) version: String,
     pub(crate) method: String,
-    /// The request's fields, secrets hidden; nothing where it could not be read.
+    /// The request's fields with hidden secrets; null if the request could not be decoded.
     pub(crate) request: Value,
     #[serde(serialize_with = "peer")]
     pub(crate) client: Arc<Peer>,
@@ -38,19 +38,19 @@ fn peer<S: serde::Serializer>(client: &Peer, serializer: S) -> Result<S::Ok, S::
     client.serialize(serializer)
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Outcome {
     pub(crate) code: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// What Windows itself answered.
+    /// Windows' own error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) native: Option<String>,
 }
 
-/// The records of this process.
+/// The audit log of this process.
 pub(crate) struct Audit {
     sinks: Vec<Box<dyn AuditSink>>,
     next: AtomicU64,
@@ -75,12 +75,12 @@ impl Audit {
         Self { sinks, next: AtomicU64::new(1) }
     }
 
-    /// The number of a new call.
+    /// Returns the number of a new call.
     pub(crate) fn id(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A call that changes something is about to begin.
+    /// Records that a mutating call is about to begin.
     pub(crate) fn begin(&self, id: u64, asked: &Asked) {
         self.write(&Record {
             time: Date::now().to_string(),
@@ -92,7 +92,7 @@ impl Audit {
         });
     }
 
-    /// A call has ended.
+    /// Records the end of a call.
     pub(crate) fn end(&self, id: u64, asked: &Asked, outcome: &Outcome, took: Duration) {
         let milliseconds = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
         let time = Date::now().to_string();
@@ -108,7 +108,7 @@ impl Audit {
     }
 }
 
-/// Records among the lines of the log.
+/// Writes records into the program's log.
 #[derive(Debug)]
 pub struct IntoLog(pub Output);
 
@@ -118,7 +118,7 @@ impl AuditSink for IntoLog {
     }
 }
 
-/// Records in a file of their own.
+/// Writes records into a separate file.
 #[derive(Debug)]
 pub struct IntoFile {
     file: Mutex<File>,
@@ -126,11 +126,11 @@ pub struct IntoFile {
 }
 
 impl IntoFile {
-    /// Appends to the file; what it does not take goes to `log`.
+    /// Opens the file for appending. Failed writes go to `log`.
     ///
     /// # Errors
     ///
-    /// That of opening it.
+    /// The file cannot be opened.
     pub fn open(path: &Path, log: Output) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         Ok(Self { file: Mutex::new(file), log })

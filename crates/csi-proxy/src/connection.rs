@@ -1,4 +1,4 @@
-//! A client's connection as the gRPC server takes it.
+//! A client's connection for the gRPC server.
 
 use std::io;
 use std::pin::Pin;
@@ -14,14 +14,14 @@ use crate::pace::Pace;
 use crate::peer::Peer;
 use crate::preface::PrefaceLimit;
 
-/// What all calls of a connection share.
+/// State that all calls of a connection share.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionInfo {
     pub(crate) peer: Arc<Peer>,
     pub(crate) pace: Arc<Pace>,
 }
 
-/// A connection: ended when silent from the start, and its authorities made valid.
+/// A connection that ends if the client never sends a preface, and whose invalid authorities are replaced.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
     stream: LenientStream<PrefaceLimit<S>>,

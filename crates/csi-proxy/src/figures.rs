@@ -1,14 +1,14 @@
-//! What the system tells of this process.
+//! Resource usage of this process.
 
-/// The figures of a moment. What the system does not tell is left out.
+/// The current values. Values that the system does not report are missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Figures {
-    /// Seconds of all processors.
+    /// CPU time in seconds, of all processors.
     pub cpu_seconds: Option<f64>,
-    /// Bytes of memory.
+    /// Resident memory in bytes.
     pub resident: Option<f64>,
-    /// Handles.
+    /// Open handles.
     pub open: Option<f64>,
-    /// Seconds since 1970.
+    /// Start time in seconds since 1970.
     pub started: Option<f64>,
 }

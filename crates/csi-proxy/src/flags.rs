@@ -1,4 +1,4 @@
-//! The command line: that of the Go proxy, and what is new here.
+//! The command line: the flags of the Go proxy, and new ones.
 
 #[cfg(test)]
 mod tests;
@@ -12,68 +12,69 @@ use klog::{FILE_FLAGS, FileSettings};
 use crate::groups::ApiGroups;
 use crate::selftest::{self, Selftest};
 
-/// How strictly paths are looked at.
+/// How strictly paths are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathChecks {
-    /// Component by component, on all calls that take a path.
+    /// Checks each component, in all calls that take a path.
     Strict,
-    /// As the Go proxy does: five checks of the text, on some calls. Insecure.
+    /// Checks as the Go proxy does: five checks of the text, in some calls. Insecure.
     Legacy,
 }
 
-/// Where records of calls go.
+/// The destination of audit records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditTo {
-    /// Into the log.
+    /// The program's log.
     Log,
-    /// Into a file of its own.
+    /// A separate file.
     File(PathBuf),
-    /// Nowhere.
+    /// No records.
     Off,
 }
 
-/// Who may open the pipes: nobody but the system and administrators, who may not serve them.
+/// The default access rights of the pipes: only the system and administrators may open them, and administrators may not
+/// serve them.
 pub const DEFAULT_PIPE_SECURITY: &str = "D:P(A;;GA;;;SY)(A;;0x12019b;;;BA)";
 
-/// What a command line asks for.
+/// The settings of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Directories below which paths may lie; the kubelet's is the last.
+    /// Directories that contain all allowed paths; the kubelet's is the last.
     pub working_dirs: Vec<String>,
-    /// Started by the service control manager.
+    /// Whether the service control manager has started the program.
     pub windows_service: bool,
-    /// New SMB mappings are encrypted.
+    /// Whether new SMB mappings are encrypted.
     pub require_privacy: bool,
-    /// Where metrics are served, if at all.
+    /// The address of the metrics endpoint, if enabled.
     pub metrics_bind_address: Option<String>,
-    /// Which groups and versions are served.
+    /// The enabled groups and versions.
     pub api_groups: ApiGroups,
-    /// Who may open the pipes, in Windows' notation.
+    /// The access rights of the pipes, in SDDL.
     pub pipe_security: String,
-    /// Groups of nearly everybody may write to the pipes.
+    /// Whether large groups such as Everyone may have write access to the pipes.
     pub insecure_pipe_acl: bool,
-    /// Where records of calls go.
+    /// The destination of audit records.
     pub audit_log: AuditTo,
-    /// How strictly paths are looked at.
+    /// How strictly paths are checked.
     pub validate_paths: PathChecks,
-    /// PartitionDisk and FormatVolume write over what is on a disk.
+    /// Whether PartitionDisk and FormatVolume overwrite existing contents.
     pub allow_reformat: bool,
-    /// How and where to log.
+    /// Format and destination of the log.
     pub log: FileSettings,
-    /// What to tell about the command line once there is a log.
+    /// Warnings about the command line, for when the log exists.
     pub warnings: Vec<String>,
 }
 
-/// What the program is to do.
+/// The command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Serve.
     Run(Box<Settings>),
-    /// Try a spare disk.
+    /// Test a spare disk.
     Selftest(Selftest),
     /// Print the version.
     Version,
-    /// Print this text.
+    /// Print this help text.
     Help(String),
 }
 
@@ -97,25 +98,26 @@ const OWN: [Flag; 15] = [
     Flag::boolean("help", "print this"),
 ];
 
-/// A command line that cannot be understood.
+/// An invalid command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCommandLine {
-    /// A flag that nobody knows, or a value that it does not take.
+    /// An unknown flag, or an invalid value.
     #[error(transparent)]
     Flags(#[from] go_flags::BadCommandLine),
-    /// A flag of the log that cannot be followed.
+    /// An invalid flag of the log.
     #[error(transparent)]
     Log(#[from] klog::BadLogFlags),
-    /// Something that is no flag.
+    /// An argument that is not a flag.
     #[error("unexpected argument {0:?}: flags only")]
     Argument(String),
 }
 
-/// Reads the command line, without the program's name. Of a flag given twice the last counts; `working-dir` adds up.
+/// Parses the command line without the program's name. If a flag is repeated, the last value counts, except that
+/// `working-dir` accumulates.
 ///
 /// # Errors
 ///
-/// The first thing that is not understood.
+/// The first invalid argument.
 pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Command, BadCommandLine> {
     let mut arguments = arguments.into_iter().map(Into::into).peekable();
     if arguments.next_if(|first| first.to_str() == Some(selftest::WORD)).is_some() {
@@ -161,14 +163,14 @@ pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<
     })))
 }
 
-/// What `--help` prints.
+/// Returns the output of `--help`.
 fn usage() -> String {
     let about = "csi-proxy: storage of this node for CSI drivers in Windows containers";
     let tests = "csi-proxy selftest --help: whether this machine does what csi-proxy builds on";
     format!("{about}\n\n{}\n{tests}\n", go_flags::usage("csi-proxy", &flags()))
 }
 
-/// The table of flags, the log's included.
+/// Returns the table of flags, including the flags of the log.
 fn flags() -> Vec<Flag> {
     OWN.into_iter().chain(FILE_FLAGS).collect()
 }

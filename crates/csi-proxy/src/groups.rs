@@ -1,18 +1,18 @@
-//! Which groups and versions are served: all, unless `--api-groups` names some.
+//! The enabled groups and versions: all, unless `--api-groups` lists some.
 
 use csi_proxy_proto::{Group, Version, served};
 
-/// A choice of groups and versions.
+/// A selection of groups and versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiGroups(Vec<(Group, Version)>);
 
-/// A choice that cannot be understood.
+/// An invalid selection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadApiGroups {
-    /// No such group.
+    /// An unknown group.
     #[error(transparent)]
     Group(#[from] csi_proxy_proto::UnknownGroup),
-    /// Not written like a version.
+    /// A malformed version.
     #[error(transparent)]
     Version(#[from] csi_proxy_proto::BadVersion),
     /// A version that the group does not have.
@@ -26,11 +26,11 @@ pub enum BadApiGroups {
 }
 
 impl ApiGroups {
-    /// Reads `disk,volume/v1,…`; nothing means everything.
+    /// Parses `disk,volume/v1,…`; an empty text enables everything.
     ///
     /// # Errors
     ///
-    /// The first part that names no group, or no version that the group has.
+    /// The first part with an unknown group, or a version that the group lacks.
     pub fn parse(text: &str) -> Result<Self, BadApiGroups> {
         let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
         if parts.is_empty() {
@@ -57,7 +57,7 @@ impl ApiGroups {
         Ok(Self(chosen))
     }
 
-    /// The pairs that are served, each once.
+    /// Returns the enabled pairs, each once.
     pub fn pairs(&self) -> impl Iterator<Item = (Group, Version)> + '_ {
         self.0.iter().copied()
     }
@@ -72,7 +72,7 @@ mod tests {
         groups.pairs().map(|(group, version)| format!("{group}/{version}")).collect()
     }
 
-    /// `--api-groups` limits the pipes to groups, or to versions of them, so that two proxies can share a node.
+    /// So two proxies can share a node.
     #[test]
     fn api_groups_limit_the_pipes_to_groups_or_versions() {
         assert_eq!(chosen("").len(), 23);
@@ -81,9 +81,8 @@ mod tests {
         assert_eq!(chosen("system,system/v1alpha1"), ["system/v1alpha1"]);
     }
 
-    /// A group or version that does not exist is refused by name.
     #[test]
-    fn a_group_or_version_that_does_not_exist_is_refused_by_name() {
+    fn unknown_group_or_version_is_rejected_by_name() {
         for (text, named) in
             [("disks", "disks"), ("disk/v9", "v9"), ("iscsi/v1", "iscsi"), ("disk/", "\"\""), ("disk/v1/x", "v1/x")]
         {

@@ -1,13 +1,13 @@
-//! csi-proxy: storage of a Windows node for CSI drivers in containers, which have no rights of their own to it.
+//! csi-proxy: storage of a Windows node for CSI drivers in containers, which have no access to it.
 //!
 //! ```text
 //! pipes ─ connection (preface in time, lenient authority) ─ tonic ─ serve: method, pace, record, count
-//!                                                                    └ api: request → arguments, answer → response
-//!                                                                       └ winstorage: checks, decisions, Windows
+//!                                                                └ api: request → arguments, answer → response
+//!                                                                   └ winstorage: checks, decisions, Windows
 //! ```
 //!
-//! One named pipe and one gRPC service for each pair of group and version; all of them work with the same
-//! [`winstorage::Storage`]. Everything but `windows` runs, and is tested, on any system.
+//! Each pair of group and version has a named pipe and a gRPC service. All of them share one [`winstorage::Storage`].
+//! Everything except `windows` runs, and is tested, on any system.
 
 mod api;
 mod audit;

@@ -21,7 +21,7 @@ impl MakeHost for ThisMachine {
     }
 }
 
-/// Whether COM is asked for packet privacy: unless `WMI_COM_SECURITY` says no, as for the Go proxy.
+/// Returns whether COM uses packet privacy. As in the Go proxy, `WMI_COM_SECURITY` can disable it.
 #[cfg(windows)]
 fn encrypts() -> bool {
     let said = std::env::var("WMI_COM_SECURITY").unwrap_or_default().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Counters of calls, as Prometheus' Go library for gRPC names and prints them.
+//! Counters of calls, with the names and format of Prometheus' Go library for gRPC.
 
 mod http;
 mod page;
@@ -11,7 +11,7 @@ use crate::figures::Figures;
 
 pub(crate) use http::MetricsListener;
 
-/// Upper bounds of how long calls take, in milliseconds and as they are printed, in seconds.
+/// Upper bounds of the duration of calls: in milliseconds, and as printed, in seconds.
 const BOUNDS: [(u64, &str); 15] = [
     (1, "0.001"),
     (10, "0.01"),
@@ -30,7 +30,7 @@ const BOUNDS: [(u64, &str); 15] = [
     (u64::MAX, "+Inf"),
 ];
 
-/// The calls of this process since its start; series appear with the first call of their method.
+/// The calls of this process since its start. A series appears with the first call of its method.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     calls: Mutex<BTreeMap<Method, Series>>,
@@ -46,28 +46,28 @@ struct Series {
     received: u64,
     sent: u64,
     handled: BTreeMap<&'static str, u64>,
-    /// At or below each bound.
+    /// Count of calls at or below each bound.
     took: [u64; BOUNDS.len()],
     seconds: f64,
 }
 
 impl Metrics {
-    /// No call yet. `figures` asks the system for those of this process.
+    /// Creates the counters at zero. `figures` queries the system for the resource usage of this process.
     pub(crate) fn new(figures: fn() -> Figures) -> Self {
         Self { calls: Mutex::default(), figures }
     }
 
-    /// A call has come.
+    /// Counts a new call.
     pub(crate) fn started(&self, service: &str, method: &'static str) {
         self.with(service, method, |series| series.started += 1);
     }
 
-    /// Its message could be read.
+    /// Counts a message that was decoded.
     pub(crate) fn received(&self, service: &str, method: &'static str) {
         self.with(service, method, |series| series.received += 1);
     }
 
-    /// It has ended, with a message when it went well.
+    /// Counts the end of a call. A success sends a message.
     pub(crate) fn handled(&self, service: &str, method: &'static str, code: &'static str, took: Duration) {
         self.with(service, method, |series| {
             *series.handled.entry(code).or_default() += 1;

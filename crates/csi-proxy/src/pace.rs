@@ -1,21 +1,21 @@
-//! How fast one connection may call: bursts are fine, a flood is slowed down.
+//! Limits the rate of calls of one connection. Bursts are allowed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// Calls that may come at once; a node plugin that stages a hundred volumes stays below.
+/// The burst. A node plugin that stages a hundred volumes stays below it.
 const BURST: u32 = 500;
-/// The time that each call beyond takes: 100 a second.
+/// The time per call beyond the burst: 100 calls a second.
 const EACH: Duration = Duration::from_millis(10);
 
-/// The calls of one connection.
+/// The limiter of one connection.
 #[derive(Debug)]
 pub(crate) struct Pace(Mutex<Instant>);
 
 impl Pace {
-    /// Nothing was called yet.
+    /// Creates the limiter with the full burst.
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Instant::now()))
     }
@@ -25,7 +25,7 @@ impl Pace {
         sleep_until(self.reserve()).await;
     }
 
-    /// When the next call may begin. Each takes its time from what the connection has saved up.
+    /// Reserves the next call and returns its start time. The burst is the time that the connection has saved up.
     fn reserve(&self) -> Instant {
         let now = Instant::now();
         let mut paid = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,9 +38,9 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Calls of one connection beyond a burst are slowed down; those of another are not.
+    /// Other connections are not delayed.
     #[tokio::test(start_paused = true)]
-    async fn calls_of_a_connection_beyond_a_burst_are_slowed_down() {
+    async fn calls_beyond_the_burst_of_a_connection_are_delayed() {
         let (began, busy) = (Instant::now(), Pace::new());
         for _ in 0..BURST {
             busy.next().await;

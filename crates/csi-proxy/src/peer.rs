@@ -1,8 +1,8 @@
-//! Who is at the other end of a connection, as far as the machine tells.
+//! The client of a connection, as far as the machine identifies it.
 
 use serde::Serialize;
 
-/// The process that has opened a pipe. What cannot be found out is left out.
+/// The process that has opened a pipe. Unknown properties are missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Peer {
     /// Its process id.
@@ -14,10 +14,10 @@ pub struct Peer {
     /// The path of its program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The user that it runs as, by the process's own token.
+    /// The user of the process, from its own token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sid: Option<String>,
-    /// The job container that it runs in, if it is in one.
+    /// The id of its job container, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
 }

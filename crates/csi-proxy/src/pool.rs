@@ -1,7 +1,7 @@
-//! Threads on which operations may block, at most so many, and a queue before them, at most so long.
+//! A bounded set of threads on which operations may block, and a bounded queue in front of them.
 //!
-//! Operations talk to WMI, whose connections belong to their thread: never to a worker of the runtime. An operation that has begun is
-//! never ended; one that waits for its turn is not begun any more when its client's deadline has passed.
+//! WMI connections belong to their thread, so operations never run on a worker of the runtime. A running operation is
+//! never cancelled. A waiting one is dropped when its client's deadline has passed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::{Instant, timeout};
 
-/// The longest wait of a call whose client named no deadline.
+/// The longest wait of a call without a deadline.
 const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
 
 /// The threads and the queue.
@@ -22,7 +22,7 @@ pub(crate) struct Pool {
     waiting: Semaphore,
 }
 
-/// Why an operation was not done, or not to its end.
+/// Why an operation did not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRun {
     /// All threads are busy and the queue is full.
@@ -36,12 +36,13 @@ pub(crate) enum NotRun {
 }
 
 impl Pool {
-    /// At most `threads` operations at the same time, and at most `queue` that wait for them.
+    /// Creates a pool with at most `threads` running and `queue` waiting operations.
     pub(crate) fn new(threads: usize, queue: usize) -> Self {
         Self { threads, queue, places: Arc::new(Semaphore::new(threads)), waiting: Semaphore::new(queue) }
     }
 
-    /// Runs `work` when its turn comes, telling it how long it has waited. `deadline` bounds the wait and not the work.
+    /// Runs `work` when a thread is free, and passes it the time that it has waited. `deadline` limits the wait but not
+    /// the work.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         deadline: Option<Duration>,
@@ -51,7 +52,7 @@ impl Pool {
         let place = self.place(deadline.unwrap_or(LONGEST_WAIT)).await?;
         let waited = began.elapsed();
         let done = spawn_blocking(move || {
-            // Given back when the work has ended, whoever still waits for it.
+            // Released when the work has ended, even if no caller waits for it.
             let _place = place;
             work(waited)
         });
@@ -82,7 +83,7 @@ mod tests {
 
     const BOUND: Duration = Duration::from_secs(60);
 
-    /// An operation that says that it has begun, and ends when it is told to.
+    /// An operation that signals when it has begun, and ends on request.
     struct Held {
         begun: Receiver<()>,
         end: Sender<()>,
@@ -120,9 +121,9 @@ mod tests {
         timeout(BOUND, waiting).await.expect("they wait");
     }
 
-    /// So many operations run, so many wait, and one more is refused without having been begun; when one ends the next one begins.
+    /// A rejected operation never begins. When a running one ends, the next one begins.
     #[tokio::test]
-    async fn threads_and_queue_are_bounded_and_one_more_is_refused() {
+    async fn full_threads_and_queue_reject_further_work() {
         let (pool, mut tasks) = (Arc::new(Pool::new(2, 1)), JoinSet::new());
         let first = begun(hold(&pool, &mut tasks, None)).await;
         let second = begun(hold(&pool, &mut tasks, None)).await;
@@ -144,9 +145,9 @@ mod tests {
         assert_eq!((pool.places.available_permits(), pool.waiting.available_permits()), (2, 1));
     }
 
-    /// A deadline ends the wait for a thread, and what has waited is not done; what runs is not ended by it.
+    /// Work that was waiting never runs, and running work continues.
     #[tokio::test]
-    async fn a_deadline_ends_the_wait_for_a_thread_and_not_the_work() {
+    async fn deadline_ends_the_wait_for_a_thread_but_not_the_work() {
         let (pool, mut tasks) = (Arc::new(Pool::new(1, 8)), JoinSet::new());
         let running = begun(hold(&pool, &mut tasks, Some(Duration::from_millis(1)))).await;
         let late = pool.run(Some(Duration::from_millis(20)), |_| panic!("it was not to begin")).await;
@@ -157,9 +158,8 @@ mod tests {
         assert!(pool.run(None, |waited| waited < BOUND).await.unwrap());
     }
 
-    /// A panic gives its thread back.
     #[tokio::test]
-    async fn a_panic_gives_its_thread_back() {
+    async fn panic_releases_its_thread() {
         let pool = Pool::new(1, 0);
         for _ in 0..3 {
             let ended = pool.run(None, |_| panic!("a bug of tests")).await;

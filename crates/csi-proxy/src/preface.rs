@@ -1,5 +1,6 @@
-//! Connections that nobody speaks on. Go clients open each pipe once only to see whether it is there, and keep that connection as
-//! long as they live; what has sent no HTTP/2 preface is closed in the end, and costs no task and no thread until then.
+//! Closes silent connections. Go clients open each pipe only to check that it exists, and keep that connection as long
+//! as they run. A connection without an HTTP/2 preface is closed after a limit, and uses neither a task nor a thread
+//! until then.
 
 use std::io;
 use std::pin::Pin;
@@ -10,13 +11,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// The bytes that an HTTP/2 client begins with.
+/// Length of the HTTP/2 client preface in bytes.
 const PREFACE: usize = 24;
 
-/// How long a client may take for its preface: grpc-go's own limit for a server's.
+/// How long a client may take for its preface. It is grpc-go's own limit for a server's preface.
 pub const PREFACE_LIMIT: Duration = Duration::from_secs(120);
 
-/// A connection that ends, as if the client had closed it, when no preface has come in time, or none until the proxy stops.
+/// A connection that reads as closed by the client if no preface has arrived in time, or before the proxy stops.
 #[derive(Debug)]
 pub(crate) struct PrefaceLimit<S> {
     inner: S,
@@ -31,7 +32,7 @@ struct Waiting {
 }
 
 impl<S> PrefaceLimit<S> {
-    /// Counts from now on; must be called within a runtime.
+    /// Starts the limit now. Must be called within a runtime.
     pub(crate) fn new(inner: S, stop: CancellationToken) -> Self {
         let waiting =
             Waiting { missing: PREFACE, limit: Box::pin(sleep(PREFACE_LIMIT)), stop: Box::pin(stop.cancelled_owned()) };
@@ -83,9 +84,9 @@ mod tests {
 
     const WHOLE: &[u8; PREFACE] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-    /// A connection without a complete HTTP/2 preface ends after two minutes; one that has sent it stays.
+    /// A connection that has sent its preface stays.
     #[tokio::test(start_paused = true)]
-    async fn a_connection_without_a_preface_ends_after_two_minutes() {
+    async fn connection_without_preface_ends_after_two_minutes() {
         for sent in [0, 1, PREFACE - 1] {
             let (mut client, server) = duplex(64);
             let mut server = PrefaceLimit::new(server, CancellationToken::new());
@@ -98,9 +99,9 @@ mod tests {
         }
     }
 
-    /// One that has sent its preface may be silent as long as it likes, also when the proxy stops.
+    /// This includes the time while the proxy stops.
     #[tokio::test(start_paused = true)]
-    async fn a_connection_with_a_preface_may_be_silent() {
+    async fn connection_with_preface_may_be_silent() {
         let (mut client, server) = duplex(64);
         let stop = CancellationToken::new();
         let mut server = PrefaceLimit::new(server, stop.clone());
@@ -114,9 +115,8 @@ mod tests {
         assert_eq!(server.read_u8().await.unwrap(), b'x');
     }
 
-    /// A silent connection does not keep the proxy from stopping.
     #[tokio::test(start_paused = true)]
-    async fn a_silent_connection_ends_when_the_proxy_stops() {
+    async fn silent_connection_ends_when_the_proxy_stops() {
         let (_client, server) = duplex(64);
         let stop = CancellationToken::new();
         let mut server = PrefaceLimit::new(server, stop.clone());

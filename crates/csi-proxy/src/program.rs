@@ -1,4 +1,4 @@
-//! The program: command line, log, machine, services, and their end.
+//! The program: command line, log, machine, services, and shutdown.
 
 #[cfg(any(windows, test))]
 mod end;
@@ -25,33 +25,33 @@ use crate::proxy::{Parts, Proxy, ProxyError, Transport};
 use crate::selftest::{self, Selftest};
 use crate::serve::OPERATIONS;
 
-/// Makes the machine that the operations work on. The product has Windows; programs of tests have one of their own.
+/// Creates the machine of the operations: Windows in the product, a fake in test programs.
 ///
-/// It is a type and no value because the service control manager calls back without any.
+/// It is a type and not a value because the service control manager's callback has no argument for it.
 pub trait MakeHost: 'static {
-    /// The machine.
+    /// Creates the machine.
     ///
     /// # Errors
     ///
-    /// In words for the log; the program ends.
+    /// A text for the log. The program ends.
     fn make() -> Result<Arc<dyn Host>, String>;
 
-    /// The command line that the proxy reads, without the program's name.
+    /// Returns the command line without the program's name.
     fn arguments() -> Vec<OsString> {
         std::env::args_os().skip(1).collect()
     }
 }
 
-/// Worker threads: they only pass bytes on.
+/// Worker threads, which only forward bytes.
 const WORKERS: usize = 2;
-/// A thread of operations keeps its connections to WMI: it stays, once it is there.
+/// Idle time of an operation thread. A thread keeps its connections to WMI, so it should live long.
 const THREADS_STAY: Duration = Duration::from_secs(60 * 60);
-/// In the name of a log file that the command line does not name.
+/// The name of the log file if the command line sets no file.
 const NAME: &str = "csi-proxy";
-/// Status of a command line that is not understood.
+/// Exit status for an invalid command line.
 const USAGE: u8 = 2;
 
-/// Runs the program to its end. 0 after a clean stop, 1 for what went wrong, 2 for a command line that is not understood.
+/// Runs the program to its end. Returns 0 after a clean stop, 1 after an error, and 2 for an invalid command line.
 #[must_use]
 pub fn main<M: MakeHost>() -> ExitCode {
     let settings = match command::<M>() {
@@ -81,12 +81,12 @@ fn ended(result: Result<(), String>) -> ExitCode {
     }
 }
 
-/// The machine's threads may block here: nothing else runs.
+/// Runs the self-test. The machine may block this thread, because no other work runs.
 fn try_disk<M: MakeHost>(asked: &Selftest) -> Result<(), String> {
     selftest::execute(M::make()?, asked, &mut std::io::stdout())
 }
 
-/// What the command line asks for, or what is wrong with it.
+/// Returns the command of the command line, or its error.
 fn command<M: MakeHost>() -> Result<Command, String> {
     read(M::arguments()).map_err(|error| error.to_string())
 }
@@ -96,18 +96,18 @@ fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
     Started::new::<M>(settings)?.run(stop.clone(), || (), Some(until_asked_to_end(stop)))
 }
 
-/// Cancels `stop` when somebody who has started the proxy by hand, or the end of its container, asks for it.
+/// Cancels `stop` when a person who has started the proxy by hand, or the end of its container, requests the end.
 async fn until_asked_to_end(stop: CancellationToken) {
-    // Without a console there is nobody to end it so.
+    // Without a console, no person can request the end.
     if let Ok(mut signals) = Signals::listen() {
         signals.next().await;
         stop.cancel();
-        // It is listened to further: a second request, to nobody, would end the process in the middle of the drain.
+        // Keeps listening: a second request without a listener would end the process in the middle of the drain.
         std::future::pending().await
     }
 }
 
-/// A program that has read its settings and has its log and its machine.
+/// A program with its settings, log and machine.
 struct Started {
     settings: Settings,
     log: Output,
@@ -115,7 +115,7 @@ struct Started {
 }
 
 impl Started {
-    /// Everything that must be there before pipes are opened.
+    /// Creates everything that must exist before the pipes open.
     fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
         let log = klog::init_files(settings.log.clone(), NAME, is_ours);
         let log = log.map_err(|error| format!("open the log file: {error}"))?;
@@ -133,7 +133,7 @@ impl Started {
         Ok(Self { settings, log, storage })
     }
 
-    /// Opens the pipes, calls `opened`, and serves until `stop`. `signals` runs beside it.
+    /// Opens the pipes, calls `opened`, and serves until `stop`. Runs `signals` concurrently.
     fn run(
         self,
         stop: CancellationToken,
@@ -154,7 +154,7 @@ impl Started {
             signals.map(|signals| beside.spawn(signals));
             self.serve(stop, opened).await
         });
-        // Operations within Windows cannot be ended; the process does.
+        // Operations within Windows cannot be cancelled, but the process ends.
         runtime.shutdown_background();
         match &result {
             Ok(()) => tracing::info!("csi-proxy has stopped"),
@@ -179,7 +179,7 @@ impl Started {
         self.serve_on(&transport, stop, opened).await
     }
 
-    /// Pipes with a name for the whole machine are Windows' alone: elsewhere there is nothing to serve.
+    /// Only Windows has pipes with a machine-wide name, so other systems serve nothing.
     #[cfg(not(windows))]
     async fn serve(self, stop: CancellationToken, opened: impl FnOnce()) -> Result<(), String> {
         struct Nowhere;
@@ -268,7 +268,8 @@ fn policy(settings: &Settings) -> Result<Policy, String> {
     })
 }
 
-/// The descriptor of the pipes: the default one has the process's own user in it, so that any administrator can start the program.
+/// Returns the descriptor of the pipes. The default one includes the process's own user, so that any administrator can
+/// start the program.
 #[cfg_attr(not(windows), expect(dead_code, reason = "for Windows"))]
 fn pipe_security(given: &str, user: Option<&str>) -> String {
     match user {
@@ -301,7 +302,7 @@ fn version() -> String {
     commit.map_or_else(|| version.to_owned(), |commit| format!("{version} ({commit})"))
 }
 
-/// Code whose lines are in the log, by its target. Those of other crates may hold headers and requests.
+/// Returns whether a log target is this project's code. Lines of other crates may contain headers and requests.
 fn is_ours(target: &str) -> bool {
     ["csi_proxy", "winstorage", "grpc_authority", "klog"].iter().any(|name| target.starts_with(name))
 }
@@ -314,6 +315,6 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn complain(text: &str) {
-    // Nobody can be told of an error here.
+    // An error here cannot be reported anywhere.
     let _ignored = writeln!(std::io::stderr(), "{text}");
 }

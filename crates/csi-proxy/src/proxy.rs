@@ -1,4 +1,4 @@
-//! All services of the process: opened together, stopped together, and drained at the end.
+//! All services of the process: opens them together, stops them together, and drains them.
 
 use std::io;
 use std::sync::Arc;
@@ -22,60 +22,60 @@ use crate::peer::Peer;
 use crate::pool::Pool;
 use crate::serve::{GroupService, OPERATIONS, QUEUE, Shared};
 
-/// How long running calls may take to end after a stop.
+/// How long running calls may take after a stop.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
-/// How long finished answers may take to reach their clients.
+/// How long finished responses may take to reach their clients.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
-/// Calls of one connection that run at the same time; more wait.
+/// Concurrent calls of one connection; more wait.
 const CALLS_OF_A_CONNECTION: usize = 16;
-/// Streams of one connection: twice what runs.
+/// Concurrent streams of one connection, including calls that wait.
 const STREAMS_OF_A_CONNECTION: u32 = 100;
 
-/// Where clients come from: Windows' pipes, or memory in tests.
+/// The source of clients: Windows' pipes, or memory in tests.
 pub trait Transport {
     /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Opens a pipe for clients. From its return on they can connect; dropping what is returned closes it.
+    /// Opens a pipe for clients, which can connect when it returns. Dropping the result closes it.
     ///
     /// # Errors
     ///
-    /// The pipe exists already, or cannot be made.
+    /// The pipe already exists, or cannot be created.
     fn listen(
         &self,
         pipe: &str,
     ) -> io::Result<impl Stream<Item = io::Result<(Self::Stream, Peer)>> + Send + Unpin + 'static>;
 }
 
-/// What a proxy is made of.
+/// The parts of a proxy.
 pub struct Parts {
-    /// The operations, over the machine.
+    /// The operations on the machine.
     pub storage: Arc<Storage>,
-    /// Which groups and versions are served.
+    /// The enabled groups and versions.
     pub api_groups: ApiGroups,
-    /// Where metrics are served, if at all.
+    /// The address of the metrics endpoint, if enabled.
     pub metrics_bind_address: Option<String>,
-    /// Asks the system for the figures of this process.
+    /// Queries the system for the resource usage of this process.
     pub figures: fn() -> Figures,
-    /// Where records of calls go.
+    /// The destinations of audit records.
     pub audit: Vec<Box<dyn AuditSink>>,
 }
 
-/// Why a proxy has ended, or has not begun.
+/// Why a proxy has ended, or has not started.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// Pipes that cannot be made; those that could are closed again.
+    /// Pipes that could not be created; the others are closed again.
     #[error("{}", lines(.0))]
     Listen(Vec<ListenError>),
-    /// The address for metrics cannot be had.
+    /// The address for metrics is not available.
     #[error("serve metrics on {address}")]
     Metrics {
-        /// As it was given.
+        /// The address as configured.
         address: String,
         #[source]
         source: io::Error,
     },
-    /// Services that have ended by themselves; the others were stopped.
+    /// Services that have ended unexpectedly; the others were stopped.
     #[error("{}", lines(.0))]
     Serve(Vec<ServeError>),
     /// Calls that did not end in time after a stop.
@@ -86,7 +86,7 @@ pub enum ProxyError {
     },
 }
 
-/// A pipe that cannot be made.
+/// A pipe that could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error("listen on {pipe} for group {group}, version {version}: {source}")]
 pub struct ListenError {
@@ -119,11 +119,11 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Opens all pipes, or none. `stop` ends what [`Self::run`] does.
+    /// Opens all pipes or none. `stop` ends [`Self::run`].
     ///
     /// # Errors
     ///
-    /// [`ProxyError::Listen`] with every pipe that cannot be made; [`ProxyError::Metrics`].
+    /// [`ProxyError::Listen`] with every pipe that could not be created; [`ProxyError::Metrics`].
     pub async fn open<T: Transport>(transport: &T, parts: Parts, stop: CancellationToken) -> Result<Self, ProxyError> {
         let metrics = Arc::new(Metrics::new(parts.figures));
         let listener = match &parts.metrics_bind_address {
@@ -161,18 +161,18 @@ impl Proxy {
         Ok(Self { shared, services, pages, stop, metrics_address })
     }
 
-    /// Where metrics are served, once the port is known.
+    /// Returns the address of the metrics endpoint with its actual port.
     #[must_use]
     pub fn metrics_address(&self) -> Option<std::net::SocketAddr> {
         self.metrics_address
     }
 
-    /// Serves until the stop, and then until running calls have ended, at most [`DRAIN_LIMIT`].
+    /// Serves until the stop, and then until running calls have ended, but at most [`DRAIN_LIMIT`].
     ///
     /// # Errors
     ///
-    /// [`ProxyError::Serve`] when a service has ended by itself: the others are stopped, too. [`ProxyError::Drain`] when calls
-    /// have not ended in time: those that are within Windows cannot be ended.
+    /// [`ProxyError::Serve`] if a service has ended unexpectedly; the others are stopped too. [`ProxyError::Drain`] if
+    /// calls have not ended in time: those within Windows cannot be cancelled.
     pub async fn run(mut self) -> Result<(), ProxyError> {
         let mut errors = Vec::new();
         while !self.stop.is_cancelled() {
@@ -200,7 +200,7 @@ impl Proxy {
                 errors.extend(ended.unwrap_or_else(|error| Err(panicked(&error))).err());
             }
         };
-        // Clients that keep their connections open have had all of their answers.
+        // Clients that keep their connections open have received all of their responses.
         let _ignored = timeout(FLUSH_LIMIT, answers).await;
         self.services.abort_all();
         self.pages.abort_all();
@@ -236,7 +236,7 @@ where
     let mut failed = Some(failed);
     let connections = {
         let stop = stop.clone();
-        // An error of the listener ends the service; tonic alone would go on.
+        // An error of the listener ends the service; tonic alone would continue.
         incoming.map(move |accepted| match accepted {
             Ok((stream, peer)) => Ok(Connection::new(stream, peer, stop.clone())),
             Err(error) => {

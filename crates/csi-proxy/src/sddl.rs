@@ -1,36 +1,37 @@
-//! Looks into a security descriptor before pipes get it: one that lets nearly everybody write hands the node's storage to every pod.
+//! Checks the security descriptor of the pipes. One that gives write access to a large group gives the node's storage
+//! to every pod.
 
 use crate::flags::DEFAULT_PIPE_SECURITY;
 
-/// A descriptor that pipes must not have.
+/// A descriptor that is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SddlError {
-    /// Without a list of rights everybody has all of them.
+    /// Without a DACL every account has all rights.
     #[error("security descriptor {0:?} has no list of rights (D:...): everybody could do everything")]
     NoList(String),
-    /// An entry that is not understood is not judged.
+    /// An entry that cannot be parsed.
     #[error("security descriptor: the entry ({0}) is not understood")]
     Entry(String),
-    /// Its owner is a large group.
+    /// The owner is a large group.
     #[error("security descriptor: the owner is {who}, who may then change the rights; --insecure-pipe-acl allows it")]
     Owner {
         /// The group.
         who: &'static str,
     },
-    /// It lets a large group write.
+    /// An entry gives write access to a large group.
     #[error(
         "security descriptor: the entry ({entry}) lets {who} write to the pipes, and with that to the node's storage; \
          --insecure-pipe-acl allows it"
     )]
     Insecure {
-        /// As it stands there.
+        /// The entry as written.
         entry: String,
         /// The group.
         who: &'static str,
     },
 }
 
-/// Groups that Windows puts accounts into by itself, by alias and by number. Those of containers have no alias.
+/// Groups to which Windows adds accounts by itself, by alias and SID. The groups of containers have no alias.
 const CROWDS: [(&str, &str, &str); 10] = [
     ("WD", "S-1-1-0", "Everyone"),
     ("AN", "S-1-5-7", "Anonymous"),
@@ -72,19 +73,19 @@ const RIGHTS: [(&str, u32); 24] = [
     ("KW", 0x0002_0006),
 ];
 
-/// Write data, add instances, write attributes of both kinds, delete, change rights or owner; generic write and all.
+/// Write data, add instances, write both kinds of attributes, delete, change rights or owner; generic write and all.
 const WRITING: u32 = 0x2 | 0x4 | 0x10 | 0x100 | 0x1_0000 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
-/// FILE_CREATE_PIPE_INSTANCE, the generic rights that include it, and the rights to change the descriptor: an account that has one of them can take
-/// clients from the proxy.
+/// FILE_CREATE_PIPE_INSTANCE, the generic rights that include it, and the rights to change the descriptor. An account
+/// with one of them can take clients from the proxy.
 const ADDING: u32 = 0x4 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
 /// The system's SID.
 const SYSTEM: &str = "S-1-5-18";
 
-/// Refuses a descriptor that lets a crowd write.
+/// Rejects a descriptor that gives write access to a large group.
 ///
 /// # Errors
 ///
-/// The first entry that does, an owner that is a crowd, or what is not understood.
+/// The first such entry, an owner that is a large group, or a part that cannot be parsed.
 pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
     let entries = rights_list(descriptor).ok_or_else(|| SddlError::NoList(descriptor.to_owned()))?;
     // The owner may always change the rights (WRITE_DAC).
@@ -94,14 +95,16 @@ pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
     entries.into_iter().try_for_each(entry)
 }
 
-/// The default descriptor for a proxy that runs as `user`, a SID. Each further instance of a pipe needs a right to the first one
-/// (Microsoft, "Named Pipe Security and Access Rights"), and the descriptor gives it to the system alone.
+/// Returns the default descriptor for a proxy that runs as `user`, a SID. Each further instance of a pipe needs a right
+/// to the first one (Microsoft, "Named Pipe Security and Access Rights"), and the default descriptor gives it to the
+/// system alone.
 pub(crate) fn for_user(user: &str) -> String {
     let own = if user.eq_ignore_ascii_case(SYSTEM) { String::new() } else { format!("(A;;GA;;;{user})") };
     DEFAULT_PIPE_SECURITY.replacen("(A;;GA;;;SY)", &format!("(A;;GA;;;SY){own}"), 1)
 }
 
-/// Entries that let others than the system and `user` add instances of the pipes, which takes clients from the proxy.
+/// Returns the entries that let accounts other than the system and `user` add instances of the pipes, and so take
+/// clients from the proxy.
 #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
 pub(crate) fn that_add_instances<'a>(descriptor: &'a str, user: Option<&str>) -> Vec<&'a str> {
     let adds = |entry: &&str| {
@@ -115,7 +118,7 @@ pub(crate) fn that_add_instances<'a>(descriptor: &'a str, user: Option<&str>) ->
     rights_list(descriptor).unwrap_or_default().into_iter().filter(adds).collect()
 }
 
-/// The SID or alias after `O:`.
+/// Returns the SID or alias after `O:`.
 fn owner(descriptor: &str) -> Option<String> {
     let mut depth = 0_u32;
     let is_outside = |letter: &char| {
@@ -133,14 +136,14 @@ fn owner(descriptor: &str) -> Option<String> {
     rest.get(..end).map(str::to_owned)
 }
 
-/// The name of a crowd, by alias or number.
+/// Returns the name of a large group, by alias or SID.
 fn crowd(who: &str) -> Option<&'static str> {
     let is_it =
         |(alias, number, _): &&(&str, &str, &str)| alias.eq_ignore_ascii_case(who) || number.eq_ignore_ascii_case(who);
     CROWDS.iter().find(is_it).map(|(_, _, name)| *name)
 }
 
-/// The entries of the part `D:`; nothing where there is none, or a list that is no list.
+/// Returns the entries of the part `D:`, or `None` if it is missing or malformed.
 fn rights_list(descriptor: &str) -> Option<Vec<&str>> {
     let (mut entries, mut depth, mut begin, mut part) = (Vec::new(), 0_u32, 0, None);
     let mut has_list = false;
@@ -208,9 +211,9 @@ mod tests {
 
     use super::*;
 
-    /// A security descriptor that lets everybody, anonymous, users or the network write to the pipes is refused.
+    /// The large groups include Everyone, anonymous, users and the network.
     #[test]
-    fn a_descriptor_that_lets_a_crowd_write_is_refused() {
+    fn write_access_for_a_large_group_is_rejected() {
         for (who, name) in
             [("WD", "Everyone"), ("AN", "Anonymous"), ("BU", "Users"), ("NU", "Network"), ("S-1-1-0", "Everyone")]
         {
@@ -224,19 +227,19 @@ mod tests {
         }
     }
 
-    /// By default administrators may read and write a pipe and not add an instance of it, which would take clients from the proxy; who is
-    /// neither one of them nor the system may nothing.
+    /// An account with that right could take clients from the proxy. All other accounts except the system have no
+    /// rights.
     #[test]
-    fn by_default_administrators_may_use_a_pipe_and_not_add_an_instance() {
+    fn administrators_may_by_default_use_but_not_serve_pipes() {
         let rights = DEFAULT_PIPE_SECURITY.strip_prefix("D:P(A;;GA;;;SY)(A;;0x").unwrap();
         let rights = u32::from_str_radix(rights.strip_suffix(";;;BA)").unwrap(), 16).unwrap();
         // FILE_READ_DATA, FILE_WRITE_DATA, FILE_CREATE_PIPE_INSTANCE, WRITE_DAC and WRITE_OWNER.
         assert_eq!((rights & 1, rights & 2, rights & 4, rights & 0xc_0000), (1, 2, 0, 0));
     }
 
-    /// The default, and whatever lets crowds at most read, is taken.
+    /// This includes the default descriptor.
     #[test]
-    fn a_descriptor_that_lets_crowds_at_most_read_is_taken() {
+    fn read_access_for_large_groups_is_accepted() {
         let others = [
             "D:P(A;;GA;;;SY)(A;;GR;;;WD)",
             "D:(D;;GA;;;WD)(A;;GA;;;BA)",
@@ -249,9 +252,8 @@ mod tests {
         }
     }
 
-    /// What is not understood, or has no list of rights at all, is refused.
     #[test]
-    fn what_is_not_understood_or_has_no_list_is_refused() {
+    fn malformed_descriptor_or_missing_dacl_is_rejected() {
         for descriptor in ["", "O:BA", "S:(AU;SA;GA;;;WD)", "D:NO_ACCESS_CONTROL", "D:(A;;GA;;;WD"] {
             assert!(matches!(check(descriptor), Err(SddlError::NoList(_))), "{descriptor}");
         }
@@ -260,8 +262,8 @@ mod tests {
         }
     }
 
-    /// A proxy that an administrator starts by hand, or that runs under another account, may add the instances that its own pipes need; the
-    /// descriptor of the system's is as it was.
+    /// This is for an administrator who starts the proxy by hand, or a proxy that runs under another account. The
+    /// descriptor for the system account is unchanged.
     #[test]
     fn descriptor_lets_its_own_user_add_instances() {
         assert_eq!(for_user("S-1-5-18"), DEFAULT_PIPE_SECURITY);
@@ -270,9 +272,9 @@ mod tests {
         assert_eq!(check(&descriptor), Ok(()));
     }
 
-    /// An owner that is a crowd may change the rights, and containers are crowds too.
+    /// The owner may change the rights. The groups of containers count as large.
     #[test]
-    fn descriptor_that_a_crowd_owns_is_refused() {
+    fn descriptor_owned_by_a_large_group_is_rejected() {
         for descriptor in ["O:WDG:SYD:P(A;;GA;;;SY)", "D:P(A;;GA;;;SY)O:S-1-1-0", "G:SYO:AUD:(A;;GA;;;SY)"] {
             check(descriptor).expect_err(descriptor);
         }
@@ -283,7 +285,7 @@ mod tests {
         assert_eq!(check("O:SYG:WDD:P(A;;GA;;;SY)"), Ok(()));
     }
 
-    /// Every other account that may add an instance of a pipe is found: the system and the proxy's own user need the right.
+    /// The system and the proxy's own user need the right, so they are not listed.
     #[test]
     fn entries_that_let_others_add_instances_are_found() {
         let own = "S-1-5-21-1-2-3-500";
@@ -295,9 +297,8 @@ mod tests {
     }
 
     proptest! {
-        /// No text is too odd to be judged or refused.
         #[test]
-        fn no_text_is_too_odd_for_the_check(text in "[DOGSA:();0-9xWBUNP€ ]{0,60}") {
+        fn any_text_is_checked_without_panic(text in "[DOGSA:();0-9xWBUNP€ ]{0,60}") {
             let _ = check(&text);
         }
     }

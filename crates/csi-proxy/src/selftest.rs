@@ -1,4 +1,5 @@
-//! `csi-proxy selftest`: on a machine with a disk to spare, holds Windows against what the tests believe of it. **It formats that disk.**
+//! `csi-proxy selftest`: compares Windows with the assumptions of the tests, on a machine with a spare disk. **It
+//! formats that disk.**
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,7 @@ use winstorage::selftest::{Outcome, Spare, run};
 use winstorage::service::{Policy, Storage};
 use winstorage::types::{DiskNumber, WinPath};
 
-/// The word that asks for it, the first on the command line.
+/// The first word of the command line.
 pub(crate) const WORD: &str = "selftest";
 
 const FLAGS: [Flag; 3] = [
@@ -27,14 +28,14 @@ const FLAGS: [Flag; 3] = [
     Flag::boolean("help", "print this"),
 ];
 
-/// What is to be used up.
+/// The spare disk and directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selftest {
     pub disk: u32,
     pub directory: String,
 }
 
-/// Reads what follows the word; nothing where help is asked for.
+/// Parses the arguments after the word; `None` if help is requested.
 pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<Selftest>, BadCommandLine> {
     let line = match CommandLine::read(&FLAGS, arguments) {
         Err(BadCommandLine::Help) => return Ok(None),
@@ -52,20 +53,20 @@ pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<S
     Ok(Some(Selftest { disk, directory: line.text("directory").to_owned() }))
 }
 
-/// What `selftest --help` prints.
+/// Returns the output of `selftest --help`.
 pub(crate) fn usage() -> String {
     let about = "csi-proxy selftest: formats a disk to spare, and says whether Windows does what csi-proxy builds on";
     format!("{about}\n\n{}", go_flags::usage("csi-proxy selftest", &FLAGS))
 }
 
-/// Runs all steps, a line each on `out`, and the sum.
+/// Runs all steps, and writes a line for each and the total to `out`.
 ///
 /// # Errors
-/// In words: nothing was done, since the disk is not one to spare or the directory exists; or some steps have failed.
+/// A text. Either nothing was done, because the disk is not spare or the directory exists, or some steps have failed.
 pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write) -> Result<(), String> {
     let directory = WinPath::normalise(&asked.directory);
     let directory = directory.ok_or_else(|| format!("directory {:?} is no absolute path", asked.directory))?;
-    // What lies beside it must be out of reach: with a drive for working directory nothing would be.
+    // The siblings of the directory must be out of reach, so a drive cannot be the working directory.
     let parent = directory.parent().filter(|parent| !parent.components().is_empty());
     let parent = parent.ok_or_else(|| format!("directory {directory} must be below another one"))?;
     let storage = Storage::new(host, Policy::new(vec![parent]));
@@ -76,7 +77,7 @@ pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write
     let (mut steps, mut written) = (0_usize, Ok(()));
     let mut report = |outcome: &Outcome| {
         steps += 1;
-        // Nobody reads any more: the disk is still brought to its end.
+        // The reader is gone, but the steps on the disk still run to their end.
         written = std::mem::replace(&mut written, Ok(())).and_then(|()| tell(out, outcome));
     };
     let failures = run(&storage, &spare, &mut report).map_err(|error| format!("nothing was done: {}", error.text()))?;

@@ -1,5 +1,5 @@
-//! One version of one group as a gRPC service: finds the method, runs its operation on a thread that may block, and keeps count and
-//! record of each call.
+//! One version of one group as a gRPC service. Finds the method, runs its operation on a thread that may block, and
+//! counts and records each call.
 
 mod body;
 mod deadline;
@@ -34,22 +34,22 @@ use crate::pool::{NotRun, Pool};
 use crate::status::{Failure, MALFORMED, OK, name_of};
 use body::Bare;
 
-/// Operations that run at the same time, on as many threads; the others wait their turn.
+/// Concurrent operations, each on a thread; more wait.
 pub(crate) const OPERATIONS: usize = 32;
-/// Operations that wait their turn; further ones are refused.
+/// Waiting operations; more are rejected.
 pub(crate) const QUEUE: usize = 256;
 
-/// The longest wait for a disk of a call whose client named no deadline: the kubelet's own for a call of a node plugin.
+/// The longest wait for a disk of a call without a deadline. It is the kubelet's own limit for a call of a node plugin.
 const LONGEST_DISK_WAIT: Duration = Duration::from_secs(2 * 60);
 
-/// What all services of the process share.
+/// State that all services of the process share.
 pub(crate) struct Shared {
     pub(crate) storage: Arc<Storage>,
     pub(crate) audit: Audit,
     pub(crate) metrics: Arc<Metrics>,
-    /// Operations; they go on when their client has left.
+    /// Running operations. They continue after their client has disconnected.
     pub(crate) running: TaskTracker,
-    /// Where operations run.
+    /// The threads of operations.
     pub(crate) pool: Pool,
 }
 
@@ -66,13 +66,13 @@ struct Inner {
     shared: Arc<Shared>,
 }
 
-/// One call on its way.
+/// A call in progress.
 #[derive(Clone)]
 struct Call {
     service: Arc<Inner>,
     method: &'static str,
     client: Arc<Peer>,
-    /// The message has come whole, so the call is counted and recorded further down.
+    /// Set when the whole message has arrived; then `understand` counts and records the call.
     understood: Arc<AtomicBool>,
 }
 
@@ -115,7 +115,7 @@ impl Inner {
         let began = Instant::now();
         let response = Grpc::new(Bare).unary(call.clone(), request).await;
         if !understood.load(Ordering::Acquire) {
-            // Cut off, too large, compressed, or no gRPC at all.
+            // The request was truncated, too large, compressed, or not gRPC.
             let status = response.extensions().get::<Status>();
             let outcome = Outcome {
                 code: status.map_or(MALFORMED, name_of),
@@ -133,7 +133,7 @@ impl Inner {
         (self.service_of(name) == service).then_some(*name)
     }
 
-    /// The service that a method of this pipe belongs to.
+    /// Returns the service of a method of this pipe.
     fn service_of(&self, method: &'static str) -> &str {
         self.methods[method].service.unwrap_or(&self.name)
     }
@@ -165,7 +165,7 @@ impl UnaryService<Bytes> for Call {
 }
 
 impl Call {
-    /// The operation is a task of its own: a client that leaves, or whose deadline passes, ends its wait and nothing else.
+    /// The operation is a separate task. A client that disconnects, or whose deadline passes, ends only its own wait.
     async fn run(self, request: Request<Bytes>) -> Result<Vec<u8>, Failure> {
         let began = Instant::now();
         let deadline = deadline::given(request.metadata());
@@ -193,7 +193,7 @@ impl Call {
         &self.service.methods[self.method]
     }
 
-    /// The record of a request, and what is to be done.
+    /// Returns the record of a request, and its operation.
     fn understand(&self, body: Bytes) -> Result<(Asked, Result<Work, Failure>), Failure> {
         let Understood { fields, work } = (self.method().read)(body)
             .map_err(|error| Failure::Malformed(format!("request of {}: {error}", self.method)))?;
@@ -201,7 +201,7 @@ impl Call {
         Ok((self.asked(fields), work))
     }
 
-    /// Does the work, and waits for its turn: for a thread, and for its disk, but never for the disk with a thread.
+    /// Runs the work when it has a thread and its disk. Never occupies a thread while it waits for the disk.
     async fn operate(&self, work: Work, deadline: Option<Duration>) -> Result<Vec<u8>, Failure> {
         let began = Instant::now();
         let end = began + deadline.unwrap_or(LONGEST_DISK_WAIT);
@@ -213,7 +213,7 @@ impl Call {
             let Some(busy) = failure.busy() else { return Err(failure) };
             let (released, wait) = oneshot::channel();
             let wake = move || {
-                // The receiver has gone where the deadline has passed.
+                // The receiver is gone if the deadline has passed.
                 let _ignored = released.send(());
             };
             let Some(_waiting) = self.service.shared.storage.on_release(busy.disk, wake) else {

@@ -1,4 +1,4 @@
-//! What went wrong with a call, and the one place that makes gRPC's statuses of it.
+//! The failures of calls. This module alone converts them to gRPC statuses.
 
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
@@ -6,30 +6,30 @@ use winstorage::StorageError;
 use winstorage::host::Answer;
 use winstorage::service::DiskBusy;
 
-/// Why a call was not done.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// An argument of the wire that cannot be converted, or a version that a call is too new for.
+    /// An invalid argument, or a call that is newer than its version.
     Refused(String),
-    /// A message that a call cannot do without. The Go proxy dies of it.
+    /// A required message is missing. The Go proxy crashes in this case.
     Missing(String),
-    /// What the operation said.
+    /// The operation failed.
     Storage { prefix: String, error: StorageError },
-    /// The bytes are no such message.
+    /// The bytes cannot be decoded.
     Malformed(String),
-    /// There is no such method.
+    /// An unknown method.
     Unimplemented(String),
-    /// Too much is under way.
+    /// Too many operations are running or waiting.
     Busy(String),
-    /// Its turn did not come in time.
+    /// The operation did not start in time.
     Late(String),
-    /// A bug of ours.
+    /// A panic, which is a bug of this program.
     Panicked,
 }
 
-/// Windows' own number of an error, for clients that would rather not compare text.
+/// Windows' error number, for clients that do not want to compare text.
 const WIN32: &str = "csi-proxy-win32-error";
-/// The result of a WMI method, or WMI's own error.
+/// The return code of a WMI method, or WMI's own error.
 const WMI: &str = "csi-proxy-wmi-code";
 
 impl From<StorageError> for Failure {
@@ -39,7 +39,7 @@ impl From<StorageError> for Failure {
 }
 
 impl Failure {
-    /// What holds the disk that the operation was to change, where it did nothing for that reason.
+    /// Returns the operation that holds the disk, if that is why this one did nothing.
     pub(crate) fn busy(&self) -> Option<DiskBusy> {
         match self {
             Self::Storage { error: StorageError::DiskBusy(busy), .. } => Some(*busy),
@@ -47,7 +47,7 @@ impl Failure {
         }
     }
 
-    /// The same failure of the newer call that an old one stands for.
+    /// Returns this failure with the name of the newer call to which the old one was forwarded.
     pub(crate) fn forwarded_to(self, name: &str) -> Self {
         let forward = format!("Forward to {name} failed, err=");
         match self {
@@ -57,7 +57,8 @@ impl Failure {
         }
     }
 
-    /// Clients compare text: host errors and refused arguments have the code Unknown, as the Go proxy's do.
+    /// Returns the gRPC status. Clients compare text, so errors of the host and of arguments have the code Unknown, as
+    /// in the Go proxy.
     pub(crate) fn status(&self) -> Status {
         let status = |code| Status::with_metadata(code, self.text(), self.metadata());
         match self {
@@ -83,7 +84,7 @@ impl Failure {
         }
     }
 
-    /// What Windows answered, for records.
+    /// Returns Windows' error for records.
     pub(crate) fn native(&self) -> Option<String> {
         match self {
             Self::Storage { error, .. } => error.answer().map(ToString::to_string),
@@ -106,11 +107,11 @@ impl Failure {
     }
 }
 
-/// The name of a success, and of what is no call at all.
+/// The code of a success, and of requests that are not calls.
 pub(crate) const OK: &str = "OK";
 pub(crate) const MALFORMED: &str = "Internal";
 
-/// The name of a status's code as metrics and records have it.
+/// Returns the name of a status code for metrics and records.
 pub(crate) fn name_of(status: &Status) -> &'static str {
     match status.code() {
         Code::Ok => OK,
@@ -139,9 +140,9 @@ mod tests {
 
     use super::*;
 
-    /// A host error has the code Unknown with its text, and Windows' own number in the trailing metadata.
+    /// The number is in the trailing metadata.
     #[test]
-    fn a_host_error_is_unknown_with_its_text_and_windows_number_besides() {
+    fn host_error_is_unknown_with_text_and_windows_number() {
         let win32 = Failure::from(StorageError::from(HostError::win32("SetVolumeMountPointW", "C:\\x", 145)));
         let status = win32.status();
         assert_eq!(status.code(), Code::Unknown);
@@ -153,9 +154,9 @@ mod tests {
         assert!(Failure::Refused("no".to_owned()).status().metadata().is_empty());
     }
 
-    /// An error forwarded by an old call keeps its text behind a prefix that names the new one.
+    /// The prefix names the new call.
     #[test]
-    fn a_forwarded_error_keeps_its_text_behind_a_prefix() {
+    fn forwarded_error_keeps_its_text_behind_a_prefix() {
         let error = StorageError::NotMounted { path: "C:\\x".to_owned() };
         let text = Failure::from(error.clone()).forwarded_to("GetVolumeIDFromTargetPath").text();
         assert_eq!(text, format!("Forward to GetVolumeIDFromTargetPath failed, err={}", error.text()));

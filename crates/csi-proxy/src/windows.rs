@@ -1,7 +1,7 @@
-//! What only Windows has: named pipes, the process at their other end, the event log, figures of a process.
+//! Windows only: named pipes, the process of a client, the event log, and resource usage of this process.
 //!
-//! All `unsafe` code of this crate is below. Each block says why it is sound; handles and allocations of Windows are owned by
-//! types whose end gives them back.
+//! All `unsafe` code of this crate is in this module, and each block has a SAFETY comment. Types own the handles and
+//! allocations of Windows and release them on drop.
 
 mod client;
 mod event_log;
@@ -15,7 +15,7 @@ pub(crate) use figures::process_figures;
 pub(crate) use pipe::Pipes;
 pub(crate) use security::Security;
 
-/// Text as Windows' functions take it, with its end.
+/// Returns a text as UTF-16 with a final 0, as Windows' functions expect it.
 fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain(std::iter::once(0)).collect()
 }

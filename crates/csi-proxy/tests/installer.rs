@@ -1,17 +1,17 @@
-//! The installer of csi-proxy, as text: no test here can run PowerShell on Windows. Each check fails when the line that it is about is gone,
-//! or comes in another order.
+//! Tests of the installer's text, because no test here can run PowerShell on Windows. Each fails if its line is
+//! missing, or is in another order.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 const SCRIPT: &str = include_str!("../../../deploy/windows/install-csi-proxy.ps1");
 
-/// The code without comments, one statement after the other.
+/// Returns the code without comments, one statement per line.
 fn code() -> String {
     let lines = SCRIPT.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What stands between the braces that open after `head`.
+/// Returns the text between the braces that open after `head`.
 fn block<'a>(code: &'a str, head: &str) -> &'a str {
     let start = code.find(head).unwrap_or_else(|| panic!("there is no {head:?}")) + head.len();
     let open = start + code[start..].find('{').unwrap();
@@ -29,7 +29,7 @@ fn block<'a>(code: &'a str, head: &str) -> &'a str {
     panic!("{head:?} does not end")
 }
 
-/// All of them stand in the text, one after the other.
+/// Checks that the text contains all parts in this order.
 fn in_order(text: &str, parts: &[&str]) {
     let mut rest = text;
     for part in parts {
@@ -38,12 +38,12 @@ fn in_order(text: &str, parts: &[&str]) {
     }
 }
 
-/// What follows the first `head`.
+/// Returns the text after the first `head`.
 fn after<'a>(code: &'a str, head: &str) -> &'a str {
     code.split_once(head).unwrap_or_else(|| panic!("there is no {head:?}")).1
 }
 
-/// The service is started again also after failures that it reports itself, which needs a flag besides the action.
+/// Failures that the service reports itself need a flag in addition to the action.
 #[test]
 fn installer_has_the_service_restarted_after_its_own_failures() {
     in_order(
@@ -52,7 +52,7 @@ fn installer_has_the_service_restarted_after_its_own_failures() {
     );
 }
 
-/// The program's file is in use until the process has ended, which is after the service has reported that it stopped.
+/// The program's file is in use until the process has ended, which is after the service has reported its stop.
 #[test]
 fn installer_waits_for_the_process_before_it_replaces_the_file() {
     let code = code();
@@ -63,9 +63,9 @@ fn installer_waits_for_the_process_before_it_replaces_the_file() {
     in_order(block(&code, "function Copy-Program"), &["try", "Copy-Item", "throw", "Start-Sleep"]);
 }
 
-/// An upgrade that fails in any step ends with the previous program, its command line, and the service running.
+/// If any step of an upgrade fails, the previous program and its command line are restored, and the service runs.
 #[test]
-fn installer_puts_the_previous_program_back_after_a_failure() {
+fn installer_restores_the_previous_program_after_a_failure() {
     let code = code();
     let install = after(&code, "$old = ");
     in_order(block(install, "try"), &["Copy-Program $Program", "ImagePath -Value $command", "Start-Proxy"]);
@@ -74,9 +74,9 @@ fn installer_puts_the_previous_program_back_after_a_failure() {
     in_order(block(install, "catch"), &restored);
 }
 
-/// `-Uninstall` does not hide that the file could not be removed.
+/// The error must not be hidden.
 #[test]
-fn uninstall_fails_when_the_program_stays() {
+fn uninstall_fails_if_the_program_cannot_be_removed() {
     let code = code();
     let uninstall = block(&code, "if ($Uninstall)");
     in_order(uninstall, &["Stop-Proxy", "sc.exe delete", "Remove-Item -Force $installed", "is removed"]);
@@ -89,9 +89,9 @@ fn installer_trims_the_backslash_before_a_closing_quote() {
     in_order(&code(), &["$KubeletPath.TrimEnd('\\')", "-kubelet-path=`\"$kubelet`\""]);
 }
 
-/// The directory of the logs, which LocalSystem renames, takes no rights from the one above it.
+/// LocalSystem renames files in this directory, so it inherits no access rights.
 #[test]
-fn installer_keeps_users_out_of_the_directory_of_the_logs() {
+fn installer_denies_users_access_to_the_log_directory() {
     in_order(&code(), &["icacls.exe $logs /inheritance:r", "S-1-5-18", "S-1-5-32-544", "Start-Proxy"]);
 }
 

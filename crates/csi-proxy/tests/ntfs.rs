@@ -1,5 +1,5 @@
-//! What the operations ask of a machine, done to a real disk with the tools that Linux has for NTFS: the machine in memory answers, and each
-//! of its calls that changes a disk is followed on a loop device. Needs root, gdisk and ntfs-3g.
+//! Applies the operations to a real disk with the NTFS tools of Linux. The fake machine answers, and each of its calls
+//! that changes a disk is repeated on a loop device. Needs root, gdisk and ntfs-3g.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,10 +22,10 @@ const SMALL: u64 = 512 * MIB;
 const LARGE: u64 = 1024 * MIB;
 
 const SECTOR: u64 = 512;
-/// Where the partition of data begins, in sectors: behind 1 MiB for the table and 16 MiB for Windows.
+/// First sector of the data partition: after 1 MiB for the table and 16 MiB for Windows.
 const DATA: u64 = 17 * MIB / SECTOR;
 
-/// A machine with one disk, in memory and on a loop device.
+/// A fake machine with one disk, and the same disk on a loop device.
 struct Machine {
     host: FakeHost,
     storage: Storage,
@@ -36,7 +36,7 @@ fn run(program: &str, args: &[&str]) -> String {
     run_tool(program, args, BOUND).unwrap()
 }
 
-/// The partition of data behind the reserved one, by its first and last sector.
+/// Formats the first and last sector of the data partition after the reserved one.
 fn partition(bytes: u64) -> String {
     format!("--new=2:{DATA}:{}", DATA + bytes / SECTOR - 1)
 }
@@ -53,18 +53,18 @@ impl Machine {
         self.disk.path().to_str().unwrap()
     }
 
-    /// The partition of data: the second, behind the reserved one.
+    /// Returns the device of the data partition: the second one, after the reserved one.
     fn data(&self) -> String {
         self.disk.partition(2).display().to_string()
     }
 
-    /// Does to the disk what the machine was asked since the last time; the steps that have changed it.
+    /// Repeats the machine's new calls on the disk. Returns the steps that have changed it.
     fn follow(&self) -> Vec<String> {
         let mut done = Vec::new();
         for call in self.host.log() {
             let words: Vec<&str> = call.split(' ').collect();
             match words[0] {
-                // What Windows makes of an initialised disk: a table, and 16 MiB for itself.
+                // As Windows initialises a disk: a table, and 16 MiB for itself.
                 "initialize_gpt" => self.table(&["--clear", "--new=1:2048:+16M", "--typecode=1:0c01"]),
                 "create_data_partition" => {
                     self.table(&[&partition(self.size_told()), "--typecode=2:0700"]);
@@ -74,7 +74,7 @@ impl Machine {
                     let size: u64 = words.last().unwrap().parse().unwrap();
                     assert_eq!(size, self.size_told());
                     self.table(&["--move-second-header", "--delete=2", &partition(size), "--typecode=2:0700"]);
-                    // Twice, so that it asks nobody.
+                    // Twice, so that it asks no questions.
                     run("/usr/sbin/ntfsresize", &["--force", "--force", "--no-progress-bar", &self.data()]);
                 }
                 _ => continue,
@@ -90,12 +90,12 @@ impl Machine {
         run("/usr/bin/partx", &["--update", self.device()]);
     }
 
-    /// Bytes of the partition of data, as the machine in memory has it.
+    /// Returns the size of the data partition on the fake machine, in bytes.
     fn size_told(&self) -> u64 {
         self.host.partitions(DISK, None).unwrap().last().unwrap().size
     }
 
-    /// Bytes of the file system on it.
+    /// Returns the size of the file system on it, in bytes.
     fn size_of_ntfs(&self) -> u64 {
         let info = run("/usr/sbin/ntfsresize", &["--info", "--force", "--no-progress-bar", &self.data()]);
         let line = info.lines().find_map(|line| line.strip_prefix("Current volume size")).unwrap();
@@ -103,7 +103,7 @@ impl Machine {
         digits.parse().unwrap()
     }
 
-    /// Works with the mounted file system.
+    /// Runs `work` on the mounted file system.
     async fn mounted<T>(&self, work: impl FnOnce(&Path) -> T) -> T {
         let at = tempfile::tempdir().unwrap();
         run("/usr/bin/ntfs-3g", &[&self.data(), at.path().to_str().unwrap()]);
@@ -113,15 +113,15 @@ impl Machine {
     }
 }
 
-/// Some MiB that compress to nothing and repeat nowhere.
+/// Returns some MiB that are neither compressible nor repetitive.
 fn data() -> Vec<u8> {
     (0..1_u64 << 20).flat_map(|nth| nth.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect()
 }
 
-/// Partition, format, mount and growth, in the order in which a driver asks for them, make an NTFS of the size that is told, in a partition that
-/// Windows takes for its own; the same once more changes nothing; and what was written is there after the growth.
+/// The steps have the order of a driver. Windows accepts the partition as its own, repeated calls change nothing, and
+/// the data survives the growth.
 #[test]
-fn partition_format_mount_and_growth_make_an_ntfs_of_the_size_that_is_told() {
+fn partition_format_mount_and_growth_make_ntfs_of_that_size() {
     in_mount_namespace(|| async {
         let machine = Machine::new();
         let storage = &machine.storage;
@@ -133,7 +133,7 @@ fn partition_format_mount_and_growth_make_an_ntfs_of_the_size_that_is_told() {
         assert!(!storage.is_volume_formatted(&volume).unwrap());
         storage.format_volume(&volume).unwrap();
         assert_eq!(machine.follow(), ["format_ntfs"]);
-        // NTFS leaves the last sector of its partition, and what does not fill a cluster, alone.
+        // NTFS does not use the last sector of its partition, and a partial cluster at its end.
         let (told, real) = (machine.size_told(), machine.size_of_ntfs());
         assert!(real <= told && told - real <= 4096 + 512, "{real} bytes of {told}");
         machine.mounted(|at| std::fs::write(at.join("data"), data()).unwrap()).await;

@@ -1,4 +1,4 @@
-//! All 23 services over pipes in memory, on a machine in memory.
+//! All 23 services over pipes in memory, with a fake machine.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,14 +27,14 @@ use tonic::Code;
 use winstorage::fake::Effect;
 use winstorage::host::Answer;
 
-/// `ERROR_IO_DEVICE`: nothing makes sense of it.
+/// `ERROR_IO_DEVICE`, for which no code has a special case.
 const IO_DEVICE: u32 = 1117;
 
 fn scenario(name: &str) -> &'static Scenario {
     CALLS.iter().find(|call| call.names.contains(&name)).unwrap_or_else(|| panic!("no test for {name}"))
 }
 
-/// A method of a version, and what happens around it.
+/// A method of a version, with its setup and checks.
 struct Case {
     group: Group,
     version: Version,
@@ -42,7 +42,7 @@ struct Case {
     call: &'static Scenario,
 }
 
-/// What a call has left.
+/// The effects of a call.
 struct Left {
     result: Result<String, tonic::Status>,
     records: Vec<Value>,
@@ -80,7 +80,8 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Exactly one record tells of the call's end, one that changes something was announced, and nothing shows a secret.
+/// Checks that there is one record of the end of the call, a record of the begin if it is mutating, and no secret in
+/// them.
 fn check_records(case: &Case, left: &Left, code: &str) {
     let name = case.name();
     let of = |event: &str| left.records.iter().filter(|record| record["event"] == event).collect::<Vec<_>>();
@@ -99,8 +100,8 @@ fn check_records(case: &Case, left: &Left, code: &str) {
     assert!(!left.text.contains("planted-secret"), "{name}: {}", left.text);
 }
 
-/// Each call leaves exactly one record of its end, with its fields, its outcome and its client, and without any secret; one that changes
-/// something is announced before it begins.
+/// The record has the fields, the outcome and the client, without secrets. A mutating call also has a record before it
+/// begins.
 #[tokio::test]
 async fn each_call_of_each_version_is_answered_and_recorded_once() {
     let mut seen = BTreeSet::new();
@@ -126,9 +127,9 @@ async fn each_call_of_each_version_is_answered_and_recorded_once() {
     }
 }
 
-/// What the machine refuses comes as Unknown with the machine's text, and with Windows' number in the trailing metadata.
+/// Windows' number is in the trailing metadata.
 #[tokio::test]
-async fn a_refusal_of_the_machine_is_unknown_with_its_text() {
+async fn machine_error_is_unknown_with_its_text() {
     for case in cases() {
         let left = case.run(case.call.fields, Some(case.call.fails)).await;
         let Err(status) = &left.result else { panic!("{} went well: {:?}", case.name(), left.result) };
@@ -139,9 +140,9 @@ async fn a_refusal_of_the_machine_is_unknown_with_its_text() {
     }
 }
 
-/// Arguments that say nothing that can be done are refused with the text that clients know, and the machine is not asked.
+/// The machine gets no call.
 #[tokio::test]
-async fn arguments_that_say_nothing_are_refused_with_their_text() {
+async fn invalid_arguments_are_rejected_with_the_known_text() {
     for case in cases() {
         let Some((fields, why)) = case.call.refused else { continue };
         let left = case.run(fields, None).await;
@@ -153,9 +154,9 @@ async fn arguments_that_say_nothing_are_refused_with_their_text() {
     }
 }
 
-/// A missing portal is InvalidArgument and ends nothing.
+/// The proxy continues to run.
 #[tokio::test]
-async fn a_missing_portal_is_invalid_and_ends_nothing() {
+async fn missing_portal_is_invalid_argument() {
     let running = serve(machine(), "iscsi").await;
     let channel = running.channel(Group::Iscsi, "v1alpha1".parse().unwrap()).await;
     for method in ["AddTargetPortal", "ConnectTarget", "DisconnectTarget", "GetTargetDisks"] {
@@ -165,9 +166,9 @@ async fn a_missing_portal_is_invalid_and_ends_nothing() {
     wire::call(&channel, "/v1alpha1.Iscsi/ListTargetPortals", Vec::new()).await.unwrap();
 }
 
-/// The pipe of disk/v1 has one call more, which reads a disk; the other pipes do not have it, and neither has the group's own service.
+/// Neither the other pipes nor the group's own service have this call.
 #[tokio::test]
-async fn contents_of_a_disk_are_read_on_the_pipe_of_disk_v1() {
+async fn disk_contents_are_served_on_the_pipe_of_disk_v1() {
     use csi_proxy_proto::contents::v1::{Contents, GetDiskContentsRequest, disk_contents_client::DiskContentsClient};
     let host = machine();
     let running = serve(host.clone(), "disk,volume/v1").await;
@@ -198,9 +199,9 @@ async fn contents_of_a_disk_are_read_on_the_pipe_of_disk_v1() {
     assert!(running.records.text().contains("GetDiskContents"));
 }
 
-/// The texts by which drivers of the PowerShell era know that nothing is mounted come through each version, forwarded or not.
+/// Drivers of the PowerShell era match the texts, also of a forwarded call.
 #[tokio::test]
-async fn the_texts_by_which_drivers_know_that_nothing_is_mounted_come_through_each_version() {
+async fn not_mounted_texts_are_kept_in_each_version() {
     let nothing = "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>";
     for case in cases().iter().filter(|case| case.call.names.contains(&"GetVolumeIDFromMount")) {
         for (path, text) in
@@ -217,9 +218,9 @@ async fn the_texts_by_which_drivers_know_that_nothing_is_mounted_come_through_ea
     }
 }
 
-/// Old names of volume calls say in their errors to which new one they were forwarded; those of other groups do not.
+/// Errors of the other groups do not name another call.
 #[tokio::test]
-async fn old_names_of_volume_calls_say_where_they_were_forwarded() {
+async fn old_volume_calls_name_the_new_call_in_their_errors() {
     let forwards = [
         ("DismountVolume", "UnmountVolume"),
         ("VolumeStats", "GetVolumeStats"),
@@ -236,9 +237,8 @@ async fn old_names_of_volume_calls_say_where_they_were_forwarded() {
     }
 }
 
-/// Texts of disk numbers that cannot be read name message and field.
 #[tokio::test]
-async fn disk_numbers_that_cannot_be_read_are_named_with_message_and_field() {
+async fn invalid_disk_number_error_names_message_and_field() {
     let mut texts = BTreeSet::new();
     for case in cases() {
         let left = case.run(&[("diskID", "4294967296"), ("disk_id", "4294967296")], None).await;
@@ -260,9 +260,9 @@ async fn disk_numbers_that_cannot_be_read_are_named_with_message_and_field() {
     assert_eq!(texts, expected.map(str::to_owned).into());
 }
 
-/// The context of old requests is taken whatever it is, and the error of old responses stays empty.
+/// The error of old responses stays empty.
 #[tokio::test]
-async fn the_context_is_taken_whatever_it_is_and_the_error_stays_empty() {
+async fn old_requests_may_have_any_context() {
     for case in
         cases().iter().filter(|case| case.method.name() == "PathExists" && case.version < "v1beta2".parse().unwrap())
     {

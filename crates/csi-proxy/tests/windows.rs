@@ -1,7 +1,8 @@
-//! The whole program over Windows' own pipes and under its service control manager, with a machine in memory; here under Wine.
+//! The whole program over Windows' pipes and under its service control manager, with a fake machine. Here it runs under
+//! Wine.
 //!
-//! What Wine does not do is in no test: it takes any security descriptor and enforces none, it lets a second first instance of a pipe be
-//! made, and it knows no containers.
+//! No test covers the differences of Wine: it accepts any security descriptor and enforces none, it permits a second
+//! first instance of a pipe, and it has no containers.
 #![cfg(windows)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -33,10 +34,10 @@ async fn disks() -> disk::v1::disk_client::DiskClient<tonic::transport::Channel>
     disk::v1::disk_client::DiskClient::new(connected(Group::Disk, "v1").await)
 }
 
-/// Over real pipes each of the 23 services is there; host errors are Unknown, methods of other versions Unimplemented; and
-/// the record of a call names the client's process, program and user.
+/// Errors of the host are Unknown, and methods of other versions Unimplemented. The record of a call names the client's
+/// process, program and user.
 #[tokio::test]
-async fn over_real_pipes_each_service_is_there_and_records_name_the_client() {
+async fn real_pipes_serve_all_services_and_records_name_clients() {
     let _alone = alone().await;
     let program = Program::start(&[]);
     for (group, version) in served() {
@@ -61,9 +62,9 @@ async fn over_real_pipes_each_service_is_there_and_records_name_the_client() {
     assert!(client["sid"].as_str().unwrap().starts_with("S-1-"), "{record}");
 }
 
-/// A client finds a pipe at any time: hundreds that leave at once, hundreds that stay silent, and 64 at the same time.
+/// Hundreds of clients disconnect at once, hundreds stay silent, and 64 connect concurrently.
 #[tokio::test]
-async fn a_client_finds_a_pipe_at_any_time() {
+async fn client_always_finds_a_pipe() {
     let _alone = alone().await;
     let _program = Program::start(&["--api-groups=disk/v1"]);
     let mut client = disks().await;
@@ -73,7 +74,7 @@ async fn a_client_finds_a_pipe_at_any_time() {
         match ClientOptions::new().open(&name) {
             Ok(probe) if silent.len() <= gone => silent.push(probe),
             Ok(_probe) => gone += 1,
-            // Busy is for the next try, as clients do it. Never is there no pipe.
+            // A client retries a busy pipe. A missing pipe would be an error.
             Err(error) => assert_eq!(error.raw_os_error(), Some(231), "probe {}: {error}", silent.len() + gone),
         }
         tokio::task::yield_now().await;
@@ -89,7 +90,7 @@ async fn a_client_finds_a_pipe_at_any_time() {
     drop(silent);
 }
 
-/// A doubled backslash in a pipe's name, as Go clients write it, means the same pipe.
+/// Go clients write the name so.
 #[tokio::test]
 async fn doubled_backslashes_mean_the_same_pipe() {
     let _alone = alone().await;
@@ -98,9 +99,9 @@ async fn doubled_backslashes_mean_the_same_pipe() {
     eventually(|| ClientOptions::new().open(r"\\.\\pipe\\csi-proxy-smb-v1").ok()).await;
 }
 
-/// Fifty times the program starts, has all of its pipes, and answers; one that was killed leaves nothing in the way of the next.
+/// A killed program does not block the next one.
 #[tokio::test]
-async fn fifty_times_the_program_starts_with_all_of_its_pipes() {
+async fn program_starts_fifty_times_with_all_of_its_pipes() {
     let _alone = alone().await;
     for nth in 0..50 {
         let program = Program::start(&[]);
@@ -111,9 +112,9 @@ async fn fifty_times_the_program_starts_with_all_of_its_pipes() {
     }
 }
 
-/// On the command line the self-test tries the disk that is named, and refuses one that Windows lives on.
+/// It accepts the named spare disk, and rejects a disk of Windows.
 #[tokio::test]
-async fn the_self_test_is_a_word_of_the_command_line() {
+async fn selftest_is_a_command_of_the_program() {
     let ends = [
         (vec!["selftest", "--disk=1", r"--directory=C:\work\selftest"], 0, "as expected"),
         (vec!["selftest", "--disk=0", r"--directory=C:\work\selftest"], 1, "refused"),
@@ -126,9 +127,9 @@ async fn the_self_test_is_a_word_of_the_command_line() {
     }
 }
 
-/// A version that is not served has no pipe, which is error 2; two proxies share a node by groups.
+/// A pipe of neither proxy fails with error 2.
 #[tokio::test]
-async fn two_proxies_share_a_node_and_what_neither_serves_has_no_pipe() {
+async fn two_proxies_share_a_node_by_groups() {
     let _alone = alone().await;
     let _old = Program::start(&["--api-groups=disk/v1beta3"]);
     let _new = Program::start(&["--api-groups=disk/v1,system"]);
@@ -140,17 +141,17 @@ async fn two_proxies_share_a_node_and_what_neither_serves_has_no_pipe() {
     assert!(matches!(missing, ConnectError::NotServed { .. }), "{missing}");
 }
 
-/// As a service it runs when its pipes exist; a stop in the middle of a format lets that end, telling the manager meanwhile, and the
-/// exit is clean.
+/// The service is running when its pipes exist. It reports the stop as pending while the format runs, and its exit is
+/// clean.
 #[tokio::test]
-async fn as_a_service_a_stop_lets_a_format_end() {
+async fn service_stop_lets_a_format_end() {
     let _alone = alone().await;
     let files = program::Files::new(r#"{"step": "format_ntfs", "delay_ms": 5000}"#);
     let arguments = files.arguments(&["-windows-service", "-logtostderr=false", "--api-groups=volume/v1"]);
     let service = Installed::new(arguments);
     service.0.start::<OsString>(&[]).unwrap();
     eventually(|| (service.state() == ServiceState::Running).then_some(())).await;
-    // No wait: all pipes exist once it runs.
+    // Without a wait: all pipes exist once the service is running.
     let found = connect(&pipes(), Group::Volume, &[version("v1")]).await.expect("the pipe exists");
     let mut client = volume::v1::volume_client::VolumeClient::new(found.channel);
     let mut format = JoinSet::new();
@@ -177,7 +178,7 @@ async fn as_a_service_a_stop_lets_a_format_end() {
     assert!(log.contains("Starting CSI-Proxy Server ...") && log.contains("csi-proxy has stopped"), "{log}");
 }
 
-/// A service that cannot start ends its process without reporting that it stopped, so that Windows starts it again; its log has the reason.
+/// So Windows restarts it. Its log has the reason.
 #[tokio::test]
 async fn service_that_cannot_start_reports_no_stop() {
     let _alone = alone().await;
@@ -187,7 +188,7 @@ async fn service_that_cannot_start_reports_no_stop() {
     let metrics = format!("--metrics-bind-address={address}");
     let arguments = files.arguments(&["-windows-service", "-logtostderr=false", "--api-groups=volume/v1", &metrics]);
     let service = Installed::new(arguments);
-    // Whether the start itself is an error is the service manager's.
+    // The service manager decides whether the start itself fails.
     let started = service.0.start::<OsString>(&[]);
     let end = tokio::time::Instant::now() + program::LIMIT;
     while !files.log().contains("the service has failed") {
@@ -196,13 +197,14 @@ async fn service_that_cannot_start_reports_no_stop() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert!(files.log().contains(&address), "{}", files.log());
-    // What Wine's service manager makes of a process that has gone is its own; a report of the program would be one of these.
+    // The status that Wine's service manager reports for a process that has ended. A status from the program would
+    // differ.
     let status = service.0.query_status().unwrap();
     assert_ne!(status.exit_code, ServiceExitCode::ServiceSpecific(1), "{status:?}");
     assert_ne!(status.current_state, ServiceState::Running, "{status:?}");
 }
 
-/// A service of the test, deleted whatever happens.
+/// A service of the test, deleted on drop.
 struct Installed(windows_service::service::Service);
 
 impl Installed {
@@ -236,9 +238,9 @@ impl Drop for Installed {
     }
 }
 
-/// A command line that is not understood ends with status 2, what cannot be done with 1, and both say why.
+/// The status is 2 for an invalid command line, and 1 for a command that fails. Both print the reason.
 #[tokio::test]
-async fn what_cannot_be_begun_ends_with_a_status_and_says_why() {
+async fn failed_start_exits_with_a_status_and_a_reason() {
     let ends = [
         (vec!["--bogus"], 2, "-bogus"),
         (vec!["--api-groups=disks"], 2, "disks"),
@@ -253,9 +255,8 @@ async fn what_cannot_be_begun_ends_with_a_status_and_says_why() {
     }
 }
 
-/// The figures of the process that Windows tells are on the page of metrics.
 #[tokio::test]
-async fn the_figures_that_windows_tells_are_on_the_page() {
+async fn metrics_include_resource_usage_from_windows() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let _alone = alone().await;
     let program = Program::start(&["--api-groups=disk/v1", "--metrics-bind-address=127.0.0.1:0"]);

@@ -1,4 +1,4 @@
-//! The image's files: those of [`contents`](crate::contents), from the packages and the driver's program.
+//! Assembles the image's files: those of [`contents`](crate::contents), from the packages and the driver's program.
 
 use anyhow::{Context, ensure};
 
@@ -11,7 +11,8 @@ use crate::package::{Entry, Package, merged};
 use crate::platform::Platform;
 use crate::tree::{Node, Tree};
 
-/// The image's files, in two parts: what seldom changes, so that nodes need not fetch it with each version, and the driver.
+/// The image's files in two parts: the rarely changing part, which nodes need not download for each version, and the
+/// driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     pub tools: Tree,
@@ -19,10 +20,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// Both parts as one tree.
+    /// Returns both parts as one tree.
     ///
     /// # Errors
-    /// When both have something else at one path.
+    /// The parts have different entries at one path.
     pub fn joined(&self) -> anyhow::Result<Tree> {
         let mut all = self.tools.clone();
         all.join(&self.driver)?;
@@ -30,14 +31,13 @@ impl Files {
     }
 }
 
-/// Texts that go with the driver's program, by the names of their files.
+/// Texts that belong to the driver's program, by file name.
 pub type Texts = Vec<(String, Vec<u8>)>;
 
-/// Puts them together.
+/// Assembles the files.
 ///
 /// # Errors
-/// When a file that is wanted is in no package, a package is there for nothing, or the driver is for another machine or a newer
-/// glibc.
+/// A required file is missing, a package is not needed, or the driver is for another machine or a newer glibc.
 pub fn files(platform: Platform, packages: &[Package], driver: &[u8], texts: &Texts) -> anyhow::Result<Files> {
     fits(driver, packages)?;
     let mut pick = Pick::new(packages, platform);
@@ -64,7 +64,7 @@ pub fn files(platform: Platform, packages: &[Package], driver: &[u8], texts: &Te
     Ok(Files { tools, driver: driver_tree(driver, texts)? })
 }
 
-/// Packages of which no program or library is taken: certificates, and the copyright of libgcc.
+/// Returns whether only texts of the package are used: certificates, and the copyright of libgcc.
 fn is_for_texts(package: &Package) -> bool {
     package.name == "ca-certificates" || package.name == "gcc-12-base"
 }
@@ -78,7 +78,7 @@ fn driver_tree(driver: &[u8], texts: &Texts) -> anyhow::Result<Tree> {
     Ok(tree)
 }
 
-/// One built where glibc is newer would not start.
+/// Checks the driver's glibc: a program that was built with a newer one does not start.
 fn fits(driver: &[u8], packages: &[Package]) -> anyhow::Result<()> {
     let libc = packages.iter().find(|package| package.name == "libc6").context("packages.lock has no libc6")?;
     let minor = libc.version.strip_prefix("2.").and_then(|rest| rest.split(['-', '.']).next()?.parse::<u32>().ok());
@@ -88,7 +88,7 @@ fn fits(driver: &[u8], packages: &[Package]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As `update-ca-certificates` makes it.
+/// Returns the certificates in the format of `update-ca-certificates`.
 fn authorities(packages: &[Package]) -> anyhow::Result<Vec<u8>> {
     let package = packages.iter().find(|package| package.name == "ca-certificates");
     let package = package.context("packages.lock has no ca-certificates")?;
@@ -103,7 +103,7 @@ fn authorities(packages: &[Package]) -> anyhow::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Copyright files, and what scanners read to know the packages.
+/// Adds copyright files, and the files from which scanners identify the packages.
 fn document(tools: &mut Tree, packages: &[Package]) -> anyhow::Result<()> {
     for package in packages {
         if let Some((path, text)) = package.copyright() {

@@ -1,4 +1,4 @@
-//! Children: the only place that starts one.
+//! Child processes. Only this module starts one.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::process::Command;
 
-/// All only read what lies here; cargo may fetch sources that it lacks.
+/// The children only read local files, but cargo may download missing sources.
 const BOUND: Duration = Duration::from_secs(600);
 
-/// What a program wrote to its standard output, when it ended well.
+/// Returns the standard output of a program that has succeeded.
 ///
 /// # Errors
-/// When it cannot be started, takes too long or fails; with what it said.
+/// It cannot be started, takes too long or fails. The text has its output.
 pub(crate) async fn output(program: &str, args: &[&OsStr]) -> anyhow::Result<Vec<u8>> {
     #[expect(clippy::disallowed_methods, reason = "this is the one module that starts children")]
     let mut command = Command::new(program);
@@ -22,7 +22,7 @@ pub(crate) async fn output(program: &str, args: &[&OsStr]) -> anyhow::Result<Vec
     finished(program, command).await
 }
 
-/// What cargo tells of the workspace at `root`, with this process's environment, which says where its sources are.
+/// Runs cargo in the workspace at `root`. It inherits the environment of this process, which configures the sources.
 ///
 /// # Errors
 /// As [`output`].

@@ -1,4 +1,4 @@
-//! Files of packages with everything that they need: the libraries that they name, and theirs.
+//! Selects files of packages with all of their dependencies: the libraries that they name, and theirs.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use crate::package::{Entry, Package, merged};
 use crate::platform::Platform;
 use crate::tree::{Node, Tree};
 
-/// How many links are followed from one path.
+/// Maximum number of links from one path.
 const MOST_LINKS: usize = 8;
 
-/// The files of all packages, and what has been taken of them.
+/// The files of all packages, and the selected ones.
 pub(crate) struct Pick<'a> {
     platform: Platform,
     files: BTreeMap<&'a str, (&'a Package, &'a Entry)>,
     taken: Tree,
-    /// By names; the packages that something was taken of.
+    /// The packages with selected files, by name.
     used: BTreeMap<&'a str, &'a Package>,
 }
 
@@ -29,10 +29,10 @@ impl<'a> Pick<'a> {
         Self { platform, files: entries.collect(), taken: Tree::default(), used: BTreeMap::new() }
     }
 
-    /// Takes a file, the links that lead to it, and what it needs.
+    /// Selects a file, the links to it, and its dependencies.
     ///
     /// # Errors
-    /// When no package has it, or has something that it needs.
+    /// No package has the file or a dependency.
     pub(crate) fn take(&mut self, path: &str) -> anyhow::Result<()> {
         let mut ahead = vec![path.to_owned()];
         while let Some(path) = ahead.pop() {
@@ -43,7 +43,7 @@ impl<'a> Pick<'a> {
         Ok(())
     }
 
-    /// Takes what a program needs that is in no package.
+    /// Selects the dependencies of a program that is not in a package.
     ///
     /// # Errors
     /// As [`Pick::take`].
@@ -51,7 +51,7 @@ impl<'a> Pick<'a> {
         self.needed_by(program)?.iter().try_for_each(|path| self.take(path))
     }
 
-    /// Takes a library by its name.
+    /// Selects a library by name.
     ///
     /// # Errors
     /// As [`Pick::take`].
@@ -59,12 +59,12 @@ impl<'a> Pick<'a> {
         self.take(&self.library(name)?)
     }
 
-    /// What was taken, and the packages that it is from by their names.
+    /// Returns the selected files, and their packages by name.
     pub(crate) fn end(self) -> (Tree, Vec<&'a Package>) {
         (self.taken, self.used.into_values().collect())
     }
 
-    /// Takes what is at the path; the file's contents when it was not taken before.
+    /// Selects the entry at the path. Returns the file's contents if it was not selected before.
     fn follow(&mut self, path: &str) -> anyhow::Result<Option<&'a [u8]>> {
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
@@ -94,7 +94,7 @@ impl<'a> Pick<'a> {
     }
 
     fn library(&self, name: &str) -> anyhow::Result<String> {
-        // The loader is a library too, and Debian has it in a directory of its own.
+        // The loader is also a library, and Debian has it in a separate directory.
         let places = [format!("usr/lib/{}", self.platform.triplet()), "usr/lib".to_owned(), "usr/lib64".to_owned()];
         let paths = places.iter().map(|place| format!("{place}/{name}"));
         let mut there = paths.filter(|path| self.files.contains_key(path.as_str()));

@@ -1,8 +1,8 @@
-//! What is in the image: the one list of it. The packages that the files are from stand in `deploy/image/packages.lock`.
+//! The single list of the image's contents. `deploy/image/packages.lock` lists the packages of the files.
 //!
 //! Decision: `docs/decisions/0028-ship-an-image-without-a-shell.md`.
 
-/// The product's name, of program and image.
+/// The product's name, for program and image.
 pub const NAME: &str = "aws-ebs-csi-driver";
 
 /// One of our images.
@@ -12,20 +12,20 @@ pub struct What {
     pub description: &'static str,
 }
 
-/// The driver's.
+/// The driver's image.
 pub const DRIVER_IMAGE: What =
     What { name: NAME, description: "Amazon EBS volumes by CSI: the driver and the file-system tools" };
 
-/// Where the driver is, as pods start it.
+/// The path of the driver in pods.
 pub const DRIVER: &str = "/bin/aws-ebs-csi-driver";
 
-/// Most bytes that the compressed layers of one platform may have together.
+/// Maximum size of the compressed layers of one platform, in bytes.
 pub const MOST_BYTES: u64 = 12_000_000;
 
-/// A program of a Debian package. Its libraries come with it.
+/// A program of a Debian package. Its libraries are added too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
-    /// Without the leading slash, where it is on a system with everything below `/usr`.
+    /// The path without the leading slash, on a system with everything below `/usr`.
     pub path: &'static str,
     pub why: &'static str,
 }
@@ -34,7 +34,7 @@ const fn program(path: &'static str, why: &'static str) -> Program {
     Program { path, why }
 }
 
-/// The programs besides the driver.
+/// The programs in addition to the driver.
 pub const PROGRAMS: [Program; 8] = [
     program("usr/sbin/blkid", "every stage: what a disk holds"),
     program("usr/sbin/dumpe2fs", "for people: the features and the state of an ext file system"),
@@ -46,13 +46,13 @@ pub const PROGRAMS: [Program; 8] = [
     program("usr/sbin/xfs_repair", "for people: an xfs that does not mount, on nodes without a tool for it"),
 ];
 
-/// Libraries that no program names, because they are loaded while it runs.
+/// Libraries that no program names, because they are loaded at run time.
 pub(crate) const LOADED_LATER: [&str; 1] = ["libgcc_s.so.1"];
 
-/// Files of Debian packages that are no program.
+/// Files of Debian packages that are not programs.
 pub(crate) const DEBIAN_FILES: [&str; 9] = [
     "etc/os-release",
-    // What the copyright files name for the whole texts.
+    // The full texts to which the copyright files refer.
     "usr/share/common-licenses/GPL",
     "usr/share/common-licenses/GPL-2",
     "usr/share/common-licenses/GPL-3",
@@ -63,14 +63,14 @@ pub(crate) const DEBIAN_FILES: [&str; 9] = [
     "usr/share/common-licenses/MPL-2.0",
 ];
 
-/// Links that make the short paths of a system with everything below `/usr`, and what e2fsprogs asks for mounts.
+/// Links for the short paths of a system with everything below `/usr`, and e2fsprogs' link to the mount table.
 pub(crate) const LINKS: [(&str, &str); 4] =
     [("bin", "usr/bin"), ("sbin", "usr/sbin"), ("lib", "usr/lib"), ("etc/mtab", "../proc/self/mounts")];
 
-/// One more where the machine's loader is there.
+/// A further link for machines with their loader there.
 pub(crate) const LIB64: (&str, &str) = ("lib64", "usr/lib64");
 
-/// Files of our own, with their text.
+/// Our own files with their text.
 pub(crate) const FILES: [(&str, &str); 4] = [
     ("etc/group", "root:x:0:\nnogroup:x:65534:\n"),
     ("etc/mke2fs.conf", include_str!("../../ebs-mounter/data/mke2fs.conf")),
@@ -78,14 +78,14 @@ pub(crate) const FILES: [(&str, &str); 4] = [
     ("etc/passwd", "root:x:0:0:root:/:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"),
 ];
 
-/// Where the certificates of the authorities are that Mozilla trusts, one after the other.
+/// The bundle of the CA certificates that Mozilla trusts.
 pub(crate) const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 
-/// Where ca-certificates has them one by one.
+/// The directory where ca-certificates has them as single files.
 pub(crate) const AUTHORITIES_FROM: &str = "usr/share/ca-certificates/mozilla/";
 
-/// Licences of what is taken from the packages, as their copyright files tell it, in SPDX's words. The copyright files
-/// themselves are in the image.
+/// SPDX licences of the files from packages, as their copyright files name them. The copyright files are also in the
+/// image.
 pub(crate) const LICENCES: [(&str, &str); 14] = [
     ("base-files", "GPL-2.0-or-later"),
     ("ca-certificates", "MPL-2.0"),

@@ -1,4 +1,4 @@
-//! The crates that the driver's program is made of, by what cargo knows.
+//! The crates in the driver's program, from cargo.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,23 +12,24 @@ use crate::platform::Platform;
 /// The package of the driver's program.
 const PROGRAM: &str = "ebs-csi-driver";
 
-/// A crate of others. Ours are the program itself.
+/// A crate of another project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crate {
     pub name: String,
     pub version: String,
-    /// As its manifest says it, in SPDX's words.
+    /// The SPDX licence of its manifest.
     pub licence: String,
-    /// Of its file in the registry, where it is from one.
+    /// The checksum of its file in the registry, if it is from one.
     pub sha256: Option<String>,
-    /// Where its sources are on this machine.
+    /// The directory of its sources on this machine.
     pub(crate) directory: PathBuf,
 }
 
-/// What is linked into the program for a platform, by names and versions. Crates that only build scripts and macros use are not in it.
+/// Returns the crates that are linked into the program for a platform, by name and version. Crates that only build
+/// scripts and macros use are left out.
 ///
 /// # Errors
-/// When cargo does not answer, or `Cargo.lock` is not up to date.
+/// cargo fails, or `Cargo.lock` is outdated.
 pub async fn linked(root: &Path, platform: Platform) -> anyhow::Result<Vec<Crate>> {
     let target = platform.target();
     let tree = ["tree", "--locked", "--package", PROGRAM, "--target", target, "--prefix", "none", "--format", "{p}"];
@@ -56,7 +57,7 @@ fn of(
         }
         let directory = package.manifest_path.parent().context("a manifest's directory")?.as_std_path().to_owned();
         let licence = package.license.clone().with_context(|| format!("{name} {version} names no licence"))?;
-        // What cargo once allowed for OR.
+        // An old syntax of cargo for OR.
         let licence = licence.replace('/', " OR ");
         let sha256 = checksums.get(key).cloned();
         crates.push(Crate { name: name.clone(), version: version.clone(), licence, sha256, directory });
@@ -64,7 +65,7 @@ fn of(
     Ok(crates)
 }
 
-/// Names and versions of lines like `serde v1.0.228 (*)`.
+/// Returns names and versions of lines like `serde v1.0.228 (*)`.
 fn named(tree: &str) -> BTreeSet<(String, String)> {
     let pairs = tree.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -73,7 +74,7 @@ fn named(tree: &str) -> BTreeSet<(String, String)> {
     pairs.collect()
 }
 
-/// By name and version, from the text of `Cargo.lock`.
+/// Returns the checksums by name and version, from the text of `Cargo.lock`.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let value = |section: &str, key: &str| {
         let line = section.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""));
@@ -91,14 +92,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_versions_stand_once_each() {
+    fn crate_names_and_versions_are_unique() {
         let found = named("ebs-csi-driver v0.1.0 (/somewhere)\nserde v1.0.2\nserde v1.0.2 (*)\n\nh2 v0.4.1\n");
         let names: Vec<String> = found.iter().map(|(name, version)| format!("{name} {version}")).collect();
         assert_eq!(names, ["ebs-csi-driver 0.1.0", "h2 0.4.1", "serde 1.0.2"]);
     }
 
     #[test]
-    fn a_checksum_belongs_to_its_name_and_version() {
+    fn checksum_belongs_to_its_name_and_version() {
         let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nchecksum = \"aa\"\n\n[[package]]\nname = \"ours\"\nversion = \"0.1.0\"\n";
         assert_eq!(checksums(lock), BTreeMap::from([(("a".to_owned(), "1.0.0".to_owned()), "aa".to_owned())]));
     }

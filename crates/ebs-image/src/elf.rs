@@ -1,4 +1,4 @@
-//! What an ELF file says that it needs, for any machine.
+//! Reads the dependencies of an ELF file, for any machine.
 
 use anyhow::{Context, ensure};
 use object::elf::{DT_NEEDED, FileHeader64};
@@ -7,19 +7,19 @@ use object::{Endianness, elf};
 
 use crate::platform::Platform;
 
-/// What must be beside a program or library for it to run.
+/// The dependencies of a program or library.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Absolute path of the loader, which programs name and libraries do not.
+    /// Absolute path of the loader, which only programs name.
     pub(crate) loader: Option<String>,
     /// Names of libraries.
     pub(crate) libraries: Vec<String>,
 }
 
-/// `None` when the file is no ELF file.
+/// Returns the dependencies; `None` if the file is not ELF.
 ///
 /// # Errors
-/// When it is one of another machine, or broken.
+/// It is for another machine, or broken.
 pub(crate) fn needs(contents: &[u8], platform: Platform) -> anyhow::Result<Option<Needs>> {
     if !contents.starts_with(&elf::ELFMAG) {
         return Ok(None);
@@ -43,10 +43,10 @@ pub(crate) fn needs(contents: &[u8], platform: Platform) -> anyhow::Result<Optio
     Ok(Some(needs))
 }
 
-/// The newest minor version of glibc 2 that a program asks for, from the names of symbol versions in it.
+/// Returns the newest minor version of glibc 2 that a program requires, from the names of its symbol versions.
 ///
 /// # Errors
-/// When it is no ELF file.
+/// It is not ELF.
 pub(crate) fn newest_glibc(contents: &[u8]) -> anyhow::Result<Option<u32>> {
     let header = FileHeader64::<Endianness>::parse(contents).context("the ELF header")?;
     let endian = header.endian().context("the ELF header")?;
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_names_its_loader_and_libraries() {
+    fn program_names_its_loader_and_libraries() {
         let own = std::fs::read("/proc/self/exe").unwrap();
         let (here, other) = match std::env::consts::ARCH {
             "x86_64" => (Platform::Amd64, Platform::Arm64),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_glibc_counts() {
+    fn newest_required_glibc_counts() {
         assert_eq!(newest_of(b"\0read\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.17\0"), Some(34));
         assert_eq!(newest_of(b"\0GLIBC_PRIVATE\0"), None);
         assert_eq!(newest_of(b"\0GLIBC_2.34\0GLIBC_ABI_DT_RELR\0"), Some(36));

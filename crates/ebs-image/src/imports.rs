@@ -1,6 +1,6 @@
-//! What a program of Windows asks the system for, as its file says it. Programs of Windows nodes start no other programs, and this is how
-//! the delivery proves it: a function that starts one must be imported, or looked up by its name while the program runs; so neither
-//! the imports nor any other part of the file may name one. What a program has such a function for all the same is said at its call.
+//! Reads the imports of a Windows program from its file. Programs of Windows nodes start no other programs, and the
+//! release proves that: a function that starts a process must be imported, or looked up by name at run time. So neither
+//! the imports nor any other part of the file may name one. Each call lists the known exceptions of its program.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use object::LittleEndian;
 use object::pe::{ImageNtHeaders64, ImageThunkData64};
 use object::read::pe::{Import, PeFile64};
 
-/// What starts a process, in lower case; names with more behind them, like `CreateProcessAsUserW`, count too.
+/// Functions that start a process, in lower case. Longer names, like `CreateProcessAsUserW`, count too.
 const STARTS: [&str; 12] = [
     "createprocess",
     "shellexec",
@@ -24,27 +24,29 @@ const STARTS: [&str; 12] = [
     "wdtplaunchapplication",
     "pcwstartprocess",
 ];
-/// Those of the C library, whole.
+/// Functions of the C library, as whole names.
 const OF_C: [&str; 4] = ["system", "_wsystem", "_popen", "_wpopen"];
-/// And those that have many endings, like `_wspawnlp`.
+/// Prefixes of further C functions, like `_wspawnlp`.
 const FAMILIES_OF_C: [&str; 6] = ["_spawn", "_wspawn", "_exec", "_wexec", "spawn", "exec"];
 
-/// Of those that could be looked up by their names.
+/// Parts of names that could be looked up at run time.
 const NAMES: [&str; 4] = ["createprocess", "createuserprocess", "shellexecute", "winexec"];
 
-/// What a program imports.
+/// The imports of a program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Imports {
     /// Libraries, in lower case.
     pub libraries: BTreeSet<String>,
-    /// Functions, as `kernel32.dll!ReadFile`; those without a name by their number.
+    /// Functions, as `kernel32.dll!ReadFile`. Those without a name have their number.
     pub functions: BTreeSet<String>,
 }
 
-/// Refuses a program that can start others by anything but `known`, functions like `CreateProcessW`, and says what another imports.
+/// Rejects a program that can start others by any function except `known` ones, like `CreateProcessW`. Returns the
+/// imports.
 ///
 /// # Errors
-/// Names what it imports, or holds as a text, for it; or it has no need of one that is known; or its imports cannot be read.
+/// The error names the imports or texts. A known function that is not imported is also an error, and so are unreadable
+/// imports.
 pub fn of_one_that_starts_nothing(program: &[u8], known: &[String]) -> anyhow::Result<Imports> {
     let imports = imports(program)?;
     imports.start_nothing(known)?;
@@ -54,7 +56,7 @@ pub fn of_one_that_starts_nothing(program: &[u8], known: &[String]) -> anyhow::R
     Ok(imports)
 }
 
-/// Which of the names stand somewhere in a file, in one byte a letter or in two.
+/// Returns which of the names the file contains, in one byte per letter or in two.
 fn names_in(program: &[u8]) -> Vec<&'static str> {
     let is_at = |window: &[u8], name: &str, step: usize| {
         let letters = window.iter().step_by(step).map(u8::to_ascii_lowercase);
@@ -66,10 +68,10 @@ fn names_in(program: &[u8]) -> Vec<&'static str> {
     NAMES.iter().filter(holds).copied().collect()
 }
 
-/// Reads the imports of a 64-bit program, those that are looked up late included.
+/// Reads the imports of a 64-bit program, including delay-loaded ones.
 ///
 /// # Errors
-/// When it is no such program, or broken.
+/// It is not such a program, or broken.
 pub fn imports(program: &[u8]) -> anyhow::Result<Imports> {
     let file = PeFile64::parse(program).context("it is no 64-bit program of Windows")?;
     let mut all = Imports::default();
@@ -123,16 +125,17 @@ impl Imports {
         self.functions.insert(format!("{}!{name}", String::from_utf8_lossy(library).to_lowercase()));
     }
 
-    /// Those that start a process.
+    /// Returns the functions that start a process.
     pub fn starting(&self) -> Vec<&str> {
         let functions = self.functions.iter().map(String::as_str);
         functions.filter(|function| starts(function.rsplit('!').next().unwrap_or(function))).collect()
     }
 
-    /// Refuses a program that can start others by anything but what is `known`.
+    /// Rejects a program that can start others by any function except `known` ones.
     ///
     /// # Errors
-    /// Names what it imports for it, or what is known and not imported; or it imports next to nothing, so that its imports were not read.
+    /// The error names the imports, or a known function that is not imported. Too few imports are also an error,
+    /// because they were not read then.
     pub fn start_nothing(&self, known: &[String]) -> anyhow::Result<()> {
         ensure!(
             self.functions.len() >= 20,
@@ -168,7 +171,7 @@ fn starts(function: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A program of one section that imports functions of one library, by hand.
+    /// Builds a program of one section that imports functions of one library.
     fn program(library: &str, functions: &[&str], late: bool) -> Vec<u8> {
         const AT: u32 = 0x1000;
         let mut file = vec![0; 0x200];
@@ -210,9 +213,9 @@ mod tests {
         file
     }
 
-    /// What a program imports is read from its file, and one that could start another is refused, whichever way it would.
+    /// This covers every way to start one.
     #[test]
-    fn a_program_that_could_start_another_is_refused() {
+    fn program_that_can_start_another_is_rejected() {
         let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
         let harmless: Vec<&str> = harmless.iter().map(String::as_str).collect();
         let read = imports(&program("KERNEL32.dll", &harmless, false)).unwrap();
@@ -236,9 +239,9 @@ mod tests {
         }
     }
 
-    /// A program that only holds the name of such a function, to look it up while it runs, is refused too.
+    /// The program could look the function up at run time.
     #[test]
-    fn a_program_that_only_holds_such_a_name_is_refused() {
+    fn program_with_the_name_of_a_start_function_is_rejected() {
         let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
         let harmless: Vec<&str> = harmless.iter().map(String::as_str).collect();
         let plain = program("KERNEL32.dll", &harmless, false);
@@ -250,9 +253,9 @@ mod tests {
         }
     }
 
-    /// What a program is known to start others by is taken, and nothing else of that kind; and it must be there.
+    /// A known function must be imported, and no other one may be.
     #[test]
-    fn what_a_program_is_known_to_start_others_by_is_taken_alone() {
+    fn only_known_start_functions_are_accepted() {
         let harmless: Vec<String> = (0..30).map(|nth| format!("Read{nth}")).collect();
         let harmless: Vec<&str> = harmless.iter().map(String::as_str).collect();
         let with = |more: &[&str]| program("KERNEL32.dll", &[&harmless[..], more].concat(), false);
@@ -267,9 +270,8 @@ mod tests {
         assert!(of_one_that_starts_nothing(&looked_up, &known).unwrap_err().to_string().contains("look up"));
     }
 
-    /// Names that only look like it start nothing.
     #[test]
-    fn names_that_only_look_like_it_start_nothing() {
+    fn similar_names_are_not_start_functions() {
         for name in [
             "OpenProcess",
             "GetSystemInfo",
@@ -282,9 +284,8 @@ mod tests {
         }
     }
 
-    /// A file whose imports are not there is not taken for one without any.
     #[test]
-    fn a_file_whose_imports_cannot_be_read_is_refused() {
+    fn unreadable_imports_are_an_error() {
         assert!(imports(b"MZ").is_err());
         assert!(imports(&program("a.dll", &["ReadFile"], false)).unwrap().start_nothing(&[]).is_err());
     }

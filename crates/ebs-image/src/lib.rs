@@ -1,7 +1,9 @@
-//! The container image and the release, made without a container daemon, without root and without a network: picks files from Debian
-//! packages ([`assemble`]), packs them ([`oci`]), and says what is in them ([`spdx`], [`notes`]). [`contents`] is the one list of
-//! what the image holds; `deploy/image/Dockerfile` makes its files with the same program. `make image` and `make release` run it.
-//! For Windows nodes: the driver over a base image that is taken by reference ([`windows`]), and what a program asks Windows for
+//! Builds the container image and the release without a container daemon, root and network. It selects files from
+//! Debian packages ([`assemble`]), packs them ([`oci`]), and describes them ([`spdx`], [`notes`]). [`contents`] is the
+//! single list of the image's contents; `deploy/image/Dockerfile` creates its files with the same program. `make image`
+//! and `make release` run it.
+//!
+//! For Windows nodes, it puts the driver on a base image by reference ([`windows`]), and checks the imports of programs
 //! ([`imports`]).
 
 pub mod assemble;

@@ -1,5 +1,4 @@
-//! The licences of the crates in the driver, as their authors want them passed on: each text once, with the crates that
-//! bring it.
+//! The licences of the crates in the driver: each text once, with the names of its crates.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,14 +8,14 @@ use anyhow::Context;
 
 use crate::crates::Crate;
 
-/// How the names of files begin that hold licences and notices.
+/// Prefixes of the names of licence and notice files.
 const NAMES: [&str; 6] = ["license", "licence", "copying", "copyright", "notice", "unlicense"];
 const RULE: &str = "--------------------------------------------------------------------------------\n";
 
-/// The text of `THIRD-PARTY-LICENSES`.
+/// Returns the text of `THIRD-PARTY-LICENSES`.
 ///
 /// # Errors
-/// When the sources of a crate cannot be read.
+/// The sources of a crate cannot be read.
 pub fn text(crates: &[Crate]) -> anyhow::Result<String> {
     let mut text = "Crates in aws-ebs-csi-driver, with their licences:\n\n".to_owned();
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -41,7 +40,7 @@ pub fn text(crates: &[Crate]) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Without blanks at the ends of lines, so that texts that differ in these alone are one.
+/// Returns the texts without blanks at the ends of lines, so that texts that differ only in these are equal.
 fn found(directory: &Path) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory).context("its directory")? {
@@ -67,9 +66,8 @@ fn found(directory: &Path) -> anyhow::Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    /// A licence text that several crates share stands once in what is passed on, with the name of each.
     #[test]
-    fn one_text_of_two_crates_stands_once_with_both_names() {
+    fn licence_text_of_two_crates_appears_once() {
         let directory = tempfile::tempdir().unwrap();
         let one = |name: &str, text: &str| {
             let at = directory.path().join(name);

@@ -1,5 +1,5 @@
-//! `deploy/image/packages.lock`: which packages the image's files are from, each with its version and the SHA-256 of its
-//! file. `deploy/image/fetch --update` writes it.
+//! `deploy/image/packages.lock`: the packages of the image's files, each with its version and the SHA-256 of its file.
+//! `deploy/image/fetch --update` writes it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,12 +12,12 @@ use crate::platform::Platform;
 
 const LOCK: &str = include_str!("../../../deploy/image/packages.lock");
 
-/// How strictly packages are looked at.
+/// How strictly packages are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pinned {
-    /// Each must be the very file of the list: what is released.
+    /// Each must be exactly the listed file, for a release.
     Exactly,
-    /// Newer ones are taken too: Debian keeps no old ones, and tests are not to fail for that.
+    /// Newer versions are accepted: Debian removes old ones, and tests should not fail because of that.
     ByName,
 }
 
@@ -28,10 +28,10 @@ struct Pin {
     sha256: String,
 }
 
-/// Reads the packages of a platform from a directory of `.deb` files, in the order of their names.
+/// Reads the packages of a platform from a directory of `.deb` files, sorted by name.
 ///
 /// # Errors
-/// When one is missing, is no part of the list, or is not the one of the list.
+/// A package is missing, not listed, or differs from the list.
 pub async fn packages(directory: &Path, platform: Platform, pinned: Pinned) -> anyhow::Result<Vec<Package>> {
     let mut wanted = pins(LOCK, platform)?;
     let mut packages = Vec::new();
@@ -59,7 +59,7 @@ pub async fn packages(directory: &Path, platform: Platform, pinned: Pinned) -> a
     Ok(packages)
 }
 
-/// By names.
+/// Returns the pins by name.
 fn pins(lock: &str, platform: Platform) -> anyhow::Result<BTreeMap<String, Pin>> {
     let lines = lock.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     let mut pins = BTreeMap::new();
@@ -82,21 +82,21 @@ mod tests {
     use super::*;
     use crate::contents::LICENCES;
 
-    /// Both platforms are made of the same packages, pinned by version and by the bytes of their files.
+    /// Packages are pinned by version and by the checksum of their files.
     #[test]
-    fn both_platforms_have_the_same_packages_each_with_its_licence() {
+    fn platforms_have_the_same_packages_with_licences() {
         let [amd64, arm64] = Platform::ALL.map(|platform| pins(LOCK, platform).unwrap());
         assert_eq!(amd64.keys().collect::<Vec<_>>(), arm64.keys().collect::<Vec<_>>());
         assert_eq!(amd64.keys().collect::<Vec<_>>(), LICENCES.map(|(name, _)| name).iter().collect::<Vec<_>>());
         for (name, pin) in &amd64 {
-            // Binary packages built again for one machine have one more sign at the end.
+            // A rebuilt binary package of one machine has a suffix.
             let source = |version: &str| version.split("+b").next().map(str::to_owned);
             assert_eq!(source(&pin.version), source(&arm64[name].version), "{name}");
         }
     }
 
     #[test]
-    fn a_line_that_is_no_pin_is_refused() {
+    fn invalid_line_of_the_lock_is_rejected() {
         let sum = "a".repeat(64);
         assert!(pins(&format!("# text\namd64 libc6 2.36-9 {sum}\n"), Platform::Amd64).is_ok());
         assert!(pins("amd64 libc6 2.36-9 abc\n", Platform::Amd64).is_err());

@@ -1,4 +1,5 @@
-//! `ebs-image`: the files of the image, its archive, or a whole release. `make image` and `make release` say how it is called.
+//! `ebs-image`: creates the files of the image, its archive, or a whole release. `make image` and `make release` call
+//! it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ struct InputArgs {
     /// A driver program, like amd64=target/release/aws-ebs-csi-driver; once for each platform
     #[arg(long = "driver", value_parser = driver)]
     drivers: Vec<(Platform, PathBuf)>,
-    /// The time of everything, in seconds since 1970: that of the commit
+    /// The time of all files, in seconds since 1970: the commit's time
     #[arg(long, env = "SOURCE_DATE_EPOCH")]
     epoch: Option<u64>,
     /// The commit that it is made from
@@ -47,7 +48,7 @@ struct InputArgs {
 
 #[derive(Subcommand)]
 enum Task {
-    /// The files of one platform's image, below a directory that is there
+    /// The files of one platform's image, below an existing directory
     Tree { to: PathBuf },
     /// An archive of the image: OCI's layout, which docker load reads too when it is for one platform
     Pack {
@@ -80,7 +81,7 @@ enum Task {
         /// Bytes that each may have
         #[arg(long)]
         at_most: Option<usize>,
-        /// A function that starts processes and that each of them has all the same, like CreateProcessW
+        /// A function that starts processes and that each of them may import, like CreateProcessW
         #[arg(long = "known", value_name = "FUNCTION")]
         known: Vec<String>,
     },
@@ -187,7 +188,7 @@ fn windows_image(
         let base = windows::Base::read(*release, &manifest, &config)?;
         images.push((base.version().to_owned(), windows::pack(&base, &files, about)?));
     }
-    // Nodes take the first that fits.
+    // Nodes use the first one that fits.
     images.sort_by(|one, other| one.0.cmp(&other.0));
     write(&images.iter().map(|(_, image)| image).collect::<Vec<_>>(), about, to)?;
     let mut out = std::io::stdout();

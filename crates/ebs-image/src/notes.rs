@@ -1,4 +1,4 @@
-//! Release notes: what CHANGELOG.md says of a version, and what is in its image.
+//! Release notes: the section of CHANGELOG.md, and the contents of the image.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use crate::contents::PROGRAMS;
 use crate::oci::{About, Image};
 use crate::package::Package;
 
-/// Packages whose versions decide what new file systems look like.
+/// Packages whose versions determine the properties of new file systems.
 const FILE_SYSTEMS: [&str; 3] = ["e2fsprogs", "xfsprogs", "util-linux"];
 
-/// The notes of a version.
+/// Returns the notes of a version.
 ///
 /// # Errors
-/// When the changelog has nothing on it.
+/// The changelog has no section of it.
 pub fn notes(changelog: &str, about: &About, images: &[&Image], packages: &[Package]) -> anyhow::Result<String> {
     let section = section(changelog, &about.version).or_else(|| section(changelog, "Unreleased"));
     let section = section.with_context(|| format!("CHANGELOG.md has nothing on {}", about.version))?;
@@ -35,7 +35,7 @@ pub fn notes(changelog: &str, about: &About, images: &[&Image], packages: &[Pack
     Ok(notes)
 }
 
-/// What stands between the heading of a version and the next one.
+/// Returns the text between the heading of a version and the next one.
 pub(crate) fn section<'a>(changelog: &'a str, version: &str) -> Option<&'a str> {
     let heading = format!("\n## [{version}]");
     let from = changelog.find(&heading)? + heading.len();
@@ -51,9 +51,8 @@ mod tests {
     const CHANGELOG: &str =
         "# Changelog\n\n## [Unreleased]\n\n## [1.1.0] - 2026-01-02\n\n### Added\n\n- This.\n\n## [1.0.0]\n- That.\n";
 
-    /// The notes of a release are the changelog's section of its version.
     #[test]
-    fn a_section_ends_where_the_next_version_begins() {
+    fn changelog_section_ends_at_the_next_version() {
         assert_eq!(section(CHANGELOG, "1.1.0"), Some("### Added\n\n- This."));
         assert_eq!(section(CHANGELOG, "1.0.0"), Some("- That."));
         assert_eq!(section(CHANGELOG, "Unreleased"), Some(""));
@@ -61,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_a_word_has_no_notes() {
+    fn missing_changelog_section_is_an_error() {
         let about = |version: &str| About {
             what: crate::contents::DRIVER_IMAGE,
             version: version.to_owned(),

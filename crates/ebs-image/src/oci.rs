@@ -1,5 +1,5 @@
-//! An image as OCI's image specification 1.1 says, in an archive that containerd, podman, skopeo and crane read, and Docker too when it
-//! is for one platform. Its bytes follow from its files and the time alone.
+//! An image by OCI's image specification 1.1, in an archive that containerd, podman, skopeo and crane read, and Docker
+//! too if it is for one platform. Its bytes depend only on its files and the time.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,23 +21,23 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 const COMPRESSED_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-/// Under which repository a name without a registry is known to containerd.
+/// The repository of a name without a registry in containerd.
 const DEFAULT_REGISTRY: &str = "docker.io/library/";
 
-/// What the image says of itself.
+/// The image's metadata.
 #[derive(Debug, Clone)]
 pub struct About {
     pub what: What,
     /// Without the `v` of the image's tag.
     pub version: String,
-    /// Of the commit; empty when nobody knows.
+    /// The commit; empty if unknown.
     pub commit: String,
-    /// Of everything in the image: seconds since 1970.
+    /// The time of all files: seconds since 1970.
     pub epoch: u64,
 }
 
 impl About {
-    /// The image's name with its tag, as the chart asks for it.
+    /// Returns the image's name with its tag, as in the chart.
     pub fn reference(&self) -> String {
         format!("{}:v{}", self.what.name, self.version)
     }
@@ -58,12 +58,12 @@ impl About {
     }
 }
 
-/// Seconds since 1970 as RFC 3339 writes them.
+/// Formats seconds since 1970 by RFC 3339.
 pub(crate) fn time(epoch: u64) -> String {
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(epoch)).to_string()
 }
 
-/// Whether layers are compressed. What is only run on the machine that made it need not be.
+/// Whether layers are compressed. An image that only this machine runs need not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     Gzip,
@@ -74,7 +74,7 @@ pub enum Compression {
 #[derive(Debug)]
 pub struct Image {
     pub platform: Platform,
-    /// Of Windows, whose containers run on nodes of one version alone.
+    /// The version of Windows, whose containers run only on nodes of that version.
     windows: Option<String>,
     blobs: Blobs,
     manifest: Value,
@@ -86,7 +86,7 @@ impl Image {
     /// Packs the files.
     ///
     /// # Errors
-    /// When compressed layers are larger than the image may be.
+    /// The compressed layers exceed the size limit.
     pub fn pack(platform: Platform, files: &Files, about: &About, compression: Compression) -> anyhow::Result<Self> {
         let mut image = Self::begin(platform);
         let (mut layers, mut digests, mut history) = (Vec::new(), Vec::new(), Vec::new());
@@ -116,13 +116,13 @@ impl Image {
         Ok(image)
     }
 
-    /// One without anything.
+    /// Creates an empty image.
     pub(crate) fn begin(platform: Platform) -> Self {
         let (manifest, config) = (Value::Null, Value::Null);
         Self { platform, windows: None, blobs: Blobs::default(), manifest, config, layers: Vec::new() }
     }
 
-    /// Keeps the archive of a layer. Returns the archive's own digest and the layer's descriptor.
+    /// Adds the archive of a layer. Returns the archive's digest and the layer's descriptor.
     pub(crate) fn layer(&mut self, archive: Vec<u8>, compression: Compression) -> anyhow::Result<(String, Value)> {
         let uncompressed = format!("sha256:{}", hex::encode(Sha256::digest(&archive)));
         let descriptor = match compression {
@@ -132,7 +132,7 @@ impl Image {
         Ok((uncompressed, descriptor))
     }
 
-    /// Puts configuration and manifest to the layers. Those that are no blobs of this image are known elsewhere.
+    /// Adds configuration and manifest. Layers that are not blobs of this image are in another registry.
     pub(crate) fn end(&mut self, config: &Value, layers: Vec<Value>, annotations: Option<Value>) -> anyhow::Result<()> {
         self.config = self.blobs.add(CONFIG, serde_json::to_vec(config)?);
         let mut manifest =
@@ -145,22 +145,22 @@ impl Image {
         Ok(())
     }
 
-    /// The same, for nodes of this version of Windows.
+    /// Sets the version of Windows.
     pub(crate) fn for_windows(self, version: &str) -> Self {
         Self { windows: Some(version.to_owned()), ..self }
     }
 
-    /// The digest that names it, like `sha256:…`.
+    /// Returns its digest, like `sha256:…`.
     pub fn digest(&self) -> &str {
         self.manifest["digest"].as_str().unwrap_or_default()
     }
 
-    /// Bytes of its layers together, as they are transferred.
+    /// Returns the transferred size of all layers in bytes.
     pub fn size(&self) -> u64 {
         self.layers.iter().filter_map(|layer| layer["size"].as_u64()).sum()
     }
 
-    /// What `docker load` reads besides.
+    /// Returns the additional file of `docker load`.
     fn docker_manifest(&self, reference: &str) -> Value {
         let layers: Vec<String> = self.layers.iter().map(blob_path).collect();
         json!([{ "Config": blob_path(&self.config), "RepoTags": [reference], "Layers": layers }])
@@ -178,16 +178,16 @@ impl Image {
     }
 }
 
-/// Writes images of several platforms under one name, or that of one, as an archive.
+/// Writes the images of several platforms with one name, or one image, as an archive.
 ///
 /// # Errors
-/// When it cannot be written.
+/// It cannot be written.
 pub fn write(images: &[&Image], about: &About, to: &Path) -> anyhow::Result<()> {
     let mut tree = Tree::default();
     let mut blobs = Blobs::default();
     images.iter().for_each(|image| blobs.0.extend(image.blobs.0.clone()));
     let mut top = match images {
-        // Docker's own form of archive has no place for layers that are elsewhere.
+        // Docker's archive format does not support layers in another registry.
         [one] if one.windows.is_none() => {
             tree.file("manifest.json", serde_json::to_vec(&one.docker_manifest(&about.reference()))?)?;
             one.descriptor()
@@ -212,12 +212,12 @@ pub fn write(images: &[&Image], about: &About, to: &Path) -> anyhow::Result<()> 
     tree.archive(std::io::BufWriter::new(file), about.epoch).with_context(|| format!("write {}", to.display()))
 }
 
-/// By the hexadecimal digits of their digests.
+/// Blobs by the hexadecimal digits of their digests.
 #[derive(Debug, Default)]
 struct Blobs(BTreeMap<String, Vec<u8>>);
 
 impl Blobs {
-    /// Adds one and returns its descriptor.
+    /// Adds a blob and returns its descriptor.
     fn add(&mut self, media_type: &str, bytes: Vec<u8>) -> Value {
         let digest = hex::encode(Sha256::digest(&bytes));
         let descriptor = json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len() });
@@ -230,10 +230,10 @@ fn blob_path(descriptor: &Value) -> String {
     format!("blobs/{}", descriptor["digest"].as_str().unwrap_or_default().replacen(':', "/", 1))
 }
 
-/// As small as gzip makes it, without a name or a time.
+/// Compresses with the maximum level, without a name or a time.
 ///
 /// # Errors
-/// Never for memory; the writer's type asks for it.
+/// Never in memory, but the writer's type requires it.
 pub(crate) fn gzip(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut to = GzBuilder::new().write(Vec::new(), flate2::Compression::best());
     to.write_all(bytes).context("compress")?;

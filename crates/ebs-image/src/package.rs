@@ -1,4 +1,4 @@
-//! Debian packages: what a `.deb` says of itself, and its files.
+//! Debian packages: the metadata and the files of a `.deb`.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -24,11 +24,11 @@ pub(crate) enum Entry {
 pub struct Package {
     pub name: String,
     pub version: String,
-    /// The source that it is built from, with its version when that is another one, as in the control file.
+    /// Its source package, with the version if it differs, as in the control file.
     pub source: String,
-    /// Its control file, as scanners read it in the image.
+    /// Its control file, which scanners read in the image.
     pub(crate) control: String,
-    /// By paths as on a system with everything below `/usr`, without the leading slash.
+    /// Its files by path on a system with everything below `/usr`, without the leading slash.
     pub(crate) entries: BTreeMap<String, Entry>,
 }
 
@@ -36,7 +36,7 @@ impl Package {
     /// Reads a `.deb`.
     ///
     /// # Errors
-    /// When it cannot be read, or is for another machine.
+    /// It cannot be read, or is for another machine.
     pub(crate) async fn read(deb: &Path, platform: Platform) -> anyhow::Result<Self> {
         let named = || format!("the package {}", deb.display());
         let control = child::output(DPKG_DEB, &["--field".as_ref(), deb.as_os_str()]).await.with_context(named)?;
@@ -55,7 +55,7 @@ impl Package {
         Ok(Self { name, version, source, entries: entries(files)?, control })
     }
 
-    /// The contents of one of its files, by its path on a system with everything below `/usr`, without the leading slash.
+    /// Returns the contents of a file, by its path on a system with everything below `/usr`, without the leading slash.
     pub fn file(&self, path: &str) -> Option<&[u8]> {
         match self.entries.get(path) {
             Some(Entry::File { contents, .. }) => Some(contents),
@@ -63,17 +63,17 @@ impl Package {
         }
     }
 
-    /// Its copyright file, where it has one of its own.
+    /// Returns its own copyright file, if it has one.
     pub(crate) fn copyright(&self) -> Option<(String, &[u8])> {
         let path = format!("usr/share/doc/{}/copyright", self.name);
         self.file(&path).map(|text| (path.clone(), text))
     }
 }
 
-/// The files `NAME_VERSION_ARCHITECTURE.deb` of a directory, in the order of their names.
+/// Returns the files `NAME_VERSION_ARCHITECTURE.deb` of a directory, sorted by name.
 ///
 /// # Errors
-/// When there is none: says how to get them.
+/// The directory contains no package. The text explains how to get them.
 pub(crate) fn debs(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let fetch = || format!("no packages in {}: deploy/image/fetch gets them", directory.display());
     let listed = std::fs::read_dir(directory).with_context(fetch)?;
@@ -85,7 +85,7 @@ pub(crate) fn debs(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(debs)
 }
 
-/// A field of one line.
+/// Returns a field of one line.
 fn field<'a>(control: &'a str, name: &str) -> Option<&'a str> {
     control.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
@@ -112,8 +112,8 @@ fn entries(archive: &[u8]) -> anyhow::Result<BTreeMap<String, Entry>> {
     Ok(entries)
 }
 
-/// The path as it is on a system where `/bin`, `/sbin`, `/lib` and `/lib64` are links into `/usr`, without `.`, `..` and the
-/// leading slash.
+/// Normalises a path for a system where `/bin`, `/sbin`, `/lib` and `/lib64` are links into `/usr`, without `.`, `..`
+/// and the leading slash.
 pub(crate) fn merged(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_those_of_a_system_with_everything_below_usr() {
+    fn paths_are_merged_into_usr() {
         assert_eq!(merged("./sbin/blkid"), "usr/sbin/blkid");
         assert_eq!(merged("/lib64/ld.so"), "usr/lib64/ld.so");
         assert_eq!(merged("usr/lib/../bin/./a"), "usr/bin/a");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_the_one_of_that_name() {
+    fn control_field_is_found_by_its_whole_name() {
         let control = "Package: a\nVersion: 1:2.3-4\nDepends: b (>= 1)\nDescription: text\n Version: no\n";
         assert_eq!(field(control, "Version"), Some("1:2.3-4"));
         assert_eq!(field(control, "Source"), None);

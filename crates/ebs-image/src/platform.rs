@@ -1,4 +1,4 @@
-//! The machines that the image is for.
+//! The platforms of the image.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::bail;
 use object::elf::{EM_AARCH64, EM_X86_64};
 
-/// A machine, under the name that Debian and OCI both use.
+/// A platform, with the name that Debian and OCI use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Platform {
     Amd64,
@@ -14,10 +14,10 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// Every one, in the order of their names.
+    /// All of them, sorted by name.
     pub const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
-    /// As Debian and OCI call it.
+    /// Returns Debian's and OCI's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -25,7 +25,7 @@ impl Platform {
         }
     }
 
-    /// As Rust calls it.
+    /// Returns Rust's target.
     pub fn target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-gnu",
@@ -33,7 +33,7 @@ impl Platform {
         }
     }
 
-    /// The directory of Debian's libraries below `/usr/lib`.
+    /// Returns the directory of Debian's libraries below `/usr/lib`.
     pub(crate) fn triplet(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-linux-gnu",
@@ -41,7 +41,7 @@ impl Platform {
         }
     }
 
-    /// As an ELF header says it.
+    /// Returns the number in an ELF header.
     pub(crate) fn machine(self) -> u16 {
         match self {
             Self::Amd64 => EM_X86_64,

@@ -1,4 +1,4 @@
-//! A release: everything that users fetch, in one directory, with its checksums. The same inputs give the same bytes.
+//! A release: everything that users download, in one directory, with checksums. The same inputs give the same bytes.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -19,12 +19,12 @@ use crate::platform::Platform;
 use crate::tree::{Node, Tree};
 use crate::{crates, licences, spdx};
 
-/// What a release is made of.
+/// The inputs of a release.
 #[derive(Debug, Clone)]
 pub struct Inputs {
     /// The repository.
     pub root: PathBuf,
-    /// Packages of a platform lie in the directory of its name below.
+    /// The directory with a subdirectory of packages for each platform.
     pub packages: PathBuf,
     pub pinned: Pinned,
     /// Driver programs; at most one for each platform.
@@ -32,7 +32,7 @@ pub struct Inputs {
     pub about: About,
 }
 
-/// What is made for one platform.
+/// The results for one platform.
 pub struct Parts {
     pub platform: Platform,
     pub packages: Vec<Package>,
@@ -43,10 +43,10 @@ pub struct Parts {
 }
 
 impl Inputs {
-    /// Puts the files for each platform together.
+    /// Assembles the files of each platform.
     ///
     /// # Errors
-    /// When something is missing or does not fit.
+    /// Something is missing or does not fit.
     pub async fn parts(&self) -> anyhow::Result<Vec<Parts>> {
         ensure!(!self.drivers.is_empty(), "no driver program was given");
         let mut parts = Vec::new();
@@ -75,7 +75,7 @@ impl Inputs {
         Ok(Parts { platform, packages, files, driver, texts: archive_texts, bill })
     }
 
-    /// The compiler's version.
+    /// Returns the compiler's version.
     fn rust(&self) -> anyhow::Result<String> {
         let text =
             std::fs::read_to_string(self.root.join("rust-toolchain.toml")).context("read rust-toolchain.toml")?;
@@ -83,10 +83,10 @@ impl Inputs {
         Ok(channel.context("rust-toolchain.toml names no channel")?.to_owned())
     }
 
-    /// Writes the whole release into a directory that is made anew, and returns the names of its files.
+    /// Writes the whole release into a new directory, and returns the names of its files.
     ///
     /// # Errors
-    /// When something is missing, does not fit or cannot be written.
+    /// Something is missing, does not fit or cannot be written.
     pub async fn release(&self, helm: &str, to: &Path) -> anyhow::Result<Vec<String>> {
         let mut out = Output::new(to)?;
         let parts = self.parts().await?;
@@ -118,7 +118,7 @@ impl Inputs {
 }
 
 impl Parts {
-    /// The program with its licences, for whoever runs it without a container.
+    /// Returns the archive of the program with its licences, for use without a container.
     fn archive(&self, about: &About) -> anyhow::Result<Vec<u8>> {
         let mut tree = Tree::default();
         let top = format!("{NAME}-{}-linux-{}", about.version, self.platform);
@@ -132,7 +132,7 @@ impl Parts {
     }
 }
 
-/// Helm's package of the chart, with one time for all of its files.
+/// Returns Helm's package of the chart, with one time for all of its files.
 async fn chart_package(helm: &str, chart: &Path, about: &About) -> anyhow::Result<Vec<u8>> {
     let scratch = tempfile::tempdir().context("a directory for the chart")?;
     let args: [&OsStr; 4] =
@@ -156,7 +156,7 @@ async fn chart_package(helm: &str, chart: &Path, about: &About) -> anyhow::Resul
     gzip(&packed)
 }
 
-/// A directory that is filled.
+/// The output directory.
 struct Output {
     directory: PathBuf,
     /// Digest and name of each file.
@@ -167,7 +167,7 @@ impl Output {
     fn new(directory: &Path) -> anyhow::Result<Self> {
         let named = || format!("make {} anew", directory.display());
         if directory.exists() {
-            // Of another directory than that of a release nothing is removed.
+            // Nothing is removed from a directory that is not a release.
             let is_release =
                 directory.join(SUMS).is_file() || directory.read_dir().with_context(named)?.next().is_none();
             ensure!(is_release, "{} holds something else than a release", directory.display());
@@ -183,14 +183,14 @@ impl Output {
         self.note(name)
     }
 
-    /// Takes a file in that is there.
+    /// Adds an existing file to the checksums.
     fn note(&mut self, name: &str) -> anyhow::Result<()> {
         let bytes = std::fs::read(self.directory.join(name)).with_context(|| format!("read {name}"))?;
         self.files.push((hex::encode(Sha256::digest(&bytes)), name.to_owned()));
         Ok(())
     }
 
-    /// Writes the checksums, as `sha256sum --check` reads them.
+    /// Writes the checksums in the format of `sha256sum --check`.
     fn sums(mut self) -> anyhow::Result<Vec<String>> {
         self.files.sort_by(|one, other| one.1.cmp(&other.1));
         let lines = self.files.iter().map(|(digest, name)| format!("{digest}  {name}\n"));

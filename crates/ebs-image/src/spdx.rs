@@ -1,5 +1,5 @@
-//! The bill of materials, in SPDX 2.3: the image, the driver's program in it with the crates that it is made of, and the Debian
-//! packages that the rest is from.
+//! The bill of materials in SPDX 2.3: the image, the driver's program with its crates, and the Debian packages of the
+//! other files.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -12,10 +12,10 @@ use crate::platform::Platform;
 
 const NOBODY_SAYS: &str = "NOASSERTION";
 
-/// The document as it is written.
+/// Returns the serialised document.
 ///
 /// # Errors
-/// Never for these values; serialisation asks for it.
+/// Never for these values, but serialisation requires it.
 pub fn document(
     platform: Platform,
     about: &About,
@@ -105,7 +105,7 @@ fn relation(from: &str, kind: &str, to: &str) -> Value {
     json!({ "spdxElementId": from, "relationshipType": kind, "relatedSpdxElement": to })
 }
 
-/// Letters, digits, dots and hyphens alone are allowed in one.
+/// Returns an id, which may contain only letters, digits, dots and hyphens.
 fn id(kind: &str, name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     format!("SPDXRef-{kind}-{}", name.chars().map(allowed).collect::<String>())
@@ -138,10 +138,9 @@ mod tests {
         serde_json::from_slice(&bytes).unwrap()
     }
 
-    /// The bill of materials has the image, the driver with its crates and the Debian packages, each with version and licence; every
-    /// relationship names things that are there.
+    /// Image, driver, crates and Debian packages each have a version and a licence.
     #[test]
-    fn every_relationship_of_the_bill_names_packages_that_are_in_it() {
+    fn every_relationship_of_the_bill_names_existing_packages() {
         let document = sample();
         let packages = document["packages"].as_array().unwrap();
         let mut ids: BTreeSet<&str> = packages.iter().map(|package| package["SPDXID"].as_str().unwrap()).collect();
@@ -153,7 +152,7 @@ mod tests {
                 assert!(ids.contains(relation[end].as_str().unwrap()), "{relation}");
             }
         }
-        // Each is reached once: by the document, the image or the driver.
+        // Each has one relationship: with the document, the image or the driver.
         assert_eq!(relations.len(), packages.len());
         for package in packages {
             assert_ne!(package["licenseDeclared"], NOBODY_SAYS, "{package}");

@@ -1,4 +1,4 @@
-//! A tree of files that all belong to root and that nobody but root may write. No other right can be said, so none gets in.
+//! A tree of files that belong to root and are writable only by root. The type has no other permissions.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes};
@@ -17,7 +17,7 @@ pub enum Node {
         contents: Vec<u8>,
         executable: bool,
     },
-    /// A symbolic link, with what it says.
+    /// A symbolic link with its target.
     Link(String),
 }
 
@@ -31,7 +31,7 @@ impl Node {
     }
 }
 
-/// Nodes by their paths, which have no leading slash. Those above one are directories or absent.
+/// Nodes by path, without a leading slash. The parents of a node are directories or missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree(BTreeMap<String, Node>);
 
@@ -40,10 +40,10 @@ impl Tree {
         self.0.iter().map(|(path, node)| (path.as_str(), node))
     }
 
-    /// Adds a node and the directories above it.
+    /// Adds a node with its parents.
     ///
     /// # Errors
-    /// When something else is there.
+    /// A different entry exists.
     pub fn add(&mut self, path: &str, node: Node) -> anyhow::Result<()> {
         ensure!(!path.is_empty() && !path.starts_with('/'), "{path:?} is no path in the image");
         for (end, _) in path.match_indices('/') {
@@ -52,7 +52,7 @@ impl Tree {
         self.put(path, node)
     }
 
-    /// A file that anybody may read.
+    /// Adds a file that everyone may read.
     ///
     /// # Errors
     /// As [`Tree::add`].
@@ -66,18 +66,18 @@ impl Tree {
         Ok(())
     }
 
-    /// Everything of `other` too.
+    /// Adds everything of `other`.
     ///
     /// # Errors
-    /// When both have something else at one path.
+    /// The trees have different entries at one path.
     pub fn join(&mut self, other: &Self) -> anyhow::Result<()> {
         other.nodes().try_for_each(|(path, node)| self.put(path, node.clone()))
     }
 
-    /// As a tar archive, in the order of the paths, with one time for all.
+    /// Writes a tar archive, sorted by path, with one time for all entries.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// It cannot be written.
     pub fn archive(&self, to: impl Write, epoch: u64) -> anyhow::Result<()> {
         let mut archive = tar::Builder::new(to);
         for (path, node) in self.nodes() {
@@ -108,10 +108,10 @@ impl Tree {
         archive.into_inner().context("end the archive")?.flush().context("write the archive")
     }
 
-    /// As files below a directory that is there, for whoever packs them. Owners are those of this process.
+    /// Writes the files below an existing directory, for another packer. The owner is the user of this process.
     ///
     /// # Errors
-    /// Names what cannot be made.
+    /// An entry cannot be created; the error names it.
     pub fn write(&self, to: &Path, epoch: u64) -> anyhow::Result<()> {
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(epoch);
         for (path, node) in self.nodes() {
@@ -150,15 +150,14 @@ mod tests {
         bytes
     }
 
-    /// The bytes of an archive follow from the files alone, whatever the order in which they were added.
     #[test]
-    fn the_order_in_which_files_were_added_does_not_show() {
+    fn archive_does_not_depend_on_the_order_of_additions() {
         assert_eq!(archived(&of(&["usr/bin/a", "etc/b"])), archived(&of(&["etc/b", "usr/bin/a"])));
         assert_ne!(archived(&of(&["usr/bin/a"])), archived(&of(&["usr/bin/b"])));
     }
 
     #[test]
-    fn every_entry_belongs_to_root_has_the_time_and_no_bit_of_more_rights() {
+    fn every_entry_belongs_to_root_with_minimal_permissions() {
         let mut tree = of(&["usr/share/doc/a"]);
         tree.add("usr/bin/run", Node::File { contents: vec![1], executable: true }).unwrap();
         tree.add("bin", Node::Link("usr/bin".to_owned())).unwrap();
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_at_the_same_path_is_refused() {
+    fn different_file_at_the_same_path_is_an_error() {
         let mut tree = of(&["etc/a"]);
         tree.file("etc/a", "etc/a").unwrap();
         assert!(tree.file("etc/a", "other").is_err());

@@ -1,6 +1,7 @@
-//! The images of Windows nodes: one layer with a program over a base of Microsoft's, for each of the versions of Windows whose
-//! containers are told apart. The base is taken by reference: its manifest and its configuration are the input, its layers are named in
-//! ours by their digests, and none of their bytes is fetched, kept or passed on. Everything follows from the input and the time.
+//! The images of Windows nodes: one layer with a program on a base image of Microsoft, for each version of Windows with
+//! separate containers. The base is used by reference: its manifest and configuration are the input, and our manifest
+//! names its layers by digest. None of their bytes is downloaded, stored or distributed. The output depends only on the
+//! input and the time.
 
 mod base;
 mod layer;
@@ -23,18 +24,18 @@ use crate::oci::{About, Compression, Image};
 use crate::platform::Platform;
 use crate::tree::{Node, Tree};
 
-/// Our images for Windows nodes. Each has one program of its name at the top of drive C, where pods start it; a host process finds it by that
-/// name.
+/// Our images for Windows nodes. Each has one program of its name in the root of drive C, where pods and host processes
+/// start it.
 pub const IMAGES: [What; 2] = [
     What { name: NAME, description: "Amazon EBS volumes by CSI: the node service of Windows" },
     What { name: "csi-node-driver-registrar", description: "Makes a CSI driver known to the kubelet" },
 ];
 /// The account that may open csi-proxy's pipes.
 const USER: &str = "ContainerAdministrator";
-/// Most bytes that our layer may have, compressed.
+/// Maximum size of our compressed layer in bytes.
 const MOST_BYTES: u64 = 12_000_000;
 
-/// A version of Windows Server with long-term support. A container of one runs on nodes of the same one.
+/// A version of Windows Server with long-term support. Its containers run only on nodes of the same version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Release {
     Ltsc2019,
@@ -43,10 +44,10 @@ pub enum Release {
 }
 
 impl Release {
-    /// Every one, oldest first.
+    /// All of them, oldest first.
     pub const ALL: [Self; 3] = [Self::Ltsc2019, Self::Ltsc2022, Self::Ltsc2025];
 
-    /// As tags of base images name it.
+    /// Returns the name in tags of base images.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ltsc2019 => "ltsc2019",
@@ -55,7 +56,7 @@ impl Release {
         }
     }
 
-    /// What `os.version` begins with.
+    /// Returns the prefix of `os.version`.
     fn build(self) -> &'static str {
         match self {
             Self::Ltsc2019 => "10.0.17763.",
@@ -82,10 +83,10 @@ impl FromStr for Release {
     }
 }
 
-/// Which image a program is for, by the name of its file.
+/// Returns the image of a program, by its file name.
 ///
 /// # Errors
-/// When it is for none.
+/// No image has this program.
 pub fn image_of(program: &Path) -> anyhow::Result<What> {
     let name = program.file_stem().and_then(OsStr::to_str).unwrap_or_default();
     let Some(what) = IMAGES.into_iter().find(|what| what.name == name) else {
@@ -94,10 +95,10 @@ pub fn image_of(program: &Path) -> anyhow::Result<What> {
     Ok(what)
 }
 
-/// What our layer holds, as it lies on drive C of the container.
+/// Returns the files of our layer, with their paths on drive C of the container.
 ///
 /// # Errors
-/// When the program is none of Windows, or a text's name is none of a file.
+/// The program is not for Windows, or the name of a text is not a valid file name.
 pub fn files(what: What, program: &[u8], texts: &[(String, Vec<u8>)]) -> anyhow::Result<Tree> {
     ensure!(program.starts_with(b"MZ"), "it is no program of Windows");
     let mut tree = Tree::default();
@@ -108,10 +109,10 @@ pub fn files(what: What, program: &[u8], texts: &[(String, Vec<u8>)]) -> anyhow:
     Ok(tree)
 }
 
-/// The image over one base.
+/// Returns the image on one base.
 ///
 /// # Errors
-/// When our layer is larger than it may be.
+/// Our layer exceeds the size limit.
 pub fn pack(base: &Base, files: &Tree, about: &About) -> anyhow::Result<Image> {
     let archive = layer::archive(files, about.epoch)?;
     let mut image = Image::begin(Platform::Amd64);
@@ -126,7 +127,7 @@ pub fn pack(base: &Base, files: &Tree, about: &About) -> anyhow::Result<Image> {
     config["config"]["WorkingDir"] = "C:\\".into();
     config["config"]["Labels"] = about.labels();
     if let Some(settings) = config["config"].as_object_mut() {
-        // The base's own command would be arguments of our program.
+        // The base's own command would become arguments of our program.
         settings.remove("Cmd");
     }
     push(&mut config["rootfs"]["diff_ids"], digest.into());

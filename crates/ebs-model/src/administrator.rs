@@ -1,4 +1,5 @@
-//! What the drivers have no right to do, and somebody else has to: EC2 keeps a snapshot until its fast restores are off.
+//! Actions for which the drivers have no permission, so an administrator does them: EC2 keeps a snapshot until its fast
+//! restores are disabled.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,16 +11,16 @@ use crate::beliefs::SnapshotBelief;
 use crate::truth::named_snapshots;
 use crate::world::World;
 
-/// By then fast restores that were switched off are off.
+/// The time after which disabled fast restores are off.
 const OFF: Duration = Duration::from_secs(60);
 
 impl<E: Ec2> World<E> {
-    /// A driver was told that fast restores keep this one: they are to be switched off.
+    /// Requests that fast restores of this snapshot are disabled, because a driver has reported that they keep it.
     pub(crate) fn ask_to_switch_off(&mut self, snapshot: &str) {
         self.to_switch_off.insert(snapshot.to_owned());
     }
 
-    /// Switches them off where that was asked for. A call that is throttled is made again the next time.
+    /// Disables the requested ones. A throttled call is repeated the next time.
     pub(crate) async fn switch_off_fast_restores(&mut self) {
         if self.locks_have_ended {
             self.ask_for_places().await;
@@ -44,8 +45,8 @@ impl<E: Ec2> World<E> {
         engine.call(Call::DisableFastSnapshotRestores(call)).await.is_ok()
     }
 
-    /// Snapshots that have got some of the few places for fast restores and not all, and so can neither be reported nor
-    /// be taken back, would keep the places from one another for ever.
+    /// Requests that the fast restores of incomplete snapshots are disabled. Snapshots that have only some of the few
+    /// places can neither become ready nor be deleted, and would block each other forever.
     async fn ask_for_places(&mut self) {
         let truth = self.sim.engine().snapshot_of_state().await;
         let is_short = |snap: &&crate::beliefs::SnapClaim| {
@@ -61,7 +62,7 @@ impl<E: Ec2> World<E> {
         self.to_switch_off.extend(short);
     }
 
-    /// Takes the fast restores from snapshots that are to be deleted by hand.
+    /// Disables the fast restores of snapshots that an administrator deletes.
     pub(crate) async fn switch_off_for_good(&mut self, snapshots: Vec<String>) {
         self.to_switch_off.extend(snapshots);
         while !self.to_switch_off.is_empty() {

@@ -1,4 +1,4 @@
-//! What the orchestrator makes of an answer, and what an answer must not say.
+//! Processes responses: updates the orchestrator's beliefs, and checks what a response must not claim.
 
 use ebs_ec2::Ec2;
 use ebs_sim::api::StateView;
@@ -14,7 +14,7 @@ use crate::truth::{attachment, is_live, named_snapshots, named_volumes};
 use crate::world::{Checked, World, broken};
 
 impl<E: Ec2> World<E> {
-    /// Takes in the answer to a call.
+    /// Processes the response to a call.
     pub(crate) async fn take_in(&mut self, id: u64, answer: Answer) -> Checked {
         let Some(call) = self.calls.remove(&id) else { return Ok(()) };
         match &answer {
@@ -128,7 +128,7 @@ impl<E: Ec2> World<E> {
         let has_origin = claim.order.origin != Origin::Blank;
         let expected = match refused.code {
             _ if is_denial => true,
-            // Its key cannot be used, or it broke.
+            // Its key is unusable, or the volume failed.
             RpcCode::FailedPrecondition | RpcCode::Internal
                 if claim.order.key.is_some() || self.network.has_broken() =>
             {
@@ -136,12 +136,12 @@ impl<E: Ec2> World<E> {
             }
             RpcCode::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
             RpcCode::AlreadyExists => call.is_contrary || claim.name_is_taken,
-            // The source is gone, or going.
+            // The source is deleted or being deleted.
             RpcCode::NotFound | RpcCode::FailedPrecondition if !call.is_contrary => {
                 has_origin
                     && (self.origin_was_unknown(&claim.order) || !(call.was_sure && self.origin_is_sure(&claim.order)))
             }
-            // The source may have grown since, and a look that lags does not show it.
+            // The source may have grown since, and a stale describe does not show it.
             RpcCode::OutOfRange => has_origin,
             RpcCode::InvalidArgument => call.is_contrary || matches!(claim.order.origin, Origin::Volume(_)),
             RpcCode::FailedPrecondition => call.is_contrary,
@@ -175,7 +175,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Volumes of that name that are alive and not foreign.
+    /// Returns the live volumes with this name that are not foreign.
     pub(crate) fn live_of(&self, name: &str, truth: &StateView) -> Vec<String> {
         named_volumes(truth, name)
             .filter(|v| is_live(v) && !self.foreign.contains_key(&v.id))
@@ -203,7 +203,7 @@ impl<E: Ec2> World<E> {
                 Ok(())
             }
             Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
-            // Attached, or it was when the call arrived.
+            // The volume is attached, or was when the call arrived.
             Err(refused) if refused.code == RpcCode::FailedPrecondition && is_loose => Ok(()),
             Err(refused) => unexpected("DeleteVolume", id, &refused),
         }
@@ -235,7 +235,7 @@ impl<E: Ec2> World<E> {
             Ok(_) => broken("Publish was answered with something else"),
             Err(refused) => {
                 let expected = match refused.code {
-                    // EC2 said so of what was made a moment ago: nothing is lost when an attacher hears it.
+                    // EC2 did not know a new object yet. An attacher that receives this error loses nothing.
                     RpcCode::NotFound => !call.was_sure || is_in_doubt || self.network.was_unknown(id),
                     RpcCode::FailedPrecondition => others == Some(true) || call.is_loose || is_in_doubt,
                     code => is_denial || !code.is_final(false),
@@ -355,7 +355,7 @@ impl<E: Ec2> World<E> {
                 self.network.was_unknown(&snap.order.source)
                     || !(call.was_sure && self.beliefs.is_sure_of(&snap.order.source))
             }
-            // No room for more fast restores.
+            // The quota of fast restores is used up.
             RpcCode::Internal => self.few_fast_restores && !snap.order.fast_in.is_empty(),
             _ => false,
         };
@@ -411,7 +411,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// EC2 did not know, once, what the volume is to be made from.
+    /// Returns whether EC2 once did not know the source of the volume.
     fn origin_was_unknown(&self, order: &VolumeOrder) -> bool {
         match &order.origin {
             Origin::Blank => false,
@@ -419,7 +419,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// The driver lacked a right, or EC2 did not take its signature, and the answer is that.
+    /// Returns whether the response reports a missing permission or a rejected signature, and that has happened.
     pub(crate) fn is_denial(&self, refused: &RpcError) -> bool {
         match refused.code {
             RpcCode::PermissionDenied => self.network.was_denied(),

@@ -1,8 +1,8 @@
 //! What the orchestrator believes, by CSI's rules alone.
 //!
-//! A belief is certain only when the last word was a success, or an error that the sidecars take for final.
-//! In between, a call may have been carried out, may be on its way, or may come to nothing: then
-//! the only way on is the same request again, or the request that undoes it.
+//! A belief is certain only if the last response was a success, or an error that the sidecars treat as final. Otherwise
+//! a call may have been done, be in flight, or have no effect. Then the orchestrator can only repeat the request, or
+//! send the request that undoes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::fault_plan::SETTLE;
 pub(crate) struct Beliefs {
     pub(crate) claims: Vec<Claim>,
     pub(crate) snaps: Vec<SnapClaim>,
-    /// Volumes and snapshots that were deleted for certain: they must never be seen alive again.
+    /// Volumes and snapshots that were certainly deleted: they must never appear alive again.
     pub(crate) deleted: BTreeSet<String>,
     /// When a name became free, and at which driver.
     pub(crate) freed: BTreeMap<String, (Instant, usize)>,
@@ -28,81 +28,81 @@ pub(crate) struct Beliefs {
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) name: String,
-    /// The content of the request that goes with the present state.
+    /// The content of the request for the present state.
     pub(crate) order: VolumeOrder,
     pub(crate) wish: bool,
     pub(crate) state: VolumeBelief,
     /// CreateVolume calls in flight.
     pub(crate) creating: usize,
-    /// Refused for good by a driver that the provisioner had called since then.
+    /// Set by a final error: since when the provisioner had called that driver without a pause.
     pub(crate) refused_in: Option<Instant>,
-    /// A foreign volume carries the name.
+    /// A foreign volume has the name.
     pub(crate) name_is_taken: bool,
 }
 
-/// What is believed of a volume.
+/// The belief about a volume.
 #[derive(Debug, Clone)]
 pub(crate) enum VolumeBelief {
-    /// There is none: never asked for, deleted, or refused for good.
+    /// Does not exist: never requested, deleted, or failed with a final error.
     Absent,
-    /// Asked for, not answered for good.
+    /// Requested, without a final response.
     Unknown,
     Exists(Disk),
-    /// To be deleted, not confirmed.
+    /// Its deletion was requested, but not confirmed.
     Deleting(Disk),
 }
 
-/// A volume that was once confirmed.
+/// A volume that was confirmed once.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     pub(crate) id: String,
-    /// At least so large.
+    /// Its minimum size.
     pub(crate) gib: i64,
-    /// The largest size asked for.
+    /// The largest requested size.
     pub(crate) wanted_gib: i64,
     pub(crate) zone: String,
     pub(crate) shared: bool,
-    /// What it was made with, where the request named them.
+    /// Its initial IOPS, if the request set them.
     pub(crate) iops: Option<u32>,
     pub(crate) tags: Tags,
     /// By node.
     pub(crate) holds: BTreeMap<usize, Hold>,
-    /// The node on which the orchestrator wants it in the end.
+    /// The node where the orchestrator finally wants it.
     pub(crate) home: Option<usize>,
     /// Expand calls in flight.
     pub(crate) growing: usize,
-    /// So often growth was refused for good since a sidecar began to try.
+    /// Number of final errors of a growth since a sidecar began to retry.
     pub(crate) growth_refusals: u32,
     pub(crate) changes: Changes,
     pub(crate) deleting: usize,
-    /// A deletion was asked for while it was on a node: one that joins it may hear of that.
+    /// A deletion was requested while it was on a node: a concurrent deletion may return that error.
     pub(crate) deleted_in_use: bool,
 }
 
-/// A volume on a node; a node that is not listed does not have it.
+/// A volume on a node. A node without an entry does not have it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hold {
     pub(crate) state: AttachmentBelief,
     pub(crate) publishing: usize,
     pub(crate) unpublishing: usize,
-    /// How often it was asked for, and given back, since the run began.
+    /// How often publish and unpublish were called since the start of the run.
     pub(crate) asked: u64,
     pub(crate) returned: u64,
-    /// Given back by a driver that the attacher had called since then.
+    /// Set by a detach: since when the attacher had called that driver without a pause.
     pub(crate) freed_in: Option<Instant>,
-    /// It was asked for while it could not be had: a call that joins that one may hear of it.
+    /// It was requested while it was unavailable: a concurrent call may return that error.
     pub(crate) asked_in_vain: bool,
 }
 
-/// What is believed of a volume on a node.
+/// The belief about a volume on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum AttachmentBelief {
-    /// Not there, for certain.
+    /// Certainly detached.
     #[default]
     Not,
     /// Publish was called and has not succeeded.
     Maybe,
-    /// There, as this device.
+    /// Attached as this device.
     Attached(String),
     /// Unpublish was called and has not succeeded.
     Leaving,
@@ -112,16 +112,16 @@ pub(crate) enum AttachmentBelief {
 #[derive(Debug)]
 pub(crate) struct SnapClaim {
     pub(crate) name: String,
-    /// What goes with the present state.
+    /// The content of the request for the present state.
     pub(crate) order: SnapOrder,
     pub(crate) wish: bool,
     pub(crate) state: SnapshotBelief,
     pub(crate) creating: usize,
-    /// Two drivers have taken it at once: what a lost lease allows. Nothing is expected of it any more.
+    /// Two drivers have created it concurrently, as a lost lease permits. The model expects nothing of it any more.
     pub(crate) twinned: bool,
 }
 
-/// What is believed of a snapshot.
+/// The belief about a snapshot.
 #[derive(Debug, Clone)]
 pub(crate) enum SnapshotBelief {
     Absent,
@@ -147,12 +147,12 @@ impl Claim {
 }
 
 impl Disk {
-    /// The nodes that have it or may have it.
+    /// Returns the nodes that have it or may have it.
     pub(crate) fn nodes(&self) -> Vec<usize> {
         self.holds.iter().filter(|(_, hold)| hold.state != AttachmentBelief::Not).map(|(node, _)| *node).collect()
     }
 
-    /// The node is no more: what was there is in doubt until it has been given back.
+    /// Forgets a terminated node: its attachments are uncertain until they are unpublished.
     pub(crate) fn lose_node(&mut self, node: usize) {
         if let Some(hold) = self.holds.get_mut(&node)
             && hold.state != AttachmentBelief::Not
@@ -170,19 +170,19 @@ impl Disk {
 }
 
 impl Hold {
-    /// Attached for certain, and nobody has asked for anything else.
+    /// Returns whether it is certainly attached, without another pending request.
     pub(crate) fn is_firm(&self) -> bool {
         matches!(self.state, AttachmentBelief::Attached(_)) && self.unpublishing == 0
     }
 
-    /// Detached for certain, and nobody has asked for anything else.
+    /// Returns whether it is certainly detached, without another pending request.
     pub(crate) fn is_free(&self) -> bool {
         self.state == AttachmentBelief::Not && self.publishing == 0
     }
 }
 
 impl Beliefs {
-    /// The claim that a volume belongs to.
+    /// Returns the claim of a volume.
     pub(crate) fn owner(&mut self, id: &str) -> Option<&mut Claim> {
         self.claims.iter_mut().find(|claim| claim.disk().is_some_and(|disk| disk.id == id))
     }
@@ -195,13 +195,13 @@ impl Beliefs {
         self.claims.iter_mut().find(|claim| claim.name == name)
     }
 
-    /// Whether a name may be used anew at that driver: another one than deleted what carried it cannot know that looks
-    /// may still show it. (No orchestrator takes a name twice at all.)
+    /// Returns whether a name can be reused at that driver. A driver that has not done the deletion cannot know that
+    /// describes may still show the old object. (A real orchestrator never reuses a name.)
     pub(crate) fn is_free(&self, name: &str, driver: usize) -> bool {
         self.freed.get(name).is_none_or(|(since, by)| *by == driver || since.elapsed() > SETTLE)
     }
 
-    /// Whether a volume exists for certain and nobody is deleting it.
+    /// Returns whether a volume certainly exists and is not being deleted.
     pub(crate) fn is_sure_of(&self, volume: &str) -> bool {
         self.claims.iter().any(|c| matches!(&c.state, VolumeBelief::Exists(disk) if disk.id == volume))
     }

@@ -1,4 +1,4 @@
-//! The orchestrator's calls: how one is sent, and what it means to have sent it.
+//! The orchestrator's calls, and their effect on its beliefs when they are sent.
 
 use ebs_ec2::Ec2;
 
@@ -10,7 +10,7 @@ use crate::retries::Deadline;
 use crate::sidecar::Sidecar;
 use crate::world::World;
 
-/// What a call is about.
+/// The object of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
     Create { claim: usize, order: VolumeOrder },
@@ -27,23 +27,24 @@ pub(crate) enum Target {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) target: Target,
-    /// The driver it went to.
+    /// Its driver.
     pub(crate) driver: usize,
-    /// Publish and Unpublish: how often the other had been called for the pair by then; Expand: how often Modify had.
+    /// Publish and Unpublish: the number of calls of the other for this pair at that time. Expand: the number of Modify
+    /// calls.
     pub(crate) others_before: u64,
     /// Expand: the ratio by which it must raise the IOPS.
     pub(crate) ratio: Option<u64>,
-    /// Modify: the least size that the volume had.
+    /// Modify: the minimum size of the volume.
     pub(crate) gib: i64,
-    /// The volume or source was certain to exist when it was sent.
+    /// The volume or source certainly existed when the call was sent.
     pub(crate) was_sure: bool,
-    /// Another request than the one that goes with the present state.
+    /// The request differs from the one of the present state.
     pub(crate) is_contrary: bool,
-    /// The orchestrator itself knows that it may be refused: the volume is elsewhere, or in use.
+    /// The orchestrator knows that the call may fail: the volume is on another node, or in use.
     pub(crate) is_loose: bool,
 }
 
-/// What there is to remember of a call beside its target.
+/// The expectations of a call.
 #[derive(Debug, Default)]
 struct Expected {
     others_before: u64,
@@ -73,7 +74,7 @@ fn expect_no_volume(claim: &mut Claim, id: &str) -> Expected {
 }
 
 fn expect_on(disk: &mut Disk, node: usize, zone: &str) -> Expected {
-    // A deletion that is on its way may meet it.
+    // A deletion in flight may see it.
     disk.deleted_in_use |= disk.deleting > 0;
     let in_vain = disk.zone != zone || disk.nodes().into_iter().any(|other| other != node);
     let hold = disk.hold(node);
@@ -129,7 +130,7 @@ fn expect_no_snapshot(snap: &mut SnapClaim, id: &str) -> Expected {
 }
 
 impl<E: Ec2> World<E> {
-    /// Sends a call; nothing when there is no driver to call, or while the sidecar pauses.
+    /// Sends a call, unless there is no driver or the sidecar pauses.
     pub(crate) fn send(&mut self, target: Target, deadline: Deadline) {
         let Some(driver) = self.driver(Sidecar::behind(&target)) else { return };
         let deadline = match deadline {
@@ -169,7 +170,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// What is believed once a call is on its way.
+    /// Updates the beliefs for a call that is being sent.
     fn expect(&mut self, target: Target, driver: usize) -> Call {
         let was_sure = match &target {
             Target::Create { order, .. } => self.origin_is_sure(order),

@@ -1,4 +1,4 @@
-//! VolumeAttributesClasses that the orchestrator applies to volumes, and what it believes of them.
+//! VolumeAttributesClasses of volumes, and the orchestrator's beliefs about them.
 
 use std::collections::HashMap;
 
@@ -11,32 +11,32 @@ use crate::content::{GP3, IO2, LARGE, map};
 use crate::fault_plan::SETTLE;
 use crate::rng::Rng;
 
-/// No volume has so much throughput; what is above tells the class.
+/// More throughput than any volume has; the part above it identifies the class.
 pub(crate) const NO_THROUGHPUT: u64 = 90_000;
-/// The tag that each class sets to a value of its own.
+/// The tag that each class sets to a different value.
 const TIER: &str = "tier";
-/// The tag that some classes set and the others delete.
+/// The tag that some classes set and others delete.
 const EXTRA: &str = "extra";
 
-/// A class: what it does not say it leaves as it is.
+/// A class. It does not change what it leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Class {
-    /// Of its own.
+    /// A unique number.
     pub(crate) serial: u64,
     pub(crate) kind: Option<&'static str>,
     iops: Option<u64>,
     pub(crate) per_gib: Option<u64>,
     pub(crate) auto: Option<bool>,
     throughput: Option<u64>,
-    /// It asks for what no volume has.
+    /// It requests what no volume supports.
     is_bad: bool,
     has_extra: bool,
-    /// Through the volume modifier's service.
+    /// Applied through the volume modifier's service.
     by_modifier: bool,
 }
 
 impl Class {
-    /// A class for a volume of that type; another type only where it may change.
+    /// Draws a class for a volume of that type. It has another type only if the type may change.
     pub(crate) fn draw(rng: &mut Rng, serial: u64, (kind, gib): (&'static str, i64), may_change_type: bool) -> Self {
         let new_kind = (may_change_type && rng.per_mille(200)).then_some(if kind == GP3 { IO2 } else { GP3 });
         let is_gp3 = new_kind.unwrap_or(kind) == GP3;
@@ -59,7 +59,7 @@ impl Class {
         Self { serial, kind: new_kind, iops, per_gib, auto, throughput, is_bad, has_extra, by_modifier }
     }
 
-    /// A class that asks for so many IOPS and so much throughput.
+    /// Returns a class with these IOPS and throughput.
     pub(crate) fn of_numbers(serial: u64, (iops, throughput): (u64, u64)) -> Self {
         let (iops, throughput) = (Some(iops), Some(throughput));
         let (kind, per_gib, auto) = (None, None, None);
@@ -79,7 +79,7 @@ impl Class {
         parameters
     }
 
-    /// The request of the resizer, or else of the volume modifier.
+    /// Returns the request of the resizer or of the volume modifier.
     pub(crate) fn request(&self, volume: &str) -> Result<ControllerModifyVolumeRequest, ModifyVolumePropertiesRequest> {
         let (volume, parameters) = (volume.to_owned(), self.parameters());
         match self.by_modifier {
@@ -96,12 +96,12 @@ impl Class {
         tier(self.serial)
     }
 
-    /// Some of it is to be seen.
+    /// Returns whether a part of the class is visible on the volume.
     pub(crate) fn has_left_its_mark(&self, real: &SimVolume) -> bool {
         real.tags.get(TIER) == Some(&self.tier())
     }
 
-    /// EC2 refuses it for a volume of that type and of at least that size.
+    /// Returns whether EC2 rejects it for a volume of that type and minimum size.
     pub(crate) fn may_be_refused(&self, kind: &str, gib: i64) -> bool {
         if self.kind.unwrap_or(kind) == GP3 {
             return self.is_bad || self.iops.is_some_and(|iops| iops > 3000 && gib < 6);
@@ -109,15 +109,16 @@ impl Class {
         self.is_bad || self.throughput.is_some()
     }
 
-    /// True when the volume, which had at least that size when the class was applied, has another number of IOPS than the class
-    /// names. (Growth may raise them by a ratio that another class has left.)
+    /// Returns whether the volume, with that minimum size when the class was applied, has other IOPS than the class. (A
+    /// growth may raise them by a ratio of another class.)
     pub(crate) fn has_other_iops(&self, real: &SimVolume, gib: i64) -> bool {
         let of_size = |iops, gib| within_limits(iops, &real.volume_type, gib);
         let allowed = self.iops.map(|iops| of_size(iops, gib)..=of_size(iops, i64::from(real.size_gib)));
         allowed.is_some_and(|allowed| !real.iops.is_some_and(|iops| allowed.contains(&u64::from(iops))))
     }
 
-    /// What of it the volume does not have, which had at least that size when it was applied.
+    /// Returns the part of the class that the volume lacks. The volume had at least that size when the class was
+    /// applied.
     pub(crate) fn missing_in(&self, real: &SimVolume, gib: i64) -> Option<String> {
         let iops = self.iops.or_else(|| Some(self.per_gib? * u64::try_from(gib).ok()?));
         let least = iops.map(|iops| within_limits(iops, &real.volume_type, gib));
@@ -132,32 +133,32 @@ impl Class {
     }
 }
 
-/// The value of the tag of that class.
+/// Returns the tag value of that class.
 pub(crate) fn tier(serial: u64) -> String {
     format!("c{serial}")
 }
 
-/// The tag of a class, by its number.
+/// Returns the tag of a class, by its number.
 pub(crate) fn tier_tag(serial: u64) -> ebs_types::Tags {
     ebs_types::Tags::from([(TIER.to_owned(), tier(serial))])
 }
 
-/// So many IOPS as a volume of that type, and of at least that size, has at least when it is asked for that many.
+/// Returns the minimum IOPS of a volume of that type and minimum size for which these IOPS are requested.
 pub(crate) fn within_limits(iops: u64, kind: &str, gib: i64) -> u64 {
     let (min, per_gib, max) = if kind == GP3 { (3000, 500, 80_000) } else { (100, 1000, 256_000) };
     iops.clamp(min, min.max(per_gib * u64::try_from(gib).unwrap_or(0)).min(max))
 }
 
-/// What is believed of the classes of a volume.
+/// The beliefs about the classes of a volume.
 #[derive(Debug, Clone)]
 pub(crate) struct Changes {
-    /// The type that it has, unless the pending class has changed it.
+    /// The type, unless the pending class has changed it.
     pub(crate) kind: &'static str,
-    /// Asked for and not answered for good.
+    /// Requested, without a final response.
     pub(crate) pending: Option<Class>,
-    /// What was applied last, when the volume had so many GiB.
+    /// The last applied class, and the size of the volume in GiB at that time.
     pub(crate) applied: Option<(Class, i64)>,
-    /// IOPS for each GiB, from whichever class, and whether growth raises the IOPS by it.
+    /// IOPS per GiB of the latest class that sets it, and whether a growth raises the IOPS by it.
     pub(crate) ratio: Option<u64>,
     pub(crate) auto: bool,
     /// Modify calls in flight.
@@ -165,11 +166,11 @@ pub(crate) struct Changes {
     /// Modify calls so far.
     pub(crate) calls: u64,
     answered: Option<Instant>,
-    /// The last answer leaves it open whether the pending class is applied.
+    /// The last response leaves open whether the pending class is applied.
     is_open: bool,
-    /// So often it was too soon since a sidecar began to try.
+    /// How often it was too early since a sidecar began to retry.
     pub(crate) refusals: u32,
-    /// A class of another type was asked for: the first request for the volume does not describe it any more.
+    /// A class of another type was requested, so the first request no longer describes the volume.
     pub(crate) is_retyped: bool,
 }
 
@@ -190,12 +191,13 @@ impl Changes {
         }
     }
 
-    /// The class that is there or on its way.
+    /// Returns the applied or pending class.
     pub(crate) fn latest(&self) -> Option<&Class> {
         self.pending.as_ref().or(self.applied.as_ref().map(|(class, _)| class))
     }
 
-    /// Another class may be asked for: the last one is there, at any driver; or it is refused, and nothing of it comes late.
+    /// Returns whether another class may be requested: the last one is applied for every driver, or it failed and no
+    /// late effect is possible.
     pub(crate) fn may_begin_another(&self) -> bool {
         let is_there = self.pending.is_none();
         let is_refused = !self.is_open && self.answered.is_none_or(|at| at.elapsed() > SETTLE);
@@ -212,14 +214,14 @@ impl Changes {
         self.calls += 1;
     }
 
-    /// A call was answered, for good or not.
+    /// Records a response, final or not.
     pub(crate) fn hear(&mut self, is_for_good: bool) {
         self.modifying -= 1;
         self.answered = Some(Instant::now());
         self.is_open = !is_for_good;
     }
 
-    /// It is there, on a volume that had so many GiB when it was asked for.
+    /// Records that the class is applied, on a volume of this size at the request.
     pub(crate) fn apply(&mut self, class: &Class, gib: i64) {
         self.kind = class.kind.unwrap_or(self.kind);
         self.ratio = class.per_gib.or(self.ratio);
@@ -228,7 +230,7 @@ impl Changes {
         self.applied = Some((class.clone(), gib));
     }
 
-    /// The ratio by which growth that is asked for now must raise the IOPS.
+    /// Returns the ratio by which a growth that is requested now must raise the IOPS.
     pub(crate) fn ratio_for_growth(&self) -> Option<u64> {
         let is_settled =
             self.pending.is_none() && self.modifying == 0 && self.answered.is_some_and(|at| at.elapsed() > SETTLE);

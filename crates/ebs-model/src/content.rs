@@ -1,4 +1,4 @@
-//! What the orchestrator asks for, as requests.
+//! The requests of the orchestrator.
 
 use std::collections::HashMap;
 
@@ -15,14 +15,14 @@ use ebs_types::{DeviceName, DriverName, Tags};
 use crate::rng::Rng;
 
 const GIB: i64 = 1 << 30;
-/// The type of volumes for one node.
+/// The type of volumes for a single node.
 pub(crate) const GP3: &str = "gp3";
-/// The type of volumes for several.
+/// The type of volumes for several nodes.
 pub(crate) const IO2: &str = "io2";
-/// The cluster that the drivers of a run belong to.
+/// The cluster of the drivers of a run.
 pub(crate) const CLUSTER: &str = "blue";
 
-/// The tags by which volumes of our cluster are known.
+/// Returns the tags that identify volumes of our cluster.
 pub(crate) fn ownership() -> Tags {
     tags(&[
         (&DriverName::default().managed_tag(), "true"),
@@ -36,12 +36,12 @@ pub(crate) fn tags(pairs: &[(&str, &str)]) -> Tags {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A device name that no attachment of a run gets.
+/// Returns a device name that no attachment of a run has.
 pub(crate) fn some_device() -> DeviceName {
     DeviceName::new("/dev/xvddx")
 }
 
-/// What a volume is to be made from.
+/// The source of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Blank,
@@ -61,11 +61,11 @@ pub(crate) struct VolumeOrder {
     pub(crate) team: String,
     /// Encrypted with this key.
     pub(crate) key: Option<Key>,
-    /// More IOPS than the type has everywhere: the driver makes a dry run to learn how many there are.
+    /// More IOPS than the type has everywhere: the driver makes a dry run to find the maximum.
     pub(crate) iops: Option<u32>,
 }
 
-/// So large is a volume with many IOPS, in GiB.
+/// The size of a volume with many IOPS, in GiB.
 pub(crate) const LARGE: i64 = 150;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,10 +114,10 @@ impl VolumeOrder {
         }
     }
 
-    /// Something else under the same name.
+    /// Returns another content for the same name.
     pub(crate) fn other_content(&self, rng: &mut Rng) -> Self {
         match rng.below(4) {
-            // What nobody asked to encrypt EC2 may encrypt all the same.
+            // EC2 may encrypt a volume without a request for it.
             0 if self.key.is_none() => Self { key: Some(Key::Sound), ..self.clone() },
             0 | 3 => Self { gib: self.gib + 20, ..self.clone() },
             1 => Self { shared: !self.shared, gib: self.gib, iops: None, ..self.clone() },
@@ -151,12 +151,12 @@ impl VolumeOrder {
         }
     }
 
-    /// The type that the volume is to have.
+    /// Returns the type of the volume.
     pub(crate) fn kind(&self) -> &'static str {
         if self.shared { IO2 } else { GP3 }
     }
 
-    /// The tags that the volume must always have.
+    /// Returns the tags that the volume must always have.
     pub(crate) fn tags(&self) -> Tags {
         let mut all = ownership();
         all.extend(tags(&[(DriverName::VOLUME_NAME_TAG, &self.name), ("team", &self.team)]));
@@ -203,14 +203,14 @@ pub(crate) fn expand(volume: &str, gib: i64, shared: bool) -> ControllerExpandVo
     }
 }
 
-/// A snapshot that is to be taken.
+/// A requested snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SnapOrder {
-    /// Of this volume.
+    /// The source volume.
     pub(crate) source: String,
-    /// Nobody may delete it for a day.
+    /// Whether it is locked for a day.
     pub(crate) locked: bool,
-    /// Volumes are to be restored fast from it, in these zones.
+    /// The zones with fast restores.
     pub(crate) fast_in: Vec<String>,
 }
 
@@ -242,7 +242,7 @@ pub(crate) fn delete_snapshot(id: &str) -> DeleteSnapshotRequest {
     DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() }
 }
 
-/// Whole GiB of a size in bytes.
+/// Returns a size in whole GiB.
 pub(crate) fn gib(bytes: i64) -> i64 {
     bytes / GIB
 }

@@ -43,7 +43,7 @@ pub(crate) enum Rpc {
     DeleteSnapshot(DeleteSnapshotRequest),
 }
 
-/// What a driver answered with success.
+/// A successful response of a driver.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Volume(Volume),
@@ -53,7 +53,7 @@ pub(crate) enum Reply {
     Done,
 }
 
-/// What the caller of an RPC hears: CSI's codes, by gRPC's numbers.
+/// The code of an RPC error: CSI's codes, by gRPC's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RpcCode {
     Canceled,
@@ -69,7 +69,7 @@ pub(crate) enum RpcCode {
     PermissionDenied,
     Internal,
     Unauthenticated,
-    /// Unknown … with its number.
+    /// Unknown or another code, by its number.
     Other(i32),
 }
 
@@ -80,8 +80,8 @@ pub(crate) struct RpcError {
 }
 
 impl RpcCode {
-    /// The sidecars take it for certain that the driver does not work on the request any more.
-    /// CreateVolume alone counts ResourceExhausted among these.
+    /// Returns whether the sidecars assume that the driver no longer works on the request. Only CreateVolume counts
+    /// ResourceExhausted among these codes.
     pub(crate) fn is_final(self, is_create_volume: bool) -> bool {
         match self {
             Self::Canceled | Self::DeadlineExceeded | Self::Unavailable | Self::Aborted => false,
@@ -134,8 +134,7 @@ impl<E> Clone for Driver<E> {
 }
 
 impl<E: Ec2> Driver<E> {
-    /// A process that starts now, when its own clock shows this.
-    /// `clock_is_wrong`: by more than EC2 takes in a signature.
+    /// Starts a process with this time of its own clock. `clock_is_wrong`: by more than EC2 accepts in a signature.
     pub(crate) fn start(
         id: usize,
         ec2: Arc<E>,
@@ -156,7 +155,7 @@ impl<E: Ec2> Driver<E> {
         Self { service, process, network: Arc::clone(network), memory: Arc::default() }
     }
 
-    /// Calls, waits for the answer as long as the deadline allows, and leaves. It counts as a caller from now on.
+    /// Calls, waits for the response until the deadline, and disconnects. It counts as a caller from now on.
     pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = Answer> + Send {
         self.process.serve(Sidecar::calling(&rpc));
         let (caller, term) = (self.process.caller(), self.process.term(Sidecar::calling(&rpc)));
@@ -175,7 +174,7 @@ impl<E: Ec2> Driver<E> {
         }
         tokio::select! {
             biased;
-            // The sender lives as long as the process.
+            // The process owns the sender.
             _changed = term.changed() => Err(refused(RpcCode::Unavailable, "the connection is lost")),
             answer = self.answer(rpc) => answer,
             () = tokio::time::sleep(deadline) => Err(refused(RpcCode::DeadlineExceeded, "the deadline has passed")),
@@ -224,7 +223,7 @@ impl<E: Ec2> Driver<E> {
     }
 }
 
-/// The request as the server hands it on.
+/// Returns the request as the server passes it on.
 fn over<R>(connection: ConnectionId, request: R) -> Request<R> {
     let mut request = Request::new(request);
     request.extensions_mut().insert(connection);

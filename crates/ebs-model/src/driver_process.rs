@@ -1,4 +1,4 @@
-//! A driver's process, seen from outside: its callers, its leases, its death, and the device names that it has given.
+//! A driver's process from outside: its callers, leases, death, and the device names that it has assigned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::fault_plan::SETTLE;
 use crate::network::lock;
 use crate::sidecar::Sidecar;
 
-/// A driver's process, seen from outside.
+/// A driver's process from outside.
 #[derive(Debug)]
 pub(crate) struct DriverProcess {
     pub(crate) id: usize,
@@ -21,31 +21,31 @@ pub(crate) struct DriverProcess {
     /// Requests of the orchestrator in flight at this driver.
     callers: AtomicUsize,
     cuts: Mutex<Cuts>,
-    /// Since when each sidecar calls this driver without a pause in which it may have called another, by sidecar.
+    /// Since when each sidecar has called this driver, without a pause in which it may have called another one.
     services: Mutex<[Option<Service>; Sidecar::ALL.len()]>,
-    /// Which volume this driver has given a device name, by instance and name.
+    /// The volume of each assigned device name, by instance and name.
     devices: Mutex<BTreeMap<(String, String), String>>,
-    /// Volumes for which a ModifyVolume of this driver is on its way.
+    /// Volumes with a ModifyVolume of this driver in flight.
     modifying: Mutex<BTreeSet<String>>,
     clock: Clock,
-    /// Its last dry run was not answered with a maximum.
+    /// Whether its last dry run returned no maximum.
     knows_no_maximum: AtomicBool,
-    /// The connection over which a driver believes that the resizer always asks: a planted bug.
+    /// The connection that a driver always assumes for the resizer: a planted bug.
     one_connection: ConnectionId,
-    /// The connection of each sidecar; another one whenever its calls have to end.
+    /// The connection of each sidecar. It is replaced when the sidecar's calls must end.
     terms: [watch::Sender<ConnectionId>; Sidecar::ALL.len()],
 }
 
-/// The clock that a process signs its calls by.
+/// The clock with which a process signs its calls.
 #[derive(Debug)]
 struct Clock {
-    /// It is so wrong that EC2 refuses what is signed by it.
+    /// It is so wrong that EC2 rejects its signatures.
     is_wrong: bool,
-    /// A reply has told the right time.
+    /// A response has contained the right time.
     is_corrected: AtomicBool,
 }
 
-/// A time in which a sidecar called again and again, or kept its connection.
+/// A period in which a sidecar called repeatedly, or kept its connection.
 #[derive(Debug, Clone, Copy)]
 struct Service {
     began: Instant,
@@ -70,7 +70,8 @@ impl Drop for Caller {
 }
 
 impl DriverProcess {
-    /// `clock_is_wrong`: by more than EC2 takes, so its calls are refused until a reply has taught it the time.
+    /// Creates a process. `clock_is_wrong`: by more than EC2 accepts, so its calls fail until a response contains the
+    /// time.
     pub(crate) fn new(id: usize, clock_is_wrong: bool) -> Self {
         Self {
             id,
@@ -96,13 +97,13 @@ impl DriverProcess {
         self.callers.load(Ordering::SeqCst) > 0
     }
 
-    /// From now on no call of this process returns, and those under way have little time left to reach EC2.
+    /// Kills the process: none of its calls returns, and calls in flight have little time left to reach EC2.
     pub(crate) fn die(&self) {
         lock(&self.cuts).died = Some(Instant::now());
         Sidecar::ALL.iter().for_each(|sidecar| self.dismiss(*sidecar));
     }
 
-    /// A lease is lost: that sidecar's calls end. The process lives on.
+    /// Ends a lease: that sidecar's calls end, and the process continues.
     pub(crate) fn lose_lease(&self, of: Sidecar) {
         lock(&self.cuts).leases_lost.push((of, Instant::now()));
         self.dismiss(of);
@@ -112,17 +113,17 @@ impl DriverProcess {
         self.terms[sidecar.place()].send_replace(ConnectionId::unique());
     }
 
-    /// The sidecar's present connection: it ends with its process, which ends when it loses its lease.
+    /// Returns the sidecar's present connection. The sidecar ends when it loses its lease, and so does its connection.
     pub(crate) fn connection(&self, of: Sidecar) -> ConnectionId {
         *self.terms[of.place()].borrow()
     }
 
-    /// Changes when the sidecar's calls of now have to end.
+    /// Returns a channel that changes when the sidecar's current calls must end.
     pub(crate) fn term(&self, of: Sidecar) -> watch::Receiver<ConnectionId> {
         self.terms[of.place()].subscribe()
     }
 
-    /// A call of the sidecar arrives.
+    /// Records a call of the sidecar.
     pub(crate) fn serve(&self, sidecar: Sidecar) {
         let (now, mut services) = (Instant::now(), lock(&self.services));
         let service = &mut services[sidecar.place()];
@@ -132,48 +133,48 @@ impl DriverProcess {
         *service = Some(Service { began, last: now, connection });
     }
 
-    /// Since when the sidecar has called without a pause. What another process sent before that, this one must reckon
-    /// with; of what was sent later it cannot know.
+    /// Since when the sidecar has called without a pause. This driver must consider what another process sent before
+    /// that, but cannot know of what was sent later.
     pub(crate) fn served_since(&self, sidecar: Sidecar) -> Option<Instant> {
         lock(&self.services)[sidecar.place()].map(|service| service.began)
     }
 
-    /// This driver's attachment was accepted.
+    /// Records that this driver's attachment was accepted.
     pub(crate) fn gave_device(&self, instance: &str, device: &str, volume: &str) {
         lock(&self.devices).insert((instance.to_owned(), device.to_owned()), volume.to_owned());
     }
 
-    /// It has asked for the end of the attachment, or was answered that there is none.
+    /// Records that it has detached the volume, or learned that it is not attached.
     pub(crate) fn took_device(&self, instance: &str, volume: &str) {
         lock(&self.devices).retain(|(on, _), of| on != instance || of != volume);
     }
 
-    /// The volume that it has given the device name.
+    /// Returns the volume to which it has assigned the device name.
     pub(crate) fn has_given(&self, instance: &str, device: &str) -> Option<String> {
         lock(&self.devices).get(&(instance.to_owned(), device.to_owned())).cloned()
     }
 
-    /// False: a ModifyVolume of it is on its way already.
+    /// Records a ModifyVolume. Returns false if one is already in flight.
     pub(crate) fn begins_to_modify(&self, volume: &str) -> bool {
         lock(&self.modifying).insert(volume.to_owned())
     }
 
-    /// It has been answered.
+    /// Records the response to a ModifyVolume.
     pub(crate) fn has_modified(&self, volume: &str) {
         lock(&self.modifying).remove(volume);
     }
 
-    /// EC2 refuses a call that is signed now.
+    /// Returns whether EC2 rejects a call that is signed now.
     pub(crate) fn signs_by_a_wrong_clock(&self) -> bool {
         self.clock.is_wrong && !self.clock.is_corrected.load(Ordering::SeqCst)
     }
 
-    /// A reply has told the time.
+    /// Records that a response has contained the time.
     pub(crate) fn learn_the_time(&self) {
         self.clock.is_corrected.store(true, Ordering::SeqCst);
     }
 
-    /// Its dry run was answered, maybe with EC2's maximum of IOPS.
+    /// Records whether its dry run returned EC2's maximum of IOPS.
     pub(crate) fn note_dry_run(&self, has_maximum: bool) {
         self.knows_no_maximum.store(!has_maximum, Ordering::SeqCst);
     }
@@ -186,14 +187,14 @@ impl DriverProcess {
         self.one_connection
     }
 
-    /// Comes back only in a process that lives.
+    /// Returns only while the process is alive.
     pub(crate) async fn alive(&self) {
         if self.is_dead() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// What a lost lease allows: that calls which the driver had in flight for the sidecar have their effect still.
+    /// Returns whether a lost lease permits late effects: of calls that the driver had in flight for the sidecar.
     pub(crate) fn had_in_flight_at_loss(&self, of: Sidecar, sent: Instant) -> bool {
         lock(&self.cuts).leases_lost.iter().any(|(lost, at)| *lost == of && sent <= *at)
     }
@@ -202,12 +203,12 @@ impl DriverProcess {
         lock(&self.cuts).died.is_some()
     }
 
-    /// Whether it had this in flight for the sidecar when its process died or the lease was lost.
+    /// Returns whether this call was in flight for the sidecar when its process died or the lease was lost.
     pub(crate) fn had_in_flight(&self, of: Sidecar, sent: Instant) -> bool {
         self.had_in_flight_at_loss(of, sent) || lock(&self.cuts).died.is_some_and(|died| sent <= died)
     }
 
-    /// Whether a call sent then can still reach EC2 now.
+    /// Returns whether a call sent at that time can still reach EC2.
     pub(crate) fn reaches(&self, sent: Instant, latest: Duration) -> bool {
         let cuts = lock(&self.cuts);
         let first = cuts.leases_lost.iter().map(|(_, at)| at).chain(&cuts.died).filter(|cut| sent <= **cut).min();

@@ -1,21 +1,23 @@
-//! What happens to driver processes: they die and are started again, and the lease goes from one to another.
+//! Events of driver processes: they die and restart, and the leases move between them.
 //!
-//! **What a lost lease allows.** A driver whose sidecar loses its lease lives on, but that sidecar's calls end at that moment
-//! (it exits); each sidecar has a lease of its own. It starts no mutation from then on, since nobody waits for one; that is checked. What it
-//! had sent before may still reach EC2 for a short while, and the new driver, a process that has been running all along,
-//! cannot know of it. So exactly this is allowed, and counted in the trace of a run:
+//! **What a lost lease permits.** If a sidecar loses its lease, its driver continues, but that sidecar exits and its
+//! calls end at that moment; each sidecar has a separate lease. The driver starts no mutation from then on, because no
+//! caller waits for one; the model checks that. What it had sent before may still reach EC2 for a short while. The new
+//! driver, a process that has been running all along, cannot know of it. So exactly this is permitted, and counted in
+//! the trace of a run:
 //!
 //! 1. an AttachVolume sent before the loss takes effect after the new driver has reported the volume detached;
 //! 2. a DetachVolume sent before the loss takes effect after the new driver has reported the volume attached;
-//! 3. a CreateVolume sent before the loss takes effect after the new driver has refused the volume for good;
-//! 4. a CreateSnapshot sent before the loss, and one of the new driver which could not see it yet, make two.
+//! 3. a CreateVolume sent before the loss takes effect after the new driver has returned a final error for the volume;
+//! 4. a CreateSnapshot sent before the loss, and one of the new driver which could not see it yet, create two
+//!    snapshots.
 //!
-//! (1) and (3) are allowed only where the sidecar has called the new driver without a pause of 15 s since before the call
-//! was sent: it has lost the lease and got it back meanwhile. Any other new driver, however long it has been running,
-//! begins to serve after the loss and has to wait for what may still come, as a process that was just started does.
+//! (1) and (3) are permitted only if the sidecar has called the new driver, since before the call was sent, without a
+//! pause of 15 s: it has lost the lease and acquired it again meanwhile. Any other new driver, however long it has been
+//! running, begins to serve after the loss and must wait for late effects, like a new process.
 //!
-//! A process that *died* is another matter: the one that is started for it knows when it was started, and waits for
-//! what may still come where it would otherwise promise too much. Only (2) is allowed to it.
+//! After a process *died*, its successor knows its own start time. It must wait for late effects if it would otherwise
+//! promise too much. Only (2) is permitted for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,12 +32,13 @@ use crate::driver::Driver;
 use crate::sidecar::Sidecar;
 use crate::world::World;
 
-/// By so much, in milliseconds, may a machine's clock be wrong.
+/// The maximum error of a machine's clock, in milliseconds.
 const CLOCK_ERROR_MS: u64 = 290_000;
 const CLOCK_ERROR: Duration = Duration::from_millis(CLOCK_ERROR_MS);
-/// Of so many machines in a thousand the clock is so wrong that EC2 refuses what they sign, until a reply has told them the time.
+/// How many machines in a thousand have a clock so wrong that EC2 rejects their signatures until a response contains
+/// the time.
 const WRONG_CLOCKS: u64 = 80;
-/// What a policy may forget.
+/// Permissions that a policy may lack.
 const RIGHTS: [Action; 19] = [
     Action::AttachVolume,
     Action::CopyVolumes,
@@ -57,11 +60,11 @@ const RIGHTS: [Action; 19] = [
     Action::LockSnapshot,
     Action::ModifyVolume,
 ];
-/// The name of the fault rules that make attachments stick.
+/// The name of the fault rules that delay attachments.
 const STICKY: &str = "sticky";
 
 impl<E: Ec2> World<E> {
-    /// A process dies, and another is started in its place.
+    /// Kills a process and starts another one in its place.
     pub(crate) async fn restart_driver(&mut self) {
         let Some(died) = self.some_holder() else { return };
         let process = Arc::clone(&self.drivers[died].process);
@@ -74,7 +77,7 @@ impl<E: Ec2> World<E> {
         self.no_driver_until = Instant::now() + gap;
     }
 
-    /// One lease, or all that a process has, go to another, that has been there for a while or is new.
+    /// Moves one lease or all leases of a process to another one, which is new or has been running for a while.
     pub(crate) async fn hand_over(&mut self) {
         let Some(old) = self.some_holder() else { return };
         let mut leases = self.leases_of(old);
@@ -89,7 +92,7 @@ impl<E: Ec2> World<E> {
         self.no_driver_until = Instant::now() + gap;
     }
 
-    /// The resizer's lease goes to another driver, at once or nearly so.
+    /// Moves the resizer's lease to another driver, at once or almost.
     pub(crate) async fn hand_over_the_resizer(&mut self) {
         let old = self.holders[Sidecar::Resizer.place()];
         if Instant::now() < self.no_driver_until || self.drivers[old].process.is_dead() {
@@ -102,7 +105,7 @@ impl<E: Ec2> World<E> {
         self.no_driver_until = Instant::now() + gap;
     }
 
-    /// A process dies with its leases, which another gets when they have run out.
+    /// Kills a process with its leases. Another process acquires them after they have expired.
     pub(crate) async fn crash_and_hand_over(&mut self) {
         let Some(died) = self.some_holder() else { return };
         let leases = self.leases_of(died);
@@ -115,7 +118,7 @@ impl<E: Ec2> World<E> {
         self.no_driver_until = Instant::now() + gap;
     }
 
-    /// A driver that some sidecar calls now.
+    /// Returns a driver that some sidecar calls now.
     fn some_holder(&mut self) -> Option<usize> {
         if Instant::now() < self.no_driver_until {
             return None;
@@ -139,10 +142,10 @@ impl<E: Ec2> World<E> {
         next
     }
 
-    /// A new process, which nobody calls yet.
+    /// Starts a process without callers.
     pub(crate) async fn start_driver(&mut self) -> usize {
         let now = self.sim.engine().now() + CLOCK_ERROR;
-        // Its machine's clock may be wrong, though mostly not by so much that EC2 would refuse its requests.
+        // Its machine's clock may be wrong, but mostly not by so much that EC2 rejects its requests.
         let time_of_day =
             if self.rng.per_mille(500) { now - self.rng.millis(0, 2 * CLOCK_ERROR_MS) } else { now - CLOCK_ERROR };
         let clock_is_wrong = self.clocks.per_mille(WRONG_CLOCKS);
@@ -154,13 +157,13 @@ impl<E: Ec2> World<E> {
         id
     }
 
-    /// A new process, which every sidecar calls from now on.
+    /// Starts a process that every sidecar calls from now on.
     pub(crate) async fn call_a_new_driver(&mut self) {
         self.holders = [self.start_driver().await; 4];
     }
 
-    /// For a while, attachments that begin stay `attaching`, or those that end stay `detaching` or `busy`: until they are
-    /// released, some other time.
+    /// Delays attachments for a while: new ones stay `attaching`, or detaching ones stay `detaching` or `busy`, until a
+    /// later release.
     pub(crate) fn make_attachments_stick(&mut self) {
         let effect = match self.rng.below(3) {
             0 => Effect::StuckAttaching,
@@ -175,7 +178,7 @@ impl<E: Ec2> World<E> {
         assert!(set.is_ok(), "a rule for attachments: {set:?}");
     }
 
-    /// Ends that when its time has come; what sticks goes on sticking.
+    /// Ends the delay for new calls at its time. Delayed attachments stay delayed.
     pub(crate) fn unstick(&mut self) {
         if self.sticky_until.is_some_and(|until| Instant::now() >= until) {
             self.sim.faults().remove_named(STICKY);
@@ -183,16 +186,16 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// What sticks goes on.
+    /// Releases delayed attachments.
     pub(crate) fn release(&mut self) {
         self.sim.engine().release_all();
         self.tell("what sticks is released");
     }
 
-    /// An instance is terminated: its attachments end by themselves, and the orchestrator knows nothing of them for sure.
+    /// Terminates an instance: EC2 ends its attachments, and the orchestrator is no longer certain of them.
     pub(crate) async fn terminate_a_node(&mut self) {
         let at = self.rng.below(self.nodes.len());
-        // Its zone keeps another one, so that volumes have a place to go.
+        // Its zone keeps another one, so that volumes can be attached.
         let zone = self.nodes[at].zone.clone();
         if self.nodes.iter().filter(|node| node.zone == zone && !node.is_gone).count() < 2 || self.nodes[at].is_gone {
             return;
@@ -214,7 +217,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// For a while the drivers lack a right, as after a mistake in a policy.
+    /// Takes a permission from the drivers for a while, as after a mistake in a policy.
     pub(crate) fn take_a_right(&mut self) {
         let Some(action) = self.rng.pick(&RIGHTS).copied() else { return };
         let time = self.rng.millis(1_000, 200_000);
@@ -222,7 +225,7 @@ impl<E: Ec2> World<E> {
         self.tell(format!("for {time:?} there is no right to {action}"));
     }
 
-    /// Time until the next step.
+    /// Returns the time until the next step.
     pub(crate) fn pause(&mut self) -> Duration {
         match self.rng.below(20) {
             0..=7 => Duration::ZERO,

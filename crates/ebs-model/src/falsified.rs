@@ -1,4 +1,4 @@
-//! What a driver with a planted bug answers.
+//! Responses of a driver with a planted bug.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,12 +13,12 @@ const GIB: i64 = 1 << 30;
 const NO_VOLUME: &str = "vol-00000000000000000";
 const NO_SNAPSHOT: &str = "snap-00000000000000000";
 
-/// What such a driver remembers: answers by name.
+/// The memory of such a driver: responses by name.
 #[derive(Debug, Default)]
 pub(crate) struct Memory(Mutex<HashMap<String, Reply>>);
 
 impl Memory {
-    /// The answer that is given without any work.
+    /// Returns a response without any work.
     pub(crate) fn recall(&self, bug: Option<Planted>, rpc: &Rpc) -> Option<Reply> {
         if bug != Some(Planted::AnswersRemembered) {
             return None;
@@ -26,7 +26,7 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name(rpc)?).cloned()
     }
 
-    /// What becomes of an answer.
+    /// Falsifies a response.
     pub(crate) fn falsify(&self, bug: Option<Planted>, rpc: &Rpc, answer: Answer) -> Answer {
         let Some(bug) = bug else { return answer };
         let mut is_repeated = false;
@@ -79,7 +79,7 @@ fn falsified(bug: Planted, reply: Reply) -> Reply {
     }
 }
 
-/// An answer to a creation that says that it is done.
+/// Returns the response to a creation that reports success.
 fn made(rpc: &Rpc, volume: &str, snapshot: &str) -> Option<Reply> {
     match rpc {
         Rpc::CreateVolume(request) => Some(Reply::Volume(Volume {

@@ -1,4 +1,4 @@
-//! The faults between the drivers and EC2: how often each comes in a run, and what becomes of one call.
+//! The faults between the drivers and EC2: their frequency in a run, and the outcome of one call.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use ebs_ec2::Action;
 
 use crate::rng::Rng;
 
-/// EC2's reads may lag this far behind its writes, and no proof is one before.
+/// How long EC2's reads may be stale. Before that, no read proves anything.
 pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
-/// The faults of a run, each in times per thousand calls.
+/// The faults of a run, each in occurrences per thousand calls.
 #[derive(Debug, Clone)]
 pub(crate) struct FaultPlan {
     lost_request: u64,
@@ -19,34 +19,34 @@ pub(crate) struct FaultPlan {
     throttled: u64,
     slow: u64,
     no_room: u64,
-    /// The rights to a call are missing, for this one call.
+    /// The permission is missing for this one call.
     denied: u64,
-    /// EC2 refuses a KMS key.
+    /// EC2 rejects a KMS key.
     no_key: u64,
-    /// A volume that was made ends in state `error`.
+    /// A new volume ends in state `error`.
     broken: u64,
-    /// A call that changes something does not know yet what was made a moment ago.
+    /// A mutating call does not know a new object yet.
     behind: u64,
     /// A dry run is throttled.
     no_dry_run: u64,
-    /// EC2 looks for room, rights and sources before it looks at the client token: then what a token has made does not
-    /// keep it from refusing.
+    /// EC2 checks capacity, permissions and sources before the client token. Then a call can fail although its token
+    /// has created an object.
     pub(crate) token_last: bool,
-    /// A call whose caller has got an unclear answer, or has died or lost its lease, may take effect for so long
-    /// after that. Together with `max_lag` it is at most [`SETTLE`]: that is what "15 s after a mutating call its
-    /// effect is visible or never comes" means.
+    /// How long a call may take effect after its caller got an unclear response, died or lost its lease. Together with
+    /// `max_lag`, it is at most [`SETTLE`]: that is the meaning of "15 s after a mutating call its effect is visible or
+    /// never comes".
     pub(crate) latest: Duration,
-    /// How far reads lag.
+    /// Maximum staleness of reads.
     pub(crate) max_lag: Duration,
 }
 
-/// What becomes of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct CallOutcome {
-    /// On the way there.
+    /// Delay of the request.
     pub(crate) before: Duration,
     pub(crate) delivery: Delivery,
-    /// On the way back.
+    /// Delay of the response.
     pub(crate) after: Duration,
     pub(crate) response: Response,
 }
@@ -56,14 +56,14 @@ pub(crate) struct CallOutcome {
 pub(crate) enum Delivery {
     Now,
     Never,
-    /// So long after its caller got another answer.
+    /// This long after its caller got another response.
     Late(Duration),
 }
 
-/// The answer that the caller gets.
+/// The caller's response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Response {
-    /// EC2's own answer.
+    /// EC2's own response.
     Answer,
     Unclear,
     NotSent,
@@ -72,12 +72,12 @@ pub(crate) enum Response {
     Denied,
     NoKey,
     NoSource,
-    /// What the call is about is not known yet.
+    /// EC2 does not know the object yet.
     NotYet,
 }
 
 impl FaultPlan {
-    /// From no faults to many.
+    /// Draws a plan, from no faults to many.
     pub(crate) fn draw(rng: &mut Rng) -> Self {
         let severity = [0, 1, 1, 2, 2, 4][rng.below(6)];
         let mut times = |most: u64| if rng.per_mille(700) { severity * rng.between(0, most) } else { 0 };
@@ -107,12 +107,12 @@ impl FaultPlan {
         }
     }
 
-    /// Calls that take effect when nobody counts on it any more.
+    /// Makes calls take effect later than the drivers can expect.
     pub(crate) fn late_beyond_belief(self) -> Self {
         Self { late: self.late.max(100), latest: 6 * SETTLE, ..self }
     }
 
-    /// No faults any more; what is under way may still come late.
+    /// Ends the faults. Calls in flight may still take effect late.
     pub(crate) fn end_faults(&mut self) {
         let Self { latest, max_lag, token_last, .. } = *self;
         let none = 0;
@@ -135,7 +135,7 @@ impl FaultPlan {
         };
     }
 
-    /// True in runs where zones can be full.
+    /// Returns whether zones can be full in this run.
     pub(crate) fn can_lack_room(&self) -> bool {
         self.no_room > 0
     }
@@ -187,12 +187,12 @@ impl FaultPlan {
         rng.per_mille(self.no_dry_run)
     }
 
-    /// Whether a call does not know yet what has been there for so long.
+    /// Returns whether a call does not know an object of this age yet.
     pub(crate) fn is_behind(&self, rng: &mut Rng, age: Duration) -> bool {
         age < self.max_lag && rng.per_mille(self.behind)
     }
 
-    /// Whether a volume that is being made breaks.
+    /// Returns whether a new volume fails.
     pub(crate) fn breaks(&self, rng: &mut Rng) -> bool {
         rng.per_mille(self.broken)
     }
@@ -211,9 +211,9 @@ fn some_time(rng: &mut Rng) -> Duration {
 mod tests {
     use super::*;
 
-    /// Late effects and lagging reads together stay within the 15 s after which the driver believes a describe, in every run of the model.
+    /// The driver believes a describe after 15 s.
     #[test]
-    fn late_effects_and_lagging_reads_together_stay_within_the_time_to_settle() {
+    fn late_effects_and_stale_reads_fit_into_the_settle_time() {
         for seed in 0..500 {
             let fault_plan = FaultPlan::draw(&mut Rng::new(seed));
             assert!(fault_plan.latest + fault_plan.max_lag <= SETTLE, "{seed}: {fault_plan:?}");

@@ -1,18 +1,22 @@
-//! The model test: the controller service under random orders, faults, restarts and lost leases, on virtual time.
+//! The model test: runs the controller service with random requests, faults, restarts and lost leases, on virtual time.
 //!
-//! A run is made of one number. It puts the real controller service, with the real layer of operations and the real EC2
-//! policy, before a simulated EC2, and lets a small orchestrator call it as Kubernetes' sidecars would, and worse. The
-//! orchestrator knows only what CSI's answers say ([`beliefs`]); after every answer and every pause that is compared
-//! with what EC2 really has ([`truth`]): no leaked and no second volume or snapshot, never "detached" while attached, no
-//! attach after a successful detach, no device name twice, no foreign volume changed, no tag lost, no size below
-//! what was answered, no class applied but not there, no final code without a reason. Then the faults end, and every wish must be met or refused for
-//! good, and a deletion of everything must leave nothing.
+//! A seed determines a run. It puts the real controller service, with the real layer of operations and the real EC2
+//! policy, before a simulated EC2. A small orchestrator calls it as Kubernetes' sidecars do, and worse. The
+//! orchestrator knows only CSI's responses ([`beliefs`]). After every response and every pause, the model compares them
+//! with the state of EC2 ([`truth`]):
 //!
-//! Between driver and EC2 lies a port that loses requests and replies, delays them beyond every deadline, lets them
-//! take effect after their caller has given up, throttles, and forgets the caller ([`link`], [`fault_plan`]). Together, a
-//! late effect and a stale read stay within the 15 s after which the driver believes a describe. What a lost lease allows stands in [`events`].
+//! - no leaked or duplicate volume or snapshot, no "detached" while attached, no attach after a successful detach
+//! - no duplicate device name, no change of a foreign volume, no lost tag, no size below the reported one
+//! - no class that is reported but not applied, no final code without a reason
 //!
-//! That the model finds bugs is shown by planting some ([`Planted`]).
+//! Then the faults end: every request must succeed or fail with a final error, and after everything is deleted, nothing
+//! may be left.
+//!
+//! Between driver and EC2, a port loses and delays requests and responses, lets calls take effect after their caller
+//! has given up, throttles, and forgets the caller ([`link`], [`fault_plan`]). A late effect and a stale read together
+//! stay within the 15 s after which the driver believes a describe. [`events`] describes what a lost lease permits.
+//!
+//! Planted bugs prove that the model finds bugs ([`Planted`]).
 
 mod administrator;
 mod answers;

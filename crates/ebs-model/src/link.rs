@@ -1,7 +1,7 @@
-//! The port as a driver sees it: every call meets the faults of the run.
+//! The EC2 port of a driver: the faults of the run apply to every call.
 //!
-//! A call is sent once. On its way it may be lost, delayed, or reach EC2 when its caller has given up or died; what the
-//! caller gets may be EC2's answer or that nobody knows. A call of a process that has died never returns.
+//! A call is sent once. It may be lost, delayed, or reach EC2 after its caller has given up or died. The caller gets
+//! EC2's response or an unknown outcome. A call of a dead process never returns.
 
 mod attachments;
 mod instances;
@@ -27,20 +27,20 @@ pub(crate) struct Link<E> {
     process: Arc<DriverProcess>,
 }
 
-/// A call on its way; boxed, for it is large and passes through many hands.
+/// A call in flight. Boxed because it is large and is moved often.
 type SentCall<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
-/// What a call is, and what it did if it succeeded.
+/// A call, and its effect if it succeeds.
 struct Ec2Call<T> {
     action: Action,
-    /// Only a question, although the action changes things.
+    /// A dry run of a mutating action.
     dry: bool,
     outcome: Option<CallOutcome>,
     did: fn(&T, &Subject) -> EventKind,
     subject: Subject,
 }
 
-/// What the outcome of a creation depends on.
+/// The properties of a creation on which its outcome depends.
 struct Creation<'a> {
     token: &'a str,
     dry: bool,
@@ -48,7 +48,7 @@ struct Creation<'a> {
     source: Option<&'a str>,
 }
 
-/// Whom a call is about, for the record.
+/// The objects of a call, for the record.
 #[derive(Debug, Clone, Default)]
 struct Subject {
     name: String,
@@ -60,7 +60,7 @@ impl<T> Ec2Call<T> {
         Self { action, dry: true, outcome: None, did: |_, _| EventKind::Other, subject: Subject::default() }
     }
 
-    /// The same with its outcome decided.
+    /// Sets the outcome.
     fn with(self, outcome: CallOutcome) -> Self {
         Self { outcome: Some(outcome), ..self }
     }
@@ -79,7 +79,7 @@ impl<E: Ec2> Link<E> {
         Arc::clone(&self.ec2)
     }
 
-    /// Makes the call that `send` is.
+    /// Makes the call `send`.
     async fn make<T: Send + 'static>(&self, ec2_call: Ec2Call<T>, send: SentCall<T>) -> Result<T> {
         self.process.alive().await;
         let Ec2Call { action, dry, outcome, did, subject } = ec2_call;
@@ -110,8 +110,8 @@ impl<E: Ec2> Link<E> {
         answer
     }
 
-    /// EC2's refusal of a call that is signed by a wrong clock tells the time. A question is asked again at once; a change is sent once,
-    /// so its caller gets the refusal, and the next call is right.
+    /// Returns whether EC2 rejects a call because of a wrong clock, and so returns the time. A read is repeated at
+    /// once. A mutation is sent once: its caller gets the error, and the next call is right.
     fn is_refused_for_its_clock(&self, action: Action) -> bool {
         if !self.process.signs_by_a_wrong_clock() {
             return false;
@@ -122,7 +122,7 @@ impl<E: Ec2> Link<E> {
         action.mutates()
     }
 
-    /// The call itself and the record of what it did, as one future that needs no caller.
+    /// Returns the call and the record of its effect as one future that needs no caller.
     fn carried<T: Send + 'static>(
         &self,
         action: Action,
@@ -194,7 +194,7 @@ impl<E: Ec2> Link<E> {
         }
     }
 
-    /// The outcome of a creation. `source`: what it is to be made from.
+    /// Returns the outcome of a creation from `source`.
     fn outcome_of_creation(&self, action: Action, creation: &Creation<'_>) -> CallOutcome {
         let mut outcome = self.network.outcome(action);
         let Creation { token, dry, encrypted, source } = *creation;

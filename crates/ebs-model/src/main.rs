@@ -1,4 +1,4 @@
-//! `ebs-model`: runs the model test for as long as asked, or one seed of it with its whole trace.
+//! `ebs-model`: runs the model test for a given time, or one seed with its whole trace.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -16,19 +16,19 @@ const STACK: usize = 16 << 20;
 #[derive(Debug, Parser)]
 #[command(name = "ebs-model")]
 struct Arguments {
-    /// Run new seeds for so many seconds.
+    /// Run new seeds for this many seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// The first seed; without it one that no run before had.
+    /// The first seed; the default is one that no previous run had.
     #[arg(long)]
     from: Option<u64>,
-    /// Run this seed only, and tell every call.
+    /// Run only this seed, and print every call.
     #[arg(long)]
     seed: Option<u64>,
-    /// Plant this bug, to see what the model makes of it.
+    /// Plant this bug, to see whether the model finds it.
     #[arg(long, value_parser = planted)]
     planted: Option<Planted>,
-    /// Threads; each runs seeds of its own.
+    /// Number of threads, each with separate seeds.
     #[arg(long, default_value_t = 2)]
     threads: u64,
 }
@@ -69,13 +69,13 @@ fn main() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A million seeds for every second since 1970.
+/// Returns a new first seed: a million seeds for every second since 1970.
 fn new_seeds() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() * 1_000_000)
 }
 
-/// Runs one seed: its trace, or its failure.
+/// Runs one seed and returns its trace or its failure.
 fn one(seed: u64, planted: Option<Planted>, verbose: bool) -> Result<Vec<String>, Failure> {
     run_on_port(seed, &Options { planted, verbose })
 }

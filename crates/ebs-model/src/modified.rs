@@ -1,4 +1,4 @@
-//! What the orchestrator makes of the answers to changes of volumes: classes and growth.
+//! Processes the responses to changes of volumes: classes and growth.
 
 use ebs_ec2::Ec2;
 use ebs_sim::api::{SimVolume, StateView};
@@ -19,7 +19,7 @@ impl<E: Ec2> World<E> {
         gib: i64,
         (answer, truth): (Answer, &StateView),
     ) -> Checked {
-        // It had the size when EC2 was asked last, and the provisioner had it deleted since.
+        // It had the size at the last EC2 call, and was deleted since.
         let is_deleting = self.is_deleting(id);
         if let Some(disk) = self.beliefs.disk(id) {
             disk.growing = disk.growing.saturating_sub(1);
@@ -47,7 +47,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Growth raises the IOPS by the ratio that a class has left, when a class allows it.
+    /// Checks that a growth raises the IOPS by the ratio of a class, if a class permits it.
     fn check_ratio(&mut self, call: &Call, id: &str, gib: i64, real: Option<&SimVolume>) -> Checked {
         let (Some(ratio), Some(disk), Some(real)) = (call.ratio, self.beliefs.disk(id), real) else { return Ok(()) };
         if disk.changes.calls != call.others_before {
@@ -112,7 +112,7 @@ impl<E: Ec2> World<E> {
             return Ok(());
         }
         let Some(disk) = self.beliefs.disk(id) else { return Ok(()) };
-        // An earlier class may have been applied although every answer to it was a refusal that passes.
+        // An earlier class may have been applied although every response to it was a temporary error.
         let kinds = [Some(disk.changes.kind), real.map(|real| real.volume_type.as_str())];
         let is_infeasible = refused.code == RpcCode::InvalidArgument
             && kinds.into_iter().flatten().any(|kind| class.may_be_refused(kind, call.gib));
@@ -126,10 +126,10 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// What class and growth may both be told.
+    /// Returns whether both a class and a growth may fail so.
     fn is_expected_of_a_change(&self, call: &Call, id: &str, refused: &RpcError) -> bool {
         match refused.code {
-            // Too many modifications in a day, or one too soon.
+            // Too many modifications in a day, or too early.
             RpcCode::FailedPrecondition => true,
             RpcCode::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id) || self.network.was_unknown(id),
             code => self.is_denial(refused) || !code.is_final(false),

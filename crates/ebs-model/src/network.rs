@@ -1,4 +1,4 @@
-//! What lies between the drivers and EC2: the fault plan, the calls under way, and a record of what EC2 did.
+//! The network between the drivers and EC2: the fault plan, the calls in flight, and a record of EC2's changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +13,13 @@ use crate::fault_plan::{CallOutcome, Delivery, FaultPlan, Response};
 use crate::planted::Planted;
 use crate::rng::Rng;
 
-/// Something that EC2 did for a driver, in the order in which it did it.
+/// A change in EC2 for a driver, in the order of the changes.
 #[derive(Debug, Clone)]
 pub(crate) struct Ec2Event {
     pub(crate) process: Arc<DriverProcess>,
     /// When the driver sent the call.
     pub(crate) sent: Instant,
-    /// When EC2 did it.
+    /// When EC2 made the change.
     pub(crate) at: Instant,
     pub(crate) what: EventKind,
 }
@@ -47,7 +47,7 @@ pub(crate) enum EventKind {
     Gone {
         id: String,
     },
-    /// EC2 refused a device name, which is another volume's there.
+    /// EC2 rejected a device name that belongs to another volume there.
     NameTaken {
         volume: String,
         instance: String,
@@ -56,7 +56,7 @@ pub(crate) enum EventKind {
     Locked {
         snapshot: String,
     },
-    /// Volumes can be restored fast from it, in these zones.
+    /// Fast restores of the snapshot are enabled in these zones.
     Restoring {
         snapshot: String,
         zones: Vec<String>,
@@ -70,13 +70,13 @@ pub(crate) struct Network {
     rng: Mutex<Rng>,
     pub(crate) fault_plan: Mutex<FaultPlan>,
     events: Mutex<Vec<Ec2Event>>,
-    /// What EC2 did that no description tells the model.
+    /// Facts about EC2 that no describe shows the model.
     facts: Mutex<Facts>,
-    /// Until when drivers have no right to an action.
+    /// Until when drivers lack the permission for an action.
     rights_missing: Mutex<BTreeMap<Action, Instant>>,
-    /// Tokens with which EC2 may have made a volume: it would repeat its answer to them, not refuse for want of room.
+    /// Tokens with which EC2 may have created a volume: it would repeat its response and not fail for lack of capacity.
     tokens: Mutex<BTreeSet<String>>,
-    /// Calls on their way whose callers may be gone.
+    /// Calls in flight whose callers may be gone.
     in_flight: Mutex<JoinSet<()>>,
     violations: Mutex<Vec<String>>,
     calls: Mutex<Vec<String>>,
@@ -85,24 +85,24 @@ pub(crate) struct Network {
     verbose: bool,
 }
 
-/// What EC2 did.
+/// Facts about EC2.
 #[derive(Debug, Default)]
 struct Facts {
     made: BTreeSet<String>,
-    /// Since when volumes, snapshots and attachments are there, these by volume and instance.
+    /// The creation times of volumes, snapshots and attachments (by volume and instance).
     born: BTreeMap<(String, String), Instant>,
-    /// What EC2 has once called unknown to a driver, although it was there.
+    /// Existing objects that EC2 has once reported to a driver as unknown.
     unknown: BTreeSet<String>,
     gone: BTreeSet<String>,
     locked: BTreeSet<String>,
-    /// Of these, those whose lock has ended.
+    /// Locked snapshots whose lock has expired.
     unlocked: BTreeSet<String>,
     restoring: BTreeSet<(String, String)>,
     /// Volumes that end in state `error`.
     broken: BTreeSet<String>,
-    /// A driver was refused a call for lack of a right.
+    /// A call of a driver has failed for lack of a permission.
     denied: bool,
-    /// A driver was refused a call for the time of its signature.
+    /// A call of a driver has failed because of its clock.
     wrong_clock: bool,
 }
 
@@ -133,49 +133,49 @@ impl Network {
         outcome
     }
 
-    /// EC2 throttles a dry run, this time.
+    /// Returns whether EC2 throttles this dry run.
     pub(crate) fn throttles_a_dry_run(&self) -> bool {
         lock(&self.fault_plan).throttles_a_dry_run(&mut lock(&self.rng))
     }
 
-    /// For that long drivers have no right to the action.
+    /// Takes the permission for the action from the drivers for that time.
     pub(crate) fn take_right(&self, action: Action, time: Duration) {
         lock(&self.rights_missing).insert(action, Instant::now() + time);
     }
 
-    /// Drivers have all rights again.
+    /// Restores all permissions.
     pub(crate) fn give_rights(&self) {
         lock(&self.rights_missing).clear();
     }
 
-    /// A driver was refused a call for lack of a right, some time in this run.
+    /// Returns whether a call of this run has failed for lack of a permission.
     pub(crate) fn was_denied(&self) -> bool {
         lock(&self.facts).denied
     }
 
-    /// EC2 does not take a signature of another time than its own.
+    /// Returns EC2's error for a signature with a wrong time.
     pub(crate) fn refusal_for_a_clock(&self, action: Action, driver: usize) -> Ec2Error {
         lock(&self.facts).wrong_clock = true;
         self.tell(|| format!("driver {driver}: {action} is refused: its clock is wrong"));
         Ec2Error::new(action, ErrorClass::Unauthenticated, "the signature is of another time")
     }
 
-    /// A driver was refused a call for its clock, some time in this run.
+    /// Returns whether a call of this run has failed because of a driver's clock.
     pub(crate) fn had_a_wrong_clock(&self) -> bool {
         lock(&self.facts).wrong_clock
     }
 
-    /// EC2 refuses for other reasons before it looks at a client token.
+    /// Returns whether EC2 checks everything else before the client token.
     pub(crate) fn looks_at_tokens_last(&self) -> bool {
         lock(&self.fault_plan).token_last
     }
 
-    /// EC2 shows it in state `error`.
+    /// Returns whether EC2 shows it in state `error`.
     pub(crate) fn is_broken(&self, id: &str) -> bool {
         lock(&self.facts).broken.contains(id)
     }
 
-    /// Some volume of this run has ended in state `error`.
+    /// Returns whether a volume of this run has ended in state `error`.
     pub(crate) fn has_broken(&self) -> bool {
         !lock(&self.facts).broken.is_empty()
     }
@@ -184,34 +184,34 @@ impl Network {
         lock(&self.facts).gone.contains(id)
     }
 
-    /// It was locked once.
+    /// Returns whether it was ever locked.
     pub(crate) fn is_locked(&self, snapshot: &str) -> bool {
         lock(&self.facts).locked.contains(snapshot)
     }
 
-    /// No lock of until now holds any more.
+    /// Expires all existing locks.
     pub(crate) fn end_locks(&self) {
         let facts = &mut *lock(&self.facts);
         facts.unlocked.clone_from(&facts.locked);
     }
 
-    /// A lock may hold it.
+    /// Returns whether a lock may hold it.
     pub(crate) fn is_held_by_a_lock(&self, snapshot: &str) -> bool {
         let facts = lock(&self.facts);
         facts.locked.contains(snapshot) && !facts.unlocked.contains(snapshot)
     }
 
-    /// Volumes can be restored fast from it in that zone.
+    /// Returns whether fast restores from it are enabled in that zone.
     pub(crate) fn is_restored_fast(&self, snapshot: &str, zone: &str) -> bool {
         lock(&self.facts).restoring.contains(&(snapshot.to_owned(), zone.to_owned()))
     }
 
-    /// Volumes can be, or could be once, restored fast from it in some zone.
+    /// Returns whether fast restores from it are or were enabled in any zone.
     pub(crate) fn has_fast_restores(&self, snapshot: &str) -> bool {
         lock(&self.facts).restoring.iter().any(|(restored, _)| restored == snapshot)
     }
 
-    /// EC2 does not know yet, this time, what was made a moment ago.
+    /// Returns whether EC2 does not know a new object yet, this time.
     pub(crate) fn is_behind(&self, id: &str) -> bool {
         let born = lock(&self.facts).born.get(&(id.to_owned(), String::new())).copied();
         let is_behind = born.is_some_and(|born| lock(&self.fault_plan).is_behind(&mut lock(&self.rng), born.elapsed()));
@@ -221,13 +221,13 @@ impl Network {
         is_behind
     }
 
-    /// EC2 has once called this unknown to a driver, although it was there.
+    /// Returns whether EC2 has once reported this existing object as unknown.
     pub(crate) fn was_unknown(&self, id: &str) -> bool {
         lock(&self.facts).unknown.contains(id)
     }
 
-    /// The outcome of a change of something that may be too young for EC2 to know everywhere: of one of these, given by
-    /// id and maybe the instance that it is attached to.
+    /// Returns the outcome of a change of objects that may be too new for EC2: each by id, and optionally the instance
+    /// to which it is attached.
     pub(crate) fn outcome_of_change(&self, action: Action, of: &[(&str, &str)]) -> CallOutcome {
         let mut outcome = self.outcome(action);
         let born = |(id, instance): &(&str, &str)| {
@@ -241,12 +241,12 @@ impl Network {
         outcome
     }
 
-    /// From now on a volume may exist under the token.
+    /// Records that a volume may exist with the token.
     pub(crate) fn use_token(&self, token: &str) {
         lock(&self.tokens).insert(token.to_owned());
     }
 
-    /// True when a volume may exist under the token.
+    /// Returns whether a volume may exist with the token.
     pub(crate) fn knows_token(&self, token: &str) -> bool {
         lock(&self.tokens).contains(token)
     }
@@ -255,12 +255,12 @@ impl Network {
         self.planted == Some(bug)
     }
 
-    /// What EC2 did since the last time.
+    /// Returns EC2's changes since the last call.
     pub(crate) fn take_events(&self) -> Vec<Ec2Event> {
         std::mem::take(&mut *lock(&self.events))
     }
 
-    /// A rule that was broken on the way to EC2.
+    /// Records a violated rule of the calls to EC2.
     pub(crate) fn violated(&self, rule: String) {
         lock(&self.violations).push(rule);
     }
@@ -299,12 +299,12 @@ impl Network {
         lock(&self.events).push(event);
     }
 
-    /// Since the run began.
+    /// Returns the time since the start of the run.
     pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// One line of what happens, for a run that is looked at.
+    /// Adds a line to a verbose trace.
     pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
         if self.verbose {
             lock(&self.calls).push(format!("{:>9.3}     {}", self.elapsed().as_secs_f64(), text()));
@@ -315,7 +315,7 @@ impl Network {
         std::mem::take(&mut *lock(&self.calls))
     }
 
-    /// Carries a call to EC2 even when its caller is gone by then.
+    /// Delivers a call to EC2 even if its caller is gone.
     pub(crate) fn dispatch(&self, call: impl Future<Output = ()> + Send + 'static) {
         let mut in_flight = lock(&self.in_flight);
         while in_flight.try_join_next().is_some() {}
@@ -327,7 +327,7 @@ impl Network {
     }
 }
 
-/// The error that the caller gets where a fault replaces EC2's own answer.
+/// Returns the error of a fault that replaces EC2's response.
 pub(crate) fn injected_error(action: Action, response: Response, planted: Option<Planted>) -> Option<Ec2Error> {
     let (class, message) = match response {
         Response::Answer => return None,
@@ -347,7 +347,7 @@ pub(crate) fn injected_error(action: Action, response: Response, planted: Option
     Some(Ec2Error::new(action, class, message))
 }
 
-/// How EC2 says that it does not know what an action is about.
+/// Returns EC2's not-found error of an action.
 fn not_found(action: Action) -> ErrorClass {
     match action {
         Action::DetachVolume => ErrorClass::AttachmentNotFound,
@@ -359,7 +359,7 @@ fn not_found(action: Action) -> ErrorClass {
 }
 
 impl CallOutcome {
-    /// Nothing out of the ordinary.
+    /// Returns whether no fault applies.
     pub(crate) fn is_plain(&self) -> bool {
         self.before.is_zero()
             && self.after.is_zero()

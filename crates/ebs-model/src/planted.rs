@@ -1,4 +1,4 @@
-//! Bugs that are planted in a driver or on its way to EC2, so that it is known that the model finds them.
+//! Bugs that are planted in a driver or in its calls to EC2, to prove that the model finds them.
 
 macro_rules! planted {
     ($($(#[doc = $text:literal])+ $bug:ident,)+) => {
@@ -16,115 +16,115 @@ macro_rules! planted {
 }
 
 planted! {
-    /// DetachVolume is answered and forgotten.
+    /// DetachVolume reports success without an effect.
     DetachForgotten,
-    /// DeleteVolume is answered and forgotten.
+    /// DeleteVolume reports success without an effect.
     DeleteForgotten,
-    /// DeleteSnapshot is answered and forgotten.
+    /// DeleteSnapshot reports success without an effect.
     SnapshotDeleteForgotten,
-    /// LockSnapshot is answered and forgotten.
+    /// LockSnapshot reports success without an effect.
     LockForgotten,
-    /// EnableFastSnapshotRestores is answered and forgotten.
+    /// EnableFastSnapshotRestores reports success without an effect.
     FastRestoresForgotten,
     /// No description of a volume shows attachments, as if an error were read as "none".
     AttachmentsUnseen,
-    /// An attachment that is on its way out is taken for gone.
+    /// A detaching attachment counts as detached.
     DetachingIsDetached,
-    /// An attach is tried again by itself, whatever has happened since.
+    /// An attach is repeated by itself, regardless of later requests.
     AttachTwice,
-    /// A while after an attach it is taken back, though nobody asked.
+    /// A while after an attach, the volume is detached without a request.
     DetachUnasked,
-    /// A while after a detach the volume is deleted, though nobody asked.
+    /// A while after a detach, the volume is deleted without a request.
     DeleteUnasked,
-    /// A deletion takes everything along that carries the same name.
+    /// A deletion also removes all objects with the same name.
     DeleteByName,
     /// Descriptions name another device than the one attached.
     WrongDevice,
-    /// Every attachment asks for the same device name.
+    /// Every attachment requests the same device name.
     SameDevice,
-    /// Every CreateVolume has a client token of its own.
+    /// Every CreateVolume has a new client token.
     TokenForEachCall,
-    /// A volume is made once more by itself, whatever has happened since.
+    /// A volume is created a second time, regardless of later requests.
     CreateTwice,
-    /// A snapshot is taken once more, without its name.
+    /// A snapshot is created a second time, without its name.
     SnapshotTwice,
-    /// A volume is made somewhere else than asked for.
+    /// A volume is created in another zone.
     ZoneIgnored,
-    /// A volume is made smaller than asked for.
+    /// A volume is smaller than requested.
     SizeCut,
-    /// A volume for several nodes is made for one.
+    /// A volume for several nodes is created for one.
     SharingForgotten,
-    /// A volume is made of another type.
+    /// A volume has another type.
     TypeForgotten,
-    /// A volume is made without what it is to be made from.
+    /// A volume is created without its source.
     SourceForgotten,
-    /// A volume is made in the clear.
+    /// A volume is not encrypted.
     EncryptionForgotten,
-    /// What is being made is taken for made.
+    /// A volume or snapshot in creation counts as created.
     CreatingIsUsable,
-    /// An unclear answer is taken for "nothing was done".
+    /// An unclear response counts as "nothing was done".
     UnclearIsRefused,
     /// A tag of the class is not written.
     TagsDropped,
-    /// The tag that says whose it is is missing from snapshots.
+    /// Snapshots lack the ownership tag.
     SnapshotTagsDropped,
-    /// The tag with the name is missing.
+    /// The name tag is missing.
     NameDropped,
-    /// Everybody's volumes look like ours.
+    /// All volumes look like ours.
     OwnershipUnseen,
-    /// The look for a volume by its name finds nothing.
+    /// The lookup of a volume by name finds nothing.
     VolumesUnseen,
-    /// The look for a snapshot by its name finds nothing.
+    /// The lookup of a snapshot by name finds nothing.
     SnapshotsUnseen,
     /// A pending snapshot is reported as completed.
     ReadyTooSoon,
-    /// A size is reported that is not yet there.
+    /// A size is reported before it is reached.
     SizeAhead,
-    /// What has no answer may take effect a minute and a half later: no driver can wait for so long, so this shows
-    /// that it is the time of 15 s which the rules hang on.
+    /// A call without a response may take effect 90 s later. No driver can wait so long, so this shows that the rules
+    /// depend on the 15 s.
     LateBeyondBelief,
-    /// The driver goes on with new mutations when its callers have left: work that is not tied to anybody's waiting.
+    /// The driver starts new mutations after its callers have disconnected.
     WorkWithoutCallers,
     /// The driver makes a call that its policies do not allow.
     BeyondThePolicies,
-    /// Every call goes to a process that was started just now: nothing is remembered from attempt to attempt.
+    /// Every call goes to a new process: no state survives between attempts.
     NothingRemembered,
-    /// What is there under the name is taken for what is asked for.
+    /// An object with the requested name counts as the requested one.
     ContentIgnored,
-    /// The answer to a name is remembered and given again, whatever has happened since.
+    /// The response for a name is remembered and repeated, regardless of later requests.
     AnswersRemembered,
-    /// An unknown outcome is answered with a success.
+    /// An unknown outcome is reported as a success.
     UnknownIsSuccess,
-    /// An unknown outcome is answered with a final code.
+    /// An unknown outcome is reported with a final code.
     UnknownIsFinal,
-    /// A second answer to the same name has another id.
+    /// A second response for the same name has another id.
     IdChanges,
-    /// The zone in the answer is another.
+    /// The response has another zone.
     WrongZone,
-    /// The size in the answer for snapshots and grown volumes is smaller.
+    /// The response for snapshots and grown volumes has a smaller size.
     WrongSize,
-    /// The source in the answer for snapshots is another.
+    /// The response for snapshots has another source.
     WrongSource,
-    /// ModifyVolume is sent twice at once.
+    /// ModifyVolume is sent twice concurrently.
     ModifyBeside,
-    /// A modification is undone as soon as EC2 takes the next one.
+    /// A modification is undone as soon as EC2 accepts the next one.
     ChangedBack,
-    /// CreateTags is answered and forgotten.
+    /// CreateTags reports success without an effect.
     ClassTagsForgotten,
-    /// DeleteTags is answered and forgotten.
+    /// DeleteTags reports success without an effect.
     TagsKept,
-    /// The tags of a class are written before EC2 has judged it.
+    /// The tags of a class are written before EC2 has accepted it.
     RefusedIsTagged,
-    /// The tag with the IOPS for each GiB is not seen.
+    /// The tag with the IOPS per GiB is ignored.
     RatioUnseen,
-    /// A class whose outcome is unknown is answered with a success.
+    /// A class with an unknown outcome is reported as a success.
     ClassGuessed,
-    /// A class that was applied is answered as infeasible.
+    /// An applied class is reported as infeasible.
     AppliedIsInfeasible,
-    /// What a reply taught of the right time is forgotten before the next call.
+    /// The right time from a response is forgotten before the next call.
     ClockForgotten,
-    /// When EC2 does not tell how many IOPS there are, an old limit counts.
+    /// If EC2 does not report the maximum of IOPS, an old limit is used.
     IopsGuessed,
-    /// The driver does not see that the resizer has asked another driver meanwhile.
+    /// The driver does not notice that the resizer has called another driver meanwhile.
     ResizerTermUnseen,
 }

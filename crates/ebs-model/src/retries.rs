@@ -1,8 +1,8 @@
-//! How long the orchestrator's clients wait for an answer, and when they ask again.
+//! How long the orchestrator's clients wait for a response, and when they retry.
 //!
-//! Sidecars leave when their time-out has passed and come back after a pause that doubles. A driver whose attempts each
-//! begin a wait anew that is longer than that never comes to an end, so every wish must be
-//! fulfilled under such clients too, not only under patient ones.
+//! Sidecars disconnect after their timeout and retry after a pause that doubles. If each attempt of a driver restarted
+//! a longer wait, it would never finish. So every request must succeed with such clients too, not only with patient
+//! ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::calls::Target;
 use crate::rng::Rng;
 use crate::sidecar::Sidecar;
 
-/// The first pause after a failure; it doubles with each further one.
+/// The pause after the first failure. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a call waits for its answer.
+/// How long a call waits for its response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deadline {
     Within(Duration),
-    /// As the sidecar that makes such calls does, which also pauses between them.
+    /// As the sidecar for such calls, which also pauses between them.
     Sidecar,
 }
 
-/// The sidecars' time-outs, and when each may ask again.
+/// The sidecars' timeouts, and when each may retry.
 #[derive(Debug)]
 pub(crate) struct SidecarRetries {
     /// By sidecar.
@@ -40,7 +40,7 @@ struct Pause {
 }
 
 impl SidecarRetries {
-    /// Mostly as the sidecars are by default; now and then shorter or longer.
+    /// Draws the timeouts: mostly the sidecars' defaults, sometimes shorter or longer.
     pub(crate) fn draw(rng: &mut Rng) -> Self {
         let seconds = Duration::from_secs;
         let time_outs = match rng.below(10) {
@@ -54,17 +54,17 @@ impl SidecarRetries {
         Self { time_outs, longest_pause, pauses: BTreeMap::new() }
     }
 
-    /// How long the sidecar behind such a call waits.
+    /// Returns the timeout of the sidecar for such a call.
     pub(crate) fn time_out(&self, target: &Target) -> Duration {
         self.time_outs[Sidecar::behind(target).place()]
     }
 
-    /// False while a sidecar pauses after a failure of such a call.
+    /// Returns false while a sidecar pauses after a failure of such a call.
     pub(crate) fn is_over(&self, target: &Target) -> bool {
         self.pauses.get(&request_key(target)).is_none_or(|pause| Instant::now() >= pause.until)
     }
 
-    /// A call has been answered, or nobody waited for its answer any more.
+    /// Records the response or the timeout of a call.
     pub(crate) fn note(&mut self, target: &Target, succeeded: bool) {
         let request_key = request_key(target);
         if succeeded {
@@ -76,13 +76,13 @@ impl SidecarRetries {
         self.pauses.insert(request_key, Pause { failures: failures + 1, until: Instant::now() + pause });
     }
 
-    /// Every sidecar begins afresh.
+    /// Restarts every sidecar.
     pub(crate) fn forget(&mut self) {
         self.pauses.clear();
     }
 }
 
-/// What a sidecar pauses for: one request that it makes again and again.
+/// Returns the key of a sidecar's pause: the repeated request.
 fn request_key(target: &Target) -> String {
     match target {
         Target::Create { claim, .. } => format!("create {claim}"),

@@ -1,10 +1,10 @@
-//! Every choice of a run, from one number.
+//! All random choices of a run, from its seed.
 
 use std::time::Duration;
 
 use ebs_types::SplitMix64;
 
-/// No generator of a crate, so that a seed means the same run whatever versions of crates are used.
+/// A generator of this project, so that a seed means the same run with any version of other crates.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(SplitMix64);
 
@@ -13,7 +13,7 @@ impl Rng {
         Self(SplitMix64::new(seed ^ 0x6a09_e667_f3bc_c908))
     }
 
-    /// An independent generator: what one part of a run draws does not move the others.
+    /// Returns an independent generator, so that one part of a run does not change the choices of the others.
     pub(crate) fn fork(&mut self) -> Self {
         Self(SplitMix64::new(self.next()))
     }
@@ -22,18 +22,18 @@ impl Rng {
         self.0.draw()
     }
 
-    /// Between 0 and `n` - 1; 0 for an `n` of 0.
+    /// Returns a number from 0 to `n` - 1; 0 for an `n` of 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         let n = u64::try_from(n).unwrap_or(u64::MAX);
         usize::try_from(self.0.below(n)).unwrap_or(0)
     }
 
-    /// Between both, ends included.
+    /// Returns a number in the range, including both ends.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 
-    /// True so many times in a thousand.
+    /// Returns true with this probability in a thousand.
     pub(crate) fn per_mille(&mut self, times: u64) -> bool {
         self.next() % 1000 < times
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_numbers_for_ever() {
+    fn seed_gives_the_same_numbers_forever() {
         let mut rng = Rng::new(0x6a09_e667_f3bc_c908 ^ 1_234_567);
         // As published for splitmix64 with the seed 1234567.
         assert_eq!([rng.next(), rng.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);

@@ -1,4 +1,4 @@
-//! A whole run from one number: it begins, goes wrong, clears up, and everything must be as it should be.
+//! A whole run from one seed: setup, faults, the end of the faults, and the final checks.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -12,23 +12,23 @@ use crate::planted::Planted;
 use crate::rng::Rng;
 use crate::world::{Checked, Violation, World};
 
-/// How to run.
+/// The options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// A bug to plant.
     pub planted: Option<Planted>,
-    /// The trace has every call to EC2 too.
+    /// Whether the trace includes every call to EC2.
     pub verbose: bool,
 }
 
-/// A rule was broken.
+/// A violated rule.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// The number of the run.
+    /// The seed.
     pub seed: u64,
-    /// The rule and what was seen.
+    /// The rule and the observation.
     pub rule: String,
-    /// What happened, a line each, times in seconds since the start.
+    /// The events, a line each, with times in seconds since the start.
     pub trace: Vec<String>,
 }
 
@@ -42,8 +42,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs one seed over the port, without an SDK, on a runtime of its own with paused time; returns what happened, a
-/// line each. Needs a stack of 16 MiB in an unoptimised build.
+/// Runs one seed over the port, without an SDK, in a new runtime with paused time. Returns the events, a line each.
+/// Needs a stack of 16 MiB in an unoptimised build.
 ///
 /// # Errors
 /// As [`run`], and for a panic.
@@ -55,7 +55,7 @@ pub fn run_on_port(seed: u64, options: &Options) -> Result<Vec<String>, Failure>
     })
 }
 
-/// Runs a seed and makes a failure of a panic, so that the seed is named.
+/// Runs a seed and converts a panic to a failure with the seed.
 ///
 /// # Errors
 /// As the run, and for a panic.
@@ -68,14 +68,14 @@ pub fn caught(seed: u64, run: impl FnOnce() -> Result<Vec<String>, Failure>) -> 
     })
 }
 
-/// A client of EC2 that is being made.
+/// A future that creates a client of EC2.
 pub type Made<E> = Pin<Box<dyn Future<Output = Arc<E>> + Send>>;
 
-/// Runs one seed on the simulated EC2 and returns what happened, a line each; `client` makes each driver process its
-/// client of it. Needs a current-thread runtime with paused time.
+/// Runs one seed on the simulated EC2 and returns the events, a line each. `client` creates each driver process's
+/// client of EC2. Needs a current-thread runtime with paused time.
 ///
 /// # Errors
-/// [`Failure`] tells the rule that was broken and how it came about.
+/// [`Failure`] has the violated rule and the events before it.
 pub async fn run<E: Ec2>(
     seed: u64,
     options: &Options,
@@ -105,7 +105,8 @@ impl<E: Ec2> World<E> {
         self.take_all_down().await
     }
 
-    /// True in runs where a zone can be full; an answer to a call made before the faults were over may still say so.
+    /// Returns whether a zone can be full in this run. A response to a call from before the end of the faults may still
+    /// report it.
     pub(crate) fn has_full_zones(&self) -> bool {
         self.can_lack_room
     }

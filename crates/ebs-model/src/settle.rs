@@ -1,4 +1,5 @@
-//! The end of a run: without faults every wish is fulfilled, by clients that leave and come back, and then all goes.
+//! The end of a run: without faults, every request of clients that disconnect and retry succeeds, and then everything
+//! is deleted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,21 +15,21 @@ use crate::retries::Deadline;
 use crate::truth::is_live;
 use crate::world::{Checked, World, broken};
 
-/// Time in which everything must be as wanted once the faults are over, also under clients that leave soon.
+/// The time limit until everything is as requested after the faults, even with clients that disconnect early.
 const TO_CONVERGE: Duration = Duration::from_secs(1800);
-/// By then every lock of a snapshot has ended.
+/// The time after which every lock of a snapshot has expired.
 const LOCKS_END: Duration = Duration::from_hours(26);
-/// A snapshot that could not be reported ready before is so once the quota has room, and is locked then:
-/// for another day. There are few snapshots.
+/// A snapshot that lacked a quota becomes ready as soon as there is room, and is then locked for another day. There are
+/// few snapshots.
 const MOST_LOCKS: u32 = 4;
-/// So often the orchestrator looks then whether there is something to do.
+/// Interval of the checks for remaining work.
 const LOOK_ROUND: Duration = Duration::from_secs(1);
-/// A creation or growth that is refused for good is tried so often then: by then nothing may stand in its way.
+/// Maximum number of attempts of a creation or growth with final errors, when nothing may prevent its success.
 const MOST_TRIES: u32 = 3;
 
 impl<E: Ec2> World<E> {
-    /// Without faults every wish is fulfilled, or refused for good, within a bound and by clients that leave and come
-    /// back as sidecars do.
+    /// Waits until every request has succeeded or failed with a final error, within a limit, and with clients that
+    /// disconnect and retry as sidecars do.
     pub(crate) async fn settle_down(&mut self) -> Checked {
         self.retries.forget();
         for claim in &mut self.beliefs.claims {
@@ -40,7 +41,7 @@ impl<E: Ec2> World<E> {
         let began = Instant::now();
         let mut tried: BTreeMap<String, u32> = BTreeMap::new();
         loop {
-            // What was on its way when the faults ended may have stuck since.
+            // A call that was in flight at the end of the faults may have been delayed since.
             self.sim.engine().release_all();
             self.switch_off_fast_restores().await;
             let mut open = self.settle_claims(&mut tried);
@@ -64,7 +65,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// The next calls for volumes and their sizes; what they are about.
+    /// Sends the next calls for volumes and their sizes. Returns their objects.
     fn settle_claims(&mut self, tried: &mut BTreeMap<String, u32>) -> Vec<String> {
         let mut open = Vec::new();
         for at in 0..self.beliefs.claims.len() {
@@ -88,7 +89,7 @@ impl<E: Ec2> World<E> {
         open
     }
 
-    /// The next calls for growth and class of a volume; true when there is something left to do.
+    /// Sends the next calls for growth and class of a volume. Returns whether work is left.
     fn settle_changes(&mut self, disk: Disk) -> bool {
         let is_to_grow = disk.wanted_gib > disk.gib && disk.growth_refusals < MOST_TRIES;
         if is_to_grow && disk.growing == 0 {
@@ -104,7 +105,7 @@ impl<E: Ec2> World<E> {
         is_to_grow || class.is_some()
     }
 
-    /// The next calls for snapshots; what they are about.
+    /// Sends the next calls for snapshots. Returns their objects.
     fn settle_snapshots(&mut self, tried: &mut BTreeMap<String, u32>) -> Vec<String> {
         let mut open = Vec::new();
         for at in 0..self.beliefs.snaps.len() {
@@ -125,14 +126,14 @@ impl<E: Ec2> World<E> {
         open
     }
 
-    /// It may exist without the fast restores that it is to have, and there is no room for more: then it can neither be
-    /// reported ready nor be given up, until another snapshot goes.
+    /// Returns whether the snapshot may exist without its requested fast restores because the quota is used up. Then it
+    /// can neither become ready nor be given up until another snapshot is deleted.
     fn may_lack_a_quota(&self, snap: &SnapClaim) -> bool {
         let is_fast = !snap.order.fast_in.is_empty();
         matches!(snap.state, SnapshotBelief::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended
     }
 
-    /// It is to go, and its lock keeps it.
+    /// Returns whether its lock prevents a requested deletion.
     fn is_held_by_a_lock(&self, snap: &SnapClaim) -> bool {
         let (id, is_to_go) = match &snap.state {
             SnapshotBelief::Exists { id, .. } => (id, !snap.wish),
@@ -142,7 +143,7 @@ impl<E: Ec2> World<E> {
         is_to_go && self.network.is_held_by_a_lock(id)
     }
 
-    /// Every volume to the one node where it is wanted.
+    /// Moves every volume to the node where it is finally wanted.
     fn bring_home(&mut self) -> Vec<String> {
         let mut open = Vec::new();
         for at in 0..self.beliefs.claims.len() {
@@ -180,7 +181,7 @@ impl<E: Ec2> World<E> {
         open
     }
 
-    /// Everything is deleted, and nothing stays or comes back.
+    /// Deletes everything, and checks that nothing stays or reappears.
     pub(crate) async fn take_all_down(&mut self) -> Checked {
         self.tell("-- everything goes");
         self.beliefs.claims.iter_mut().for_each(|claim| claim.wish = false);
@@ -208,7 +209,7 @@ impl<E: Ec2> World<E> {
         if left.is_empty() { Ok(()) } else { broken(format!("everything was deleted, and there is {left:?}")) }
     }
 
-    /// Snapshots that two drivers took at once are an administrator's.
+    /// Deletes snapshots that two drivers have created concurrently, as an administrator.
     async fn remove_twins(&mut self) {
         let names: Vec<String> = self.beliefs.snaps.iter().filter(|s| s.twinned).map(|s| s.name.clone()).collect();
         let truth = self.sim.engine().snapshot_of_state().await;

@@ -1,4 +1,4 @@
-//! The beginning of a run: an EC2, nodes, names, and what others have in the account.
+//! The setup of a run: an EC2, nodes, names, and foreign objects of the account.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl<E: Ec2> World<E> {
             client,
             network,
             rng: rng.fork(),
-            // Drawn apart, so that a clock changes nothing else of a run.
+            // A separate generator, so that a clock changes nothing else of a run.
             clocks: Rng::new(seed.rotate_left(17)),
             retries: SidecarRetries::draw(&mut setup),
             beliefs: Beliefs::default(),
@@ -90,18 +90,18 @@ impl<E: Ec2> World<E> {
 
     async fn start_drivers(&mut self, rng: &mut Rng) {
         if rng.per_mille(500) {
-            // A standby, which has run for long when it gets the lease.
+            // A standby, which has been running for a long time when it acquires the lease.
             self.start_driver().await;
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
-        // As on a process that has run for a while, or one that was started just now.
+        // The process has been running for a while, or is new.
         self.call_a_new_driver().await;
         if rng.per_mille(700) {
             tokio::time::sleep(Duration::from_secs(30)).await;
         }
     }
 
-    /// Nodes, names, and what others have in the account.
+    /// Creates nodes, names, and foreign objects.
     async fn populate_account(&mut self, rng: &mut Rng) {
         let zones = ["us-west-2a", "us-west-2b"];
         for _ in 0..rng.between(0, 2) {
@@ -157,7 +157,7 @@ impl<E: Ec2> World<E> {
         tokio::time::sleep(Duration::from_secs(120)).await;
     }
 
-    /// A volume that carries the name of one of ours and is not ours, or is ours and another.
+    /// Creates a volume with the name of one of ours that is not ours, or that is ours with other content.
     async fn add_foreign_volume(&mut self, rng: &mut Rng, order: &VolumeOrder) {
         let zone = order.zones[0].clone();
         let name = ("CSIVolumeName", order.name.as_str());
@@ -167,7 +167,7 @@ impl<E: Ec2> World<E> {
                 let green = [name, ("ebs.csi.aws.com/cluster", "true"), ("kubernetes.io/cluster/green", "owned")];
                 (content::tags(&green), order.gib, "gp3")
             }
-            // Of our cluster, and of a type that no request of a run has.
+            // In our cluster, with a type that no request of a run has.
             2 => (order.tags(), order.gib + 100, "gp2"),
             _ => (order.tags(), order.gib, "gp2"),
         };
@@ -184,7 +184,7 @@ impl<E: Ec2> World<E> {
         tokio::time::sleep(Duration::from_secs(10)).await;
     }
 
-    /// A snapshot that carries the name of one of ours and is of a volume of somebody else.
+    /// Creates a snapshot with the name of one of ours, of a foreign volume.
     async fn add_foreign_snapshot(&self) {
         let state = self.sim.engine().snapshot_of_state().await;
         let Some(volume) = state.volumes.first() else { return };
@@ -208,21 +208,21 @@ async fn simulated(config: EngineConfig) -> SimEc2 {
     sim
 }
 
-/// One disabled key, and maybe room for fast restores of one snapshot only.
+/// Returns the account: one disabled key, and optionally a quota of fast restores for one snapshot only.
 fn account(few_fast_restores: bool) -> AccountSettings {
     let quotas = Quotas { fast_restores: few_fast_restores.then_some(1), ..Quotas::default() };
     let unusable_kms_keys = vec![Key::Disabled.alias().to_owned()];
     AccountSettings { unusable_kms_keys, quotas, ..AccountSettings::default() }
 }
 
-/// Buckets so small that a few calls empty them.
+/// Returns limits so small that a few calls exhaust them.
 fn small_buckets(rng: &mut Rng) -> Limits {
     let capacity = u32::try_from(rng.between(2, 6)).unwrap_or(2);
     let rates = BTreeMap::from([("*".to_owned(), Rate { capacity, per_second: 1 })]);
     Limits { enabled: true, rates }
 }
 
-/// Times a little different from run to run.
+/// Returns delays that differ slightly between runs.
 fn timing(rng: &mut Rng) -> TimingOverride {
     let mut around = |millis: u64| Some(rng.between(millis / 4, millis * 3));
     TimingOverride {

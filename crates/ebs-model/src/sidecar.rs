@@ -1,5 +1,4 @@
-//! The sidecars that call a driver. Each has a lease of its own, so that with two replicas the one may call this driver and
-//! another that one.
+//! The sidecars that call a driver. Each has a separate lease, so with two replicas they may call different drivers.
 
 use crate::calls::Target;
 use crate::driver::Rpc;
@@ -15,7 +14,7 @@ pub(crate) enum Sidecar {
 impl Sidecar {
     pub(crate) const ALL: [Self; 4] = [Self::Provisioner, Self::Attacher, Self::Resizer, Self::Snapshotter];
 
-    /// Its place among them.
+    /// Returns its index.
     pub(crate) fn place(self) -> usize {
         match self {
             Self::Provisioner => 0,
@@ -25,7 +24,7 @@ impl Sidecar {
         }
     }
 
-    /// Who makes such calls.
+    /// Returns the sidecar that makes such calls.
     pub(crate) fn behind(target: &Target) -> Self {
         match target {
             Target::Create { .. } | Target::Delete { .. } => Self::Provisioner,
@@ -35,7 +34,7 @@ impl Sidecar {
         }
     }
 
-    /// The same of the call itself.
+    /// Returns the sidecar of a call.
     pub(crate) fn calling(rpc: &Rpc) -> Self {
         match rpc {
             Rpc::CreateVolume(_) | Rpc::DeleteVolume(_) => Self::Provisioner,

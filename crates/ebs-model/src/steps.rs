@@ -1,4 +1,4 @@
-//! What the orchestrator does next: what its controllers would do, and now and then what they should not.
+//! The orchestrator's next steps: what its controllers do, and sometimes what they should not.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// The driver goes in the middle of something, and the next one is asked to undo it, or for the same.
+    /// Kills the driver in the middle of a call, and sends the next driver the reverse request or the same one.
     async fn interrupt(&mut self) -> Checked {
         let kind = self.rng.below(4);
         let before = self.next_call;
@@ -77,7 +77,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// How long the orchestrator waits for an answer: now and then it leaves at once.
+    /// Returns how long the orchestrator waits for a response. Sometimes it disconnects at once.
     pub(crate) fn deadline(&mut self) -> Deadline {
         Deadline::Within(match self.rng.below(12) {
             0 => self.rng.millis(0, 300),
@@ -104,7 +104,7 @@ impl<E: Ec2> World<E> {
         self.advance_claim(at, deadline);
     }
 
-    /// The next call of the provisioner for a volume. False: nothing is left to do.
+    /// Sends the provisioner's next call for a volume. Returns false if no work is left.
     pub(crate) fn advance_claim(&mut self, at: usize, deadline: Deadline) -> bool {
         let claim = &self.beliefs.claims[at];
         match claim.state.clone() {
@@ -129,12 +129,12 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Towards the end of a volume: off all nodes, then away.
+    /// Sends the next call for the end of a volume: detach it from all nodes, then delete it.
     fn remove(&mut self, at: usize, disk: &Disk, deadline: Deadline) {
         match disk.nodes().first() {
             Some(node) if disk.holds[node].unpublishing > 0 => {}
             Some(node) => self.send(Target::Unpublish { id: disk.id.clone(), node: *node }, deadline),
-            // The provisioner is done with one request before it begins another.
+            // The provisioner finishes one request before it begins another.
             None if disk.deleting == 0 && self.beliefs.claims[at].creating == 0 => {
                 self.send(Target::Delete { claim: at, id: disk.id.clone() }, deadline);
             }
@@ -142,7 +142,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// What the name stands for from now on; nothing of it exists.
+    /// Draws a new order for the name, of which nothing exists.
     fn new_order(&mut self, at: usize) {
         if self.rng.per_mille(300) {
             return;
@@ -189,7 +189,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// A volume that exists and is wanted, if there is one.
+    /// Returns an existing and wanted volume, if any.
     fn some_disk(&mut self) -> Option<Disk> {
         let claims = self.beliefs.claims.iter();
         let disks: Vec<&Disk> =
@@ -219,7 +219,7 @@ impl<E: Ec2> World<E> {
                 self.send(publish(node), deadline)
             }
             AttachmentBelief::Attached(_) if chance < 20 => self.send(publish(node), deadline),
-            // A second node for a volume for several; for others it is refused while the first has it.
+            // A second node for a shared volume. For others, the call fails while the first node has it.
             AttachmentBelief::Attached(_) if chance < 40 => {
                 let other = near.iter().copied().find(|n| !nodes.contains(n));
                 if let Some(other) = other {
@@ -240,7 +240,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Growth, a class, or both at about the same time.
+    /// Changes a volume: growth, a class, or both almost concurrently.
     fn change_a_volume(&mut self) {
         let Some(disk) = self.some_disk() else { return self.work_on_a_claim() };
         match self.rng.below(10) {
@@ -257,17 +257,17 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// A class, and when it is there the resizer's lease goes to another driver, which is asked at once for another class, or
-    /// for what the volume had before the first.
+    /// Applies a class. Then the resizer's lease moves to another driver, which must at once apply another class, or
+    /// the properties from before the first one.
     async fn change_at_two_drivers(&mut self) -> Checked {
         let Some(disk) = self.some_disk() else { return Ok(()) };
         let before = self.numbers_of(&disk.id).await;
-        // A modification that is done at once is there before every describe shows it.
+        // An instantaneous modification is complete before every describe shows it.
         if self.rng.per_mille(700) {
             let at_once = TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() };
             self.sim.engine().set_timing(at_once).await;
         }
-        // The next leader has run for a while.
+        // The next leader has been running for a while.
         if self.drivers.iter().filter(|driver| !driver.process.is_dead()).count() < 2 {
             self.start_driver().await;
             self.pass(SETTLE).await?;
@@ -294,7 +294,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// IOPS and throughput that a gp3 volume has now.
+    /// Returns the current IOPS and throughput of a gp3 volume.
     async fn numbers_of(&self, id: &str) -> Option<(u64, u64)> {
         let volume = self
             .sim
@@ -307,7 +307,7 @@ impl<E: Ec2> World<E> {
         Some((volume.iops?.into(), volume.throughput?.into()))
     }
 
-    /// The class on its way once more, or a new one.
+    /// Repeats the class in flight, or applies a new one.
     fn apply_a_class(&mut self, disk: &Disk) {
         let deadline = self.deadline();
         let changes = &disk.changes;
@@ -339,7 +339,7 @@ impl<E: Ec2> World<E> {
         self.advance_snapshot(at, deadline);
     }
 
-    /// The next call of the snapshotter for a snapshot. False: nothing is left to do.
+    /// Sends the snapshotter's next call for a snapshot. Returns false if no work is left.
     pub(crate) fn advance_snapshot(&mut self, at: usize, deadline: Deadline) -> bool {
         let snap = &self.beliefs.snaps[at];
         if snap.twinned {
@@ -378,7 +378,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// A late duplicate of an earlier call, where a CSI orchestrator may send one.
+    /// Sends a late duplicate of an earlier call, if a CSI orchestrator may do so.
     fn repeat_a_call(&mut self) {
         let recent = self.history.len().saturating_sub(12);
         let Some(target) = self.rng.pick(&self.history[recent..]).cloned() else { return };
@@ -415,7 +415,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Another request under the name of something that exists: it must be refused and change nothing.
+    /// Sends another request with the name of an existing object: it must fail and change nothing.
     fn ask_for_other_content(&mut self) {
         let deadline = self.deadline();
         if self.rng.per_mille(300) {
@@ -438,7 +438,7 @@ impl<E: Ec2> World<E> {
         self.send(Target::Create { claim: at, order }, deadline);
     }
 
-    /// What happens to drivers, and what a careless administrator does.
+    /// Disturbs drivers, or acts as a careless administrator.
     async fn disturb(&mut self) {
         match self.rng.below(13) {
             0..=3 => self.restart_driver().await,
@@ -460,7 +460,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// The zones that have nodes, those with more nodes more often.
+    /// Returns the zones with nodes, those with more nodes more often.
     fn zones(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.zone.clone()).collect()
     }

@@ -1,4 +1,4 @@
-//! What EC2 really has, against what was promised.
+//! Compares the state of EC2 with the promises of the drivers.
 
 use ebs_ec2::Ec2;
 use ebs_sim::api::StateView;
@@ -10,12 +10,12 @@ use crate::network::{Ec2Event, EventKind};
 use crate::sidecar::Sidecar;
 use crate::world::{Checked, World, broken};
 
-/// Something that lives and costs money.
+/// Returns whether the volume is alive and costs money.
 pub(crate) fn is_live(volume: &SimVolume) -> bool {
     !matches!(volume.state.as_str(), "deleting" | "deleted")
 }
 
-/// What EC2 lists for the pair, in any state.
+/// Returns EC2's attachment of the pair, in any state.
 pub(crate) fn attachment<'a>(truth: &'a StateView, volume: &str, instance: &str) -> Option<&'a SimAttachment> {
     let volume = truth.volumes.iter().find(|v| v.id == volume)?;
     volume.attachments.iter().find(|a| a.instance_id == instance)
@@ -30,7 +30,7 @@ pub(crate) fn named_snapshots<'a>(truth: &'a StateView, name: &'a str) -> impl I
 }
 
 impl<E: Ec2> World<E> {
-    /// Every rule that must hold at all times.
+    /// Checks every rule that must always hold.
     pub(crate) async fn check(&mut self) -> Checked {
         self.check_events()?;
         if let Some(rule) = self.network.take_violations().into_iter().next() {
@@ -111,7 +111,8 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// EC2 itself gives no device name twice; a driver must not even ask for one that it has given away itself.
+    /// Checks device names. EC2 itself rejects a duplicate name, but a driver must not even request one that it has
+    /// assigned.
     fn check_names(&mut self, truth: &StateView) -> Checked {
         for event in std::mem::take(&mut self.names_taken) {
             let EventKind::NameTaken { volume, instance, device } = &event.what else { continue };
@@ -165,7 +166,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Nobody touches what is not the drivers'.
+    /// Checks that foreign objects are unchanged.
     fn check_foreign(&self, truth: &StateView) -> Checked {
         for (id, before) in &self.foreign {
             let now = truth.volumes.iter().find(|v| v.id == *id);
@@ -183,7 +184,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// What EC2 did since the last time, against what the orchestrator believed then.
+    /// Compares EC2's new changes with the orchestrator's beliefs at that time.
     pub(crate) fn check_events(&mut self) -> Checked {
         for event in self.network.take_events() {
             match &event.what {
@@ -236,7 +237,7 @@ impl<E: Ec2> World<E> {
         broken(format!("driver {} attaches {volume} to {instance} after a successful detach", event.process.id))
     }
 
-    /// A detach that a process had in flight when it ended may undo what the next one has done.
+    /// Checks a detach. A detach that a process had in flight at its end may undo what the next process has done.
     fn saw_detached(&mut self, event: &Ec2Event, volume: &str, instance: &str) {
         let node = self.nodes.iter().position(|n| n.id == instance);
         let is_excused = event.process.had_in_flight(Sidecar::Attacher, event.sent);
@@ -254,7 +255,7 @@ impl<E: Ec2> World<E> {
         self.snapshot_events.push((name.to_owned(), id.to_owned(), event.clone()));
         let is_excused = event.process.had_in_flight_at_loss(Sidecar::Snapshotter, event.sent)
             || before.as_ref().is_some_and(|(_, id, earlier)| {
-                // The other driver could not see it yet, and has no start of its own to wait after.
+                // The other driver could not see it yet, and has no recent start after which to wait.
                 earlier.process.id != event.process.id
                     && earlier.process.had_in_flight_at_loss(Sidecar::Snapshotter, earlier.sent)
                     && event.process.started <= earlier.at
@@ -268,7 +269,7 @@ impl<E: Ec2> World<E> {
             SnapshotBelief::Absent | SnapshotBelief::Unknown => None,
         };
         if known.is_some_and(|known| known == id) {
-            // Somebody saw it before its own caller heard of it.
+            // Another call saw it before its own caller got the response.
             return Ok(());
         }
         let is_second = before.is_some_and(|(_, id, _)| !self.network.is_gone(&id));

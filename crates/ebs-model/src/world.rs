@@ -1,4 +1,4 @@
-//! One run: an EC2, drivers, nodes, and the orchestrator that uses them.
+//! The state of one run: an EC2, drivers, nodes, and the orchestrator that uses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::sidecar::Sidecar;
 pub(crate) struct Node {
     pub(crate) id: String,
     pub(crate) zone: String,
-    /// Terminated: nothing can be attached to it, and what was goes by itself.
+    /// Terminated: nothing can be attached to it, and EC2 ends its attachments.
     pub(crate) is_gone: bool,
 }
 
-/// A rule that was broken; the run ends.
+/// A violated rule, which ends the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation(pub(crate) String);
 
@@ -37,58 +37,58 @@ pub(crate) fn broken<T>(rule: impl Into<String>) -> Checked<T> {
     Err(Violation(rule.into()))
 }
 
-/// Everything of a run.
+/// The state of a run.
 pub(crate) struct World<E> {
     pub(crate) sim: SimEc2,
-    /// The client that a new driver process makes itself.
+    /// Creates the client of a new driver process.
     pub(crate) client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     pub(crate) network: Arc<Network>,
     pub(crate) rng: Rng,
-    /// Which machines have a wrong clock.
+    /// Selects the machines with a wrong clock.
     pub(crate) clocks: Rng,
     pub(crate) retries: SidecarRetries,
     pub(crate) beliefs: Beliefs,
     pub(crate) nodes: Vec<Node>,
-    /// Volumes that are not the drivers', root volumes among them, as they have to stay.
+    /// Foreign volumes, including root volumes, in the state that they must keep.
     pub(crate) foreign: BTreeMap<String, ebs_sim::api::SimVolume>,
     pub(crate) foreign_snapshots: BTreeSet<String>,
     pub(crate) drivers: Vec<Driver<E>>,
     /// The driver that each sidecar calls, by sidecar.
     pub(crate) holders: [usize; Sidecar::ALL.len()],
-    /// No calls before this: the orchestrator has no driver to call.
+    /// Until then the orchestrator has no driver to call.
     pub(crate) no_driver_until: Instant,
     pub(crate) calls: BTreeMap<u64, Call>,
     pub(crate) next_call: u64,
     pub(crate) running: JoinSet<(u64, Answer)>,
-    /// Calls of before, for late duplicates.
+    /// Earlier calls, for late duplicates.
     pub(crate) history: Vec<Target>,
-    /// Every volume that was ever made for a driver.
+    /// Every volume that was ever created for a driver.
     pub(crate) made: BTreeSet<String>,
-    /// Device names that EC2 refused, to be judged.
+    /// Device names that EC2 rejected and that must be checked.
     pub(crate) names_taken: Vec<Ec2Event>,
     pub(crate) snapshot_events: Vec<(String, String, Ec2Event)>,
     pub(crate) quota_is_small: bool,
-    /// Only one snapshot at a time can be enabled for fast restores in a zone.
+    /// Only one snapshot at a time can have fast restores in a zone.
     pub(crate) few_fast_restores: bool,
-    /// The day for which snapshots are locked is over.
+    /// The locks of snapshots, which last a day, have expired.
     pub(crate) locks_have_ended: bool,
-    /// Snapshots whose fast restores keep them from being deleted.
+    /// Snapshots that cannot be deleted because of their fast restores.
     pub(crate) to_switch_off: BTreeSet<String>,
     pub(crate) trace: Vec<String>,
     pub(crate) can_lack_room: bool,
-    /// Until then attachments stick on their way.
+    /// Until then attachments are delayed.
     pub(crate) sticky_until: Option<Instant>,
 }
 
 impl<E: Ec2> World<E> {
-    /// One line of the trace.
+    /// Adds a line to the trace.
     pub(crate) fn tell(&mut self, text: impl AsRef<str>) {
         self.trace.append(&mut self.network.take_told());
         let at = self.network.elapsed().as_secs_f64();
         self.trace.push(format!("{at:>9.3} {}", text.as_ref()));
     }
 
-    /// Lets that much time pass and takes in every answer that comes meanwhile.
+    /// Lets this time pass and processes every response meanwhile.
     pub(crate) async fn pass(&mut self, time: Duration) -> Checked {
         let end = Instant::now() + time;
         self.unstick();
@@ -107,7 +107,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Waits for answers until no call is in flight any more.
+    /// Waits for responses until no call is in flight.
     pub(crate) async fn quiet(&mut self, at_most: Duration) -> Checked {
         let end = Instant::now() + at_most;
         while !self.running.is_empty() {
@@ -119,12 +119,12 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// The driver that the sidecar calls now, if there is one.
+    /// Returns the driver that the sidecar calls now, if any.
     pub(crate) fn driver(&self, of: Sidecar) -> Option<Driver<E>> {
         (Instant::now() >= self.no_driver_until).then(|| self.drivers[self.holders[of.place()]].clone())
     }
 
-    /// No faults from now on.
+    /// Ends the faults.
     pub(crate) fn end_faults(&mut self) {
         lock(&self.network.fault_plan).end_faults();
         self.network.give_rights();

@@ -1,6 +1,6 @@
 //! The model test over the port: no SDK, no gRPC, on virtual time.
 //!
-//! `EBS_MODEL_SEED=n` runs one seed and tells every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
+//! `EBS_MODEL_SEED=n` runs one seed and prints every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -10,15 +10,15 @@ use ebs_model::{Failure, Options, Planted, run_on_port};
 
 /// How many seeds `make test` runs.
 const SEEDS: u64 = 10_000;
-/// Within so many seeds every planted bug must be found.
+/// Every planted bug must be found within this number of seeds.
 const SEEDS_FOR_A_BUG: u64 = 2000;
-/// Lines of the trace that a failure tells; the whole of it with `EBS_MODEL_SEED`.
+/// Lines of the trace in a failure; `EBS_MODEL_SEED` prints the whole trace.
 const LINES: usize = 60;
 const STACK: usize = 16 << 20;
-/// After so many failures it ends.
+/// The run ends after this number of failures.
 const MOST_FAILURES: usize = 12;
 
-/// Runs the seeds on all cores until the failures are enough; the failures, lowest seed first.
+/// Runs the seeds on all cores until there are enough failures. Returns the failures, lowest seed first.
 fn failures(
     seeds: std::ops::Range<u64>,
     options: &Options,
@@ -56,7 +56,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|n| n.parse().expect("a number"))
 }
 
-/// The end of the trace, and how to see all of it.
+/// Formats the end of the trace, and how to print all of it.
 fn report(failure: &Failure) -> String {
     let mut text = format!("seed {}: {}\n", failure.seed, failure.rule);
     let skipped = failure.trace.len().saturating_sub(LINES);
@@ -70,43 +70,45 @@ fn report(failure: &Failure) -> String {
     text
 }
 
-/// A CreateVolume or CreateSnapshot ends with a final code only when nothing was left behind and nothing comes later;
-/// also where EC2 refuses what it has done before for want of a right, room, a key or the source, and before a process
-/// that has been running all along as a standby.
+/// The rules:
 ///
-/// A snapshot is reported ready only with the lock and the fast restores that were asked for.
+/// A CreateVolume or CreateSnapshot ends with a final code only if nothing was left behind and no late effect is
+/// possible. This also holds if EC2 rejects a repeated call for lack of a permission, capacity, a key or the source,
+/// and for a standby process that has been running all along.
 ///
-/// A name has at most one live volume or snapshot of ours, whatever replies are lost, late, throttled or repeated, and
-/// whichever process is asked.
+/// A snapshot is reported ready only with the requested lock and fast restores.
 ///
-/// Unpublish succeeds only when EC2 has no such attachment, and no attach follows a successful detach.
+/// A name has at most one live volume or snapshot of ours, whatever responses are lost, late, throttled or repeated,
+/// and whichever process is called.
 ///
-/// When nobody waits for anything any more, a driver begins no mutation.
+/// Unpublish succeeds only if EC2 has no such attachment, and no attach follows a successful detach.
+///
+/// When no caller waits any more, a driver begins no mutation.
 ///
 /// No foreign volume or snapshot is adopted, changed, attached or deleted.
 ///
-/// No driver asks for a device name that it has given to another volume on the instance, no tag is lost, no size falls
-/// below what was answered.
+/// No driver requests a device name that it has assigned to another volume on the instance, no tag is lost, and no size
+/// falls below the reported one.
 ///
-/// Other content under a used name is refused and changes nothing.
+/// Other content with a used name is rejected and changes nothing.
 ///
-/// A class that was answered with success is what the volume has, properties and tags, until another one is asked for,
-/// whatever grows meanwhile; one that was called infeasible has left nothing.
+/// A volume has the properties and tags of a class that was reported as applied, until another one is requested, even
+/// if it grows meanwhile. A class that was reported as infeasible has left nothing.
 ///
-/// A driver has at most one ModifyVolume of a volume on its way.
+/// A driver has at most one ModifyVolume per volume in flight.
 ///
-/// Growth raises the IOPS by the ratio that a class has left in the tags, where a class allows it.
+/// A growth raises the IOPS by the ratio that a class has left in the tags, if a class permits it.
 ///
-/// Every final code has a reason in what the orchestrator knows (quota, room, a right or a key that is missing, a
-/// source that is gone, a volume elsewhere, a lock).
+/// Every final code has a reason that the orchestrator knows (quota, capacity, a missing permission or key, a deleted
+/// source, a volume on another node, a lock).
 ///
-/// Once faults end, every wish is met or refused for good within half an hour, by sidecars that leave after 10 or 15 s
-/// and come back after pauses that double, and deleting everything leaves nothing.
+/// After the faults, every request succeeds or fails with a final error within half an hour, with sidecars that
+/// disconnect after 10 or 15 s and retry after pauses that double. Then everything can be deleted, and nothing is left.
 ///
-/// The same holds for the drivers of two leases: what a new leader answers with success is so, whatever the old one has changed a
-/// moment ago and however far describes lag.
+/// The same holds for the drivers of two leases: a success that a new leader reports is true, whatever the old one has
+/// just changed and however stale describes are.
 ///
-/// A volume has the IOPS that were asked for, also when EC2 does not tell how many there are.
+/// A volume has the requested IOPS, even if EC2 does not report the maximum.
 #[test]
 fn every_rule_holds_in_ten_thousand_runs() {
     if let Some(seed) = number("EBS_MODEL_SEED") {
@@ -124,7 +126,7 @@ fn every_rule_holds_in_ten_thousand_runs() {
     }
 }
 
-/// What each planted bug must be reported as, among the first failures; a bug that breaks several rules stands here
+/// The rules that each planted bug must violate, among the first failures. A bug that violates several rules is listed
 /// several times.
 const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::DetachForgotten, "there was still work on"),
@@ -196,11 +198,10 @@ const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::ResizerTermUnseen, "was modified, but "),
 ];
 
-/// A run that panics, also for a call beyond the policies, is reported with its number.
-///
-/// The model finds a planted bug for each of its rules and names it rightly.
+/// A panicking run, also for a call that the policies do not allow, is reported with its seed. Every rule has a planted
+/// bug.
 #[test]
-fn every_planted_bug_is_found() {
+fn every_planted_bug_is_found_and_named() {
     let mut unseen = Vec::new();
     for bug in Planted::ALL {
         assert!(
@@ -221,9 +222,9 @@ fn every_planted_bug_is_found() {
     assert!(unseen.is_empty(), "not found within {SEEDS_FOR_A_BUG} seeds each:\n{}", unseen.join("\n"));
 }
 
-/// A failing run repeats by its number.
+/// So a failing run can be repeated.
 #[test]
-fn a_seed_gives_the_same_story_every_time() {
+fn seed_gives_the_same_trace_every_time() {
     let options = Options { planted: Some(Planted::UnclearIsRefused), ..Options::default() };
     let failed = failures(0..SEEDS_FOR_A_BUG, &options, |failed| !failed.is_empty());
     let failure = failed.first().expect("the planted bug is found");

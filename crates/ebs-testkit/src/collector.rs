@@ -1,4 +1,4 @@
-//! A collector of traces that is not ours: `acceptance/otlp-receiver`, over OpenTelemetry's own protocol for Go.
+//! An independent collector of traces: `acceptance/otlp-receiver`, with OpenTelemetry's own protocol code for Go.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,18 +13,18 @@ use crate::process::{Process, ProcessSpec};
 /// The variable with the path of the program.
 pub const PROGRAM: &str = "EBS_TEST_OTLP_RECEIVER";
 
-/// How long it may take to start and spans to arrive, on a machine that is busy with other things.
+/// The time limit of its start and of the arrival of spans, on a busy machine.
 const BOUND: Duration = Duration::from_secs(120);
 
 /// A running collector.
 #[derive(Debug)]
 pub struct Collector {
     process: Process,
-    /// Where it listens, `127.0.0.1:4317`.
+    /// Its address, for example `127.0.0.1:4317`.
     pub address: String,
 }
 
-/// One message that it took.
+/// A received message.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Message {
     pub headers: BTreeMap<String, Vec<String>>,
@@ -32,28 +32,28 @@ pub struct Message {
     pub spans: Vec<SpanSeen>,
 }
 
-/// One span; ids in hexadecimal, values of attributes as text.
+/// A span, with ids in hexadecimal and attribute values as text.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SpanSeen {
     pub name: String,
     pub kind: String,
     pub trace: String,
     pub id: String,
-    /// Empty: the span begins its trace.
+    /// The parent span; empty for the first span of a trace.
     pub parent: String,
     pub state: String,
     pub attributes: BTreeMap<String, String>,
     pub failed: bool,
     pub message: String,
-    /// How long it took, in nanoseconds.
+    /// Duration in nanoseconds.
     pub nanos: u64,
 }
 
 impl Collector {
-    /// Starts one that writes into `dir`, with these arguments (`-hang`; `-cert` and `-key`).
+    /// Starts a collector that writes into `dir`, with these arguments (`-hang`; `-cert` and `-key`).
     ///
     /// # Errors
-    /// When the program is missing or does not start.
+    /// The program is missing or does not start.
     pub async fn start(dir: &Path, args: &[&str]) -> anyhow::Result<Self> {
         let program = std::env::var_os(PROGRAM).with_context(|| {
             format!(
@@ -73,26 +73,26 @@ impl Collector {
         Ok(collector)
     }
 
-    /// All that it took so far.
+    /// Returns all messages so far.
     ///
     /// # Errors
-    /// When its log cannot be read.
+    /// Its log cannot be read.
     pub fn messages(&self) -> anyhow::Result<Vec<Message>> {
         messages(&self.process.output()?)
     }
 
-    /// All that it wrote.
+    /// Returns its output.
     ///
     /// # Errors
-    /// When its log cannot be read.
+    /// Its log cannot be read.
     pub fn output(&self) -> anyhow::Result<String> {
         Ok(self.process.output()?)
     }
 
-    /// Waits until a span of that name has come whose attributes hold `attribute` as its value.
+    /// Waits for a span with this name and attribute.
     ///
     /// # Errors
-    /// When none has within two minutes; the text holds all that has.
+    /// No such span arrived within two minutes. The text has all spans.
     pub async fn span(&self, name: &str, attribute: (&str, &str)) -> anyhow::Result<SpanSeen> {
         let wanted = |span: &SpanSeen| {
             span.name == name && span.attributes.get(attribute.0).is_some_and(|value| value == attribute.1)
@@ -117,7 +117,7 @@ impl Collector {
     }
 }
 
-/// The whole lines but the first, which is its address.
+/// Parses the complete lines after the first one, which is the address.
 fn messages(log: &str) -> anyhow::Result<Vec<Message>> {
     let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
     whole.lines().skip(1).map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()

@@ -1,8 +1,8 @@
-//! A containerd of a test's own, and the node service in it as the chart's DaemonSet runs it: from an image, privileged, with a
-//! read-only root, the kubelet's directory in both directions, `/dev` and the directory of its socket.
+//! A containerd for one test, with the node service as the chart's DaemonSet runs it: from an image, privileged, with a
+//! read-only root, the kubelet's directory with bidirectional propagation, `/dev`, and the directory of its socket.
 //!
-//! containerd and its shims keep sockets and state in `/run` wherever they are told to: the test's mount namespace gets a `/run` of its
-//! own.
+//! containerd and its shims keep sockets and state in `/run`, whatever their settings, so the test's mount namespace
+//! has a separate `/run`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,15 +24,16 @@ pub const PROGRAMS: &str = "EBS_TEST_CONTAINERD";
 
 const BOUND: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
-/// What copies an image's files: overlayfs does not lie on every file system that a test's directory is on.
+/// The snapshotter copies the files of an image, because overlayfs does not work on every file system that may hold a
+/// test's directory.
 const SNAPSHOTTER: &str = "native";
-/// Where the pod has the directory of its socket.
+/// Path of the socket's directory in the pod.
 const PLUGIN: &str = "/csi";
 
 /// A running containerd. Dropping it ends it.
 #[derive(Debug)]
 pub struct Containerd {
-    // Ended before its directory goes.
+    // Ended before its directory is removed.
     daemon: Process,
     programs: PathBuf,
     socket: PathBuf,
@@ -40,10 +41,10 @@ pub struct Containerd {
 }
 
 impl Containerd {
-    /// Starts one in this thread's mount namespace, which must be the test's own.
+    /// Starts containerd in this thread's mount namespace, which must belong to the test alone.
     ///
     /// # Errors
-    /// When its programs are missing or it does not answer.
+    /// Its programs are missing or it does not answer.
     pub async fn start() -> anyhow::Result<Self> {
         let programs = PathBuf::from(std::env::var_os(PROGRAMS).with_context(|| {
             format!("{PROGRAMS} must hold the directory of containerd: eval \"$(scripts/setup test)\" fetches it")
@@ -82,10 +83,10 @@ impl Containerd {
         }
     }
 
-    /// Takes the image of an archive and returns the name under which it is known.
+    /// Imports the image of an archive and returns its name.
     ///
     /// # Errors
-    /// With what containerd says against it.
+    /// The error of containerd.
     pub async fn import(&self, archive: &Path) -> anyhow::Result<String> {
         let archive = archive.to_str().context("a path that is text")?;
         self.ctr(&["images", "import", "--snapshotter", SNAPSHOTTER, archive]).await.context("import the image")?;
@@ -102,7 +103,7 @@ impl Containerd {
         tool(program, &[&["--address", socket], args].concat(), BOUND).await
     }
 
-    /// Like [`Self::ctr`], for code that has no runtime; what it says goes nowhere.
+    /// Runs `ctr` like [`Self::ctr`], for code without a runtime. Discards its output.
     fn ctr_blocking(&self, args: &[&str]) {
         let (Some(socket), Some(program)) =
             (self.socket.to_str(), self.programs.join("ctr").to_str().map(str::to_owned))
@@ -117,7 +118,7 @@ impl Drop for Containerd {
     fn drop(&mut self) {
         let _ = self.daemon.signal(rustix::process::Signal::TERM);
         let _ = self.daemon.wait_blocking(BOUND);
-        // The namespace takes the mount along, should this not work.
+        // If this fails, the mount ends with the namespace.
         let _ = unmount("/run", UnmountFlags::DETACH);
     }
 }
@@ -131,11 +132,11 @@ fn configuration(dir: &Path, socket: &Path) -> String {
     )
 }
 
-/// The node service in a container of an image. Dropping it ends it and takes its mounts away.
+/// The node service in a container of an image. Dropping it stops it and removes its mounts.
 #[derive(Debug)]
 pub struct ImagePod<'a> {
     containerd: &'a Containerd,
-    /// `ctr`, which stays as long as the container runs, and passes signals on.
+    /// The `ctr` process, which runs as long as the container and forwards signals.
     run: Process,
     id: String,
     client: CsiClient,
@@ -143,13 +144,13 @@ pub struct ImagePod<'a> {
 }
 
 impl<'a> ImagePod<'a> {
-    /// Starts the node service of `world`, which runs its controller outside, and waits until it is ready.
+    /// Starts the node service of `world`, whose controller runs outside of the container, and waits until it is ready.
     ///
     /// # Errors
-    /// With the end of the log when the service does not start.
+    /// The service does not start. The text has the end of the log.
     pub async fn start(containerd: &'a Containerd, image: &str, world: &World) -> anyhow::Result<Self> {
         let kubelet = world.kubelet_dir();
-        // What the container mounts below it is seen here, as kubelet and pods see it.
+        // Mounts of the container below this directory propagate to here, as to the kubelet and pods.
         mount_bind(&kubelet, &kubelet).context("bind the kubelet's directory to itself")?;
         mount_change(&kubelet, MountPropagationFlags::SHARED).context("share the kubelet's directory")?;
         let plugin = containerd.dir.path().join("plugin");
@@ -169,20 +170,20 @@ impl<'a> ImagePod<'a> {
         Ok(pod)
     }
 
-    /// A client of the node service.
+    /// Returns a client of the node service.
     pub fn client(&self) -> &CsiClient {
         &self.client
     }
 
-    /// The end of its log.
+    /// Returns the end of its log.
     pub fn log_tail(&self) -> String {
         self.run.log_tail(40)
     }
 
-    /// Asks the service to end and waits until it has.
+    /// Sends the service a signal to end, and waits for the end.
     ///
     /// # Errors
-    /// When it does not end by itself, or not with exit code 0.
+    /// It does not end by itself, or not with exit code 0.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let ended = self.run.stop(STOP_BOUND).await?;
         ensure!(
@@ -193,7 +194,7 @@ impl<'a> ImagePod<'a> {
         Ok(())
     }
 
-    /// Writes the process inside and its shim down, which outlive this program when it is killed.
+    /// Records the process inside and its shim, which outlive this program if it is killed.
     async fn note(&self) -> anyhow::Result<()> {
         let listed = self.containerd.ctr(&["tasks", "list"]).await?;
         let line = listed.lines().find(|line| line.starts_with(&self.id)).context("the container's task")?;
@@ -242,7 +243,7 @@ fn arguments(
     let fixed = ["--address", socket, "run", "--rm", "--snapshotter", SNAPSHOTTER, "--privileged", "--read-only"];
     let mut args: Vec<String> = fixed.map(str::to_owned).into();
     args.extend(["--net-host", "--rootfs-propagation", "shared", "--cgroup"].map(str::to_owned));
-    // Of its own, so that it goes with the container.
+    // Its own cgroup, which is removed with the container.
     args.push(format!("/{id}"));
     args.extend(mounts.into_iter().flat_map(|mount| ["--mount".to_owned(), mount]));
     args.extend(driver.env.iter().flat_map(|(name, value)| ["--env".to_owned(), format!("{name}={value}")]));

@@ -1,4 +1,4 @@
-//! Data to write and to find again: reproducible from a seed, so that two readings can be compared by hash.
+//! Reproducible data from a seed, so that two reads can be compared by hash.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -8,17 +8,17 @@ use sha2::{Digest, Sha256};
 
 const BLOCK: usize = 64 * 1024;
 
-/// Pseudo-random bytes from a seed (xorshift): no two blocks alike, cheap to make.
+/// Pseudo-random bytes from a seed (xorshift): every block is different, and they are cheap to create.
 #[derive(Debug, Clone)]
 pub struct Pattern(u64);
 
 impl Pattern {
-    /// The stream of a seed.
+    /// Creates the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// The next bytes of the stream.
+    /// Fills `bytes` with the next bytes of the stream.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             self.0 ^= self.0 << 13;
@@ -29,19 +29,20 @@ impl Pattern {
     }
 }
 
-/// Writes `length` bytes of a seed's stream to a new file, syncs it to the disk and returns the hash.
+/// Writes `length` bytes of a seed's stream to a new file, syncs it to the disk and returns the hash. Replaces an
+/// existing file.
 ///
 /// # Errors
-/// Those of the file system; an existing file is replaced.
+/// The error of the file system.
 pub fn write_file(path: &Path, seed: u64, length: u64) -> io::Result<String> {
     let file = File::create(path)?;
     write_to(file, seed, length)
 }
 
-/// Writes the same to an existing file or block device, at its start.
+/// Writes the same data to the start of an existing file or block device. Creates nothing.
 ///
 /// # Errors
-/// Those of the device; nothing is created.
+/// The error of the device.
 pub fn write_device(path: &Path, seed: u64, length: u64) -> io::Result<String> {
     write_to(OpenOptions::new().write(true).open(path)?, seed, length)
 }
@@ -62,10 +63,10 @@ fn write_to(mut file: File, seed: u64, length: u64) -> io::Result<String> {
     Ok(hex::encode(hash.finalize()))
 }
 
-/// The hash of the first `length` bytes of a file or block device.
+/// Returns the hash of the first `length` bytes of a file or block device.
 ///
 /// # Errors
-/// Those of reading, and `UnexpectedEof` when it is shorter.
+/// The error of the read, and `UnexpectedEof` if it is shorter.
 pub fn hash_start(path: &Path, length: u64) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
@@ -80,18 +81,18 @@ pub fn hash_start(path: &Path, length: u64) -> io::Result<String> {
     Ok(hex::encode(hash.finalize()))
 }
 
-/// The hash of a whole file.
+/// Returns the hash of a whole file.
 ///
 /// # Errors
-/// Those of reading.
+/// The error of the read.
 pub fn hash_file(path: &Path) -> io::Result<String> {
     hash_start(path, std::fs::metadata(path)?.len())
 }
 
-/// The size of a file or block device in bytes.
+/// Returns the size of a file or block device in bytes.
 ///
 /// # Errors
-/// Those of opening and seeking.
+/// The error of the open or seek.
 pub fn size_of(path: &Path) -> io::Result<u64> {
     File::open(path)?.seek(SeekFrom::End(0))
 }
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_found_again_by_its_hash_and_a_changed_byte_is_noticed() {
+    fn hash_matches_written_data_and_changes_with_any_byte() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("data");
         let length = 200_001;
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_differ() {
+    fn seeds_give_different_data() {
         let (mut a, mut b) = ([0; 64], [0; 64]);
         Pattern::new(1).fill(&mut a);
         Pattern::new(2).fill(&mut b);

@@ -1,4 +1,4 @@
-//! The simulator's control API, from outside: what calls it got, what it holds, how long things take.
+//! A client of the simulator's control API: its calls, its state and its timing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
 
-/// How long the simulator may take for an answer: it is on this machine, which may be busy.
+/// The time limit of a response. The simulator is on this machine, which may be busy.
 const ANSWER_BOUND: Duration = Duration::from_secs(60);
 
 /// A client of one simulator.
@@ -21,10 +21,10 @@ pub struct Control {
     http: Client<HttpConnector, Full<Bytes>>,
 }
 
-/// The calls that EC2 got since some moment.
+/// EC2 calls since a position.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Ledger {
-    /// Where to go on reading.
+    /// The position of the next read.
     pub next: u64,
     /// The calls, oldest first.
     pub calls: Vec<Call>,
@@ -35,50 +35,50 @@ pub struct Call {
     pub seq: u64,
     /// The action, such as `CreateVolume`.
     pub action: String,
-    /// The request's parameters as the query had them.
+    /// The parameters of the query.
     #[serde(default)]
     pub parameters: BTreeMap<String, serde_json::Value>,
-    /// `ok`, or the error code that EC2 answered.
+    /// `ok`, or the error code of EC2.
     pub outcome: String,
-    /// True for a dry run, which does nothing.
+    /// Whether it was a dry run, which has no effect.
     #[serde(default)]
     pub dry_run: bool,
-    /// How long EC2 took for it, in milliseconds, when the simulator says so.
+    /// Service time in EC2 in milliseconds, if the simulator reports it.
     #[serde(default, rename = "ms")]
     pub service_ms: Option<f64>,
-    /// The policies of `deploy/iam` that allow it (`managed-v2`, `legacy-example+kms`), when the simulator audits.
+    /// The policies of `deploy/iam` that allow it (`managed-v2`, `legacy-example+kms`), if the simulator audits.
     #[serde(default)]
     pub allowed_by: Vec<String>,
-    /// Why, when none allows it without additions.
+    /// The reasons, if no policy allows it without additions.
     #[serde(default)]
     pub denied: Vec<String>,
 }
 
 impl Call {
-    /// True when the call did what it asked for.
+    /// Returns whether the call succeeded and was not a dry run.
     pub fn did_work(&self) -> bool {
         self.outcome == "ok" && !self.dry_run
     }
 
-    /// True for calls that only read.
+    /// Returns whether the call only reads.
     pub fn is_read(&self) -> bool {
         self.action.starts_with("Describe")
     }
 }
 
 impl Ledger {
-    /// How many calls of an action did their work.
+    /// Counts the successful calls of an action.
     pub fn done(&self, action: &str) -> usize {
         self.calls.iter().filter(|call| call.action == action && call.did_work()).count()
     }
 
-    /// The calls that changed or tried to change something, dry runs left out.
+    /// Returns the mutating calls, also failed ones, without dry runs.
     pub fn mutations(&self) -> Vec<&Call> {
         self.calls.iter().filter(|call| !call.is_read() && !call.dry_run).collect()
     }
 
-    /// The calls that a policy of `deploy/iam` does not allow as it is, for people; the simulator must audit
-    /// (`--audit-policies`), or all calls are among them.
+    /// Formats the calls that this policy of `deploy/iam` does not allow without additions. If the simulator does not
+    /// audit (`--audit-policies`), these are all calls.
     pub fn beyond(&self, policy: &str) -> Vec<String> {
         let calls = self.calls.iter().filter(|call| !call.allowed_by.iter().any(|allowed| allowed == policy));
         let told = |call: &Call| {
@@ -89,7 +89,7 @@ impl Ledger {
         calls.map(told).collect()
     }
 
-    /// The calls by action, for people: `CreateVolume 1, DescribeVolumes 2`.
+    /// Formats the number of calls by action: `CreateVolume 1, DescribeVolumes 2`.
     pub fn summary(&self) -> String {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for call in &self.calls {
@@ -100,10 +100,10 @@ impl Ledger {
     }
 }
 
-/// What EC2 holds.
+/// The state of EC2.
 #[derive(Debug, Clone, Deserialize)]
 pub struct State {
-    /// All volumes, with those being deleted.
+    /// All volumes, including those in state `deleting`.
     pub volumes: Vec<SimVolume>,
     pub snapshots: Vec<SimSnapshot>,
 }
@@ -131,7 +131,7 @@ pub struct SimAttachment {
     pub device: String,
     /// `attaching`, `attached`, `detaching`, `busy`.
     pub state: String,
-    /// The loop device that stands for it, when it is attached to this machine.
+    /// The loop device of the attachment, if it is on this machine.
     #[serde(rename = "loop")]
     pub loop_device: Option<String>,
 }
@@ -143,7 +143,7 @@ pub struct SimSnapshot {
     pub id: String,
     /// `pending`, `completed` or `error`.
     pub state: String,
-    /// The volume it was taken of.
+    /// The source volume.
     #[serde(default)]
     pub volume: Option<String>,
     #[serde(default)]
@@ -151,24 +151,24 @@ pub struct SimSnapshot {
 }
 
 impl State {
-    /// A volume by id.
+    /// Returns a volume by id.
     pub fn volume(&self, id: &str) -> Option<&SimVolume> {
         self.volumes.iter().find(|volume| volume.id == id)
     }
 
-    /// The volumes that are there for their users: not deleted, nor being so.
+    /// Returns the volumes that are neither deleted nor being deleted.
     pub fn live_volumes(&self) -> Vec<&SimVolume> {
         self.volumes.iter().filter(|volume| !volume.state.starts_with("delet")).collect()
     }
 
-    /// The live volumes that the driver made, by its name tag.
+    /// Returns the live volumes with this name in the driver's tag.
     pub fn volumes_named(&self, name: &str) -> Vec<&SimVolume> {
         let named = |volume: &&SimVolume| volume.tags.get("CSIVolumeName").is_some_and(|tag| tag == name);
         self.live_volumes().into_iter().filter(named).collect()
     }
 }
 
-/// How long EC2 takes, in milliseconds; what is absent stays as it is.
+/// Delays of EC2 in milliseconds. A missing field keeps its value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Timing {
     /// From CreateVolume to `available`.
@@ -189,70 +189,70 @@ pub struct Timing {
 }
 
 impl Control {
-    /// A client of the simulator whose control API is at `base` (`http://127.0.0.1:PORT`).
+    /// Creates a client for the control API at `base` (`http://127.0.0.1:PORT`).
     pub fn new(base: &str) -> Self {
-        // A connection each: one kept open may be closed by the simulator in the moment in which it is used again.
+        // A connection per request: the simulator may close an idle one at the moment of its next use.
         let http = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http();
         Self { base: base.trim_end_matches('/').to_owned(), http }
     }
 
-    /// The calls with a number of at least `since`.
+    /// Returns the calls with a number of at least `since`.
     ///
     /// # Errors
-    /// When the simulator does not answer as agreed.
+    /// The response is missing or invalid.
     pub async fn ledger(&self, since: u64) -> anyhow::Result<Ledger> {
         self.get(&format!("/ledger?since={since}")).await
     }
 
-    /// Where the ledger stands: what comes later is read with `ledger(position)`.
+    /// Returns the end of the ledger. Later calls are read with `ledger(position)`.
     ///
     /// # Errors
-    /// When the simulator does not answer as agreed.
+    /// The response is missing or invalid.
     pub async fn position(&self) -> anyhow::Result<u64> {
         Ok(self.ledger(u64::MAX).await?.next)
     }
 
-    /// What EC2 holds now.
+    /// Returns the state of EC2.
     ///
     /// # Errors
-    /// When the simulator does not answer as agreed.
+    /// The response is missing or invalid.
     pub async fn state(&self) -> anyhow::Result<State> {
         self.get("/state").await
     }
 
-    /// Sets how long things take from now on.
+    /// Sets the delays from now on.
     ///
     /// # Errors
-    /// When the simulator does not answer as agreed.
+    /// The response is missing or invalid.
     pub async fn set_timing(&self, timing: Timing) -> anyhow::Result<()> {
         let body = serde_json::to_vec(&timing).context("write the timing")?;
         self.call(http::Method::PUT, "/timing", body).await.map(drop)
     }
 
-    /// Lets EC2's time leap forward: what is due by then has happened when the next call arrives.
+    /// Advances EC2's clock: all transitions that are due by then have happened before the next call.
     ///
     /// # Errors
-    /// When the simulator does not answer as agreed.
+    /// The response is missing or invalid.
     pub async fn advance(&self, time: Duration) -> anyhow::Result<()> {
         let body = serde_json::json!({ "ms": u64::try_from(time.as_millis()).context("the leap's milliseconds")? });
         let body = serde_json::to_vec(&body).context("write the leap")?;
         self.call(http::Method::POST, "/advance", body).await.map(drop)
     }
 
-    /// From now on another client of the account uses that part of every rate budget, above 0 and up to 1.
+    /// Simulates another client of the account that uses this fraction of every rate budget, above 0 and at most 1.
     ///
     /// # Errors
-    /// When the simulator does not answer as agreed.
+    /// The response is missing or invalid.
     pub async fn compete(&self, fraction: f64) -> anyhow::Result<()> {
         let rules = serde_json::json!([{ "name": "competitor", "effect": { "kind": "eat", "fraction": fraction } }]);
         let body = serde_json::to_vec(&rules).context("write the rule")?;
         self.call(http::Method::POST, "/faults", body).await.map(drop)
     }
 
-    /// EC2 throttles every call within that time from now on, whatever is in its buckets.
+    /// Makes EC2 throttle every call in this interval, measured from now, whatever its buckets hold.
     ///
     /// # Errors
-    /// When the simulator does not answer as agreed.
+    /// The response is missing or invalid.
     pub async fn throttle_all(&self, from: Duration, until: Duration) -> anyhow::Result<()> {
         let ms = |time: Duration| u64::try_from(time.as_millis()).context("a time's milliseconds");
         let rule = serde_json::json!({
@@ -262,11 +262,11 @@ impl Control {
         self.call(http::Method::POST, "/faults", body).await.map(drop)
     }
 
-    /// EC2 answers every call with that error and does nothing, until the faults are taken back. `status` is the HTTP status,
-    /// 400 to 599.
+    /// Makes EC2 fail every call with this error, without any effect, until the faults are cleared. `status` is the
+    /// HTTP status, 400 to 599.
     ///
     /// # Errors
-    /// When the simulator does not answer as agreed.
+    /// The response is missing or invalid.
     pub async fn refuse_all(&self, code: &str, status: u16) -> anyhow::Result<()> {
         let effect = serde_json::json!({ "kind": "error", "code": code, "status": status });
         let body = serde_json::to_vec(&serde_json::json!({ "name": "refusal", "effect": effect }))
@@ -274,28 +274,28 @@ impl Control {
         self.call(http::Method::POST, "/faults", body).await.map(drop)
     }
 
-    /// EC2 breaks the connection of every call and does nothing, until the faults are taken back.
+    /// Makes EC2 close the connection of every call, without any effect, until the faults are cleared.
     ///
     /// # Errors
-    /// When the simulator does not answer as agreed.
+    /// The response is missing or invalid.
     pub async fn break_connections(&self) -> anyhow::Result<()> {
         let rule = serde_json::json!({ "name": "outage", "effect": { "kind": "lose-request" } });
         let body = serde_json::to_vec(&rule).context("write the rule")?;
         self.call(http::Method::POST, "/faults", body).await.map(drop)
     }
 
-    /// Takes back every fault, the competing client included.
+    /// Clears all faults and the competing client.
     ///
     /// # Errors
-    /// When the simulator does not answer as agreed.
+    /// The response is missing or invalid.
     pub async fn no_faults(&self) -> anyhow::Result<()> {
         self.call(http::Method::DELETE, "/faults", Vec::new()).await.map(drop)
     }
 
-    /// Waits until `wanted` is true of EC2's state, at most `bound`.
+    /// Waits at most `bound` until `wanted` is true for EC2's state.
     ///
     /// # Errors
-    /// When it is not true by then; the text holds the last state seen.
+    /// It is still false. The text has the last state.
     pub async fn until(&self, bound: Duration, what: &str, wanted: impl Fn(&State) -> bool) -> anyhow::Result<State> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(Duration::from_millis(20));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_and_a_refused_call_are_no_work_done() {
+    fn dry_runs_and_failed_calls_do_not_count_as_work() {
         let calls = vec![
             call("CreateVolume", "DryRunOperation", true),
             call("CreateVolume", "VolumeLimitExceeded", false),
@@ -371,13 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_time_is_not_sent() {
+    fn unset_delay_is_not_sent() {
         let timing = Timing { attach_ms: Some(5), ..Timing::default() };
         assert_eq!(serde_json::to_string(&timing).unwrap(), r#"{"attach_ms":5}"#);
     }
 
     #[test]
-    fn a_call_goes_beyond_a_policy_that_does_not_allow_it_without_additions() {
+    fn call_is_beyond_a_policy_that_needs_additions_for_it() {
         let allowed = |by: &[&str]| Call {
             allowed_by: by.iter().map(|&name| name.to_owned()).collect(),
             denied: vec!["no statement is about it".to_owned()],

@@ -1,6 +1,6 @@
-//! A CSI client over a unix socket: the calls of a container orchestrator, each in one line.
+//! A CSI client over a unix socket, with one method for each call of a container orchestrator.
 //!
-//! It speaks the protocol and nothing else; the raw clients are there for requests that no orchestrator would send.
+//! The raw clients are for requests that no orchestrator sends.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,10 +19,10 @@ use tonic::{IntoRequest, Request, Status};
 use crate::kubelet;
 use crate::process::Process;
 
-/// How long one call may take, on a machine that is busy with other things.
+/// The time limit of a call, on a busy machine.
 const CALL_BOUND: Duration = Duration::from_secs(180);
 
-/// The snapshotter's shortest pause between two looks at a snapshot that is not ready.
+/// The snapshotter's shortest pause between two calls for a snapshot that is not ready.
 const SNAPSHOT_RETRY: Duration = Duration::from_secs(1);
 
 /// The three services on one socket.
@@ -32,7 +32,7 @@ pub struct CsiClient {
     channel: Channel,
 }
 
-/// What a volume is used as.
+/// The access type of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
     /// A file system of this type.
@@ -42,7 +42,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The capability that asks for it, for one writer on one node.
+    /// Returns the capability for one writer on one node.
     pub fn capability(&self) -> csi::VolumeCapability {
         use csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume, access_mode::Mode};
         let access_type = match self {
@@ -59,22 +59,22 @@ impl Access {
 /// Bytes in a GiB, as CSI counts.
 pub const GIB: i64 = 1 << 30;
 
-/// The zone of the simulator's own instance, unless it is told otherwise.
+/// The zone of the simulator's own instance by default.
 pub const HOME_ZONE: &str = "us-west-2a";
 
-/// What the provisioner adds for a pod that is to run on a node of this zone.
+/// Returns the topology that the provisioner adds for a pod on a node of this zone.
 pub fn in_zone(zone: &str) -> csi::TopologyRequirement {
     let segments = [("topology.kubernetes.io/zone".to_owned(), zone.to_owned())].into();
     let term = vec![csi::Topology { segments }];
     csi::TopologyRequirement { requisite: term.clone(), preferred: term }
 }
 
-/// The status of a refused call as an error, in the words that a user would see.
+/// Converts the status of a failed call to an error with the text that a user sees.
 pub fn refused(status: Status) -> anyhow::Error {
     anyhow::anyhow!("{:?}: {}", status.code(), status.message())
 }
 
-/// A request for a new volume as the provisioner would send it for a pod in [`HOME_ZONE`].
+/// Returns the provisioner's request for a new volume of a pod in [`HOME_ZONE`].
 pub fn new_volume(name: &str, gib: i64, access: &Access) -> csi::CreateVolumeRequest {
     csi::CreateVolumeRequest {
         name: name.to_owned(),
@@ -86,7 +86,7 @@ pub fn new_volume(name: &str, gib: i64, access: &Access) -> csi::CreateVolumeReq
     }
 }
 
-/// The same, made from a snapshot.
+/// Returns the request for a volume from a snapshot.
 pub fn restored_volume(name: &str, gib: i64, access: &Access, snapshot_id: &str) -> csi::CreateVolumeRequest {
     use csi::volume_content_source::{SnapshotSource, Type};
     let source = Type::Snapshot(SnapshotSource { snapshot_id: snapshot_id.to_owned() });
@@ -97,7 +97,7 @@ pub fn restored_volume(name: &str, gib: i64, access: &Access, snapshot_id: &str)
 }
 
 impl CsiClient {
-    /// A client that connects with its first call, and again whenever the driver was restarted.
+    /// Creates a client that connects with its first call, and reconnects after each restart of the driver.
     pub fn lazy(socket: &Path) -> Self {
         let path = socket.to_owned();
         let connector = tower::service_fn(move |_: Uri| {
@@ -108,10 +108,10 @@ impl CsiClient {
         Self { socket: socket.to_owned(), channel: endpoint.connect_with_connector_lazy(connector) }
     }
 
-    /// A client of a driver that has just been started: waits until `Probe` says ready, at most `bound`.
+    /// Creates a client of a new driver: waits at most `bound` until `Probe` reports ready.
     ///
     /// # Errors
-    /// When the driver ends meanwhile, or is not ready in time; the text holds the end of its log.
+    /// The driver ends, or is not ready in time. The text has the end of its log.
     pub async fn ready(socket: &Path, driver: &mut Process, bound: Duration) -> anyhow::Result<Self> {
         let client = Self::lazy(socket);
         let deadline = tokio::time::Instant::now() + bound;
@@ -135,25 +135,25 @@ impl CsiClient {
         &self.socket
     }
 
-    /// The raw identity client.
+    /// Returns the raw identity client.
     pub fn identity(&self) -> IdentityClient<Channel> {
         IdentityClient::new(self.channel.clone())
     }
 
-    /// The raw controller client.
+    /// Returns the raw controller client.
     pub fn controller(&self) -> ControllerClient<Channel> {
         ControllerClient::new(self.channel.clone())
     }
 
-    /// The raw node client.
+    /// Returns the raw node client.
     pub fn node(&self) -> NodeClient<Channel> {
         NodeClient::new(self.channel.clone())
     }
 
-    /// Whether the driver says that it is ready; an absent field means yes.
+    /// Returns whether the driver reports ready; a missing field counts as ready.
     ///
     /// # Errors
-    /// The driver's status, or that nobody listens.
+    /// The driver's status, or a connection error.
     pub async fn probe(&self) -> Result<bool, Status> {
         let answer = self.identity().probe(csi::ProbeRequest {}).await?.into_inner();
         Ok(answer.ready.unwrap_or(true))
@@ -191,10 +191,10 @@ impl CsiClient {
         answer.snapshot.ok_or_else(|| Status::internal("CreateSnapshot answered without a snapshot"))
     }
 
-    /// CreateSnapshot again and again until the snapshot is ready, as the snapshotter does; at most `bound`.
+    /// Repeats CreateSnapshot until the snapshot is ready, as the snapshotter does, for at most `bound`.
     ///
     /// # Errors
-    /// The driver's status, or that it took too long.
+    /// The driver's status, or a timeout.
     pub async fn snapshot_ready(&self, name: &str, volume_id: &str, bound: Duration) -> anyhow::Result<csi::Snapshot> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(SNAPSHOT_RETRY);
@@ -220,13 +220,14 @@ impl CsiClient {
         self.controller().delete_snapshot(request).await.map(drop)
     }
 
-    /// NodeStageVolume, checked with [`kubelet::check_stage`]. Tests call it in place of the raw client's method.
+    /// Calls NodeStageVolume and checks the response with [`kubelet::check_stage`]. Tests must call it instead of the
+    /// raw client's method.
     ///
     /// # Errors
     /// The driver's status.
     ///
     /// # Panics
-    /// When the kubelet would forget a mount after the answer.
+    /// The kubelet would forget a mount after the response.
     pub async fn stage(&self, request: impl IntoRequest<csi::NodeStageVolumeRequest>) -> Result<(), Status> {
         let request = request.into_request();
         let staging = PathBuf::from(&request.get_ref().staging_target_path);
@@ -235,7 +236,7 @@ impl CsiClient {
         answer
     }
 
-    /// The node's own name, from NodeGetInfo.
+    /// Returns the node's name from NodeGetInfo.
     ///
     /// # Errors
     /// The driver's status.
@@ -243,7 +244,7 @@ impl CsiClient {
         Ok(self.node().node_get_info(csi::NodeGetInfoRequest {}).await?.into_inner())
     }
 
-    /// A request with a deadline of its own, as a sidecar sets it (`grpc-timeout`).
+    /// Returns the request with a deadline, as a sidecar sets it (`grpc-timeout`).
     pub fn within<T>(request: T, deadline: Duration) -> Request<T> {
         let mut request = Request::new(request);
         request.set_timeout(deadline);

@@ -1,11 +1,11 @@
-//! Disks that can lose their power: loop devices over files in the memory of a process of their own (FUSE), which keeps
-//! what was flushed apart from what was only written. A cut leaves the disk as of its last flush plus a part, by a seed, of
-//! what was written since; until the power is back every read and write fails.
+//! Disks that can lose power: loop devices over FUSE files in the memory of a separate process, which distinguishes
+//! flushed data from data that was only written. After a power cut, the disk has its state of the last flush plus a
+//! part of the later writes, which a seed selects. Until the power is back, every read and write fails.
 //!
-//! **Nothing outlives a killed run.** The server ends with the thread that started it, and when its control connection does.
-//! With it ends the FUSE connection, so that no request waits for ever. The loop devices detach themselves when their last
-//! user closes them (autoclear), and the file system of the files goes with its mount namespace. Only a device whose user is
-//! killed before it could make it so stays; whoever starts the next server detaches it.
+//! **Nothing outlives a killed run.** The server ends with the thread that started it, and when its control connection
+//! is closed. This also ends the FUSE connection, so no request waits forever. The loop devices detach themselves when
+//! their last user closes them (autoclear), and the FUSE file system is unmounted with its mount namespace. The
+//! exception is a device whose user is killed before it has set autoclear; the start of the next server detaches it.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -33,22 +33,22 @@ pub use store::Cut;
 const LOSETUP: &str = "/usr/sbin/losetup";
 const TOOL_BOUND: Duration = Duration::from_secs(60);
 const START_BOUND: Duration = Duration::from_secs(60);
-/// How long the last user of a detached device may take.
+/// The time limit for the last user of a detached device to close it.
 const LET_GO: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The server of disks and the way to it.
+/// The server process of the disks and its control connection.
 #[derive(Debug)]
 pub struct CutDisks {
     server: Process,
     control: BufReader<UnixStream>,
     mount: PathBuf,
-    /// The minor number of the mount: the kernel's name for the connection. None once it is unmounted: by then the number may be
-    /// that of another server's mount.
+    /// The minor number of the mount, which is the kernel's name for the connection. `None` after the unmount, because
+    /// the number may then belong to another server's mount.
     connection: Option<u32>,
 }
 
-/// A disk that is attached: its device, held open.
+/// An attached disk, with an open handle of its device.
 #[derive(Debug)]
 pub struct Attached {
     device: PathBuf,
@@ -57,11 +57,11 @@ pub struct Attached {
 }
 
 impl CutDisks {
-    /// Starts the server, `program` with the arguments `disks --parent P --mount M --socket S`, below a directory of the caller's. It
-    /// mounts in the caller's mount namespace.
+    /// Starts the server below the given directory: `program` with the arguments `disks --parent P --mount M --socket
+    /// S`. It mounts in the caller's mount namespace.
     ///
     /// # Errors
-    /// When it does not start.
+    /// It does not start.
     pub async fn start(program: &Path, place: &Path) -> anyhow::Result<Self> {
         clear_lost_devices(&place.join("thawed"));
         let (mount, socket, log) = (place.join("disks"), place.join("disks.sock"), place.join("disks.log"));
@@ -103,134 +103,133 @@ impl CutDisks {
         format!("{volume}.img")
     }
 
-    /// The directory below which the disks of a node are.
+    /// Returns the directory of a node's disks.
     pub fn directory_of_node(&self, node: usize) -> PathBuf {
         self.mount.join(node.to_string())
     }
 
-    /// A new blank disk, attached nowhere. `can_zero`: it writes zeros, and discards, without being sent any.
+    /// Creates a blank, detached disk. `can_zero`: it supports write-zeroes and discard.
     ///
     /// # Errors
-    /// When the server is gone.
+    /// The server has ended.
     pub fn add(&mut self, volume: &VolumeId, bytes: u64, can_zero: bool) -> anyhow::Result<()> {
         let can_zero = if can_zero { "zeros" } else { "plain" };
         self.ask(&format!("add {} {bytes} {can_zero}", Self::file(volume))).map(drop)
     }
 
-    /// The power of the disk goes.
+    /// Cuts the power of the disk.
     ///
     /// # Errors
-    /// When the server is gone.
+    /// The server has ended.
     pub fn cut(&mut self, volume: &VolumeId, seed: u64) -> anyhow::Result<Cut> {
         let answer = self.ask(&format!("cut {} {seed}", Self::file(volume)))?;
         cut_of(&answer).with_context(|| format!("not the answer to a cut: {answer}"))
     }
 
-    /// The power of the disk goes in the middle of what is written to it, with the change after so many others.
+    /// Cuts the power of the disk in the middle of a write, after this number of changes.
     ///
     /// # Errors
-    /// When the server is gone.
+    /// The server has ended.
     pub fn arm(&mut self, volume: &VolumeId, seed: u64, changes: u64) -> anyhow::Result<()> {
         self.ask(&format!("arm {} {seed} {changes}", Self::file(volume))).map(drop)
     }
 
-    /// Takes that back; says what it did when it has come to pass.
+    /// Cancels [`Self::arm`], and returns the cut if it has happened.
     ///
     /// # Errors
-    /// When the server is gone.
+    /// The server has ended.
     pub fn disarm(&mut self, volume: &VolumeId) -> anyhow::Result<Option<Cut>> {
         self.ask(&format!("disarm {}", Self::file(volume))).map(|answer| cut_of(&answer))
     }
 
-    /// Whether the disk has power.
+    /// Returns whether the disk has power.
     ///
     /// # Errors
-    /// When the server is gone.
+    /// The server has ended.
     pub fn has_power(&mut self, volume: &VolumeId) -> anyhow::Result<bool> {
         self.ask(&format!("has-power {}", Self::file(volume))).map(|answer| answer == "1")
     }
 
-    /// The power comes back.
+    /// Restores the power.
     ///
     /// # Errors
-    /// When the server is gone.
+    /// The server has ended.
     pub fn power_on(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("power {}", Self::file(volume))).map(drop)
     }
 
-    /// What is written is safe from now on, as with a disk that was detached in order.
+    /// Makes all writes durable, as after an orderly detach.
     ///
     /// # Errors
-    /// When the server is gone or the disk has no power.
+    /// The server has ended or the disk has no power.
     pub fn flush(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("flush {}", Self::file(volume))).map(drop)
     }
 
-    /// Takes the disk out of its machine, as EC2 does when it detaches a volume: the disk keeps what was written to it. What
-    /// the machine still has in memory reaches it no more.
+    /// Pulls the disk from its machine, as EC2 does when it detaches a volume. The disk keeps all data that was written
+    /// to it, and loses what the machine still has in memory.
     ///
     /// # Errors
-    /// When the server is gone or the disk has no power.
+    /// The server has ended or the disk has no power.
     pub fn pull(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("pull {}", Self::file(volume))).map(drop)
     }
 
-    /// Lets a pulled disk answer again.
+    /// Plugs a pulled disk in again.
     ///
     /// # Errors
-    /// When the server is gone.
+    /// The server has ended.
     pub fn plug(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("plug {}", Self::file(volume))).map(drop)
     }
 
-    /// Zeros everywhere.
+    /// Zeroes the disk.
     ///
     /// # Errors
-    /// When the server is gone.
+    /// The server has ended.
     pub fn wipe(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("wipe {}", Self::file(volume))).map(drop)
     }
 
-    /// How often the disk was flushed, and how many pages are not.
+    /// Returns the number of flushes, and the number of pages that are not flushed.
     ///
     /// # Errors
-    /// When the server is gone.
+    /// The server has ended.
     pub fn flushes(&mut self, volume: &VolumeId) -> anyhow::Result<(u64, u64)> {
         let answer = self.ask(&format!("flushes {}", Self::file(volume)))?;
         let (flushes, unflushed) = answer.split_once(' ').context("two numbers")?;
         Ok((flushes.parse()?, unflushed.parse()?))
     }
 
-    /// Makes a disk larger, in place; the device that it is attached as looks again by [`Attached::look_again`].
+    /// Enlarges a disk. An attached device sees it after [`Attached::look_again`].
     ///
     /// # Errors
-    /// When the server is gone.
+    /// The server has ended.
     pub fn resize(&mut self, volume: &VolumeId, bytes: u64) -> anyhow::Result<()> {
         self.ask(&format!("size {} {bytes}", Self::file(volume))).map(drop)
     }
 
-    /// The file of a disk as a node sees it.
+    /// Returns the file of a disk in the directory of a node.
     pub fn backing(&self, volume: &VolumeId, node: usize) -> PathBuf {
         self.directory_of_node(node).join(Self::file(volume))
     }
 
-    /// The process of the server.
+    /// Returns the process of the server.
     pub fn server(&self) -> &Process {
         &self.server
     }
 
-    /// Ends the connection to the server: every request is answered with an error from now on.
+    /// Aborts the connection to the server: every request fails from now on.
     pub fn abort(&self) {
         if let Some(connection) = self.connection {
             abort(connection, &self.mount);
         }
     }
 
-    /// Ends the server, and with it everything that waits for it. The file system of the files is unmounted. Once more it does
-    /// nothing.
+    /// Stops the server and all requests that wait for it, and unmounts the file system. A second call does nothing.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel's error.
     pub fn end(&mut self) -> anyhow::Result<()> {
         if self.connection.is_none() {
             return Ok(());
@@ -259,8 +258,8 @@ fn cut_of(answer: &str) -> Option<Cut> {
     Some(Cut { kept, lost, torn })
 }
 
-/// Detaches the loop devices over files whose mount is gone and whose process is too: it was killed right after it had attached
-/// them, or it had frozen their file systems. The id of a volume tells the process.
+/// Detaches the loop devices over files whose mount and process are gone. The process was killed right after it had
+/// attached them, or had frozen their file systems. The id of a volume contains the process.
 fn clear_lost_devices(place: &Path) {
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let file = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
@@ -279,7 +278,7 @@ fn clear_lost_devices(place: &Path) {
     }
 }
 
-/// The process in whose mount a backing file was that is seen without its mount: `/1/vol-0<process><number>.img`.
+/// Returns the owner of a backing file whose mount is gone, which the kernel shows as `/1/vol-0<process><number>.img`.
 fn owner_of_lost(backing: &str) -> Option<u32> {
     let (node, file) = backing.strip_prefix('/')?.split_once('/')?;
     node.parse::<usize>().ok()?;
@@ -287,7 +286,7 @@ fn owner_of_lost(backing: &str) -> Option<u32> {
     u32::from_str_radix(digits.get(..8)?, 16).ok()
 }
 
-/// Ends a connection for the case that its server cannot: the kernel answers every request with an error from now on.
+/// Aborts a connection if its server cannot end it: the kernel fails every request from now on.
 fn abort(connection: u32, mount: &Path) {
     let place = mount.with_file_name("connections");
     let aborted = with_connections(&place, || fs::write(place.join(connection.to_string()).join("abort"), "1"));
@@ -296,7 +295,7 @@ fn abort(connection: u32, mount: &Path) {
     }
 }
 
-/// Shows the kernel's list of FUSE connections at a place, for a moment: no distribution without systemd mounts it.
+/// Mounts the kernel's list of FUSE connections temporarily, because only distributions with systemd mount it.
 fn with_connections<T>(place: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     fs::create_dir_all(place)?;
     rustix::mount::mount("fusectl", place, "fusectl", MountFlags::empty(), None)?;
@@ -310,28 +309,28 @@ impl Attached {
     /// Attaches a disk by its file, [`CutDisks::backing`].
     ///
     /// # Errors
-    /// Without a free loop device.
+    /// No loop device is free.
     pub async fn new(backing: PathBuf) -> anyhow::Result<Self> {
         let output = tool(LOSETUP, &["--find", "--show", "--", &backing.to_string_lossy()], TOOL_BOUND).await?;
         let device = PathBuf::from(output.trim());
         let held = File::open(&device).with_context(|| format!("open {}", device.display()))?;
         clear_read_only(&device)?;
-        // Of a device in use this makes one that goes with its last user: also when that is killed.
+        // For a device in use, this sets autoclear: it is detached with its last user, even if that is killed.
         tool(LOSETUP, &["--detach", &device.to_string_lossy()], TOOL_BOUND).await?;
         let attached = Self { device, backing, held };
         ensure!(attached.is_there(), "{} was detached although it is held open", attached.device.display());
         Ok(attached)
     }
 
-    /// Lets the kernel see the disk's new size.
+    /// Makes the kernel read the disk's new size.
     ///
     /// # Errors
-    /// When losetup fails.
+    /// losetup fails.
     pub async fn look_again(&self) -> anyhow::Result<()> {
         tool(LOSETUP, &["--set-capacity", &self.device.to_string_lossy()], TOOL_BOUND).await.map(drop)
     }
 
-    /// `/dev/loopN`.
+    /// Returns `/dev/loopN`.
     pub fn path(&self) -> &Path {
         &self.device
     }
@@ -340,10 +339,10 @@ impl Attached {
         is_backed_by(&self.device, &self.backing)
     }
 
-    /// Detaches the disk and waits until nobody has it open any more.
+    /// Detaches the disk and waits until no process has it open.
     ///
     /// # Errors
-    /// When somebody keeps it.
+    /// A process still has it open.
     pub async fn detach(self) -> anyhow::Result<()> {
         let Self { device, backing, held } = self;
         drop(held);
@@ -366,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_file_that_has_lost_its_mount_names_the_process_that_had_it() {
+    fn only_a_file_without_its_mount_names_its_process() {
         assert_eq!(owner_of_lost("/1/vol-0000045fa00000001.img"), Some(0x45fa));
         for other in [
             "/tmp/x/disks/1/vol-0000045fa00000001.img",

@@ -15,7 +15,7 @@ const BOUND: Duration = Duration::from_secs(60);
 
 /// Where the superblock starts, in bytes.
 const SUPERBLOCK: u64 = 1024;
-/// The magic number of the journal's superblock, as it stands on the disk.
+/// The magic number of the journal's superblock, in its byte order on disk.
 const JOURNAL_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 
 /// Damage after which the kernel refuses to mount the file system although its superblock calls it clean.
@@ -35,7 +35,7 @@ impl Damage {
     /// Damages the file system on the disk.
     ///
     /// # Errors
-    /// Those of the device and of debugfs.
+    /// The error of the device or of debugfs.
     pub fn inflict(self, disk: impl AsRef<Path>) -> anyhow::Result<()> {
         let disk = disk.as_ref();
         match self {
@@ -47,19 +47,19 @@ impl Damage {
     }
 }
 
-/// The state field of the superblock: bit 0 is set while the file system is clean, bit 1 after errors.
+/// Returns the state field of the superblock: bit 0 is set while the file system is clean, bit 1 after errors.
 ///
 /// # Errors
-/// Those of the device.
+/// The error of the device.
 pub fn state(disk: impl AsRef<Path>) -> anyhow::Result<u16> {
     let bytes = read(disk.as_ref(), 2, SUPERBLOCK + 0x3a)?;
     Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// True when the superblock calls the file system clean, and the journal holds nothing to replay.
+/// Returns whether the superblock is marked clean and the journal has nothing to replay.
 ///
 /// # Errors
-/// Those of the device.
+/// The error of the device.
 pub fn is_clean(disk: impl AsRef<Path>) -> anyhow::Result<bool> {
     let must_recover = read(disk.as_ref(), 1, SUPERBLOCK + 0x60)?[0] & 0x4 != 0;
     Ok(state(disk)? == 1 && !must_recover)
@@ -68,16 +68,16 @@ pub fn is_clean(disk: impl AsRef<Path>) -> anyhow::Result<bool> {
 /// Sets the state field of the superblock to "errors seen".
 ///
 /// # Errors
-/// Those of debugfs.
+/// The error of debugfs.
 pub fn set_error_state(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     debugfs(disk, "set_super_value state 3").map(drop)
 }
 
-/// Records an I/O error in the journal's superblock, as the kernel does when it aborts the journal. The superblock of the file
-/// system still calls it clean.
+/// Records an I/O error in the journal's superblock, as the kernel does when it aborts the journal. The superblock of
+/// the file system stays marked clean.
 ///
 /// # Errors
-/// Those of the device and of debugfs.
+/// The error of the device or of debugfs.
 pub fn record_journal_error(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     let disk = disk.as_ref();
     let at = journal(disk)?;
@@ -92,7 +92,7 @@ pub fn record_journal_error(disk: impl AsRef<Path>) -> anyhow::Result<()> {
 /// Removes the copy of the journal's block list from the superblock; the journal's inode still has it.
 ///
 /// # Errors
-/// Those of debugfs.
+/// The error of debugfs.
 pub fn forget_journal_blocks(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     debugfs(disk, "set_super_value jnl_backup_type 0").map(drop)
 }
@@ -100,7 +100,7 @@ pub fn forget_journal_blocks(disk: impl AsRef<Path>) -> anyhow::Result<()> {
 /// Runs one request of debugfs, which may write.
 ///
 /// # Errors
-/// When debugfs cannot be run or does not know the request.
+/// debugfs cannot be run or does not know the request.
 pub fn debugfs(disk: impl AsRef<Path>, request: &str) -> anyhow::Result<String> {
     let path = disk.as_ref().to_str().context("a device name that is text")?;
     let output = run_tool(DEBUGFS, &["-w", "-R", request, path], BOUND)?;
@@ -134,7 +134,7 @@ fn first_data_block(disk: &Path) -> anyhow::Result<u64> {
     Ok(u64::from(read(disk, 1, SUPERBLOCK + 0x14)?[0]))
 }
 
-/// Where the journal's superblock is, in bytes.
+/// Returns the offset of the journal's superblock in bytes.
 fn journal(disk: &Path) -> anyhow::Result<u64> {
     let output = debugfs(disk, "blocks <8>")?;
     let block = output.split_whitespace().find_map(|word| word.parse::<u64>().ok());
@@ -143,7 +143,7 @@ fn journal(disk: &Path) -> anyhow::Result<u64> {
     Ok(at)
 }
 
-/// Where the root directory's inode is, in bytes.
+/// Returns the offset of the root directory's inode in bytes.
 fn root_inode(disk: &Path) -> anyhow::Result<u64> {
     let output = debugfs(disk, "imap <2>")?;
     let after = |word: &str| {

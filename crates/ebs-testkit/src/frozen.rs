@@ -1,7 +1,7 @@
-//! Frozen file systems (`fsfreeze`), as a backup's hook leaves one behind when its pod is deleted too early.
+//! Frozen file systems (`fsfreeze`), as the hook of a backup leaves them behind if its pod is deleted too early.
 //!
-//! A freeze outlives the process that froze, and even the last mount of the file system: the kernel then keeps it, and with it the
-//! disk, until someone mounts and thaws it.
+//! A freeze outlives its process, and even the last mount of the file system: the kernel then keeps the file system and
+//! its disk until a process mounts and thaws it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,32 +14,32 @@ use crate::process::{run_tool, tool};
 
 const FSFREEZE: &str = "/usr/sbin/fsfreeze";
 const BOUND: Duration = Duration::from_secs(60);
-/// What the kernel answers when the file system is not frozen.
+/// The kernel's error for a file system that is not frozen.
 const NOT_FROZEN: &str = "Invalid argument";
-/// The kernel finds a file system that is still there only by the type it was mounted as.
+/// The kernel finds an unmounted file system that it has kept only with the same type.
 const TYPES: [&str; 3] = ["ext4", "ext3", "xfs"];
 
 /// Freezes the file system that is mounted at a path.
 ///
 /// # Errors
-/// When it is frozen already, or its disk fails. The file system is not frozen by this call then.
+/// It is already frozen, or its disk fails. This call has not frozen it then.
 pub async fn freeze(at: &Path) -> anyhow::Result<()> {
     tool(FSFREEZE, &["--freeze", &at.to_string_lossy()], BOUND).await.map(drop)
 }
 
-/// Thaws the file system that is mounted at a path; returns whether it was frozen.
+/// Thaws the file system that is mounted at a path. Returns whether it was frozen.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// The kernel's error.
 pub async fn thaw(at: &Path) -> anyhow::Result<bool> {
     was_frozen(tool(FSFREEZE, &["--unfreeze", &at.to_string_lossy()], BOUND).await)
 }
 
-/// Thaws the file system of a device, wherever it is mounted in this thread's mount namespace, or nowhere: then it is mounted for a
-/// moment at `place`, which is made and removed. Returns whether it was frozen. Blocks while the tool runs.
+/// Thaws the file system of a device. If the device is not mounted in this thread's mount namespace, mounts it
+/// temporarily at `place`, which is created and removed. Returns whether it was frozen. Blocks while the tool runs.
 ///
 /// # Errors
-/// When the mount table cannot be read, or the kernel refuses to thaw.
+/// The mount table cannot be read, or the kernel fails to thaw.
 pub fn thaw_device(device: &Path, place: &Path) -> anyhow::Result<bool> {
     let table = std::fs::read("/proc/thread-self/mountinfo").context("read /proc/thread-self/mountinfo")?;
     let source = format!(" {} ", device.display());
@@ -50,7 +50,8 @@ pub fn thaw_device(device: &Path, place: &Path) -> anyhow::Result<bool> {
         return thaw_now(at);
     }
     std::fs::create_dir_all(place).context("the place of a mount")?;
-    // A file system that is gone is not mounted: its disk may hold anything, or answer nothing. One that is there is mounted as it is.
+    // A file system that the kernel has not kept fails to mount: its disk may have any contents, or fail. A kept one is
+    // mounted as it is.
     let ways = [MountFlags::empty(), MountFlags::RDONLY].map(|flags| TYPES.map(|fs_type| (fs_type, flags)));
     let mut ways = ways.as_flattened().iter();
     let is_mounted = ways.any(|(fs_type, flags)| rustix::mount::mount(device, place, *fs_type, *flags, None).is_ok());

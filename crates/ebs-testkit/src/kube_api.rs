@@ -1,7 +1,7 @@
-//! A real Kubernetes API server and its etcd, for one test or for the tests of a suite: with RBAC, with service account
-//! tokens, without nodes, pods and controllers. Objects are what the tests make them.
+//! A real Kubernetes API server with its etcd, for one test or for the tests of a suite. It has RBAC and service
+//! account tokens, but no nodes, pods or controllers: all objects come from the tests.
 //!
-//! The two programs are named by [`API_SERVER`] and [`ETCD`], which `scripts/setup test` builds.
+//! [`API_SERVER`] and [`ETCD`] name the two programs, which `scripts/setup test` builds.
 
 mod pki;
 mod rest;
@@ -29,16 +29,16 @@ pub use shared::SharedKubeApi;
 
 /// The variable with the path of the API server's program.
 pub const API_SERVER: &str = "EBS_TEST_KUBE_APISERVER";
-/// The variable with the path of etcd's.
+/// The variable with the path of etcd's program.
 pub const ETCD: &str = "EBS_TEST_ETCD";
 
-/// How long the servers may take to be ready, on a machine that is busy with other things.
+/// The time limit of the start of both servers, on a busy machine.
 const READY_BOUND: Duration = Duration::from_secs(180);
 const STOP_GRACE: Duration = Duration::from_secs(30);
-/// A made-up secret, which opens this one server.
+/// A made-up secret for this server alone.
 const ADMIN_TOKEN: &str = "made-up-token-of-the-administrator";
 
-/// Groups of the API that no test of ours needs are off: the server starts in less time and memory.
+/// API groups that no test needs. Without them, the server needs less time and memory to start.
 const GROUPS: [&str; 13] = [
     "api/all=false",
     "v1=true",
@@ -55,7 +55,7 @@ const GROUPS: [&str; 13] = [
     "storage.k8s.io/v1=true",
 ];
 
-/// Admission that changes or refuses what a test makes, or needs what no test has.
+/// Admission plugins that change or reject test objects, or need objects that no test has.
 const NO_ADMISSION: [&str; 10] = [
     "DefaultStorageClass",
     "DefaultTolerationSeconds",
@@ -69,16 +69,16 @@ const NO_ADMISSION: [&str; 10] = [
     "TaintNodesByCondition",
 ];
 
-/// Who a kubeconfig file speaks for.
+/// The identity of a kubeconfig file.
 #[derive(Debug, Clone, Copy)]
 pub enum Who<'a> {
-    /// All rights.
+    /// The administrator, with all rights.
     Admin,
-    /// A user, by the rights of its name alone.
+    /// A user, with the rights of its name alone.
     User(&'a str),
-    /// Whoever the token is of.
+    /// The owner of this token.
     Token(&'a str),
-    /// Whoever the token in this file is of.
+    /// The owner of the token in this file.
     TokenFile(&'a Path),
 }
 
@@ -96,7 +96,7 @@ pub struct KubeApi {
 }
 
 impl KubeApi {
-    /// The server that the tests of this process share; started by the first that asks.
+    /// Returns the server that the tests of this process share. The first call starts it.
     ///
     /// # Errors
     /// As [`KubeApi::start`].
@@ -104,10 +104,11 @@ impl KubeApi {
         SharedKubeApi::current().await
     }
 
-    /// Starts one of its own: for tests that break it. The processes die with the calling thread.
+    /// Starts a separate server, for tests that break it. The processes end with the calling thread.
     ///
     /// # Errors
-    /// Names the missing program and how to get it, or the server that is not ready, with the end of its log.
+    /// A program is missing (the text explains how to build it), or a server is not ready (the text has the end of its
+    /// log).
     pub async fn start() -> anyhow::Result<Self> {
         let (server, etcd) = (program(API_SERVER, "kube-apiserver")?, program(ETCD, "etcd")?);
         let dir = OwnDir::new("kube-api-").context("a directory for the API server")?;
@@ -125,30 +126,30 @@ impl KubeApi {
         Ok(new)
     }
 
-    /// `https://ADDRESS:PORT`; the same for life.
+    /// Returns `https://ADDRESS:PORT`, which never changes.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// Where it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The certificate of its authority, in PEM.
+    /// Returns the file with its CA certificate, in PEM.
     pub fn ca_file(&self) -> &Path {
         &self.pki.ca
     }
 
-    /// Its process id, for figures.
+    /// Returns its process id, for measurements.
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(Process::pid)
     }
 
-    /// Writes a kubeconfig file, which lives as long as this.
+    /// Writes a kubeconfig file, which is removed with this value.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub fn kubeconfig(&self, who: Who<'_>) -> anyhow::Result<PathBuf> {
         let user = match who {
             Who::Admin => json!({ "token": ADMIN_TOKEN }),
@@ -171,45 +172,45 @@ impl KubeApi {
         Ok(path)
     }
 
-    /// One request as the administrator; `body` is of type `application/json`.
+    /// Sends one request as the administrator. `body` has the type `application/json`.
     ///
     /// # Errors
-    /// When there is no answer; a refusal is an answer.
+    /// There is no response. A response with an error status is a success.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
         let body = body.map(|body| ("application/json", body.to_string().into_bytes()));
         self.rest.call(method, path, body).await
     }
 
-    /// Makes an object; `path` is that of its kind, such as `/api/v1/nodes`. Returns it as it was stored.
+    /// Creates an object. `path` is the path of its kind, such as `/api/v1/nodes`. Returns it as stored.
     ///
     /// # Errors
-    /// With the server's refusal.
+    /// The server's error.
     pub async fn create(&self, path: &str, object: &Value) -> anyhow::Result<Value> {
         self.call("POST", path, Some(object)).await?.granted()
     }
 
-    /// An object; `None` when there is none.
+    /// Returns an object, or `None` if it does not exist.
     ///
     /// # Errors
-    /// With the server's refusal.
+    /// The server's error.
     pub async fn get(&self, path: &str) -> anyhow::Result<Option<Value>> {
         let answer = self.call("GET", path, None).await?;
         if answer.status == 404 { Ok(None) } else { answer.granted().map(Some) }
     }
 
-    /// Merges a patch into an object, as RFC 7386 has it.
+    /// Merges a patch into an object (RFC 7386).
     ///
     /// # Errors
-    /// With the server's refusal.
+    /// The server's error.
     pub async fn merge(&self, path: &str, patch: &Value) -> anyhow::Result<Value> {
         let patch = patch.to_string().into_bytes();
         self.rest.call("PATCH", path, Some(("application/merge-patch+json", patch))).await?.granted()
     }
 
-    /// Applies the objects of a manifest, as `kubectl apply --server-side` does; as often as one likes.
+    /// Applies the objects of a manifest, as `kubectl apply --server-side` does. Can be repeated.
     ///
     /// # Errors
-    /// With the server's refusal, or when an object is of a kind that is not known here.
+    /// The server's error, or a kind that this module does not know.
     pub async fn apply(&self, manifest: &str) -> anyhow::Result<()> {
         for object in manifest.split("\n---\n").filter(|object| object.contains("\nkind: ")) {
             let path = path_of(object)?;
@@ -220,10 +221,10 @@ impl KubeApi {
         Ok(())
     }
 
-    /// Deletes an object at once; one that is not there is as good.
+    /// Deletes an object immediately. Succeeds if it does not exist.
     ///
     /// # Errors
-    /// With the server's refusal.
+    /// The server's error.
     pub async fn delete(&self, path: &str) -> anyhow::Result<()> {
         let now = json!({ "gracePeriodSeconds": 0 });
         let answer = self.call("DELETE", path, Some(&now)).await?;
@@ -233,27 +234,27 @@ impl KubeApi {
     /// Kills the API server (SIGKILL). etcd keeps its objects.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel's error.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         let killed = self.server.as_mut().context("no API server runs")?.kill();
         self.server = None;
         killed
     }
 
-    /// Asks the API server to end and waits for it.
+    /// Stops the API server and waits for its end.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel's error.
     pub async fn stop(&mut self) -> anyhow::Result<Ending> {
         let ending = self.server.as_mut().context("no API server runs")?.stop(STOP_GRACE).await;
         self.server = None;
         ending
     }
 
-    /// Starts the API server again, at the same address and with the same keys, and waits until it is ready.
+    /// Starts the API server again, with the same address and keys, and waits until it is ready.
     ///
     /// # Errors
-    /// With the end of its log.
+    /// It is not ready. The text has the end of its log.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.server = None;
         let server = self.server.insert(Process::spawn(self.spec.clone())?);
@@ -275,18 +276,18 @@ impl KubeApi {
         ready.with_context(|| format!("kube-apiserver is not ready; its log ends:\n{}", server.log_tail(30)))
     }
 
-    /// Stops the API server's process (SIGSTOP): connections stay open and nobody answers.
+    /// Suspends the API server's process (SIGSTOP): connections stay open, but get no response.
     ///
     /// # Errors
-    /// When none runs.
+    /// The server is not running.
     pub fn pause(&self) -> anyhow::Result<()> {
         self.server.as_ref().context("no API server runs")?.signal(Signal::STOP)
     }
 
-    /// Lets it run on.
+    /// Resumes it.
     ///
     /// # Errors
-    /// When none runs.
+    /// The server is not running.
     pub fn resume(&self) -> anyhow::Result<()> {
         self.server.as_ref().context("no API server runs")?.signal(Signal::CONT)
     }
@@ -294,22 +295,22 @@ impl KubeApi {
 
 impl Drop for KubeApi {
     fn drop(&mut self) {
-        // It has nothing to save, and its orderly end takes seconds.
+        // It has no state to save, and its orderly end takes seconds.
         if let Some(server) = &mut self.server {
             let _ = server.kill();
         }
     }
 }
 
-/// The certificate of an authority that has signed nothing, in PEM.
+/// Creates a CA certificate that has signed nothing, in PEM.
 ///
 /// # Errors
-/// When no key can be made.
+/// The key cannot be created.
 pub fn authority() -> anyhow::Result<String> {
     Ok(pki::authority()?.0.pem())
 }
 
-/// Where an object of a manifest goes.
+/// Returns the path of an object of a manifest.
 fn path_of(object: &str) -> anyhow::Result<String> {
     let field = |prefix: &str| object.lines().find_map(|line| line.strip_prefix(prefix)).map(str::trim);
     let version = field("apiVersion: ").context("an object without a version")?;
@@ -344,17 +345,18 @@ fn program(variable: &str, name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// An address that no other process of this machine takes, as long as this one lives: it is made of the process id.
+/// Returns an address that no other process of this machine uses while this one lives: it is derived from the process
+/// id.
 fn own_address() -> Ipv4Addr {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 64 | high, middle, low)
 }
 
-/// Ports of the address that are free. Nobody else takes ports there.
+/// Returns free ports of the address. No other process uses ports there.
 fn free_ports<const N: usize>(ip: Ipv4Addr) -> anyhow::Result<[SocketAddr; N]> {
     let mut listeners = Vec::new();
     for _ in 0..N {
-        // All are held until all are found, so that none is found twice.
+        // Held until all are found, so that no port is found twice.
         listeners.push(TcpListener::bind((ip, 0)).with_context(|| format!("find a free port of {ip}"))?);
     }
     let addresses: Result<Vec<_>, _> = listeners.iter().map(TcpListener::local_addr).collect();
@@ -366,7 +368,7 @@ fn start_etcd(program: PathBuf, dir: &OwnDir, client: &str, peer: &str) -> anyho
     let mut args: Vec<OsString> = vec!["--data-dir".into(), dir.path().join("etcd").into()];
     let cluster = format!("default={peer}");
     let flags = [
-        // A crash of the machine takes the test along anyway.
+        // After a crash of the machine, the test is lost anyway.
         "--unsafe-no-fsync",
         "--listen-client-urls",
         client,

@@ -1,8 +1,9 @@
-//! How the kubelet reads a driver's answers, for tests that must hold against it.
+//! How the kubelet interprets a driver's responses, for tests that check them.
 //!
-//! After a *final* code of NodeStageVolume the kubelet records that nothing of the volume is mounted. It then never calls
-//! NodeUnstageVolume, and the volume is detached under whatever is mounted at its staging path. The same code of NodePublishVolume
-//! makes it forget the mount at the target path: it never calls NodeUnpublishVolume, and the volume stays in use.
+//! After a *final* code of NodeStageVolume, the kubelet records that nothing of the volume is mounted. It then never
+//! calls NodeUnstageVolume, and the volume is detached while it is still mounted at its staging path. After the same
+//! code of NodePublishVolume, it forgets the mount at the target path: it never calls NodeUnpublishVolume, and the
+//! volume stays in use.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,8 @@ use tonic::{Request, Response, Status};
 
 use crate::leftovers::mount_points;
 
-/// The numbers of the gRPC codes after which the kubelet takes into account that a NodeStageVolume may have mounted something:
-/// Canceled, DeadlineExceeded, ResourceExhausted, Aborted and Unavailable. The list is that of `isFinalError` in
+/// The gRPC codes after which the kubelet assumes that a NodeStageVolume may have mounted the volume: Canceled,
+/// DeadlineExceeded, ResourceExhausted, Aborted and Unavailable. The list is from `isFinalError` in
 /// `pkg/volume/csi/csi_client.go` of Kubernetes.
 const NOT_FINAL: [i32; 5] = [1, 4, 8, 10, 14];
 /// The number of OK.
@@ -23,34 +24,35 @@ const OK: i32 = 0;
 /// The number of AlreadyExists.
 const ALREADY_EXISTS: i32 = 6;
 
-/// True when the kubelet takes this code as the end of a NodeStageVolume that has left nothing behind.
+/// Returns whether the kubelet treats this code as the end of a NodeStageVolume that has left nothing behind.
 #[must_use]
 pub fn is_final(code: impl Into<i32>) -> bool {
     let number = code.into();
     number != OK && !NOT_FINAL.contains(&number)
 }
 
-/// True when the kubelet forgets a mount after this answer of NodeStageVolume.
+/// Returns whether the kubelet forgets a mount after this response to NodeStageVolume.
 #[must_use]
 pub fn forgets_mount(is_mounted: bool, code: impl Into<i32>) -> bool {
     is_mounted && is_final(code)
 }
 
-/// Checks the answer of a NodeStageVolume against what is mounted at its staging path in this thread's mount namespace.
-/// A path that is no absolute path has no mount. A status that the client made itself, because the connection broke, is no
-/// answer.
+/// Checks the response to a NodeStageVolume against the mount at its staging path in this thread's mount namespace. A
+/// path that is not absolute counts as not mounted. A status that the client created itself, because the connection
+/// broke, is not a response.
 ///
 /// # Errors
-/// The kubelet forgets a mount after this answer, or the mount table cannot be read.
+/// The kubelet forgets a mount after this response, or the mount table cannot be read.
 pub fn check_stage<T>(staging: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
     check("NodeStageVolume", staging, answer)
 }
 
-/// Checks the answer of a NodePublishVolume against what is mounted at its target path, as [`check_stage`] does. AlreadyExists is
-/// the answer to another request than the mount was made for. The target must show nothing that is not the volume's.
+/// Checks the response to a NodePublishVolume against the mount at its target path, as [`check_stage`] does.
+/// AlreadyExists responds to a request that differs from the one for the mount. The target must not show anything
+/// except the volume.
 ///
 /// # Errors
-/// The kubelet forgets a mount after this answer, or the mount table cannot be read.
+/// The kubelet forgets a mount after this response, or the mount table cannot be read.
 pub fn check_publish<T>(target: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
     match answer {
         Err(status) if i32::from(status.code()) == ALREADY_EXISTS => Ok(()),
@@ -72,14 +74,14 @@ fn check<T>(rpc: &str, path: &Path, answer: &Result<T, Status>) -> anyhow::Resul
     Ok(())
 }
 
-/// Calls NodeStageVolume of a service in this mount namespace, and checks its answer with [`check_stage`]. Tests call it in
-/// place of the service's own method. No other call may mount or unmount at the staging path meanwhile.
+/// Calls NodeStageVolume of a service in this mount namespace, and checks the response with [`check_stage`]. Tests must
+/// call it instead of the service's own method. No other call may mount or unmount at the staging path concurrently.
 ///
 /// # Errors
 /// The service's status.
 ///
 /// # Panics
-/// When the kubelet would forget a mount after the answer.
+/// The kubelet would forget a mount after the response.
 pub async fn stage(
     node: &impl Node,
     request: csi::NodeStageVolumeRequest,
@@ -90,14 +92,15 @@ pub async fn stage(
     answer
 }
 
-/// Calls NodePublishVolume of a service in this mount namespace, and checks its answer with [`check_publish`]. Tests call it in
-/// place of the service's own method. No other call may mount or unmount at the target path meanwhile.
+/// Calls NodePublishVolume of a service in this mount namespace, and checks the response with [`check_publish`]. Tests
+/// must call it instead of the service's own method. No other call may mount or unmount at the target path
+/// concurrently.
 ///
 /// # Errors
 /// The service's status.
 ///
 /// # Panics
-/// When the kubelet would forget a mount after the answer.
+/// The kubelet would forget a mount after the response.
 pub async fn publish(
     node: &impl Node,
     request: csi::NodePublishVolumeRequest,
@@ -108,7 +111,7 @@ pub async fn publish(
     answer
 }
 
-/// The path with the symbolic links of its directories followed, as the mount table spells it.
+/// Resolves the symbolic links of the path's directories, as in the mount table.
 fn as_in_table(path: &Path) -> PathBuf {
     let resolved = path.parent().and_then(|parent| parent.canonicalize().ok());
     match (resolved, path.file_name()) {
@@ -123,7 +126,7 @@ mod tests {
     use crate::mount_namespace::in_mount_namespace;
 
     #[test]
-    fn a_code_is_final_unless_the_kubelet_lists_it() {
+    fn code_is_final_unless_the_kubelet_lists_it() {
         let passing = [
             Status::cancelled(""),
             Status::deadline_exceeded(""),
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_final_code_is_refused_only_where_something_is_mounted() {
+    fn final_code_is_an_error_only_with_a_mount() {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();

@@ -1,5 +1,5 @@
-//! What a run may leave on the machine, found by where it belongs: mounts below the run's directory, loop devices
-//! whose backing file lies there, and the links in `/dev/disk/by-id` to those. Nobody else's is ever touched.
+//! What a run has left on the machine, identified by its directory: mounts below it, loop devices with a backing file
+//! in it, and the links in `/dev/disk/by-id` to those. Nothing else is ever touched.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,35 +17,35 @@ use crate::process::{run_tool, tool};
 const BY_ID: &str = "/dev/disk/by-id";
 const LINK_PREFIX: &str = "nvme-Amazon_Elastic_Block_Store_";
 const FREE_LOOK: Duration = Duration::from_millis(50);
-/// How long a detached device may take to be free.
+/// The time limit for a detached device to become free.
 const FREE_BOUND: Duration = Duration::from_secs(60);
 const TOOL_BOUND: Duration = Duration::from_secs(60);
 const LOSETUP: &str = "/usr/sbin/losetup";
 
-/// A loop device and the file behind it.
+/// A loop device and its backing file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopLeft {
     /// `/dev/loopN`.
     pub device: PathBuf,
-    /// The backing file, as the kernel names it.
+    /// The backing file, as the kernel reports it.
     pub backing: PathBuf,
 }
 
-/// What is on the machine below one directory.
+/// The leftovers below one directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Mount points, in the order of the mount table.
     pub mounts: Vec<PathBuf>,
     pub loops: Vec<LoopLeft>,
-    /// Links by id, to those loop devices or to none any more.
+    /// Links by id, to those loop devices or dangling.
     pub links: Vec<PathBuf>,
 }
 
 impl Leftovers {
-    /// Looks for what belongs to `dir`.
+    /// Finds the leftovers of `dir`.
     ///
     /// # Errors
-    /// When the mount table, `/sys/block` or the directory cannot be read.
+    /// The mount table, `/sys/block` or the directory cannot be read.
     pub fn below(dir: &Path) -> anyhow::Result<Self> {
         let dir = match dir.canonicalize() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => dir.to_owned(),
@@ -58,15 +58,15 @@ impl Leftovers {
         Ok(Self { mounts, loops, links })
     }
 
-    /// True when nothing is there.
+    /// Returns whether nothing was found.
     pub fn is_empty(&self) -> bool {
         self.mounts.is_empty() && self.loops.is_empty() && self.links.is_empty()
     }
 
-    /// Removes what was found, and waits until it is gone.
+    /// Removes everything, and waits until it is gone.
     ///
     /// # Errors
-    /// The first thing that could not be removed; the others are removed all the same.
+    /// The first error. The others are still removed.
     pub async fn clean(&self) -> anyhow::Result<()> {
         let mut first = self.unmount_and_unlink();
         for left in &self.loops {
@@ -78,8 +78,8 @@ impl Leftovers {
         first
     }
 
-    /// Takes everything down, mounts (the newest first), links, loop devices, and does not wait: a device that
-    /// somebody still uses goes with its last user. For where nothing can be awaited, when a test ends in a panic.
+    /// Removes mounts (newest first), links and loop devices, without waiting: a device in use is detached with its
+    /// last user. For tests that end in a panic, where nothing can be awaited.
     ///
     /// # Errors
     /// As [`Leftovers::clean`].
@@ -102,20 +102,20 @@ impl Leftovers {
         first
     }
 
-    /// Looks, and removes what is there; returns what was found.
+    /// Finds and removes the leftovers, and returns them.
     ///
     /// # Errors
-    /// Those of [`Leftovers::below`] and [`Leftovers::clean`].
+    /// As [`Leftovers::below`] and [`Leftovers::clean`].
     pub async fn clean_below(dir: &Path) -> anyhow::Result<Self> {
         let found = Self::below(dir)?;
         found.clean().await?;
         Ok(found)
     }
 
-    /// As [`Leftovers::clean_below`], without waiting.
+    /// Like [`Leftovers::clean_below`], without waiting.
     ///
     /// # Errors
-    /// Those of [`Leftovers::below`] and [`Leftovers::release`].
+    /// As [`Leftovers::below`] and [`Leftovers::release`].
     pub fn release_below(dir: &Path) -> anyhow::Result<Self> {
         let found = Self::below(dir)?;
         found.release()?;
@@ -138,7 +138,7 @@ impl fmt::Display for Leftovers {
 fn unmount(point: &Path) -> anyhow::Result<()> {
     match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW) {
         Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
-        // Somebody's file is open below it: take it out of the tree, the kernel finishes when that one closes.
+        // A process has an open file below it, so detach it lazily: the kernel finishes when the file is closed.
         Err(rustix::io::Errno::BUSY) => rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
             .with_context(|| format!("unmount {}", point.display())),
         Err(error) => Err(error).with_context(|| format!("unmount {}", point.display())),
@@ -155,7 +155,7 @@ fn remove_link(link: &Path) -> anyhow::Result<()> {
 }
 
 impl LoopLeft {
-    /// Detaches it unless it has got another backing file meanwhile. Blocks while losetup runs.
+    /// Detaches the device unless it has another backing file now. Blocks while losetup runs.
     fn detach(&self) -> anyhow::Result<()> {
         if !self.is_there() {
             return Ok(());
@@ -163,7 +163,7 @@ impl LoopLeft {
         run_tool(LOSETUP, &["--detach", &self.device.to_string_lossy()], TOOL_BOUND).map(drop)
     }
 
-    /// As [`LoopLeft::detach`], for callers on whose thread others wait for their turn.
+    /// Like [`LoopLeft::detach`], for async callers.
     async fn detached(&self) -> anyhow::Result<()> {
         if !self.is_there() {
             return Ok(());
@@ -171,8 +171,8 @@ impl LoopLeft {
         tool(LOSETUP, &["--detach", &self.device.to_string_lossy()], TOOL_BOUND).await.map(drop)
     }
 
-    /// Waits until it is free: the kernel takes the mounts of a process that was killed apart after the process is gone,
-    /// and a device goes with its last mount.
+    /// Waits until it is free. After a process was killed, the kernel unmounts its mounts only later, and a device is
+    /// detached with its last mount.
     async fn gone(&self) -> anyhow::Result<()> {
         let mut tick = tokio::time::interval(FREE_LOOK);
         let free = async {
@@ -206,7 +206,7 @@ fn loops_below(dir: &Path) -> io::Result<Vec<LoopLeft>> {
     Ok(found)
 }
 
-/// The file behind a loop device, without the mark that the kernel puts on a deleted one.
+/// Returns the backing file of a loop device, without the suffix that the kernel adds if it was deleted.
 fn backing_of(block: &Path) -> Option<PathBuf> {
     let mut text = fs::read(block.join("loop/backing_file")).ok()?;
     if text.last() == Some(&b'\n') {
@@ -218,8 +218,8 @@ fn backing_of(block: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(std::ffi::OsString::from_vec(text)))
 }
 
-/// Links that name a volume whose file lies, or lay, below `dir`, and that lead to one of `loops` or nowhere. The name
-/// decides: a link of somebody else's volume may still lead to a device that was theirs and is one of `loops` now.
+/// Returns the links that name a volume whose file is or was below `dir`, and that lead to one of `loops` or dangle.
+/// The name counts: a link of a volume of another run may still lead to a device that now is one of `loops`.
 fn links_of(dir: &Path, loops: &[LoopLeft]) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(BY_ID) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -246,8 +246,8 @@ fn links_of(dir: &Path, loops: &[LoopLeft]) -> io::Result<Vec<PathBuf>> {
     Ok(links)
 }
 
-/// The serial numbers (`vol0abc`) of the backing files (`vol-0abc.img`) below `dir`; ids are random for each state
-/// directory, so such a name is proof of ownership.
+/// Returns the serial numbers (`vol0abc`) of the backing files (`vol-0abc.img`) below `dir`. Ids are random for each
+/// state directory, so such a name proves ownership.
 fn backing_names(dir: &Path, depth: u32) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let Ok(entries) = fs::read_dir(dir) else { return names };
@@ -263,13 +263,13 @@ fn backing_names(dir: &Path, depth: u32) -> BTreeSet<String> {
     names
 }
 
-/// `vol0abc` of `vol-0abc.img`.
+/// Returns `vol0abc` for `vol-0abc.img`.
 fn serial_of(file: &str) -> Option<String> {
     let id = file.strip_suffix(".img").filter(|id| id.starts_with("vol-"))?;
     Some(id.replace('-', ""))
 }
 
-/// The mount points of a mount table, in its order.
+/// Returns the mount points of a mount table, in its order.
 pub fn mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
     mountinfo
         .split(|byte| *byte == b'\n')
@@ -278,7 +278,7 @@ pub fn mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Undoes the kernel's octal escapes (`\040` for a blank).
+/// Decodes the kernel's octal escapes (`\040` for a blank).
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -303,13 +303,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_point_with_a_blank_is_read_as_it_is() {
+    fn mount_point_with_a_blank_is_decoded() {
         let table = b"36 35 98:0 / /mnt/a\\040b rw shared:1 - ext4 /dev/x rw\n37 35 0:1 / /proc rw - proc proc rw\n";
         assert_eq!(mount_points(table), [PathBuf::from("/mnt/a b"), PathBuf::from("/proc")]);
     }
 
     #[test]
-    fn a_fresh_directory_has_nothing_left() {
+    fn new_directory_has_no_leftovers() {
         let dir = tempfile::tempdir().unwrap();
         let left = Leftovers::below(dir.path()).unwrap();
         assert!(left.is_empty(), "{left}");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_loop_devices_and_links_of_one_directory_are_removed_and_those_of_another_stay() {
+    fn only_leftovers_of_the_given_directory_are_removed() {
         use crate::loop_device::LoopDevice;
         crate::mount_namespace::in_mount_namespace(|| async {
             let unique = std::process::id();
@@ -332,7 +332,7 @@ mod tests {
                     link
                 })
                 .into();
-            // That of a volume that was on our device before, and whose owner has not removed it yet.
+            // The link of a volume that had our device before. Its owner has not removed the link yet.
             let stale = Path::new(BY_ID).join(format!("{LINK_PREFIX}{}", volume('c').serial()));
             std::os::unix::fs::symlink(format!("../../{}", ours.name()), &stale).unwrap();
             let mounts = [ours.directory(), theirs.directory()].map(|dir| {
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_volumes_of_a_directory_are_known_by_their_files() {
+    fn volumes_of_a_directory_are_identified_by_their_files() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("devices")).unwrap();
         fs::write(dir.path().join("devices/vol-0abc.img"), "").unwrap();

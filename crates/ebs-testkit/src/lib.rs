@@ -1,18 +1,19 @@
-//! What tests and the demo need to drive the product from outside: a CSI client, the driver and the simulator as
-//! processes, real disks, and the proof that nothing was left behind.
+//! Parts for tests and the demo that control the product from outside: a CSI client, the driver and the simulator as
+//! processes, real disks, and checks for leftovers.
 //!
-//! From the ground up: [`process`] starts children and always reaps them, [`leftovers`] finds and removes what a run
-//! left on the machine, and [`run_dir`] says whose it is; [`control`] reads the simulator's ledger and state;
-//! [`csi_client`] and [`on_node`] make the calls of an orchestrator; [`world`] puts simulator, driver and client together
-//! for one test; [`sanity`] runs csi-sanity against it. [`loop_device`] and [`mount_namespace`] give tests disks and
-//! mounts of their own, [`cut_disk`] disks that lose their power, [`ext_damage`] damaged file systems, [`frozen`] frozen ones,
-//! [`mount_copy`] mounts that another mount namespace has too, [`replaced_tool`] a tool that ends as they want,
-//! [`memory_cgroup`] a limit of memory,
-//! [`node_pod`] the node service in a container, [`containerd`] in one of an image, [`kube_api`] a Kubernetes API server, [`collector`] somebody who takes traces.
-//! [`kubelet`] knows after which answers the kubelet forgets a mount.
+//! [`process`] starts children and always reaps them, [`leftovers`] finds and removes what a run has left on the
+//! machine, and [`run_dir`] identifies its owner. [`control`] reads the simulator's ledger and state. [`csi_client`]
+//! and [`on_node`] make the calls of an orchestrator. [`world`] combines simulator, driver and client for one test, and
+//! [`sanity`] runs csi-sanity against it.
 //!
-//! It knows the driver by its command line, its socket and its environment alone. Never a dependency of a product
-//! crate, only of tests and of `xtask`.
+//! [`loop_device`] and [`mount_namespace`] provide separate disks and mounts, [`cut_disk`] disks that lose power,
+//! [`ext_damage`] damaged file systems, [`frozen`] frozen ones, [`mount_copy`] mounts that another mount namespace also
+//! has, [`replaced_tool`] a fake tool, and [`memory_cgroup`] a memory limit. [`node_pod`] and [`containerd`] run the
+//! node service in a container, [`kube_api`] a Kubernetes API server, and [`collector`] a collector of traces.
+//! [`kubelet`] knows after which responses the kubelet forgets a mount.
+//!
+//! The crate uses only the driver's command line, socket and environment. Product crates must not depend on it; only
+//! tests and `xtask` do.
 
 pub mod collector;
 pub mod containerd;

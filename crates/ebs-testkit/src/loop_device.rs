@@ -1,7 +1,7 @@
-//! A loop device of exact size over a sparse file in a directory of its own, for tests of disks.
+//! A loop device of exact size over a sparse file in a separate directory, for tests of disks.
 //!
-//! Dropping it, also while a panic unwinds, detaches the device and removes the directory. What it did not create it
-//! never touches.
+//! Dropping it, also in a panic, detaches the device and removes the directory. It never touches anything that it has
+//! not created.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,20 +18,20 @@ use tokio::time::Instant;
 
 use crate::run_dir::OwnDir;
 
-/// Where `losetup` of util-linux may be.
+/// Possible paths of util-linux's `losetup`.
 const LOSETUP: [&str; 3] = ["/usr/sbin/losetup", "/sbin/losetup", "/usr/bin/losetup"];
 
-/// Where `addpart` of util-linux may be.
+/// Possible paths of util-linux's `addpart`.
 const ADDPART: [&str; 2] = ["/usr/bin/addpart", "/usr/sbin/addpart"];
 
-/// Where `blockdev` of util-linux may be.
+/// Possible paths of util-linux's `blockdev`.
 const BLOCKDEV: [&str; 3] = ["/usr/sbin/blockdev", "/sbin/blockdev", "/usr/bin/blockdev"];
 
-/// What a fingerprint compares at once.
+/// The unit of comparison of a fingerprint.
 const PAGE: u64 = 4096;
 const PAGE_BYTES: usize = 4096;
 
-/// How long others may keep a device open that is detached.
+/// How long other processes may keep a detached device open.
 const LET_GO: Duration = Duration::from_secs(20);
 
 /// A loop device that lives as long as this value.
@@ -43,15 +43,15 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// A device of `bytes` zero bytes whose backing file is named `<volume>.img`, as the simulator names its own.
+    /// Creates a zeroed device of `bytes` bytes whose backing file is `<volume>.img`, as in the simulator.
     ///
     /// # Errors
-    /// Without root, without a free loop device, or when `bytes` is no multiple of 512.
+    /// Not root, no free loop device, or `bytes` is not a multiple of 512.
     pub fn new(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         Self::over(OwnDir::new("ebs-loop-")?, volume, bytes)
     }
 
-    /// As [`LoopDevice::new`], with the backing file's directory below `parent`.
+    /// Like [`LoopDevice::new`], with the backing file's directory below `parent`.
     ///
     /// # Errors
     /// As [`LoopDevice::new`].
@@ -68,7 +68,7 @@ impl LoopDevice {
         if bytes == 0 || !bytes.is_multiple_of(512) {
             return Err(io::Error::other(format!("a loop device of {bytes} bytes: not a multiple of 512")));
         }
-        // The kernel reports the backing file's real path.
+        // The kernel reports the real path of the backing file.
         let backing = directory.path().join(format!("{volume}.img"));
         OpenOptions::new().read(true).write(true).create_new(true).open(&backing)?.set_len(bytes)?;
         let mut args: Vec<&std::ffi::OsStr> = options.iter().map(std::ffi::OsStr::new).collect();
@@ -81,11 +81,11 @@ impl LoopDevice {
         Ok(disk)
     }
 
-    /// As [`LoopDevice::new`], with a partition 1 from the second MiB on to the end. The kernel knows it, and takes it away
-    /// with the device; the disk has no partition table.
+    /// Like [`LoopDevice::new`], with a partition 1 from the second MiB to the end. The disk has no partition table:
+    /// only the kernel knows the partition, and removes it with the device.
     ///
     /// # Errors
-    /// As [`LoopDevice::new`], and where the kernel gives loop devices no partitions.
+    /// As [`LoopDevice::new`], or the kernel does not support partitions on loop devices.
     pub fn with_partition(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         let disk = Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])?;
         let (start, length) = (2048, bytes / 512 - 2048);
@@ -96,7 +96,7 @@ impl LoopDevice {
         Ok(disk)
     }
 
-    /// As [`LoopDevice::new`], for a partition table: what it says, the kernel knows once it is told to look.
+    /// Like [`LoopDevice::new`], for a partition table, which the kernel reads on request.
     ///
     /// # Errors
     /// As [`LoopDevice::new`].
@@ -104,22 +104,22 @@ impl LoopDevice {
         Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])
     }
 
-    /// The device node of a partition.
+    /// Returns the device node of a partition.
     pub fn partition(&self, number: u8) -> PathBuf {
         PathBuf::from(format!("{}p{number}", self.device.display()))
     }
 
-    /// The device, `/dev/loopN`.
+    /// Returns the device, `/dev/loopN`.
     pub fn path(&self) -> &Path {
         &self.device
     }
 
-    /// The name alone, `loopN`.
+    /// Returns the name alone, `loopN`.
     pub fn name(&self) -> &str {
         self.device.file_name().and_then(|name| name.to_str()).expect("losetup prints /dev/loopN")
     }
 
-    /// The directory that holds the backing file and nothing else: what `EBS_SIM_DEVICES_DIR` would be.
+    /// Returns the directory that contains only the backing file, as `EBS_SIM_DEVICES_DIR` would be.
     pub fn directory(&self) -> &Path {
         self.backing.parent().expect("the backing file lies in a directory")
     }
@@ -128,10 +128,10 @@ impl LoopDevice {
         &self.backing
     }
 
-    /// Makes the device larger, in place, as EC2 does to an attached volume.
+    /// Enlarges the device while it is attached, as EC2 does with a volume.
     ///
     /// # Errors
-    /// When the file cannot grow or the kernel refuses to look at it again.
+    /// The file cannot grow, or the kernel does not read the new size.
     pub fn grow(&self, bytes: u64) -> io::Result<()> {
         File::options().write(true).open(&self.backing)?.set_len(bytes)?;
         losetup(&["--set-capacity".as_ref(), self.device.as_ref()]).map(drop)
@@ -140,7 +140,7 @@ impl LoopDevice {
     /// Writes through the device and syncs.
     ///
     /// # Errors
-    /// As the device's.
+    /// The error of the device.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let device = File::options().write(true).open(&self.device)?;
         device.write_all_at(bytes, offset)?;
@@ -150,24 +150,24 @@ impl LoopDevice {
     /// Reads through the device.
     ///
     /// # Errors
-    /// As the device's.
+    /// The error of the device.
     pub fn read_at(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         File::open(&self.device)?.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     }
 
-    /// A digest of all that is on the device: of every page that is not zero, with its place. Equal only when no byte has
-    /// changed. Holes of the backing file are not read, so a device of 16 TiB costs no more than what is on it.
+    /// Returns a digest of every nonzero page with its position, which changes with any byte. Holes of the backing file
+    /// are not read, so a device of 16 TiB costs only as much as its data.
     ///
     /// # Errors
-    /// As the device's and the backing file's.
+    /// The error of the device or the backing file.
     pub fn fingerprint(&self) -> io::Result<String> {
         File::open(&self.device)?.sync_all()?;
         let file = File::open(&self.backing)?;
         let mut digest = Sha256::new();
         let mut at = 0;
-        // Where nothing more is written, the kernel answers ENXIO.
+        // Without further data, the kernel returns ENXIO.
         while let Some(data) = unless_none(rustix::fs::seek(&file, SeekFrom::Data(at)))? {
             let hole = rustix::fs::seek(&file, SeekFrom::Hole(data))?;
             at = data / PAGE * PAGE;
@@ -184,13 +184,14 @@ impl LoopDevice {
         Ok(hex::encode(digest.finalize()))
     }
 
-    /// Detaches the device, as EC2 does to a volume in use, and waits until it is gone; the backing file stays until the drop.
+    /// Detaches the device while it is in use, as EC2 can do, and waits until it is gone. The backing file stays until
+    /// the drop.
     ///
     /// # Errors
-    /// When losetup refuses, or somebody keeps the device open.
+    /// losetup fails, or a process keeps the device open.
     pub async fn vanish(&self) -> io::Result<VanishedDevice> {
         self.detach()?;
-        // It goes when its last user does: whoever looks at all disks of the machine right now is one.
+        // The last user may be a process that scans all disks of the machine.
         let deadline = Instant::now() + LET_GO;
         while self.is_ours() {
             if Instant::now() > deadline {
@@ -204,8 +205,8 @@ impl LoopDevice {
         Ok(VanishedDevice { sequence, directory })
     }
 
-    /// Detaches the device and attaches its file again, as EC2 does to a volume that goes and comes back: the kernel sees
-    /// another disk, perhaps under another name, with the same contents.
+    /// Detaches the device and attaches its file again, as EC2 does with a volume: the kernel sees another disk with
+    /// the same contents, perhaps under another name.
     ///
     /// # Errors
     /// As [`LoopDevice::vanish`].
@@ -232,7 +233,7 @@ impl AsRef<Path> for LoopDevice {
     }
 }
 
-/// The number of a loop device that has vanished. The kernel gives it to the next one who asks for a loop device.
+/// The number of a detached loop device, which the kernel may assign to the next loop device.
 #[derive(Debug)]
 pub struct VanishedDevice {
     directory: PathBuf,
@@ -240,7 +241,7 @@ pub struct VanishedDevice {
 }
 
 impl VanishedDevice {
-    /// True when another disk, of whichever process, has or had the device's number since.
+    /// Returns whether another disk, of any process, has or had the number since.
     pub fn number_was_reused(&self) -> bool {
         let same_sequence = std::fs::read_to_string(self.directory.join("diskseq")).is_ok_and(|n| n == self.sequence);
         !same_sequence || self.directory.join("loop/backing_file").exists()
@@ -249,7 +250,7 @@ impl VanishedDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // After `vanish` the number may be somebody else's already.
+        // After `vanish`, the number may belong to another process.
         if self.is_ours()
             && let Err(error) = self.detach()
         {
@@ -259,17 +260,17 @@ impl Drop for LoopDevice {
     }
 }
 
-/// An id that no other test, nor another process, uses: names of devices are made of it.
+/// Returns an id that no other test and no other process uses. Device names are derived from it.
 pub fn unused_volume_id() -> VolumeId {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     VolumeId::parse(&format!("vol-0{process:08x}{number:08x}")).expect("an id of hexadecimal digits")
 }
 
-/// Fails with a clear message unless this process is root.
+/// Fails with a clear message if this process is not root.
 ///
 /// # Errors
-/// When it is not root.
+/// This process is not root.
 pub(crate) fn refuse_unless_root(what: &str) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -288,11 +289,11 @@ fn losetup(args: &[&std::ffi::OsStr]) -> io::Result<Output> {
     run(&LOSETUP, args)
 }
 
-/// Makes a loop device writable. The kernel keeps the read-only mark on the device after its file has gone: a test that was
-/// killed leaves it to the next.
+/// Makes a loop device writable. The kernel keeps the read-only flag after the file is detached, so a killed test
+/// leaves it to the next one.
 ///
 /// # Errors
-/// When the device is gone, or blockdev fails.
+/// The device is gone, or blockdev fails.
 pub(crate) fn clear_read_only(device: &Path) -> io::Result<()> {
     let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
     if std::fs::read_to_string(mark)?.trim() == "1" {
@@ -322,9 +323,8 @@ mod tests {
         VolumeId::parse(name).unwrap()
     }
 
-    /// A disk that an earlier test has left read-only is writable for the next one.
     #[test]
-    fn a_disk_that_an_earlier_test_left_read_only_is_writable() {
+    fn disk_left_read_only_by_an_earlier_test_is_writable() {
         let before = LoopDevice::new(&volume("vol-0f1r"), 1 << 20).unwrap();
         run(&BLOCKDEV, &["--setro".as_ref(), before.path().as_ref()]).unwrap();
         clear_read_only(before.path()).unwrap();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_device_has_the_exact_size_and_grows_in_place() {
+    fn loop_device_has_the_exact_size_and_grows_in_place() {
         let device = LoopDevice::new(&volume("vol-0f1x"), 3 * 512).unwrap();
         let sectors = || std::fs::read_to_string(format!("/sys/block/{}/size", device.name())).unwrap();
         assert_eq!(sectors().trim(), "3");
@@ -340,12 +340,13 @@ mod tests {
         assert_eq!(sectors().trim(), "2048");
     }
 
-    /// Whoever takes the number of a device that has vanished is seen, also when it is gone again.
+    /// This is detected even if the other device is gone again.
     #[tokio::test]
-    async fn a_vanished_device_whose_number_another_one_got_is_told_from_one_that_is_only_gone() {
+    async fn vanished_device_reports_reuse_of_its_number() {
         let device = LoopDevice::new(&volume("vol-0f3x"), 1 << 20).unwrap();
         let gone = device.vanish().await.unwrap();
-        // The kernel gives the lowest free number: sooner or later this one, to this test or to another process.
+        // The kernel assigns the lowest free number, so sooner or later this one is assigned, to this test or to
+        // another process.
         let mut others = Vec::new();
         while !gone.number_was_reused() {
             assert!(others.len() < 64, "{} was free all the time", device.name());
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_changes_with_any_byte_and_with_its_place() {
+    fn fingerprint_changes_with_any_byte_and_its_position() {
         let device = LoopDevice::new(&volume("vol-0f5x"), 1 << 40).unwrap();
         let blank = device.fingerprint().unwrap();
         let mut seen = vec![blank.clone()];
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_leaves_neither_device_nor_file_behind() {
+    fn panic_removes_device_and_file() {
         let device = LoopDevice::new(&volume("vol-0f2x"), 1 << 20).unwrap();
         let (name, backing) = (device.name().to_owned(), device.backing_file().to_owned());
         let outcome = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A cgroup with a memory limit, as a container has one.
+//! A cgroup with a memory limit, like the cgroup of a container.
 
 use std::fs;
 use std::io;
@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Where the memory controller of cgroup v1 is mounted, and the whole of cgroup v2.
+/// Mount points of the memory controller of cgroup v1, and of cgroup v2.
 const V1: &str = "/sys/fs/cgroup/memory";
 const V2: &str = "/sys/fs/cgroup";
-/// How long the kernel may take to forget processes that have ended.
+/// The time limit for the kernel to remove ended processes from the cgroup.
 const FORGET: Duration = Duration::from_secs(20);
 
-/// A cgroup of this test.
+/// A cgroup of one test.
 #[derive(Debug)]
 pub struct MemoryCgroup {
     directory: PathBuf,
-    /// Which file counts the kills, and under which word.
+    /// The file and the key of the number of kills.
     kills: &'static str,
 }
 
 impl MemoryCgroup {
-    /// A cgroup whose processes may have so many bytes together. On cgroup v2 the kernel kills all of them when they want more, as
-    /// the kubelet asks it to for a container.
+    /// Creates a cgroup with a common limit of `bytes` for its processes. On cgroup v2, the kernel kills all of them at
+    /// the limit, as the kubelet configures it for a container.
     ///
     /// # Errors
-    /// Why this machine gives no such cgroup, for the line that tells that a test was skipped.
+    /// Why this machine does not support it, as a text for the line about the skipped test.
     pub fn new(bytes: u64) -> Result<Self, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("ebs-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -46,7 +46,7 @@ impl MemoryCgroup {
         }
         let cgroup = Self::make(V2, &name, "memory.events")?;
         set(&cgroup, &[("memory.max", bytes.to_string()), ("memory.oom.group", "1".to_owned())])?;
-        // Only where the machine has swap.
+        // Fails on a machine without swap.
         let _ = set(&cgroup, &[("memory.swap.max", "0".to_owned())]);
         Ok(cgroup)
     }
@@ -57,28 +57,28 @@ impl MemoryCgroup {
         Ok(Self { directory, kills })
     }
 
-    /// Moves a process into the cgroup. What it has already is not counted; what it and its later children take from now on is.
+    /// Moves a process into the cgroup. Only memory that it and its children allocate from now on counts.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// The kernel's error.
     pub fn add(&self, process: u32) -> io::Result<()> {
         fs::write(self.directory.join("cgroup.procs"), process.to_string())
     }
 
-    /// How many processes the kernel has killed here because memory ran short.
+    /// Returns how many processes the kernel has killed in the cgroup because of the limit.
     ///
     /// # Errors
-    /// When the kernel does not count them.
+    /// The kernel does not count them.
     pub fn kills(&self) -> io::Result<u64> {
         let text = fs::read_to_string(self.directory.join(self.kills))?;
         let count = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok());
         count.ok_or_else(|| io::Error::other(format!("no oom_kill in {text:?}")))
     }
 
-    /// Removes the cgroup when the kernel has forgotten the processes that were in it, which must have ended.
+    /// Removes the cgroup after the kernel has removed its processes, which must have ended.
     ///
     /// # Errors
-    /// When processes are left in it.
+    /// Processes remain.
     pub async fn remove(self) -> io::Result<()> {
         let until = Instant::now() + FORGET;
         loop {

@@ -1,5 +1,5 @@
-//! A mount namespace that has copies of someone's mounts, as a container has that mounts the host's root without propagation: what is
-//! unmounted here stays mounted there.
+//! A mount namespace with copies of mounts, as a container has that mounts the host's root without propagation: an
+//! unmount on the host leaves the copy mounted.
 
 use std::fs::File;
 use std::io;
@@ -12,23 +12,23 @@ use rustix::mount::UnmountFlags;
 use crate::leftovers::mount_points;
 use crate::mount_namespace::enter;
 
-/// Copies of mounts, until it is dropped. They are held by a thread, and so end with this process, however it ends.
+/// Copies of mounts, until drop. A thread holds them, so they end with this process, however it ends.
 #[derive(Debug)]
 pub struct MountCopy {
-    /// Closes the open file; dropped, it ends the thread.
+    /// Closes the open file. Dropping it ends the thread.
     close: Option<Sender<()>>,
     closed: Receiver<()>,
     thread: Option<JoinHandle<()>>,
     is_open: bool,
 }
 
-/// Which mounts are copied.
+/// The mounts to copy.
 #[derive(Debug, Clone)]
 pub struct Copied {
-    /// Of the mounts below this directory, only those at or below one of `kept` stay in the copy.
+    /// Of the mounts below this directory, the copy keeps only those at or below one of `kept`.
     pub below: PathBuf,
     pub kept: Vec<PathBuf>,
-    /// A file or directory on a copied mount that is held open there.
+    /// A file or directory on a copied mount to hold open.
     pub open: Option<PathBuf>,
 }
 
@@ -36,7 +36,7 @@ impl MountCopy {
     /// Copies the mounts of the calling thread's namespace.
     ///
     /// # Errors
-    /// Without root, and when the file cannot be opened.
+    /// Not root, or the file cannot be opened.
     pub fn new(what: Copied) -> io::Result<Self> {
         let ((close, wait), (ready, is_ready), (tell_closed, closed)) = (channel(), channel(), channel());
         let is_open = what.open.is_some();
@@ -58,7 +58,7 @@ impl MountCopy {
         Ok(copy)
     }
 
-    /// Closes the file that is open there, if there is one; the copies stay.
+    /// Closes the open file, if any. The copies stay.
     pub fn close(&mut self) {
         if std::mem::take(&mut self.is_open)
             && let Some(close) = &self.close
@@ -83,7 +83,7 @@ fn copy(what: &Copied) -> io::Result<Option<File>> {
     let table = std::fs::read("/proc/thread-self/mountinfo")?;
     let is_kept = |point: &Path| what.kept.iter().any(|kept| point.starts_with(kept));
     for point in mount_points(&table).iter().rev().filter(|point| point.starts_with(&what.below) && !is_kept(point)) {
-        // One below another that is detached is gone with it.
+        // A mount below another detached one is already gone.
         let _gone = rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
     what.open.as_ref().map(File::open).transpose()
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_holds_a_disk_until_its_directory_goes_or_its_file_closes() {
+    fn copy_holds_a_disk_until_directory_or_file_is_released() {
         in_mount_namespace(|| async {
             let disk = LoopDevice::new(&unused_volume_id(), 8 << 20).unwrap();
             let device = disk.path().to_string_lossy().into_owned();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_cannot_open_its_file_is_an_error() {
+    fn copy_with_a_missing_file_to_open_is_an_error() {
         in_mount_namespace(|| async {
             let place = tempfile::tempdir().unwrap();
             let open = Some(place.path().join("missing"));

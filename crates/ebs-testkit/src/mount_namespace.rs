@@ -1,4 +1,4 @@
-//! Runs a test in a mount namespace of its own: its mounts are seen by nobody else and end with it, also on panic.
+//! Runs a test in a private mount namespace: its mounts are not visible outside and end with it, also after a panic.
 
 use std::future::Future;
 use std::path::Path;
@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use crate::loop_device::refuse_unless_root;
 
-/// Runs `test` on a thread of its own in a private mount namespace, inside a current-thread tokio runtime. Threads and
-/// children that it starts inherit the namespace; `/proc/thread-self` shows it, `/proc/self` does not.
+/// Runs `test` on a new thread in a private mount namespace, in a current-thread tokio runtime. Threads and children
+/// that it starts inherit the namespace. `/proc/thread-self` shows it, `/proc/self` does not.
 ///
-/// The future must not leave tasks behind: they end with the runtime, before the namespace does.
+/// The future must not leave tasks behind: they end with the runtime, before the namespace.
 ///
 /// # Panics
-/// With the test's own panic; and with a clear message when the process is not root or may not unshare.
+/// With the test's own panic; or with a clear message if the process is not root or cannot unshare.
 pub fn in_mount_namespace<F, T>(test: F)
 where
     F: FnOnce() -> T + Send + 'static,
@@ -36,11 +36,11 @@ where
     }
 }
 
-/// Unmounts the topmost mount at a path, which nobody may be using. A child process that another test of this program has
-/// just forked holds all that the program had open until it executes its own: for so long the mount is busy.
+/// Unmounts the topmost mount at a path, which must not be in use. A child that another test has just forked inherits
+/// all open files until its exec, so the mount can be busy that long.
 ///
 /// # Panics
-/// When it is still busy after 10 s, and with any other error at once.
+/// It is still busy after 10 s, or at once with any other error.
 pub async fn unmount(at: impl AsRef<Path>) {
     let (at, bound) = (at.as_ref(), Instant::now() + Duration::from_secs(10));
     loop {
@@ -52,10 +52,10 @@ pub async fn unmount(at: impl AsRef<Path>) {
     }
 }
 
-/// Moves this thread, and it alone, into a new namespace from which nothing propagates.
+/// Moves only this thread into a new namespace without propagation to others.
 pub(crate) fn enter() {
     refuse_unless_root("a private mount namespace").expect("this test cannot run");
-    // A thread that shares its working directory and root with others may not change its mount namespace.
+    // A thread that shares its working directory and root with others cannot change its mount namespace.
     unshare(CloneFlags::CLONE_FS).expect("leave the file-system attributes shared with the other threads");
     unshare(CloneFlags::CLONE_NEWNS).expect("a new mount namespace needs CAP_SYS_ADMIN");
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_is_seen_inside_and_nowhere_else() {
+    fn mount_is_visible_only_inside_the_namespace() {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path().canonicalize().unwrap();
         let inside = at.clone();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_is_busy_for_a_moment_is_unmounted_when_it_is_free() {
+    fn briefly_busy_mount_is_unmounted_when_it_is_free() {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path().canonicalize().unwrap();
         in_mount_namespace(move || async move {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "on purpose")]
-    fn the_panic_of_a_test_is_its_own() {
+    fn panic_of_the_test_is_propagated() {
         in_mount_namespace(|| async { panic!("on purpose") });
     }
 }

@@ -1,6 +1,6 @@
-//! The node service as its pod runs it: a container of runc whose root is read-only and holds the driver and the system's
-//! tools alone, with this machine's devices, the kubelet's directory (mounts in it propagate), and no more rights than the
-//! test gives it.
+//! The node service as its pod runs it: a runc container with a read-only root that contains only the driver and system
+//! tools. It has this machine's devices, the kubelet's directory with propagation of mounts, and only the rights that
+//! the test grants.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,20 +21,20 @@ use crate::world::{READY_BOUND, STOP_BOUND, World};
 const RUNC: &str = "/usr/sbin/runc";
 const STRACE: &str = "/usr/bin/strace";
 const TOOL_BOUND: Duration = Duration::from_secs(60);
-/// Where the pod has the directory of its socket.
+/// Path of the socket's directory in the pod.
 const PLUGIN: &str = "/csi";
 const DRIVER: &str = "/bin/aws-ebs-csi-driver";
 
-/// What a container may do.
+/// The rights of a container.
 #[derive(Debug, Clone, Default)]
 pub struct Rights {
-    /// Names like `CAP_SYS_ADMIN`; all others are dropped, for children too.
+    /// Names like `CAP_SYS_ADMIN`. All others are dropped, also for children.
     pub capabilities: Vec<String>,
-    /// The filter of system calls, as the OCI runtime specification writes it; `None`: every call.
+    /// The seccomp filter in the format of the OCI runtime specification; `None` permits every call.
     pub seccomp: Option<Value>,
 }
 
-/// A container that serves the node service. Dropping it ends it and takes its mounts away.
+/// A container that serves the node service. Dropping it stops it and removes its mounts.
 #[derive(Debug)]
 pub struct NodePod {
     container: Container,
@@ -43,14 +43,14 @@ pub struct NodePod {
 }
 
 impl NodePod {
-    /// Starts the node service of `world`, which runs its controller outside, and waits until it is ready. With `trace` every
-    /// system call is written to that file, which must lie below the world's kubelet directory.
+    /// Starts the node service of `world`, whose controller runs outside, and waits until it is ready. With `trace`,
+    /// strace writes every system call to that file, which must be below the world's kubelet directory.
     ///
     /// # Errors
-    /// Without runc, or with the end of the log when the service does not start.
+    /// runc is missing, or the service does not start (the text has the end of the log).
     pub async fn start(world: &World, rights: &Rights, trace: Option<&Path>) -> anyhow::Result<Self> {
         let kubelet = world.kubelet_dir();
-        // What the container mounts below it is seen here, as kubelet and pods see it.
+        // Mounts of the container below this directory propagate to here, as to the kubelet and pods.
         mount_bind(&kubelet, &kubelet).context("bind the kubelet's directory to itself")?;
         mount_change(&kubelet, MountPropagationFlags::SHARED).context("share the kubelet's directory")?;
         let started = Self::serve(world, rights, trace).await;
@@ -68,7 +68,7 @@ impl NodePod {
         let driver = [DRIVER, "node", &endpoint, "--v=4"].map(str::to_owned);
         let mut program = Vec::new();
         if let Some(file) = trace {
-            // Names of descriptors, times of day and the like are left to whoever reads it.
+            // Decoding of descriptors, times and the like is left to the reader of the file.
             program.extend([STRACE, "-f", "-qq", "-v", "-o"].map(str::to_owned));
             program.push(file.display().to_string());
         }
@@ -80,15 +80,15 @@ impl NodePod {
         Ok((container, client))
     }
 
-    /// A client of the node service.
+    /// Returns a client of the node service.
     pub fn client(&self) -> &CsiClient {
         &self.client
     }
 
-    /// Asks the service to end and waits until it has.
+    /// Sends the service a signal to end, and waits for the end.
     ///
     /// # Errors
-    /// When it does not end by itself, or not with exit code 0.
+    /// It does not end by itself, or not with exit code 0.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let ended = self.container.run.stop(STOP_BOUND).await?;
         let log = self.container.run.log_tail(20);
@@ -99,7 +99,7 @@ impl NodePod {
         Ok(())
     }
 
-    /// The end of its log.
+    /// Returns the end of its log.
     pub fn log_tail(&self) -> String {
         self.container.run.log_tail(40)
     }
@@ -112,10 +112,10 @@ impl Drop for NodePod {
     }
 }
 
-/// Runs one program to its end in a container like the node service's, and returns how it ended and what it wrote.
+/// Runs one program in a container like the node service's, and returns its status and output.
 ///
 /// # Errors
-/// When it cannot be started or does not end.
+/// It cannot be started or does not end.
 pub async fn run_in_pod(world: &World, program: &[&str], rights: &Rights) -> anyhow::Result<(ExitStatus, String)> {
     let program = program.iter().map(|&word| word.to_owned()).collect();
     let mut container = Container::start(world, "tool-pod", program, rights)?;
@@ -127,9 +127,9 @@ pub async fn run_in_pod(world: &World, program: &[&str], rights: &Rights) -> any
 struct Container {
     run: Process,
     id: String,
-    /// Where runc keeps what it knows of it.
+    /// Directory of runc's state.
     state: PathBuf,
-    /// What it sees at [`PLUGIN`].
+    /// The directory at [`PLUGIN`].
     plugin: PathBuf,
 }
 
@@ -153,7 +153,7 @@ impl Container {
         Ok(Self { run, id, state, plugin })
     }
 
-    /// Writes the process inside down, which outlives runc when that is killed.
+    /// Records the process inside, which outlives runc if that is killed.
     fn note(&self) -> anyhow::Result<()> {
         let text = run_tool(RUNC, &["--root", &self.state.to_string_lossy(), "state", &self.id], TOOL_BOUND)?;
         let state: Value = serde_json::from_str(&text).context("what runc says of the container")?;
@@ -175,7 +175,7 @@ impl Drop for Container {
     }
 }
 
-/// The container's specification (OCI runtime specification 1.1).
+/// Returns the container's specification (OCI runtime specification 1.1).
 fn specification(world: &World, plugin: &Path, program: Vec<String>, rights: &Rights) -> anyhow::Result<Value> {
     let driver = world.driver_spec();
     let env: Vec<String> = driver.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -191,7 +191,7 @@ fn specification(world: &World, plugin: &Path, program: Vec<String>, rights: &Ri
         bind(plugin, Path::new(PLUGIN), &["rbind", "rprivate"]),
         bind(&kubelet, &kubelet, &["rbind", "rshared"]),
     ];
-    // Where libraries are looked for on machines that keep links to /usr for them.
+    // Some machines have links to /usr for these directories of libraries.
     for library in ["lib", "lib64"] {
         let there = Path::new("/").join(library).canonicalize().context("the system's libraries")?;
         mounts.push(bind(&there, &Path::new("/").join(library), &["rbind", "ro"]));

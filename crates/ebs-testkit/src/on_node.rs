@@ -1,4 +1,4 @@
-//! One volume as an orchestrator uses it on one node: attach, stage, publish and all the way back.
+//! The lifecycle of one volume on one node, with the calls of an orchestrator: attach, stage, publish and the reverse.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,28 @@ use tonic::Status;
 
 use crate::csi_client::{Access, CsiClient, GIB};
 
-/// A volume and where this node has it; the calls are those of attacher, resizer and kubelet.
+/// A volume and its paths on this node. The calls are those of attacher, resizer and kubelet.
 #[derive(Debug, Clone)]
 pub struct VolumeOnNode {
     client: CsiClient,
-    /// The volume as CreateVolume answered it.
+    /// The volume of the CreateVolume response.
     pub volume: csi::Volume,
-    /// How it is used.
+    /// The access type.
     pub access: Access,
     pub node_id: String,
     pub staging: PathBuf,
-    /// The target: a directory to be made, or a file for raw block.
+    /// The target: a directory, or a file for raw block.
     pub target: PathBuf,
-    /// What ControllerPublishVolume answered; empty before.
+    /// The publish context of ControllerPublishVolume; empty before.
     pub publish_context: HashMap<String, String>,
 }
 
 impl VolumeOnNode {
-    /// A volume that is neither attached nor staged. `dir` stands for the kubelet's directory: staging and target lie
-    /// below it, and the directories that the kubelet makes are made.
+    /// Creates a volume that is neither attached nor staged. `dir` is the kubelet's directory with staging and target,
+    /// and the directories that the kubelet creates.
     ///
     /// # Errors
-    /// When a directory cannot be made.
+    /// A directory cannot be created.
     pub fn new(
         client: &CsiClient,
         volume: csi::Volume,
@@ -56,12 +56,12 @@ impl VolumeOnNode {
         &self.volume.volume_id
     }
 
-    /// The same volume over another client (after a restart of the driver).
+    /// Changes the client, for example after a restart of the driver.
     pub fn set_client(&mut self, client: &CsiClient) {
         self.client = client.clone();
     }
 
-    /// The request of [`VolumeOnNode::attach`].
+    /// Returns the request of [`VolumeOnNode::attach`].
     pub fn attach_request(&self) -> csi::ControllerPublishVolumeRequest {
         csi::ControllerPublishVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -95,7 +95,7 @@ impl VolumeOnNode {
         self.client.controller().controller_unpublish_volume(request).await.map(drop)
     }
 
-    /// The request of [`VolumeOnNode::stage`].
+    /// Returns the request of [`VolumeOnNode::stage`].
     pub fn stage_request(&self) -> csi::NodeStageVolumeRequest {
         csi::NodeStageVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -113,7 +113,7 @@ impl VolumeOnNode {
     /// The driver's status.
     ///
     /// # Panics
-    /// When the kubelet would forget a mount after the answer.
+    /// The kubelet would forget a mount after the response.
     pub async fn stage(&self) -> Result<(), Status> {
         self.client.stage(self.stage_request()).await
     }
@@ -128,7 +128,7 @@ impl VolumeOnNode {
         self.client.node().node_unstage_volume(request).await.map(drop)
     }
 
-    /// The request of [`VolumeOnNode::publish`].
+    /// Returns the request of [`VolumeOnNode::publish`].
     pub fn publish_request(&self) -> csi::NodePublishVolumeRequest {
         csi::NodePublishVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -159,7 +159,7 @@ impl VolumeOnNode {
         self.client.node().node_unpublish_volume(request).await.map(drop)
     }
 
-    /// Attach, stage and publish.
+    /// Attaches, stages and publishes the volume.
     ///
     /// # Errors
     /// The driver's status of the first step that failed.
@@ -169,7 +169,7 @@ impl VolumeOnNode {
         self.publish().await
     }
 
-    /// Unpublish, unstage and detach.
+    /// Unpublishes, unstages and detaches the volume.
     ///
     /// # Errors
     /// The driver's status of the first step that failed.
@@ -182,7 +182,7 @@ impl VolumeOnNode {
     /// NodeGetVolumeStats of the target: (total, used) bytes.
     ///
     /// # Errors
-    /// The driver's status, or that bytes are missing in the answer.
+    /// The driver's status, or a response without bytes.
     pub async fn stats(&self) -> Result<(i64, i64), Status> {
         use csi::volume_usage::Unit;
         let request = csi::NodeGetVolumeStatsRequest {
@@ -195,7 +195,7 @@ impl VolumeOnNode {
         bytes.map(|usage| (usage.total, usage.used)).ok_or_else(|| Status::internal("no usage in bytes"))
     }
 
-    /// ControllerExpandVolume; returns whether the node must follow.
+    /// ControllerExpandVolume. Returns whether NodeExpandVolume is required.
     ///
     /// # Errors
     /// The driver's status.
@@ -211,7 +211,7 @@ impl VolumeOnNode {
         Ok(answer.node_expansion_required)
     }
 
-    /// NodeExpandVolume of the target; returns the capacity that the node reports.
+    /// NodeExpandVolume of the target. Returns the capacity that the node reports.
     ///
     /// # Errors
     /// The driver's status.

@@ -1,8 +1,8 @@
-//! Children of tests and of the demo: the driver, the simulator and system tools. The only place that starts one.
+//! Child processes of tests and of the demo: the driver, the simulator and system tools. Only this module starts one.
 //!
-//! A child runs in a process group of its own with a cleared environment, dies with the thread that started it
-//! (`PR_SET_PDEATHSIG`, set by `setpriv`), writes to a log file, and is always reaped: dropping a [`Process`] asks it
-//! to end, waits a bounded time, and kills what is left.
+//! A child runs in its own process group with a cleared environment, and writes to a log file. It ends with the thread
+//! that started it (`PR_SET_PDEATHSIG`, set by `setpriv`), and is always reaped: dropping a [`Process`] sends SIGTERM,
+//! waits a limited time, and kills the rest.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,30 +22,30 @@ use crate::record::ProcessRecord;
 
 /// How long a dropped child may take to end by itself.
 const DROP_GRACE: Duration = Duration::from_secs(5);
-/// How much of a log's end [`Process::log_tail`] reads.
+/// How many bytes of the end of a log [`Process::log_tail`] reads.
 const TAIL_BYTES: u64 = 64 * 1024;
-/// The search path of children; ours start their own tools by absolute path.
+/// The search path of children. Our programs start their tools by absolute path.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Debug, Clone)]
 pub struct ProcessSpec {
-    /// What people call it, in messages.
+    /// The name in messages.
     pub name: String,
     /// Absolute path of the program.
     pub program: PathBuf,
     pub args: Vec<OsString>,
-    /// Its whole environment, besides `PATH`.
+    /// The whole environment, except `PATH`.
     pub env: BTreeMap<String, String>,
-    /// Where standard output and error go; appended to.
+    /// The file for standard output and error, in append mode.
     pub log: PathBuf,
 }
 
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, or on the signal it was asked with.
+    /// By itself, or after the signal to end.
     Ended(ExitStatus),
-    /// It had to be killed: the grace passed.
+    /// By SIGKILL after the grace period.
     Killed,
 }
 
@@ -60,10 +60,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it.
+    /// Starts the child.
     ///
     /// # Errors
-    /// Names the program that could not be started or the log that could not be opened.
+    /// The program cannot be started or the log cannot be opened; the error names it.
     pub fn spawn(spec: ProcessSpec) -> anyhow::Result<Self> {
         let log = OpenOptions::new().create(true).append(true).open(&spec.log);
         let log = log.with_context(|| format!("open the log {}", spec.log.display()))?;
@@ -91,27 +91,27 @@ impl Process {
         self.child.id()
     }
 
-    /// What identifies this very process later, also after its id was given to another one.
+    /// Returns a record that identifies this process later, even if its id was reused.
     ///
     /// # Errors
-    /// When `/proc` does not show the process.
+    /// `/proc` does not show the process.
     pub fn record(&self) -> anyhow::Result<ProcessRecord> {
         ProcessRecord::of(&self.name, self.pid())
     }
 
-    /// Sends a signal to the child alone, not to its group.
+    /// Sends a signal to the child alone and not to its group.
     ///
     /// # Errors
-    /// When it has ended.
+    /// It has ended.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         rustix::process::pidfd_send_signal(&self.pidfd, signal)
             .with_context(|| format!("send signal {} to {}", signal.as_raw(), self.name))
     }
 
-    /// Its end, when it has ended.
+    /// Returns its exit status if it has ended.
     ///
     /// # Errors
-    /// When the kernel refuses to say.
+    /// The kernel's error.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().with_context(|| format!("look after {}", self.name))?;
@@ -119,10 +119,10 @@ impl Process {
         Ok(self.ended)
     }
 
-    /// Waits until it ends, at most `bound`.
+    /// Waits at most `bound` for its end. Dropping the future changes nothing.
     ///
     /// # Errors
-    /// When it still runs then. Dropping the future changes nothing.
+    /// It is still running.
     pub async fn wait(&mut self, bound: Duration) -> anyhow::Result<ExitStatus> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(Duration::from_millis(10));
@@ -137,10 +137,10 @@ impl Process {
         }
     }
 
-    /// Asks it to end (SIGTERM), and kills it when it has not within `grace`.
+    /// Sends SIGTERM, and kills it if it has not ended within `grace`.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel's error.
     pub async fn stop(&mut self, grace: Duration) -> anyhow::Result<Ending> {
         if let Some(status) = self.ended()? {
             return Ok(Ending::Ended(status));
@@ -153,26 +153,26 @@ impl Process {
         Ok(Ending::Killed)
     }
 
-    /// Kills it, and its process group, and reaps it.
+    /// Kills it with its process group, and reaps it.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel's error.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         if self.ended()?.is_some() {
             return Ok(());
         }
         if let Some(group) = Pid::from_raw(i32::try_from(self.pid()).context("a process id")?) {
-            // The group may be gone already when only zombies are in it.
+            // The group is already gone if it has only zombies.
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         self.ended = Some(self.child.wait().with_context(|| format!("reap {}", self.name))?);
         Ok(())
     }
 
-    /// Like [`Process::wait`], for code that has no runtime (clean-up while unwinding).
+    /// Like [`Process::wait`], for code without a runtime (cleanup while unwinding).
     ///
     /// # Errors
-    /// When it still runs after `bound`.
+    /// It is still running after `bound`.
     pub fn wait_blocking(&mut self, bound: Duration) -> anyhow::Result<ExitStatus> {
         let timeout = Timespec::try_from(bound).context("a bound that the kernel knows")?;
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
@@ -188,15 +188,15 @@ impl Process {
         self.ended()?.with_context(|| format!("{} ended, but has no status", self.name))
     }
 
-    /// What it wrote since it was started.
+    /// Returns its output since its start.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// The log cannot be read.
     pub fn output(&self) -> io::Result<String> {
         read_from(&self.log, self.log_start)
     }
 
-    /// The last `lines` lines of its log.
+    /// Returns the last `lines` lines of its log.
     pub fn log_tail(&self, lines: usize) -> String {
         log_tail(&self.log, lines)
     }
@@ -213,7 +213,7 @@ impl Drop for Process {
     }
 }
 
-/// The last `lines` lines of a log, or why it cannot be read.
+/// Returns the last `lines` lines of a log, or the error of reading it.
 pub fn log_tail(log: &Path, lines: usize) -> String {
     let start = std::fs::metadata(log).map_or(0, |m| m.len().saturating_sub(TAIL_BYTES));
     match read_from(log, start) {
@@ -225,18 +225,18 @@ pub fn log_tail(log: &Path, lines: usize) -> String {
     }
 }
 
-/// Runs a system tool to its end, at most `bound`, and returns what it printed.
+/// Runs a system tool for at most `bound`, and returns its output.
 ///
 /// # Errors
-/// When it cannot be started, takes too long (it is killed then) or ends with another status than 0; the text holds
-/// what it printed.
+/// It cannot be started, takes too long (it is killed then), or ends with another status than 0. The text has its
+/// output.
 pub fn run_tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Result<String> {
     let mut tool = Tool::start(program, args)?;
     let status = tool.process.wait_blocking(bound)?;
     tool.ended(status, args)
 }
 
-/// As [`run_tool`], without blocking the thread.
+/// Like [`run_tool`], without blocking the thread.
 ///
 /// # Errors
 /// As [`run_tool`].
@@ -246,10 +246,10 @@ pub async fn tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Resu
     tool.ended(status, args)
 }
 
-/// A system tool that runs, and where its output goes.
+/// A running system tool and its output.
 struct Tool {
     process: Process,
-    /// Without a name: nothing is left of it when this process is killed.
+    /// A file without a name, so nothing remains if this process is killed.
     _log: File,
 }
 
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_child_that_ignores_the_request_to_end_is_killed_after_the_grace() {
+    async fn child_that_ignores_sigterm_is_killed_after_the_grace() {
         let dir = tempfile::tempdir().unwrap();
         let script = "trap '' TERM; echo ready; while :; do sleep 1; done";
         let mut process = Process::spawn(sleeper(dir.path(), script)).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_status_and_the_output_of_a_child_are_kept() {
+    async fn status_and_output_of_a_child_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let mut process = Process::spawn(sleeper(dir.path(), "echo out; echo err >&2; exit 3")).unwrap();
         let status = process.wait(BOUND).await.unwrap();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_child_is_gone() {
+    fn dropped_child_is_gone() {
         let dir = tempfile::tempdir().unwrap();
         let process = Process::spawn(sleeper(dir.path(), "exec sleep 600")).unwrap();
         let record = process.record().unwrap();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_sees_nothing_of_our_environment() {
+    fn child_does_not_inherit_our_environment() {
         let dir = tempfile::tempdir().unwrap();
         let mut process = Process::spawn(sleeper(dir.path(), "env | cut -d= -f1 | sort")).unwrap();
         process.wait_blocking(BOUND).unwrap();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_fails_says_what_it_printed() {
+    fn error_of_a_failed_tool_has_its_output() {
         let error = run_tool("/bin/sh", &["-c", "echo broken; exit 4"], BOUND).unwrap_err();
         assert!(error.to_string().contains("broken"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! What identifies a process for good: its id alone is given to another one sooner or later.
+//! Identifies a process permanently, because process ids are reused.
 
 use std::fs;
 use std::time::Duration;
@@ -8,42 +8,43 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
-/// How long a killed process may take to be gone.
+/// The time limit for the end of a killed process.
 const GONE_BOUND: Duration = Duration::from_secs(10);
 
-/// A process by id, start time and boot: written down by the demo, so that its next run finds what the former left.
+/// A process by id, start time and boot. The demo records it, so that its next run finds what the previous one has
+/// left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessRecord {
-    /// What people call it.
+    /// The name in messages.
     pub name: String,
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub start_ticks: u64,
-    /// The boot it belongs to.
+    /// The id of its boot.
     pub boot_id: String,
 }
 
 impl ProcessRecord {
-    /// The record of a process that runs now.
+    /// Returns the record of a running process.
     ///
     /// # Errors
-    /// When `/proc` does not show it.
+    /// `/proc` does not show it.
     pub fn of(name: &str, pid: u32) -> anyhow::Result<Self> {
         let start_ticks = start_ticks(pid)?;
         Ok(Self { name: name.to_owned(), pid, start_ticks, boot_id: boot_id()? })
     }
 
-    /// True while this very process runs; a zombie does not.
+    /// Returns whether this process is still running; a zombie is not.
     pub fn is_running(&self) -> bool {
         boot_id().is_ok_and(|boot| boot == self.boot_id)
             && start_ticks(self.pid).is_ok_and(|ticks| ticks == self.start_ticks)
     }
 
-    /// Kills it when it still runs, waits until it is gone, and says whether it ran. The descriptor is opened before the identity is
-    /// compared, so no other process of the same id can be hit.
+    /// Kills the process if it is still running, waits until it is gone, and returns whether it was running. The pidfd
+    /// is opened before the identity is compared, so no other process with the same id can be killed.
     ///
     /// # Errors
-    /// When it runs and the kernel refuses the signal, or it is not gone within seconds (it hangs in the kernel).
+    /// The kernel rejects the signal, or the process is not gone within seconds (it hangs in the kernel).
     pub fn kill(&self) -> anyhow::Result<bool> {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
         let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
@@ -60,16 +61,16 @@ impl ProcessRecord {
     }
 }
 
-/// The children of a process, by id and program name: what a driver runs at this moment.
+/// Returns the children of a process, by id and program name: what a driver is running now.
 ///
 /// # Errors
-/// When `/proc` cannot be read.
+/// `/proc` cannot be read.
 pub fn children_of(pid: u32) -> std::io::Result<Vec<(u32, String)>> {
     let mut children = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(child) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A process may end between the listing and the reading.
+        // A process may end between the listing and the read.
         let Ok(stat) = fs::read_to_string(format!("/proc/{child}/stat")) else { continue };
         if let Some((_, program)) = parse_parent(&stat).filter(|(parent, _)| *parent == pid) {
             children.push((child, program));
@@ -95,7 +96,7 @@ fn start_ticks(pid: u32) -> anyhow::Result<u64> {
     parse_start_ticks(&text).with_context(|| format!("{path} shows no running process: {text:?}"))
 }
 
-/// The 22nd field; the second one is the program's name in brackets and may hold anything.
+/// Returns the 22nd field. The second one is the program's name in brackets and may contain anything.
 fn parse_start_ticks(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_ascii_whitespace();
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_time_is_found_behind_a_name_with_brackets_and_blanks() {
+    fn start_time_is_found_after_a_name_with_brackets_and_blanks() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 0 0";
         assert_eq!(parse_start_ticks(stat), Some(987_654));
         assert_eq!(parse_start_ticks(&stat.replace(") S", ") Z")), None);
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_the_same_id_that_started_at_another_time_is_not_ours_and_is_not_killed() {
+    fn process_with_a_reused_id_is_not_killed() {
         let mut record = ProcessRecord::of("this test", std::process::id()).unwrap();
         assert!(record.is_running());
         record.start_ticks += 1;

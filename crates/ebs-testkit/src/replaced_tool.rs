@@ -1,4 +1,4 @@
-//! Another program under the name of a tool, for tests of what a tool's end does.
+//! Replaces a system tool by another program, for tests of a tool's exit.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
-/// Where the tools that the product starts are.
+/// The directory of the tools that the product starts.
 const TOOLS: &str = "/usr/sbin";
 
-/// The replacement, until it is dropped. Only in a mount namespace of the test's own: elsewhere everybody would see it.
+/// The replacement, until drop. Requires the test's own mount namespace; otherwise all processes would see it.
 #[derive(Debug)]
 pub struct ReplacedTool {
     tool: PathBuf,
@@ -17,18 +17,18 @@ pub struct ReplacedTool {
 }
 
 impl ReplacedTool {
-    /// A shell script instead of the tool.
+    /// Replaces the tool by a shell script.
     ///
     /// # Errors
-    /// Without root.
+    /// Not root.
     pub fn by_script(tool: &str, script: &str) -> io::Result<Self> {
         Self::by(tool, &format!("#!/bin/sh\n{script}\n"))
     }
 
-    /// A file of these contents instead of the tool.
+    /// Replaces the tool by a file with these contents.
     ///
     /// # Errors
-    /// Without root.
+    /// Not root.
     pub fn by(tool: &str, contents: &str) -> io::Result<Self> {
         let program = tempfile::NamedTempFile::new()?.into_temp_path();
         std::fs::write(&program, contents)?;

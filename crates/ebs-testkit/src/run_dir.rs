@@ -1,11 +1,11 @@
-//! Where tests keep what they make: one directory for each test process, so that the next run finds and removes what a
-//! killed one left, and touches nothing of a run that still lives.
+//! One directory for the files of each test process. The next run finds and removes what a killed one has left, and
+//! does not touch a run that is still alive.
 //!
-//! **Whose is it?** A process holds the lock (`flock`) of its directory as long as it has anything in it. The kernel takes
-//! the lock away with the process, however that ends; a child shares it only until it runs its program. So what lies below
-//! a directory whose lock is free belongs to nobody: processes that were written down there by id and start time, mounts,
-//! loop devices by their backing files, files. A directory below which a lock is held, like that of a suite that outlives
-//! its run, stays.
+//! A process holds the lock (`flock`) of its directory as long as the directory has contents. The kernel releases the
+//! lock when the process ends in any way; a child shares it only until its exec. So everything in a directory whose
+//! lock is free has no owner: processes that were recorded there by id and start time, mounts, loop devices by their
+//! backing files, and files. A directory that contains a held lock, for example of a suite that outlives its run,
+//! stays.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -23,41 +23,42 @@ use crate::record::ProcessRecord;
 const PREFIX: &str = "ebs-test-";
 const LOCK: &str = "lock";
 const PROCESSES: &str = "processes";
-/// A sweeper may hold the lock of a directory that was just made; then another one is made.
+/// A sweeper may hold the lock of a new directory; then another one is created.
 const CLAIMS: usize = 20;
 
-/// The directory of a process, held.
+/// The locked directory of a process.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
     _lock: Lock,
 }
 
-/// A directory below a [`RunDir`], for one fixture; removed when dropped.
+/// A directory below a [`RunDir`] for one fixture, removed on drop.
 #[derive(Debug)]
 pub struct OwnDir {
     _dir: TempDir,
     path: PathBuf,
-    /// Declared last: the run's directory goes after the fixtures'.
+    /// Declared last: the run's directory is removed after the fixtures'.
     run: Arc<RunDir>,
 }
 
-/// What was done about the directory of a run that is gone.
+/// The result of sweeping the directory of an ended run.
 #[derive(Debug)]
 pub struct Swept {
     pub dir: PathBuf,
-    /// What was removed besides files, for people.
+    /// What was removed in addition to files, as text.
     pub removed: Vec<String>,
-    /// Why it could not be removed whole; the next run tries again.
+    /// Why it could not be removed completely. The next run retries.
     pub trouble: Option<anyhow::Error>,
 }
 
 impl RunDir {
-    /// That of this process, in the system's directory for temporary files: made when nothing holds one. The first time
-    /// in a process, what former runs left there is removed, and told of on standard error.
+    /// Returns the directory of this process in the system's directory for temporary files, and creates it if
+    /// necessary. The first call in a process removes what ended runs have left there, and reports it on standard
+    /// error.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// It cannot be created.
     pub fn current() -> io::Result<Arc<Self>> {
         static CURRENT: Mutex<Weak<RunDir>> = Mutex::new(Weak::new());
         static SWEPT: Once = Once::new();
@@ -76,15 +77,15 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Makes one below `parent` and takes its lock.
+    /// Creates a directory below `parent` and locks it.
     ///
     /// # Errors
-    /// When it cannot be made or locked.
+    /// It cannot be created or locked.
     pub fn claim_in(parent: &Path) -> io::Result<Self> {
         for _ in 0..CLAIMS {
             let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
             let path = dir.path().canonicalize()?;
-            // A sweeper that came between has taken it for a dead one's.
+            // A sweeper treats it as abandoned if it gets the lock first.
             if let Some(lock) = Lock::free_of(&path) {
                 let _kept = dir.keep();
                 return Ok(Self { path, _lock: lock });
@@ -93,23 +94,22 @@ impl RunDir {
         Err(io::Error::other(format!("no directory below {} could be claimed", parent.display())))
     }
 
-    /// Its real path.
+    /// Returns its real path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes down a process that this run has started: should it outlive the run, the next one ends it.
+    /// Records a process of this run. If it outlives the run, the next run ends it.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The record cannot be written.
     pub fn note(&self, process: &ProcessRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(process)?;
         line.push(b'\n');
         File::options().create(true).append(true).open(self.path.join(PROCESSES))?.write_all(&line)
     }
 
-    /// Removes what runs that are gone have left below `parent`. Waits for nothing: a device that is still in use goes
-    /// with its last user.
+    /// Removes what ended runs have left below `parent`. Does not wait: a device in use is detached with its last user.
     pub fn sweep(parent: &Path) -> Vec<Swept> {
         let uid = rustix::process::geteuid().as_raw();
         let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
@@ -123,7 +123,7 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // What a fixture could not remove stays, for the next run.
+        // Leftovers of a fixture stay for the next run.
         for name in [PROCESSES, LOCK] {
             let _ = fs::remove_file(self.path.join(name));
         }
@@ -132,18 +132,18 @@ impl Drop for RunDir {
 }
 
 impl OwnDir {
-    /// A fresh one in this process's [`RunDir`].
+    /// Creates a directory in this process's [`RunDir`].
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// It cannot be created.
     pub fn new(prefix: &str) -> io::Result<Self> {
         Self::below(None, prefix)
     }
 
-    /// A fresh one below a directory that the test has for itself.
+    /// Creates one below a directory of the test.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// It cannot be created.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
         Self::below(Some(parent), prefix)
     }
@@ -155,15 +155,15 @@ impl OwnDir {
         Ok(Self { _dir: dir, path, run })
     }
 
-    /// Its real path.
+    /// Returns its real path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes down a process, as [`RunDir::note`] does.
+    /// Records a process, as [`RunDir::note`] does.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The record cannot be written.
     pub fn note(&self, process: &ProcessRecord) -> io::Result<()> {
         self.run.note(process)
     }
@@ -182,18 +182,18 @@ impl fmt::Display for Swept {
     }
 }
 
-/// A directory whose process is gone, with its lock: nobody else removes it meanwhile.
+/// A locked directory whose process has ended. The lock keeps other sweepers out.
 struct Abandoned {
     dir: PathBuf,
     _locks: Vec<Lock>,
 }
 
 impl Abandoned {
-    /// Takes it, unless somebody below it lives.
+    /// Locks the directory, unless it contains a held lock.
     fn take(dir: &Path) -> Option<Self> {
         let dir = dir.canonicalize().ok()?;
         let mut locks = vec![Lock::free_of(&dir)?];
-        // The suites of a run have theirs in that of the run, and may outlive it.
+        // The suites of a run have directories in the run's, and may outlive it.
         for entry in fs::read_dir(&dir).ok()?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(PREFIX) {
                 locks.push(Lock::free_of(&entry.path())?);
@@ -223,7 +223,7 @@ impl Abandoned {
         fs::remove_dir_all(&self.dir).with_context(|| format!("remove {}", self.dir.display()))
     }
 
-    /// Those that its process and its suites' have written down; a line that was cut off with its writer tells nothing.
+    /// Returns the processes that the run and its suites have recorded. A truncated line is ignored.
     fn processes(&self) -> Vec<ProcessRecord> {
         let below = fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
         let files = below.map(|path| path.join(PROCESSES)).chain([self.dir.join(PROCESSES)]);
@@ -232,12 +232,12 @@ impl Abandoned {
     }
 }
 
-/// The lock of a directory, held.
+/// The held lock of a directory.
 #[derive(Debug)]
 struct Lock(File);
 
 impl Lock {
-    /// That of this directory, if nobody has it.
+    /// Locks this directory if its lock is free.
     fn free_of(dir: &Path) -> Option<Self> {
         let path = dir.join(LOCK);
         let lock = File::options().create(true).truncate(false).write(true).open(&path).ok()?;
@@ -250,12 +250,12 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing alone would leave it to a child of another thread that has not yet run its program.
+        // Closing alone would leave the lock with a child of another thread before its exec.
         let _ = self.0.unlock();
     }
 }
 
-/// Whether the open file is the one at this path.
+/// Returns whether the path still leads to the open file.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())

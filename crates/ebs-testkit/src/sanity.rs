@@ -1,4 +1,4 @@
-//! csi-sanity, the conformance suite of the CSI community, against a running driver.
+//! Runs csi-sanity, the conformance suite of the CSI community, against a running driver.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,17 +13,17 @@ use crate::process::{Process, ProcessSpec};
 /// The variable with the path of the csi-sanity program.
 pub const PROGRAM: &str = "EBS_TEST_CSI_SANITY";
 
-/// Which specs run: each is in one of the last four.
+/// The specs to run. Each spec is in one of the last four parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Whole,
-    /// Volumes from CreateVolume to DeleteVolume: the next two.
+    /// Volumes from CreateVolume to DeleteVolume: the next two parts.
     Controller,
     /// CreateVolume.
     Creation,
-    /// What else is done with a volume, attachments above all.
+    /// Other calls for a volume, mostly attachments.
     Attachment,
-    /// What is called on a node.
+    /// Calls of the node service.
     Node,
     /// Snapshots, growth, modification, identity.
     Other,
@@ -31,11 +31,11 @@ pub enum Part {
 
 const CONTROLLER_SPECS: &str = "Controller Service";
 const NODE_SPECS: &str = "Node Service";
-/// Within those of the controller.
+/// The pattern of CreateVolume within the controller's specs.
 const CREATION_SPECS: &str = "CreateVolume";
 
 impl Part {
-    /// The spec of this name, as in [`SanityResult`], is one of them.
+    /// Returns whether the part includes this spec of [`SanityResult`].
     #[must_use]
     pub fn has(self, spec: &str) -> bool {
         match self {
@@ -48,7 +48,7 @@ impl Part {
         }
     }
 
-    /// Ginkgo's patterns are of the suite's name and the spec's.
+    /// Returns the flags. Ginkgo matches its patterns with the names of suite and spec.
     fn flags(self) -> Vec<(&'static str, String)> {
         let specs = |names: &str| format!(r"CSI Driver Test Suite ({names})");
         match self {
@@ -64,58 +64,57 @@ impl Part {
     }
 }
 
-/// What to run it with.
+/// The parameters of a run.
 #[derive(Debug, Clone)]
 pub struct SanitySpec {
     pub socket: PathBuf,
     /// A directory for mounts, parameters and reports.
     pub dir: PathBuf,
-    /// Size of the volumes it makes, in bytes.
+    /// Size of new volumes, in bytes.
     pub volume_bytes: u64,
-    /// Size it expands them to, in bytes.
+    /// Size after an expansion, in bytes.
     pub expanded_bytes: u64,
     /// `mount` or `block`.
     pub access: &'static str,
     pub part: Part,
-    /// Volumes and nodes that do not exist have ids that EC2 could have given, instead of words.
+    /// Whether ids of missing volumes and nodes have the form of EC2 ids instead of words.
     pub ec2_ids: bool,
-    /// As many volumes are attached as the node says it can have, and one more.
+    /// Whether to attach as many volumes as the node permits, and one more.
     pub attach_limit: bool,
-    /// After so long each call is given up and repeated, as sidecars repeat what has no final answer; `None`: a call may
-    /// take as long as it takes.
+    /// The deadline after which a call is repeated, as sidecars do; `None` for no deadline.
     pub call_timeout: Option<Duration>,
 }
 
-/// How it ended.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SanityResult {
     /// Names of the specs that passed.
     pub passed: Vec<String>,
-    /// Names of those that failed, and why.
+    /// Names of the failed specs, with the reasons.
     pub failed: BTreeMap<String, String>,
-    /// Names of those that skipped themselves, and their reason.
+    /// Names of the skipped specs, with the reasons.
     pub skipped: BTreeMap<String, String>,
-    /// What was called, by the method's name, such as `CreateVolume`.
+    /// The calls by method, such as `CreateVolume`.
     pub calls: BTreeMap<String, Calls>,
 }
 
-/// What became of the calls of one method.
+/// The outcomes of the calls of one method.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Calls {
     /// Calls of the suite.
     pub calls: u64,
-    /// Attempts at them; more than calls where some were repeated.
+    /// Attempts, including repeated ones.
     pub sent: u64,
-    /// Attempts that their deadline ended.
+    /// Attempts that reached their deadline.
     pub cut_off: u64,
-    /// Attempts that were not answered with OK, by code as Go writes it: `DeadlineExceeded`.
+    /// Attempts that failed, by Go's name of the code: `DeadlineExceeded`.
     pub refused: BTreeMap<String, u64>,
 }
 
-/// What no log of the driver may show: each secret that the suite sends has it.
+/// Part of each secret that the suite sends. No log of the driver may contain it.
 pub const SECRET: &str = "made-up-secret-of-csi-sanity";
 
-/// The calls that may have secrets, as csi-sanity's file names them.
+/// The calls that can have secrets, with their names in csi-sanity's file.
 const WITH_SECRETS: [&str; 13] = [
     "CreateVolumeSecret",
     "DeleteVolumeSecret",
@@ -158,10 +157,10 @@ struct Failure {
     message: String,
 }
 
-/// The program that the environment names.
+/// Returns the program from the environment variable.
 ///
 /// # Errors
-/// Says how to get it when the variable is missing or names no file.
+/// The variable is missing or the file does not exist. The text explains how to get the program.
 pub fn program() -> anyhow::Result<PathBuf> {
     let how = "`make test` builds it from acceptance/sanity and sets the variable; by hand: \
                cd acceptance/sanity && go build -o csi-sanity .";
@@ -174,10 +173,10 @@ pub fn program() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Runs it to its end, at most `bound`.
+/// Runs the suite for at most `bound`. Failed specs are in the result and not an error.
 ///
 /// # Errors
-/// When it cannot be run, takes too long or writes no report; failed specs are no error but in the result.
+/// It cannot be run, takes too long or writes no report.
 pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::Result<SanityResult> {
     std::fs::create_dir_all(&spec.dir).context("make the directory of csi-sanity")?;
     let [report, call_report] = ["report.json", "calls.json"].map(|name| spec.dir.join(name));
@@ -193,7 +192,7 @@ pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::
     let text = std::fs::read(&report)
         .with_context(|| format!("csi-sanity ended with {status} and without a report:\n{}", process.log_tail(40)))?;
     let mut result = parse(&text)?;
-    // Specs of other parts are reported as skipped too.
+    // Specs of other parts are also reported as skipped.
     result.skipped.retain(|name, _| spec.part.has(name));
     let calls = std::fs::read(&call_report).context("read csi-sanity's report of calls")?;
     result.calls = serde_json::from_slice(&calls).context("understand csi-sanity's report of calls")?;
@@ -203,7 +202,7 @@ pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::
     Ok(result)
 }
 
-/// All of its optional arguments that apply to an EBS driver.
+/// Returns the flags, including all optional ones that apply to an EBS driver.
 fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
     let file = |name: &str, lines: &[String]| {
         let path = spec.dir.join(name);
@@ -264,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_split_into_passed_failed_and_skipped_with_their_reasons() {
+    fn report_is_split_into_passed_failed_and_skipped_specs() {
         let report = br#"[{"SpecReports":[
             {"ContainerHierarchyTexts":["Node Service","NodeX"],"LeafNodeType":"It","LeafNodeText":"works","State":"passed"},
             {"ContainerHierarchyTexts":["Node Service"],"LeafNodeType":"It","LeafNodeText":"fails","State":"failed","Failure":{"Message":"no"}},

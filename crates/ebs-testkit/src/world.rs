@@ -1,8 +1,9 @@
-//! One test's world: a directory, a simulator in this process, the driver as a child, a CSI client. No Kubernetes.
+//! The environment of one test: a directory, a simulator in this process, the driver as a child, a CSI client. No
+//! Kubernetes.
 //!
-//! Ends in one of two ways: [`World::finish`] proves that nothing is left, in EC2 or on the machine, and that the driver
-//! kept to its rights; dropping it (the test failed, or forgot to finish) shows the end of the driver's log, cleans up
-//! and panics if the driver did not keep to its rights.
+//! [`World::finish`] checks that nothing is left in EC2 or on the machine, and that the driver made only permitted
+//! calls. If the test fails or does not call it, dropping the world prints the end of the driver's log, cleans up, and
+//! panics after a call that was not permitted.
 
 mod builder;
 
@@ -27,19 +28,19 @@ use crate::run_dir::OwnDir;
 
 pub use builder::WorldBuilder;
 
-/// How long a driver may take to be ready, on a machine that is busy with other things.
+/// The time limit of the driver's start, on a busy machine.
 pub const READY_BOUND: Duration = Duration::from_secs(120);
-/// How long a driver may take to drain and end; its own limit is 20 s, and the machine may be busy.
+/// The time limit of the driver's drain and end. Its own limit is 20 s, and the machine may be busy.
 pub const STOP_BOUND: Duration = Duration::from_secs(120);
 
-/// Id of the access key of calls that a test makes itself, past the driver: `Credential=EBSTESTSOWNCALLS0001/…`. They
-/// need no rights; with any other key, or without one, a call counts as the driver's.
+/// Access key id of calls that a test makes itself and not through the driver: `Credential=EBSTESTSOWNCALLS0001/…`.
+/// They need no permissions. With any other key, or without one, a call counts as the driver's.
 pub const TESTS_OWN_KEY: &str = "EBSTESTSOWNCALLS0001";
 
-/// Runs a test that makes real devices and mounts: as root, in a mount namespace of its own.
+/// Runs a test with real devices and mounts: as root, in a private mount namespace.
 ///
 /// # Panics
-/// With the test's error and its causes, or when this process is not root.
+/// With the test's error and its causes, or if this process is not root.
 pub fn with_mounts<F, T>(test: F)
 where
     F: FnOnce() -> T + Send + 'static,
@@ -66,7 +67,7 @@ pub struct World {
     finished: bool,
 }
 
-/// What EC2 held before the test: the instances' own disks.
+/// The disks of the instances, which exist in EC2 before the test.
 #[derive(Debug)]
 struct Baseline {
     volumes: BTreeSet<String>,
@@ -74,17 +75,17 @@ struct Baseline {
 }
 
 impl World {
-    /// A world for the driver at `binary`: in a test, `env!("CARGO_BIN_EXE_aws-ebs-csi-driver")`.
+    /// Returns a builder of a world for the driver at `binary`: in a test, `env!("CARGO_BIN_EXE_aws-ebs-csi-driver")`.
     pub fn builder(binary: impl Into<PathBuf>) -> WorldBuilder {
         WorldBuilder::new(binary.into())
     }
 
-    /// The world's directory, as a real path.
+    /// Returns the world's directory, as a real path.
     pub fn dir(&self) -> &Path {
         &self.path
     }
 
-    /// The directory that stands for the kubelet's.
+    /// Returns the directory that is used as the kubelet's.
     pub fn kubelet_dir(&self) -> PathBuf {
         self.path.join("kubelet")
     }
@@ -93,25 +94,25 @@ impl World {
         self.client.socket()
     }
 
-    /// The client; it survives restarts of the driver.
+    /// Returns the client, which survives restarts of the driver.
     pub fn client(&self) -> &CsiClient {
         &self.client
     }
 
-    /// The simulator's control API.
+    /// Returns the simulator's control API.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// What the driver is started with.
+    /// Returns the command of the driver.
     pub fn driver_spec(&self) -> &ProcessSpec {
         &self.spec
     }
 
-    /// The driver.
+    /// Returns the driver.
     ///
     /// # Errors
-    /// When it was not started, or was taken down.
+    /// It was not started, or was stopped.
     pub fn driver(&mut self) -> anyhow::Result<&mut Process> {
         self.driver.as_mut().context("no driver runs in this world")
     }
@@ -119,18 +120,18 @@ impl World {
     /// Sends the driver a signal.
     ///
     /// # Errors
-    /// When none runs.
+    /// It is not running.
     pub fn signal_driver(&self, signal: Signal) -> anyhow::Result<()> {
         self.driver.as_ref().context("no driver runs in this world")?.signal(signal)
     }
 
-    /// Starts the driver without waiting for anything.
+    /// Starts the driver without waiting.
     ///
     /// # Errors
-    /// When the program cannot be started.
+    /// The program cannot be started.
     pub fn spawn_driver(&mut self) -> anyhow::Result<&mut Process> {
         let driver = self.driver.insert(Process::spawn(self.spec.clone())?);
-        // One that has ended already needs nobody to end it.
+        // A process that has already ended needs no record.
         if let Ok(record) = driver.record() {
             self.dir.note(&record).context("write the driver down")?;
         }
@@ -140,35 +141,35 @@ impl World {
     /// Starts the driver and waits until it is ready.
     ///
     /// # Errors
-    /// With the end of its log.
+    /// It is not ready. The text has the end of its log.
     pub async fn start_driver(&mut self) -> anyhow::Result<()> {
         let socket = self.socket().to_owned();
         self.client = CsiClient::ready(&socket, self.spawn_driver()?, READY_BOUND).await?;
         Ok(())
     }
 
-    /// Kills the driver as a crash or the kernel would (SIGKILL).
+    /// Kills the driver with SIGKILL, as a crash does.
     ///
     /// # Errors
-    /// When none runs.
+    /// It is not running.
     pub fn kill_driver(&mut self) -> anyhow::Result<()> {
         self.driver()?.kill()
     }
 
-    /// Asks the driver to end and returns how it did.
+    /// Stops the driver and returns its end.
     ///
     /// # Errors
-    /// When none runs.
+    /// It is not running.
     pub async fn stop_driver(&mut self) -> anyhow::Result<Ending> {
         let ending = self.driver()?.stop(STOP_BOUND).await?;
         self.driver = None;
         Ok(ending)
     }
 
-    /// Waits until a driver that was started ends by itself; returns its exit code and what it wrote.
+    /// Waits until the driver ends by itself. Returns its exit code and its output.
     ///
     /// # Errors
-    /// When none runs, or it still does after `bound`.
+    /// It is not running, or has not ended after `bound`.
     pub async fn driver_ended(&mut self, bound: Duration) -> anyhow::Result<(Option<i32>, String)> {
         let driver = self.driver()?;
         let status = driver.wait(bound).await?;
@@ -177,10 +178,10 @@ impl World {
         Ok((status.code(), output))
     }
 
-    /// A volume on this machine's node, neither attached nor staged.
+    /// Returns a volume on this machine's node, neither attached nor staged.
     ///
     /// # Errors
-    /// When the node does not say its name, or directories cannot be made.
+    /// The node's name is missing, or directories cannot be created.
     pub async fn on_node(
         &self,
         volume: csi_proto::csi::Volume,
@@ -190,11 +191,11 @@ impl World {
         VolumeOnNode::new(&self.client, volume, access, &node, &self.kubelet_dir()).context("the kubelet's directories")
     }
 
-    /// Waits until the driver has so many requests of this method about this object in hand, by its log: begun, and neither
-    /// refused nor left by their clients. One that was answered well still counts.
+    /// Waits until the driver's log shows this number of requests in progress, with this method and object: begun, and
+    /// neither failed nor cancelled by their clients. A request that has succeeded still counts.
     ///
     /// # Errors
-    /// When it has not within [`READY_BOUND`], or its log cannot be read.
+    /// It does not within [`READY_BOUND`], or the log cannot be read.
     pub async fn until_in_hand(&self, rpc: &str, subject: &str, wanted: usize) -> anyhow::Result<()> {
         let (rpc, subject) = (format!("rpc=\"{rpc}\""), format!("subject=\"{subject}\""));
         let count = |log: &str, words: &str| {
@@ -208,10 +209,10 @@ impl World {
         self.until_logged(&what, in_hand).await
     }
 
-    /// Waits until the driver's log, which all drivers of this world share, is as `wanted` says.
+    /// Waits until `wanted` is true for the log, which all drivers of this world share.
     ///
     /// # Errors
-    /// When it is not within [`READY_BOUND`]; the text holds its end.
+    /// It is false after [`READY_BOUND`]. The text has the end of the log.
     pub async fn until_logged(&self, what: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         let seen = async {
@@ -227,18 +228,18 @@ impl World {
         seen.with_context(|| format!("{what}: not in the driver's log, which ends:\n{}", log_tail(&self.spec.log, 30)))?
     }
 
-    /// The calls of EC2 since a position of the ledger.
+    /// Returns the EC2 calls since a position of the ledger.
     ///
     /// # Errors
-    /// When the simulator does not answer.
+    /// The simulator does not answer.
     pub async fn calls_since(&self, position: u64) -> anyhow::Result<Ledger> {
         self.control.ledger(position).await
     }
 
-    /// Tags all instances, as whoever launched them would.
+    /// Tags all instances, as their launcher would.
     ///
     /// # Errors
-    /// EC2's refusal, or that the simulator has ended.
+    /// EC2's error, or the simulator has ended.
     pub async fn tag_instances(&self, key: &str, value: &str) -> anyhow::Result<()> {
         let engine = self.sim.as_ref().context("the simulator has ended")?.engine();
         let resources = engine.snapshot_of_state().await.instances.into_iter().map(|instance| instance.id).collect();
@@ -247,19 +248,19 @@ impl World {
         Ok(())
     }
 
-    /// What the test made in EC2 and did not remove.
+    /// Returns what the test has created in EC2 and not removed.
     ///
     /// # Errors
-    /// When the simulator does not answer.
+    /// The simulator does not answer.
     pub async fn left_in_ec2(&self) -> anyhow::Result<Vec<String>> {
         Ok(self.baseline.new_in(&self.control.state().await?))
     }
 
-    /// Proves that nothing is left in EC2 and on the machine, ends the driver (exit code 0) and the simulator, and proves
-    /// that the driver made no call that the policies do not allow.
+    /// Checks that nothing is left in EC2 and on the machine, stops the driver (exit code 0) and the simulator, and
+    /// checks that the policies allow all calls of the driver.
     ///
     /// # Errors
-    /// Names what is left, how the driver ended, or the calls with the conditions that they miss.
+    /// Leftovers, another end of the driver, or calls with the conditions that they violate.
     pub async fn finish(mut self) -> anyhow::Result<()> {
         let in_ec2 = self.left_in_ec2().await?;
         ensure!(in_ec2.is_empty(), "left in EC2: {}", in_ec2.join(", "));

@@ -1,4 +1,4 @@
-//! Somebody who writes to a file system without pause while something else happens to it.
+//! Writes to a file system without pause while a test does something else to it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use anyhow::{Context, ensure};
 
 use crate::content;
 
-/// What is written at a time.
+/// Bytes per write.
 const CHUNK: u64 = 1 << 20;
-/// How long one chunk may take.
+/// The time limit of one chunk.
 const CHUNK_BOUND: Duration = Duration::from_secs(180);
 
-/// Writes one file again and again, synced each time, until it is told to end. Dropping it ends it as well.
+/// Writes one file repeatedly, with a sync each time, until [`Self::end`] or drop.
 #[derive(Debug)]
 pub struct Writer {
     stop: Arc<AtomicBool>,
@@ -23,7 +23,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts to write to `path`; must be called in a runtime.
+    /// Starts to write to `path`. Must be called in a runtime.
     pub fn start(path: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let written = Arc::new(AtomicU64::new(0));
@@ -40,15 +40,15 @@ impl Writer {
         Self { stop, written, thread: Some(thread) }
     }
 
-    /// How many MiB it has written.
+    /// Returns how many MiB it has written.
     pub fn written_mib(&self) -> u64 {
         self.written.load(Ordering::SeqCst)
     }
 
-    /// Waits until it has written more than when this was called.
+    /// Waits until it has written more than at the call.
     ///
     /// # Errors
-    /// When it has ended by itself (a write failed) or makes no progress within a minute.
+    /// A write has failed, or there is no progress within a minute.
     pub async fn progress(&self) -> anyhow::Result<()> {
         let before = self.written_mib();
         let ended = || self.thread.as_ref().is_none_or(tokio::task::JoinHandle::is_finished);
@@ -63,10 +63,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Lets it finish its last chunk; returns the hash of what the file holds now.
+    /// Finishes the last chunk, and returns the hash of the file.
     ///
     /// # Errors
-    /// What the file system said to the write that failed.
+    /// The error of the failed write.
     pub async fn end(mut self) -> anyhow::Result<String> {
         self.stop.store(true, Ordering::SeqCst);
         let thread = self.thread.take().context("a writer ends once")?;
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_writer_goes_on_until_it_is_told_to_end_and_its_last_hash_is_that_of_the_file() {
+    async fn writer_runs_until_its_end_and_returns_the_final_hash() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stream");
         let writer = Writer::start(path.clone());
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_write_that_fails_is_reported() {
+    async fn failed_write_is_reported() {
         let writer = Writer::start(PathBuf::from("/nonexistent/stream"));
         assert!(writer.progress().await.is_err());
         assert!(writer.end().await.unwrap_err().to_string().contains("writer failed"));

@@ -1,4 +1,4 @@
-//! One call, and what its answer means.
+//! One call, and the meaning of its response.
 
 use std::future::Future;
 use std::path::Path;
@@ -11,25 +11,25 @@ use crate::planted::Keeper;
 
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Why a call was refused.
+/// The kind of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// A rule forbids it as things are (FailedPrecondition).
+    /// A rule forbids it in the present state (FailedPrecondition).
     Rule,
-    /// A step of it failed (Internal).
+    /// A step failed (Internal).
     Failed,
-    /// The request cannot be granted (InvalidArgument, NotFound, AlreadyExists, OutOfRange and the like).
+    /// The request is invalid (InvalidArgument, NotFound, AlreadyExists, OutOfRange and the like).
     Request,
 }
 
-/// What is known after a call.
+/// The outcome of a call, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It was done.
+    /// The call succeeded.
     Done,
-    /// It was refused, or failed by itself. The kubelet takes the code as final: of a stage, that nothing is mounted.
+    /// The call failed. The kubelet treats the code as final: after a stage, that nothing is mounted.
     Refused(Refusal, String),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown(String),
 }
 
@@ -43,7 +43,7 @@ impl Answer {
         let code = status.code();
         // The numbers of gRPC.
         match i32::from(code) {
-            // Unknown: what a client gets whose service is killed in the middle of a call.
+            // Unknown: the code of a client whose service is killed in the middle of a call.
             2 => Self::Unknown(format!("{code:?}: {text}")),
             number if !is_final(number) => Self::Unknown(format!("{code:?}: {text}")),
             // FailedPrecondition and Internal.
@@ -54,7 +54,7 @@ impl Answer {
     }
 }
 
-/// Makes a call; the client may leave before its end. `keeper` looks on at the record of the volume's format.
+/// Makes a call; the client may disconnect before its end. `keeper` watches the record of the volume's format.
 pub(crate) async fn call<T>(
     leave: Option<Duration>,
     keeper: &mut Keeper,

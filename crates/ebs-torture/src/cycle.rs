@@ -1,4 +1,4 @@
-//! One cycle: rounds of steps with a fault in some, then the end of all faults, and what must hold then.
+//! One cycle: rounds of steps, some with a fault, then the end of all faults and the final checks.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,28 +22,28 @@ use crate::settle;
 use crate::shared::{Counts, Place, Shared};
 use crate::volume::Volume;
 
-/// A cycle takes a second or two; one that has not ended by then hangs.
+/// A cycle takes a second or two. One that runs longer than this hangs.
 const CYCLE: Duration = Duration::from_secs(900);
 const NODES: usize = 2;
-/// In so many rounds most disks get their file systems.
+/// Most disks get their file systems in this number of rounds.
 const EARLY: u64 = 4;
 
-/// How to run a cycle.
+/// The options of a cycle.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The program whose `serve` is the service and whose `disks` serves the disks: `ebs-torture` itself.
     pub program: PathBuf,
-    /// A bug to plant.
+    /// The bug to plant.
     pub planted: Option<Planted>,
 }
 
-/// A rule that was broken.
+/// A violated rule.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub seed: u64,
-    /// What does not hold.
+    /// The rule.
     pub rule: String,
-    /// What happened, step by step, and the end of the services' logs.
+    /// The steps, and the end of the services' logs.
     pub trace: String,
 }
 
@@ -53,30 +53,30 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What became of a cycle.
+/// The result of a cycle.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// `None` when every rule holds.
+    /// `None` if no rule was violated.
     pub failure: Option<Failure>,
     pub counts: Counts,
 }
 
-/// A cycle while it runs.
+/// A running cycle.
 #[derive(Debug)]
 pub(crate) struct Cycle {
     pub(crate) shared: Shared,
     pub(crate) volumes: Vec<Volume>,
     rng: SplitMix64,
-    /// Of a planted bug.
+    /// The tool of a planted bug.
     _tool: Option<ReplacedTool>,
-    // The last field: the directory goes when nothing uses it any more.
+    // The last field: the directory is removed after everything that uses it.
     place: OwnDir,
 }
 
-/// Runs one cycle in a mount namespace of its own.
+/// Runs one cycle in a private mount namespace.
 ///
 /// # Panics
-/// When this process is not root.
+/// This process is not root.
 pub fn run(seed: u64, options: &Options) -> Outcome {
     let found = Arc::new(Mutex::new(Outcome::default()));
     let (result, options) = (Arc::clone(&found), options.clone());
@@ -169,7 +169,7 @@ impl Cycle {
         node.start(sys).await
     }
 
-    /// A step of every volume at once, and perhaps a fault.
+    /// Makes a step of every volume concurrently, and perhaps a fault.
     async fn round(&mut self, is_early: bool) -> anyhow::Result<()> {
         let fault = Fault::any(&mut self.rng, self.volumes.len() as u64, is_early);
         let seed = self.rng.draw();
@@ -192,7 +192,7 @@ impl Cycle {
         self.bring_back().await
     }
 
-    /// Whatever lost its power boots, and whatever was killed is started again.
+    /// Boots nodes and restarts services after power cuts and kills.
     async fn bring_back(&mut self) -> anyhow::Result<()> {
         for node in 0..NODES {
             let has_booted = self.shared.nodes[node].is_down.get();
@@ -204,7 +204,7 @@ impl Cycle {
             }
             let shared = &self.shared;
             for volume in self.volumes.iter_mut().filter(|volume| has_booted && volume.at == node) {
-                // The pods of before are no more; whoever places them takes their volumes down.
+                // The pods from before are gone, and the orchestrator unpublishes their volumes.
                 settle::until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, false, None).await).await?;
                 settle::until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, true, None).await).await?;
             }
@@ -253,13 +253,13 @@ impl Cycle {
         Ok(())
     }
 
-    /// Ends everything that is this cycle's, whatever it ended with.
+    /// Ends everything of this cycle, however it ended.
     fn sweep(mut self) -> anyhow::Result<()> {
         for node in &self.shared.nodes {
             node.stop()?;
         }
         let mut thawed = Ok(());
-        // First the disks: what waits for them ends, and nothing can hang in what follows.
+        // First the disks, so that requests that wait for them end, and the next steps cannot hang.
         self.shared.disks.borrow_mut().abort();
         for volume in &mut self.volumes {
             volume.trouble.end();

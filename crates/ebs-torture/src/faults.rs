@@ -1,4 +1,4 @@
-//! What happens to a node or a disk while volumes are worked on.
+//! Faults of a node or a disk during the work on volumes.
 
 use std::time::Duration;
 
@@ -10,42 +10,42 @@ use crate::shared::Shared;
 
 const LOOK: Duration = Duration::from_millis(1);
 
-/// When a fault strikes.
+/// When a fault happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     After(Duration),
-    /// So long after the node's service has written down that it formats.
+    /// This long after the node's service has recorded that it formats.
     InFormat(Duration),
-    /// So long after the service has started a tool that changes a disk.
+    /// This long after the service has started a tool that changes a disk.
     InTool(Duration),
-    /// In the middle of what is written to the volume's disk, with the change after so many others.
+    /// In the middle of a write to the volume's disk, after this number of changes.
     InWrites(u64),
 }
 
-/// What strikes.
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blow {
-    /// `kill -9` of the service; of the tools that it runs too, or they go on.
+    /// `kill -9` of the service, optionally with its tools, which continue otherwise.
     Kill { with_tools: bool },
     /// `kill -9` of a tool alone.
     KillTool,
-    /// The node loses its power, and its disks theirs.
+    /// The node and its disks lose power.
     CutNode,
-    /// A disk loses its power and its node does not.
+    /// A disk loses power while its node keeps it.
     CutDisk,
 }
 
 /// A fault of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The node that this volume is on then is struck, or its disk.
+    /// The fault affects the node or the disk of this volume.
     pub(crate) volume: usize,
     pub(crate) moment: Moment,
     pub(crate) blow: Blow,
 }
 
 impl Fault {
-    /// None in many rounds. Early in a cycle, when disks are formatted, that is struck more often than anything else.
+    /// Draws a fault, or none in many rounds. Early in a cycle, formats are the most frequent target.
     pub(crate) fn any(rng: &mut SplitMix64, volumes: u64, is_early: bool) -> Option<Self> {
         let blow = match rng.below(100) {
             0..30 => return None,
@@ -69,12 +69,12 @@ impl Fault {
         Some(Self { volume: usize::try_from(rng.below(volumes)).unwrap_or(0), moment, blow })
     }
 
-    /// The node that is struck: the volume may move in the meantime.
+    /// Returns the affected node. The volume may move meanwhile.
     fn node(self, shared: &Shared) -> usize {
         shared.places[self.volume].at.get().unwrap_or(0)
     }
 
-    /// Waits for its moment, and strikes. Whoever no longer wants it drops the future: up to the blow it has done nothing.
+    /// Waits for the moment and causes the fault. The future can be dropped: it does nothing before the fault.
     pub(crate) async fn strike(self, shared: &Shared, seed: u64) -> anyhow::Result<()> {
         let node = || &shared.nodes[self.node(shared)];
         match self.moment {
@@ -91,7 +91,7 @@ impl Fault {
                 }
                 tokio::time::sleep(after).await;
             }
-            // Without power nothing is written.
+            // Nothing is written without power.
             Moment::InWrites(_) if shared.places[self.volume].is_dead.get() => std::future::pending().await,
             Moment::InWrites(changes) => {
                 shared.arm(self.volume, seed, changes)?;
@@ -106,12 +106,12 @@ impl Fault {
         self.blow(shared, seed)
     }
 
-    /// At the end of a round: a disk that was to lose its power keeps it, unless it has lost it in the last moment.
+    /// At the end of a round, cancels a pending power cut, unless it has just happened.
     pub(crate) fn end(self, shared: &Shared, seed: u64) -> anyhow::Result<()> {
         if shared.has_struck() {
             self.blow(shared, seed)?;
         }
-        // Between the two it may have happened all the same: the kernel writes when it likes.
+        // It may have happened in between, because the kernel writes at any time.
         if shared.disarm()?.is_some() { self.blow(shared, seed) } else { Ok(()) }
     }
 
@@ -147,7 +147,7 @@ impl Fault {
             }
             Blow::CutDisk => {
                 let place = &shared.places[self.volume];
-                // One that moves just now is struck when it is written to, which it is not.
+                // The disk of a volume that is moving is not written to, so the fault would never happen.
                 if !node.is_down.get() && !place.is_dead.get() {
                     place.is_dead.set(true);
                     shared.cut(self.volume, seed)?;
@@ -158,7 +158,7 @@ impl Fault {
     }
 }
 
-/// Of a planted bug: no record was ever written to the disk.
+/// For a planted bug: no record was ever written to the disk.
 fn lose_records(shared: &Shared, node: &Node) -> anyhow::Result<()> {
     if shared.planted != Some(Planted::RecordNotKept) {
         return Ok(());
@@ -170,7 +170,7 @@ fn lose_records(shared: &Shared, node: &Node) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Less than so many milliseconds.
+/// Returns a duration below this number of milliseconds.
 pub(crate) fn up_to(rng: &mut SplitMix64, millis: u64) -> Duration {
     Duration::from_micros(rng.below(millis * 1000))
 }

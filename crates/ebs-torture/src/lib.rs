@@ -1,19 +1,22 @@
-//! The node torture: the real node service in processes of its own, on real loop devices, killed at random moments.
+//! The node torture: the real node service in separate processes, on real loop devices, killed at random moments.
 //!
-//! A cycle is made of one number. It takes one to three disks, of two nodes, through rounds of random steps of an orchestrator
-//! and of the world around it, all disks at once: stage, publish as a file system and as a raw device, write, unpublish,
-//! unstage, enlarge and expand, detach, attach here or at the other node; arguments that mkfs refuses; data that somebody
-//! writes to the disk after a refusal. In many rounds something strikes ([`faults`]): `kill -9` of a service, with and
-//! without the tools that it runs, of mkfs, e2fsck or resize2fs alone; a power cut of a node, or of one disk, after which a
-//! disk is as of its last flush plus a part of what was written since (`ebs_testkit::cut_disk`). Pods, backups, agents and the
-//! disk itself leave volumes in states that the driver must cope with ([`trouble`]).
+//! A seed determines a cycle. It takes one to three disks of two nodes through rounds of random steps of an
+//! orchestrator and its environment, all disks concurrently. The steps are stage, publish as a file system and as a raw
+//! device, write, unpublish, unstage, enlarge and expand, detach, and attach to the same or the other node. Others are
+//! arguments that mkfs rejects, and data that another program writes to the disk after a rejection.
 //!
-//! The torture remembers what was acknowledged ([`truth`]) and looks for it: it is there for ever, nothing that held data is
-//! formatted, an unstaged disk is free and has all that was written to it. Then the faults end: the driver alone must stage every
-//! volume again, or refuse it for one of the reasons of a closed list ([`Exception`]), and nothing may be left behind ([`settle`]).
+//! Many rounds have a fault ([`faults`]): `kill -9` of a service, with and without its tools, or of mkfs, e2fsck or
+//! resize2fs alone; a power cut of a node or of one disk. After a power cut, a disk has its last flushed state plus a
+//! part of the later writes (`ebs_testkit::cut_disk`). Pods, backups, agents and the disk itself leave volumes in
+//! states that the driver must handle ([`trouble`]).
 //!
-//! Time is real here, so a seed decides the steps and the moments of the faults, not who wins a race.
-//! That the torture finds bugs is shown by planting some ([`Planted`]).
+//! The torture remembers what was acknowledged ([`truth`]) and checks it: it exists forever, nothing with data is
+//! formatted, and an unstaged disk is free and has all data that was written to it. Then the faults end. The driver
+//! alone must stage every volume again, or reject it for a reason of a closed list ([`Exception`]), and nothing may be
+//! left behind ([`settle`]).
+//!
+//! Time is real here, so a seed determines the steps and the moments of the faults, but not the result of races.
+//! Planted bugs prove that the torture finds bugs ([`Planted`]).
 
 mod calls;
 mod cycle;

@@ -1,4 +1,4 @@
-//! `ebs-torture`: runs cycles of the node torture and prints the traces of those that fail; `serve` is the service that is
+//! `ebs-torture`: runs cycles of the node torture and prints the traces of failed ones. `serve` is the service that is
 //! killed.
 
 use std::io::Write as _;
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A parent that ended before this process asked to die with it is not noticed by the kernel.
+/// Fails if the parent has already ended: the kernel does not signal that for a parent that ended before the prctl.
 fn lives(parent: u32) -> anyhow::Result<()> {
     let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     anyhow::ensure!(now.and_then(|pid| u32::try_from(pid).ok()) == Some(parent), "the run that started this is gone");
@@ -105,7 +105,7 @@ fn service(options: &ServiceOptions) -> anyhow::Result<ExitCode> {
 fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let planted = arguments.planted.as_deref().map(|name| Planted::parse(name).context("no such bug")).transpose()?;
     let options = Options { program: std::env::current_exe()?, planted };
-    // The first to ask for it removes what runs that were killed have left.
+    // The first call removes what killed runs have left.
     let _place = RunDir::current()?;
     let from = arguments.seed.or(arguments.from).unwrap_or_else(new_seeds);
     let count = match (arguments.seed, arguments.cycles, arguments.seconds) {

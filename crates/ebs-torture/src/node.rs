@@ -1,4 +1,4 @@
-//! A machine: its service, which is killed and started again, its state directory, and what it calls this run of its kernel.
+//! A machine: its service, which is killed and restarted, its state directory, and its boot id.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ use tonic::transport::Channel;
 /// How long the service may take to start.
 const START: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(4);
-/// How long a mount of a disk without power may take to go.
+/// How long the unmount of a disk without power may take.
 const UNMOUNT: Duration = Duration::from_secs(60);
 /// Programs that change a disk.
 const TOOLS: [&str; 6] = ["mke2fs", "mkfs.xfs", "e2fsck", "resize2fs", "xfs_growfs", "xfs_db"];
@@ -30,21 +30,21 @@ const TOOLS: [&str; 6] = ["mke2fs", "mkfs.xfs", "e2fsck", "resize2fs", "xfs_grow
 pub(crate) struct Node {
     program: PathBuf,
     directory: PathBuf,
-    /// Below it lie the files of the disks that are attached here.
+    /// The directory of the files of the disks that are attached here.
     devices: PathBuf,
     /// Whether the service may grow a mounted ext file system (CAP_SYS_RESOURCE).
     grows_mounted: bool,
     service: RefCell<Option<Process>>,
     client: RefCell<Option<CsiClient>>,
-    /// What services that were killed have left running.
+    /// Tools that killed services have left running.
     orphans: RefCell<Vec<OwnedFd>>,
-    /// How often its power went.
+    /// Number of power cuts.
     pub(crate) cuts: Cell<u64>,
     /// Without power.
     pub(crate) is_down: Cell<bool>,
     /// How often its service was killed.
     pub(crate) kills: Cell<u64>,
-    /// How often a tool was killed under its service.
+    /// How often a tool of its service was killed.
     pub(crate) tool_kills: Cell<u64>,
 }
 
@@ -94,12 +94,12 @@ impl Node {
         self.directory.join("staging").join(volume.as_str()).join("globalmount")
     }
 
-    /// Where a pod sees the file system.
+    /// Returns the target path of the file system.
     pub(crate) fn target(&self, volume: &VolumeId) -> PathBuf {
         self.directory.join("pods").join(volume.as_str()).join("mount")
     }
 
-    /// Where a pod sees the device.
+    /// Returns the target path of the raw device.
     pub(crate) fn raw_target(&self, volume: &VolumeId) -> PathBuf {
         self.directory.join("pods-raw").join(volume.as_str()).join("device")
     }
@@ -108,12 +108,12 @@ impl Node {
         self.directory.join("service.log")
     }
 
-    /// The end of the service's log.
+    /// Returns the end of the service's log.
     pub(crate) fn log_tail(&self) -> String {
         ebs_testkit::process::log_tail(&self.log(), 24)
     }
 
-    /// Starts the service, after a kill the next one, and waits until it answers. `sys`: of a planted bug.
+    /// Starts the service and waits until it answers. `sys` belongs to a planted bug.
     pub(crate) async fn start(&self, sys: Option<PathBuf>) -> anyhow::Result<()> {
         let socket = self.directory.join("csi.sock");
         let mut args: Vec<std::ffi::OsString> = Vec::new();
@@ -154,12 +154,12 @@ impl Node {
         Ok(())
     }
 
-    /// `None` while no service runs.
+    /// Returns `None` while no service is running.
     pub(crate) fn client(&self) -> Option<NodeClient<Channel>> {
         Some(self.client.borrow().as_ref()?.node())
     }
 
-    /// The tools that change disks and run now.
+    /// Returns the running tools that change disks.
     fn tools(&self) -> Vec<(u32, OwnedFd)> {
         let service = self.service.borrow().as_ref().map(Process::pid);
         let children = service.map(children_of).unwrap_or_default();
@@ -168,9 +168,10 @@ impl Node {
         tools.filter_map(|child| Some((child, hold(child)?))).collect()
     }
 
-    /// `kill -9` of the service; of the tools that it runs too, or they are orphaned. Returns how many tools that were.
+    /// Kills the service with `kill -9`, optionally with its tools, which are orphaned otherwise. Returns the number of
+    /// tools.
     pub(crate) fn kill(&self, with_tools: bool) -> anyhow::Result<usize> {
-        // Held before their parent is gone: afterwards nothing says whose they were.
+        // Before the kill, because nothing identifies orphans afterwards.
         let tools = self.tools();
         self.kills.set(self.kills.get() + 1);
         self.client.replace(None);
@@ -187,7 +188,7 @@ impl Node {
         Ok(count)
     }
 
-    /// `kill -9` of a tool that runs, not of the service; false when none runs.
+    /// Kills a running tool with `kill -9`. Returns false if no tool is running.
     pub(crate) fn kill_a_tool(&self) -> bool {
         let Some((_, tool)) = self.tools().into_iter().next() else { return false };
         self.tool_kills.set(self.tool_kills.get() + 1);
@@ -195,11 +196,11 @@ impl Node {
         true
     }
 
-    /// True while a tool runs whose service was killed.
+    /// Returns whether a tool of a killed service is still running.
     pub(crate) fn has_orphans(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut orphans = self.orphans.borrow_mut();
-        // The descriptor of a process that has ended can be read.
+        // The pidfd of an ended process is readable.
         orphans.retain(|orphan| {
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             poll(&mut [PollFd::new(orphan, PollFlags::IN)], Some(&now)).is_ok_and(|ended| ended == 0)
@@ -211,7 +212,7 @@ impl Node {
         !self.tools().is_empty()
     }
 
-    /// The machine stops: nothing of it runs any more. Its disks have lost their power before.
+    /// Stops the machine with all of its processes. Its disks have already lost power.
     pub(crate) fn stop(&self) -> anyhow::Result<()> {
         self.is_down.set(true);
         self.cuts.set(self.cuts.get() + 1);
@@ -222,7 +223,7 @@ impl Node {
         Ok(())
     }
 
-    /// Takes away what the stopped machine had mounted: the disks answer nothing, so nothing reaches them.
+    /// Unmounts everything that the stopped machine had mounted. The disks answer nothing, so nothing reaches them.
     pub(crate) async fn forget_mounts(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + UNMOUNT;
         loop {
@@ -238,26 +239,26 @@ impl Node {
                 .with_context(|| format!("unmounting {} of a disk without power hangs", left.display()))??
             {
                 Ok(()) => {}
-                // Whoever has just been killed is not gone yet.
+                // A process that was just killed may still exist.
                 Err(rustix::io::Errno::BUSY) if !force => tokio::time::sleep(LOOK).await,
                 Err(error) => return Err(error).with_context(|| format!("unmount {}", left.display())),
             }
         }
     }
 
-    /// The machine starts again.
+    /// Boots the machine.
     pub(crate) fn boot(&self) -> anyhow::Result<()> {
         self.is_down.set(false);
         self.name_this_boot()
     }
 
-    /// The mounts at one path, oldest first.
+    /// Returns the mounts at one path, oldest first.
     pub(crate) async fn mounts_at(&self, path: &Path) -> anyhow::Result<Vec<MountEntry>> {
         let table = MountTable::read().await.context("the mount table")?;
         Ok(table.entries().iter().filter(|entry| entry.target == path).cloned().collect())
     }
 
-    /// True when a file system is seen at a path.
+    /// Returns whether a file system is visible at a path.
     pub(crate) async fn is_file_system_at(&self, path: &Path) -> anyhow::Result<bool> {
         Ok(self.mounts_at(path).await?.last().is_some_and(|entry| entry.device.major != 0))
     }
@@ -277,7 +278,7 @@ fn name_of(process: u32) -> Option<String> {
     Some(std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?.trim_end().to_owned())
 }
 
-/// By what the kernel tells of each thread.
+/// Returns the children, from the kernel's list of each thread.
 fn children_of(parent: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
     let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());

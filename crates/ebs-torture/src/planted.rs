@@ -1,4 +1,4 @@
-//! Bugs that are planted beside the service, by what they leave on the disk or in an answer, so that it is known that the
+//! Bugs that are planted outside of the service, in its files on the disk or in its responses, to prove that the
 //! torture finds them. The service itself is the real one.
 
 use std::fs;
@@ -9,32 +9,32 @@ use ebs_types::VolumeId;
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {
-    /// The record of a format outlives a call that was refused, or whose mkfs failed by itself: the refusal becomes a leave to
-    /// format at the next call.
+    /// The record of a format survives a call that failed, or whose mkfs failed by itself. So the failure permits a
+    /// format in the next call.
     RecordOutlivesRefusal,
-    /// The record of a format outlives the publishing of the device as a raw one, whose data are then formatted over.
+    /// The record of a format survives the publication as a raw device, whose data is then overwritten by a format.
     RecordOutlivesRawPublish,
-    /// A mount stays behind when the volume is unstaged.
+    /// A mount remains after the volume is unstaged.
     MountStaysBehind,
-    /// The record of a format is not on the disk when the service dies.
+    /// The record of a format is not durable when the service dies.
     RecordNotKept,
-    /// What a disk is was read once, at the start of the service, and is not read again.
+    /// The identity of a disk is read once, at the start of the service, and never again.
     IdentityNotReadAgain,
-    /// Unstage says that it is done although the volume is still mounted or bound elsewhere.
+    /// Unstage reports success although the volume is still mounted or bound elsewhere.
     UnstageIgnoresUses,
     /// mkfs gets its force flag although no mkfs of this volume was ever interrupted.
     ForceWithoutRecord,
-    /// A stage whose file system cannot grow is answered with an error, and the volume stays mounted.
+    /// A stage whose file system cannot grow returns an error, and the volume stays mounted.
     GrowthDecidesAccess,
     /// A file system that a backup has frozen is still frozen when the volume is staged again.
     FrozenStaysFrozen,
-    /// An idle copy of a mount in another mount namespace holds the disk as one in use does.
+    /// An idle copy of a mount in another mount namespace holds the disk like one in use.
     CopyHoldsVolume,
-    /// Unstage does not flush what a pod has written to a raw device.
+    /// Unstage does not flush a pod's writes to a raw device.
     FlushLeftOut,
-    /// e2fsck repairs nothing, and reports that there was nothing to repair.
+    /// e2fsck repairs nothing, and reports that no repair was necessary.
     JournalErrorIgnored,
-    /// A file system that the kernel turned read-only is published to a pod that asked to write.
+    /// A file system that the kernel has made read-only is published to a pod that requests write access.
     ReadOnlyPublished,
 }
 
@@ -56,32 +56,32 @@ impl Planted {
         Self::ReadOnlyPublished,
     ];
 
-    /// The name on the command line.
+    /// Parses the name on the command line.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|bug| format!("{bug:?}").eq_ignore_ascii_case(text))
     }
 }
 
-/// The records of formats in progress that are in a state directory now.
+/// Returns the records of formats in progress in a state directory.
 pub(crate) fn records(state: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(state).into_iter().flatten().flatten();
     let is_record = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("format-");
     entries.filter(is_record).map(|entry| entry.path()).collect()
 }
 
-/// The record of one volume.
+/// Returns the record of one volume.
 pub(crate) fn record_of(state: &Path, volume: &VolumeId) -> PathBuf {
     state.join(format!("format-{volume}"))
 }
 
-/// Keeps what the service writes down while it formats, to put it back when it is rightly gone.
+/// Keeps the service's record of a format, to restore it after it was correctly removed.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
     kept: Option<(PathBuf, Vec<u8>)>,
 }
 
 impl Keeper {
-    /// Remembers what is there.
+    /// Saves the record if it exists.
     pub(crate) fn look(&mut self, record: &Path) {
         if let Ok(text) = fs::read(record)
             && !text.is_empty()
@@ -90,7 +90,7 @@ impl Keeper {
         }
     }
 
-    /// Puts the record back when it is gone; true when there was one.
+    /// Restores a removed record. Returns true if there was one.
     pub(crate) fn put_back(&mut self) -> bool {
         match self.kept.take() {
             Some((path, text)) if !path.exists() => fs::write(path, text).is_ok(),
@@ -98,14 +98,14 @@ impl Keeper {
         }
     }
 
-    /// Another attachment: a record of the former one means nothing.
+    /// Forgets the record: after another attachment, it means nothing.
     pub(crate) fn forget(&mut self) {
         self.kept = None;
     }
 }
 
-/// A picture of what sysfs says of disks now, for a service that never looks again: the loop devices that have a file are
-/// copied, all others lead to the real ones.
+/// Copies sysfs' present information about disks, for a service that never reads it again. Loop devices with a file are
+/// copied, all others are links to the real ones.
 pub(crate) fn picture_of_sysfs(at: &Path) -> anyhow::Result<PathBuf> {
     let picture = at.join("sys");
     if picture.exists() {

@@ -1,4 +1,4 @@
-//! The node service as a process: what is killed.
+//! The node service as a process that is killed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use ebs_mounter::{Mounter, MounterConfig};
 use ebs_types::{DriverName, InstanceId, ZoneName};
 use tonic::service::Routes;
 
-/// Where the service is.
+/// The paths of the service.
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
     pub socket: PathBuf,
     pub state: PathBuf,
     /// The directory of the simulated disks.
     pub devices: PathBuf,
-    /// The file that names the run of this node's kernel: it changes with a power cut.
+    /// The file with the boot id of this node. It changes with a power cut.
     pub boot_id: PathBuf,
-    /// Where sysfs is; of a planted bug, a picture of it that does not change.
+    /// The path of sysfs, or for a planted bug, of a copy that does not change.
     pub sys: PathBuf,
 }
 
@@ -36,7 +36,7 @@ impl RpcObserver for Unobserved {
 /// Serves the node service until the process is killed.
 ///
 /// # Errors
-/// When the socket or the state directory cannot be used.
+/// The socket or the state directory cannot be used.
 pub async fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
     let subscriber =
         tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing_subscriber::filter::LevelFilter::INFO);

@@ -1,5 +1,5 @@
-//! The end of all faults: the driver alone stages each volume again, with all its data, or refuses it for a reason of a closed list
-//! ([`Exception`]). Each reason is proven: what the documentation advises a person to do then helps.
+//! The end of all faults: the driver alone stages each volume again, with all its data, or rejects it for a reason of a
+//! closed list ([`Exception`]). Each reason is proven: the manual repair in the documentation must then work.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,12 +14,13 @@ use crate::shared::{Exception, STAGED, Shared};
 use crate::truth::is_free;
 use crate::volume::Volume;
 
-/// How long the volume may take to be as it should be once the faults have ended.
+/// How long the volume may take to reach its state after the faults.
 const SETTLE: Duration = Duration::from_secs(90);
-/// With a service that never looks again what a disk is: it does not find those that came after its start, however long one waits.
+/// The same for a service that never reads a disk's identity again: it cannot find disks that were attached after its
+/// start, however long it waits.
 const SETTLE_WITHOUT_A_LOOK: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_millis(40);
-/// So often a stage may fail before it is asked whether a broken-off mkfs explains it.
+/// How often a stage may fail before the torture checks whether an interrupted mkfs explains it.
 const FAILURES: u32 = 4;
 const E2FSCK: &str = "/usr/sbin/e2fsck";
 
@@ -27,9 +28,10 @@ fn bound(shared: &Shared) -> Duration {
     if shared.planted == Some(Planted::IdentityNotReadAgain) { SETTLE_WITHOUT_A_LOOK } else { SETTLE }
 }
 
-/// All of it for one volume.
+/// Settles one volume.
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
-    // What a disk needs that lost its power, or on which others have left something: another attachment. A kubelet unstages a raw volume, too.
+    // A disk that has lost power, or on which others have left something, needs another attachment. A kubelet also
+    // unstages a raw volume.
     let must_be_unstaged = shared.places[volume.index].is_dead.get()
         || volume.trouble.must_be_unstaged()
         || !volume.truth.unflushed.is_empty();
@@ -63,8 +65,8 @@ pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Resu
     end(volume, shared).await
 }
 
-/// Unstages it, whatever others have left on it. A pod that comes first to a file system that the kernel turned read-only does not
-/// get it; and while a process has a file open in another mount namespace, the volume stays.
+/// Unstages the volume, whatever others have left on it. A pod does not get a file system that the kernel has made
+/// read-only, and the volume stays while a process in another mount namespace has a file open.
 async fn let_go(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     if volume.trouble.is_read_only && volume.is_staged(shared).await? {
         volume.publish(shared, false, None).await?;
@@ -82,7 +84,7 @@ async fn let_go(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     until_done(volume, shared, "unstage", async |v, s| v.unstage(s, None).await).await
 }
 
-/// Waits until no orphan works on the disk any more.
+/// Waits until no orphan works on the disk.
 async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
     let node = volume.node(shared);
     if node.is_file_system_at(&node.staging(&volume.id)).await? {
@@ -99,7 +101,7 @@ async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Stages it until that is done or refused; the words of the refusal.
+/// Stages it until that succeeds or is rejected. Returns the text of the rejection.
 async fn stage_or_refusal(volume: &mut Volume, shared: &Shared) -> anyhow::Result<Option<String>> {
     let deadline = Instant::now() + bound(shared);
     let mut failures = 0;
@@ -120,7 +122,7 @@ async fn stage_or_refusal(volume: &mut Volume, shared: &Shared) -> anyhow::Resul
     }
 }
 
-/// Which of the exceptions explains a refusal. None of them does: a rule is broken.
+/// Returns the exception that explains a rejection. Without one, a rule is violated.
 fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
     let truth = &volume.truth;
     let names_what_it_found = why.contains("not blank") || why.contains("holds") || why.contains("blkid finds");
@@ -146,7 +148,7 @@ fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
     Some(exception)
 }
 
-/// What the documentation tells a human to do.
+/// Does the manual repair of the documentation.
 fn by_hand(volume: &mut Volume, shared: &Shared, exception: Exception) -> anyhow::Result<()> {
     shared.tell(format!("volume {}: a hand helps, {}", volume.index, exception.as_str()));
     match exception {
@@ -158,14 +160,14 @@ fn by_hand(volume: &mut Volume, shared: &Shared, exception: Exception) -> anyhow
         }
         Exception::GrowthBrokenOff => {
             let device = volume.device()?.to_string_lossy().into_owned();
-            // Its exit code is a mask; what counts is whether the data is there afterwards.
+            // Its exit code is a mask; the data afterwards counts.
             let _mask = run_tool(E2FSCK, &["-f", "-y", &device], SETTLE);
             Ok(())
         }
     }
 }
 
-/// A pod sees all of it, and can write.
+/// Checks that a pod sees all data, and can write.
 async fn use_it(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     until_done(volume, shared, "publish", async |v, s| v.publish(s, false, None).await).await?;
     volume.write_file(shared, true).await?;
@@ -174,7 +176,7 @@ async fn use_it(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything is taken down, and nothing is left behind.
+/// Unpublishes, unstages and detaches the volume, and checks that nothing is left behind.
 async fn end(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, false, None).await).await?;
     let node = volume.at;
@@ -186,7 +188,7 @@ async fn end(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Calls again and again, as an orchestrator does, until it is done.
+/// Repeats the call, as an orchestrator does, until it succeeds.
 pub(crate) async fn until_done(
     volume: &mut Volume,
     shared: &Shared,

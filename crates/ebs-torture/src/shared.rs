@@ -1,4 +1,4 @@
-//! What the volumes of a cycle share: the nodes, the disks, the story so far, and what was counted.
+//! State that the volumes of a cycle share: the nodes, the disks, the trace, and the counters.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,18 +11,20 @@ use ebs_types::VolumeId;
 use crate::node::Node;
 use crate::planted::Planted;
 
-/// Why a volume may rightly need a hand, or be refused for good, after the last fault. There are no other reasons.
+/// The reasons why a volume may need a manual repair, or be rejected permanently, after the last fault. There are no
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exception {
-    /// Data that the driver did not write lies on the disk: refused, and the data stays.
+    /// The disk has data that the driver did not write: rejected, and the data stays.
     HoldsData,
-    /// The power went during the first mkfs: what it left is no file system, and a record counts for one run of the kernel
-    /// only. A hand wipes the disk; nothing was ever in it.
+    /// The power was cut during the first mkfs: the disk has no file system, and a record is valid for one boot only.
+    /// An administrator wipes the disk, which never had data.
     FormatCut,
-    /// The first mkfs was broken off, and its record was forgotten by what came next: unstage, a raw publish, a growth of the
-    /// disk, an error. A hand wipes the disk; nothing was ever in it.
+    /// The first mkfs was interrupted, and its record was removed by a later event: unstage, a raw publish, a growth of
+    /// the disk, an error. An administrator wipes the disk, which never had data.
     FormatForgotten,
-    /// The offline growth of an ext file system was broken off: `e2fsck -p` wants a hand, which runs `e2fsck -fy`. The data is there.
+    /// The offline growth of an ext file system was interrupted: `e2fsck -p` requires an administrator, who runs
+    /// `e2fsck -fy`. The data is intact.
     GrowthBrokenOff,
 }
 
@@ -30,7 +32,7 @@ impl Exception {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::HoldsData, Self::FormatCut, Self::FormatForgotten, Self::GrowthBrokenOff];
 
-    /// In words.
+    /// Returns a description.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::HoldsData => "refused for data of others, which is unchanged",
@@ -43,10 +45,10 @@ impl Exception {
     }
 }
 
-/// How volumes ended that needed no exception.
+/// The outcome of volumes without an exception.
 pub const STAGED: &str = "staged by the driver alone";
 
-/// What happened, in numbers.
+/// Counters of events.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     of: BTreeMap<&'static str, u64>,
@@ -57,26 +59,26 @@ impl Counts {
         *self.of.entry(what).or_default() += count;
     }
 
-    /// Adds those of another cycle.
+    /// Adds the counters of another cycle.
     pub fn join(&mut self, other: &Self) {
         for (what, count) in &other.of {
             self.add(what, *count);
         }
     }
 
-    /// How the volumes ended after the last fault: each outcome that there is, and its number.
+    /// Returns the outcomes of the volumes after the last fault, with their numbers.
     pub fn outcomes(&self) -> Vec<(&'static str, u64)> {
         let all = std::iter::once(STAGED).chain(Exception::ALL.map(Exception::as_str));
         all.map(|outcome| (outcome, self.of(outcome))).collect()
     }
 
-    /// The number of one kind.
+    /// Returns the number of one kind.
     pub fn of(&self, what: &str) -> u64 {
         self.of.get(what).copied().unwrap_or(0)
     }
 }
 
-/// What happened on the way; [`Counts::outcomes`] tells how it ended.
+/// Formats the events; [`Counts::outcomes`] has the outcomes.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let outcomes = Exception::ALL.map(Exception::as_str);
@@ -87,15 +89,15 @@ impl fmt::Display for Counts {
     }
 }
 
-/// What is known of a disk beside its volume, so that a fault can strike it at any moment.
+/// The state of a disk outside of its volume, so that a fault can happen at any moment.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) id: VolumeId,
     /// The node that it is attached to.
     pub(crate) at: Cell<Option<usize>>,
-    /// How often its power went.
+    /// Number of power cuts.
     pub(crate) cuts: Cell<u64>,
-    /// It has no power, although its node has.
+    /// It has no power although its node has.
     pub(crate) is_dead: Cell<bool>,
 }
 
@@ -106,9 +108,9 @@ pub(crate) struct Shared {
     pub(crate) places: Vec<Place>,
     pub(crate) planted: Option<Planted>,
     pub(crate) counts: RefCell<Counts>,
-    /// The volume whose disk is to lose its power in the middle of a write.
+    /// The volume whose disk loses power in the middle of a write.
     pub(crate) armed: Cell<Option<usize>>,
-    /// What goes on that no power cut may strike.
+    /// Number of operations that no power cut may interrupt.
     uncut: Cell<u32>,
     trace: RefCell<Vec<(String, usize)>>,
     broken: RefCell<Option<String>>,
@@ -126,13 +128,13 @@ impl Shared {
         let line = line.into();
         let mut trace = self.trace.borrow_mut();
         match trace.last_mut() {
-            // A call that is repeated until it is done, and is answered the same each time.
+            // A repeated call with the same result each time.
             Some((last, times)) if *last == line => *times += 1,
             _ => trace.push((line, 1)),
         }
     }
 
-    /// A rule does not hold. The first one counts.
+    /// Records a violated rule. The first one counts.
     pub(crate) fn broken(&self, rule: impl Into<String>) {
         let rule = rule.into();
         self.tell(format!("BROKEN: {rule}"));
@@ -151,7 +153,7 @@ impl Shared {
         self.counts.borrow_mut().add(what, 1);
     }
 
-    /// What happened, step by step.
+    /// Returns the trace of the steps.
     pub(crate) fn story(&self) -> String {
         let times = |(line, times): &(String, usize)| {
             if *times == 1 { line.clone() } else { format!("{line} ({times} times)") }
@@ -159,7 +161,7 @@ impl Shared {
         self.trace.borrow().iter().map(times).collect::<Vec<_>>().join("\n  ")
     }
 
-    /// The power of one disk goes, unless it has gone in the middle of a write.
+    /// Cuts the power of one disk, unless that has happened in the middle of a write.
     pub(crate) fn cut(&self, volume: usize, seed: u64) -> anyhow::Result<()> {
         let place = &self.places[volume];
         let struck = if self.armed.get() == Some(volume) { self.disarm()? } else { None };
@@ -175,7 +177,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Does something that no power cut strikes.
+    /// Runs something that no power cut may interrupt.
     pub(crate) async fn without_cuts<T>(&self, work: impl Future<Output = T>) -> T {
         self.uncut.set(self.uncut.get() + 1);
         let done = work.await;
@@ -183,19 +185,19 @@ impl Shared {
         done
     }
 
-    /// Whether the power may go just now.
+    /// Returns whether a power cut is permitted now.
     pub(crate) fn may_cut(&self) -> bool {
         self.uncut.get() == 0
     }
 
-    /// Lets a disk lose its power with the change after so many others.
+    /// Cuts the power of a disk after this number of changes.
     pub(crate) fn arm(&self, volume: usize, seed: u64, changes: u64) -> anyhow::Result<()> {
         self.disks.borrow_mut().arm(&self.places[volume].id, seed, changes)?;
         self.armed.set(Some(volume));
         Ok(())
     }
 
-    /// Takes that back; says what it did when it has come to pass.
+    /// Cancels that, and returns the cut if it has happened.
     pub(crate) fn disarm(&self) -> anyhow::Result<Option<Cut>> {
         match self.armed.take() {
             Some(volume) => self.disks.borrow_mut().disarm(&self.places[volume].id),
@@ -203,7 +205,7 @@ impl Shared {
         }
     }
 
-    /// True when the disk that is to lose its power has lost it.
+    /// Returns whether the pending power cut has happened.
     pub(crate) fn has_struck(&self) -> bool {
         let Some(volume) = self.armed.get() else { return false };
         !self.disks.borrow_mut().has_power(&self.places[volume].id).unwrap_or(true)

@@ -1,8 +1,8 @@
-//! What may be done with a volume next.
+//! The possible next steps of a volume.
 
 use ebs_types::SplitMix64;
 
-/// What may be done next.
+/// A step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Stage {
@@ -12,7 +12,7 @@ pub(crate) enum Step {
         raw: bool,
     },
     WriteFile,
-    /// It is safe only once the volume is unstaged.
+    /// The data is safe only once the volume is unstaged.
     WriteWithoutSync,
     WriteRaw {
         synced: bool,
@@ -25,7 +25,7 @@ pub(crate) enum Step {
     /// EC2 makes the disk larger.
     Enlarge,
     Expand,
-    /// The disk grows, and the tools fail that would grow the file system.
+    /// The disk grows, and the tools that grow the file system fail.
     StageWithoutGrowth,
     /// A backup freezes the file system, and never thaws it.
     Freeze,
@@ -33,14 +33,14 @@ pub(crate) enum Step {
     CopyMounts {
         is_open: bool,
     },
-    /// Metadata of the unmounted file system are wrong.
+    /// Corrupts metadata of the unmounted file system.
     Damage,
     /// The kernel finds an error in the mounted file system.
     KernelError,
 }
 
 impl Step {
-    /// By the rng. A raw volume is used as a raw device more often than not.
+    /// Draws a step. A raw volume is mostly used as a raw device.
     pub(crate) fn any(rng: &mut SplitMix64, is_raw: bool, is_made: bool) -> Self {
         let more = |is_raw: bool| if is_raw { 12 } else { 0 };
         let all = [

@@ -1,4 +1,4 @@
-//! What a pod, a backup or an agent leaves behind on a volume, and what is wrong on its disk: the driver must get along with it.
+//! What pods, backups and agents leave behind on a volume, and damage on its disk. The driver must handle it.
 
 use std::time::Duration;
 
@@ -15,42 +15,43 @@ use crate::shared::Shared;
 use crate::truth::is_free;
 use crate::volume::Volume;
 
-/// What the kernel refuses to mount, and `e2fsck -p` repairs.
+/// Damage that the kernel refuses to mount, and that `e2fsck -p` repairs.
 const DAMAGES: [Damage; 3] = [Damage::GroupChecksum, Damage::JournalChecksum, Damage::RootChecksum];
 /// The state of a superblock after errors.
 const STATE_ERRORS: u16 = 2;
-/// How a tool fails that cannot grow a file system: with an error, by a signal, or unnoticed.
+/// How a tool that cannot grow a file system fails: with an error, by a signal, or silently.
 const FAILURES: [&str; 3] = ["echo planted by the torture >&2; exit 1", "kill -9 $$", "exit 0"];
-/// How often a stage is repeated whose outcome is open, and after how long.
+/// How often a stage with an unclear outcome is repeated, and the pause between.
 const REPEATS: u32 = 10;
 const REPEAT: Duration = Duration::from_millis(40);
 
-/// Traces of others on a volume. They end when the volume is unstaged, or its node loses power.
+/// What others have left on a volume. It ends when the volume is unstaged, or its node loses power.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     /// A backup has frozen the file system, and its pod was deleted before it could thaw it.
     pub(crate) is_frozen: bool,
-    /// It was frozen at some time: it may still be.
+    /// It was frozen at some time, and may still be.
     pub(crate) was_frozen: bool,
     /// Another mount namespace has a copy of the volume's mounts.
     pub(crate) copy: Option<MountCopy>,
     /// The owner of the copy has a file of it open.
     pub(crate) copy_is_used: bool,
-    /// The kernel has found errors and writes no more.
+    /// The kernel has found errors and rejects writes.
     pub(crate) is_read_only: bool,
-    /// Metadata on the disk are wrong, and `e2fsck -p` repairs them.
+    /// Metadata on the disk is wrong, and `e2fsck -p` repairs it.
     pub(crate) is_damaged: bool,
     /// The disk has grown and the file system may not have.
     pub(crate) must_grow: bool,
 }
 
 impl Trouble {
-    /// True when a process holds a file of the volume open in another mount namespace: rightly a reason not to unstage it.
+    /// Returns whether a process in another mount namespace has a file of the volume open, which correctly prevents the
+    /// unstage.
     pub(crate) fn is_in_use(&self) -> bool {
         self.copy.is_some() && self.copy_is_used
     }
 
-    /// What must not keep the volume on its node, in words.
+    /// Returns a description of leftovers that must not keep the volume on its node.
     pub(crate) fn idle(&self) -> Option<&'static str> {
         match (self.is_in_use(), self.is_frozen, self.copy.is_some()) {
             (true, ..) => None,
@@ -60,19 +61,19 @@ impl Trouble {
         }
     }
 
-    /// True when the volume must be unstaged before it can be used again.
+    /// Returns whether the volume must be unstaged before it can be used again.
     pub(crate) fn must_be_unstaged(&self) -> bool {
         self.is_frozen || self.copy.is_some() || self.is_read_only
     }
 
-    /// The volume is unstaged, or its node has lost its power.
+    /// Forgets everything: the volume is unstaged, or its node has lost power.
     pub(crate) fn end(&mut self) {
         self.copy = None;
         (self.is_frozen, self.is_read_only) = (false, false);
     }
 }
 
-/// True when the kernel refuses writes although the mount was asked for with write access.
+/// Returns whether the kernel rejects writes although the mount has write access.
 pub(crate) fn turned_read_only(entry: &MountEntry) -> bool {
     let emergency = entry.super_options.iter().any(|word| word == "emergency_ro");
     emergency || (entry.is_file_system_read_only() && !entry.is_read_only())
@@ -83,11 +84,11 @@ impl Volume {
         self.fs_type.starts_with("ext")
     }
 
-    /// A backup freezes the file system that a pod has mounted.
+    /// Freezes the file system that a pod has mounted, as a backup does.
     pub(crate) async fn freeze(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let (cuts, target) = (self.cuts(shared), self.node(shared).target(&self.id));
         self.trouble.was_frozen = true;
-        // The kernel never thaws an xfs that lost its disk halfway.
+        // The kernel never thaws an xfs that lost its disk in the middle of the freeze.
         let frozen = shared.without_cuts(frozen::freeze(&target)).await;
         match frozen {
             Ok(()) => {
@@ -101,7 +102,7 @@ impl Volume {
         }
     }
 
-    /// Thaws what was frozen, as a power cut or the end of a cycle does; the disk may answer nothing by then.
+    /// Thaws the file system, as a power cut or the end of a cycle does. The disk may not answer by then.
     pub(crate) fn thaw(&mut self, shared: &Shared) -> anyhow::Result<()> {
         if !std::mem::take(&mut self.trouble.was_frozen) {
             return Ok(());
@@ -111,19 +112,19 @@ impl Volume {
         frozen::thaw_device(disk.path(), &place).map(drop).context("thaw the file system of a disk without power")
     }
 
-    /// An agent that mounts the host's root starts, and has copies of the volume's mounts from now on.
+    /// Starts an agent that mounts the host's root, and so has copies of the volume's mounts.
     pub(crate) fn copy_mounts(&mut self, shared: &Shared, is_open: bool) -> anyhow::Result<()> {
         let node = self.node(shared);
         let staging = node.staging(&self.id);
         let is_held = is_open || shared.planted == Some(Planted::CopyHoldsVolume);
         let what = Copied {
-            // All nodes and the disks' files are beside each other.
+            // All nodes and the disks' files are in one directory.
             below: node.directory().parent().context("a node's directory has a parent")?.to_owned(),
             kept: vec![staging.clone(), node.target(&self.id)],
             open: is_held.then_some(staging),
         };
         let copy = MountCopy::new(what);
-        // A disk that has just lost its power opens nothing.
+        // A disk that has just lost power cannot be opened.
         let Ok(copy) = copy else { return Ok(()) };
         (self.trouble.copy, self.trouble.copy_is_used) = (Some(copy), is_open);
         let use_of_it = if is_open { "and has a file open there" } else { "and does not use it" };
@@ -132,7 +133,8 @@ impl Volume {
         Ok(())
     }
 
-    /// The journal's superblock or a group descriptor of an unmounted file system is damaged in a way that `e2fsck -p` repairs.
+    /// Damages the journal's superblock or a group descriptor of an unmounted file system, so that `e2fsck -p` can
+    /// repair it.
     pub(crate) fn damage(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let (cuts, device) = (self.cuts(shared), self.device()?.to_owned());
         let is_ext4 = self.fs_type == "ext4";
@@ -164,7 +166,7 @@ impl Volume {
         }
     }
 
-    /// True when a file system can be damaged: it is the driver's own, whole, and nothing works on it.
+    /// Returns whether a file system can be damaged: it is the driver's own and complete, and no process works on it.
     pub(crate) async fn may_be_damaged(&self, shared: &Shared) -> anyhow::Result<bool> {
         let place = &shared.places[self.index];
         let is_settled = self.truth.has_file_system && !self.truth.unclear && !self.truth.half_grown;
@@ -172,7 +174,7 @@ impl Volume {
         Ok(is_settled && is_reachable && !self.is_staged(shared).await? && is_free(self.device()?)?)
     }
 
-    /// The kernel finds an error in the mounted file system, and writes no more.
+    /// Makes the kernel find an error in the mounted file system, after which it rejects writes.
     pub(crate) async fn kernel_finds_error(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let (cuts, staging) = (self.cuts(shared), self.node(shared).staging(&self.id));
         let name = self.device()?.file_name().unwrap_or_default().to_owned();
@@ -194,10 +196,10 @@ impl Volume {
         }
     }
 
-    /// The disk grows, and the tools that would grow the file system fail: it is staged all the same, at the size that it has.
+    /// Enlarges the disk while the tools for the growth fail. The volume must still be staged, at its present size.
     pub(crate) async fn stage_without_growth(&mut self, shared: &Shared) -> anyhow::Result<()> {
         self.enlarge(shared).await?;
-        // These may keep it, too.
+        // These may prevent it, too.
         let was_explained = self.truth.half_grown || self.trouble.copy.is_some();
         let script = FAILURES[usize::try_from(self.rng.below(FAILURES.len() as u64))?];
         let _failing = [ReplacedTool::by_script("resize2fs", script)?, ReplacedTool::by_script("xfs_growfs", script)?];
@@ -210,7 +212,7 @@ impl Volume {
             if !matches!(answer, Answer::Unknown(_)) {
                 break;
             }
-            // A call whose client has left may still be at work.
+            // A call whose client has disconnected may still be running.
             tokio::time::sleep(REPEAT).await;
             answer = self.stage(shared, false, None).await?;
         }
@@ -226,8 +228,8 @@ impl Volume {
         Ok(())
     }
 
-    /// What the driver reports as staged can be used: it is neither frozen nor read-only, and has no errors that a check would
-    /// have repaired.
+    /// Checks that a volume that the driver reports as staged is usable: neither frozen nor read-only, without errors
+    /// that a check would have repaired.
     pub(crate) async fn look_at_staged(&mut self, shared: &Shared, cuts: u64, was_used: bool) -> anyhow::Result<()> {
         let staging = self.node(shared).staging(&self.id);
         if shared.planted == Some(Planted::FrozenStaysFrozen) && self.trouble.was_frozen && !self.trouble.is_frozen {
@@ -260,24 +262,24 @@ impl Volume {
         Ok(())
     }
 
-    /// True when the kernel turned what is mounted at a path read-only.
+    /// Returns whether the kernel has made the mount at a path read-only.
     pub(crate) async fn is_read_only_at(&self, shared: &Shared, path: &std::path::Path) -> anyhow::Result<bool> {
         Ok(self.node(shared).mounts_at(path).await?.last().is_some_and(turned_read_only))
     }
 
-    /// Whether something is mounted at the staging path.
+    /// Returns whether the staging path is mounted.
     pub(crate) async fn is_staged(&self, shared: &Shared) -> anyhow::Result<bool> {
         let node = self.node(shared);
         Ok(!node.mounts_at(&node.staging(&self.id)).await?.is_empty())
     }
 
-    /// How often the service of the volume's node was killed.
+    /// Returns how often the service of the volume's node was killed.
     pub(crate) fn kills(&self, shared: &Shared) -> u64 {
         self.node(shared).kills.get()
     }
 }
 
-/// Lets the mounted ext file system stop at its first error, and no mount of it change.
+/// Makes the mounted ext file system stop at its first error, independent of mount options.
 fn stop_at_errors(at: &std::path::Path) -> std::io::Result<()> {
     use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_string, fspick};
     let picked = fspick(rustix::fs::CWD, at, FsPickFlags::FSPICK_CLOEXEC)?;

@@ -1,4 +1,4 @@
-//! What is known of a disk without asking the driver.
+//! The known state of a disk, without a call of the driver.
 
 use std::fs::File;
 use std::io;
@@ -35,39 +35,39 @@ impl Raw {
 pub(crate) struct Truth {
     /// Acknowledged files in the file system.
     pub(crate) files: Vec<Kept>,
-    /// Acknowledged bytes on the device, of a raw user or of somebody else.
+    /// Acknowledged bytes on the device, from a raw user or another program.
     pub(crate) raw: Vec<Raw>,
     /// Files that were written and not synced: safe once the volume is unstaged.
     pub(crate) unsynced: Vec<Kept>,
     /// Bytes that a raw user wrote to the device and did not sync: safe once the volume is unstaged.
     pub(crate) unflushed: Vec<Raw>,
-    /// Bytes may have come to the device that were not acknowledged: that it is refused for them is right.
+    /// The device may have bytes that were not acknowledged, which correctly cause a rejection.
     pub(crate) maybe_raw: bool,
     /// The volume was staged once: it has a file system.
     pub(crate) has_file_system: bool,
-    /// A stage ended without an answer, or in a failure: an mkfs may have been broken off, or may still run.
+    /// A stage ended without a response or in a failure: an mkfs may have been interrupted, or may still be running.
     pub(crate) unclear: bool,
-    /// An mkfs may have been broken off whose record was rightly forgotten since.
+    /// An mkfs may have been interrupted whose record was correctly removed since.
     pub(crate) half: bool,
-    /// The power may have gone in the middle of an mkfs.
+    /// The power may have been cut in the middle of an mkfs.
     pub(crate) half_by_cut: bool,
-    /// An offline growth may have been broken off.
+    /// An offline growth may have been interrupted.
     pub(crate) half_grown: bool,
-    /// The last stage was refused by an answer.
+    /// The last stage failed with a response.
     pub(crate) refused: bool,
-    /// How many files were named.
+    /// Number of named files.
     pub(crate) named: usize,
 }
 
 impl Truth {
-    /// The record of an interrupted format, if there was one, is gone.
+    /// Records that the record of an interrupted format, if any, is gone.
     pub(crate) fn record_forgotten(&mut self) {
         self.half |= self.unclear;
         self.unclear = false;
     }
 
-    /// The volume is unstaged, and its disk had power all the time: everything that was written to it is safe. Returns what of the
-    /// device is safe only since then.
+    /// Records that the volume is unstaged and its disk always had power: all writes are safe. Returns the writes to
+    /// the device that are safe only since then.
     pub(crate) fn let_go(&mut self) -> Vec<Raw> {
         self.files.append(&mut self.unsynced);
         let flushed = std::mem::take(&mut self.unflushed);
@@ -75,7 +75,7 @@ impl Truth {
         flushed
     }
 
-    /// The disk has lost its power: a record of before counts for nothing, and what was being written is old or new.
+    /// Records a power cut: an earlier record is no longer valid, and bytes that were being written are old or new.
     pub(crate) fn power_lost(&mut self) {
         self.half_by_cut |= !self.has_file_system && (self.unclear || self.half);
         self.unclear = false;
@@ -85,13 +85,13 @@ impl Truth {
         self.unflushed.clear();
     }
 
-    /// A disk of zeros.
+    /// Records that the disk was zeroed.
     pub(crate) fn wiped(&mut self) {
         *self = Self { named: self.named, ..Self::default() };
     }
 }
 
-/// Files that are not as they were written, below a mount of the volume.
+/// Returns the files below a mount of the volume that differ from what was written.
 pub(crate) async fn missing_below(files: &[Kept], mount: PathBuf) -> Vec<String> {
     let files = files.to_vec();
     let look = move || {
@@ -101,7 +101,7 @@ pub(crate) async fn missing_below(files: &[Kept], mount: PathBuf) -> Vec<String>
     tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| vec!["all".to_owned()])
 }
 
-/// Raw bytes that are not as they were written.
+/// Returns the raw bytes that differ from what was written.
 pub(crate) async fn missing_on(raw: &[Raw], device: PathBuf) -> io::Result<Vec<u64>> {
     let raw = raw.to_vec();
     let look = move || {
@@ -119,7 +119,7 @@ pub(crate) async fn missing_on(raw: &[Raw], device: PathBuf) -> io::Result<Vec<u
     tokio::task::spawn_blocking(look).await.map_err(io::Error::other)?
 }
 
-/// True when nobody holds the device: no mount anywhere, no mkfs.
+/// Returns whether the device is free: no mount anywhere, no mkfs.
 pub(crate) fn is_free(device: &Path) -> io::Result<bool> {
     const O_EXCL: i32 = 0o200;
     match File::options().read(true).custom_flags(O_EXCL).open(device) {
@@ -129,7 +129,7 @@ pub(crate) fn is_free(device: &Path) -> io::Result<bool> {
     }
 }
 
-/// True when a file system may be on the device, whole or half made.
+/// Returns whether the device may have a file system, complete or partial.
 pub(crate) fn has_magic(device: &Path) -> io::Result<bool> {
     let opened = File::open(device)?;
     let (mut xfs, mut ext) = ([0; 4], [0; 2]);

@@ -1,4 +1,5 @@
-//! One volume of a cycle: what an orchestrator, a pod and a stranger do with it, and what is known afterwards.
+//! One volume of a cycle: the actions of an orchestrator, a pod and another program on it, and its known state
+//! afterwards.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ const MOST_BYTES: u64 = 512 * MIB;
 
 #[derive(Debug)]
 pub(crate) struct Volume {
-    /// Which of the cycle's volumes it is.
+    /// Its index among the cycle's volumes.
     pub(crate) index: usize,
     pub(crate) id: VolumeId,
     pub(crate) fs_type: &'static str,
@@ -38,21 +39,21 @@ pub(crate) struct Volume {
     pub(crate) at: usize,
     /// `None` only while it moves.
     pub(crate) disk: Option<Attached>,
-    /// Times of attachment differ; so does every attachment's.
+    /// Number of attachments, because each has a different attach time.
     pub(crate) attachments: u32,
     pub(crate) truth: Truth,
     pub(crate) keeper: Keeper,
     pub(crate) trouble: Trouble,
-    /// The tools that grow file systems fail just now.
+    /// The tools that grow file systems fail now.
     pub(crate) growth_fails: bool,
     is_raw: bool,
     pub(crate) rng: SplitMix64,
 }
 
 impl Volume {
-    /// A volume, attached to the first node.
+    /// Creates a volume that is attached to the first node.
     pub(crate) async fn new(index: usize, id: VolumeId, shared: &Shared, mut rng: SplitMix64) -> anyhow::Result<Self> {
-        // mkfs.xfs takes nothing below 300 MiB.
+        // mkfs.xfs requires at least 300 MiB.
         let (fs_type, bytes) = match rng.below(100) {
             0..58 => ("ext4", (16 + rng.below(48)) * MIB),
             58..72 => ("ext3", (16 + rng.below(48)) * MIB),
@@ -96,7 +97,7 @@ impl Volume {
         shared.broken(format!("volume {} ({}): {rule}", self.index, self.fs_type));
     }
 
-    /// Whether its disk can be looked at: a power cut makes every look worthless.
+    /// Returns whether its disk has had power since `cuts_before`. After a power cut, a read proves nothing.
     pub(crate) fn has_power(&self, shared: &Shared, cuts_before: u64) -> bool {
         let place = &shared.places[self.index];
         let has_struck = || shared.armed.get() == Some(self.index) && shared.has_struck();
@@ -116,7 +117,7 @@ impl Volume {
         Ok(())
     }
 
-    /// After a power cut the same attachment goes on, as EC2 sees it.
+    /// Attaches it after a power cut. For EC2, it is the same attachment.
     pub(crate) async fn attach_after_boot(&mut self, shared: &Shared) -> anyhow::Result<()> {
         self.attach(shared, self.at).await?;
         self.attachments -= 1;
@@ -131,7 +132,7 @@ impl Volume {
         }
     }
 
-    /// One step by the rng, with the client leaving in the middle of some.
+    /// Makes a random step. In some steps, the client disconnects in the middle.
     pub(crate) async fn step(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let mut step = Step::Stage { spoilt: false };
         for _ in 0..7 {
@@ -177,12 +178,12 @@ impl Volume {
         }
     }
 
-    /// False for steps that nobody can take now.
+    /// Returns false for a step that is impossible now.
     async fn makes_sense(&self, shared: &Shared, step: Step) -> anyhow::Result<bool> {
         let node = self.node(shared);
         let (is_frozen, is_read_only) = (self.trouble.is_frozen, self.trouble.is_read_only);
         match step {
-            // Whoever writes to a frozen file system waits for its thaw, and for that nobody is left.
+            // A write to a frozen file system waits for its thaw, and no process would thaw it.
             Step::WriteFile | Step::WriteWithoutSync | Step::Expand | Step::Enlarge | Step::StageWithoutGrowth
                 if is_frozen =>
             {
@@ -218,7 +219,7 @@ impl Volume {
         }
     }
 
-    /// A call of the service of its node.
+    /// Calls the service of its node.
     async fn call<T, F>(
         &mut self,
         shared: &Shared,

@@ -1,4 +1,4 @@
-//! What pods and strangers write, and which of it they were told is safe.
+//! Writes of pods and other programs, and which of them were acknowledged as safe.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -11,12 +11,12 @@ use crate::shared::Shared;
 use crate::truth::{Kept, Raw, has_magic, is_free};
 use crate::volume::{MIB, Volume};
 
-/// The parts of a disk of which a proof of blankness reads every byte.
+/// The size of the ranges at both ends of a disk that a blank proof reads completely.
 const READ_WHOLE: u64 = MIB;
 const MOST_FILES: usize = 24;
 
 impl Volume {
-    /// A pod writes a file, and syncs it and its directory.
+    /// Writes a file as a pod, and syncs it and its directory.
     pub(crate) async fn write_file(&mut self, shared: &Shared, synced: bool) -> anyhow::Result<()> {
         let target = self.node(shared).target(&self.id);
         if self.truth.named >= MOST_FILES || !self.node(shared).is_file_system_at(&target).await? {
@@ -53,8 +53,8 @@ impl Volume {
         Ok(())
     }
 
-    /// A pod writes to the raw device. Not synced, that stays in memory when the pod has closed the device: a descriptor of this
-    /// process is open all the time, as an agent's may be, and only the last close writes it out.
+    /// Writes to the raw device as a pod. Without a sync, the data stays in memory after the pod has closed the device:
+    /// this process keeps a descriptor open, as an agent might, and only the last close writes the data out.
     pub(crate) async fn write_raw(&mut self, shared: &Shared, synced: bool) -> anyhow::Result<()> {
         if !self.is_raw_published(shared).await? {
             return Ok(());
@@ -63,7 +63,7 @@ impl Volume {
         self.put(shared, target, "a pod", synced).await
     }
 
-    /// Somebody writes to the disk, after the driver has refused to use it.
+    /// Writes to the disk as another program, after the driver has refused to use it.
     pub(crate) async fn write_foreign(&mut self, shared: &Shared) -> anyhow::Result<()> {
         if !self.truth.refused {
             return Ok(());
@@ -72,8 +72,9 @@ impl Volume {
         self.put(shared, device, "somebody", true).await
     }
 
-    /// Not under a file system, whole or half made, nor beside an mkfs: who does that has destroyed it himself. Nor while a
-    /// broken-off mkfs has a record, which is leave to do it again.
+    /// Returns whether another program may write to the raw device. It must not destroy a complete or partial file
+    /// system, or write during an mkfs. It also must not write while an interrupted mkfs has a record, because that
+    /// permits to format again.
     pub(crate) fn may_write_raw(&self) -> anyhow::Result<bool> {
         let device = self.device()?;
         let quiet =
@@ -82,7 +83,8 @@ impl Volume {
         Ok(quiet && is_free(device)? && !has_magic(device).unwrap_or(true))
     }
 
-    /// Bytes where a proof of blankness finds them for certain: in the first or the last MiB, or over two whole stretches.
+    /// Writes bytes where a blank proof certainly finds them: in the first or the last MiB, or over two whole
+    /// stretches.
     async fn put(&mut self, shared: &Shared, path: PathBuf, who: &str, synced: bool) -> anyhow::Result<()> {
         if !self.may_write_raw()? {
             return Ok(());

@@ -1,6 +1,7 @@
-//! A short run of the node torture, the proof that it finds bugs, and that a killed run leaves nothing. Needs root.
+//! A short run of the node torture, the proof that it finds bugs, and the proof that a killed run leaves nothing
+//! behind. Needs root.
 //!
-//! `make torture CYCLES=1000` or `SECONDS=600` runs as much as is wanted; `target/debug/ebs-torture --seed N` runs one again.
+//! `make torture CYCLES=1000` or `SECONDS=600` runs longer; `target/debug/ebs-torture --seed N` repeats one cycle.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -23,20 +24,22 @@ use tokio::time::Instant;
 
 /// How many cycles `make test` runs.
 const CYCLES: u64 = 100;
-/// It takes less than a minute where nothing else runs; on a machine that is busy with other things fewer cycles are run.
+/// It takes less than a minute on an idle machine. A busy machine runs fewer cycles.
 const BOUND: Duration = Duration::from_secs(240);
-/// Within so many cycles every planted bug must be found.
+/// Every planted bug must be found within this number of cycles.
 const CYCLES_FOR_A_BUG: u64 = 400;
-/// It takes a minute at most where nothing else runs, and on two cores with a load of 40 twenty seconds for one cycle.
+/// It takes a minute at most on an idle machine. On two cores with a load of 40, one cycle takes twenty seconds.
 const BOUND_FOR_A_BUG: Duration = Duration::from_secs(300);
 const THREADS: usize = 2;
-/// The search for a bug that needs a disk with the number of another one: the more have disks, the sooner a number is given again.
+/// For the search of a bug that needs a disk with a reused number: the more threads have disks, the sooner a number is
+/// reused.
 const THREADS_FOR_FOREIGN_DISKS: usize = 8;
 
-/// Held for writing while a planted bug formats whatever disk has a device's name by now: no other test may have one then.
+/// Locked for writing while a planted bug formats the disk that has a device name now, whatever it is. No other test
+/// may have a disk then.
 static DISKS: RwLock<()> = RwLock::new(());
 
-/// For a test that has disks of its own.
+/// Locks for a test with its own disks.
 fn with_disks() -> RwLockReadGuard<'static, ()> {
     DISKS.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -45,8 +48,8 @@ fn options(planted: Option<Planted>) -> Options {
     Options { program: env!("CARGO_BIN_EXE_ebs-torture").into(), planted }
 }
 
-/// Runs cycles until they are done, one has failed, or the time is over. The failures, how many cycles were run, and what
-/// happened in them. In a search for a planted bug only a failure that the bug explains counts.
+/// Runs cycles until all are done, one has failed, or the time is over. Returns the failures, the number of cycles, and
+/// the events. In a search for a planted bug, only a failure that the bug explains counts.
 fn failures(cycles: u64, bound: Duration, planted: Option<Planted>) -> (Vec<Failure>, u64, Counts) {
     let first = planted.map_or(0, first_seed);
     let (next, failed, began) = (AtomicU64::new(first), Mutex::new(Vec::new()), Instant::now());
@@ -72,17 +75,16 @@ fn failures(cycles: u64, bound: Duration, planted: Option<Planted>) -> (Vec<Fail
     (failed.into_inner().expect("no cycle panics"), next.into_inner().min(first + cycles) - first, counts)
 }
 
-/// Nodes that are killed and lose their power at random moments lose nothing that was acknowledged, format nothing that held
-/// data, and leave nothing behind.
+/// Nothing acknowledged is lost, nothing with data is formatted, and nothing is left behind.
 #[test]
-fn nodes_that_are_killed_and_lose_their_power_lose_nothing_format_nothing_and_leave_nothing_behind() {
+fn nodes_with_kills_and_power_cuts_keep_acknowledged_data() {
     let own = with_disks();
     let (failed, cycles, counts) = failures(CYCLES, BOUND, None);
     drop(own);
     let traces: Vec<String> = failed.iter().map(ToString::to_string).collect();
     assert!(failed.is_empty(), "{}", traces.join("\n"));
     assert!(cycles >= 2, "only {cycles} cycles in {BOUND:?}");
-    // What never strikes proves nothing.
+    // A fault that never happens proves nothing.
     if cycles == CYCLES {
         for what in
             ["services killed", "nodes that lost their power", "disks that lost data with it", "files acknowledged"]
@@ -93,8 +95,8 @@ fn nodes_that_are_killed_and_lose_their_power_lose_nothing_format_nothing_and_le
     }
 }
 
-/// The seed that a search for a bug begins with: what the first seeds do not find is sought where it was found before, and a machine
-/// that is busy with other things gets there within the bound.
+/// Returns the first seed of a search for a bug. Bugs that the first seeds do not find start where they were found
+/// before, so that a busy machine finds them within the time limit.
 fn first_seed(bug: Planted) -> u64 {
     match bug {
         Planted::RecordOutlivesRawPublish => 60,
@@ -104,7 +106,7 @@ fn first_seed(bug: Planted) -> u64 {
     }
 }
 
-/// The rule that each planted bug breaks.
+/// Returns the rules that each planted bug violates.
 fn rules_against(bug: Planted) -> &'static [&'static str] {
     match bug {
         Planted::RecordOutlivesRefusal | Planted::RecordOutlivesRawPublish | Planted::ForceWithoutRecord => &["raw"],
@@ -117,19 +119,18 @@ fn rules_against(bug: Planted) -> &'static [&'static str] {
         Planted::FlushLeftOut => &["data on the raw device is lost"],
         Planted::JournalErrorIgnored => &["with errors", "what e2fsck -p repairs"],
         Planted::ReadOnlyPublished => &["was published for writing"],
-        // The wrong disk was mounted, bound or formatted. That the service does not find a disk that came after its start is
-        // no find: it only hinders it.
+        // The wrong disk was mounted, bound or formatted. It does not count that the service cannot find a disk that
+        // was attached after its start.
         Planted::IdentityNotReadAgain => &["another disk", "formatted over", "data is lost", "raw device is lost"],
     }
 }
 
-/// Whether a failure is what the bug does.
+/// Returns whether the bug explains a failure.
 fn is_of(failure: &Failure, bug: Planted) -> bool {
     rules_against(bug).iter().any(|rule| failure.rule.contains(rule))
 }
 
-/// Bugs planted for the node torture are found. One needs hundreds of cycles and is left to
-/// `ebs-torture --planted RecordNotKept --cycles 1000`.
+/// One bug needs hundreds of cycles and is left to `ebs-torture --planted RecordNotKept --cycles 1000`.
 #[test]
 fn each_planted_bug_is_found() {
     for bug in Planted::ALL.into_iter().filter(|bug| *bug != Planted::RecordNotKept) {
@@ -141,7 +142,7 @@ fn each_planted_bug_is_found() {
     }
 }
 
-/// Pages of a pattern, at an address that a write past the page cache takes.
+/// Pages of a pattern, aligned for direct I/O.
 struct Aligned(Vec<u8>);
 
 impl Aligned {
@@ -159,10 +160,9 @@ async fn disks(place: &Path) -> CutDisks {
     CutDisks::start(Path::new(env!("CARGO_BIN_EXE_ebs-torture")), place).await.expect("the server of disks")
 }
 
-/// A flush of the loop device is a flush of the disk: what was written before it survives every power cut, and what was
-/// written after it does not survive every one.
+/// A flush of the loop device is a flush of the disk. Data that was written after it does not survive every cut.
 #[test]
-fn what_was_flushed_survives_every_power_cut_and_what_was_only_written_does_not() {
+fn only_flushed_data_survives_every_power_cut() {
     let _own = with_disks();
     in_mount_namespace(|| async {
         let place = OwnDir::new("cut-").expect("a directory");
@@ -205,9 +205,9 @@ fn what_was_flushed_survives_every_power_cut_and_what_was_only_written_does_not(
     });
 }
 
-/// A file system whose disk has lost its power answers errors, hangs nobody, and is there again with all that was synced.
+/// The file system returns errors, and all synced data is intact afterwards.
 #[test]
-fn a_file_system_whose_disk_lost_its_power_hangs_nobody_and_keeps_what_was_synced() {
+fn file_system_without_power_fails_and_keeps_synced_data() {
     let _own = with_disks();
     in_mount_namespace(|| async {
         let place = OwnDir::new("cut-").expect("a directory");
@@ -239,7 +239,7 @@ fn a_file_system_whose_disk_lost_its_power_hangs_nobody_and_keeps_what_was_synce
     });
 }
 
-/// Processes and mounts that name this directory.
+/// Returns processes and mounts that name this directory.
 fn left_of(place: &Path) -> Vec<String> {
     let mut left = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
@@ -254,7 +254,7 @@ fn left_of(place: &Path) -> Vec<String> {
     left
 }
 
-/// Disks of a process, and whether each goes by itself.
+/// Returns the disks of a process, and whether each has autoclear set.
 fn devices_of(process: u32) -> Vec<(String, bool)> {
     let volumes = format!("vol-0{process:08x}");
     let of = |at: &Path, what: &str| std::fs::read_to_string(at.join("loop").join(what)).unwrap_or_default();
@@ -263,9 +263,9 @@ fn devices_of(process: u32) -> Vec<(String, bool)> {
     of_it.map(|at| (at.display().to_string(), of(&at, "autoclear").trim() == "1")).collect()
 }
 
-/// A run that is killed at any moment leaves no process and no mount, and no loop device that the next one does not clear.
+/// The kill can happen at any moment. The next run detaches a remaining loop device.
 #[test]
-fn a_killed_run_leaves_no_process_no_mount_and_no_device() {
+fn killed_run_leaves_no_process_no_mount_and_no_device() {
     let _own = with_disks();
     let place = tempfile::tempdir().expect("a directory");
     let at = place.path().canonicalize().expect("its path");
@@ -291,7 +291,7 @@ fn a_killed_run_leaves_no_process_no_mount_and_no_device() {
             tokio::time::sleep(Duration::from_millis(rng.below(1500))).await;
             torture.kill().expect("it is killed");
             until(|| left_of(&at).is_empty(), "no process and no mount to be left").await;
-            // But one that it was attaching just then.
+            // Except one that it was attaching at that moment.
             until(|| devices_of(process).iter().all(|(_, goes)| !goes), "the disks to go by themselves").await;
             killed.push(process);
         }

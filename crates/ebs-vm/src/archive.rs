@@ -17,7 +17,7 @@ const DIRECTORY: u32 = 0o040_000;
 const REGULAR: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 
-/// An archive that is being made. What is there already is not added again.
+/// An archive in creation. An existing path is not added again.
 #[derive(Debug, Default)]
 pub struct Archive {
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// A directory and those above it.
+    /// Adds a directory with its parents.
     pub fn directory(&mut self, path: &str) {
         let path = Path::new(path);
         let all: Vec<&Path> = path.ancestors().filter(|above| above.parent().is_some()).collect();
@@ -34,12 +34,12 @@ impl Archive {
         }
     }
 
-    /// A symbolic link.
+    /// Adds a symbolic link.
     pub fn link(&mut self, path: &str, to: &str) {
         self.entry(Path::new(path), LINK | 0o777, to.as_bytes());
     }
 
-    /// A file with these contents.
+    /// Adds a file with these contents.
     pub fn file(&mut self, path: &str, contents: &[u8], mode: u32) {
         if let Some(parent) = Path::new(path).parent().and_then(Path::to_str) {
             self.directory(parent);
@@ -47,10 +47,10 @@ impl Archive {
         self.entry(Path::new(path), REGULAR | mode, contents);
     }
 
-    /// A file of this machine.
+    /// Adds a file of this machine.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// It cannot be read.
     pub fn copy(&mut self, from: &Path, path: &str) -> anyhow::Result<()> {
         let named = || format!("read {}", from.display());
         let mode = fs::metadata(from).with_context(named)?.permissions().mode() & 0o777;
@@ -58,13 +58,13 @@ impl Archive {
         Ok(())
     }
 
-    /// A program of this machine with the libraries that it needs.
+    /// Adds a program of this machine with its libraries.
     ///
     /// # Errors
-    /// When it cannot be read, or is not there.
+    /// It is missing or cannot be read.
     pub fn program(&mut self, from: &Path, path: &str) -> anyhow::Result<()> {
         self.copy(from, path)?;
-        // A program without libraries is one that ldd refuses.
+        // ldd fails for a program without libraries.
         let Ok(listed) = run_tool(LDD, &[&from.to_string_lossy()], BOUND) else { return Ok(()) };
         for library in libraries(&listed) {
             self.copy(Path::new(library), library)?;
@@ -72,10 +72,10 @@ impl Archive {
         Ok(())
     }
 
-    /// The whole archive.
+    /// Writes the archive.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// It cannot be written.
     pub fn write(mut self, to: &Path) -> io::Result<()> {
         self.header("TRAILER!!!", 0, 0);
         fs::write(to, self.bytes)
@@ -92,7 +92,8 @@ impl Archive {
 
     fn header(&mut self, name: &str, mode: u32, size: usize) {
         let number = self.names.len();
-        // Magic, inode, mode, owner, group, links, time, size, device and its node (two numbers each), name's length, checksum.
+        // Magic, inode, mode, owner, group, links, time, size, device and its node (two numbers each), length of the
+        // name, checksum.
         let fields = [number, usize::try_from(mode).unwrap_or(0), 0, 0, 1, 0, size, 0, 0, 0, 0, name.len() + 1, 0];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {
@@ -108,7 +109,7 @@ impl Archive {
     }
 }
 
-/// The absolute paths in what ldd prints: `name => path (address)` or `path (address)`.
+/// Returns the absolute paths in ldd's output: `name => path (address)` or `path (address)`.
 fn libraries(listed: &str) -> impl Iterator<Item = &str> {
     listed.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
 }
@@ -118,13 +119,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_libraries_of_a_program_are_those_that_ldd_finds() {
+    fn libraries_of_a_program_are_those_that_ldd_finds() {
         let listed = "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/libc.so.6 (0x2)\n\t/lib64/ld.so (0x3)\n";
         assert_eq!(libraries(listed).collect::<Vec<_>>(), ["/lib/libc.so.6", "/lib64/ld.so"]);
     }
 
     #[test]
-    fn an_entry_is_a_header_a_name_and_its_contents_each_filled_up_to_four_bytes() {
+    fn entry_parts_are_padded_to_four_bytes() {
         let mut archive = Archive::default();
         archive.file("/etc/a", b"hello", 0o644);
         archive.file("/etc/a", b"again", 0o644);

@@ -1,4 +1,4 @@
-//! NVMe disks of a machine, as EBS shows volumes to an instance. What was written to one stays in a file until the run ends.
+//! NVMe disks of a machine, as EBS presents volumes to an instance. A file keeps a disk's data until the run ends.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,35 +12,36 @@ use tokio::time::Instant;
 use crate::identity;
 use crate::machine::Machine;
 
-/// QEMU takes the size of the file when a disk is plugged; it is larger than any volume and shown smaller.
+/// QEMU reads the size of the file when a disk is plugged in. The file is larger than any volume, and the disk is
+/// presented smaller.
 const FILE: u64 = 1 << 40;
 const GIB: u64 = 1 << 30;
-/// How long the guest may take to let go of a disk.
+/// How long the guest may take to release a disk.
 const UNPLUG: Duration = Duration::from_secs(60);
 
-/// The disks of a run, over all its boots.
+/// The disks of a run, across all of its boots.
 #[derive(Debug)]
 pub struct Disks {
     directory: PathBuf,
-    /// The sizes of those that are plugged, in bytes, by serial number.
+    /// The sizes of plugged disks in bytes, by serial number.
     plugged: BTreeMap<String, u64>,
 }
 
 impl Disks {
-    /// Disks whose files lie in a directory.
+    /// Creates disks with their files in a directory.
     pub fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), plugged: BTreeMap::new() }
     }
 
-    /// After a power cut nothing is plugged.
+    /// Forgets the plugged disks after a power cut.
     pub fn forget(&mut self) {
         self.plugged.clear();
     }
 
-    /// Plugs a disk. With `hangs` its reads do not come back, its partition table's among them.
+    /// Plugs a disk in. With `hangs`, its reads do not return, including reads of the partition table.
     ///
     /// # Errors
-    /// What QEMU says.
+    /// QEMU's error.
     pub fn plug(&mut self, machine: &mut Machine, serial: &str, gib: u64, hangs: bool) -> anyhow::Result<()> {
         let file = self.directory.join(serial);
         File::options().create(true).truncate(false).write(true).open(&file).and_then(|f| f.set_len(FILE))?;
@@ -50,7 +51,7 @@ impl Disks {
             &json!({ "driver": "raw", "node-name": serial, "file": {
                 "driver": "file", "filename": file, "discard": "unmap", "cache": { "no-flush": true } } }),
         )?;
-        // Nobody sees it before it is what it is to be.
+        // The guest must not see it before its identity is complete.
         standing_still(machine, |machine| {
             let device = json!({ "driver": "nvme", "id": serial, "drive": serial, "serial": serial });
             machine.monitor().execute("device_add", &device)?;
@@ -63,10 +64,10 @@ impl Disks {
         Ok(())
     }
 
-    /// Unplugs a disk and waits until the guest has let go of it.
+    /// Unplugs a disk and waits until the guest has released it.
     ///
     /// # Errors
-    /// When it does not.
+    /// The guest does not release it.
     pub async fn unplug(&mut self, machine: &mut Machine, serial: &str) -> anyhow::Result<()> {
         machine.monitor().execute("device_del", &json!({ "id": serial }))?;
         let deadline = Instant::now() + UNPLUG;
@@ -81,10 +82,10 @@ impl Disks {
         Ok(())
     }
 
-    /// Makes a disk larger. The guest sees it when it asks again.
+    /// Enlarges a disk. The guest sees that at its next Identify.
     ///
     /// # Errors
-    /// When it is not plugged.
+    /// It is not plugged in.
     pub fn grow(&mut self, machine: &mut Machine, serial: &str, gib: u64) -> anyhow::Result<()> {
         let old = *self.plugged.get(serial).context("it is not plugged")?;
         standing_still(machine, |machine| identity::rewrite(machine.pid(), serial, old, gib * GIB))?;
@@ -92,10 +93,10 @@ impl Disks {
         Ok(())
     }
 
-    /// From now on its writes and flushes fail.
+    /// Makes its writes and flushes fail from now on.
     ///
     /// # Errors
-    /// What QEMU says.
+    /// QEMU's error.
     pub fn fail_writes(machine: &mut Machine, serial: &str) -> anyhow::Result<()> {
         let rules: Vec<Value> =
             ["write", "flush"].iter().map(|kind| json!({ "event": "none", "iotype": kind, "errno": 5 })).collect();
@@ -105,19 +106,19 @@ impl Disks {
         attach(machine, serial, &failing)
     }
 
-    /// From now on they do not fail any more.
+    /// Ends the failures.
     ///
     /// # Errors
-    /// What QEMU says.
+    /// QEMU's error.
     pub fn heal(machine: &mut Machine, serial: &str) -> anyhow::Result<()> {
         attach(machine, serial, serial)?;
         machine.monitor().execute("blockdev-del", &json!({ "node-name": format!("{serial}-fails") })).map(drop)
     }
 
-    /// Its reads come back from now on.
+    /// Lets its reads return from now on.
     ///
     /// # Errors
-    /// What QEMU says.
+    /// QEMU's error.
     pub fn release(machine: &mut Machine, serial: &str) -> anyhow::Result<()> {
         machine.monitor().execute("block_set_io_throttle", &throttle(serial, 0)).map(drop)
     }
@@ -128,12 +129,13 @@ fn attach(machine: &mut Machine, serial: &str, node: &str) -> anyhow::Result<()>
     machine.monitor().execute("qom-set", &to).map(drop)
 }
 
-/// So many bytes a second; 0: no limit. At one byte a second the first read goes through, the next does not come back.
+/// Limits bytes per second; 0 means no limit. At one byte per second the first read succeeds, and the next does not
+/// return.
 fn throttle(serial: &str, bytes_a_second: u64) -> Value {
     json!({ "id": serial, "bps": bytes_a_second, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0 })
 }
 
-/// Does something while the guest does nothing.
+/// Runs something while the guest is paused.
 fn standing_still<T>(
     machine: &mut Machine,
     change: impl FnOnce(&mut Machine) -> anyhow::Result<T>,

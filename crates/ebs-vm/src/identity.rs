@@ -1,44 +1,45 @@
-//! What QEMU's NVMe disks cannot be told by its options: Amazon's vendor id and model, and a size that changes while the
-//! disk is in use.
+//! Properties that QEMU's NVMe disks have no options for: Amazon's vendor id and model, and a size that changes while
+//! the disk is in use.
 //!
-//! QEMU answers Identify, and checks the bounds of reads and writes, by two structures in its memory: that of the
-//! controller begins with the vendor's ids and the serial number, that of the namespace with three times its size. They are
-//! found there by the serial number and rewritten while the guest stands still. It works as long as both lie in one
-//! allocation, as in QEMU 7.2, and says so where they do not.
+//! QEMU uses two structures in its memory for Identify and for the bounds of reads and writes. The controller's begins
+//! with the vendor ids and the serial number, and the namespace's with three copies of its size. This module finds them
+//! by the serial number, and rewrites them while the guest is paused. It requires that both are in one allocation, as
+//! in QEMU 7.2, and fails otherwise.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, ensure};
 
-/// Bytes of a block, as of QEMU's disks and of EBS.
+/// Block size in bytes, of QEMU's disks and of EBS.
 const BLOCK: u64 = 512;
 const VENDOR: [u8; 4] = [0x0f, 0x1d, 0x0f, 0x1d];
 const MODEL: &str = "Amazon Elastic Block Store";
 const QEMU_MODEL: &str = "QEMU NVMe Ctrl";
-/// Places in Identify Controller (NVM Express 1.4, figure 247).
+/// Offsets in Identify Controller (NVM Express 1.4, figure 247).
 const SERIAL_AT: usize = 4;
 const SERIAL_BYTES: usize = 20;
 const MODEL_AT: usize = 24;
 const MODEL_BYTES: usize = 40;
-/// Optional admin commands, shadow doorbells among them: QEMU 7.2 loses requests of a guest that uses them, so there are none.
+/// Optional admin commands, including shadow doorbells. They are disabled, because QEMU 7.2 loses requests of a guest
+/// that uses shadow doorbells.
 const OPTIONAL_AT: usize = 256;
-/// How far the namespace's structure lies from the controller's, at most.
+/// Maximum distance of the namespace's structure from the controller's.
 const NEAR: usize = 64 << 10;
-/// The guest's own memory is larger than that, QEMU's heap smaller.
+/// The guest's own memory is larger than this, QEMU's heap is smaller.
 const LARGEST_HEAP: u64 = 256 << 20;
 
-/// Rewrites the disk with this serial number: it is an EBS volume of `new` bytes then. `old`: its size up to now.
+/// Rewrites the disk with this serial number: it becomes an EBS volume of `new` bytes. `old` is its present size.
 ///
 /// # Errors
-/// When there is not exactly one such disk in the memory of the process.
+/// The memory of the process does not contain exactly one such disk.
 pub fn rewrite(pid: u32, serial: &str, old: u64, new: u64) -> anyhow::Result<()> {
     let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem")).context("QEMU's memory")?;
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).context("the map of QEMU's memory")?;
     let mut rewritten = 0_usize;
     for (start, length) in maps.lines().filter_map(heap) {
         let mut bytes = vec![0; usize::try_from(length)?];
-        // Parts of the heap may go meanwhile.
+        // Parts of the heap may be unmapped meanwhile.
         if memory.read_exact_at(&mut bytes, start).is_err() {
             continue;
         }
@@ -53,7 +54,7 @@ pub fn rewrite(pid: u32, serial: &str, old: u64, new: u64) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Start and length of a line of the map that is QEMU's own anonymous memory.
+/// Returns start and length of a line of the memory map if it is QEMU's own anonymous memory.
 fn heap(line: &str) -> Option<(u64, u64)> {
     let mut words = line.split_whitespace();
     let (span, mode, inode) = (words.next()?, words.next()?, words.nth(2)?);
@@ -74,7 +75,7 @@ fn size(bytes: u64) -> Vec<u8> {
     (bytes / BLOCK).to_le_bytes().repeat(3)
 }
 
-/// What is to be written where, for each disk that is found.
+/// Returns the bytes and addresses to write, for each disk that is found.
 fn patches(bytes: &[u8], serial: &str, old: u64, new: u64) -> Vec<Vec<(usize, Vec<u8>)>> {
     let (serial, is) = (padded(serial, SERIAL_BYTES), padded(MODEL, MODEL_BYTES));
     let was = padded(QEMU_MODEL, MODEL_BYTES);
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_disk_with_the_serial_number_becomes_an_ebs_volume_of_the_new_size() {
+    fn disk_is_rewritten_as_an_ebs_volume_of_the_new_size() {
         let mut memory = vec![0_u8; 100_000];
         memory[5_004..5_024].copy_from_slice(&padded("vol0a", 20));
         memory[5_024..5_064].copy_from_slice(&padded(QEMU_MODEL, 40));
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_map_only_anonymous_writable_memory_that_is_not_the_guests_is_looked_at() {
+    fn only_anonymous_writable_memory_of_qemu_is_searched() {
         assert_eq!(heap("7f0000000000-7f0000001000 rw-p 00000000 00:00 0"), Some((0x7f00_0000_0000, 0x1000)));
         assert_eq!(heap("1000-3000 rw-p 00000000 00:00 0   [heap]"), Some((0x1000, 0x2000)));
         assert_eq!(heap("1000-3000 rw-p 00000000 00:00 0   [stack]"), None);

@@ -1,9 +1,9 @@
-//! The node service on real NVMe disks: a virtual machine whose disks come, go, grow, hang and fail, and a program inside it
-//! that drives the service and asks for all this. `make vm-test` runs it.
+//! The node service on real NVMe disks: a virtual machine with disks that appear, vanish, grow, hang and fail, and a
+//! program inside that tests the service and requests these events. `make vm-test` runs it.
 //!
-//! Two programs: `ebs-vm`, outside, packs a root file system ([`pack`], [`archive`]), boots it ([`machine`]) and does to its disks what
-//! it is asked for ([`disk`], [`identity`]); `ebs-vm-guest`, inside, is the tests, a boot for each
-//! [`suite`]. They talk over a serial line ([`line`]).
+//! `ebs-vm`, outside, packs a root file system ([`pack`], [`archive`]), boots it ([`machine`]), and changes its disks
+//! on request ([`disk`], [`identity`]). `ebs-vm-guest`, inside, contains the tests, with one boot per [`suite`]. They
+//! communicate over a serial line ([`line`]).
 
 pub mod archive;
 pub mod disk;

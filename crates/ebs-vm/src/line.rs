@@ -1,4 +1,4 @@
-//! What the tests inside and the program outside say to each other: one JSON value a line, over a serial line.
+//! The messages between the tests inside and the program outside: one JSON value per line, over a serial line.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -6,23 +6,23 @@ use std::io::{BufRead, BufReader, Write};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-/// What the tests inside say. Those that ask for something get an [`Answer`].
+/// A message of the tests inside. A request gets an [`Answer`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
-    /// Plug a disk; what was written to it before the last time it was unplugged is on it. `hangs`: its reads do not come back.
+    /// Plug a disk in. It has the data from before it was last unplugged. `hangs`: its reads do not return.
     Plug { serial: String, gib: u64, hangs: bool },
-    /// Unplug it, whatever uses it.
+    /// Unplug it, even if it is in use.
     Unplug { serial: String },
-    /// Make it larger, as EC2 does to a volume in use.
+    /// Enlarge it, as EC2 does with a volume in use.
     Grow { serial: String, gib: u64 },
     /// Its writes fail from now on.
     FailWrites { serial: String },
-    /// They do not fail any more.
+    /// Its writes no longer fail.
     Heal { serial: String },
-    /// Its reads come back from now on.
+    /// Its reads return from now on.
     Release { serial: String },
-    /// Cut the power, boot again and hand this over.
+    /// Cut the power, boot again, and pass this text to the new boot.
     CutPower { carried: String },
     /// A test has passed. No answer.
     Passed { test: String, seconds: u64 },
@@ -30,16 +30,16 @@ pub enum Said {
     Failed { test: String, why: String },
     /// A test cannot run on this kernel. No answer.
     Skipped { test: String, why: String },
-    /// Something that people want to know. No answer.
+    /// Information for people. No answer.
     Note { text: String },
-    /// That was all. No answer.
+    /// All tests have run. No answer.
     Done,
 }
 
-/// What the program outside answers.
+/// The answer of the program outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Why it could not be done.
+    /// Why the request failed.
     pub error: Option<String>,
 }
 
@@ -60,20 +60,20 @@ impl Line {
         Ok(Self { from: BufReader::new(to.try_clone().context("share the line")?), to })
     }
 
-    /// Says something that needs no answer.
+    /// Sends a message that needs no answer.
     ///
     /// # Errors
-    /// When the line is broken.
+    /// The line is broken.
     pub fn say(&mut self, said: &Said) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(said).context("a line")?;
         text.push(b'\n');
         self.to.write_all(&text).context("write to the line")
     }
 
-    /// Asks for something and waits until it is done.
+    /// Sends a request and waits until it is done.
     ///
     /// # Errors
-    /// What the program outside says.
+    /// The error of the program outside.
     pub fn ask(&mut self, said: &Said) -> anyhow::Result<()> {
         self.say(said)?;
         let mut text = String::new();
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_travels_in_one_line() {
+    fn message_is_one_line() {
         for said in [Said::Done, Said::Plug { serial: "vol0a\n".to_owned(), gib: 1, hangs: true }] {
             let text = serde_json::to_string(&said).unwrap();
             assert!(!text.contains('\n'));

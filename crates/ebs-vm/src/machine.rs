@@ -1,4 +1,4 @@
-//! A virtual machine of QEMU, its processor emulated, and the monitor that its disks are plugged with (QMP).
+//! A virtual machine of QEMU with an emulated processor, and QEMU's monitor (QMP), which plugs its disks in.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,23 +16,23 @@ use tokio::time::Instant;
 const QEMU: &str = "/usr/bin/qemu-system-x86_64";
 const MEMORY_MIB: &str = "1536";
 const ROOT_BYTES: u64 = 64 << 20;
-/// How long QEMU may take until it listens, on a machine that is busy.
+/// How long QEMU may take until it listens, on a busy machine.
 const START: Duration = Duration::from_secs(30);
-/// How long the monitor may take for an answer.
+/// The time limit for an answer of the monitor.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// What is booted.
+/// The parameters of a boot.
 #[derive(Debug, Clone)]
 pub struct Boot {
     pub kernel: PathBuf,
     pub initramfs: PathBuf,
     /// Added to the kernel's command line.
     pub append: String,
-    /// Sockets, logs and disks lie here.
+    /// Directory of sockets, logs and disks.
     pub directory: PathBuf,
 }
 
-/// A machine that runs; dropping it is a power cut.
+/// A running machine. Dropping it is a power cut.
 #[derive(Debug)]
 pub struct Machine {
     process: Process,
@@ -41,21 +41,21 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots one; returns it and the outer end of the serial line to the tests inside.
+    /// Boots a machine. Returns it and the outer end of the serial line to the tests inside.
     ///
     /// # Errors
-    /// When QEMU does not start; the text holds what it said.
+    /// QEMU does not start. The text has its output.
     pub async fn boot(boot: &Boot) -> anyhow::Result<(Self, UnixStream)> {
         let at = |name: &str| boot.directory.join(name);
         let (monitor, line, console) = (at("monitor"), at("line"), at("console.log"));
         for socket in [&monitor, &line] {
             let _ = std::fs::remove_file(socket);
         }
-        // No machine is without a disk; this one is not a volume of any test.
+        // Every machine has a root disk, which is not a volume of any test.
         let root = at("root");
         File::create(&root).and_then(|file| file.set_len(ROOT_BYTES)).context("the machine's own disk")?;
         let socket = |id: &str, path: &Path| format!("socket,id={id},path={},server=on,wait=off", path.display());
-        // No time-out of requests, as EBS wants it: a disk that hangs stays away instead of being reset.
+        // No timeout of requests, as EBS requires: a hanging disk is not reset.
         let append = format!(
             "console=ttyS0 rdinit=/init panic=-1 mitigations=off quiet nvme_core.io_timeout=4294967 {}",
             boot.append
@@ -68,7 +68,8 @@ impl Machine {
             ("-smp", "1".into()),
             ("-m", MEMORY_MIB.into()),
             ("-display", "none".into()),
-            // The guest's clock follows what its processor has done, not the hour: on a busy machine nothing there takes too long.
+            // The guest's clock follows the executed instructions and not real time, so that nothing there times out on
+            // a busy machine.
             ("-icount", "shift=2,sleep=on,align=off".into()),
             ("-rtc", "clock=vm".into()),
             ("-kernel", boot.kernel.clone().into_os_string()),
@@ -99,7 +100,7 @@ impl Machine {
         Ok((Self { process, monitor, console }, line))
     }
 
-    /// The process that holds the disks' answers in its memory.
+    /// Returns the process whose memory has the disks' identities.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
@@ -108,15 +109,15 @@ impl Machine {
         &mut self.monitor
     }
 
-    /// The guest loses its memory; what its disks have taken remains.
+    /// Cuts the power: the guest loses its memory, and the data on its disks remains.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// The kernel's error.
     pub fn cut_power(mut self) -> anyhow::Result<()> {
         self.process.kill()
     }
 
-    /// The end of what the kernel has said.
+    /// Returns the end of the kernel's console.
     pub fn console_tail(&self, lines: usize) -> String {
         ebs_testkit::process::log_tail(&self.console, lines)
     }
@@ -160,10 +161,10 @@ impl Monitor {
         serde_json::from_str(&text).with_context(|| format!("the monitor said {text:?}"))
     }
 
-    /// Runs one command; events meanwhile are passed over.
+    /// Runs one command. Skips events.
     ///
     /// # Errors
-    /// What QEMU says, or that it does not answer.
+    /// QEMU's error, or a missing answer.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> anyhow::Result<Value> {
         let mut text = json!({ "execute": command, "arguments": arguments }).to_string();
         text.push('\n');

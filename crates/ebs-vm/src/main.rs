@@ -1,4 +1,4 @@
-//! `ebs-vm`: boots the machine and does to its disks what the tests inside ask for. `make vm-test` runs it.
+//! `ebs-vm`: boots the machine, and changes its disks as the tests inside request. `make vm-test` runs it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -87,7 +87,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// The name of the one kernel below a directory.
+/// Returns the name of the one kernel below a directory.
 fn release(kernel: &Path) -> anyhow::Result<String> {
     let entries =
         std::fs::read_dir(kernel.join("boot")).with_context(|| format!("no kernel in {}", kernel.display()))?;
@@ -119,7 +119,7 @@ impl Run {
         }
     }
 
-    /// Does what is asked for until the tests are done, or want the power cut: then returns what they hand over.
+    /// Serves requests until the tests are done, or request a power cut. Then returns the text for the next boot.
     async fn serve(
         &mut self,
         machine: &mut Machine,
@@ -134,7 +134,7 @@ impl Run {
             let mut text = String::new();
             let read = from.read_line(&mut text).context("nothing came from the machine before the time limit")?;
             ensure!(read > 0, "the machine has ended");
-            // The kernel may say something here before the tests begin.
+            // The kernel may print something before the tests begin.
             let Ok(said) = serde_json::from_str::<Said>(&text) else { continue };
             let outcome = match said {
                 Said::Passed { test, seconds } => {

@@ -10,7 +10,7 @@ use crate::archive::Archive;
 
 const BOUND: Duration = Duration::from_secs(120);
 
-/// Programs of the guest, where Debian has them.
+/// Programs of the guest, with Debian's paths.
 const PROGRAMS: [&str; 14] = [
     "/usr/bin/busybox",
     "/usr/bin/setpriv",
@@ -27,7 +27,7 @@ const PROGRAMS: [&str; 14] = [
     "/usr/sbin/xfs_repair",
     "/usr/sbin/dumpe2fs",
 ];
-/// What a kernel may have built in is not there as a module.
+/// Modules of the kernel. Those that are built in are missing and skipped.
 const MODULES: [&str; 9] = [
     "lib/libcrc32c.ko",
     "fs/xfs/xfs.ko",
@@ -43,10 +43,10 @@ const APPLETS: [&str; 10] = ["sh", "mount", "umount", "insmod", "stty", "ip", "c
 const DIRECTORIES: [&str; 11] =
     ["/proc", "/sys", "/dev", "/run", "/tmp", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/csi", "/etc"];
 
-/// Packs the root file system for a kernel that is unpacked in a directory. What is made on the way lies in `work`.
+/// Packs the root file system for an unpacked kernel. Temporary files are in `work`.
 ///
 /// # Errors
-/// What is missing on this machine, and what brings it.
+/// Something is missing on this machine. The text explains how to install it.
 pub fn pack(kernel: &Path, release: &str, work: &Path, to: &Path) -> anyhow::Result<()> {
     let mut archive = Archive::default();
     for directory in DIRECTORIES {
@@ -75,7 +75,7 @@ pub fn pack(kernel: &Path, release: &str, work: &Path, to: &Path) -> anyhow::Res
     archive.write(to).context("write the root file system")
 }
 
-/// The driver and the tests, without what only a debugger reads: it all lies in the guest's memory.
+/// Adds the driver and the tests without debug information, because the guest keeps all files in memory.
 fn built(archive: &mut Archive, work: &Path) -> anyhow::Result<()> {
     let built = std::env::current_exe().context("this program's place")?;
     let built = built.parent().context("this program's directory")?;
@@ -90,7 +90,7 @@ fn built(archive: &mut Archive, work: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The policy of SELinux, compiled; what it does not name it allows.
+/// Adds the compiled SELinux policy. It allows everything that it does not name.
 fn policy(archive: &mut Archive, work: &Path) -> anyhow::Result<()> {
     let (source, compiled) = (work.join("policy.conf"), work.join("policy"));
     std::fs::write(&source, include_bytes!("guest/policy.conf")).context("the policy's source")?;

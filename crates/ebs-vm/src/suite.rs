@@ -1,17 +1,17 @@
-//! What a boot of the machine is for: which tests run in it, in which order, and which security module is in force.
+//! The suite of a boot: its tests with their order, and the enforced security module.
 
 /// The tests of one boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
-    /// All that runs under AppArmor.
+    /// All tests under AppArmor.
     Everything,
-    /// Of these, what depends on the kernel: for others than the first.
+    /// The kernel-dependent subset, for kernels other than the first.
     Kernel,
-    /// What needs SELinux in force.
+    /// Tests that need enforced SELinux.
     Labels,
 }
 
-/// In this order: the last but one looks at what all others have provoked, and nothing comes back from the last.
+/// In this order: the last but one checks the denials of all previous tests, and the last one never returns.
 const EVERYTHING: &[&str] = &[
     "an_ext4_volume_is_found_by_its_serial_number_while_stage_waits_for_it",
     "an_xfs_volume_is_found_by_its_serial_number_while_stage_waits_for_it",
@@ -40,13 +40,13 @@ const LABELS: &[&str] = &[
     "an_ext4_volume_shows_the_label_it_is_mounted_with_and_other_pods_cannot_read_it",
     "an_xfs_volume_shows_the_label_it_is_mounted_with_and_other_pods_cannot_read_it",
 ];
-/// The test that needs a kernel's NVMe target to show any serial number.
+/// The test that requires a kernel whose NVMe target can present any serial number.
 pub const FLAKY: &str = "a_disk_that_errs_below_the_driver_is_not_blank_and_not_well";
-/// The test that ends in a power cut, and goes on in a boot of its own.
+/// The test that ends in a power cut, and continues in a separate boot.
 pub const AFTER_THE_CUT: &str = "what_was_acknowledged_before_a_power_cut_is_there_after_it";
 
 impl Suite {
-    /// Its name on the kernel's command line.
+    /// Returns its name on the kernel's command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Everything => "everything",
@@ -55,12 +55,12 @@ impl Suite {
         }
     }
 
-    /// The suite with that name.
+    /// Returns the suite with that name.
     pub fn of_word(word: &str) -> Option<Self> {
         [Self::Everything, Self::Kernel, Self::Labels].into_iter().find(|suite| suite.word() == word)
     }
 
-    /// What puts its security module in force, on the kernel's command line.
+    /// Returns the kernel arguments that enforce its security module.
     pub fn security(self) -> &'static str {
         match self {
             Self::Everything | Self::Kernel => "apparmor=1 security=apparmor",
@@ -68,7 +68,7 @@ impl Suite {
         }
     }
 
-    /// The names of its tests that hold one of the words, which commas separate.
+    /// Returns the names of its tests that contain one of the comma-separated words.
     pub fn tests(self, only: &str) -> Vec<&'static str> {
         let all = match self {
             Self::Everything => EVERYTHING,
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_chosen_by_parts_of_their_names() {
+    fn tests_are_selected_by_parts_of_their_names() {
         assert_eq!(Suite::Everything.tests("").len(), EVERYTHING.len());
         assert_eq!(Suite::Everything.tests("raw_volume,power").len(), 2);
         assert_eq!(Suite::Kernel.tests("power"), Vec::<&str>::new());
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_kernels_run_is_a_part_of_all() {
+    fn kernel_suite_is_a_subset_of_everything() {
         assert!(KERNEL.iter().all(|name| EVERYTHING.contains(name)));
     }
 }

@@ -1,4 +1,4 @@
-//! Whose disk is whose. Nothing is written, mounted or let go before that is known.
+//! Identifies the owners of disks. This comes before every write, mount and unmount.
 
 use std::sync::Arc;
 
@@ -13,33 +13,34 @@ use crate::storage::{NodeStorage, Role};
 /// This machine's disks.
 pub(crate) struct Disks {
     pub(crate) storage: Arc<dyn NodeStorage>,
-    /// Instances without Nitro have disks that do not say what they are: there, and only there, the place that EC2 names counts.
+    /// Whether this is an instance without Nitro. There, and only there, disks have no serial number of EBS, so the
+    /// location from EC2's device name counts.
     pub(crate) xen: bool,
 }
 
-/// Whose a volume of Windows is.
+/// The owner of a Windows volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// The EBS volume's, with the number of its disk now.
+    /// The EBS volume, with the current number of its disk.
     Volume(DiskNumber),
-    /// Of a disk that is not there, or offline.
+    /// Unknown: its disk is detached or offline.
     Vanished,
-    /// Somebody else's.
+    /// Another owner.
     Other(DiskNumber),
 }
 
 impl Disks {
-    /// The disk of the volume. One that has not arrived yet is waited for, for some seconds.
+    /// Returns the disk of the volume. Waits some seconds for a disk that is not visible yet.
     pub(crate) fn disk_of(&self, volume: &VolumeId, device: Option<&str>) -> Result<DiskNumber, Cause> {
         self.storage.disk_of_ebs_volume(volume.as_str(), self.place(device))
     }
 
-    /// The same, of the disks that there are now.
+    /// Returns the disk of the volume, if it is visible now.
     pub(crate) fn present(&self, volume: &VolumeId, device: Option<&str>) -> Result<Option<DiskNumber>, Cause> {
         self.storage.present_disk_of_ebs_volume(volume.as_str(), self.place(device))
     }
 
-    /// Refuses to go on where the number has become another disk's: numbers are given again.
+    /// Fails if the number belongs to another disk now, because Windows reuses numbers.
     pub(crate) fn still(&self, disk: DiskNumber, volume: &VolumeId, device: Option<&str>) -> Result<(), Cause> {
         match self.present(volume, device)? {
             Some(now) if now == disk => Ok(()),
@@ -47,7 +48,7 @@ impl Disks {
         }
     }
 
-    /// Whose the volume of Windows is that something at a path leads to.
+    /// Returns the owner of the Windows volume that was found at a path.
     pub(crate) fn owner(&self, guid: &VolumeGuid, volume: &VolumeId, device: Option<&str>) -> Result<Owner, Cause> {
         let disk = match self.storage.disk_number_of_volume(&guid.to_string()) {
             Err(Cause::Storage(StorageError::VolumeNotFound(_))) => return Ok(Owner::Vanished),
@@ -61,7 +62,7 @@ impl Disks {
         Ok(if self.xen && is_silent { Owner::Volume(disk) } else { Owner::Other(disk) })
     }
 
-    /// The volume of Windows that a path shows, through a link; `None` where it shows none.
+    /// Returns the Windows volume of a path, through a link, or `None` without a volume.
     pub(crate) fn shown_at(&self, path: &str) -> Result<Option<VolumeGuid>, Cause> {
         match self.storage.volume_of_path(path) {
             Err(Cause::Storage(StorageError::NotMounted { .. } | StorageError::Missing { .. })) => Ok(None),
@@ -69,7 +70,7 @@ impl Disks {
         }
     }
 
-    /// The volume and its disk at a path that shows it, and nothing else.
+    /// Returns the Windows volume and the disk of a path that must lead to `volume`.
     pub(crate) fn published(&self, path: &str, volume: &VolumeId) -> Result<(VolumeGuid, DiskNumber), Cause> {
         let refuse = |found: String| Cause::Refused(Refused::NotPublished { found });
         let found = || Ok::<_, Cause>(self.storage.look(path, Role::Target)?.to_string());
@@ -81,13 +82,13 @@ impl Disks {
         }
     }
 
-    /// Instances with Nitro have disks that say what they are: no place counts there.
+    /// Returns the device name for the search; empty on Nitro, where disks identify themselves.
     fn place<'a>(&self, device: Option<&'a str>) -> &'a str {
         device.filter(|_| self.xen).unwrap_or_default()
     }
 }
 
-/// What may stand where a volume is to be mounted or linked.
+/// Checks that a volume can be mounted or linked here.
 pub(crate) fn free(found: &Found) -> Result<(), Refused> {
     match found {
         Found::Missing | Found::Directory { empty: true } => Ok(()),

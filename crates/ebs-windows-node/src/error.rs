@@ -1,4 +1,4 @@
-//! What the node RPCs can end with, and what each means to the caller.
+//! Errors of the node RPCs, and their meaning for the caller.
 
 use ebs_driver::contract::VolumeOrigin;
 use ebs_driver::rpc::Rpc;
@@ -12,29 +12,29 @@ use winstorage::types::{DiskNumber, WinPath};
 use crate::proxy_error::ProxyError;
 use crate::request::RequestError;
 
-/// An RPC that failed: which, of what, where, and why.
+/// A failed RPC: its name, volume, path and cause.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// Before anything was looked at.
+    /// An invalid request, before any work.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A step of the work.
+    /// A failed step.
     #[error("{rpc} of volume {volume} at {path} failed")]
     Work {
-        /// Which.
+        /// The RPC.
         rpc: Rpc,
-        /// Of what.
+        /// The volume.
         volume: VolumeId,
-        /// The path that the request names.
+        /// The path of the request.
         path: WinPath,
-        /// Why.
+        /// The cause.
         #[source]
         cause: Box<Cause>,
     },
 }
 
 impl NodeError {
-    /// For `map_err` at the end of an RPC's work.
+    /// Returns a function for `map_err` that adds RPC, volume and path.
     pub(crate) fn of(rpc: Rpc, volume: &VolumeId, path: &WinPath) -> impl FnOnce(Cause) -> Self {
         let (volume, path) = (volume.clone(), path.clone());
         move |cause| Self::Work { rpc, volume, path, cause: Box::new(cause) }
@@ -44,16 +44,16 @@ impl NodeError {
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The machine's storage.
+    /// The storage of the machine failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The proxy before it.
+    /// A call of csi-proxy failed.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// A rule.
+    /// A rule forbids the request.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// Nobody waits for the result any more, so nothing further was started.
+    /// All callers have disconnected, so no further step was started.
     #[error("the client no longer waits, so the driver stopped before {before}")]
     Abandoned {
         /// The step that was not started.
@@ -72,40 +72,40 @@ impl Cause {
     }
 }
 
-/// A rule that forbids what was asked.
+/// A rule that forbids the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The number of the volume's disk is another disk's by now.
+    /// The number of the volume's disk belongs to another disk now.
     #[error("the volume was disk {was}, and now {}", .now.map_or_else(|| "it is none".to_owned(), |now| format!("it is disk {now}")))]
     DiskChanged {
-        /// When it was found.
+        /// The number at the first check.
         was: DiskNumber,
-        /// Just now.
+        /// The current number.
         now: Option<DiskNumber>,
     },
-    /// A disk smaller than EC2 promised.
+    /// The disk is smaller than the size in EC2.
     #[error("the disk has {found}, less than the {promised} of the volume")]
     TooSmall {
-        /// As Windows says.
+        /// The size that Windows reports.
         found: Bytes,
-        /// As EC2 says.
+        /// The size that EC2 reports.
         promised: Gib,
     },
-    /// A disk smaller than it was to grow to.
+    /// The disk is smaller than the requested size of the expansion.
     #[error("Windows shows {found} of the disk, and the volume is to have {required}")]
     NotGrown {
-        /// As Windows says.
+        /// The size that Windows reports.
         found: Bytes,
-        /// As the request says.
+        /// The size in the request.
         required: Bytes,
     },
-    /// Something that is not blank and cannot be mounted.
+    /// The disk is not blank, and cannot be mounted.
     #[error("the disk is not blank, it holds {contents}: the driver does not format it")]
     NotBlank {
-        /// In words.
+        /// A description of its contents.
         contents: String,
     },
-    /// Over the csi-proxy of another project, which cannot read a disk.
+    /// The node has the csi-proxy of another project, which cannot read a disk.
     #[error(
         "Windows recognises no file system on disk {disk}, and this node's csi-proxy cannot tell whether it is blank: the driver does not format it"
     )]
@@ -113,13 +113,13 @@ pub enum Refused {
         /// The disk.
         disk: DiskNumber,
     },
-    /// Blank, but it was to hold the data of a snapshot or of another volume.
+    /// The disk is blank, but the volume was created from a snapshot or another volume.
     #[error("the disk is blank, although the volume was made from a {origin}: the driver does not format it")]
     BlankRestore {
         /// `snapshot` or `clone`.
         origin: VolumeOrigin,
     },
-    /// Windows has not made the volume of a partition known.
+    /// Windows does not show the volume of a partition.
     #[error("disk {disk} has a partition, and Windows does not show its volume yet")]
     VolumeNotShown {
         /// The disk.
@@ -128,27 +128,27 @@ pub enum Refused {
     /// Another volume is mounted there.
     #[error("another volume is already mounted at the path: {found}")]
     OtherMount {
-        /// In words.
+        /// A description of the mounted volume.
         found: String,
     },
-    /// A thing at the path that we did not make.
+    /// Another entry is at the path, which the driver did not create.
     #[error("the path is taken: it is {found}")]
     InTheWay {
-        /// In words.
+        /// A description of the entry.
         found: String,
     },
-    /// The volume is not staged where the request says.
+    /// The volume is not staged at the requested path.
     #[error("the volume is not mounted at the staging path {staging}: {found}")]
     NotStaged {
         /// The path.
         staging: WinPath,
-        /// What is there.
+        /// A description of what is at the path.
         found: String,
     },
-    /// The path shows nothing of the volume.
+    /// The path does not lead to the volume.
     #[error("the path does not show this volume: it is {found}")]
     NotPublished {
-        /// What is there.
+        /// A description of what is at the path.
         found: String,
     },
 }
@@ -188,7 +188,7 @@ fn of_storage(error: &StorageError) -> Meaning {
         | StorageError::NotMounted { .. }
         | StorageError::Missing { .. }
         | StorageError::MountedElsewhere { .. } => Meaning::FailedPrecondition,
-        // Disks and volumes come and go while they are looked at.
+        // Disks and volumes can appear and vanish during a check.
         StorageError::DiskNotFound(_)
         | StorageError::VolumeNotFound(_)
         | StorageError::NoPartition(_)
@@ -204,7 +204,7 @@ fn of_storage(error: &StorageError) -> Meaning {
     }
 }
 
-/// It has no codes; but what became of a call that was not answered is not known.
+/// The proxy has no error codes. After a call without a reply, its outcome is unknown.
 fn of_proxy(error: &ProxyError) -> Meaning {
     match error {
         ProxyError::Unreachable { .. } | ProxyError::Late { .. } | ProxyError::Busy { .. } => Meaning::Unavailable,
@@ -226,7 +226,7 @@ fn of_refused(refused: &Refused) -> Meaning {
     }
 }
 
-/// What to do next, where we know it.
+/// Returns the next step for the operator, if it is known.
 fn next_step(cause: &Cause) -> Option<&'static str> {
     Some(match cause {
         Cause::Storage(StorageError::Search(SearchError::NotFound { .. })) => {

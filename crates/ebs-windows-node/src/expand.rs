@@ -1,4 +1,4 @@
-//! NodeExpandVolume: grows the file system that a path shows to its disk.
+//! NodeExpandVolume: grows the file system at a path to the size of its disk.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use crate::error::{Cause, Refused};
 use crate::request::Expand;
 use crate::stage;
 
-/// While another service of Windows holds a volume, its growth is tried again for so long.
+/// How long to retry the growth while another service of Windows holds the volume.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of the volume afterwards: the disk's, or, where Windows left a growth undone for being small, the file system's.
+/// Returns the size of the volume afterwards in bytes: the disk's, or the file system's if Windows skipped a small
+/// growth.
 pub(crate) fn run(disks: &Disks, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let (volume, disk) = disks.published(&plan.at.path.to_string(), &plan.at.volume)?;
     let grown = stage::grow(disks, disk, &volume, PATIENCE, waiters)?;

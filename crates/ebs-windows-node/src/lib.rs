@@ -1,12 +1,12 @@
-//! The CSI node service of Windows: stage, publish, grow and look at volumes through [`winstorage`].
+//! The CSI node service of Windows: stages, publishes, expands and measures volumes through [`winstorage`].
 //!
-//! It is layered as the node service of Linux is. A request becomes a typed plan (`request`); mutations run as operations that outlive
-//! the request, under the same keys. What differs are the steps below: disks are told by the serial numbers that
-//! they have, file systems are NTFS, a staged volume is a mount point, and a published one a link to it. Every step of a flow can be
-//! found half done by the next call, of a process that knows nothing of the one before.
+//! It has the same layers as the node service of Linux. `request` turns a request into a typed plan. Mutations run as
+//! operations that outlive the request, with the same keys. The steps below differ: disks are identified by their
+//! serial numbers, file systems are NTFS, a staged volume is a mount point, and a published one is a link to it. Each
+//! call can continue a flow that another process has left incomplete.
 //!
-//! Nothing here is only for Windows: which machine [`winstorage::Storage`] stands on is for whoever makes it. It may also be one behind
-//! csi-proxy ([`OverProxy`]).
+//! This crate compiles on every system. The caller selects the machine of [`winstorage::Storage`], which may also be
+//! behind csi-proxy ([`OverProxy`]).
 #![warn(missing_docs)]
 
 mod disks;
@@ -45,24 +45,24 @@ pub use storage::{NodeStorage, Role, Seen};
 
 use disks::Disks;
 
-/// How Kubernetes calls the system.
+/// The name of the system in Kubernetes.
 const OS: &str = "windows";
 
-/// Operations that may block a thread of their own at the same time. Each thread that has asked WMI keeps connections of its own.
+/// Concurrent operations that block a thread. Each thread that has used WMI keeps its own connections.
 const PLACES: usize = 16;
 
-/// What the node service is told once, at start.
+/// The settings of the node service.
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
-    /// The driver's name: topology keys and publish-context keys derive from it.
+    /// The driver's name, from which topology keys and publish-context keys derive.
     pub driver: DriverName,
-    /// What this machine is; asked again each time the orchestrator asks.
+    /// The properties of this machine, queried again for each request of the orchestrator.
     pub machine: Arc<Machine>,
     /// `--volume-attach-limit` and `--reserved-volume-attachments`.
     pub limits: LimitFlags,
 }
 
-/// The CSI node service of Windows. Clones share everything.
+/// The CSI node service of Windows. Clones share their state.
 #[derive(Clone)]
 pub struct WindowsNode {
     inner: Arc<Inner>,
@@ -76,7 +76,7 @@ struct Inner {
 }
 
 impl WindowsNode {
-    /// A service over this machine's storage: a [`winstorage::Storage`], or a proxy's.
+    /// Creates a service on this machine's storage: a [`winstorage::Storage`], or a proxy's.
     pub fn new(options: NodeOptions, storage: Arc<dyn NodeStorage>, operations: Operations) -> Self {
         let xen = ebs_types::is_xen(&options.machine.metadata().instance_type);
         let disks = Arc::new(Disks { storage, xen });
@@ -85,11 +85,11 @@ impl WindowsNode {
 }
 
 impl Inner {
-    /// Does what blocks on a thread that may wait. A panic there is one here.
+    /// Runs blocking work on a thread that may block. A panic there propagates.
     ///
-    /// Cancellation: the work goes on to its end.
+    /// Cancellation: the work continues to its end.
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Disks) -> T + Send + 'static) -> T {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _place = self.places.acquire().await;
         let (disks, span) = (Arc::clone(&self.disks), tracing::Span::current());
         let done = tokio::task::spawn_blocking(move || span.in_scope(|| work(&disks))).await;

@@ -1,5 +1,5 @@
-//! The node RPCs that change something: each reads its request, and runs its work as an operation that outlives the request,
-//! under the keys of every node.
+//! The mutating node RPCs. Each parses its request, and runs its work as an operation that outlives the request, with
+//! the keys of every node.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ pub(crate) async fn expand(
     request: csi::NodeExpandVolumeRequest,
 ) -> Ended<csi::NodeExpandVolumeResponse> {
     let plan = request::Expand::parse(&request).map_err(refused)?;
-    // A raw device follows its volume; there is nothing to grow.
+    // A raw block volume has no file system to grow.
     let Some(plan) = plan else { return Ok(csi::NodeExpandVolumeResponse { capacity_bytes: 0 }) };
     let (shared, wanted) = (Arc::clone(node), plan.clone());
     let work = move |waiters| async move {
@@ -106,17 +106,17 @@ pub(crate) async fn expand(
     Ok(csi::NodeExpandVolumeResponse { capacity_bytes: size.to_wire() })
 }
 
-/// A refusal before any operation was started.
+/// Returns the error of a request that started no operation.
 fn refused(error: RequestError) -> OperationError<NodeError> {
     OperationError::Failed(Arc::new(error.into()))
 }
 
-/// The key of stage and unstage.
+/// Returns the key of stage and unstage.
 fn whole(volume: &VolumeId) -> Key {
     Key::NodeVolume(VolumeHandle::Volume(volume.clone()))
 }
 
-/// The key of publish and unpublish: a volume may be published at several targets at once.
+/// Returns the key of publish and unpublish. A volume may be published at several targets concurrently.
 fn target(volume: &VolumeId, target: &WinPath) -> Key {
     Key::NodeTarget { volume: VolumeHandle::Volume(volume.clone()), target: key_of(target) }
 }

@@ -1,9 +1,10 @@
-//! The storage of a node behind its csi-proxy, any that speaks version 1 of the interface, the Go one included.
+//! The storage of a node behind csi-proxy, with any proxy that serves version 1 of the interface, including the Go one.
 //!
-//! The interface has fewer answers than Windows. It does not have a link's target: a target path is right when it shows the volume that the
-//! staging path shows. Nor does it have the contents of a disk on which Windows recognises no file system. This project's csi-proxy reads such a
-//! disk, in a call of its own; the driver asks for that proof each time instead of asking whose proxy it is, because another project's proxy
-//! may take the pipes over at any moment. Where the call does not exist the disk is not proven blank, and is formatted only if the operator has
+//! The interface reports less than Windows. It does not report the target of a link, so a target path counts as correct
+//! if it leads to the same volume as the staging path. It also does not report the contents of a disk without a file
+//! system that Windows recognises. This project's csi-proxy has an additional call that reads such a disk. The driver
+//! makes this call every time and does not cache which proxy serves the pipes, because another project's proxy may take
+//! them over at any moment. Without the call, the disk is not proven blank, and is formatted only if the operator has
 //! allowed that ([`Unproven`]). Directories are never removed with their contents.
 
 use std::collections::BTreeMap;
@@ -29,22 +30,23 @@ use crate::error::Cause;
 use crate::proxy_error::ProxyError;
 use crate::storage::{NodeStorage, Role, Seen};
 
-/// The one version of each group that is served by all proxies since 1.0.
+/// The version of each group that all proxies since 1.0 serve.
 const VERSION: &str = "v1";
-/// For what only looks and for what changes little.
+/// The deadline of reads and small changes.
 const QUICKLY: Duration = Duration::from_secs(120);
-/// A format of a large volume, a flush of a full cache.
+/// The deadline of the format of a large volume, or the flush of a full cache.
 const SLOWLY: Duration = Duration::from_secs(15 * 60);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// What becomes of a disk on which Windows recognises no file system, where csi-proxy is another project's and cannot read it. It may be blank,
-/// and it may hold a file system of Linux, a damaged NTFS, a locked BitLocker volume, or data without a file system.
+/// What to do with a disk without a recognised file system if another project's csi-proxy cannot read it. The disk may
+/// be blank, or contain a file system of Linux, a damaged NTFS, a locked BitLocker volume, or data without a file
+/// system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
-    /// It is refused.
+    /// Refuse to format it.
     Refuse,
-    /// It is formatted, as other drivers over csi-proxy do.
+    /// Format it, as other drivers over csi-proxy do.
     Format,
 }
 
@@ -55,16 +57,16 @@ pub struct OverProxy {
     contents: DiskContentsClient<Channel>,
     volumes: VolumeClient<Channel>,
     files: FilesystemClient<Channel>,
-    /// Space is asked of this process's own view of a path: the proxy does not tell it.
+    /// Measures space in this process's own view of a path, because the proxy does not report it.
     own: Arc<dyn SpaceHost>,
     unproven: Unproven,
 }
 
 impl OverProxy {
-    /// Connects to the three groups that a node needs. Must be called in a runtime, on which calls run.
+    /// Connects to the three groups that a node needs. Must be called in a runtime, on which the calls run.
     ///
     /// # Errors
-    /// A pipe is not there or cannot be opened; the error names it.
+    /// A pipe does not exist or cannot be opened; the error names it.
     pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn SpaceHost>, unproven: Unproven) -> Result<Self, ConnectError> {
         let versions: [Version; 1] = [VERSION.parse().expect("a version by construction")];
         let channel = async |group| Ok(connect(dial, group, &versions).await?.channel);
@@ -80,7 +82,7 @@ impl OverProxy {
         })
     }
 
-    /// Waits for an answer, on a thread that may.
+    /// Waits for a reply, on a thread that may block.
     fn wait<T>(
         &self,
         call: &'static str,
@@ -101,7 +103,7 @@ impl OverProxy {
         Ok(all.into_iter().map(|(number, found)| (DiskNumber(number), ids(found))).collect())
     }
 
-    /// Only disks without a serial number of EBS are told by their place.
+    /// Only disks without a serial number of EBS are identified by their location.
     fn disk_locations(&self) -> BTreeMap<DiskNumber, DiskLocation> {
         let mut disks = self.disks.clone();
         let asked = disks.list_disk_locations(disk::ListDiskLocationsRequest {});
@@ -118,7 +120,7 @@ impl OverProxy {
         all.disk_locations.into_iter().map(|(number, at)| (DiskNumber(number), place(at))).collect()
     }
 
-    /// What the proxy has read on the disk; `None` where it has no such call.
+    /// Returns the contents of the disk as the proxy has read them, or `None` if the proxy lacks the call.
     fn read_contents(&self, disk: DiskNumber, seed: &str) -> Result<Option<Contents>, ProxyError> {
         let call = "GetDiskContents";
         let request = contents::GetDiskContentsRequest { disk_number: disk.0, seed: seed.to_owned() };
@@ -129,7 +131,7 @@ impl OverProxy {
         }
     }
 
-    /// What Windows recognises on the disk, by the calls that every proxy has.
+    /// Returns what Windows recognises on the disk, with the calls that every proxy has.
     fn recognised(&self, disk: DiskNumber) -> Result<Seen, Cause> {
         let unread = |contents| Seen::Unread { contents, may_format: self.unproven == Unproven::Format };
         let all = self.volumes_on(disk)?;
@@ -156,7 +158,7 @@ impl OverProxy {
         Ok(self.wait("PathExists", QUICKLY, files.path_exists(request))?.exists)
     }
 
-    /// The volume that a path shows; `None` where it shows none, in the words of any proxy.
+    /// Returns the volume of a path, or `None` if the error of any proxy means that nothing is mounted.
     fn shown(&self, path: &str) -> Result<Option<VolumeGuid>, ProxyError> {
         let call = "GetVolumeIDFromTargetPath";
         let mut volumes = self.volumes.clone();
@@ -173,7 +175,7 @@ impl OverProxy {
         let mut volumes = self.volumes.clone();
         let request = volume::ListVolumesOnDiskRequest { disk_number: disk.0, partition_number: 0 };
         let found = self.wait(call, QUICKLY, volumes.list_volumes_on_disk(request))?.volume_ids;
-        // Proxies of the PowerShell era answer with one that is empty where there is none.
+        // Proxies of the PowerShell era return an empty id if there is no volume.
         found.iter().filter(|id| !id.is_empty()).map(|id| guid(call, id)).collect()
     }
 
@@ -185,12 +187,12 @@ impl OverProxy {
 }
 
 fn failed(call: &'static str, status: Status) -> ProxyError {
-    // Whatever has a cause below it is the connection's.
+    // A status with a source is an error of the connection.
     let is_connection = std::error::Error::source(&status).is_some();
     if is_connection {
         return ProxyError::Unreachable { call, status: Box::new(status) };
     }
-    // What Windows and the proxy's rules refuse has one code. The others are the server's own.
+    // Errors of Windows and of the proxy's rules have one code. The others are the gRPC server's own.
     let is = |other: Status| status.code() == other.code();
     let message = status.message().to_owned();
     if is(Status::unimplemented("")) {
@@ -202,7 +204,7 @@ fn failed(call: &'static str, status: Status) -> ProxyError {
     }
 }
 
-/// What an answer means; one that is not understood is an error, and so never a blank disk.
+/// Converts the reply. An invalid one is an error, and so never a blank disk.
 fn contents_of(call: &'static str, found: contents::GetDiskContentsResponse) -> Result<Contents, ProxyError> {
     Ok(match found.contents() {
         contents::Contents::Blank => Contents::Blank,
@@ -230,7 +232,7 @@ impl NodeStorage for OverProxy {
         if !self.exists(path)? {
             return Ok(Found::Missing);
         }
-        // Whether a directory is empty is not told: the calls that need one find out.
+        // The proxy does not report whether a directory is empty. The calls that need an empty one fail.
         Ok(match (self.shown(path)?, role) {
             (None, _) => Found::Directory { empty: true },
             (Some(volume), Role::Staging) => Found::MountPoint(volume),
@@ -340,7 +342,7 @@ impl NodeStorage for OverProxy {
         Ok(VolumeStats { total: bytes(call, stats.total_bytes)?, used: bytes(call, stats.used_bytes)? })
     }
 
-    /// StorageWMI's 4 has no code here either: any refusal is tried again, for a while.
+    /// The code 4 of StorageWMI does not reach the client either, so any error is retried for a while.
     fn resize_volume(&self, volume: &str, size: i64, patience: Duration) -> Result<u64, Cause> {
         let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
         loop {

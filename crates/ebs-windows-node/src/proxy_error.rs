@@ -1,18 +1,18 @@
-//! What a call of csi-proxy can end with.
+//! Errors of csi-proxy calls.
 
 use std::time::Duration;
 
 use tonic::Status;
 
-/// A call of the proxy that failed.
+/// A failed call of csi-proxy.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// The proxy's own words.
+    /// The proxy returned an error.
     #[error("csi-proxy refused {call}: {message}")]
     Refused {
         /// The method.
         call: &'static str,
-        /// All that it said: it has no codes.
+        /// The whole text; there are no error codes.
         message: String,
     },
     /// The proxy does not have the call.
@@ -20,7 +20,7 @@ pub enum ProxyError {
     Unsupported {
         /// The method.
         call: &'static str,
-        /// All that it answered.
+        /// The whole text.
         message: String,
     },
     /// The proxy was busy and did nothing.
@@ -28,38 +28,38 @@ pub enum ProxyError {
     Busy {
         /// The method.
         call: &'static str,
-        /// With what.
+        /// Its text.
         message: String,
     },
-    /// It could not be reached, or the connection broke: what became of the call is not known.
+    /// The proxy was not reachable, or the connection broke. The outcome of the call is unknown.
     #[error("csi-proxy did not answer {call}")]
     Unreachable {
         /// The method.
         call: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         status: Box<Status>,
     },
-    /// No answer in time. The call goes on there.
+    /// The reply did not arrive in time. The call continues in the proxy.
     #[error("csi-proxy has not answered {call} within {within:?}")]
     Late {
         /// The method.
         call: &'static str,
-        /// How long was waited.
+        /// How long the driver waited.
         within: Duration,
     },
-    /// An answer that cannot be.
+    /// An invalid reply.
     #[error("csi-proxy answered {call} with {what}")]
     Odd {
         /// The method.
         call: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
 }
 
 impl ProxyError {
-    /// The words of a refusal.
+    /// Returns whether the error's text contains `words`.
     pub(crate) fn says(&self, words: &str) -> bool {
         matches!(self, Self::Refused { message, .. } if message.contains(words))
     }

@@ -1,5 +1,5 @@
-//! NodePublishVolume and NodeUnpublishVolume: a link at the target that leads to the staging path. A pod that runs
-//! keeps its link: it is never taken down to be made anew.
+//! NodePublishVolume and NodeUnpublishVolume: a link from the target to the staging path. The link of a running pod is
+//! never removed and created again.
 
 use ebs_types::Waiters;
 use winstorage::service::Found;
@@ -36,7 +36,7 @@ pub(crate) fn run(disks: &Disks, plan: &Publish, waiters: &Waiters) -> Result<()
     storage.create_symlink(&staging, &target)
 }
 
-/// The volume, and no other, is mounted at the staging path.
+/// Checks that this volume is mounted at the staging path.
 fn staged(disks: &Disks, plan: &Publish) -> Result<(), Cause> {
     let refuse = |found: String| Err(Refused::NotStaged { staging: plan.staging.clone(), found }.into());
     match disks.storage.look(&plan.staging.to_string(), Role::Staging)? {
@@ -49,13 +49,13 @@ fn staged(disks: &Disks, plan: &Publish) -> Result<(), Cause> {
     }
 }
 
-/// Takes the link away. What it leads to stays as it is.
+/// Removes the link. Its target stays unchanged.
 pub(crate) fn unpublish(disks: &Disks, plan: &At) -> Result<(), Cause> {
     let path = plan.path.to_string();
     match disks.storage.look(&path, Role::Target)? {
         Found::Missing => Ok(()),
         Found::Link { .. } | Found::Directory { empty: true } => match disks.storage.rmdir(&path, false) {
-            // Somebody else was quicker.
+            // Another process was faster.
             Err(Cause::Storage(StorageError::Missing { .. })) => Ok(()),
             removed => removed,
         },

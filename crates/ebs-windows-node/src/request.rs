@@ -1,5 +1,5 @@
-//! Requests as typed plans. Each `parse` does all validation in the Linux node service's order; below it no string map is seen.
-//! Secrets are never read.
+//! Parses requests into typed plans. Each `parse` does all validation in the order of the Linux node service; the code
+//! below it sees no string maps. Secrets are never read.
 
 use csi_proto::csi;
 use csi_proto::csi::volume_capability::AccessType;
@@ -9,48 +9,48 @@ use ebs_driver::status::{IntoStatus, Meaning};
 use ebs_types::{DriverName, IdError, VolumeId};
 use winstorage::types::WinPath;
 
-/// A request that is refused before anything is looked at.
+/// An invalid request, rejected before any work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// A field that must be there.
+    /// A required field is missing.
     #[error("the request has no {field}")]
     Missing {
         /// Its name.
         field: &'static str,
     },
-    /// An id that names nothing in EC2, or a node-local handle, of which there are none on Windows.
+    /// A volume id that is invalid in EC2, or a node-local handle, which Windows does not support.
     #[error("the volume does not exist")]
     NoSuchVolume(#[source] IdError),
-    /// A path that is none.
+    /// An invalid path.
     #[error("{field} is {path:?}, which is no absolute path")]
     Path {
         /// The field.
         field: &'static str,
-        /// As it came.
+        /// The path as received.
         path: String,
     },
-    /// A path of a volume that is looked up, not made.
+    /// An invalid path of an existing volume.
     #[error("the volume is not at {path:?}, which is no absolute path")]
     NoSuchPath {
-        /// As it came.
+        /// The path as received.
         path: String,
     },
-    /// What EBS cannot give.
+    /// A capability that EBS does not support.
     #[error(transparent)]
     Capability(#[from] CapabilityError),
     /// Neither block nor mount.
     #[error("volume_capability has no mount: set it")]
     AccessTypeUnset,
-    /// A raw device.
+    /// A raw block volume.
     #[error("raw block volumes are not supported on Windows: use volumeMode Filesystem")]
     Block,
-    /// Another file system.
+    /// An unsupported file system.
     #[error("the file system {0:?} is not supported on Windows: ask for ntfs, or for none")]
     FileSystem(String),
-    /// What mkfs would be told on Linux.
+    /// An option for mkfs on Linux.
     #[error("the volume context has {0}, which is for file systems of Linux: volumes are formatted as NTFS here")]
     FormatOption(FormatKey),
-    /// What the controller, or a person, has written for the node.
+    /// An invalid publish or volume context, from the controller or a person.
     #[error(transparent)]
     Context(#[from] ContextError),
 }
@@ -163,12 +163,12 @@ impl At {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expand {
     pub(crate) at: At,
-    /// How large the volume is to be at least, in bytes; 0: not said.
+    /// The required size of the volume in bytes; 0 if it is not set.
     pub(crate) required: u64,
 }
 
 impl Expand {
-    /// `None`: a raw block volume, of which there is nothing to grow.
+    /// Returns `None` for a raw block volume, which has no file system to grow.
     pub(crate) fn parse(request: &csi::NodeExpandVolumeRequest) -> Result<Option<Self>, RequestError> {
         let at = At::to_find(&request.volume_id, &request.volume_path)?;
         let capability = request.volume_capability.as_ref().map(Capability::try_from).transpose()?;
@@ -180,7 +180,7 @@ impl Expand {
     }
 }
 
-/// The file system that a mount capability asks for.
+/// Returns the file system of a mount capability.
 fn mounted(wire: Option<&csi::VolumeCapability>) -> Result<String, RequestError> {
     let wire = wire.ok_or(CapabilityError::Missing)?;
     match Capability::try_from(wire)?.access {
@@ -190,7 +190,8 @@ fn mounted(wire: Option<&csi::VolumeCapability>) -> Result<String, RequestError>
     }
 }
 
-/// Classes without a file system are sent with the default of Linux by many: those ask for nothing that NTFS is not.
+/// Accepts NTFS. Storage classes without a file system often arrive with the default of Linux, so that is accepted as
+/// well.
 fn file_system(asked: &str, volume: &VolumeId) -> Result<(), RequestError> {
     match asked.to_ascii_lowercase().as_str() {
         "" | "ntfs" => Ok(()),
@@ -202,7 +203,8 @@ fn file_system(asked: &str, volume: &VolumeId) -> Result<(), RequestError> {
     }
 }
 
-/// The kubelet makes a container's mount read-only itself; nothing else of such flags has a meaning for NTFS behind a link.
+/// Warns of mount flags. The kubelet itself makes a container's mount read-only, and other flags have no meaning for
+/// NTFS behind a link.
 fn warn_of_flags(wire: Option<&csi::VolumeCapability>, volume: &VolumeId, read_only: bool) {
     let flags = match wire.and_then(|wire| wire.access_type.as_ref()) {
         Some(AccessType::Mount(mount)) => mount.mount_flags.join(","),
@@ -225,12 +227,12 @@ fn path(text: &str, field: &'static str) -> Result<WinPath, RequestError> {
     WinPath::normalise(text).ok_or_else(|| RequestError::Path { field, path: text.to_owned() })
 }
 
-/// The name of a device in EC2, where the publish context has one.
+/// Returns the EC2 device name from the publish context, if it has one.
 pub(crate) fn device(attachment: &PublishContext) -> Option<String> {
     attachment.device.as_ref().map(|device| device.display().to_string())
 }
 
-/// For logs and keys: paths of Windows that differ in case only are one.
+/// Returns the path for logs and keys. Paths of Windows that differ only in case are equal.
 pub(crate) fn key_of(path: &WinPath) -> std::path::PathBuf {
     path.to_string().to_lowercase().into()
 }

@@ -1,5 +1,5 @@
-//! NodeStageVolume: find the disk, bring it online, see what it holds, format it only when that is proven right, mount
-//! it, grow what is smaller than its disk. Every step may be found done by a former call.
+//! NodeStageVolume: finds the disk, brings it online, reads its contents, formats it only if that is proven safe,
+//! mounts it, and grows the file system to its disk. A previous call may have done any of the steps.
 
 use std::time::Duration;
 
@@ -13,16 +13,18 @@ use crate::error::{Cause, Refused};
 use crate::request::{Stage, device};
 use crate::storage::{Role, Seen};
 
-/// From a raw disk to a file system: a partition, its volume, its format, with looks between them; more would be no progress.
+/// Steps from a raw disk to a file system: a partition, its volume and its format, with a check after each. More would
+/// mean no progress.
 const LOOKS: usize = 5;
-/// How long Windows may take to show what is on a disk that has gone online. PowerShell's storage modules wait 3 to 30 s there
-/// (dsccommunity/StorageDsc#183).
+/// How long Windows may take to show the contents of a disk that has gone online. PowerShell's storage modules wait 3
+/// to 30 s there (dsccommunity/StorageDsc#183).
 const SETTLING: Duration = Duration::from_secs(10);
-/// How long a disk that nothing can read must look the same before it is formatted.
+/// How long the state of a disk that cannot be read must be stable before the disk is formatted.
 const UNCHANGED: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// While another service of Windows holds a volume, its growth at stage is tried again for so long: the mount does not depend on it.
+/// How long to retry the growth at stage while another service of Windows holds the volume. The mount does not depend
+/// on it.
 const GROWTH_AT_STAGE: Duration = Duration::from_secs(10);
 
 /// Stages a volume.
@@ -43,12 +45,12 @@ pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), 
     if !was_online {
         still_wanted(waiters, "bringing the disk online")?;
     }
-    // Before anything else: a disk that is offline can be neither partitioned nor read for what it is. One that is online may be read-only, which
-    // the same call ends.
+    // First of all, because an offline disk can be neither partitioned nor read. The same call makes a read-only disk
+    // writable.
     storage.set_disk_state(disk, true)?;
     match mounted(disks, plan, disk, waiters) {
         Ok(volume) => {
-            // The volume is mounted at the size that it has. NodeExpandVolume reports a growth that fails.
+            // The volume is already mounted at its current size. NodeExpandVolume reports a failed growth.
             if let Err(error) = grow(disks, disk, &volume, GROWTH_AT_STAGE, waiters) {
                 let error = ebs_driver::status::chain(&error);
                 tracing::warn!(volume = %plan.volume, %disk, error, "the file system was not grown to its disk");
@@ -56,7 +58,7 @@ pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), 
             Ok(())
         }
         Err(error) => {
-            // What Windows shows late goes on arriving while the disk is online.
+            // The disk stays online while Windows is still discovering its contents.
             if !was_online && error.meaning() != Meaning::Unavailable {
                 put_back(disks, plan, disk);
             }
@@ -65,26 +67,26 @@ pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), 
     }
 }
 
-/// Stops before a change when nobody waits for it any more.
+/// Stops before a change if all callers have disconnected.
 pub(crate) fn still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
 }
 
-/// A disk smaller than what EC2 promised is not the whole volume; a larger one is normal after an expansion.
+/// Checks the size. A disk smaller than in EC2 is not the whole volume; a larger one is normal after an expansion.
 fn large_enough(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<(), Cause> {
     let Some(promised) = plan.attachment.size else { return Ok(()) };
     let found = Bytes(disks.storage.disk_size(disk)?);
     if found < promised.bytes() { Err(Refused::TooSmall { found, promised }.into()) } else { Ok(()) }
 }
 
-/// The volume, mounted at the staging path.
+/// Returns the Windows volume, mounted at the staging path.
 fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
     let (storage, path) = (&disks.storage, plan.staging.to_string());
     let volume = with_file_system(disks, plan, disk, waiters)?;
     match storage.look(&path, Role::Staging)? {
         Found::MountPoint(there) if there == volume => return Ok(volume),
         Found::MountPoint(there) => match disks.owner(&there, &plan.volume, device(&plan.attachment).as_deref())? {
-            // Its disk was detached, or is offline: a mount point that leads nowhere.
+            // Its disk was detached or is offline, so the mount point leads nowhere.
             Owner::Vanished => {
                 still_wanted(waiters, "removing a mount point that leads nowhere")?;
                 tracing::warn!(volume = %plan.volume, path, mounted = %there, "the volume that was mounted there is gone");
@@ -104,7 +106,7 @@ fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> 
     Ok(volume)
 }
 
-/// The volume of Windows to mount, after a format where one is needed and right.
+/// Returns the Windows volume to mount, and formats it if that is necessary and safe.
 fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<VolumeGuid, Cause> {
     let storage = &disks.storage;
     for _ in 0..LOOKS {
@@ -114,7 +116,7 @@ fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Wai
                 may_write(disks, plan, disk, waiters)?;
                 storage.partition_disk(disk)?;
             }
-            // Nothing is written: what a former call has made goes online.
+            // Nothing is written: the partition of a previous call goes online.
             Contents::Offline => {
                 still_wanted(waiters, "bringing a partition online")?;
                 disks.still(disk, &plan.volume, device(&plan.attachment).as_deref())?;
@@ -132,8 +134,9 @@ fn with_file_system(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Wai
     Err(Refused::VolumeNotShown { disk }.into())
 }
 
-/// What the disk holds, once Windows shows all of it. Partitions, volumes and file systems appear some time after a disk has gone online or was
-/// partitioned; until then a disk with data may look like one that holds something unknown, or, where nothing reads it, like a blank one.
+/// Waits until Windows shows all contents of the disk, and returns them. Partitions, volumes and file systems appear
+/// some time after a disk has gone online or was partitioned. Until then, a disk with data may look like one with
+/// unknown contents, or blank if no call can read it.
 fn settled(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<Contents, Cause> {
     let storage = &disks.storage;
     let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
@@ -162,7 +165,7 @@ fn settled(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<Contents, Ca
     }
 }
 
-/// A blank disk may be written to when nothing was to be on it, and it is the volume's still.
+/// Checks that a blank disk may be written: the volume was created empty, and the disk still belongs to it.
 fn may_write(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<(), Cause> {
     if let Some(origin) = plan.attachment.restored_from().filter(|_| !plan.may_format_restored) {
         return Err(Refused::BlankRestore { origin: origin.clone() }.into());
@@ -171,7 +174,7 @@ fn may_write(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -
     disks.still(disk, &plan.volume, device(&plan.attachment).as_deref())
 }
 
-/// A disk that this call has brought online, and of which nothing is mounted, goes offline again: it may be detached next.
+/// Takes a disk offline that this call has brought online and not mounted, because it may be detached next.
 fn put_back(disks: &Disks, plan: &Stage, disk: DiskNumber) {
     let offline = || {
         let is_mounted = disks.shown_at(&plan.staging.to_string())?.is_some();
@@ -185,10 +188,10 @@ fn put_back(disks: &Disks, plan: &Stage, disk: DiskNumber) {
     }
 }
 
-/// Grows the file system to its disk where more than Windows' own tables is left over. Bytes of the volume afterwards, as far as they can
-/// be used, or `None` where there was nothing to grow.
+/// Grows the file system to its disk if more than Windows' own tables is left over. Returns the usable size of the
+/// volume in bytes, or `None` if no growth was necessary.
 ///
-/// While another service of Windows holds the volume, it is tried again for `patience`.
+/// Retries for `patience` while another service of Windows holds the volume.
 pub(crate) fn grow(
     disks: &Disks,
     disk: DiskNumber,

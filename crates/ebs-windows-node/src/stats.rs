@@ -1,4 +1,4 @@
-//! NodeGetVolumeStats: bytes, as Windows tells them at the path; NTFS has no inodes to run out of.
+//! NodeGetVolumeStats: bytes, as Windows reports them at the path. NTFS has no limit of inodes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::disks::Disks;
 use crate::error::{Cause, NodeError};
 use crate::request::At;
 
-/// How full the volume at a path is. A path that does not show the volume is not found.
+/// Returns the usage of the volume at a path. A path that does not lead to the volume is not found.
 pub(crate) async fn run(
     node: &Arc<Inner>,
     request: NodeGetVolumeStatsRequest,

@@ -1,4 +1,4 @@
-//! What the node service asks of a machine's storage: of Windows itself, or of a csi-proxy that stands before it.
+//! The storage operations of the node service, implemented by Windows itself or by csi-proxy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,50 +10,50 @@ use winstorage::types::{DiskIds, DiskNumber};
 
 use crate::error::Cause;
 
-/// What a path is for: not everybody who is asked can tell a link from a mount point.
+/// The purpose of a path, because some implementations cannot distinguish a link from a mount point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A staging path: volumes are mounted there.
+    /// A staging path: a mount point of a volume.
     Staging,
-    /// A target: a link stands there.
+    /// A target: a link.
     Target,
 }
 
-/// What a look at a disk has shown.
+/// The result of reading a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// The disk was read, or Windows itself recognises what is on it.
+    /// The disk was read, or Windows itself recognises its contents.
     Read(Contents),
-    /// Windows recognises nothing, and the proxy cannot read the disk: it may hold anything.
+    /// Windows recognises nothing, and the proxy cannot read the disk, so it may contain anything.
     Unread {
-        /// What it would be if it were blank.
+        /// The contents if the disk is blank.
         contents: Contents,
-        /// The operator has allowed formatting without a proof.
+        /// Whether the operator has allowed formatting without proof.
         may_format: bool,
     },
 }
 
 macro_rules! operations {
     ($($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
-        /// The operations, each as [`Storage`] has it. All of them **block**: call them from a thread that may wait.
+        /// The operations, as in [`Storage`]. All of them **block**: call them from a thread that may block.
         pub trait NodeStorage: Send + Sync {
-            /// What stands at the path, itself.
+            /// Returns the entry at the path, without following it.
             ///
             /// # Errors
-            /// The path may not be named, or the machine failed.
+            /// The path is not allowed, or the machine failed.
             fn look(&self, path: &str, role: Role) -> Result<Found, Cause>;
-            /// What is on a disk that is online. Equal seeds read equal places.
+            /// Returns the contents of a disk that is online. The same seed reads the same places.
             ///
             /// # Errors
-            /// The disk is not there, or the machine failed.
+            /// The disk does not exist, or the machine failed.
             fn disk_contents(&self, disk: DiskNumber, seed: &str) -> Result<Seen, Cause>;
-            /// Holds the calling thread for `time`.
+            /// Blocks the calling thread for `time`.
             fn pause(&self, time: Duration);
             $(
                 $(#[$attribute])*
                 ///
                 /// # Errors
-                /// It was refused, or the machine failed.
+                /// The operation was rejected, or the machine failed.
                 fn $name(&self, $($argument: $type),*) -> Result<$answer, Cause>;
             )+
         }
@@ -79,42 +79,42 @@ macro_rules! operations {
 }
 
 operations! {
-    /// The disk of an EBS volume; a late one is waited for.
+    /// Returns the disk of an EBS volume. Waits for a late one.
     disk_of_ebs_volume(volume: &str, device: &str) -> DiskNumber;
-    /// The same, of the disks that there are now.
+    /// Returns the disk of an EBS volume, if it is visible now.
     present_disk_of_ebs_volume(volume: &str, device: &str) -> Option<DiskNumber>;
-    /// What every disk says it is.
+    /// Returns the identifiers of every disk.
     list_disk_ids() -> BTreeMap<DiskNumber, DiskIds>;
-    /// The disk that a volume of Windows is on.
+    /// Returns the disk of a Windows volume.
     disk_number_of_volume(volume: &str) -> DiskNumber;
-    /// The volume that a path shows.
+    /// Returns the volume of a path.
     volume_of_path(path: &str) -> winstorage::types::VolumeGuid;
-    /// Gives an empty disk a partition, and brings that online.
+    /// Creates a partition on an empty disk, and brings it online.
     partition_disk(disk: DiskNumber) -> ();
-    /// Makes an NTFS on a volume without a file system.
+    /// Creates an NTFS on a volume without a file system.
     format_volume(volume: &str) -> ();
-    /// True where the disk is online.
+    /// Returns whether the disk is online.
     disk_state(disk: DiskNumber) -> bool;
     /// Brings the disk online or takes it offline.
     set_disk_state(disk: DiskNumber, online: bool) -> ();
-    /// Bytes of the disk.
+    /// Returns the size of the disk in bytes.
     disk_size(disk: DiskNumber) -> u64;
-    /// Looks for disks that came, went or grew.
+    /// Rescans for disks that were attached, detached or resized.
     rescan() -> ();
-    /// Bytes of a volume's file system.
+    /// Returns the size and usage of a volume's file system in bytes.
     volume_stats(volume: &str) -> VolumeStats;
-    /// Grows a volume to all that there is where `size` is 0; its bytes afterwards.
+    /// Grows a volume, to its maximum if `size` is 0, and returns its size in bytes.
     resize_volume(volume: &str, size: i64, patience: Duration) -> u64;
-    /// Makes a directory, and those above it.
+    /// Creates a directory with its parents.
     mkdir(path: &str) -> ();
-    /// Removes an entry: a link as a link, a directory only when it is empty unless `force`.
+    /// Removes an entry without following it. Without `force`, a directory must be empty.
     rmdir(path: &str, force: bool) -> ();
     /// Makes an empty directory a mount point.
     mount_volume(volume: &str, path: &str) -> ();
     /// Flushes the volume, and makes the mount point an empty directory.
     unmount_volume(volume: &str, path: &str) -> ();
-    /// Makes a link at `link` that leads to `source`; one that does so already is right.
+    /// Creates a link at `link` to `source`. Succeeds if it exists.
     create_symlink(source: &str, link: &str) -> ();
-    /// Space of the volume at a path.
+    /// Returns the space of the volume at a path.
     space(path: &str) -> Space;
 }

@@ -1,4 +1,4 @@
-//! The node service over a Windows machine in memory.
+//! The node service on a fake Windows machine.
 
 mod crashes;
 mod expands;
@@ -37,7 +37,7 @@ struct World {
 }
 
 impl World {
-    /// An empty disk 1 of 10 GiB, offline, which is the volume.
+    /// Creates the world with an empty, offline disk 1 of 10 GiB, which is the volume.
     fn new() -> Self {
         let world = Self::without_disk();
         world.host.add_disk(1, SERIAL, 10 * GIB, false);
@@ -46,14 +46,14 @@ impl World {
 
     fn without_disk() -> Self {
         let host = FakeHost::new();
-        // As the kubelet makes it.
+        // As the kubelet creates it.
         host.add_directory(TARGET.strip_suffix(r"\mount").unwrap());
         host.add_directory(&format!(r"{KUBELET}\plugins"));
         let node = service(&host, "m5.large");
         Self { host, node }
     }
 
-    /// Another process takes the place of this one, over the same machine.
+    /// Replaces the driver's process; the machine stays.
     fn replace_driver(&mut self) {
         self.host.restart();
         self.node = service(&self.host, "m5.large");
@@ -103,7 +103,7 @@ impl World {
         Ok(self.node.node_get_volume_stats(Request::new(request)).await?.into_inner().usage.remove(0))
     }
 
-    /// The mount point at the staging path is this volume's of the only volume of disk 1.
+    /// Returns whether the staging path is a mount point of the only volume of disk 1.
     fn is_staged(&self) -> bool {
         let volumes = self.host.volumes_of(1);
         volumes.len() == 1 && self.host.kind_at(STAGING) == Some(EntryKind::MountPoint(volumes[0].clone()))
@@ -167,7 +167,7 @@ fn publish_request() -> csi::NodePublishVolumeRequest {
     }
 }
 
-/// The code of a refusal, as it is called.
+/// Returns the name of an error's code.
 fn code(refused: &Status) -> String {
     format!("{:?}", refused.code())
 }

@@ -1,5 +1,6 @@
-//! NodeUnstageVolume: flush, unmount, remove the place, take the disk offline, because EC2 detaches it next. After each
-//! step the next call goes on: the disk is told before the unmount, and by its serial number where nothing is mounted any more.
+//! NodeUnstageVolume: flushes and unmounts the volume, removes the staging path, and takes the disk offline, because
+//! EC2 detaches it next. The next call can continue after each step: the disk is identified before the unmount, or by
+//! its serial number if nothing is mounted.
 
 use ebs_types::Waiters;
 use winstorage::StorageError;
@@ -21,7 +22,7 @@ pub(crate) fn run(disks: &Disks, plan: &At, waiters: &Waiters) -> Result<(), Cau
                 storage.unmount_volume(&guid.to_string(), &path)?;
                 Some(disk)
             }
-            // A disk that is offline shows no volume; one that was detached is no more.
+            // An offline disk shows no volume, and a detached one does not exist.
             Owner::Vanished => {
                 tracing::warn!(volume = %plan.volume, path, mounted = %guid, "the volume that was mounted there is gone, and what was not flushed is lost");
                 disks.present(&plan.volume, None)?
@@ -40,7 +41,7 @@ pub(crate) fn run(disks: &Disks, plan: &At, waiters: &Waiters) -> Result<(), Cau
     }
 }
 
-/// The place of the mount goes; a directory with something in it is not ours, and stays.
+/// Removes the staging path. A nonempty directory is not from the driver, and stays.
 fn remove_place(disks: &Disks, path: &str) -> Result<(), Cause> {
     match disks.storage.look(path, Role::Staging)? {
         Found::Directory { empty: true } | Found::MountPoint(_) => match disks.storage.rmdir(path, false) {
@@ -55,7 +56,7 @@ fn remove_place(disks: &Disks, path: &str) -> Result<(), Cause> {
     }
 }
 
-/// Takes the disk offline, if it is the volume's still.
+/// Takes the disk offline, if it still belongs to the volume.
 fn offline(disks: &Disks, plan: &At, disk: DiskNumber, waiters: &Waiters) -> Result<(), Cause> {
     still_wanted(waiters, "taking the disk offline")?;
     if !disks.xen {

@@ -1,6 +1,6 @@
-//! csi-sanity, with all of its optional arguments that apply, against this node service over a Windows machine in memory, beside the
-//! controller over the simulated EC2: what is attached there is a disk here. Nothing fails, and what skips itself is exactly what
-//! `csi_sanity_skips.txt` lists.
+//! csi-sanity with all of its applicable optional arguments, against this node service on a fake Windows machine and a
+//! controller on the simulated EC2. Disks that are attached in EC2 exist on the machine. All specs pass, except those
+//! that `csi_sanity_skips.txt` lists as skipped.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -32,7 +32,7 @@ use attached::Attached;
 use proxied::over_proxy;
 use suite::{directory, holds, ran_all};
 
-/// An EC2 with one availability zone: csi-sanity asks for no zone, and publishes on this machine whatever it got.
+/// Creates an EC2 with one availability zone: csi-sanity requests no zone, and publishes every volume on this machine.
 async fn ec2() -> anyhow::Result<SimEc2> {
     let mut config = EngineConfig::default();
     config.zones.retain(|zone| zone.name == config.zone || zone.zone_type != "availability-zone");
@@ -43,7 +43,7 @@ async fn ec2() -> anyhow::Result<SimEc2> {
     Ok(ec2)
 }
 
-/// The first instance, and its machine with the kubelet's part: the directory of what is published.
+/// Creates the first instance and its machine, with the kubelet's directory of published volumes.
 async fn machine(ec2: &SimEc2, dir: &Path) -> anyhow::Result<(FakeHost, SimInstance, Policy)> {
     let host = FakeHost::new();
     host.add_directory(&dir.join("sanity/target").display().to_string());
@@ -69,10 +69,9 @@ fn service(instance: &SimInstance, storage: Arc<dyn NodeStorage>) -> anyhow::Res
     Ok(WindowsNode::new(options, storage, Operations::new()))
 }
 
-/// csi-sanity finds no fault with volumes on a Windows node; every skip is listed with its reason. No disk is online when it is
-/// detached, and none is formatted twice.
+/// Every skip is listed with its reason. No disk is online when it is detached, and no disk is formatted twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn csi_sanity_finds_no_fault_with_a_windows_node() -> anyhow::Result<()> {
+async fn csi_sanity_passes_on_a_windows_node() -> anyhow::Result<()> {
     let dir = directory()?;
     let ec2 = ec2().await?;
     let (host, instance, policy) = machine(&ec2, dir.path()).await?;
@@ -81,9 +80,9 @@ async fn csi_sanity_finds_no_fault_with_a_windows_node() -> anyhow::Result<()> {
     ran_all(&[holds(Part::Whole, &ec2, &node, dir.path()).await?])
 }
 
-/// The same over csi-proxy, which is all that a node service in a container has of the machine.
+/// A node service in a container reaches the machine only through csi-proxy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn csi_sanity_finds_no_fault_with_a_windows_node_over_csi_proxy() -> anyhow::Result<()> {
+async fn csi_sanity_passes_on_a_windows_node_over_csi_proxy() -> anyhow::Result<()> {
     let dir = directory()?;
     let ec2 = ec2().await?;
     let (host, instance, policy) = machine(&ec2, dir.path()).await?;

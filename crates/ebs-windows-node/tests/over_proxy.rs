@@ -1,5 +1,5 @@
-//! A node service that has nothing of the machine but its csi-proxy: what the suites of the service over the machine itself hold, as far as
-//! the proxy's interface lets it be told.
+//! A node service that reaches its machine only through csi-proxy. It must pass the tests of the service on the machine
+//! itself, as far as the proxy's interface permits.
 #![cfg(unix)]
 
 use std::collections::HashMap;
@@ -40,14 +40,14 @@ struct World {
     _proxy: JoinSet<()>,
 }
 
-/// Whose csi-proxy a node has.
+/// The project of a node's csi-proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proxy {
     Ours,
     Foreign,
 }
 
-/// An offline, blank disk 1, and the kubelet's directories.
+/// Creates an offline, blank disk 1, and the kubelet's directories.
 fn machine() -> FakeHost {
     let host = FakeHost::new();
     host.add_directory(r"C:\var\lib\kubelet\pods\6a");
@@ -56,7 +56,7 @@ fn machine() -> FakeHost {
     host
 }
 
-/// The same machine, with a clock that runs.
+/// Creates the same machine, with a real clock.
 fn machine_with_a_clock() -> anyhow::Result<FakeHost> {
     let host = FakeHost::from_json("{}").map_err(anyhow::Error::msg)?;
     host.add_directory(r"C:\var\lib\kubelet\pods\6a");
@@ -66,12 +66,12 @@ fn machine_with_a_clock() -> anyhow::Result<FakeHost> {
 }
 
 impl World {
-    /// Over this project's proxy; the driver has no leave to format what is not proven blank.
+    /// Uses this project's proxy. The driver may not format a disk that is not proven blank.
     async fn new() -> anyhow::Result<Self> {
         Self::over(machine(), Proxy::Ours, Unproven::Refuse).await
     }
 
-    /// A driver that has just started, over this machine.
+    /// Creates a new driver on this machine.
     async fn over(host: FakeHost, whose: Proxy, unproven: Unproven) -> anyhow::Result<Self> {
         let metadata = NodeMetadata {
             node: NodeId::parse("i-0123456789abcdef0")?,
@@ -146,10 +146,9 @@ fn context() -> HashMap<String, String> {
     HashMap::from([("devicePath".to_owned(), "/dev/xvdaa".to_owned())])
 }
 
-/// Over csi-proxy each call of a volume's life may come twice, and does nothing the second time: one format, one link, the disk offline in
-/// the end.
+/// One format, one link, and the disk is offline in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_csi_proxy_each_call_may_come_twice() -> anyhow::Result<()> {
+async fn repeated_calls_over_csi_proxy_change_nothing() -> anyhow::Result<()> {
     let world = World::new().await?;
     for _ in 0..2 {
         world.stage().await?;
@@ -174,10 +173,11 @@ async fn over_csi_proxy_each_call_may_come_twice() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// csi-proxy cannot tell whether a disk without a file system of Windows is blank: it is not written to, not even a partition, and goes offline
-/// again; unless the driver was started with leave to. One that has a file system of Windows is mounted either way.
+/// csi-proxy cannot prove that a disk without a file system of Windows is blank. Without permission, the driver does
+/// not even partition it, and the disk goes offline again. A disk with a file system of Windows is mounted in both
+/// cases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_csi_proxy_no_disk_is_formatted_that_is_not_proven_blank() -> anyhow::Result<()> {
+async fn unproven_disk_is_not_formatted_without_permission() -> anyhow::Result<()> {
     let world = World::over(machine(), Proxy::Foreign, Unproven::Refuse).await?;
     for _ in 0..2 {
         let refused = world.stage().await.expect_err("nothing proves it blank");
@@ -196,10 +196,9 @@ async fn over_csi_proxy_no_disk_is_formatted_that_is_not_proven_blank() -> anyho
     Ok(())
 }
 
-/// This project's csi-proxy reads the disk, so the driver formats a blank one without --format-over-csi-proxy, and one that holds something not
-/// even with it.
+/// A blank disk is formatted without --format-over-csi-proxy, and a disk with contents is not formatted even with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_our_csi_proxy_only_a_blank_disk_is_formatted() -> anyhow::Result<()> {
+async fn our_csi_proxy_formats_only_a_blank_disk() -> anyhow::Result<()> {
     let blank = World::over(machine(), Proxy::Ours, Unproven::Refuse).await?;
     blank.stage().await?;
     assert_eq!(blank.formats(), 1);
@@ -216,7 +215,7 @@ async fn over_our_csi_proxy_only_a_blank_disk_is_formatted() -> anyhow::Result<(
     Ok(())
 }
 
-/// Over another project's csi-proxy a file system that Windows shows late looks like none: it is waited for, and never formatted.
+/// A file system that Windows shows late looks unformatted at first. The driver waits for it and never formats.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_file_system_is_not_formatted_over_a_foreign_proxy() -> anyhow::Result<()> {
     for unproven in [Unproven::Format, Unproven::Refuse] {
@@ -232,9 +231,8 @@ async fn late_file_system_is_not_formatted_over_a_foreign_proxy() -> anyhow::Res
     Ok(())
 }
 
-/// What a container cannot see of a volume, its csi-proxy tells.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn figures_come_from_the_proxy_where_the_container_has_none() -> anyhow::Result<()> {
+async fn stats_come_from_the_proxy_if_the_path_is_not_visible() -> anyhow::Result<()> {
     let world = World::new().await?;
     world.stage().await?;
     world.publish().await?;
@@ -249,9 +247,9 @@ async fn figures_come_from_the_proxy_where_the_container_has_none() -> anyhow::R
     Ok(())
 }
 
-/// A stage that failed at any step of the machine is finished by the next one: formatted once, never with a disk left online in between.
+/// The volume is formatted once, and the disk never stays online in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_csi_proxy_a_stage_that_failed_is_finished_by_the_next() -> anyhow::Result<()> {
+async fn failed_stage_over_csi_proxy_is_finished_by_the_next() -> anyhow::Result<()> {
     for step in ["set_online", "initialize_gpt", "create_data_partition", "online_partition", "format_ntfs", "mount"] {
         let world = World::new().await?;
         world.host.inject(step, 0, Effect::FailAfter(Answer::Com(0x8004_1001)));
@@ -265,9 +263,9 @@ async fn over_csi_proxy_a_stage_that_failed_is_finished_by_the_next() -> anyhow:
     Ok(())
 }
 
-/// What is at a target and not empty stays, in the proxy's words.
+/// The error has the proxy's text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_csi_proxy_what_is_at_the_target_stays() -> anyhow::Result<()> {
+async fn nonempty_target_is_not_removed_over_csi_proxy() -> anyhow::Result<()> {
     let world = World::new().await?;
     world.stage().await?;
     world.host.add_directory(&format!(r"{TARGET}\data"));

@@ -1,5 +1,5 @@
-//! The programs of a Windows node, under Wine and over a machine in memory, driven from Linux: csi-sanity as against the node service in
-//! this process (`csi_sanity.rs`), and what a console sends.
+//! The programs of a Windows node, under Wine with a fake machine, controlled from Linux. Runs csi-sanity as
+//! `csi_sanity.rs` does for the node service in this process, and sends console events.
 #![cfg(unix)]
 
 use std::collections::{BTreeMap, HashMap};
@@ -36,7 +36,7 @@ use program::{Driver, OtherMachine, csi_proxy};
 use suite::{Ran, directory, holds, ran_all};
 use wine::{PATIENCE, Windows, windows_path};
 
-/// An EC2 with one availability zone, as `csi_sanity.rs` has it, and the metadata service of the machine.
+/// Creates an EC2 with one availability zone, as in `csi_sanity.rs`, and the metadata service of the machine.
 fn server_config(dir: &Path) -> ServerConfig {
     let mut config = ServerConfig::new(dir.join("ec2"));
     config.zones.retain(|zone| zone.name == config.zone.as_str() || zone.zone_type != "availability-zone");
@@ -46,12 +46,12 @@ fn server_config(dir: &Path) -> ServerConfig {
     config
 }
 
-/// Parts of csi-sanity, and the number of disks that come before theirs.
+/// Parts of csi-sanity, each with the number of disks before its own.
 const PARTS: [(Part, u32); 4] =
     [(Part::Creation, 0), (Part::Attachment, 1_000), (Part::Node, 2_000), (Part::Other, 3_000)];
 
-/// Runs a part of csi-sanity beside the others: against a driver of its own, which is a host process or works over the csi-proxy of
-/// `proxied`, and a controller over an EC2 of its own. Gives what it came to.
+/// Runs a part of csi-sanity concurrently with the others. It has its own driver, as a host process or over the
+/// csi-proxy of `proxied`, and its own controller and EC2. Returns the result.
 async fn part_holds(
     windows: Arc<Windows>,
     (part, last_disk): (Part, u32),
@@ -75,7 +75,7 @@ async fn part_holds(
     ran
 }
 
-/// All parts of csi-sanity, at once: most of it is waiting.
+/// Runs all parts of csi-sanity concurrently, because they mostly wait.
 async fn sanity_holds(windows: Windows, dir: &Path, proxied: Option<&OtherMachine>) -> anyhow::Result<()> {
     let windows = Arc::new(windows);
     let mut parts = JoinSet::new();
@@ -89,17 +89,16 @@ async fn sanity_holds(windows: Windows, dir: &Path, proxied: Option<&OtherMachin
     ran_all(&runs)
 }
 
-/// csi-sanity finds no fault with the node service of the Windows program either, which runs under Wine over a machine in memory and is
-/// reached over loopback.
+/// The program runs under Wine with a fake machine, and serves on loopback.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn csi_sanity_finds_no_fault_with_the_windows_program_under_wine() -> anyhow::Result<()> {
+async fn csi_sanity_passes_on_the_windows_program() -> anyhow::Result<()> {
     sanity_holds(Windows::new()?, directory()?.path(), None).await
 }
 
-/// The same for the program as it runs in a container: all that it does to the machine goes through the pipes of `csi-proxy.exe`, which
-/// serves several of them at once.
+/// As in a container, the driver reaches the machine only through the pipes of `csi-proxy.exe`, which serves several
+/// drivers concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn csi_sanity_finds_no_fault_with_the_windows_program_over_the_pipes_of_csi_proxy() -> anyhow::Result<()> {
+async fn csi_sanity_passes_on_the_windows_program_over_csi_proxy() -> anyhow::Result<()> {
     let (windows, dir) = (Windows::new()?, directory()?);
     let (proxy, machine) = csi_proxy(&windows, dir.path(), "").await?;
     sanity_holds(windows, dir.path(), Some(&machine)).await.with_context(|| proxy.log())
@@ -120,7 +119,7 @@ fn stage(volume: &str, staging_target_path: &str) -> Request<csi::NodeStageVolum
     })
 }
 
-/// Waits until the machine has begun this many formats.
+/// Waits until the machine has started this many formats.
 async fn is_formatting(machine: &OtherMachine, formats: usize) -> anyhow::Result<()> {
     let look = async {
         while machine.calls("format_ntfs") < formats {
@@ -130,10 +129,10 @@ async fn is_formatting(machine: &OtherMachine, formats: usize) -> anyhow::Result
     tokio::time::timeout(PATIENCE, look).await.context("nothing is formatted")
 }
 
-/// Ctrl-C in a console does to the driver and to csi-proxy what SIGTERM does on Linux: a format that runs comes to its end and is answered,
+/// Ctrl-C in a console has the effect of SIGTERM on Linux, for the driver and for csi-proxy. The format is answered,
 /// and the status is 0.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
+async fn ctrl_c_lets_a_running_format_finish() -> anyhow::Result<()> {
     const SLOWLY: &str = r#"{"step": "format_ntfs", "delay_ms": 1500}"#;
     let (windows, dir) = (Windows::new()?, directory()?);
     let server = Server::start(server_config(dir.path())).await?;
@@ -157,7 +156,7 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
 
     let driver = Driver::over_csi_proxy(&windows, &machine, dir.path(), &server.env()).await?;
     let node = Forward::to(driver.address()).await?;
-    // After the format the driver meets a proxy that begins nothing more.
+    // After the format, the driver's proxy accepts no more calls.
     let staged = node.node_stage_volume(stage("vol-0123456789abcdef2", &staging("two")));
     let (_refused, asked) = tokio::join!(staged, async {
         is_formatting(&machine, 2).await?;
@@ -172,10 +171,10 @@ async fn what_a_console_sends_lets_a_format_end() -> anyhow::Result<()> {
     Ok(server.shutdown().await?)
 }
 
-/// A call that hangs in Windows holds the end of csi-proxy up for 20 s; then the program says so, and its status is not 0. The driver above it
-/// lives on: its caller hears that csi-proxy is gone.
+/// After 20 s, csi-proxy reports the call and ends with a nonzero status. The driver continues, and returns an error to
+/// its caller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_format_that_hangs_holds_the_end_of_csi_proxy_up_for_a_while() -> anyhow::Result<()> {
+async fn hung_format_delays_the_end_of_csi_proxy_by_20_seconds() -> anyhow::Result<()> {
     const HANGS: &str = r#"{"step": "format_ntfs", "delay_ms": 600000}"#;
     let (windows, dir) = (Windows::new()?, directory()?);
     let server = Server::start(server_config(dir.path())).await?;
@@ -202,10 +201,10 @@ async fn a_format_that_hangs_holds_the_end_of_csi_proxy_up_for_a_while() -> anyh
     Ok(server.shutdown().await?)
 }
 
-/// Where Windows has no local sockets, as Wine has none, driver and registrar end with status 1 and say what is missing and where it is to be
-/// had; what stands at the driver's path stays.
+/// Wine has no local sockets. Driver and registrar exit with status 1 and name the requirement. The entry at the
+/// driver's socket path stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_there_are_no_local_sockets_the_programs_say_so() -> anyhow::Result<()> {
+async fn programs_without_local_sockets_exit_with_the_reason() -> anyhow::Result<()> {
     const WHY: &str = "AF_UNIX, which Windows Server 2019 and later have";
     let (windows, dir) = (Windows::new()?, directory()?);
     let server = Server::start(server_config(dir.path())).await?;
@@ -230,9 +229,9 @@ async fn where_there_are_no_local_sockets_the_programs_say_so() -> anyhow::Resul
     Ok(server.shutdown().await?)
 }
 
-/// The registrar ends on Ctrl-C, too, while it waits for a driver that is not there.
+/// It is waiting for a driver that does not exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_console_sends_ends_the_registrar() -> anyhow::Result<()> {
+async fn ctrl_c_ends_the_waiting_registrar() -> anyhow::Result<()> {
     let (windows, dir) = (Windows::new()?, directory()?);
     let arguments =
         ["--csi-address=tcp://127.0.0.1:9", "--kubelet-registration-path=C:\\csi\\csi.sock"].map(String::from);

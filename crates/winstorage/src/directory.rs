@@ -1,9 +1,9 @@
-//! Names in a directory, as Windows lists them: `FILE_FULL_DIR_INFO`, one behind the other.
+//! Parses a directory listing of Windows: a chain of `FILE_FULL_DIR_INFO` records.
 
 const NAME_LENGTH: usize = 60;
 const NAME: usize = 68;
 
-/// The names in a buffer that the system has filled, without `.` and `..`. `None` where it is no such list.
+/// Returns the names in a buffer that Windows has filled, without `.` and `..`, or `None` for an invalid list.
 #[must_use]
 pub fn names(buffer: &[u8]) -> Option<Vec<String>> {
     let mut found = Vec::new();
@@ -13,7 +13,7 @@ pub fn names(buffer: &[u8]) -> Option<Vec<String>> {
         let length = number(entry, NAME_LENGTH)?;
         let bytes = entry.get(NAME..NAME.checked_add(length)?)?;
         let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-        // A name that is no Unicode stands with a mark in it, and whoever opens it is told that it is not there.
+        // Invalid UTF-16 becomes a replacement character, so opening such a name fails with "not found".
         let name = String::from_utf16_lossy(&units);
         if name != "." && name != ".." {
             found.push(name);

@@ -1,5 +1,4 @@
-//! What an operation ends with when it does not succeed. Some texts are read by machines: they stand in windows.md, and tests hold
-//! them.
+//! Errors of the operations. Clients parse some of the texts: windows.md lists them, and tests compare them.
 
 use crate::host::{Answer, HostError, OfflineReason};
 use crate::locate::SearchError;
@@ -7,22 +6,22 @@ use crate::path::PathError;
 use crate::service::DiskBusy;
 use crate::types::{DiskNumber, NameError, ServiceName, VolumeGuid, VolumeIdError};
 
-/// Why an operation was not done.
+/// Why an operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StorageError {
     /// A path that clients may not name.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// Something on the way of a path that must not be there.
+    /// An unexpected entry on a path.
     #[error(transparent)]
     Way(#[from] WayError),
     /// A field that the operation needs and that the client left out.
     #[error("{}", .0.text())]
     Empty(Empty),
-    /// A volume id that is none.
+    /// An invalid volume id.
     #[error(transparent)]
     VolumeId(#[from] VolumeIdError),
-    /// A name outside of its grammar.
+    /// A name that violates its grammar.
     #[error(transparent)]
     Name(#[from] NameError),
     /// No disk has this number.
@@ -31,19 +30,19 @@ pub enum StorageError {
     /// No volume has this id.
     #[error("volume {0} not found")]
     VolumeNotFound(VolumeGuid),
-    /// The disk of an EBS volume is not told.
+    /// The search for the disk of an EBS volume failed.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// No disk names itself so.
+    /// No disk has this page 83 identifier.
     #[error("could not find disk with Page83 ID {0}")]
     NoPage83(String),
-    /// Windows made a partition and lists none.
+    /// Windows created a partition but does not list it.
     #[error("no partition found on disk {0} after one was created")]
     NoPartition(DiskNumber),
     /// A volume without a partition has no disk.
     #[error("volume {0} lies on no partition of a disk")]
     NoDisk(VolumeGuid),
-    /// A volume of which no single disk can be told.
+    /// A volume with several partitions, so that its disk is ambiguous.
     #[error("volume {volume} spans {count} partitions, on more than one disk")]
     Spanned {
         /// The volume.
@@ -54,46 +53,46 @@ pub enum StorageError {
     /// A size below zero.
     #[error("invalid negative size {size} for volume ({volume})")]
     NegativeSize {
-        /// Bytes, as the client wrote them.
+        /// The size in bytes that the client sent.
         size: i64,
-        /// As the client wrote it.
+        /// The volume as the client wrote it.
         volume: String,
     },
-    /// A disk that was to be used up, and that holds something.
+    /// A disk that was to be partitioned already has contents.
     #[error("disk {0} has partitions: it is in use")]
     InUse(DiskNumber),
-    /// What Windows itself lives on.
+    /// A disk or volume of Windows itself.
     #[error("{operation} refused: {object} {reason}")]
     SystemStorage {
-        /// What was asked for.
+        /// The operation.
         operation: &'static str,
         /// A disk or a volume.
         object: String,
-        /// Why it is Windows' own.
+        /// Why it belongs to Windows.
         reason: &'static str,
     },
-    /// What was to be written over was not proven blank.
+    /// The target of a write is not proven blank.
     #[error("{operation} refused: {object} is not blank: {contents}")]
     NotBlank {
-        /// What was asked for.
+        /// The operation.
         operation: &'static str,
         /// A disk or a volume.
         object: String,
-        /// What was found there.
+        /// The contents found.
         contents: String,
     },
-    /// A disk that is offline is neither read for its contents nor partitioned.
+    /// The disk is offline, so the driver neither reads its contents nor partitions it.
     #[error("disk {0} is offline: bring it online, then call again")]
     DiskOffline(DiskNumber),
-    /// The number was given to another disk while the disk was looked at.
+    /// Windows assigned the number to another disk during the operation.
     #[error("{operation} refused: disk {disk} was replaced by another disk during the call; call again")]
     DiskReplaced {
-        /// What was asked for.
+        /// The operation.
         operation: &'static str,
         /// The number.
         disk: DiskNumber,
     },
-    /// Another operation changes the disk.
+    /// Another operation is changing the disk.
     #[error("{0}: nothing was done, call again later")]
     DiskBusy(DiskBusy),
     /// Windows keeps the disk offline.
@@ -101,16 +100,16 @@ pub enum StorageError {
     NotOnline {
         /// The disk.
         disk: DiskNumber,
-        /// Windows' reason, as it was before the attempt.
+        /// Windows' reason before the attempt.
         reason: Option<OfflineReason>,
-        /// What the attempt failed with.
+        /// The error of the attempt.
         #[source]
         cause: HostError,
     },
-    /// There is a file system already.
+    /// The volume already has a file system.
     #[error("FormatVolume refused: volume {0} is formatted already, and formatting destroys what it holds")]
     AlreadyFormatted(VolumeGuid),
-    /// A directory that is there and no mount point. Drivers of the PowerShell era look for this text.
+    /// A directory that is not a mount point. Drivers of the PowerShell era match this text.
     #[error(
         "error getting the volume of {path}: not a mounted folder. cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>"
     )]
@@ -118,50 +117,50 @@ pub enum StorageError {
         /// The directory.
         path: String,
     },
-    /// Nothing is there. Drivers of the PowerShell era look for this text.
+    /// The path does not exist. Drivers of the PowerShell era match this text.
     #[error("cannot find path '{path}' because it does not exist")]
     Missing {
-        /// What was looked for.
+        /// The missing object.
         path: String,
     },
-    /// A mount point of another volume than the one asked for.
+    /// A mount point of a different volume than the requested one.
     #[error("{path} is a mount point of another volume, {mounted}, not of {wanted}")]
     MountedElsewhere {
         /// The mount point.
         path: String,
-        /// What is mounted.
+        /// The mounted volume.
         mounted: VolumeGuid,
-        /// What was to be mounted or unmounted.
+        /// The volume to mount or unmount.
         wanted: VolumeGuid,
     },
-    /// A look-up of the closest volume that failed; the cause is part of the text that clients know.
+    /// The lookup of the closest volume failed. Clients know the text with its cause.
     #[error("error getting the closest volume for the path={path}, err={}", .cause.text())]
     Closest {
         /// As the client wrote it.
         path: String,
-        /// What happened on the way.
+        /// The cause.
         cause: Box<StorageError>,
     },
-    /// A path that leads from link to link without an end.
+    /// A cycle of links.
     #[error("failed to find the closest volume for path={0}")]
     NoClosest(String),
-    /// Without host and share.
+    /// A share path without host or share.
     #[error("remote path ({0}) is invalid")]
     RemotePath(String),
-    /// The share is mapped, but its link could not be made.
+    /// The share is mapped, but the link to it could not be created.
     #[error("creating link {local} to {remote} failed with error: {}", .cause.text())]
     ShareLink {
         /// The link.
         local: String,
         /// The share's path.
         remote: String,
-        /// Why.
+        /// The cause.
         cause: Box<StorageError>,
     },
-    /// A number that names no way to log in.
+    /// An unknown authentication type.
     #[error("invalid authentication type authType={0}")]
     Authentication(i32),
-    /// A secret that initiators do not take.
+    /// A secret of a length that initiators reject.
     #[error("the CHAP secret has {0} bytes: 12 to 16 are expected, 1 to 16 with IPsec")]
     ChapSecret(usize),
     /// The portal does not offer this target.
@@ -172,15 +171,15 @@ pub enum StorageError {
         /// The portal.
         portal: String,
     },
-    /// A portal that the machine does not know.
+    /// A portal that is not registered on the machine.
     #[error("target portal {0} not found")]
     PortalNotFound(String),
-    /// Windows has no such service, or would not tell.
+    /// The service does not exist, or the query for it failed.
     #[error("failed to get service {name}. error: {}", .cause.as_ref().map_or_else(|| "not found".to_owned(), ToString::to_string))]
     Service {
         /// Its name.
         name: ServiceName,
-        /// What the query answered; none where there is no such service.
+        /// The error of the query; `None` if the service does not exist.
         cause: Option<HostError>,
     },
     /// Windows refused to start or stop it.
@@ -190,10 +189,10 @@ pub enum StorageError {
         operation: &'static str,
         /// Its name.
         name: ServiceName,
-        /// Windows' answer.
+        /// Windows' return code.
         result: u32,
     },
-    /// It did not get there in time.
+    /// The service did not reach the state in time.
     #[error("timed out waiting for service {name} {to}")]
     ServiceTimeout {
         /// Its name.
@@ -201,25 +200,25 @@ pub enum StorageError {
         /// `to become running` or `to stop`.
         to: &'static str,
     },
-    /// Windows says something that these programs do not know.
+    /// Windows returned a value that csi-proxy does not know.
     #[error("service {name} has the unknown {what} {value:?}")]
     ServiceWord {
         /// Its name.
         name: ServiceName,
         /// `state` or `start mode`.
         what: &'static str,
-        /// Windows' word.
+        /// Windows' value.
         value: String,
     },
-    /// A step that Windows refused.
+    /// Windows rejected a step.
     #[error(transparent)]
     Host(#[from] HostError),
 }
 
-/// What stands in the way of a path.
+/// An unexpected entry on a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WayError {
-    /// A link above the last component leads who knows where.
+    /// A link above the last component.
     #[error("{path}: its component {component} is {what}, which is not followed")]
     Link {
         /// The whole path.
@@ -229,20 +228,20 @@ pub enum WayError {
         /// A symbolic link, a junction, …
         what: &'static str,
     },
-    /// A link that leads out of the working directories, or to another link again and again.
+    /// A link that leads out of the working directories, or whose chain of links is too long.
     #[error("{path}: its target {target:?} {reason}")]
     Target {
         /// The link.
         path: String,
-        /// Where it leads.
+        /// The target of the link.
         target: String,
         /// Why it is not followed.
         reason: &'static str,
     },
-    /// The working directory itself is the administrator's.
+    /// An operation on the working directory itself, which belongs to the administrator.
     #[error("{operation} refused: {path} is a working directory itself")]
     WorkingDirectory {
-        /// What was asked for.
+        /// The operation.
         operation: &'static str,
         /// The directory.
         path: String,
@@ -250,32 +249,32 @@ pub enum WayError {
     /// A file where a directory is needed.
     #[error("{path} is not a directory")]
     NotADirectory {
-        /// What is there.
+        /// The path of the file.
         path: String,
     },
-    /// Something is there already.
+    /// The path already exists.
     #[error("{path} exists already")]
     Exists {
-        /// What is there.
+        /// The path.
         path: String,
     },
-    /// A directory that holds something.
+    /// A directory that is not empty.
     #[error("{path} is not empty")]
     NotEmpty {
         /// The directory.
         path: String,
     },
-    /// Directories nested so deep that they are no plugin's.
+    /// Directories nested deeper than any plugin's.
     #[error("{path} is nested deeper than {limit} directories")]
     TooDeep {
-        /// Where it began.
+        /// The topmost directory.
         path: String,
-        /// How deep it was looked at.
+        /// The limit of the depth.
         limit: usize,
     },
 }
 
-/// Fields that may not be empty, each with the text that the reference answers.
+/// Required fields, each with the error text of the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Empty {
     /// The volume of MountVolume.
@@ -286,7 +285,7 @@ pub enum Empty {
     VolumeId,
     /// The path of UnmountVolume.
     UnmountTargetPath,
-    /// The path whose volume is looked for.
+    /// The path whose volume is requested.
     TargetPath,
     /// The share of an SMB mapping.
     RemotePath,
@@ -306,7 +305,7 @@ impl Empty {
 }
 
 impl StorageError {
-    /// The error and its causes in one line, as it goes to a client.
+    /// Returns the error and its causes in one line, as clients receive it.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.to_string();
@@ -318,7 +317,7 @@ impl StorageError {
         text
     }
 
-    /// What Windows itself answered, where it was asked: for clients that would rather compare numbers.
+    /// Returns Windows' own error code, if a step of Windows failed. Clients can compare it.
     #[must_use]
     pub fn answer(&self) -> Option<&Answer> {
         match self {
@@ -329,7 +328,7 @@ impl StorageError {
         }
     }
 
-    /// True where the client's arguments were refused before the host was asked for anything.
+    /// Returns whether the arguments were rejected before any step of the host.
     #[must_use]
     pub fn is_refused_argument(&self) -> bool {
         matches!(

@@ -1,10 +1,12 @@
-//! Storage of Windows nodes: what csi-proxy and the node plugin do with disks, volumes, paths, shares, targets and services.
+//! Storage of Windows nodes: the operations of csi-proxy and the node plugin on disks, volumes, paths, shares, targets
+//! and services.
 //!
-//! Three layers. [`Storage`] has a function for every operation, whatever the version of the API that asked: it checks arguments,
-//! decides what has to be done, and keeps Windows' own disks out of reach. Below it, [`host`] is the machine, a step a method.
-//! Below that, on Windows, [`wmi`] turns steps into queries and calls, and `real` sends them.
+//! The crate has three layers. [`Storage`] has one function per operation for all versions of the API: it checks
+//! arguments, decides the steps, and protects Windows' own disks. Below it, [`host`] is the machine with one method per
+//! step. Below that, on Windows, [`wmi`] turns steps into queries and calls, and `real` sends them.
 //!
-//! Everything but `real` compiles and is tested on any system; `unsafe` is in `real` alone. Nothing here starts a program.
+//! Everything except `real` compiles and is tested on any system. `unsafe` is in `real` alone. This crate starts no
+//! programs.
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 

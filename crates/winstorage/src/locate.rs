@@ -1,11 +1,12 @@
-//! Which disk is which: places of disks in the machine, and the disk of an EBS volume by its serial number.
+//! Identifies disks: the location of a disk in the machine, and the disk of an EBS volume by its serial number.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::types::{DiskIds, DiskLocation, DiskNumber};
 
-/// The place that `MSFT_Disk.Location` names, as `PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0`; `None` where it names none.
+/// Parses `MSFT_Disk.Location`, for example `PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0`. Returns `None` for
+/// any other text.
 #[must_use]
 pub fn location(text: &str) -> Option<DiskLocation> {
     let parts: Vec<&str> = text.split(':').collect();
@@ -29,20 +30,20 @@ pub fn location(text: &str) -> Option<DiskLocation> {
     is_place.then_some(location)
 }
 
-/// Why the disk of a volume is not told.
+/// Why the search found no disk for a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
-    /// No disk names the volume.
+    /// No disk has the serial number of the volume.
     #[error(
         "Failed to find device path {device}. disk number for device path {device:?} volume id {volume:?} not found"
     )]
     NotFound {
-        /// As EC2 calls it.
+        /// The device name in EC2.
         device: String,
         /// The volume.
         volume: String,
     },
-    /// Several disks name it: nothing is guessed.
+    /// Several disks match the volume. The search does not guess.
     #[error("volume {volume} is named by disk {first} and by disk {second}")]
     Ambiguous {
         /// The volume.
@@ -54,8 +55,8 @@ pub enum SearchError {
     },
 }
 
-/// A search for the disk of an EBS volume. It asks nobody: whoever has the disks shows them to [`Self::look`], in this process or
-/// from a proxy, and does what the answer says.
+/// A search for the disk of an EBS volume. It makes no calls: the caller, in this process or behind a proxy, passes the
+/// disks to [`Self::look`] and acts on the result.
 #[derive(Debug, Clone)]
 pub struct DiskSearch {
     volume: String,
@@ -64,40 +65,40 @@ pub struct DiskSearch {
     waited: Duration,
 }
 
-/// What to do after a look.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// This is the disk.
+    /// The disk of the volume.
     Found(DiskNumber),
-    /// Rescan, wait so long, and look again: the attachment may not have arrived yet.
+    /// Rescan, wait this long, and check again: the attachment may not be visible yet.
     RescanAndWait(Duration),
 }
 
-/// What tells a disk, the surest first.
+/// The evidence that identifies a disk, strongest first.
 #[derive(Debug, Clone, Copy)]
 enum Proof {
     Serial,
     Page83,
-    /// On instances without Nitro.
+    /// The location, on instances without Nitro.
     Place,
 }
 
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// An attachment that EC2 calls attached shows up within a second or two.
+/// A volume that EC2 calls attached is visible within a second or two.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl DiskSearch {
-    /// For `volume` (`vol-…`), which EC2 has attached as `device`.
+    /// Creates a search for `volume` (`vol-…`), which EC2 has attached as `device`.
     #[must_use]
     pub fn new(volume: &str, device: &str) -> Self {
         Self { volume: volume.to_owned(), device: device.to_owned(), looks: 0, waited: Duration::ZERO }
     }
 
-    /// Looks at the disks that there are now.
+    /// Checks the disks that are attached now.
     ///
     /// # Errors
-    /// Several disks name the volume, or none did for some seconds.
+    /// Several disks match the volume, or no disk has matched for some seconds.
     pub fn look(
         &mut self,
         ids: &BTreeMap<DiskNumber, DiskIds>,
@@ -121,7 +122,7 @@ impl DiskSearch {
         match proof {
             Proof::Serial => is_volume(&ids.serial_number, &self.volume),
             Proof::Page83 => is_volume(&page83_text(&ids.page83), &self.volume),
-            // A disk that names an EBS volume itself is that volume's and nobody else's.
+            // A disk with the id of an EBS volume belongs to that volume and to no other.
             Proof::Place => {
                 let is_there =
                     |(place, target): (&DiskLocation, u32)| place.target == target.to_string() && is_first(place);
@@ -141,7 +142,8 @@ impl DiskSearch {
     }
 }
 
-/// Serial numbers look like `vol0123456789abcdef0_00000001.`, with blanks around them now and then.
+/// Returns whether a serial number is that of `volume`. It has the form `vol0123456789abcdef0_00000001.`, sometimes
+/// with blanks around it.
 fn is_volume(serial: &str, volume: &str) -> bool {
     let plain: String = serial.chars().filter(|char| !char.is_whitespace()).collect();
     let name = plain.split('_').next().unwrap_or_default();
@@ -149,7 +151,7 @@ fn is_volume(serial: &str, volume: &str) -> bool {
     !wanted.is_empty() && name.eq_ignore_ascii_case(&wanted)
 }
 
-/// Whether a disk says of itself that it is an EBS volume, whichever.
+/// Returns whether the disk identifies itself as any EBS volume.
 #[must_use]
 pub fn names_an_ebs_volume(ids: &DiskIds) -> bool {
     names_a_volume(&ids.serial_number) || names_a_volume(&page83_text(&ids.page83))
@@ -160,13 +162,13 @@ fn names_a_volume(serial: &str) -> bool {
     plain.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("vol"))
 }
 
-/// Page 83 is hex where the disk gives bytes: an id in ASCII, then, or as it stands.
+/// Decodes page 83 to text. It is hex if the disk reports binary data, else already ASCII.
 fn page83_text(page83: &str) -> String {
     let bytes = hex::decode(page83).ok();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| page83.to_owned())
 }
 
-/// On Xen the SCSI target of a disk is the letter of its device name: `/dev/sda1` 0, `xvdb` 1, … `xvdz` 25.
+/// Returns the SCSI target of a Xen disk from the letter of its device name: `/dev/sda1` 0, `xvdb` 1, … `xvdz` 25.
 fn xen_target(device: &str) -> Option<u32> {
     let name = device.strip_prefix("/dev/").unwrap_or(device);
     let letters = name

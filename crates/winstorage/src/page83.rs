@@ -1,4 +1,5 @@
-//! The identifiers that a disk tells of itself, `STORAGE_DEVICE_ID_DESCRIPTOR`: bytes of a device, so nothing in them is believed.
+//! Parses the identifiers that a disk reports (`STORAGE_DEVICE_ID_DESCRIPTOR`). The bytes come from a device, so the
+//! parser trusts no field.
 
 /// Identifiers of the device itself, not of a port or target.
 const ASSOCIATION_DEVICE: u32 = 0;
@@ -8,8 +9,8 @@ const CODE_SET_ASCII: u32 = 2;
 const HEAD: usize = 12;
 const IDENTIFIER_HEAD: usize = 16;
 
-/// The first identifier of the device itself: in lower-case hex where it is binary, as it stands where it is ASCII, and
-/// empty where there is none. What does not fit into the bytes is not there.
+/// Returns the first identifier of the device itself: lower-case hex if it is binary, unchanged if it is ASCII, and
+/// empty if it is missing. Identifiers beyond the end of the bytes are ignored.
 #[must_use]
 pub fn identifier(descriptor: &[u8]) -> String {
     let count = number(descriptor, 8).unwrap_or(0);
@@ -21,7 +22,7 @@ pub fn identifier(descriptor: &[u8]) -> String {
         if let Some(text) = found.text() {
             return text;
         }
-        // A step back or onto itself would never end.
+        // An offset that is smaller than the header would loop forever.
         if found.next < IDENTIFIER_HEAD {
             break;
         }

@@ -1,19 +1,19 @@
-//! Which paths clients may name: the checks of the reference in their order and with their texts, and those that it lacks.
+//! Checks the paths that clients send: the checks of the reference with the same order and texts, and additional ones.
 
 use std::fmt;
 
 use crate::types::{Component, WinPath};
 
-/// Why a path is refused. The first five texts are the reference's; clients may compare them.
+/// Why a path is rejected. The first five texts are identical to the reference, because clients may compare them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// Longer than what Windows takes without a prefix, in UTF-16 units.
+    /// Longer than Windows allows without a prefix, in UTF-16 units.
     #[error("path length {0} exceeds maximum characters: {LONGEST}")]
     Length(usize),
     /// UNC, `\\?\`, `\\.\` or rooted without a drive.
     #[error("invalid character \\ at beginning of path: {0}")]
     Beginning(String),
-    /// A character that no file name has, or `..`.
+    /// A character that is invalid in file names, or `..`.
     #[error("path contains invalid characters: {0}")]
     Characters(String),
     /// Without a drive letter and a separator.
@@ -24,17 +24,17 @@ pub enum PathError {
     Outside {
         /// As the client wrote it.
         path: String,
-        /// All of them.
+        /// All working directories.
         directories: Directories,
     },
-    /// A name that Windows would read as another one, or as a device.
+    /// A name that Windows would change, or a device name.
     #[error("path contains the component {component:?}, which {reason}: {path}")]
     Component {
         /// As the client wrote it.
         path: String,
-        /// The one that is meant.
+        /// The component.
         component: String,
-        /// What Windows makes of it.
+        /// What Windows does with the name.
         reason: &'static str,
     },
 }
@@ -43,63 +43,64 @@ pub enum PathError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directories(Vec<WinPath>);
 
-/// How strict paths are checked.
+/// How strictly paths are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Validation {
-    /// Every path of every operation, component by component, links not followed.
+    /// Checks every path of every operation by component, without following links.
     #[default]
     Strict,
-    /// The reference's five checks, and only where it checks. Insecure: whoever may call can leave the working directories.
+    /// Makes only the reference's five checks, and only in the operations where the reference makes them. Insecure: a
+    /// client can leave the working directories.
     Legacy,
 }
 
-/// What paths are measured by.
+/// The rules for paths.
 #[derive(Debug, Clone)]
 pub struct PathRules {
     directories: Vec<WinPath>,
     validation: Validation,
 }
 
-/// A path that may be used.
+/// An allowed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
     /// The path as a whole.
     pub path: WinPath,
-    /// The working directory that it is in: the outermost, so that the most is checked below it. With
-    /// [`Validation::Legacy`], which follows every link, the path's own parent.
+    /// The working directory of the path. If several contain it, this is the outermost, so that most components are
+    /// checked. With [`Validation::Legacy`], which follows every link, it is the parent of the path.
     pub root: WinPath,
-    /// From `root` down to the last component; empty where the path is the working directory itself.
+    /// The components from `root` to the last one; empty if the path is the working directory itself.
     pub below: Vec<Component>,
 }
 
-/// UTF-16 units.
+/// The limit in UTF-16 units.
 const LONGEST: usize = 260;
 const FORBIDDEN: [char; 6] = ['"', '/', ':', '?', '*', '|'];
 const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 
 impl PathRules {
-    /// `directories`: every `--working-dir` and the kubelet's.
+    /// Creates rules for `directories`: every `--working-dir`, and the kubelet's directory.
     #[must_use]
     pub fn new(directories: Vec<WinPath>, validation: Validation) -> Self {
         Self { directories, validation }
     }
 
-    /// How strict they are.
+    /// Returns how strictly paths are checked.
     #[must_use]
     pub fn validation(&self) -> Validation {
         self.validation
     }
 
-    /// Paths below one of them are allowed.
+    /// Returns the working directories. Paths below one of them are allowed.
     #[must_use]
     pub fn directories(&self) -> &[WinPath] {
         &self.directories
     }
 
-    /// Says whether a client may name `text`, a path that the reference checks too.
+    /// Checks whether a client may name `text`, for a path that the reference checks too.
     ///
     /// # Errors
-    /// The first check that fails, in the order of [`PathError`]'s first five.
+    /// The first failed check, in the order of the first five variants of [`PathError`].
     pub fn check(&self, text: &str) -> Result<Allowed, PathError> {
         let path = absolute(text)?;
         match self.validation {
@@ -111,10 +112,10 @@ impl PathRules {
         }
     }
 
-    /// The same for a path that the reference leaves unchecked (mounts, volumes of paths, `IsSymlink`).
+    /// Checks a path that the reference does not check (mounts, volumes of paths, `IsSymlink`).
     ///
     /// # Errors
-    /// As [`Self::check`]; with [`Validation::Legacy`] only what is no absolute path.
+    /// As [`Self::check`]. With [`Validation::Legacy`], only a path that is not absolute.
     pub fn check_unlike_reference(&self, text: &str) -> Result<Allowed, PathError> {
         match self.validation {
             Validation::Strict => self.check(text),

@@ -1,4 +1,4 @@
-//! What a reparse point says, `REPARSE_DATA_BUFFER`: links, junctions and mount points by their tags, compared as a whole.
+//! Parses `REPARSE_DATA_BUFFER`: links, junctions and mount points. Tags are compared as a whole.
 
 use crate::host::EntryKind;
 use crate::types::VolumeGuid;
@@ -17,14 +17,14 @@ const RELATIVE: u32 = 1;
 /// What the object manager calls the Win32 names.
 const NT_PREFIX: &str = r"\??\";
 
-/// What the reparse data of an entry makes of it. `None` where the bytes are no such buffer.
+/// Returns the kind of an entry with this reparse data, or `None` for an invalid buffer.
 #[must_use]
 pub fn parse(buffer: &[u8], is_directory: bool) -> Option<EntryKind> {
     let tag = u32::from_le_bytes(buffer.get(..4)?.try_into().ok()?);
     match tag {
         TAG_MOUNT_POINT => {
             let name = substitute_name(buffer, MOUNT_POINT_NAMES)?;
-            // A volume is named as a whole: a path below one is a junction like any other.
+            // Only the complete name of a volume is a mount point. A path below a volume is a junction.
             let volume = name.ends_with(r"}\").then(|| VolumeGuid::parse(&name).ok()).flatten();
             Some(volume.map_or_else(|| EntryKind::Junction { target: plain(&name) }, EntryKind::MountPoint))
         }
@@ -36,7 +36,8 @@ pub fn parse(buffer: &[u8], is_directory: bool) -> Option<EntryKind> {
     }
 }
 
-/// The buffer that makes an empty directory or file a symbolic link to `target`, a Win32 name. `None` where that is too long.
+/// Builds the buffer that makes an empty directory or file a symbolic link to `target`, a Win32 name. Returns `None` if
+/// the target is too long.
 #[must_use]
 pub fn symbolic_link(target: &str) -> Option<Vec<u8>> {
     let is_absolute = target.get(1..3) == Some(r":\") || target.starts_with(r"\\");
@@ -73,7 +74,7 @@ fn substitute_name(buffer: &[u8], names: usize) -> Option<String> {
     String::from_utf16(&units.collect::<Vec<u16>>()).ok()
 }
 
-/// A target without the object manager's prefix; a share as people write it.
+/// Returns a target without the object manager's prefix, and a share in its `\\host\share` form.
 fn plain(name: &str) -> String {
     match name.strip_prefix(NT_PREFIX) {
         None => name.to_owned(),

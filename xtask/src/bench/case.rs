@@ -28,55 +28,55 @@ pub(crate) enum CaseName {
 pub(super) struct Phase {
     pub(super) name: &'static str,
     pub(super) lives: u32,
-    /// Between the beginnings of two lives; zero: all at once.
+    /// The time between the starts of two lives; zero: all at once.
     pub(super) every: Duration,
     pub(super) judged: Judged,
 }
 
-/// What the latencies of a phase are held to.
+/// The latency targets of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Judged {
     /// Nothing
     No,
-    /// The case's targets of latency.
+    /// The case's latency targets.
     Targets,
-    /// The phase of this name: they may exceed its latencies by no more than the case's targets.
+    /// The latencies of the phase with this name, plus the case's targets.
     Like(&'static str),
 }
 
-/// For how long EC2 throttles every call, whatever is in its buckets.
+/// An interval in which EC2 throttles every call, whatever its buckets hold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Storm {
-    /// From the beginning of the case.
+    /// Measured from the start of the case.
     pub(super) from: Duration,
     pub(super) until: Duration,
 }
 
-/// What a case does and what is expected of it.
+/// The load and the targets of a case.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Case {
     pub(super) name: CaseName,
     /// In order.
     pub(super) phases: Vec<Phase>,
     pub(super) storm: Option<Storm>,
-    /// The part of every budget that another client uses, 0 to 1.
+    /// The fraction of every budget that another client uses, 0 to 1.
     pub(super) eaten: f64,
-    /// At most so many calls of a kind at once, as the sidecars' `--worker-threads`; `None`: no limit.
+    /// Maximum number of concurrent calls of a kind, like the sidecars' `--worker-threads`; `None`: no limit.
     pub(super) workers: Option<usize>,
     pub(super) targets: Targets,
 }
 
-/// Figures that must not be exceeded; `None`: not asked of this case.
+/// Maximum values; `None` if the case does not check the value.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Targets {
-    /// Mutating calls a life, dry runs and throttled ones included, spare ones not.
+    /// Mutating calls per life, including dry runs and throttled ones, without spare ones.
     pub(super) mutating_per_life: Option<f64>,
-    /// Spare calls a life.
+    /// Spare calls per life.
     pub(super) spare_per_life: Option<f64>,
-    /// Throttled part of the mutating calls, 0 to 1.
+    /// Throttled fraction of the mutating calls, 0 to 1.
     pub(super) throttled: Option<f64>,
-    /// Describe calls of all kinds a life.
+    /// Describe calls of all kinds per life.
     pub(super) describes_per_life: Option<f64>,
     /// Median of the added latency of every RPC, in seconds.
     pub(super) median_added: Option<f64>,
@@ -86,13 +86,14 @@ pub(super) struct Targets {
     pub(super) peak_memory: Option<u64>,
 }
 
-/// Of cases with calls as the sidecars make them.
+/// For cases with calls as the sidecars make them.
 const MEMORY: Option<u64> = Some(40 << 20);
-/// Of a thousand calls at once.
+/// For a thousand concurrent calls.
 const BURST_MEMORY: Option<u64> = Some(64 << 20);
 
 impl CaseName {
-    /// The volume lives of the case; `None`: it has none, see [`super::node`] and [`super::process`].
+    /// Returns the volume lives of the case; `None` for the cases without lives, see [`super::node`] and
+    /// [`super::process`].
     pub(super) fn case(self, args: &BenchArgs) -> Option<Case> {
         let every = per_second(args.rate.clamp(0.01, 1_000.0));
         let phase = |lives, every| Phase { name: "whole", lives, every, judged: Judged::Targets };
@@ -134,15 +135,15 @@ fn per_second(lives: f64) -> Duration {
     Duration::from_secs_f64(1.0 / lives)
 }
 
-/// The phases of a day with so many lives. Noon and evening are alike, the quiet time before the evening is as long as a
-/// believed rate may take to drift back, 10 minutes, with the usual 2,000 lives.
+/// Returns the phases of a day with this number of lives. Noon and evening are equal. With the usual 2,000 lives, the
+/// quiet time before the evening is 10 minutes, the maximum time in which a believed rate drifts back.
 fn day(lives: u32) -> Vec<Phase> {
     let part = |of_2_000: u64| u32::try_from(u64::from(lives) * of_2_000 / 2_000).unwrap_or(lives).max(1);
     let phase = |name, of_2_000, rate, judged| Phase { name, lives: part(of_2_000), every: per_second(rate), judged };
     vec![
         phase("night", 20, 0.2, Judged::Targets),
         phase("morning", 200, 2.0, Judged::Targets),
-        // More than EC2 lets through: how long the queue gets is the simulator's figure as much as ours.
+        // More than EC2 permits: the simulator determines the length of the queue as much as our driver.
         phase("noon", 630, 8.0, Judged::No),
         phase("afternoon", 400, 2.0, Judged::No),
         phase("quiet", 120, 0.2, Judged::No),
@@ -150,7 +151,7 @@ fn day(lives: u32) -> Vec<Phase> {
     ]
 }
 
-/// In the last quarter of the afternoon, when the noon's lives have ended.
+/// Returns the storm in the last quarter of the afternoon, when the lives of the noon have ended.
 fn afternoon_storm(phases: &[Phase]) -> Storm {
     let mut from = Duration::ZERO;
     for phase in phases {
@@ -168,12 +169,12 @@ impl Case {
         self.phases.iter().all(|phase| phase.every.is_zero())
     }
 
-    /// Lives in all.
+    /// Returns the total number of lives.
     pub(super) fn lives(&self) -> u32 {
         self.phases.iter().map(|phase| phase.lives).sum()
     }
 
-    /// The name as in file names.
+    /// Returns the name for file names.
     pub(super) fn slug(&self) -> &'static str {
         match self.name {
             CaseName::Steady => "steady",
@@ -190,10 +191,10 @@ impl Case {
 mod tests {
     use super::*;
 
-    /// The bench's day has rates from 0.2 to 8 lives a second, a storm of throttles in the afternoon, ten minutes of quiet after
-    /// it, and an evening like the noon, whose latencies may exceed the noon's by no more than the steady case's targets.
+    /// The day has rates from 0.2 to 8 lives a second and a storm of throttles. The evening may exceed the noon's
+    /// latencies by no more than the steady case's targets.
     #[test]
-    fn after_a_storm_and_ten_quiet_minutes_the_evening_is_judged_like_the_noon() {
+    fn evening_after_a_storm_is_judged_like_the_noon() {
         let phases = day(2_000);
         assert_eq!(phases.iter().map(|phase| phase.lives).sum::<u32>(), 2_000);
         let named = |name: &str| *phases.iter().find(|phase| phase.name == name).unwrap();

@@ -1,7 +1,7 @@
-//! From samples and ledger to figures.
+//! Computes the results from samples and ledger.
 //!
-//! Added latency of a call = what its caller waited − EC2's own service time (the API call that did the work, and the
-//! transition that it began) − the wait for a token that an ideal client would have had too ([`super::ideal`]).
+//! Added latency of a call = the caller's wait − EC2's own service time (the API call that did the work, and the
+//! transition that it began) − the wait for a token that an ideal client would also have had ([`super::ideal`]).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use super::case::{Case, Judged, Phase};
 use super::ideal::Bucket;
 use super::life::{Rpc, Sample};
 
-/// How long EC2's transitions take, in seconds; the same for every volume of a case.
+/// Durations of EC2's transitions in seconds, equal for every volume of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Transitions {
     pub(super) create: f64,
@@ -31,25 +31,25 @@ impl Transitions {
     }
 }
 
-/// Of one kind of call.
+/// Results of one kind of call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct RpcFigures {
     pub(super) calls: usize,
-    /// Calls that needed more than one try.
+    /// Calls with more than one attempt.
     pub(super) retried: usize,
-    /// Seconds from the first try to the success.
+    /// Seconds from the first attempt to the success.
     pub(super) whole_p50: f64,
     pub(super) whole_p99: f64,
-    /// Seconds beyond what EC2 and an ideal client would have taken.
+    /// Seconds beyond the time that EC2 and an ideal client need.
     pub(super) added_p50: f64,
     pub(super) added_p99: f64,
     pub(super) added_max: f64,
 }
 
-/// Of the calls to EC2.
+/// Results of the calls to EC2.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct TrafficFigures {
-    /// By action: all calls, and how many of them were throttled.
+    /// By action: the number of calls, and of throttled ones.
     pub(super) calls: BTreeMap<String, (usize, usize)>,
     /// Without the spare ones.
     pub(super) mutating_per_life: f64,
@@ -62,7 +62,7 @@ pub(super) struct TrafficFigures {
     pub(super) throttled_all: f64,
 }
 
-/// What the driver asked of EC2, for so many lives.
+/// Computes the driver's EC2 calls, for this number of lives.
 pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
     let mut by_action: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for call in calls {
@@ -88,8 +88,8 @@ pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
     }
 }
 
-/// Calls that ask EC2 once more to detach what it has agreed to detach, for the proof that lies in the refusal:
-/// one for each detachment. Any further one is an ordinary call. The ledger tells, whatever the driver says.
+/// Counts the spare calls: repeated DetachVolume calls for an accepted detachment, whose error proves it. One per
+/// detachment is spare, and further ones are ordinary calls. Only the ledger counts, whatever the driver reports.
 fn spare_calls(calls: &[Call]) -> usize {
     let mut detached: HashMap<&str, bool> = HashMap::new();
     let mut spare = 0;
@@ -108,7 +108,7 @@ fn spare_calls(calls: &[Call]) -> usize {
     spare
 }
 
-/// Of the lives of one phase.
+/// Results of the lives of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct PhaseFigures {
     pub(super) name: &'static str,
@@ -117,7 +117,7 @@ pub(super) struct PhaseFigures {
     pub(super) rpcs: BTreeMap<&'static str, RpcFigures>,
 }
 
-/// What the callers of each phase's lives waited for, as if EC2's buckets were full when the phase began.
+/// Computes the callers' latencies for each phase, as if EC2's buckets were full at the start of the phase.
 pub(super) fn by_phase(
     case: &Case,
     samples: &[(usize, Sample)],
@@ -132,7 +132,7 @@ pub(super) fn by_phase(
     case.phases.iter().enumerate().map(of_phase).collect()
 }
 
-/// What callers waited for.
+/// Computes the callers' latencies.
 fn latency(
     samples: &[Sample],
     calls: &[Call],
@@ -172,8 +172,8 @@ fn of_rpc(
     }
 }
 
-/// Seconds that EC2 took for the API call that did the work, by action and by every value that the call names: the
-/// volume's id, or its CSI name among the tags.
+/// Returns the seconds of EC2's API call that did the work, by action and by every value in the call: the volume's id,
+/// or its CSI name in a tag.
 fn service_times(calls: &[Call]) -> HashMap<(&str, &str), f64> {
     let mut times = HashMap::new();
     for call in calls.iter().filter(|call| call.did_work() && !call.is_read()) {
@@ -188,7 +188,7 @@ fn is_throttle(call: &Call) -> bool {
     call.outcome == "RequestLimitExceeded"
 }
 
-/// The smallest value that at least `percent` of all are not above.
+/// Returns the smallest value that is at least as large as `percent` of all.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(rank).copied().unwrap_or(0.0)
@@ -218,13 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_a_value_that_was_measured() {
+    fn percentile_is_a_measured_value() {
         assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 50), 2.0);
         assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 99), 4.0);
         assert_eq!(percentile(&[], 50), 0.0);
     }
 
-    /// Throttled calls and dry runs count as calls of a life.
     #[test]
     fn throttled_calls_and_dry_runs_count_as_calls_of_a_life() {
         let mut dry = call("CreateVolume", "DryRunOperation", "a", 1.0);
@@ -241,10 +240,9 @@ mod tests {
         assert!((figures.throttled_all - 0.25).abs() < 1e-9);
     }
 
-    /// One more DetachVolume for each that EC2 accepted is a spare call, told by the ledger and counted apart; any
-    /// further one is a call of the life.
+    /// The ledger identifies the spare call, which counts separately.
     #[test]
-    fn one_more_detach_call_for_each_accepted_one_is_spare_and_all_others_are_calls_of_a_life() {
+    fn one_repeated_detach_per_accepted_one_is_spare() {
         let figures = |calls: &[Call]| {
             let figures = traffic(calls, 1);
             (figures.mutating_per_life, figures.spare_per_life)
@@ -261,16 +259,16 @@ mod tests {
         assert_eq!(figures(&[detach(), attach(), again()]), (3.0, 0.0), "the volume was attached anew");
     }
 
-    /// Added latency leaves out what EC2 took and what an ideal client would have waited for tokens.
+    /// The wait of an ideal client is its wait for tokens.
     #[test]
-    fn added_latency_leaves_out_what_ec2_took_and_what_an_ideal_client_would_have_waited() {
+    fn added_latency_excludes_ec2_and_the_ideal_clients_wait() {
         let sample =
             |key: &str, began: f64, took: f64| Sample { rpc: Rpc::Publish, key: key.into(), began, took, tries: 1 };
         let calls = [call("AttachVolume", "ok", "vol-1", 400.0)];
         let transitions = Transitions { create: 2.0, attach: 2.5, detach: 4.0 };
         let figures = latency(&[sample("vol-1", 0.0, 3.0)], &calls, &transitions, 0.0);
         assert!((figures["ControllerPublishVolume"].added_p50 - 0.1).abs() < 1e-9);
-        // The fifty-first at once waits 0.2 s for its token whoever asks.
+        // The fifty-first concurrent call waits 0.2 s for its token with any client.
         let many: Vec<Sample> = (0..51).map(|_| sample("x", 0.0, 2.7)).collect();
         let figures = latency(&many, &[], &transitions, 0.0);
         assert!((figures["ControllerPublishVolume"].added_p50 - 0.2).abs() < 1e-9);

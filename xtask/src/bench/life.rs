@@ -1,4 +1,4 @@
-//! One volume's life as the sidecars would have it: every call is repeated until it succeeds.
+//! The lifecycle of one volume with the sidecars' calls: every call is repeated until it succeeds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::case::Phase;
 
-/// The pause before the second try of a call, and the longest; as the sidecars' `--retry-interval-start` and
-/// their bound on the wait for another worker's turn.
+/// The first and the longest pause between attempts, like the sidecars' `--retry-interval-start` and their limit on the
+/// wait for another worker.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A call that has not succeeded by then is given up, and the bench with it.
+/// The time limit of a call, after which the bench fails.
 const CALL_BOUND: Duration = Duration::from_mins(40);
 
 /// A call of a life.
@@ -39,7 +39,7 @@ impl Rpc {
         }
     }
 
-    /// The EC2 action that does its work.
+    /// Returns the EC2 action that does its work.
     pub(super) fn action(self) -> &'static str {
         match self {
             Self::Create => "CreateVolume",
@@ -50,21 +50,21 @@ impl Rpc {
     }
 }
 
-/// A call that has succeeded.
+/// A successful call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sample {
     pub(super) rpc: Rpc,
-    /// What the action names: the volume's CSI name for CreateVolume, else its id.
+    /// The object of the action: the volume's CSI name for CreateVolume, else its id.
     pub(super) key: String,
-    /// When its first try began, in seconds from the beginning of the case.
+    /// Start of its first attempt, in seconds since the start of the case.
     pub(super) began: f64,
-    /// From the first try's beginning to the success, in seconds.
+    /// From the start of the first attempt to the success, in seconds.
     pub(super) took: f64,
-    /// Tries, 1 when nothing went wrong.
+    /// Number of attempts.
     pub(super) tries: u32,
 }
 
-/// A node and how many more volumes the scheduler would give it.
+/// A node, and how many more volumes the scheduler would assign to it.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) id: String,
@@ -72,20 +72,20 @@ pub(super) struct Node {
     pub(super) room: Arc<Semaphore>,
 }
 
-/// Where lives are lived.
+/// The environment of the lives.
 #[derive(Debug, Clone)]
 pub(super) struct Site {
     pub(super) client: CsiClient,
     pub(super) nodes: Vec<Node>,
-    /// One for each [`Rpc`]: the sidecars' workers.
+    /// One for each [`Rpc`]: the workers of the sidecars.
     pub(super) workers: [Arc<Semaphore>; 4],
     pub(super) began: Instant,
 }
 
-/// The whole of a life.
+/// Runs a whole life.
 ///
 /// # Errors
-/// A call that did not succeed within its bound, with its last status.
+/// A call did not succeed within its limit. The text has its last status.
 pub(super) async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
     let name = format!("pvc-bench-{number}");
     let node = &site.nodes[usize::try_from(number).unwrap_or(0) % site.nodes.len()];
@@ -117,7 +117,7 @@ pub(super) async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>>
     Ok(vec![created, attached, detached, deleted])
 }
 
-/// 1 to 30 s, spread evenly over the lives.
+/// Returns 1 to 30 s, spread evenly over the lives.
 fn time_in_use(number: u32) -> Duration {
     Duration::from_secs(u64::from(number * 7 % 30) + 1)
 }
@@ -150,7 +150,7 @@ impl Site {
     }
 }
 
-/// Starts all lives in time and gathers what they measured: of each life the number of its phase and its samples.
+/// Starts all lives in time, and returns for each life the number of its phase and its samples.
 ///
 /// # Errors
 /// The first life that failed.

@@ -1,8 +1,8 @@
-//! The case `node`: what a node adds to the kernel's own work, and what it keeps in memory.
+//! The case `node`: the latency that a node adds to the kernel's own work, and its memory.
 //!
-//! The driver runs in node mode as a process of its own; its volumes are loop devices that take turns. A turn is stage, publish,
-//! unpublish and unstage of a volume that has a file system, and right after it what nobody could do without: blkid, a mount
-//! and a bind, by this program. The first turn of each volume, which formats it, is not measured.
+//! The driver runs in node mode as a separate process, and its volumes are loop devices that take turns. A turn is
+//! stage, publish, unpublish and unstage of a volume that has a file system, and right after it the necessary work,
+//! done by this program: blkid, a mount and a bind. The first turn of each volume, which formats it, is not measured.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,31 +28,32 @@ use crate::simulator::until_ready;
 const BOUND: Duration = Duration::from_secs(30);
 const VOLUMES: usize = 8;
 const VOLUME_BYTES: u64 = 64 << 20;
-/// Turns in all, and after how many memory is looked at for the first time.
+/// Number of turns, and the turn after which memory is first measured.
 const TURNS: usize = 200;
 const FIRST_LOOK: usize = 50;
-/// Resident memory after all turns, in MiB, and by how much the process's own part may have grown since the first look.
+/// Resident memory after all turns in MiB, and the permitted growth of the process's own part since the first
+/// measurement.
 const MEMORY: f64 = 12.0;
 const GROWTH: f64 = 0.5;
-/// What stage and publish may add, in seconds.
+/// Permitted added time of stage and publish, in seconds.
 const ADDED: f64 = 0.020;
 
-/// What the case came to.
+/// The results of the case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct NodeFigures {
     turns: usize,
-    /// Medians in seconds: of stage and publish together, and of what they cannot do without.
+    /// Medians in seconds: of stage and publish together, and of the necessary work.
     stage_and_publish: f64,
     kernel_and_blkid: f64,
-    /// Processor time of the driver for each turn, in seconds; without that of its blkid.
+    /// CPU time of the driver per turn in seconds, without its blkid.
     cpu_per_turn: f64,
-    /// Early and in the end.
+    /// At the first measurement and at the end.
     memory_early: Resident,
     memory_in_the_end: Resident,
 }
 
 impl NodeFigures {
-    /// What was reached, beside what it may be at most.
+    /// Returns the values with their limits.
     fn verdicts(&self) -> [(&'static str, f64, f64); 3] {
         [
             (
@@ -65,13 +66,13 @@ impl NodeFigures {
         ]
     }
 
-    /// The targets that were missed, in words.
+    /// Returns the missed targets as text.
     pub(super) fn missed(&self) -> Vec<String> {
         let missed = self.verdicts().into_iter().filter(|(_, reached, target)| reached > target);
         missed.map(|(what, reached, target)| format!("node: {what} is {reached:.3}, not {target:.3}")).collect()
     }
 
-    /// For people.
+    /// Formats the results for people.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
             "\nnode: {} turns; stage and publish {:.1} ms (median), blkid, mount and bind alone {:.1} ms; driver {:.1} ms CPU a turn; resident {:.1} MiB after {FIRST_LOOK} turns, {:.1} MiB in the end, of it {:.1} MiB its own\n",
@@ -91,10 +92,10 @@ impl NodeFigures {
     }
 }
 
-/// Plays the case in a mount namespace of its own; needs root.
+/// Runs the case in a private mount namespace; needs root.
 ///
 /// # Errors
-/// A process that does not start, an RPC that is refused.
+/// A process does not start, or an RPC fails.
 pub(super) fn play(places: Places) -> anyhow::Result<NodeFigures> {
     let (sender, receiver) = mpsc::channel();
     in_mount_namespace(move || async move {
@@ -123,7 +124,7 @@ async fn perform(places: &Places) -> anyhow::Result<NodeFigures> {
     simulator.stop(BOUND).await?;
     for turn in &volumes {
         for at in [&turn.target, &turn.staging] {
-            // Only what an error has left is mounted.
+            // Only after an error is anything still mounted.
             let _ = rustix::mount::unmount(at, UnmountFlags::DETACH);
         }
     }
@@ -159,7 +160,7 @@ async fn start(places: &Places, root: &Path, devices: &Path) -> anyhow::Result<(
     Ok((simulator, driver, client))
 }
 
-/// A volume and where it goes.
+/// A volume with its paths.
 #[derive(Debug)]
 struct Turn {
     id: VolumeId,
@@ -199,11 +200,11 @@ pub(super) fn median(seconds: &mut [f64]) -> Option<f64> {
 }
 
 impl Turn {
-    /// A turn through the driver; returns how many seconds stage and publish took.
+    /// Runs a turn through the driver, and returns the seconds of stage and publish.
     async fn play(&self, client: &CsiClient) -> anyhow::Result<f64> {
         let text = |path: &Path| path.display().to_string();
         let capability = Some(Access::Mount("ext4".to_owned()).capability());
-        // The device has the name that EC2 says, as with udev's rules of EC2: other disks need no look.
+        // The device has the name from EC2, as with EC2's udev rules, so the driver need not search other disks.
         let context = [("devicePath", text(self.disk.path())), ("ebs.csi.aws.com/source", "none".to_owned())];
         let context: std::collections::HashMap<_, _> = context.map(|(k, v)| (k.to_owned(), v)).into();
         let stage = csi::NodeStageVolumeRequest {
@@ -235,7 +236,7 @@ impl Turn {
         Ok(took.as_secs_f64())
     }
 
-    /// What nobody could do without: blkid, a mount and a bind.
+    /// Does the necessary work: blkid, a mount and a bind.
     fn without_driver(&self) -> anyhow::Result<f64> {
         for at in [&self.staging, &self.target] {
             fs::create_dir(at).with_context(|| format!("make {}", at.display()))?;
@@ -261,9 +262,9 @@ impl Turn {
 mod tests {
     use super::*;
 
-    /// `make bench` fails when the node keeps too much memory, goes on taking more, or adds too much to the kernel's own work.
+    /// So `make bench` fails.
     #[test]
-    fn a_node_that_is_slow_or_keeps_memory_misses_its_targets() {
+    fn slow_or_growing_node_misses_its_targets() {
         let good = NodeFigures {
             turns: TURNS,
             cpu_per_turn: 0.0,

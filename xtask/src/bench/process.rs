@@ -1,5 +1,6 @@
-//! The case `process`: what the program costs by itself. How soon after its start its socket answers, what it keeps in memory idle
-//! and after a thousand calls, and how large its file is; beside it those of another driver's program (`--reference`).
+//! The case `process`: the cost of the program itself. It measures the time from the start to the first answer on the
+//! socket, the memory while idle and after a thousand calls, and the size of the file, optionally also of another
+//! driver's program (`--reference`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,15 +23,15 @@ use super::stage::Places;
 use crate::simulator::until_ready;
 
 const BOUND: Duration = Duration::from_secs(60);
-/// Starts whose times are measured; the median counts.
+/// Number of measured starts; the median counts.
 const STARTS: usize = 9;
-/// For how long nothing is asked of it before its memory is read.
+/// How long the program idles before its memory is measured.
 const IDLE: Duration = Duration::from_secs(3);
 const CALLS: usize = 1_000;
-/// How finely time is measured.
+/// Resolution of the time measurement.
 const TICK: Duration = Duration::from_micros(500);
 
-/// Most that ours may need: MiB, seconds, bytes.
+/// Limits for our program: MiB, seconds, bytes.
 const NODE_MEMORY: f64 = 10.0;
 const NODE_MEMORY_WITH_KUBERNETES: f64 = 13.0;
 const CONTROLLER_MEMORY: f64 = 18.0;
@@ -43,26 +44,27 @@ pub(super) struct ProcessFigures {
     ours: bool,
     mode: &'static str,
     with_kubernetes: bool,
-    /// From the start to a connection, to the first answer, and to a Probe that says ready; in seconds, medians.
+    /// Time from the start to a connection, to the first answer, and to a Probe that reports ready; in seconds,
+    /// medians.
     to_socket: f64,
     to_answer: f64,
     to_ready: f64,
-    /// After a while without calls, and after [`CALLS`] of them.
+    /// After a while without calls, and after [`CALLS`] calls.
     idle: Resident,
     after_calls: Resident,
     threads: u32,
-    /// Processor time from the start until it was ready and had idled, in seconds.
+    /// CPU time from the start until it was ready and had idled, in seconds.
     cpu_of_start: f64,
     file_bytes: u64,
 }
 
-/// What is measured.
+/// The programs to measure.
 #[derive(Debug, Clone)]
 pub(super) struct Programs {
     pub(super) places: Places,
     /// Another driver's program.
     pub(super) reference: Option<PathBuf>,
-    /// A kubeconfig and the name of a node in that cluster.
+    /// A kubeconfig, and the name of a node in that cluster.
     pub(super) kubernetes: Option<(PathBuf, String)>,
 }
 
@@ -75,7 +77,7 @@ impl ProcessFigures {
         }
     }
 
-    /// What was reached, beside what it may be at most.
+    /// Returns the values with their limits.
     fn verdicts(&self) -> [(&'static str, f64, f64); 3] {
         let bytes = f64::from(u32::try_from(self.file_bytes).unwrap_or(u32::MAX));
         [
@@ -85,7 +87,7 @@ impl ProcessFigures {
         ]
     }
 
-    /// The targets that were missed, in words; another driver has none.
+    /// Returns the missed targets as text; another driver has no targets.
     pub(super) fn missed(&self) -> Vec<String> {
         let missed = self.verdicts().into_iter().filter(|(_, reached, target)| self.ours && reached > target);
         missed
@@ -93,7 +95,7 @@ impl ProcessFigures {
             .collect()
     }
 
-    /// For people.
+    /// Formats the results for people.
     pub(super) fn text(&self) -> String {
         let millis = |seconds: f64| seconds * 1_000.0;
         let mut text = format!(
@@ -120,10 +122,11 @@ impl ProcessFigures {
     }
 }
 
-/// An API server with a node, for the rows with a Kubernetes client; with a kubeconfig file and the node's name.
+/// Starts an API server with a node, for the rows with a Kubernetes client. Returns it with a kubeconfig file and the
+/// node's name.
 ///
 /// # Errors
-/// When it does not start.
+/// It does not start.
 pub(super) async fn cluster_of_its_own() -> anyhow::Result<(KubeApi, PathBuf, String)> {
     let cluster = KubeApi::start().await.context("an API server for the case")?;
     let name = "bench";
@@ -135,10 +138,10 @@ pub(super) async fn cluster_of_its_own() -> anyhow::Result<(KubeApi, PathBuf, St
     Ok((cluster, kubeconfig, name.to_owned()))
 }
 
-/// Plays the case.
+/// Runs the case.
 ///
 /// # Errors
-/// A process that does not start or does not answer.
+/// A process does not start or does not answer.
 pub(super) async fn play(programs: &Programs) -> anyhow::Result<Vec<ProcessFigures>> {
     let dir = tempfile::tempdir().context("a directory for the case")?;
     let env_file = dir.path().join("sim-env");
@@ -186,7 +189,7 @@ struct Subject {
 }
 
 impl Subject {
-    /// None for a case with Kubernetes when there is no cluster.
+    /// Returns `None` for a case with Kubernetes if there is no cluster.
     fn of(
         programs: &Programs,
         (ours, program): (bool, &Path),
@@ -254,7 +257,8 @@ impl Subject {
         Ok(figures)
     }
 
-    /// A thousand calls: a node's questions, or a controller's questions and two hundred volumes that come and go.
+    /// Makes a thousand calls: read calls of a node, or of a controller, which also creates and deletes two hundred
+    /// volumes.
     async fn call(&self, client: &CsiClient) -> anyhow::Result<()> {
         for n in 0..CALLS {
             match (self.mode, n % 5) {
@@ -264,7 +268,7 @@ impl Subject {
                     client.node().node_get_capabilities(csi::NodeGetCapabilitiesRequest {}).await.map_err(refused)?;
                 }
                 (_, 1) => {
-                    // Of a name that no program before had: its token would be used up.
+                    // A new name for each program, because a used token would return the old volume.
                     let name = format!("pvc-{}-{}-{n}", self.ours, self.with_kubernetes);
                     let volume = new_volume(&name, 1, &Access::Block);
                     let volume = client.create_volume(volume).await.map_err(refused)?;
@@ -281,7 +285,7 @@ impl Subject {
     }
 }
 
-/// Seconds from `began` until a connection, an answer, and the answer that it is ready.
+/// Returns the seconds from `began` until a connection, an answer, and the answer that it is ready.
 async fn start_times(socket: &Path, driver: &mut Process, began: Instant) -> anyhow::Result<[f64; 3]> {
     let deadline = began + BOUND;
     let mut tick = tokio::time::interval(TICK);
@@ -314,9 +318,9 @@ fn threads(pid: u32) -> anyhow::Result<u32> {
 mod tests {
     use super::*;
 
-    /// `make bench` fails when the process needs more memory, time or disk than it may; another driver's are only told.
+    /// So `make bench` fails. The values of another driver are only printed.
     #[test]
-    fn a_process_that_is_large_or_slow_to_answer_misses_its_targets() {
+    fn large_or_slow_process_misses_its_targets() {
         let good = ProcessFigures {
             ours: true,
             mode: "node",

@@ -1,4 +1,4 @@
-//! What a process has used, from `/proc`.
+//! Resource usage of a process, from `/proc`.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -8,20 +8,20 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Serialize;
 
-/// Processor time and memory of a process so far.
+/// CPU time and memory of a process so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Usage {
-    /// User and system time in seconds, threads included.
+    /// User and system time in seconds, including threads.
     pub(super) cpu_seconds: f64,
-    /// The most memory that was ever resident, in bytes.
+    /// Peak resident memory in bytes.
     pub(super) peak_memory: u64,
 }
 
 impl Usage {
-    /// Reads it.
+    /// Reads the usage.
     ///
     /// # Errors
-    /// When the process is gone or `/proc` is not as expected.
+    /// The process is gone or `/proc` has an unexpected format.
     pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("process {pid}"))?;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
@@ -35,17 +35,17 @@ impl Usage {
 /// Memory of a process now, in MiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Resident {
-    /// All of it: pages of the program's file, which the kernel can drop, count too.
+    /// All memory, including pages of the program's file, which the kernel can drop.
     pub(super) whole: f64,
-    /// What only this process has.
+    /// Memory of this process alone.
     pub(super) own: f64,
 }
 
 impl Resident {
-    /// Reads it.
+    /// Reads the memory.
     ///
     /// # Errors
-    /// When the process is gone or `/proc` is not as expected.
+    /// The process is gone or `/proc` has an unexpected format.
     pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
         let mib = |label: &str| {
@@ -56,17 +56,17 @@ impl Resident {
     }
 }
 
-/// The process that listens on a unix socket.
+/// Returns the process that listens on a unix socket.
 ///
 /// # Errors
-/// When nobody listens there.
+/// No process listens there.
 pub(super) fn listener(socket: &Path) -> anyhow::Result<u32> {
     let stream = UnixStream::connect(socket).with_context(|| format!("connect to {}", socket.display()))?;
     let peer = rustix::net::sockopt::socket_peercred(stream.as_fd()).context("who listens on the socket")?;
     u32::try_from(peer.pid.as_raw_nonzero().get()).context("a process id")
 }
 
-/// Fields 14 and 15; the second one is the program's name in brackets and may hold anything.
+/// Returns fields 14 and 15. The second one is the program's name in brackets and may contain anything.
 fn ticks(stat: &str) -> Option<u64> {
     let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().skip(11);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
@@ -78,7 +78,7 @@ fn kib(status: &str, label: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Exact up to 2^32, which is a year of processor time, or 4 TiB in KiB.
+/// Exact up to 2^32, which is a year of CPU time, or 4 TiB in KiB.
 fn to_f64(ticks: u64) -> f64 {
     f64::from(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_found_behind_a_name_with_brackets_and_blanks() {
+    fn times_are_found_after_a_name_with_brackets_and_blanks() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 7 5 0 0 20 0 1 0 987654 0 0";
         assert_eq!(ticks(stat), Some(12));
         assert_eq!(kib("Name:\tx\nVmHWM:\t   9000 kB\nVmRSS:\t   8000 kB\n", "VmRSS:"), Some(8000));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_is_found_by_its_socket() {
+    fn listener_is_found_by_its_socket() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("s");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();

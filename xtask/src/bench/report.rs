@@ -1,4 +1,4 @@
-//! What is printed and written of the outcomes.
+//! Prints and writes the results.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use super::BenchArgs;
 use super::case::{Case, Judged};
 use super::figures::{PhaseFigures, TrafficFigures, Transitions};
 
-/// What a case came to for one driver.
+/// The results of a case for one driver.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Outcome {
     pub(super) case: String,
@@ -19,7 +19,7 @@ pub(super) struct Outcome {
     pub(super) subject: String,
     pub(super) conditions: Case,
     pub(super) transitions: Transitions,
-    /// From the first life's beginning to the last one's end.
+    /// From the start of the first life to the end of the last one.
     pub(super) seconds: f64,
     pub(super) phases: Vec<PhaseFigures>,
     pub(super) traffic: TrafficFigures,
@@ -28,7 +28,7 @@ pub(super) struct Outcome {
     pub(super) peak_memory: u64,
 }
 
-/// One figure beside its target.
+/// A value and its target.
 struct Verdict {
     what: String,
     reached: f64,
@@ -36,7 +36,7 @@ struct Verdict {
 }
 
 impl Outcome {
-    /// True for our own driver.
+    /// Returns whether it is our driver.
     pub(super) fn is_ours(&self) -> bool {
         self.subject == "ours"
     }
@@ -62,7 +62,7 @@ impl Outcome {
         verdicts.into_iter().flatten().collect()
     }
 
-    /// The latencies of a phase beside what they are held to.
+    /// Returns the latencies of a phase with their targets.
     fn latency_verdicts(&self, phase: &PhaseFigures) -> Vec<Verdict> {
         let targets = &self.conditions.targets;
         let like = match phase.judged {
@@ -88,12 +88,12 @@ impl Outcome {
         verdicts
     }
 
-    /// In milliseconds.
+    /// Returns CPU milliseconds per life.
     fn cpu_per_life(&self) -> f64 {
         self.cpu_seconds * 1_000.0 / f64::from(self.conditions.lives().max(1))
     }
 
-    /// The targets that were missed, in words.
+    /// Returns the missed targets as text.
     pub(super) fn missed(&self) -> Vec<String> {
         let missed = self.verdicts().into_iter().filter(|v| v.reached > v.target);
         missed.map(|v| format!("{}: {} is {:.3}, not {:.3}", self.case, v.what, v.reached, v.target)).collect()
@@ -104,10 +104,10 @@ fn mib(bytes: u64) -> f64 {
     f64::from(u32::try_from(bytes >> 10).unwrap_or(u32::MAX)) / 1024.0
 }
 
-/// Writes all figures as JSON.
+/// Writes all results as JSON.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// The file cannot be written.
 pub(super) fn write(path: &Path, args: &BenchArgs, outcomes: &[Outcome]) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let whole = serde_json::json!({
@@ -117,7 +117,7 @@ pub(super) fn write(path: &Path, args: &BenchArgs, outcomes: &[Outcome]) -> anyh
     fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
-/// Prints them for people.
+/// Prints the results for people.
 pub(super) fn print(path: &Path, outcomes: &[Outcome]) {
     let mut text = String::new();
     for outcome in outcomes {
@@ -130,14 +130,14 @@ pub(super) fn print(path: &Path, outcomes: &[Outcome]) {
 
 /// Prints a text.
 pub(super) fn say(text: &str) {
-    // A reader that has gone needs no figures.
+    // A closed output is not an error.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Writes the figures of a case without lives as JSON.
+/// Writes the results of a case without lives as JSON.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// The file cannot be written.
 pub(super) fn write_json(path: &Path, figures: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_vec_pretty(figures).context("write the results as JSON")?;
     fs::write(path, text).with_context(|| format!("write {}", path.display()))
@@ -184,7 +184,7 @@ fn of_phase(phase: &PhaseFigures, named: bool) -> String {
     text
 }
 
-/// Ours by the other's, where both played a case.
+/// Formats our values divided by the other driver's, for cases of both.
 fn ratios(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for other in outcomes.iter().filter(|o| !o.is_ours()) {
@@ -208,7 +208,7 @@ mod tests {
     use super::super::figures::RpcFigures;
     use super::*;
 
-    /// A steady case of one kind of call, with these figures.
+    /// Returns the outcome of a steady case with one kind of call and these values.
     fn outcome(added_p99: f64, mutating_per_life: f64, spare_per_life: f64) -> Outcome {
         let targets = Targets {
             mutating_per_life: Some(4.08),
@@ -257,10 +257,9 @@ mod tests {
         }
     }
 
-    /// `make bench` fails when a target of the steady case is missed: 99th percentile of every RPC, calls and spare
-    /// calls a life among them.
+    /// So `make bench` fails. The targets cover every RPC, and calls and spare calls per life.
     #[test]
-    fn a_slow_99th_percentile_and_too_many_spare_calls_are_missed_targets() {
+    fn slow_p99_and_too_many_spare_calls_miss_targets() {
         assert_eq!(outcome(1.0, 4.08, 0.6).missed(), Vec::<String>::new());
         let slow = outcome(1.001, 4.0, 0.0).missed();
         assert!(slow.len() == 1 && slow[0].contains("p99 of added latency of ControllerUnpublishVolume"), "{slow:?}");
@@ -273,9 +272,8 @@ mod tests {
         assert_eq!(unjudged.missed(), Vec::<String>::new());
     }
 
-    /// An evening may be slower than its noon by the targets, not by more.
     #[test]
-    fn a_phase_that_is_judged_like_another_may_exceed_it_by_the_targets() {
+    fn phase_may_exceed_its_reference_phase_by_the_targets() {
         let mut day = outcome(2.5, 4.0, 0.0);
         let noon = PhaseFigures { name: "noon", judged: Judged::No, ..day.phases[0].clone() };
         let mut evening = PhaseFigures { name: "evening", judged: Judged::Like("noon"), ..noon.clone() };
@@ -294,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_targets_of_the_steady_case_are_those_of_the_decisions() {
+    fn targets_of_the_steady_case_match_the_decisions() {
         use clap::Parser as _;
         #[derive(clap::Parser)]
         struct Line {

@@ -1,4 +1,4 @@
-//! Who takes part in a case: a simulator, a driver, and the processes' ends.
+//! The participants of a case: a simulator, a driver, and how their processes end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,9 +22,9 @@ use crate::simulator::{env_of_file, until_ready};
 
 const START_BOUND: Duration = Duration::from_secs(30);
 const STOP_BOUND: Duration = Duration::from_secs(30);
-/// All lives of a case, the longest waits for tokens included.
+/// The time limit of a case: all lives, with the longest waits for tokens.
 const CASE_BOUND: Duration = Duration::from_hours(2);
-/// EC2 usually needs this long for small volumes.
+/// EC2's usual delays for small volumes.
 const TRANSITIONS: Timing = Timing {
     create_ms: Some(2_000),
     attach_ms: Some(2_500),
@@ -33,10 +33,10 @@ const TRANSITIONS: Timing = Timing {
     modify_ms: None,
 };
 const IN_SECONDS: Transitions = Transitions { create: 2.0, attach: 2.5, detach: 4.0 };
-/// A type with room for many volumes, and how many the scheduler would give it.
+/// An instance type for many volumes, and how many the scheduler would assign to it.
 const INSTANCE_TYPE: &str = "m7i.48xlarge";
 const ROOM: usize = 120;
-/// How long after the last life the driver's own last calls may take.
+/// How long the driver's own last calls may take after the last life.
 const QUIET: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
@@ -55,12 +55,12 @@ impl Places {
         Ok(Self { dir, bin_dir: bin_dir.unwrap_or_else(|| beside.to_owned()) })
     }
 
-    /// A program that is measured or helps with it.
+    /// Returns the path of a program that is measured or is part of the case.
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.bin_dir.join(name)
     }
 
-    /// A log of one.
+    /// Returns the path of its log.
     pub(super) fn log(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
@@ -70,16 +70,16 @@ impl Places {
     }
 }
 
-/// Which driver is measured.
+/// The driver to measure.
 #[derive(Debug, Clone)]
 pub(super) enum Subject {
-    /// Ours, started here, with a simulator of its own.
+    /// Our driver, started here with a separate simulator.
     Ours(Places),
-    /// One that runs already and uses the simulator of that env file.
+    /// A running driver that uses the simulator of that env file.
     Other { socket: PathBuf, sim_env: PathBuf },
 }
 
-/// The processes that were started here; they end with it.
+/// The processes that were started here. They end on drop.
 #[derive(Debug)]
 struct Running {
     client: CsiClient,
@@ -89,7 +89,7 @@ struct Running {
     started: Vec<Process>,
 }
 
-/// Plays a case through.
+/// Runs a case.
 ///
 /// # Errors
 /// See [`super::run`].
@@ -113,7 +113,7 @@ pub(super) async fn play(case: Case, subject: Subject) -> anyhow::Result<Outcome
     if case.eaten > 0.0 || case.storm.is_some() {
         running.control.no_faults().await?;
     }
-    // The driver goes first, so that nothing of it is refused for want of a simulator.
+    // The driver first, so that none of its calls fails without a simulator.
     for mut process in running.started.drain(..).rev() {
         process.stop(STOP_BOUND).await?;
     }
@@ -215,7 +215,7 @@ async fn whole_ledger(control: &Control, from: u64) -> anyhow::Result<Ledger> {
     Ok(ledger)
 }
 
-/// No volume but the instances' own may be left.
+/// Checks that only the volumes of the instances are left.
 async fn nothing_left(control: &Control) -> anyhow::Result<()> {
     let state = control.state().await?;
     let left: Vec<_> = state.live_volumes().into_iter().filter(|v| v.tags.contains_key("CSIVolumeName")).collect();

@@ -1,4 +1,4 @@
-//! What the demo needs of the machine, checked before anything is done; all that is missing is said at once.
+//! Checks the demo's requirements before anything is done, and reports all missing ones at once.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::Places;
 
 const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
-/// Tools and the Debian package of each.
+/// Tools, and the Debian package of each.
 const TOOLS: [(&str, &str); 10] = [
     ("blkid", "util-linux"),
     ("losetup", "mount"),
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_is_missing_is_said_at_once_with_the_way_to_get_it() {
+    fn all_missing_requirements_are_reported_at_once() {
         let places =
             Places { state_dir: "/nonexistent/state".into(), bin_dir: "/nonexistent/bin".into(), quick: false };
         let missing = missing(&places, false).join("\n");

@@ -1,4 +1,4 @@
-//! The simulated EC2 and the driver as processes, and the clients that talk to them.
+//! The simulated EC2 and the driver as processes, and their clients.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,14 +17,14 @@ use crate::simulator::until_ready;
 
 const START_BOUND: Duration = Duration::from_secs(30);
 const STOP_BOUND: Duration = Duration::from_secs(30);
-/// As EC2 usually is, but for what only makes a spectator wait.
+/// EC2's usual delays, shorter where a spectator would only wait.
 const SHOWN: Timing =
     Timing { create_ms: None, attach_ms: None, detach_ms: Some(2_000), snapshot_ms: Some(6_000), modify_ms: None };
-/// An attach has a middle, all else happens at once.
+/// An attach takes time, everything else is instantaneous.
 const QUICK: Timing =
     Timing { create_ms: Some(0), attach_ms: Some(1_000), detach_ms: Some(0), snapshot_ms: Some(0), modify_ms: Some(0) };
 
-/// The processes, as far as they run.
+/// The running processes.
 #[derive(Debug)]
 pub(super) struct Processes {
     dir: PathBuf,
@@ -32,7 +32,7 @@ pub(super) struct Processes {
     timing: Timing,
     simulator: Option<Process>,
     driver: Option<Process>,
-    /// What the simulator's env file says.
+    /// The variables of the simulator's env file.
     env: BTreeMap<String, String>,
 }
 
@@ -41,14 +41,14 @@ pub(super) struct Processes {
 pub(super) struct Clients {
     pub(super) csi: CsiClient,
     pub(super) control: Control,
-    /// This machine, as the driver calls it.
+    /// The node id of this machine.
     pub(super) node: String,
-    /// Stands for the kubelet's directory.
+    /// The directory that is used as the kubelet's.
     pub(super) kubelet: PathBuf,
 }
 
 impl Processes {
-    /// Starts the simulator's process; it is not ready yet.
+    /// Starts the simulator's process, which is not ready yet.
     pub(super) fn begin(places: &Places, state_dir: &StateDir) -> anyhow::Result<Self> {
         let dir = state_dir.dir().to_owned();
         for name in ["sim", "csi", "kubelet"] {
@@ -104,7 +104,7 @@ impl Processes {
         CsiClient::ready(&socket, driver, START_BOUND).await
     }
 
-    /// The clients of two processes that are ready.
+    /// Returns the clients of both processes, which must be ready.
     pub(super) async fn clients(&self, csi: CsiClient, control: Control) -> anyhow::Result<Clients> {
         let node = csi.node_info().await.context("NodeGetInfo")?.node_id;
         Ok(Clients { csi, control, node, kubelet: self.dir.join("kubelet") })
@@ -115,7 +115,7 @@ impl Processes {
         self.driver.as_mut().context("the driver does not run")?.kill()
     }
 
-    /// Asks both to end; each must do so cleanly.
+    /// Stops both processes, which must end cleanly.
     pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
         for process in [&mut self.driver, &mut self.simulator] {
             let Some(mut running) = process.take() else { continue };
@@ -127,12 +127,12 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends both, cleanly or not, and removes what is left on the machine.
+    /// Ends both processes, cleanly or not, and removes what is left on the machine.
     pub(super) async fn clean_up(&mut self, state_dir: &StateDir) -> anyhow::Result<()> {
         if let Some(mut driver) = self.driver.take() {
             driver.kill()?;
         }
-        // Mounts go first: the simulator can then let go of its disks.
+        // Mounts first, so that the simulator can detach its disks.
         let dir = state_dir.dir().to_owned();
         for point in Leftovers::below(&dir)?.mounts.into_iter().rev() {
             Leftovers { mounts: vec![point], ..Leftovers::default() }.clean().await?;
@@ -146,7 +146,7 @@ impl Processes {
         Ok(())
     }
 
-    /// The ends of both logs.
+    /// Returns the ends of both logs.
     pub(super) fn log_tails(&self, lines: usize) -> String {
         let tail = |name: &str| {
             let path = self.dir.join(name);
@@ -156,7 +156,7 @@ impl Processes {
     }
 }
 
-/// Proves that nothing of this run is left on the machine.
+/// Checks that nothing of this run is left on the machine.
 pub(super) fn nothing_on_machine(dir: &Path) -> anyhow::Result<()> {
     let left = Leftovers::below(dir)?;
     ensure!(left.is_empty(), "left on the machine: {left}");

@@ -1,4 +1,4 @@
-//! What the demo prints: progress while a step runs, a line when it is over, a table at the end.
+//! The output of the demo: progress while a step runs, a line at its end, and a table at the end of the run.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -8,14 +8,14 @@ use anyhow::Context;
 use ebs_testkit::control::{Control, Ledger};
 use tokio::time::Instant;
 
-/// How often a terminal shows that a step goes on.
+/// Interval of the progress on a terminal.
 const TERMINAL_TICK: Duration = Duration::from_millis(250);
-/// How often a log does.
+/// Interval of the progress in a log.
 const LOG_TICK: Duration = Duration::from_secs(5);
-/// Width of the steps' names.
+/// Width of the names of steps.
 const WIDTH: usize = 66;
 
-/// Prints a line; a reader that has gone is no reason to stop half way.
+/// Prints a line. A closed output does not stop the demo.
 pub(super) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -43,7 +43,7 @@ impl Report {
         Self { begun: Instant::now(), steps: Vec::new(), running: None, terminal }
     }
 
-    /// Carries out a step and prints its line: name, time, and the EC2 calls that came in meanwhile.
+    /// Runs a step and prints its line: name, time, and the EC2 calls meanwhile.
     pub(super) async fn step<T>(
         &mut self,
         control: Option<&Control>,
@@ -103,7 +103,7 @@ impl Report {
         }
     }
 
-    /// Marks the step that did not come to its end.
+    /// Marks the step that failed.
     pub(super) fn broken(&self) {
         self.clear();
         if let Some(name) = &self.running {
@@ -111,7 +111,7 @@ impl Report {
         }
     }
 
-    /// The table of all steps and their sum.
+    /// Prints the table of all steps with their total.
     pub(super) fn table(&self) {
         say(&format!("\n{:WIDTH$} {:>8}  EC2 calls", "step", "time"));
         for step in &self.steps {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_name_time_and_calls() {
+    fn report_line_has_name_time_and_calls() {
         let step = Step { name: "attach".to_owned(), took: Duration::from_millis(1_240), calls: None };
         let line = step.line();
         assert!(line.starts_with("attach ") && line.ends_with(" 1.2 s"), "{line:?}");

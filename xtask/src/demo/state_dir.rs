@@ -1,4 +1,4 @@
-//! The state directory: one run at a time holds it, and everything that a run may leave is found by it.
+//! The state directory: one run at a time holds it, and everything that a run can leave is found through it.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -9,18 +9,18 @@ use ebs_testkit::leftovers::Leftovers;
 use ebs_testkit::process::Process;
 use ebs_testkit::record::ProcessRecord;
 
-/// Marks a directory as ours; nothing is removed from one without it.
+/// Marks a directory as ours. Nothing is removed from a directory without it.
 const MARK: &str = ".ebs-demo";
 const LOCK: &str = "lock";
 const PROCESSES: &str = "processes.json";
-/// What a run makes and the next one removes.
+/// Directories of a run that the next one removes.
 const DIRECTORIES: [&str; 3] = ["sim", "csi", "kubelet"];
-/// Logs: they stay after a failure, until the next run.
+/// Logs, which stay after a failure until the next run.
 const LOGS: [&str; 2] = ["ebs-sim.log", "driver.log"];
 /// The longest path of a unix socket.
 const SOCKET_BYTES: usize = 107;
 
-/// A held state directory; released when dropped or when the process ends, however it ends.
+/// A held state directory, released on drop or when the process ends in any way.
 #[derive(Debug)]
 pub(super) struct StateDir {
     dir: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct StateDir {
 }
 
 impl StateDir {
-    /// Makes the directory, or takes over that of a former run.
+    /// Creates the directory, or takes over a previous run's.
     pub(super) fn take(dir: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("make the state directory {}", dir.display()))?;
         let dir = dir.canonicalize().with_context(|| format!("resolve {}", dir.display()))?;
@@ -61,12 +61,13 @@ impl StateDir {
         }
     }
 
-    /// The directory's real path.
+    /// Returns the directory's real path.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Removes all that a former run left, here and on the machine; returns what there was to remove on the machine.
+    /// Removes everything that a previous run has left, here and on the machine. Returns what it has removed from the
+    /// machine.
     pub(super) async fn clean(&self) -> anyhow::Result<Vec<String>> {
         let mut lines = Vec::new();
         for record in self.records()? {
@@ -89,7 +90,7 @@ impl StateDir {
         Ok(lines)
     }
 
-    /// Writes down the processes that run now.
+    /// Records the running processes.
     pub(super) fn record(&self, processes: &[&Process]) -> anyhow::Result<()> {
         let records: Vec<ProcessRecord> = processes.iter().map(|process| process.record()).collect::<Result<_, _>>()?;
         let new = self.dir.join(format!("{PROCESSES}.new"));
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_with_somebody_elses_files_is_not_taken() {
+    fn directory_with_other_files_is_not_taken() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("thesis.tex"), "years").unwrap();
         let error = StateDir::take(dir.path()).unwrap_err().to_string();
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_run_at_a_time_holds_the_directory_and_the_next_one_may_when_it_is_over() {
+    async fn one_run_at_a_time_holds_the_directory() {
         let dir = tempfile::tempdir().unwrap();
         let first = StateDir::take(dir.path()).unwrap();
         let error = StateDir::take(dir.path()).unwrap_err().to_string();
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_too_deep_for_a_socket_is_refused_with_the_limit() {
+    fn directory_too_deep_for_a_socket_is_rejected_with_the_limit() {
         let dir = tempfile::tempdir().unwrap();
         let error = StateDir::take(&dir.path().join("x".repeat(120))).unwrap_err().to_string();
         assert!(error.contains("107") && error.contains("shorter"), "{error}");

@@ -1,5 +1,5 @@
-//! The volume's life: each step does one thing, checks what came of it, and stops the demo when that is not as it should
-//! be.
+//! The lifecycle of the volume: each step does one thing and checks the result, and the demo stops at an unexpected
+//! one.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use super::state_dir::StateDir;
 const BOUND: Duration = Duration::from_secs(60);
 const FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: u64 = 32 << 20;
-/// The driver's rights, as most clusters have them.
+/// The driver's policy in most clusters.
 const POLICY: &str = "managed-v2";
 
-/// Volumes and what was written to them.
+/// The volumes with the data that was written to them.
 struct Life {
     clients: Clients,
     snapshot: Option<String>,
@@ -40,7 +40,8 @@ pub(super) async fn run(processes: &mut Processes, state_dir: &StateDir, report:
     let mut life = Life { clients, snapshot: None, volumes: Vec::new() };
     let (original, hash) = first_volume(&life, report).await?;
     life.volumes.push(original);
-    // Beside the next steps: the first one is taken only when EC2's describes show all that another driver may have done.
+    // Concurrent with the next steps: the first snapshot is created only when EC2's describes show everything that
+    // another driver may have done.
     let snapshot = life.take_snapshot()?;
     grow(&mut life, report).await?;
     restore(&mut life, report, snapshot, &hash).await?;
@@ -58,7 +59,7 @@ impl Life {
         &self.clients.control
     }
 
-    /// Asks for a snapshot of the first volume, until it is ready.
+    /// Requests a snapshot of the first volume until it is ready.
     fn take_snapshot(&self) -> anyhow::Result<JoinSet<anyhow::Result<String>>> {
         let csi = self.clients.csi.clone();
         let original = self.volumes.first().context("the first volume")?.id().to_owned();
@@ -84,7 +85,7 @@ fn ext4() -> Access {
     Access::Mount("ext4".to_owned())
 }
 
-/// Runs work that blocks (reading, writing, syncing) beside the clock.
+/// Runs blocking work (reads, writes, syncs) while the clock continues.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> anyhow::Result<T> {
     Ok(tokio::task::spawn_blocking(work).await.context("the work broke off")??)
 }
@@ -108,7 +109,7 @@ async fn first_volume(life: &Life, report: &mut Report) -> anyhow::Result<(Volum
     Ok((volume, hash))
 }
 
-/// File-system metadata takes its share.
+/// Returns whether the size is about right, because file-system metadata uses a part.
 fn about(total: i64, gib: i64) -> bool {
     total > gib * GIB / 10 * 9 && total <= gib * GIB
 }
@@ -261,7 +262,7 @@ async fn take_down(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
     };
     report.step(Some(&control), "unpublish and unstage all four volumes", down).await?;
     let detach = async {
-        // All at once, as an orchestrator would: each may have to wait until EC2's answers cannot be old ones.
+        // Concurrently, as an orchestrator does: each may have to wait until EC2's reads cannot be stale.
         try_join_all(life.volumes.iter_mut().map(|volume| volume.detach())).await.map_err(refused)?;
         Ok(())
     };

@@ -1,4 +1,4 @@
-//! The test executables that cargo builds, and the documentation's tests.
+//! The test executables that cargo builds, and the documentation tests.
 
 use std::ffi::OsString;
 use std::io::BufReader;
@@ -9,9 +9,9 @@ use anyhow::{Context, ensure};
 use cargo_metadata::{Artifact, Message};
 use ebs_testkit::process::{Process, ProcessSpec};
 
-/// They are built already; this is for a machine that is very busy.
+/// They are already built; this is for a very busy machine.
 const CARGO_BOUND: Duration = Duration::from_secs(30 * 60);
-/// Suites that take a minute or more, the slowest first: a run is over soonest when these begin first.
+/// Suites that take a minute or more, slowest first: the run ends soonest if these begin first.
 const SLOW: [&str; 15] = [
     "csi_sanity",
     "stopped",
@@ -30,57 +30,59 @@ const SLOW: [&str; 15] = [
     "documentation",
 ];
 
-/// Suites that run when nothing else does. The model's, which only computes, is over soonest so. Beside others a cycle of the node
-/// torture takes ten times as long, most of it spent waiting for the kernel's loop devices, and the cycles that its bugs need are not
-/// reached within a bound; one of its planted bugs also formats whatever disk has a loop device's number by now, which could be another
-/// suite's.
+/// Suites that run alone. The model only computes, so it ends soonest alone. Concurrently with others, a cycle of the
+/// node torture takes ten times as long, mostly waiting for the kernel's loop devices, and does not reach the cycles
+/// that its bugs need. One of its planted bugs also formats the disk that has a loop device's number now, which could
+/// be another suite's.
 const ALONE: [&str; 2] = ["port", "torture"];
 
-/// Where the torture keeps its files, where it is there: it makes and removes many, and ext4 looks at every inode that was freed within
-/// the last seconds before it gives one (`recently_deleted`), which takes more time than all else that it does.
+/// The directory of the torture's files, if it exists. The torture creates and removes many files. ext4 checks every
+/// inode that was freed within the last seconds before it reuses one (`recently_deleted`), which would take more time
+/// than everything else.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// Suites that mostly wait, for a slow EC2 or for EC2's word to be final: their tests all run at once, however few cores there are.
+/// Suites that mostly wait, for a slow EC2 or until EC2's reads are final. All of their tests run concurrently on any
+/// number of cores.
 const MOSTLY_WAITING: [&str; 1] = ["csi_sanity"];
 
-/// What runs as one process.
+/// A suite: one process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Suite {
     /// For people: the package and the target.
     pub(super) name: String,
-    /// A path, or a name that is looked up in `PATH`.
+    /// A path, or a name that is searched in `PATH`.
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
-    /// Where it runs: the directory of its package, as with `cargo test`.
+    /// The working directory: the directory of its package, as with `cargo test`.
     pub(super) directory: PathBuf,
 }
 
 impl Suite {
-    /// The name of its target.
+    /// Returns the name of its target.
     fn target(&self) -> &str {
         self.name.rsplit(' ').next().unwrap_or_default()
     }
 
-    /// Nothing else may run beside it.
+    /// Returns whether it must run alone.
     pub(super) fn runs_alone(&self) -> bool {
         self.name.contains(" test ") && ALONE.contains(&self.target())
     }
 
-    /// The directory for temporary files, where it is not the system's.
+    /// Returns the directory for temporary files, if it is not the system's.
     pub(super) fn temporary_files(&self) -> Option<&'static str> {
         (self.target() == "torture" && self.runs_alone() && Path::new(IN_MEMORY).is_dir()).then_some(IN_MEMORY)
     }
 
-    /// The value of `RUST_TEST_THREADS`, where it is not one for each core.
+    /// Returns the value of `RUST_TEST_THREADS`, if it is not the number of cores.
     pub(super) fn threads(&self) -> Option<&'static str> {
         MOSTLY_WAITING.contains(&self.target()).then_some("8")
     }
 }
 
-/// All suites of the workspace, the slow ones first.
+/// Returns all suites of the workspace, the slow ones first.
 ///
 /// # Errors
-/// When cargo cannot build them; the error has what it printed.
+/// cargo cannot build them. The error has its output.
 pub(super) async fn suites(logs: &Path) -> anyhow::Result<Vec<Suite>> {
     let log = logs.join("cargo.log");
     let words = ["cargo", "test", "--workspace", "--locked", "--no-run", "--message-format", "json"];

@@ -1,5 +1,5 @@
-//! No circle between the modules of a crate: what is built on a module is not known to it. Read from the text of the
-//! code, `crate::` and `super::` in it, between the modules that stand right below a crate's root.
+//! Modules of a crate must not depend on each other in a circle. The check reads the text of the code, `crate::` and
+//! `super::` in it, and compares the modules directly below a crate's root.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Finding;
 use super::source::{Source, Tree, code_only};
 
-/// A circle that stays.
+/// A permitted circle.
 struct Exception {
     /// The crate.
     of: &'static str,
@@ -64,7 +64,7 @@ const EXCEPTIONS: [Exception; 5] = [
     },
 ];
 
-/// A module right below the root, and the modules that it knows with the first place where it does.
+/// A module directly below the root, and the modules on which it depends with the first place of each.
 type Arrows = BTreeMap<String, BTreeMap<String, (PathBuf, usize)>>;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -131,7 +131,7 @@ fn arrows(name: &str, sources: &[&Source]) -> Arrows {
     arrows
 }
 
-/// The path of a file's module; empty for a root, `None` for tests.
+/// Returns the path of a file's module; empty for a root, `None` for tests.
 fn module_of(root: &Path, file: &Path) -> Option<Vec<String>> {
     let mut path: Vec<String> = file
         .strip_prefix(root)
@@ -149,7 +149,7 @@ fn module_of(root: &Path, file: &Path) -> Option<Vec<String>> {
     Some(path)
 }
 
-/// The code without its test module.
+/// Returns the code without its test module.
 fn product_text(source: &Source) -> String {
     let code = code_only(&source.text);
     let test = code.match_indices("#[cfg(test)]").map(|(at, _)| at);
@@ -160,7 +160,7 @@ fn product_text(source: &Source) -> String {
     code[..end.unwrap_or(code.len())].to_owned()
 }
 
-/// What a module so deep below the root names from the root on, and in which line.
+/// Returns the names from the root on, with their lines, in a module at this depth.
 fn from_root(code: &str, depth: usize) -> Vec<(String, usize)> {
     let to_root = "super::".repeat(depth);
     let mut found = Vec::new();
@@ -177,7 +177,7 @@ fn from_root(code: &str, depth: usize) -> Vec<(String, usize)> {
     found
 }
 
-/// The first names of what follows: one, or one for each of a group in braces.
+/// Returns the first names of a path: one, or one for each member of a group in braces.
 fn heads(rest: &str) -> Vec<String> {
     let head = |text: &str| text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     let Some(group) = rest.strip_prefix('{') else { return vec![head(rest)] };
@@ -199,7 +199,7 @@ fn heads(rest: &str) -> Vec<String> {
     heads
 }
 
-/// Modules that reach each other, in groups of two or more.
+/// Returns the circles: groups of two or more modules that reach each other.
 fn circles(arrows: &Arrows) -> Vec<BTreeSet<String>> {
     let reach: BTreeMap<&String, BTreeSet<&String>> = arrows.keys().map(|from| (from, reached(arrows, from))).collect();
     let mut circles: Vec<BTreeSet<String>> = Vec::new();
@@ -224,7 +224,7 @@ fn reached<'a>(arrows: &'a Arrows, from: &String) -> BTreeSet<&'a String> {
     reached
 }
 
-/// The shortest way from the first module of a circle back to itself.
+/// Returns the shortest path from the first module of a circle back to itself.
 fn way_round(arrows: &Arrows, circle: &BTreeSet<String>) -> Vec<(String, String)> {
     let start = circle.first().expect("a circle has modules");
     let mut ways = vec![vec![start.clone()]];
@@ -259,9 +259,9 @@ mod tests {
         in_crate("x", &sources, exceptions).into_iter().map(|finding| finding.problem).collect()
     }
 
-    /// A circle between modules of a crate fails tidy, unless it is listed with its reason and still there.
+    /// A listed circle must have a reason and still exist.
     #[test]
-    fn a_circle_over_any_number_of_modules_is_found_with_the_places_of_its_arrows() {
+    fn circle_of_modules_is_found_with_the_places_of_its_edges() {
         let files = [
             ("a.rs", "use crate::b::B;"),
             ("b/deep.rs", "use std::fmt;\nuse super::super::{d, c::{C, D}};"),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_tests_roots_and_a_modules_own_parts_make_no_arrow() {
+    fn comments_tests_roots_and_own_parts_make_no_edge() {
         let files = [
             ("lib.rs", "use crate::b::B;"),
             ("a.rs", "use crate::b::B;\nuse crate::a::part;"),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_holds_for_its_modules_and_must_be_needed() {
+    fn exception_holds_for_its_modules_and_must_be_needed() {
         let circle = [("a.rs", "use crate::b;"), ("b.rs", "use crate::a;")];
         assert!(findings(&circle, &STAYS).is_empty());
         let larger = [("a.rs", "use crate::b;"), ("b.rs", "use crate::c;"), ("c.rs", "use crate::a;")];

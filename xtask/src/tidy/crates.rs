@@ -1,5 +1,5 @@
-//! Every crate takes the workspace's lints, describes itself at the head of its root files, and is on the map in `ARCHITECTURE.md`. The files
-//! that the map names exist.
+//! Every crate uses the workspace's lints, has a description at the head of its root files, and a row on the map in
+//! `ARCHITECTURE.md`. The files on the map exist.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::source::{Source, Tree};
 
 const MAP: &str = "ARCHITECTURE.md";
 
-/// Crates with lints of their own: Linux or Windows has calls without a safe form.
+/// Crates with their own lints: some calls of Linux and Windows have no safe form.
 const UNSAFE: [&str; 3] = ["csi-proxy", "ebs-mounter", "winstorage"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -38,7 +38,7 @@ fn of_crate(tree: &Tree, manifest: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Names of Rust files on the map, whole or from any folder on, that no file has.
+/// Returns names of Rust files on the map, full or partial paths, that do not exist.
 fn missing_files(tree: &Tree) -> Vec<Finding> {
     let Some(map) = tree.file(Path::new(MAP)) else { return Vec::new() };
     let lines = map.text.lines().enumerate();

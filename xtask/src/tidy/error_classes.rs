@@ -1,5 +1,5 @@
-//! Each error type of the product, or each of its variants, has a row in the table at the end of a troubleshooting page, and each row
-//! an error.
+//! Each error type of the product, or each of its variants, has a row in the table at the end of a troubleshooting
+//! page, and each row belongs to an error.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::path::Path;
 use super::Finding;
 use super::source::{Source, Tree, code_only};
 
-/// The driver's, and those of the programs beside it.
+/// The pages of the driver and of the other programs.
 const PAGES: [&str; 2] = ["docs/troubleshooting.md", "docs/registrar.md"];
 const TABLE: (&str, &str) = ("<!-- error classes -->", "<!-- end of error classes -->");
-/// Crates whose errors no user of the driver meets.
+/// Crates whose errors users of the driver never see.
 const NOT_OF_THE_PRODUCT: [&str; 6] = ["ebs-sim", "ebs-testkit", "ebs-model", "ebs-torture", "ebs-vm", "go-template"];
 /// Closed sets of outcomes that are not errors themselves.
 const MEANINGS: [&str; 1] = ["CloudErrorKind"];
@@ -54,8 +54,8 @@ fn is_product(source: &Source) -> bool {
     of_crate.is_some_and(|name| !NOT_OF_THE_PRODUCT.contains(&name)) && !source.is_test()
 }
 
-/// The errors that formatted code defines outside of modules, as `crate::Type`, each with its variants. A variant that only passes another
-/// error on is left out.
+/// Returns the errors that formatted code defines outside of modules, as `crate::Type`, each with its variants. A
+/// variant that only wraps another error is left out.
 fn errors_of(source: &Source) -> Vec<(String, Vec<String>)> {
     let krate = source.path.iter().nth(1).map(|name| name.to_string_lossy().replace('-', "_")).unwrap_or_default();
     let mut errors: Vec<(String, Vec<String>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The index of a folder names everything in it. (`scripts/lint` checks that links lead somewhere.)
+//! The index of a folder lists everything in it. (`scripts/lint` checks the links.)
 
 use std::collections::BTreeSet;
 use std::path::Path;

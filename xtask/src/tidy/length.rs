@@ -1,9 +1,9 @@
-//! No file grows past what one reading holds. (Functions are clippy's: `too_many_lines`.)
+//! Limits the length of files. (For functions, see clippy's `too_many_lines`.)
 
 use super::Finding;
 use super::source::{Source, Tree};
 
-/// Lines of the product part of a file, blank lines and comments too.
+/// Maximum number of lines of the product part of a file, including blank lines and comments.
 const MOST_LINES: usize = 500;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_501_lines_is_too_long_and_its_tests_do_not_count() {
+    fn file_of_501_lines_is_too_long_without_its_tests() {
         let long = "\n".repeat(MOST_LINES + 1);
         assert!(too_long(&Source::new("a.rs", &long)).is_some());
         let fits = format!("{}#[cfg(test)]\nmod tests {{\n{long}}}\n", "\n".repeat(MOST_LINES));

@@ -1,10 +1,10 @@
-//! A clone stands on its own: nothing in it points at the machine or the folder it was written in, nor at a tracker by a bare
-//! number.
+//! A clone is self-contained: nothing in it refers to the machine or folder where it was written, or to an issue by a
+//! bare number.
 
 use super::Finding;
 use super::source::{Source, Tree};
 
-/// Put together here, so that this file does not find itself.
+/// Assembled here, so that this file does not match.
 const PLACES: [&str; 5] = [
     concat!("..", "/shared"),
     concat!("/wo", "rk/main"),
@@ -17,7 +17,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.sources.iter().flat_map(|source| [pointers(source), bare_issues(source)].concat()).collect()
 }
 
-/// A bare number says nothing to whoever has the clone alone.
+/// Returns bare numbers of issues, which mean nothing without the tracker.
 fn bare_issues(source: &Source) -> Vec<Finding> {
     let numbered = |line: &str| {
         let line = line.to_lowercase();
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_of_the_machine_is_found_with_its_line() {
+    fn path_of_the_machine_is_found_with_its_line() {
         let text = format!("fine\nsee {}/x\n", PLACES[1]);
         let findings = pointers(&Source::new("docs/a.md", &text));
         assert_eq!(findings.len(), 1);
@@ -64,9 +64,8 @@ mod tests {
         assert!(pointers(&Source::new("a.md", "see node.md N-5; a network/path, /work/demo")).is_empty());
     }
 
-    /// An issue by a bare number, or a path of somebody's machine, fails tidy.
     #[test]
-    fn an_issue_by_a_bare_number_is_found() {
+    fn issue_by_a_bare_number_is_found() {
         let text = format!("fine\nsee Issue {} there\n", 3);
         let findings = bare_issues(&Source::new("docs/differences.md", &text));
         assert_eq!(findings.len(), 1);

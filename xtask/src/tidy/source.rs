@@ -1,11 +1,11 @@
-//! The files of the workspace, and Rust text with everything blanked that is no code.
+//! The files of the workspace, and Rust text in which everything that is not code is blank.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use walkdir::{DirEntry, WalkDir};
 
-/// Folders that hold nothing of ours.
+/// Folders without files of ours.
 const SKIPPED: [&str; 3] = ["target", ".git", ".demo"];
 
 #[derive(Debug, Clone)]
@@ -58,14 +58,14 @@ impl Source {
         Self { path: path.into(), text: text.to_owned() }
     }
 
-    /// True for files that are tests as a whole.
+    /// Returns whether the whole file is a test.
     pub(super) fn is_test(&self) -> bool {
         self.path.components().any(|part| ["tests", "benches"].iter().any(|name| part.as_os_str() == *name))
             || self.path.file_stem().is_some_and(|stem| stem == "tests")
     }
 
-    /// The code of the product part: up to the first `#[cfg(test)]` of a module, comments and strings blanked.
-    /// Lines keep their numbers.
+    /// Returns the code of the product part: up to the first module with `#[cfg(test)]`, with blank comments and
+    /// strings. Lines keep their numbers.
     pub(super) fn product_code(&self) -> Vec<String> {
         if self.is_test() {
             return Vec::new();
@@ -84,7 +84,7 @@ fn starts_test_module(code: &[String]) -> bool {
         })
 }
 
-/// `text` with the characters of comments, strings and character literals replaced by blanks; line ends stay.
+/// Replaces the characters of comments, strings and character literals by blanks; line ends stay.
 pub(super) fn code_only(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -101,7 +101,7 @@ pub(super) fn code_only(text: &str) -> String {
     out
 }
 
-/// Length in bytes of the comment or literal that `rest` starts with; 0 when it starts with code.
+/// Returns the length in bytes of the comment or literal at the start of `rest`; 0 for code.
 fn skipped_length(rest: &str, before: Option<char>) -> usize {
     if rest.starts_with("//") {
         return rest.find('\n').unwrap_or(rest.len());
@@ -142,7 +142,7 @@ fn block_comment_length(rest: &str) -> usize {
     rest.len()
 }
 
-/// `r"…"`, `r#"…"#`, `br#"…"#` and so on.
+/// Returns the length of `r"…"`, `r#"…"#`, `br#"…"#` and so on.
 fn raw_string_length(rest: &str) -> Option<usize> {
     let hashes_at = rest.find('r').filter(|at| ["", "b", "c"].contains(&&rest[..*at]))? + 1;
     let after = &rest[hashes_at..];
@@ -167,7 +167,7 @@ fn quoted_length(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// Tells `'x'` and `'\n'` from the lifetime `'x`.
+/// Distinguishes `'x'` and `'\n'` from the lifetime `'x`.
 fn is_character(rest: &str) -> bool {
     let mut characters = rest.chars().skip(1);
     match characters.next() {
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_literals_are_no_code() {
+    fn comments_and_literals_are_not_code() {
         for (text, code) in [
             ("a // unsafe\nb", "a          \nb"),
             ("a /* x /* y */ \n z */ b", "a              \n      b"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_product_part_ends_at_the_test_module() {
+    fn product_part_ends_at_the_test_module() {
         let source = Source::new("a.rs", "fn a() {}\n#[cfg(test)]\nfn helper() {}\n#[cfg(test)]\nmod tests {\n}\n");
         assert_eq!(source.product_code().len(), 3);
         assert!(Source::new("tests/a.rs", "fn a() {}").product_code().is_empty());

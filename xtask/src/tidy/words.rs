@@ -1,11 +1,11 @@
-//! Words that must not stand in the code, and names that no file may have.
+//! Forbidden words in the code, and forbidden names of files.
 
 use std::path::Path;
 
 use super::Finding;
 use super::source::{Source, Tree, code_only};
 
-/// Names that say nothing of what is inside.
+/// Names that do not describe the contents.
 const EMPTY_NAMES: [&str; 7] = ["utils", "util", "helpers", "helper", "manager", "common", "misc"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -24,7 +24,7 @@ fn empty_name(path: &Path) -> Option<Finding> {
     Some(Finding::new(path, 1, format!("the name {name:?} says nothing"), "name it after the idea inside"))
 }
 
-/// What neither product nor tests may hold.
+/// Returns attributes that neither product nor tests may have.
 fn attributes(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, line) in code_only(&source.text).lines().enumerate() {
@@ -45,7 +45,7 @@ fn attributes(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Each server's one place that chooses codes.
+/// The single place of each server that chooses codes.
 const CODES: [&str; 2] = ["crates/ebs-driver/src/status.rs", "crates/csi-proxy/src/status.rs"];
 
 /// Where Linux or Windows has calls without a safe form.
@@ -77,7 +77,7 @@ fn in_product(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// The line of the first `tonic::Code` or `tonic::{… Code …}`.
+/// Returns the line of the first `tonic::Code` or `tonic::{… Code …}`.
 fn names_grpc_code(code: &[String]) -> Option<usize> {
     let all = code.join("\n");
     let found = all.match_indices("tonic::").find(|(at, _)| {
@@ -101,14 +101,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_called_utils_is_found() {
+    fn file_called_utils_is_found() {
         assert!(empty_name(Path::new("crates/a/src/utils.rs")).is_some());
         assert!(empty_name(Path::new("crates/a/src/common/mod.rs")).is_some());
         assert_eq!(empty_name(Path::new("crates/a/src/uncommon.rs")), None);
     }
 
     #[test]
-    fn unsafe_code_is_found_outside_of_the_places_next_to_the_system_and_not_in_words_about_it() {
+    fn unsafe_code_is_found_outside_of_the_permitted_places() {
         let unsafe_code = "fn a() {\n    unsafe { b() }\n}\n";
         assert_eq!(in_product(&Source::new("crates/ebs-driver/src/a.rs", unsafe_code))[0].line, 2);
         assert!(in_product(&Source::new("crates/ebs-mounter/src/a.rs", unsafe_code)).is_empty());
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_grpc_code_is_named_in_one_file_of_each_server_only() {
+    fn grpc_code_is_named_in_one_file_of_each_server() {
         for text in ["\nuse tonic::Code;", "\nuse tonic::{Request,\n Code};", "\nlet c = tonic::Code::Aborted;"] {
             let findings = in_product(&Source::new("crates/ebs-driver/src/node.rs", text));
             assert_eq!(findings.len(), 1, "{text}");

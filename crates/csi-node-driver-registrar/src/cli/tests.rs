@@ -11,7 +11,7 @@ fn read(line: &str) -> Result<(Job, LogSettings, Vec<String>), Refused> {
 
 const REQUIRED: &str = "--kubelet-registration-path=/var/lib/kubelet/plugins/d/csi.sock";
 
-/// With the flag that is required.
+/// Parses the line together with the required flag.
 fn settings(line: &str) -> Settings {
     match read(&format!("{REQUIRED} {line}")).expect(line).0 {
         Job::Register(settings) => settings,
@@ -30,9 +30,9 @@ fn notes(line: &str) -> Vec<String> {
     read(&format!("{REQUIRED} {line}")).expect(line).2
 }
 
-/// The registrar has the flags of the official one, all of them, with their defaults, and no other but `help`.
+/// There is no other flag except `help`.
 #[test]
-fn the_flags_are_those_of_the_official_registrar_with_their_defaults() {
+fn flags_and_defaults_match_the_official_registrar() {
     let official = [
         ("automaxprocs", "false"),
         ("connection-timeout", "0"),
@@ -64,10 +64,10 @@ fn the_flags_are_those_of_the_official_registrar_with_their_defaults() {
     assert_eq!((settings.timeout, settings.http, settings.diagnostics), (Duration::from_secs(1), None, false));
 }
 
-/// Without `--kubelet-registration-path`, and with both health flags, the registrar ends with exit code 1, as the official one does;
-/// with an unknown flag or a value that cannot be, with 2.
+/// The official registrar returns 1 for a missing `--kubelet-registration-path`, and for both health flags together. An
+/// unknown flag or an invalid value is 2.
 #[test]
-fn a_missing_path_and_two_health_ports_are_exit_code_1_and_other_mistakes_2() {
+fn missing_path_and_two_health_ports_exit_1_others_2() {
     refused("", 1, "--kubelet-registration-path is required");
     refused("--kubelet-registration-path=", 1, "--kubelet-registration-path is required");
     refused(&format!("{REQUIRED} --http-endpoint=:9809 --health-port=9809"), 1, "--http-endpoint and --health-port");
@@ -95,9 +95,9 @@ fn a_missing_path_and_two_health_ports_are_exit_code_1_and_other_mistakes_2() {
     refused(&long, 2, "108 bytes, and at most 107");
 }
 
-/// `--mode=kubelet-registration-probe` ends at once, successfully, once the required path is given; `--version` asks for nothing else.
+/// The probe, `--mode=kubelet-registration-probe`, requires the path; `--version` requires no other flag.
 #[test]
-fn the_probe_of_earlier_releases_and_the_version_end_at_once() {
+fn old_probe_and_version_end_at_once() {
     assert!(matches!(read(&format!("{REQUIRED} --mode=kubelet-registration-probe")).unwrap().0, Job::Probe));
     let with_both = format!("{REQUIRED} -mode kubelet-registration-probe --http-endpoint=:1 --health-port=1");
     assert!(matches!(read(&with_both).unwrap().0, Job::Probe));
@@ -109,9 +109,9 @@ fn the_probe_of_earlier_releases_and_the_version_end_at_once() {
     }
 }
 
-/// `--health-port` is `--http-endpoint=:PORT`, deprecated.
+/// The flag is deprecated.
 #[test]
-fn the_health_port_is_an_http_endpoint_on_all_addresses() {
+fn health_port_is_an_http_endpoint_on_all_addresses() {
     assert_eq!(settings("--health-port=9809").http, HttpAddress::parse(":9809").ok());
     assert_eq!(settings("--http-endpoint=0.0.0.0:9809").http, HttpAddress::parse("0.0.0.0:9809").ok());
     assert_eq!(settings("--health-port=-1").http, None);
@@ -119,9 +119,8 @@ fn the_health_port_is_an_http_endpoint_on_all_addresses() {
     assert!(notes("--health-port=9809")[0].contains("deprecated"));
 }
 
-/// What the registrar accepts without effect is said in its log.
 #[test]
-fn what_has_no_effect_is_said() {
+fn flags_without_effect_are_logged() {
     assert_eq!(notes("--http-endpoint=:1 --enable-pprof --v=5 --mode="), Vec::<String>::new());
     for (line, said) in [
         ("--connection-timeout=10s", "--connection-timeout has no effect"),
@@ -136,9 +135,9 @@ fn what_has_no_effect_is_said() {
     }
 }
 
-/// The arguments that the driver's chart passes to the official registrar are understood, in both deployments on Windows too.
+/// This covers both deployments, also on Windows.
 #[test]
-fn the_arguments_of_the_chart_are_understood() {
+fn arguments_of_the_chart_are_accepted() {
     let linux = "--csi-address=/csi/csi.sock --kubelet-registration-path=/var/lib/kubelet/plugins/ebs.csi.aws.com/csi.sock \
                  --http-endpoint=0.0.0.0:9809 --v=2";
     let Job::Register(settings) = read(linux).unwrap().0 else { panic!("not to register") };
@@ -168,9 +167,9 @@ fn table() -> String {
     text
 }
 
-/// The table of the registrar's flags in the documentation is that of the code. `EBS_WRITE_DOCS=1` writes it.
+/// `EBS_WRITE_DOCS=1` writes the table.
 #[test]
-fn the_flags_in_the_documentation_are_those_of_the_code() {
+fn flags_in_the_documentation_match_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/registrar.md");
     let before = std::fs::read_to_string(&path).expect("docs/registrar.md");
     let (begin, end) = ("<!-- table of the code: flags -->\n", "<!-- end of flags -->\n");

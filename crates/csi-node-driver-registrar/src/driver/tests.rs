@@ -2,10 +2,10 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// The registrar waits 30 s for a driver that is not there, and then says where it looked and why that failed.
+/// The error has the address and the cause.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_is_not_there_is_waited_for_thirty_seconds() {
+async fn missing_driver_is_waited_for_thirty_seconds() {
     let dir = tempfile::tempdir().unwrap();
     let address = Address::local(dir.path().join("csi.sock")).unwrap();
     let began = Instant::now();
@@ -15,9 +15,9 @@ async fn a_driver_that_is_not_there_is_waited_for_thirty_seconds() {
     assert!(matches!(error, DriverError::NotThere { cause: Attempt::Connect(_), .. }), "{error:?}");
 }
 
-/// A listener that nobody serves yet is no driver yet: it is waited for as one that is not there.
+/// It is treated like a missing driver.
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_says_nothing_is_no_driver_yet() {
+async fn listener_that_does_not_answer_is_not_a_driver_yet() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap());
     let began = Instant::now();
@@ -27,7 +27,7 @@ async fn a_listener_that_says_nothing_is_no_driver_yet() {
 }
 
 #[tokio::test]
-async fn whoever_hangs_up_at_once_is_tried_again() {
+async fn connection_closed_by_the_driver_is_retried() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap());
     let hang_up_twice = async {

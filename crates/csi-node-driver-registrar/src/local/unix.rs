@@ -11,15 +11,15 @@ use tokio::net::{UnixListener, UnixStream};
 use super::{BACKLOG, Failed};
 use crate::stream::Stream;
 
-/// For this user alone: what a umask of 0077 leaves of a socket.
+/// Access for this user alone: the mode of a socket with a umask of 0077.
 const PRIVATE: u32 = 0o700;
 
 #[derive(Debug)]
 pub(crate) struct Listener(UnixListener);
 
 impl Listener {
-    /// The mode is set on the socket before it has a name; the umask, which all threads share, is left alone. It may have taken bits
-    /// away, never added any. Nobody can connect before `listen`.
+    /// Sets the mode on the socket before it has a name, and leaves the umask alone, which all threads share. The umask
+    /// can only have removed bits. No client can connect before `listen`.
     pub(super) fn bind(path: &Path) -> Result<Self, Failed> {
         let create = || {
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;

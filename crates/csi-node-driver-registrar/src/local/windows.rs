@@ -1,5 +1,5 @@
-//! AF_UNIX on Windows: neither std nor tokio has it, and `socket2` has it blocking. A connected socket is a
-//! TCP stream to tokio: what reads and writes it does not ask for the family. Whoever calls `peer_addr` on it gets an error.
+//! AF_UNIX on Windows: neither std nor tokio supports it, and `socket2` is blocking. tokio treats a connected socket as
+//! a TCP stream, because reads and writes do not depend on the address family. Only `peer_addr` fails on it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use tokio::sync::mpsc;
 use super::{BACKLOG, Failed, is_of_one_client};
 use crate::stream::Stream;
 
-/// The step that fails where Windows is too old; Wine is, too.
+/// The step that fails if Windows is too old, and under Wine.
 const CREATE: &str = "create a local socket (AF_UNIX, which Windows Server 2019 and later have)";
-/// Accepted connections that nobody has taken yet.
+/// Capacity of the queue of accepted connections.
 const WAITING: usize = 16;
 
-/// Connections come from a thread that accepts them. It ends when it meets one that nobody takes any more; one whose socket
-/// file is gone meets none, and stays until the process ends.
+/// A thread accepts the connections. It ends when it accepts a connection that the program no longer wants. If the
+/// socket file is gone, no connection arrives, so the thread stays until the process ends.
 #[derive(Debug)]
 pub(crate) struct Listener(mpsc::Receiver<io::Result<std::net::TcpStream>>);
 
 impl Listener {
-    /// The file gets the rights that its directory hands down.
+    /// Binds the socket. The file inherits the rights of its directory.
     pub(super) fn bind(path: &Path) -> Result<Self, Failed> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(|cause| (CREATE, cause))?;
         let address = SockAddr::unix(path).map_err(|cause| ("use the path as an address", cause))?;
@@ -44,7 +44,8 @@ impl Listener {
     }
 }
 
-/// Errors are told, and one that is no client's own ends it: the socket will not get better.
+/// Accepts connections and forwards errors. An error that does not concern a client ends the loop, because the socket
+/// does not recover.
 fn accept_all(socket: &Socket, accepted: &mpsc::Sender<io::Result<std::net::TcpStream>>) {
     loop {
         let connection = socket.accept().and_then(|(connection, _)| non_blocking(connection));
@@ -60,7 +61,7 @@ fn non_blocking(socket: Socket) -> io::Result<std::net::TcpStream> {
     Ok(socket.into())
 }
 
-/// Connecting blocks, for as long as the other end's queue is full; the caller's bound leaves the thread to that.
+/// Connects. This blocks a thread while the server's queue is full; the caller's timeout leaves the thread behind.
 pub(super) async fn connect(path: &Path) -> io::Result<Stream> {
     let path: PathBuf = path.to_owned();
     let connect = move || {

@@ -10,7 +10,7 @@ fn routes() -> Routes {
     crate::registration::routes(&name, "/x", mpsc::channel(1).0)
 }
 
-/// What comes out of a connection on which `sent` was sent, until its end or for an hour.
+/// Returns how long a connection on which `sent` was sent stays open, within an hour.
 async fn ended(server: &mut Server, sent: &[u8]) -> Option<Duration> {
     let Address::Tcp(address) = *server.address() else { panic!("not over TCP") };
     let began = Instant::now();
@@ -27,9 +27,9 @@ async fn ended(server: &mut Server, sent: &[u8]) -> Option<Duration> {
     }
 }
 
-/// A connection on which no whole beginning of HTTP/2 has come is closed after 120 s, and one that is only idle afterwards is not.
+/// After the preface, an idle connection stays open.
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_says_nothing_is_closed_and_an_idle_one_is_not() {
+async fn connection_without_preface_is_closed_after_120_seconds() {
     let loopback = Site::Tcp("127.0.0.1:0".parse().unwrap());
     let mut server = Server::bind(&loopback, routes()).await.unwrap();
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -41,11 +41,10 @@ async fn a_connection_that_says_nothing_is_closed_and_an_idle_one_is_not() {
     assert_eq!(ended(&mut server, &[&preface[..], &settings].concat()).await, None);
 }
 
-/// A registration socket that cannot be put back for 30 s, since its directory is gone, ends the registrar: a new container has the
-/// directory that is there then.
+/// Its directory is gone. A new container gets the current directory.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
-async fn a_socket_that_cannot_be_put_back_for_thirty_seconds_ends_the_registrar() {
+async fn socket_that_cannot_be_restored_for_30_seconds_fails() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d-reg.sock");
     let mut server = Server::bind(&Site::Socket(path), routes()).await.unwrap();

@@ -1,5 +1,5 @@
-//! The gRPC clients of the field, unmodified, at the registration socket. The programs are in
-//! `acceptance/clients` at the root.
+//! The unmodified gRPC clients that users run, at the registration socket. The programs are in `acceptance/clients` at
+//! the root.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::program::Sandbox;
 
 const NAME: &str = "ebs.csi.aws.com";
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// What the clients call instead of a driver's services, and how its answer begins: field 1, a string.
+/// The call of the clients instead of a driver's services, and the start of its response: field 1, a string.
 const CALL: [&str; 2] = ["/pluginregistration.Registration/GetInfo", "CSIPlugin"];
 const ALL_OF_THEM: Duration = Duration::from_secs(300);
 
@@ -35,7 +35,7 @@ async fn run(dir: &Path, name: &str, program: PathBuf, args: Vec<OsString>) -> a
     Ok(output)
 }
 
-/// A registrar with a registered driver; gives the registration socket.
+/// Starts a registrar with a registered driver, and returns the registration socket.
 async fn registered(sandbox: &Sandbox) -> anyhow::Result<(FakeDriver, Process, PathBuf)> {
     let driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let registrar = sandbox.start("registrar", &[])?;
@@ -44,9 +44,9 @@ async fn registered(sandbox: &Sandbox) -> anyhow::Result<(FakeDriver, Process, P
     Ok((driver, registrar, met.socket))
 }
 
-/// The kubelet's gRPC, grpc-go of seven years, is served by the registrar whatever it dials the registration socket with.
+/// grpc-go is the kubelet's gRPC library. This holds for any form of the dial target.
 #[tokio::test]
-async fn grpc_go_of_seven_years_is_served_by_the_registrar() -> anyhow::Result<()> {
+async fn grpc_go_versions_of_seven_years_are_served() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let (_driver, _registrar, socket) = registered(&sandbox).await?;
     let programs = std::fs::read_dir(set_up("EBS_TEST_GRPC_CLIENTS")?)?;
@@ -66,7 +66,7 @@ async fn grpc_go_of_seven_years_is_served_by_the_registrar() -> anyhow::Result<(
 }
 
 #[tokio::test]
-async fn grpc_core_is_served_by_the_registrar() -> anyhow::Result<()> {
+async fn grpc_core_is_served() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let (_driver, _registrar, socket) = registered(&sandbox).await?;
     let script = Path::new(ROOT).join("acceptance/clients/grpcio_clients.py");

@@ -1,13 +1,13 @@
-//! The program's exit codes and what it prints, without a driver.
+//! The program's exit codes and output without a driver.
 
 use anyhow::ensure;
 
 use crate::program::{Sandbox, ends_with, program};
 
-/// The registrar's exit codes are 0 for what only asks something, 1 and 2 for mistakes, which are said with the flag's name, and
-/// none of them waits for a driver.
+/// 0 for `--version` and the like, 1 and 2 for mistakes, whose text names the flag. The program never waits for a
+/// driver.
 #[tokio::test]
-async fn exit_codes_and_words_of_a_command_line() -> anyhow::Result<()> {
+async fn command_line_errors_have_exit_codes_and_texts() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let path = "--kubelet-registration-path=/x";
     for (nth, (line, code, says)) in [
@@ -33,9 +33,8 @@ async fn exit_codes_and_words_of_a_command_line() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With `--logging-format=json` every line of the registrar's log is a JSON object.
 #[tokio::test]
-async fn the_log_is_json_when_it_is_asked_for() -> anyhow::Result<()> {
+async fn log_is_json_with_logging_format_json() -> anyhow::Result<()> {
     use crate::fake_driver::{FakeDriver, Says};
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Fails)?;

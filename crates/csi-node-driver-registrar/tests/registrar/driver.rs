@@ -1,4 +1,4 @@
-//! The driver beside the registrar: late, odd, dying and coming back.
+//! The driver beside the registrar: it starts late, misbehaves, crashes and restarts.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -12,10 +12,10 @@ use crate::program::{Sandbox, ends_with, said};
 
 const NAME: &str = "ebs.csi.aws.com";
 
-/// A driver that comes late, after a stale socket of its own, is registered when it is there; until then there is no registration
-/// socket, and a stop is a success.
+/// The driver's stale socket exists before. Until the driver starts, there is no registration socket, and a stop is a
+/// success.
 #[tokio::test]
-async fn a_driver_that_comes_late_is_registered_when_it_is_there() -> anyhow::Result<()> {
+async fn late_driver_is_registered_once_it_has_started() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     drop(std::os::unix::net::UnixListener::bind(sandbox.driver())?);
     let mut stopped = sandbox.start("stopped", &[])?;
@@ -30,10 +30,10 @@ async fn a_driver_that_comes_late_is_registered_when_it_is_there() -> anyhow::Re
     Ok(())
 }
 
-/// A driver that fails GetPluginInfo, does not answer it within `--timeout`, or gives a name that cannot be registered ends the
-/// registrar with exit code 1, and the log says which.
+/// The driver fails GetPluginInfo, does not answer within `--timeout`, or returns an invalid name. The exit code is 1,
+/// and the log has the cause.
 #[tokio::test]
-async fn a_driver_that_does_not_say_its_name_ends_the_registrar() -> anyhow::Result<()> {
+async fn driver_without_a_valid_name_ends_the_registrar() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     for (nth, (says, because)) in [
         (Says::Fails, "failed GetPluginInfo: "),
@@ -53,9 +53,9 @@ async fn a_driver_that_does_not_say_its_name_ends_the_registrar() -> anyhow::Res
     Ok(())
 }
 
-/// A driver that has much to do when it starts is asked again.
+/// A driver may be busy at its start.
 #[tokio::test]
-async fn a_driver_that_answers_late_is_asked_again() -> anyhow::Result<()> {
+async fn slow_driver_is_queried_again() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let driver = FakeDriver::at(&sandbox.driver(), Says::Nothing)?;
     let registrar = sandbox.start("registrar", &["--timeout=3s"])?;
@@ -65,9 +65,9 @@ async fn a_driver_that_answers_late_is_asked_again() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A driver that dies and comes back is connected to again, for as long as it takes, while the kubelet is served from the same socket.
+/// There is no limit of time, and the kubelet is served from the same socket meanwhile.
 #[tokio::test]
-async fn a_driver_that_dies_is_connected_to_again() -> anyhow::Result<()> {
+async fn registrar_reconnects_to_a_restarted_driver() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let mut registrar = sandbox.start("registrar", &[])?;
@@ -87,9 +87,9 @@ async fn a_driver_that_dies_is_connected_to_again() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// When another driver comes back in the place of the one that died, the registrar ends with exit code 1, to begin anew.
+/// The exit code is 1, so that a new process registers the new driver.
 #[tokio::test]
-async fn another_driver_in_the_place_of_the_first_is_registered_anew() -> anyhow::Result<()> {
+async fn registrar_ends_when_another_driver_replaces_the_first() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let mut registrar = sandbox.start("registrar", &[])?;

@@ -1,4 +1,4 @@
-//! A CSI driver as the registrar and the kubelet see it. It has a runtime of its own, so that its connections end with it.
+//! A CSI driver as the registrar and the kubelet see it. It has its own runtime, so its connections end with it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tonic::{Request, Response, Status};
 
-/// What it says to GetPluginInfo.
+/// Its response to GetPluginInfo.
 #[derive(Debug, Clone)]
 #[cfg_attr(windows, expect(dead_code, reason = "the tests of what goes wrong are for Linux"))]
 pub(crate) enum Says {
@@ -24,7 +24,7 @@ pub(crate) enum Says {
 #[derive(Debug)]
 struct Shared {
     says: Mutex<Says>,
-    /// Calls of GetPluginInfo.
+    /// Number of GetPluginInfo calls.
     asked: Mutex<usize>,
 }
 
@@ -46,7 +46,7 @@ impl FakeDriver {
         self.runtime.as_ref().expect("until it is dropped").handle().clone()
     }
 
-    /// On loopback.
+    /// Serves on loopback.
     pub(crate) fn over_tcp(says: Says) -> anyhow::Result<(Self, SocketAddr)> {
         let mut driver = Self::new(says)?;
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -65,7 +65,7 @@ impl FakeDriver {
         Ok((driver, address))
     }
 
-    /// At a local socket, with a node service.
+    /// Serves at a local socket, with a node service.
     #[cfg(target_os = "linux")]
     pub(crate) fn at(socket: &std::path::Path, says: Says) -> anyhow::Result<Self> {
         use csi_proto::csi::node_server::NodeServer;
@@ -87,20 +87,20 @@ impl FakeDriver {
         Ok(driver)
     }
 
-    /// What it says from now on.
+    /// Changes its response.
     #[cfg(target_os = "linux")]
     pub(crate) fn say(&self, says: Says) {
         *self.shared.says.lock().expect("a lock") = says;
     }
 
-    /// How often it was asked for its name.
+    /// Returns how often GetPluginInfo was called.
     pub(crate) fn asked(&self) -> usize {
         *self.shared.asked.lock().expect("a lock")
     }
 }
 
 impl Drop for FakeDriver {
-    /// With all connections, as when a process ends.
+    /// Closes all connections, as the end of a process does.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -1,5 +1,5 @@
-//! The kubelet as far as plugins see it: looks for sockets in its directory, asks who is there, calls the driver at
-//! the endpoint that it is told, and says what came of it.
+//! The kubelet as plugins see it: finds sockets in its directory, gets the plugin's info, calls the driver at the
+//! endpoint, and reports the result.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -18,14 +18,14 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::{BOUND, eventually};
 
-/// Sockets that it has met, by path, with what tells a new file from an old one: numbers are given again.
+/// Known sockets, by path. A second value distinguishes a new file from an old one, because inodes are reused.
 #[derive(Debug)]
 pub(crate) struct FakeKubelet {
     directory: PathBuf,
     met: BTreeMap<PathBuf, (u64, i64, i64)>,
 }
 
-/// A plugin's socket, dialled.
+/// A plugin's socket with a connection.
 #[derive(Debug)]
 pub(crate) struct Met {
     pub(crate) socket: PathBuf,
@@ -37,12 +37,12 @@ impl FakeKubelet {
         Self { directory: directory.to_owned(), met: BTreeMap::new() }
     }
 
-    /// As after a restart: every socket is new to it.
+    /// Forgets all sockets, as after a restart.
     pub(crate) fn forget(&mut self) {
         self.met.clear();
     }
 
-    /// Waits for a socket that it has not met: not hidden, and a socket by its mode.
+    /// Waits for a new socket: not hidden, and a socket by its mode.
     pub(crate) async fn meet(&mut self) -> anyhow::Result<Met> {
         let socket = eventually("a new socket", async || self.new_socket()).await?;
         let channel = eventually("a connection", async || dial(&socket).await.ok()).await?;
@@ -78,7 +78,7 @@ impl Met {
         Ok(())
     }
 
-    /// Registers the driver: what the kubelet checks, and the call that it makes; gives what the plugin said and the node's id.
+    /// Registers the driver with the kubelet's checks and its call. Returns the plugin's info and the node id.
     pub(crate) async fn register(&mut self) -> anyhow::Result<(PluginInfo, String)> {
         let info = self.info().await?;
         ensure!(info.r#type == "CSIPlugin", "no handler for {:?}", info.r#type);

@@ -1,4 +1,4 @@
-//! The pages over HTTP.
+//! The HTTP pages.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::{BOUND, eventually};
 
 const NAME: &str = "ebs.csi.aws.com";
 
-/// Status and text of a page.
+/// Returns status and text of a page.
 fn get(address: &str, path: &str) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(BOUND))?;
@@ -31,16 +31,16 @@ async fn page(address: &str, path: &'static str) -> anyhow::Result<(u16, String)
     tokio::task::spawn_blocking(move || get(&address, path)).await?
 }
 
-/// Where it serves its pages.
+/// Waits for the address of the pages.
 async fn address(registrar: &Process) -> anyhow::Result<String> {
     let address = said(registrar, "\"serving /healthz\" address=").await?;
     Ok(address.trim_matches('"').replace("[::]", "127.0.0.1"))
 }
 
-/// `/healthz` is 404 while the registration socket is not there, 500 when something else is in its place, does not answer or answers for
-/// another driver, and 200 `ok` when it answers for this one.
+/// 404 without the socket; 500 if another file is in its place, if it does not answer, or answers for another driver;
+/// 200 `ok` otherwise.
 #[tokio::test]
-async fn healthz_says_whether_the_registration_socket_answers_for_this_driver() -> anyhow::Result<()> {
+async fn healthz_checks_the_registration_socket() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let registrar = sandbox.start("registrar", &["--http-endpoint=127.0.0.1:0", "--timeout=2s"])?;
@@ -58,7 +58,7 @@ async fn healthz_says_whether_the_registration_socket_answers_for_this_driver() 
     };
     is(200, "ok").await?;
     ensure!(page(&pages, "/healthz").await? == (200, "ok".to_owned()));
-    // Away with its directory, so that it cannot be put back.
+    // Moved with its directory, so that it cannot be restored.
     let aside = sandbox.path().join("aside");
     std::fs::rename(sandbox.registration(), &aside)?;
     is(404, "registration socket does not exist").await?;
@@ -68,7 +68,7 @@ async fn healthz_says_whether_the_registration_socket_answers_for_this_driver() 
     std::fs::rename(&aside, sandbox.registration())?;
     is(200, "ok").await?;
 
-    // From here on others' files are in the place of its own; they come by renaming, so that it never is empty.
+    // From here on, files of other processes are in its place. They are renamed to it, so the place is never empty.
     let beside = sandbox.path().join("beside");
     std::fs::write(&beside, "")?;
     std::fs::rename(&beside, sandbox.socket(NAME))?;
@@ -87,9 +87,9 @@ async fn healthz_says_whether_the_registration_socket_answers_for_this_driver() 
     Ok(())
 }
 
-/// The pages of Go's profiler are there with `--enable-pprof` only, and no other page is.
+/// No other page exists.
 #[tokio::test]
-async fn diagnostics_are_there_when_they_are_asked_for() -> anyhow::Result<()> {
+async fn pprof_pages_exist_only_with_enable_pprof() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     for (name, flags, status) in
@@ -105,9 +105,9 @@ async fn diagnostics_are_there_when_they_are_asked_for() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A port that is taken keeps nobody from being registered: the registrar says so and tries again.
+/// The registrar logs it and retries.
 #[tokio::test]
-async fn a_port_that_is_taken_does_not_keep_the_kubelet_from_being_served() -> anyhow::Result<()> {
+async fn taken_http_port_does_not_prevent_registration() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let taken = std::net::TcpListener::bind("127.0.0.1:0")?;

@@ -1,4 +1,5 @@
-//! The registrar's program between a driver and a kubelet, both played by the tests, and the gRPC clients of the field.
+//! The registrar's program between a driver and a kubelet, which the tests implement, and the gRPC clients that users
+//! run.
 
 mod fake_driver;
 mod over_tcp;

@@ -1,10 +1,10 @@
-//! The node service of the driver that the tests play: of all calls the kubelet makes one when it registers a driver.
+//! The node service of the test's driver. The kubelet makes one call of it when it registers a driver.
 
 use csi_proto::csi::node_server::Node;
 use csi_proto::csi::*;
 use tonic::{Request, Response, Status};
 
-/// What it says of its node.
+/// The node id in its response.
 pub(crate) const NODE_ID: &str = "i-0123456789abcdef0";
 
 pub(crate) struct FakeNode;

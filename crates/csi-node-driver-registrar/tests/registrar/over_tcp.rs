@@ -1,4 +1,4 @@
-//! The same program where there are no local sockets: driver and kubelet over loopback, on both systems.
+//! The same program without local sockets: driver and kubelet over loopback, on both systems.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ fn args(driver: SocketAddr) -> Vec<String> {
     ]
 }
 
-/// Asks, registers and then refuses; gives the endpoint.
+/// Gets the plugin's info, registers it, and then rejects it. Returns the endpoint.
 async fn kubelet(address: &str) -> anyhow::Result<String> {
     let address = address.trim_matches('"').strip_prefix("tcp://").context("an address")?;
     let channel = Endpoint::try_from(format!("http://{address}"))?.connect().await?;
@@ -34,10 +34,10 @@ async fn kubelet(address: &str) -> anyhow::Result<String> {
     Ok(info.endpoint)
 }
 
-/// On both systems the registrar asks a driver on loopback for its name, serves the kubelet on loopback, and ends with exit code 1
-/// when that refuses the driver.
+/// On Linux and Windows: the registrar gets the driver's name, serves the kubelet, and exits with 1 when the kubelet
+/// rejects the driver.
 #[tokio::test]
-async fn over_loopback_the_registrar_does_the_same_on_both_systems() -> anyhow::Result<()> {
+async fn registrar_works_over_loopback_on_both_systems() -> anyhow::Result<()> {
     let (driver, address) = FakeDriver::over_tcp(Says::Name(NAME))?;
     #[cfg(target_os = "linux")]
     {

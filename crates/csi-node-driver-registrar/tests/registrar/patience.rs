@@ -1,14 +1,14 @@
-//! Waits for a level, with a bound.
+//! Waits for a state, with a limit.
 
 use std::time::Duration;
 
 use anyhow::bail;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// How long anything may take on a machine that is busy with other things.
+/// The limit of every wait, on a busy machine.
 pub(crate) const BOUND: Duration = Duration::from_secs(120);
 
-/// Waits until `look` gives something.
+/// Waits until `look` returns a value.
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> anyhow::Result<T> {
     let mut tick = interval(Duration::from_millis(10));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -35,22 +35,22 @@ mod on_linux {
             self.dir.path()
         }
 
-        /// The driver's socket.
+        /// Returns the driver's socket.
         pub(crate) fn driver(&self) -> PathBuf {
             self.path().join("csi.sock")
         }
 
-        /// The kubelet's directory.
+        /// Returns the kubelet's directory.
         pub(crate) fn registration(&self) -> PathBuf {
             self.path().join("reg")
         }
 
-        /// The registration socket of the driver `name`.
+        /// Returns the registration socket of the driver `name`.
         pub(crate) fn socket(&self, name: &str) -> PathBuf {
             self.registration().join(format!("{name}-reg.sock"))
         }
 
-        /// Starts the registrar of this node, with more flags.
+        /// Starts the registrar of this node with additional flags.
         pub(crate) fn start(&self, name: &str, more: &[&str]) -> anyhow::Result<Process> {
             let mut args = vec![
                 format!("--csi-address={}", self.driver().display()),
@@ -74,7 +74,7 @@ mod on_linux {
         })
     }
 
-    /// What its log says after `words`, up to the next blank, once it says so.
+    /// Waits for `words` in the log, and returns the text after them up to the next blank.
     pub(crate) async fn said(process: &Process, words: &str) -> anyhow::Result<String> {
         eventually(words, async || {
             let output = process.output().ok()?;
@@ -84,7 +84,7 @@ mod on_linux {
         .await
     }
 
-    /// Its end, which must be with this exit code; gives what it wrote.
+    /// Waits for the end with this exit code, and returns the output.
     pub(crate) async fn ends_with(process: &mut Process, code: i32) -> anyhow::Result<String> {
         let status = process.wait(BOUND).await?;
         let output = process.output()?;
@@ -103,7 +103,7 @@ mod on_windows {
 
     use anyhow::Context;
 
-    /// A child whose log lines are read as they come; killed when dropped.
+    /// A child whose log lines are read as they arrive; killed on drop.
     pub(crate) struct Registrar {
         child: Child,
         lines: std::io::Lines<BufReader<std::process::ChildStderr>>,
@@ -118,7 +118,7 @@ mod on_windows {
             Ok(Self { child, lines })
         }
 
-        /// What a line of its log says after `words`, up to the next blank.
+        /// Waits for `words` in the log, and returns the text after them up to the next blank.
         pub(crate) fn said(&mut self, words: &str) -> anyhow::Result<String> {
             for line in self.lines.by_ref() {
                 let line = line.context("its log")?;

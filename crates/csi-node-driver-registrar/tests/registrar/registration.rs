@@ -1,4 +1,4 @@
-//! What the kubelet and the registrar have to do with each other.
+//! The registration of the driver with the kubelet.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,10 +15,9 @@ use crate::program::{Sandbox, ends_with};
 
 const NAME: &str = "ebs.csi.aws.com";
 
-/// The kubelet finds the driver's registration socket, is told its type, name, endpoint and version, reaches the driver at that endpoint, and
-/// its success is in the log.
+/// The kubelet gets type, name, endpoint and version, and reaches the driver at that endpoint. The log has its success.
 #[tokio::test]
-async fn the_kubelet_finds_the_driver_and_registers_it() -> anyhow::Result<()> {
+async fn kubelet_finds_and_registers_the_driver() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let mut registrar = sandbox.start("registrar", &[])?;
@@ -35,16 +34,16 @@ async fn the_kubelet_finds_the_driver_and_registers_it() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A kubelet that does not take the driver has its answer, its reason is in the log, and the registrar ends with exit code 1, so that
-/// it is started again; its socket stays until then.
+/// The log has the kubelet's reason, and the exit code is 1, so that the registrar is restarted. Its socket stays until
+/// then.
 #[tokio::test]
-async fn a_kubelet_that_refuses_the_driver_has_its_answer_before_the_end() -> anyhow::Result<()> {
+async fn kubelet_that_rejects_the_driver_is_answered_first() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     for round in ["first", "second"] {
         let mut registrar = sandbox.start(round, &[])?;
         let mut kubelet = FakeKubelet::watching(&sandbox.registration());
-        // The socket of the round before may be seen first: nobody listens there.
+        // The socket of the previous round may be found first, without a listener.
         let mut met = kubelet.meet().await?;
         met.info().await?;
         met.notify(Some("no CSINode \"x\" yet")).await.context("the refusal has no answer")?;
@@ -55,10 +54,10 @@ async fn a_kubelet_that_refuses_the_driver_has_its_answer_before_the_end() -> an
     Ok(())
 }
 
-/// Asked to stop, by SIGTERM or SIGINT, the registrar removes its socket, which unregisters the driver, and ends with exit code 0,
-/// also while the kubelet keeps its connection.
+/// SIGTERM and SIGINT both do, even while the kubelet keeps its connection. The exit code is 0, and the driver is
+/// unregistered.
 #[tokio::test]
-async fn a_stop_removes_the_socket_and_is_a_success() -> anyhow::Result<()> {
+async fn stop_removes_the_socket_and_exits_with_0() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     for (name, signal) in [("term", Signal::TERM), ("int", Signal::INT)] {
@@ -73,10 +72,9 @@ async fn a_stop_removes_the_socket_and_is_a_success() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whatever comes on other connections, nothing, an end, a reset, half a beginning or garbage, the kubelet is served; and again, after it
-/// was started anew.
+/// They send nothing, close, reset, or send a partial preface or garbage. A restarted kubelet is served too.
 #[tokio::test]
-async fn other_connections_do_not_keep_the_kubelet_from_being_served() -> anyhow::Result<()> {
+async fn bad_connections_do_not_prevent_serving_the_kubelet() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let mut registrar = sandbox.start("registrar", &[])?;
@@ -95,7 +93,7 @@ async fn other_connections_do_not_keep_the_kubelet_from_being_served() -> anyhow
     for bytes in [&preface[..10], &preface[..], &http1[..], &garbage[..], &[0; 64][..], &[0xff; 3][..]] {
         let mut stream = connect()?;
         stream.set_read_timeout(Some(Duration::from_millis(50)))?;
-        // The other end may have hung up before all is written.
+        // The registrar may have disconnected before everything is written.
         let _written = stream.write_all(bytes);
         let _answer = stream.read(&mut [0; 1024]);
     }

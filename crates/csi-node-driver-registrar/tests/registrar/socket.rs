@@ -1,4 +1,4 @@
-//! The registration socket: what is in its way, and what becomes of it.
+//! The registration socket: existing files at its path, and its end.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -12,9 +12,8 @@ use crate::{BOUND, eventually};
 
 const NAME: &str = "ebs.csi.aws.com";
 
-/// A socket that a killed registrar left is no obstacle to the next one.
 #[tokio::test]
-async fn the_socket_of_a_killed_registrar_is_no_obstacle() -> anyhow::Result<()> {
+async fn socket_of_a_killed_registrar_is_replaced() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let mut killed = sandbox.start("killed", &[])?;
@@ -27,10 +26,9 @@ async fn the_socket_of_a_killed_registrar_is_no_obstacle() -> anyhow::Result<()>
     Ok(())
 }
 
-/// A file that is no socket is in the way: the registrar says so, leaves it alone and ends with exit code 1; so it does without the
-/// directory.
+/// A file that is not a socket stays. The exit code is 1, and the output has the reason.
 #[tokio::test]
-async fn a_file_in_the_way_and_a_missing_directory_are_said() -> anyhow::Result<()> {
+async fn file_in_the_way_and_missing_directory_are_errors() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     std::fs::write(sandbox.socket(NAME), "kept")?;
@@ -46,9 +44,9 @@ async fn a_file_in_the_way_and_a_missing_directory_are_said() -> anyhow::Result<
     Ok(())
 }
 
-/// A registration socket that vanishes is put back, with its directory or without, and the kubelet registers the driver anew.
+/// This works with and without its directory, and the kubelet registers the driver again.
 #[tokio::test]
-async fn a_socket_that_vanishes_is_put_back() -> anyhow::Result<()> {
+async fn vanished_socket_is_restored() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let mut registrar = sandbox.start("registrar", &[])?;
@@ -76,10 +74,9 @@ async fn a_socket_that_vanishes_is_put_back() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A second registrar of the driver takes the first one's place, which neither takes it back nor, when it ends, takes the second
-/// one's socket away.
+/// The first one does not take its place again, and does not remove the second one's socket at its end.
 #[tokio::test]
-async fn a_second_registrar_takes_over_and_the_first_lets_it() -> anyhow::Result<()> {
+async fn second_registrar_takes_over_from_the_first() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     let mut first = sandbox.start("first", &[])?;

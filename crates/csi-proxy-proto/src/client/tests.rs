@@ -15,7 +15,7 @@ use crate::system::v1alpha1::{
     StartServiceRequest, StartServiceResponse, StopServiceRequest, StopServiceResponse,
 };
 
-/// What a pipe does when it is opened next; afterwards, and where nothing is said, it is served.
+/// The results of the next attempts to open each pipe. Without an entry, the pipe is served.
 #[derive(Clone)]
 struct Node {
     errors: Arc<Mutex<BTreeMap<String, VecDeque<i32>>>>,
@@ -87,9 +87,9 @@ fn versions(texts: &[&str]) -> Vec<Version> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// A client connects to the newest version that is served: one whose pipe does not exist makes it try the next older one.
+/// A missing pipe makes the client try the next older version.
 #[tokio::test]
-async fn a_client_falls_back_to_the_newest_version_that_is_served() {
+async fn client_falls_back_to_the_newest_served_version() {
     let (node, accepted) = node(&[("v2alpha1", &[2]), ("v1", &[2])]);
     let _server = serve(accepted);
     let found = connect(&node, Group::System, &versions(&["v1alpha1", "v2alpha1", "v1", "v1beta1"])).await.unwrap();
@@ -98,9 +98,9 @@ async fn a_client_falls_back_to_the_newest_version_that_is_served() {
     assert_eq!(opened, ["v2alpha1", "v1", "v1beta1"].map(|version| format!(r"\\.\pipe\csi-proxy-system-{version}")));
 }
 
-/// Any error of a pipe but that it does not exist ends the search, and names the pipe.
+/// The error names the pipe.
 #[tokio::test]
-async fn an_error_but_a_missing_pipe_makes_no_client_fall_back() {
+async fn client_does_not_fall_back_after_other_pipe_errors() {
     let (node, accepted) = node(&[("v1", &[5])]);
     let _server = serve(accepted);
     let refused = connect(&node, Group::System, &versions(&["v1", "v1alpha1"])).await.unwrap_err();
@@ -109,17 +109,17 @@ async fn an_error_but_a_missing_pipe_makes_no_client_fall_back() {
     assert_eq!(node.opened.lock().unwrap().len(), 1);
 }
 
-/// Without any version served the error names the group and the newest version's pipe.
+/// The error also names the group.
 #[tokio::test]
-async fn without_any_version_served_the_error_names_the_newest_pipe() {
+async fn error_names_the_newest_pipe_when_none_is_served() {
     let (node, _accepted) = node(&[("v1", &[2]), ("v1alpha1", &[2])]);
     let missing = connect(&node, Group::System, &versions(&["v1alpha1", "v1"])).await.unwrap_err().to_string();
     assert!(missing.contains(r"\\.\pipe\csi-proxy-system-v1,") && missing.contains("group system"), "{missing}");
 }
 
-/// A pipe that is busy for a moment is opened again, and its first connection carries the calls: none is opened only to look.
+/// The client opens no connection only as a probe.
 #[tokio::test(start_paused = true)]
-async fn a_busy_pipe_is_opened_again_and_the_first_connection_carries_the_calls() {
+async fn first_connection_to_a_busy_pipe_carries_the_calls() {
     let (node, accepted) = node(&[("v1alpha1", &[231, 231])]);
     let _server = serve(accepted);
     let found = connect(&node, Group::System, &versions(&["v1alpha1"])).await.unwrap();
@@ -131,9 +131,8 @@ async fn a_busy_pipe_is_opened_again_and_the_first_connection_carries_the_calls(
     assert_eq!(node.opened.lock().unwrap().len(), 3, "two busy ones and the one that carries all calls");
 }
 
-/// A pipe that stays busy is an error after a bound.
 #[tokio::test(start_paused = true)]
-async fn a_pipe_that_stays_busy_is_an_error_in_the_end() {
+async fn pipe_that_stays_busy_is_an_error_after_the_limit() {
     let (node, _accepted) = node(&[("v1", &[PIPE_BUSY; 10_000])]);
     let before = Instant::now();
     let busy = connect(&node, Group::System, &versions(&["v1"])).await.unwrap_err();
@@ -141,9 +140,8 @@ async fn a_pipe_that_stays_busy_is_an_error_in_the_end() {
     assert!(before.elapsed() < DIAL_LIMIT * 2);
 }
 
-/// A channel whose connection has ended dials the same pipe again.
 #[tokio::test]
-async fn a_channel_whose_connection_has_ended_dials_again() {
+async fn channel_reconnects_after_its_connection_has_ended() {
     let (node, mut accepted) = node(&[]);
     let (cut, cut_now) = tokio::sync::oneshot::channel();
     let mut tasks = JoinSet::new();

@@ -1,4 +1,4 @@
-//! What a disk holds: this project's addition, on the pipe of disk/v1.
+//! Contents of a disk: an addition of this project, on the pipe of disk/v1.
 
 use csi_proxy_proto::contents::v1::{Contents as Kind, GetDiskContentsResponse, SERVICE};
 use winstorage::service::Contents;
@@ -6,7 +6,7 @@ use winstorage::types::DiskNumber;
 
 use super::{Method, Table, rows};
 
-/// Its method, with the service that it belongs to.
+/// Returns its method, with its service.
 pub(super) fn methods() -> impl Iterator<Item = Method> {
     let mut table = Table::new();
     rows!(table, contents: v1 => {

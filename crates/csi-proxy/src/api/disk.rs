@@ -9,7 +9,7 @@ use super::number::{bytes, disk_number};
 use super::{Around, Table, at_least, rows};
 use crate::status::Failure;
 
-/// The keys of identifiers where they are a map.
+/// The keys of the identifiers in versions that return a map.
 const PAGE83: &str = "page83";
 const SERIAL_NUMBER: &str = "serialNumber";
 
@@ -20,7 +20,7 @@ pub(super) fn table() -> Table {
     table
 }
 
-/// Versions in which numbers of disks are texts.
+/// Versions in which disk numbers are texts.
 fn with_texts(table: &mut Table) {
     rows!(table, disk: v1alpha1 v1beta1 v1beta2 => {
         ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()), list_locations,
@@ -65,7 +65,7 @@ fn with_texts(table: &mut Table) {
     });
 }
 
-/// Versions in which numbers of disks are numbers.
+/// Versions in which disk numbers are numbers.
 fn with_numbers(table: &mut Table) {
     rows!(table, disk: v1beta3 v1 => {
         ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()), list_locations,

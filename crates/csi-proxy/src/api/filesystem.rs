@@ -1,4 +1,4 @@
-//! Group filesystem. The context of old requests is not looked at, and the error of old responses stays empty.
+//! Group filesystem. The context of old requests is ignored, and the error of old responses stays empty.
 
 use super::{Around, Table, rows};
 use crate::status::Failure;

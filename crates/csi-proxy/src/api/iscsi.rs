@@ -6,10 +6,10 @@ use winstorage::types::Secret;
 use super::{Around, Table, at_least, rows};
 use crate::status::Failure;
 
-/// A portal as it came: address and port.
+/// A portal as the client sent it: address and port.
 type Portal = (String, u32);
 
-/// The portal of a request, which messages may leave out on the wire and calls may not.
+/// The portal of a request. It is optional in the message, but required by the call.
 macro_rules! portal {
     ($request:ident) => {
         match $request.target_portal {

@@ -1,21 +1,22 @@
-//! Numbers of disks as old versions write them: in decimal.
+//! Disk numbers of old versions, as decimal texts.
 
 use winstorage::types::DiskNumber;
 
-/// Text that is no number of a disk.
+/// A text that is not a disk number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no disk number: decimal digits up to 4294967295 are expected")]
 pub(crate) struct NoDiskNumber {
     text: String,
 }
 
-/// Reads digits and nothing else. What does not fit is refused and never cut: another disk would be meant.
+/// Parses digits only. A number that is too large is rejected and never truncated, because the result would be another
+/// disk.
 pub(crate) fn disk_number(text: &str) -> Result<DiskNumber, NoDiskNumber> {
     let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
     number.map(DiskNumber).ok_or_else(|| NoDiskNumber { text: text.to_owned() })
 }
 
-/// Bytes as the protocol has them.
+/// Returns a byte count in the protocol's type.
 pub(crate) fn bytes(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
@@ -26,9 +27,9 @@ mod tests {
 
     use super::*;
 
-    /// A disk number in text is digits that fit 32 bits; anything else is refused, and nothing is cut to another disk.
+    /// A longer number is rejected and never truncated.
     #[test]
-    fn a_disk_number_in_text_is_digits_that_fit() {
+    fn disk_number_text_is_digits_that_fit_32_bits() {
         for (text, number) in [("0", 0), ("7", 7), ("007", 7), ("4294967295", u32::MAX)] {
             assert_eq!(disk_number(text), Ok(DiskNumber(number)));
         }
@@ -38,15 +39,14 @@ mod tests {
     }
 
     proptest! {
-        /// Each number is read as it is written.
         #[test]
-        fn each_disk_number_is_read_as_it_is_written(number: u32) {
+        fn disk_number_round_trips_through_text(number: u32) {
             prop_assert_eq!(disk_number(&number.to_string()), Ok(DiskNumber(number)));
         }
     }
 
     #[test]
-    fn bytes_beyond_the_protocol_are_its_most() {
+    fn byte_count_saturates_at_the_protocol_maximum() {
         assert_eq!(bytes(u64::MAX), i64::MAX);
         assert_eq!(bytes(1 << 40), 1 << 40);
     }

@@ -7,9 +7,9 @@ use winstorage::service::Policy;
 
 use super::*;
 
-/// Each version has the calls that it was released with, and no others.
+/// Each version has the calls with which it was released, and no others.
 #[test]
-fn the_table_has_the_methods_of_the_protocol_files_and_no_others() {
+fn table_has_exactly_the_methods_of_the_protocol_files() {
     let rows = include_str!("../../../csi-proxy-proto/tests/contract.tsv").lines();
     let expected: BTreeSet<String> = rows
         .map(|row| row.split('\t').collect::<Vec<_>>())
@@ -18,7 +18,7 @@ fn the_table_has_the_methods_of_the_protocol_files_and_no_others() {
         .collect();
     let mut found = BTreeSet::new();
     for (group, version) in served() {
-        // This project's own addition has a service of its own.
+        // This project's own addition has a separate service.
         for method in methods(group, version).into_iter().filter(|method| method.service.is_none()) {
             assert!(
                 found.insert(format!("{group}/{version}/{}", method.name)),
@@ -30,9 +30,9 @@ fn the_table_has_the_methods_of_the_protocol_files_and_no_others() {
     assert_eq!(found, expected);
 }
 
-/// A call that is newer than the caller's version is refused with the version that has it, whatever the pipe lets through.
+/// This holds even if the pipe forwards the call. The error names the version that has it.
 #[test]
-fn a_call_that_is_newer_than_the_callers_version_is_refused() {
+fn call_newer_than_the_callers_version_is_rejected() {
     let storage = Storage::new(Arc::new(FakeHost::new()), Policy::new(Vec::new()));
     let around = |version: &str| Around {
         storage: &storage,
@@ -42,7 +42,7 @@ fn a_call_that_is_newer_than_the_callers_version_is_refused() {
     let call = |group: Group, of: &str, name: &str, caller: &str| {
         let all = methods(group, of.parse().unwrap());
         let method = all.into_iter().find(|method| method.name == name).unwrap();
-        // An empty string is the first field of all of them, but of those without any.
+        // An empty string is the first field of all messages that have fields.
         let body = if name == "ListDiskIDs" { Bytes::new() } else { Bytes::from_static(&[0x0a, 1, b'0']) };
         let understood = (method.read)(body).unwrap();
         (understood.work.unwrap())(&around(caller)).err().map(|failure| failure.text())

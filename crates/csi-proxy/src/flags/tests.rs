@@ -11,9 +11,9 @@ fn refused(line: &[&str]) -> String {
     read(line.iter().map(|argument| (*argument).to_owned())).unwrap_err().to_string()
 }
 
-/// The command line of the Go proxy's usual installation is taken, with one dash or two.
+/// Flags may have one dash or two.
 #[test]
-fn the_command_line_of_the_go_proxys_installation_is_taken() {
+fn command_line_of_a_go_proxy_installation_is_accepted() {
     let line = ["-windows-service", r"-log_file=\etc\kubernetes\logs\csi-proxy.log", "-logtostderr=false", "-v", "5"];
     let given = settings(&line);
     assert!(given.windows_service && !given.log.destination.only_stderr);
@@ -24,9 +24,9 @@ fn the_command_line_of_the_go_proxys_installation_is_taken() {
     assert_eq!(given, settings(&doubled.each_ref().map(String::as_str)));
 }
 
-/// Without flags the proxy works in the kubelet's directory, encrypts shares, serves all groups and checks paths strictly.
+/// The proxy works in the kubelet's directory, encrypts shares, serves all groups, and checks paths strictly.
 #[test]
-fn without_flags_everything_is_as_safe_as_it_can_be() {
+fn defaults_are_the_safest_settings() {
     let given = settings(&[]);
     assert_eq!(given.working_dirs, [KUBELET]);
     assert!(given.require_privacy && !given.windows_service && !given.allow_reformat && !given.insecure_pipe_acl);
@@ -36,9 +36,9 @@ fn without_flags_everything_is_as_safe_as_it_can_be() {
     assert!(given.log.destination.only_stderr);
 }
 
-/// Working directories add up, the kubelet's is always one, and old names of flags count with a warning.
+/// The kubelet's directory is always included.
 #[test]
-fn working_directories_add_up_and_old_names_count_with_a_warning() {
+fn working_dirs_accumulate_and_old_flag_names_warn() {
     let line =
         [r"--working-dir=C:\a", r"-working-dir", r"C:\b", r"--kubelet-pod-path=C:\pods", r"--kubelet-path=D:\kubelet"];
     let given = settings(&line);
@@ -47,9 +47,8 @@ fn working_directories_add_up_and_old_names_count_with_a_warning() {
     assert!(settings(&["--validate-paths=legacy"]).warnings[0].contains("Insecure"));
 }
 
-/// What is not understood is refused, and the flag is named.
 #[test]
-fn a_command_line_that_is_not_understood_is_refused_and_the_flag_named() {
+fn invalid_argument_is_rejected_by_name() {
     assert_eq!(refused(&["-bogus"]), "there is no flag --bogus");
     assert_eq!(refused(&["--working-dir"]), "--working-dir needs a value: --working-dir=VALUE");
     assert!(refused(&["--require-privacy=maybe"]).contains("--require-privacy"));
@@ -61,7 +60,7 @@ fn a_command_line_that_is_not_understood_is_refused_and_the_flag_named() {
 }
 
 #[test]
-fn each_flag_of_the_table_is_read() {
+fn each_flag_of_the_table_is_parsed() {
     for flag in flags() {
         let name = flag.name;
         assert!(usage().contains(&format!("  --{name}")));

@@ -1,4 +1,4 @@
-//! The page of metrics over plain HTTP.
+//! The metrics endpoint over plain HTTP.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 use super::Metrics;
 use super::page::CONTENT_TYPE;
 
-/// Pages that are served at once: whoever scrapes needs one.
+/// Concurrent connections; a scraper needs one.
 const CONNECTIONS: usize = 32;
 const HEADER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Bound, and not served yet: an address that cannot be had ends the start.
+/// A bound listener that does not serve yet. An address that is not available fails the start.
 #[derive(Debug)]
 pub(crate) struct MetricsListener(TcpListener);
 
@@ -39,7 +39,7 @@ impl MetricsListener {
         self.0.local_addr()
     }
 
-    /// Serves until `stop`.
+    /// Serves until `stop` is cancelled.
     pub(crate) async fn serve(self, metrics: Arc<Metrics>, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         loop {
@@ -50,7 +50,7 @@ impl MetricsListener {
                     Ok((stream, _)) => {
                         connections.spawn(connection(stream, Arc::clone(&metrics)));
                     }
-                    // Of handles there are none at the moment; each end of a connection gives one back.
+                    // The process is out of handles; each connection releases one when it ends.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                 },
             }
@@ -65,7 +65,7 @@ async fn connection(stream: TcpStream, metrics: Arc<Metrics>) {
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT);
-    // A client that leaves early is no matter of ours.
+    // A client that disconnects early is not an error.
     let _ignored = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -99,9 +99,8 @@ mod tests {
         answer
     }
 
-    /// `/metrics` is served over plain HTTP; a port that is taken is an error at the start.
     #[tokio::test]
-    async fn the_page_is_served_over_http_and_a_taken_port_is_an_error() {
+    async fn metrics_are_served_over_http_and_a_taken_port_fails() {
         let listener = MetricsListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.address().unwrap();
         assert!(MetricsListener::bind(&address.to_string()).await.is_err());

@@ -9,7 +9,7 @@ use crate::figures::Figures;
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Metrics {
-    /// Everything as of now; families stand in the order of their names.
+    /// Returns the current page, with the families sorted by name.
     pub(crate) fn page(&self) -> String {
         let all = self.now();
         let mut page = String::new();
@@ -89,7 +89,7 @@ fn process(page: &mut String, figures: Figures) {
     }
 }
 
-/// A gauge or counter without labels.
+/// Formats a gauge or counter without labels.
 fn single(page: &mut String, name: &str, help: &str, kind: &str, value: f64) {
     head(page, name, help, kind);
     let _ = writeln!(page, "{name} {value}");
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Calls are counted by service, method and code, with Prometheus' names of gRPC servers.
+    /// The names are those of Prometheus for gRPC servers.
     #[test]
     fn calls_are_counted_by_service_method_and_code() {
         let metrics = Metrics::new(Figures::default);
@@ -129,9 +129,8 @@ mod tests {
         }
     }
 
-    /// The page tells of the process, too.
     #[test]
-    fn the_page_tells_of_the_process_too() {
+    fn page_includes_metrics_of_the_process() {
         let figures = || Figures { resident: Some(12_582_912.0), started: Some(1.5), ..Figures::default() };
         let page = Metrics::new(figures).page();
         for line in ["process_start_time_seconds 1.5", "process_resident_memory_bytes 12582912"] {

@@ -1,4 +1,5 @@
-//! Life under the service control manager: RUNNING when all pipes exist, STOP_PENDING until the last call has ended.
+//! Reports the state to the service control manager: RUNNING when all pipes exist, STOP_PENDING until the last call has
+//! ended.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +18,11 @@ use super::{MakeHost, Started, command, complain};
 use crate::flags::Command;
 use crate::windows::EventLog;
 
-/// As it is installed.
+/// The name of the installed service.
 const NAME: &str = "csiproxy";
-/// How often the manager is told that the end takes longer.
+/// How often the manager is notified that the stop takes longer.
 const BEAT: Duration = Duration::from_secs(1);
-/// The longest that a phase may take without a word: the drain and what is around it.
+/// The wait hint of a phase: the drain and the steps around it.
 const HINT: Duration = Duration::from_secs(30);
 
 /// Hands this thread to the service control manager until the service has stopped.
@@ -36,14 +37,14 @@ pub(super) fn run_as_service<M: MakeHost>() -> ExitCode {
 }
 
 extern "system" fn service_main<M: MakeHost>(_: u32, _: *mut *mut u16) {
-    // A panic must not leave Windows' frames.
+    // A panic must not unwind into Windows' frames.
     if std::panic::catch_unwind(serve::<M>).is_err() {
         fail("a panic outside of the service's work");
     }
 }
 
-/// Ends the process without reporting STOPPED: the service control manager takes that for a crash. The event log gets the reason, for there may
-/// be no log file yet.
+/// Ends the process without reporting STOPPED, which the service control manager treats as a crash. The reason goes to
+/// the event log, because a log file may not exist yet.
 fn fail(reason: &str) -> ! {
     tracing::error!(reason, "the service has failed");
     report(&format!("csi-proxy has failed: {reason}"));
@@ -99,13 +100,13 @@ fn run<M: MakeHost>(told: &Told, stop: CancellationToken) -> Result<(), String> 
         let opened = || told.tell(ServiceState::Running, 0);
         let result = started.run(stop, opened, None::<std::future::Ready<()>>);
         drop(over);
-        // It has nothing to say but its checkpoints.
+        // The beat returns nothing.
         let _ignored = beat.join();
         result
     })
 }
 
-/// Ends the beat, also when the service ends in a panic.
+/// Ends the beat, also if the service panics.
 struct Over<'a>(&'a Ended);
 
 impl Drop for Over<'_> {
@@ -114,7 +115,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Set when the service has nothing more to do.
+/// Set when the service has finished.
 #[derive(Default)]
 struct Ended {
     is_over: AtomicBool,
@@ -129,7 +130,7 @@ impl Ended {
         self.changed.notify_all();
     }
 
-    /// Waits a moment; true when it is over.
+    /// Waits for `moment`; returns true once the service has finished.
     fn wait(&self, moment: Duration) -> bool {
         let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_over.load(Ordering::Acquire) {
@@ -139,10 +140,10 @@ impl Ended {
     }
 }
 
-/// Tells the manager from the stop on, again and again, that calls are being finished.
+/// After the stop, repeatedly notifies the manager that calls are being finished.
 fn beat(told: &Told, stop: &CancellationToken, ended: &Ended) {
     let mut checkpoint = 0;
-    // Short before the stop: the manager shall hear at once that it was heard.
+    // A short interval before the stop, so that the manager gets the first notification at once.
     while !ended.wait(if stop.is_cancelled() { BEAT } else { BEAT / 10 }) {
         if stop.is_cancelled() {
             checkpoint += 1;
@@ -158,7 +159,8 @@ struct Told {
 impl Told {
     fn tell(&self, state: ServiceState, checkpoint: u32) {
         let accepted = if state == ServiceState::Running {
-            // Before the shutdown: in it Windows waits some seconds for all services together, and a format would be cut off.
+            // Preshutdown, because during the shutdown Windows waits only some seconds for all services together, which
+            // would interrupt a format.
             ServiceControlAccept::STOP | ServiceControlAccept::PRESHUTDOWN | ServiceControlAccept::PARAM_CHANGE
         } else {
             ServiceControlAccept::empty()
@@ -172,7 +174,7 @@ impl Told {
     }
 
     fn set(&self, status: ServiceStatus, checkpoint: u32, wait_hint: Duration) {
-        // A manager that does not listen cannot be told so.
+        // If the manager does not accept the status, there is no other way to report it.
         let _ignored = self.handle.set_service_status(ServiceStatus { checkpoint, wait_hint, ..status });
     }
 }

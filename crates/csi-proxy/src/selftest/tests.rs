@@ -19,9 +19,9 @@ fn machine() -> FakeHost {
     FakeHost::from_json(DESCRIPTION).unwrap()
 }
 
-/// The self-test tells each step in a line, with the rows that it is for, and leaves nothing but a formatted disk that is offline.
+/// A line names the rows of windows.md. Only a formatted disk that is offline remains.
 #[test]
-fn the_self_test_tells_each_step_and_leaves_nothing_behind() {
+fn selftest_prints_each_step_and_cleans_up() {
     let host = machine();
     let (result, told) = executed(&host, "--disk=1");
     assert_eq!(result, Ok(()), "{told}");
@@ -33,9 +33,9 @@ fn the_self_test_tells_each_step_and_leaves_nothing_behind() {
     assert!(!host.is_online(1) && host.is_online(2) && host.kind_at(r"C:\ProgramData\csi-proxy-selftest").is_none());
 }
 
-/// A step that finds something else is told with what was found, and the end is a failure.
+/// The output has the actual value.
 #[test]
-fn a_step_that_finds_something_else_makes_the_end_a_failure() {
+fn failed_selftest_step_makes_the_run_fail() {
     let host = machine();
     host.inject("flush", 0, Effect::Fail(Answer::Method(4)));
     let (result, told) = executed(&host, r"--disk=1 --directory=C:\ProgramData\a\b");
@@ -46,9 +46,9 @@ fn a_step_that_finds_something_else_makes_the_end_a_failure() {
     );
 }
 
-/// Without a disk that is named, that exists, that is not Windows' own and has no partition, nothing is touched.
+/// The disk must be named and exist, must not belong to Windows, and must have no partitions.
 #[test]
-fn without_a_named_disk_to_spare_nothing_is_touched() {
+fn selftest_without_a_spare_disk_changes_nothing() {
     for line in ["", "--disk=", "--disk=one", "--disk=-1", "--disk"] {
         let error = read(line.split_whitespace().map(OsString::from)).unwrap_err().to_string();
         assert!(error.contains("--disk"), "{line}: {error}");

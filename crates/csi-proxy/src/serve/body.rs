@@ -1,10 +1,11 @@
-//! Messages as bytes: each method decodes its own, so that the server is compiled once and not for every method of every version.
+//! Messages as bytes. Each method decodes its own, so the server is compiled once and not for every method of every
+//! version.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Takes and gives bytes.
+/// A codec that passes bytes through.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bare;
 

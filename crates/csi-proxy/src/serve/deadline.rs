@@ -1,23 +1,23 @@
-//! How long a client waits, by its `grpc-timeout`.
+//! The client's deadline, from its `grpc-timeout`.
 
 use std::time::Duration;
 
 use tonic::metadata::MetadataMap;
 
-/// For clients that do not say.
+/// For clients without a deadline.
 const USUAL: Duration = Duration::from_secs(60);
 
-/// How long the client waits, if it says so.
+/// Returns how long the client waits, if it has a deadline.
 pub(super) fn given(metadata: &MetadataMap) -> Option<Duration> {
     metadata.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(parse)
 }
 
-/// How long an operation that can be tried again, and that has waited for its turn, may be: a little less than the client waits.
+/// Returns how long an operation that has waited may retry: a little less than the client's remaining time.
 pub(super) fn patience(given: Option<Duration>, waited: Duration) -> Duration {
     given.map_or(USUAL, |limit| limit.saturating_sub(waited).mul_f64(0.9))
 }
 
-/// At most eight digits and a unit.
+/// Parses at most eight digits and a unit.
 fn parse(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if number.is_empty() || number.len() > 8 || !number.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! The process that has opened a pipe, asked for when it is met: its number may be another's later.
+//! Identifies the process that has opened a pipe, at the connection, because its process id may be reused later.
 
 use std::ffi::c_void;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle, RawHandle};
@@ -15,9 +15,9 @@ use windows_sys::Win32::System::Threading::{
 
 use crate::peer::Peer;
 
-/// What can be found out about the client of a connected pipe.
+/// Returns the known properties of the client of a connected pipe.
 ///
-/// The client itself is not impersonated: clients in Go connect such that this would show nobody.
+/// It does not impersonate the client: the impersonation level of Go clients does not reveal their account.
 pub(super) fn client_of(pipe: RawHandle) -> Peer {
     let Some(pid) = process_id(pipe) else { return Peer::default() };
     let process = open(pid);
@@ -31,40 +31,40 @@ pub(super) fn client_of(pipe: RawHandle) -> Peer {
     }
 }
 
-/// The user that this process runs as.
+/// Returns the user of this process.
 pub(crate) fn own_user() -> Option<String> {
     open(std::process::id()).as_ref().and_then(user)
 }
 
 fn process_id(pipe: RawHandle) -> Option<u32> {
     let mut pid = 0;
-    // SAFETY: the handle is a connected pipe that its owner keeps open during the call; the number's place is ours.
+    // SAFETY: the handle is a connected pipe that its owner keeps open during the call; the output variable is ours.
     let done = unsafe { GetNamedPipeClientProcessId(pipe, &raw mut pid) };
     (done != 0).then_some(pid)
 }
 
 fn session(pid: u32) -> Option<u32> {
     let mut session = 0;
-    // SAFETY: the number's place is ours.
+    // SAFETY: the output variable is ours.
     let done = unsafe { ProcessIdToSessionId(pid, &raw mut session) };
     (done != 0).then_some(session)
 }
 
 fn open(pid: u32) -> Option<OwnedHandle> {
-    // SAFETY: no pointers; a handle that comes back is ours alone.
+    // SAFETY: no pointers; a returned handle is owned by this code alone.
     let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) };
     owned(handle)
 }
 
 fn owned(handle: HANDLE) -> Option<OwnedHandle> {
-    // SAFETY: Windows has just given it to us, and nobody else closes it.
+    // SAFETY: Windows has just returned the handle, and no other code closes it.
     (!handle.is_null()).then(|| unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
 fn image(process: &OwnedHandle) -> Option<String> {
     let mut text = [0_u16; 1024];
     let mut length = u32::try_from(text.len()).expect("a kilobyte");
-    // SAFETY: the buffer has as many units as `length` says.
+    // SAFETY: the buffer has `length` units.
     let done = unsafe {
         QueryFullProcessImageNameW(process.as_raw_handle(), PROCESS_NAME_WIN32, text.as_mut_ptr(), &raw mut length)
     };
@@ -74,13 +74,13 @@ fn image(process: &OwnedHandle) -> Option<String> {
 
 fn user(process: &OwnedHandle) -> Option<String> {
     let mut token = null_mut();
-    // SAFETY: the process is open and the handle's place is ours.
+    // SAFETY: the process is open and the output variable is ours.
     let done = unsafe { OpenProcessToken(process.as_raw_handle(), TOKEN_QUERY, &raw mut token) };
     let token = owned(token).filter(|_| done != 0)?;
     // Words of eight bytes, so that the structure at their front is aligned; the longest SID is 68 bytes.
     let mut information = [0_u64; 32];
     let mut length = 0;
-    // SAFETY: the buffer is ours and as long as is said.
+    // SAFETY: the buffer is ours and has the given length.
     let done = unsafe {
         GetTokenInformation(
             token.as_raw_handle(),
@@ -93,10 +93,11 @@ fn user(process: &OwnedHandle) -> Option<String> {
     if done == 0 {
         return None;
     }
-    // SAFETY: Windows has written a TOKEN_USER at the buffer's front, which is aligned for it; its SID lies in the buffer.
+    // SAFETY: Windows has written a TOKEN_USER at the start of the buffer, which is aligned for it. Its SID is in the
+    // buffer.
     let sid = unsafe { (*information.as_ptr().cast::<TOKEN_USER>()).User.Sid };
     let mut text = null_mut();
-    // SAFETY: the SID is valid while the buffer lives; the text's place is ours.
+    // SAFETY: the SID is valid while the buffer lives; the output variable is ours.
     let done = unsafe { ConvertSidToStringSidW(sid, &raw mut text) };
     if done == 0 || text.is_null() {
         return None;
@@ -106,9 +107,9 @@ fn user(process: &OwnedHandle) -> Option<String> {
     while unsafe { *text.add(length) } != 0 {
         length += 1;
     }
-    // SAFETY: `length` units were just read, and nobody changes them.
+    // SAFETY: `length` units were just read, and no other code changes them.
     let sid = String::from_utf16_lossy(unsafe { std::slice::from_raw_parts(text, length) });
-    // SAFETY: Windows has allocated it for LocalFree; it is not used any more.
+    // SAFETY: Windows has allocated it for LocalFree, and it is not used afterwards.
     unsafe { LocalFree(text.cast()) };
     Some(sid)
 }

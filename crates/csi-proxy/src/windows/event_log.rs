@@ -13,18 +13,18 @@ use super::wide;
 use crate::audit::AuditSink;
 
 const SOURCE: &str = "csiproxy";
-/// The number of the one kind of event that is a record.
+/// The event id of an audit record.
 const CALL: u32 = 1;
-/// The number of the reason for which the service has ended.
+/// The event id of the reason for which the service has ended.
 const FAILURE: u32 = 2;
-/// The longest text that an event takes, in UTF-16 units.
+/// The longest text of an event, in UTF-16 units.
 const LONGEST: usize = 31_000;
 
-/// The event log, as one source of events.
+/// The event log with one source.
 #[derive(Debug)]
 pub(crate) struct EventLog(HANDLE);
 
-// SAFETY: the event log's functions take the handle from any thread, several at a time.
+// SAFETY: the event log's functions accept the handle from any thread, also concurrently.
 unsafe impl Send for EventLog {}
 // SAFETY: as above.
 unsafe impl Sync for EventLog {}
@@ -57,7 +57,8 @@ impl EventLog {
             text.push(0);
         }
         let texts = [text.as_ptr()];
-        // SAFETY: the handle is open; one text is announced and given, it ends in zero and outlives the call; no data, no user.
+        // SAFETY: the handle is open. The count of one text is correct, it ends in zero and outlives the call; no data,
+        // no user.
         unsafe {
             ReportEventW(self.0, kind, 0, number, null_mut(), 1, 0, texts.as_ptr(), null());
         }
@@ -66,7 +67,7 @@ impl EventLog {
 
 impl Drop for EventLog {
     fn drop(&mut self) {
-        // SAFETY: `open` got it, and nobody else has it.
+        // SAFETY: `open` created the handle, and no other code owns it.
         unsafe { DeregisterEventSource(self.0) };
     }
 }

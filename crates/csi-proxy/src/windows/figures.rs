@@ -1,4 +1,4 @@
-//! What Windows tells of this process.
+//! Resource usage of this process, from Windows.
 
 use windows_sys::Wdk::System::SystemInformation::NtQuerySystemInformation;
 use windows_sys::Win32::Foundation::{FILETIME, STATUS_INFO_LENGTH_MISMATCH, STATUS_SUCCESS};
@@ -11,7 +11,7 @@ use crate::figures::Figures;
 const EPOCH: f64 = 11_644_473_600.0;
 const TICKS: f64 = 10_000_000.0;
 
-/// The figures of this moment; what cannot be had is left out.
+/// Returns the current values; those that are not available are missing.
 pub(crate) fn process_figures() -> Figures {
     let times = times();
     Figures {
@@ -22,11 +22,11 @@ pub(crate) fn process_figures() -> Figures {
     }
 }
 
-/// Creation since 1601, time in the kernel, time in the program, in seconds.
+/// Returns the creation time since 1601, kernel time and user time, in seconds.
 fn times() -> Option<(f64, f64, f64)> {
     const ZERO: FILETIME = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
     let (mut created, mut ended, mut kernel, mut user) = (ZERO, ZERO, ZERO, ZERO);
-    // SAFETY: this process's own handle is always valid; the four places are ours.
+    // SAFETY: this process's own handle is always valid; the four output variables are ours.
     let done = unsafe {
         GetProcessTimes(GetCurrentProcess(), &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user)
     };
@@ -38,36 +38,36 @@ fn times() -> Option<(f64, f64, f64)> {
 fn resident() -> Option<f64> {
     let size = u32::try_from(size_of::<PROCESS_MEMORY_COUNTERS>()).expect("a few bytes");
     let mut counters = PROCESS_MEMORY_COUNTERS { cb: size, ..Default::default() };
-    // SAFETY: this process's own handle is always valid; the structure is ours and as large as is said.
+    // SAFETY: this process's own handle is always valid; the structure is ours and has the given size.
     let done = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &raw mut counters, size) };
-    // Gibibytes at most: a double is exact.
+    // A double is exact, because this is at most some gibibytes.
     let kibibytes = u32::try_from(counters.WorkingSetSize / 1024).ok();
     kibibytes.filter(|_| done != 0).map(|kibibytes| f64::from(kibibytes) * 1024.0)
 }
 
 fn handles() -> Option<f64> {
     let mut count = 0;
-    // SAFETY: this process's own handle is always valid; the number's place is ours.
+    // SAFETY: this process's own handle is always valid; the output variable is ours.
     let done = unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) };
-    // No process is without a handle; Wine says so of all.
+    // Every process has handles, but Wine reports 0.
     if done == 0 || count == 0 { counted_handles() } else { Some(f64::from(count)) }
 }
 
-/// The machine's table of handles: two words, the first of which is the count, and five words for each, the second of which is the
-/// number of the process.
+/// Layout of the machine's table of handles: two words, the first of which is the count; then five words per handle,
+/// the second of which is the process id.
 const ALL_HANDLES: i32 = 64;
 const BEFORE: usize = 2;
 const OF_ONE: usize = 5;
 const FIRST_WORDS: usize = 1 << 14;
 const MOST_WORDS: usize = 1 << 23;
 
-/// This process's handles, counted among all of the machine.
+/// Counts this process's handles among all handles of the machine.
 fn counted_handles() -> Option<f64> {
     let mut table = vec![0_usize; FIRST_WORDS];
     loop {
         let bytes = u32::try_from(size_of_val(table.as_slice())).ok()?;
         let mut needed = 0;
-        // SAFETY: the table is ours, aligned to words, and as large as is said.
+        // SAFETY: the table is ours, aligned to words, and has the given size.
         let status =
             unsafe { NtQuerySystemInformation(ALL_HANDLES, table.as_mut_ptr().cast(), bytes, &raw mut needed) };
         match status {

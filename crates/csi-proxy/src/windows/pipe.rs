@@ -1,4 +1,4 @@
-//! Named pipes that clients find at any time.
+//! Named pipes that always have a waiting instance.
 
 use std::io;
 use std::os::windows::io::AsRawHandle;
@@ -19,29 +19,29 @@ use super::security::Security;
 use crate::peer::Peer;
 use crate::proxy::Transport;
 
-/// `ERROR_NO_DATA`: the client has gone before it was met.
+/// `ERROR_NO_DATA`: the client has disconnected before it was accepted.
 const NO_DATA: i32 = 232;
-/// Instances of a pipe that wait for clients. One would do; with one, of many clients at once most find it busy, and those in
-/// Go give up after two seconds.
+/// Waiting instances of a pipe. With one, most of many concurrent clients find the pipe busy, and Go clients give up
+/// after two seconds.
 const WAITING: usize = 4;
-/// How often a new instance is tried for, and the pause between.
+/// How often the creation of an instance is tried, and the pause between tries.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Makes pipes; all have the same security.
+/// Creates pipes with the same security descriptor.
 pub(crate) struct Pipes {
     security: Arc<Security>,
     stop: CancellationToken,
 }
 
 impl Pipes {
-    /// Nobody is let in any more once `stop` is cancelled.
+    /// Creates the factory. Its pipes accept no clients after `stop` is cancelled.
     pub(crate) fn new(security: Security, stop: CancellationToken) -> Self {
         Self { security: Arc::new(security), stop }
     }
 }
 
-/// Clients of one pipe. Dropping it closes the instance that waits.
+/// The clients of one pipe. Dropping it closes the waiting instances.
 pub(crate) struct Clients {
     accepted: Receiver<io::Result<(NamedPipeServer, Peer)>>,
     _accepting: JoinSet<()>,
@@ -74,7 +74,7 @@ impl Transport for Pipes {
     }
 }
 
-/// What a refusal means: the descriptor of the first instance decides who may make the others.
+/// Explains the error: the descriptor of the first instance decides which accounts may create the others.
 fn explained(nth: usize, error: io::Error) -> io::Error {
     if nth == 0 || error.kind() != io::ErrorKind::PermissionDenied {
         return error;
@@ -93,10 +93,11 @@ struct Maker {
 }
 
 impl Maker {
-    /// Bytes both ways, any number of instances, for clients of this machine alone. The first one fails where the name is taken.
+    /// Creates a bidirectional byte pipe with any number of instances, for clients of this machine alone. The first
+    /// instance fails if the name is taken.
     fn instance(&self, is_first: bool) -> io::Result<NamedPipeServer> {
         let mut options = ServerOptions::new();
-        // The mode first: in old versions of tokio it took the refusal of remote clients back.
+        // The mode first: in old versions of tokio it reset the rejection of remote clients.
         options.pipe_mode(PipeMode::Byte).first_pipe_instance(is_first).reject_remote_clients(true);
         self.security.attributes(|attributes| {
             // SAFETY: the attributes and their descriptor live until the call returns, and Windows copies both.
@@ -104,7 +105,8 @@ impl Maker {
         })
     }
 
-    /// Meets clients. A new instance waits before the connected one is handed on, so that no client finds no pipe.
+    /// Accepts clients. Creates a new waiting instance before it passes on the connected one, so that clients always
+    /// find the pipe.
     async fn accept(
         self: Arc<Self>,
         first: NamedPipeServer,
@@ -141,7 +143,7 @@ impl Maker {
         }
     }
 
-    /// Windows may have no room at a moment; that ends no service.
+    /// Creates another instance. A temporary lack of resources in Windows does not end the service.
     async fn another(&self) -> io::Result<NamedPipeServer> {
         let mut tries = 0;
         loop {

@@ -1,4 +1,4 @@
-//! Who may open a pipe.
+//! Access rights of a pipe.
 
 use std::ffi::c_void;
 use std::io;
@@ -22,15 +22,15 @@ unsafe impl Send for Security {}
 unsafe impl Sync for Security {}
 
 impl Security {
-    /// Reads Windows' notation.
+    /// Parses SDDL.
     ///
     /// # Errors
     ///
-    /// That of Windows, whose number says little: it is not written as it should be.
+    /// Windows' error, whose number only means that the text is malformed.
     pub(crate) fn parse(text: &str) -> io::Result<Self> {
         let mut descriptor: PSECURITY_DESCRIPTOR = null_mut();
         let text = wide(text);
-        // SAFETY: the text ends in zero and outlives the call; the descriptor's place is ours; no size is asked for.
+        // SAFETY: the text ends in zero and outlives the call; the output variable is ours. The size is not requested.
         let done = unsafe {
             ConvertStringSecurityDescriptorToSecurityDescriptorW(
                 text.as_ptr(),
@@ -42,7 +42,7 @@ impl Security {
         if done == 0 { Err(io::Error::last_os_error()) } else { Ok(Self(descriptor)) }
     }
 
-    /// Calls `with` with attributes that hold as long as the call, and that no child process inherits.
+    /// Calls `with` with attributes that are valid during the call, and that child processes do not inherit.
     pub(super) fn attributes<R>(&self, with: impl FnOnce(*mut c_void) -> R) -> R {
         let size = u32::try_from(size_of::<SECURITY_ATTRIBUTES>()).expect("a few bytes");
         let mut attributes = SECURITY_ATTRIBUTES { nLength: size, lpSecurityDescriptor: self.0, bInheritHandle: 0 };
@@ -52,7 +52,7 @@ impl Security {
 
 impl Drop for Security {
     fn drop(&mut self) {
-        // SAFETY: Windows has allocated it in `parse`, for LocalFree, and nobody has it but this value.
+        // SAFETY: Windows has allocated it in `parse`, for LocalFree, and this value alone owns it.
         unsafe { LocalFree(self.0) };
     }
 }

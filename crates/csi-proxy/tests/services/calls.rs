@@ -1,15 +1,15 @@
-//! What a test says of each call: its fields, what it answers, what Windows can refuse, and what is refused before.
+//! The test cases of each call: its fields, its response, the step that can fail, and invalid arguments.
 
 /// One call, in all versions that have it, under all of its names.
 pub(crate) struct Scenario {
     pub(crate) names: &'static [&'static str],
-    /// Fields of any of the versions; each takes those that it has.
+    /// Fields of any of the versions; each version uses those that it has.
     pub(crate) fields: &'static [(&'static str, &'static str)],
-    /// Part of the answer, in protobuf's text form without blanks.
+    /// Part of the response, in protobuf's text form without blanks.
     pub(crate) answer: &'static str,
     /// The step of the machine that fails.
     pub(crate) fails: &'static str,
-    /// Other fields that are refused, and part of why; nothing for calls without any field that could be.
+    /// Invalid fields and part of the error; `None` for calls without fields that can be invalid.
     pub(crate) refused: Option<(&'static [(&'static str, &'static str)], &'static str)>,
 }
 

@@ -1,5 +1,5 @@
-//! The gRPC clients of the field, unmodified, on Linux: the proxy behind a local socket, since there are no pipes. What it makes of their
-//! requests is the same code. The programs are in `acceptance/clients` at the root.
+//! The unmodified gRPC clients that users run, on Linux: the proxy serves a local socket instead of pipes, and handles
+//! their requests with the same code. The programs are in `acceptance/clients` at the root.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ use super::machine::{Records, machine, parts};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const PIPE: &str = "csi-proxy-system-v1alpha1";
-/// What the clients call, and how its answer begins: field 1, a string.
+/// The call of the clients, and the start of its response: field 1, a string.
 const CALL: [&str; 2] = ["/v1alpha1.System/GetBIOSSerialNumber", "ec2-firmware"];
 const ALL_OF_THEM: Duration = Duration::from_secs(300);
 
@@ -41,7 +41,7 @@ impl Transport for Sockets {
     }
 }
 
-/// A proxy that runs, and its directory.
+/// A running proxy with its directory.
 struct Served {
     directory: tempfile::TempDir,
     records: Records,
@@ -59,7 +59,7 @@ async fn served() -> anyhow::Result<Served> {
 }
 
 impl Served {
-    /// Runs a client to its end, which must be a success; says what it wrote.
+    /// Runs a client to its end and returns its output. The client must succeed.
     async fn run(&self, name: &str, program: PathBuf, first: &[&Path]) -> anyhow::Result<String> {
         let log = self.directory.path().join(format!("{name}.log"));
         let socket = self.directory.path().join(PIPE).into_os_string();
@@ -80,9 +80,9 @@ fn set_up(variable: &str) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// grpc-go of seven years is served by csi-proxy whatever it is dialled with, pipes' paths among it, and each of its calls is recorded.
+/// This holds for any dial target, also the path of a pipe, and each call is recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn grpc_go_of_seven_years_is_served_by_the_proxy() -> anyhow::Result<()> {
+async fn grpc_go_versions_of_seven_years_are_served() -> anyhow::Result<()> {
     let served = served().await?;
     let programs = std::fs::read_dir(set_up("EBS_TEST_GRPC_CLIENTS")?)?;
     let programs: Vec<PathBuf> = programs.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<_>>()?;
@@ -98,7 +98,7 @@ async fn grpc_go_of_seven_years_is_served_by_the_proxy() -> anyhow::Result<()> {
         }
     }
     ensure!(versions >= 6, "only {versions} versions of grpc-go");
-    // Each way makes forty times two calls.
+    // Each dial target makes forty times two calls.
     let calls =
         served.records.all().iter().filter(|record| record["event"] == "call" && record["code"] == "OK").count();
     ensure!(calls == ways * 80, "{calls} records of {ways} ways to dial");
@@ -106,7 +106,7 @@ async fn grpc_go_of_seven_years_is_served_by_the_proxy() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn grpc_core_is_served_by_the_proxy() -> anyhow::Result<()> {
+async fn grpc_core_is_served() -> anyhow::Result<()> {
     let served = served().await?;
     let script = Path::new(ROOT).join("acceptance/clients/grpcio_clients.py");
     let output = served.run("grpcio", set_up("EBS_TEST_GRPCIO_PYTHON")?, &[Path::new("-B"), &script]).await?;

@@ -1,4 +1,4 @@
-//! From the opening of the pipes to the end of the last call.
+//! From opening the pipes to the end of the last call.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use winstorage::fake::{Effect, Gate};
 use super::machine::{BLANK, Memory, Records, Running, machine, parts, serve};
 use super::wire;
 
-/// A format that stands at a gate, asked for by a client of its own.
+/// Starts a format that waits at a gate, with its own client.
 async fn format_at_a_gate() -> (Running, Gate, JoinSet<Result<Vec<u8>, tonic::Status>>) {
     let (host, gate) = (machine(), Gate::default());
     host.inject("format_ntfs", 0, Effect::Hold(gate.clone()));
@@ -28,9 +28,8 @@ async fn format_at_a_gate() -> (Running, Gate, JoinSet<Result<Vec<u8>, tonic::St
     (running, gate, calls)
 }
 
-/// Calls run beside each other: none waits for a format of minutes.
 #[tokio::test]
-async fn calls_run_beside_a_format() {
+async fn calls_run_while_a_format_runs() {
     let (running, gate, mut calls) = format_at_a_gate().await;
     let disks = running.channel(Group::Disk, "v1".parse().unwrap()).await;
     for _ in 0..50 {
@@ -40,9 +39,9 @@ async fn calls_run_beside_a_format() {
     calls.join_next().await.unwrap().unwrap().unwrap();
 }
 
-/// A client that leaves, or whose deadline passes, takes no format down with it; the format's end is recorded.
+/// This also holds after a passed deadline, and the end of the format is recorded.
 #[tokio::test]
-async fn a_client_that_leaves_takes_no_format_down_with_it() {
+async fn format_continues_after_its_client_has_disconnected() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;
     calls.abort_all();
     assert!(calls.join_next().await.unwrap().is_err());
@@ -54,9 +53,9 @@ async fn a_client_that_leaves_takes_no_format_down_with_it() {
     assert_eq!((ends[0]["method"].as_str(), ends[0]["code"].as_str()), (Some("FormatVolume"), Some("OK")));
 }
 
-/// A stop lets nobody in any more, and lets running calls end and be answered.
+/// New clients are rejected.
 #[tokio::test]
-async fn a_stop_lets_running_calls_end_and_be_answered() {
+async fn stop_lets_running_calls_end_and_reply() {
     let (mut running, gate, mut calls) = format_at_a_gate().await;
     let _silent = running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").unwrap();
     running.stop.cancel();
@@ -71,12 +70,12 @@ async fn a_stop_lets_running_calls_end_and_be_answered() {
     running.ended().await.unwrap();
 }
 
-/// A call that hangs in Windows holds the stop up for 20 s, and the error says how many calls were left.
+/// The error has the number of unfinished calls.
 #[tokio::test]
-async fn a_call_that_hangs_holds_the_stop_up_for_20_seconds() {
+async fn hung_call_delays_the_stop_by_20_seconds() {
     let (mut running, gate, _calls) = format_at_a_gate().await;
     running.stop.cancel();
-    // Until the proxy waits for the call and nothing else.
+    // Waits until the proxy is only waiting for the call.
     while running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").is_ok() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -96,9 +95,8 @@ async fn a_call_that_hangs_holds_the_stop_up_for_20_seconds() {
     gate.open();
 }
 
-/// When a pipe cannot be made none is left open, and the error names each that could not.
 #[tokio::test]
-async fn when_a_pipe_cannot_be_made_none_is_left_and_each_is_named() {
+async fn failed_pipe_closes_all_pipes_and_is_named() {
     let pipes = Memory::default();
     let taken = [r"\\.\pipe\csi-proxy-smb-v1", r"\\.\pipe\csi-proxy-disk-v1beta2"];
     pipes.taken.lock().unwrap().extend(taken.map(str::to_owned));
@@ -111,9 +109,9 @@ async fn when_a_pipe_cannot_be_made_none_is_left_and_each_is_named() {
     }
 }
 
-/// When one service ends by itself all others are stopped, and the error names its group and version.
+/// The error names its group and version.
 #[tokio::test]
-async fn when_a_service_ends_by_itself_all_are_stopped() {
+async fn service_that_ends_stops_all_others() {
     let mut running = serve(machine(), "").await;
     running.pipes.fail(r"\\.\pipe\csi-proxy-volume-v2alpha1");
     let error = running.ended().await.unwrap_err();
@@ -122,9 +120,8 @@ async fn when_a_service_ends_by_itself_all_are_stopped() {
     assert!(running.stop.is_cancelled());
 }
 
-/// The metrics' address that cannot be had ends the start.
 #[tokio::test]
-async fn an_address_for_metrics_that_cannot_be_had_ends_the_start() {
+async fn unavailable_metrics_address_fails_the_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let parts =
@@ -133,10 +130,9 @@ async fn an_address_for_metrics_that_cannot_be_had_ends_the_start() {
     assert!(error.to_string().contains(&address), "{error}");
 }
 
-/// When all threads are busy and the queue is full, a call is refused at once as ResourceExhausted, with a record; those that run and
-/// wait come to their end.
+/// The error is ResourceExhausted, and the call is recorded. Running and waiting calls finish.
 #[tokio::test]
-async fn when_threads_and_queue_are_full_a_call_is_refused_at_once() {
+async fn call_is_rejected_when_threads_and_queue_are_full() {
     const RUN: usize = 32;
     const WAIT: usize = 256;
     const MORE: usize = 16;
@@ -146,7 +142,7 @@ async fn when_threads_and_queue_are_full_a_call_is_refused_at_once() {
     }
     let mut running = serve(host, "disk/v1").await;
     let mut calls = JoinSet::new();
-    // A connection has at most 16 calls under way.
+    // A connection can run at most 16 calls.
     for _ in 0..(RUN + WAIT + MORE) / 16 {
         let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
         for _ in 0..16 {
@@ -176,9 +172,9 @@ async fn when_threads_and_queue_are_full_a_call_is_refused_at_once() {
 const OFFLINE: [u8; 2] = [0x08, 1];
 const SET_STATE: &str = "/v1.Disk/SetDiskState";
 
-/// A disk whose change hangs in Windows takes one thread, however often the change is asked for again: other calls are answered.
+/// However often the change is repeated, it occupies one thread, and other calls are answered.
 #[tokio::test]
-async fn hung_disk_leaves_the_threads_to_other_calls() {
+async fn hung_disk_occupies_one_thread() {
     let (host, gate) = (machine(), Gate::default());
     host.inject("set_online", 0, Effect::Hold(gate.clone()));
     let mut running = serve(host, "disk/v1").await;
@@ -202,7 +198,7 @@ async fn hung_disk_leaves_the_threads_to_other_calls() {
     }
     let other = running.channel(Group::Disk, "v1".parse().unwrap()).await;
     let listed = wire::call(&other, "/v1.Disk/ListDiskIDs", Vec::new());
-    // Shorter than the gate holds, and longer than a busy machine takes.
+    // Shorter than the gate holds, and longer than a busy machine needs.
     let listed = tokio::time::timeout(Duration::from_secs(45), listed).await;
     listed.expect("the hung disk has taken all threads").unwrap();
     gate.open();
@@ -211,7 +207,7 @@ async fn hung_disk_leaves_the_threads_to_other_calls() {
     running.ended().await.unwrap();
 }
 
-/// One call waits for a disk that is being changed, and has its turn; a further one is refused with the call that holds the disk.
+/// One call waits for a busy disk and gets its turn. The error of a further call names the call that holds the disk.
 #[tokio::test]
 async fn second_waiter_for_a_disk_is_refused_with_its_holder() {
     let (host, gate) = (machine(), Gate::default());
@@ -241,7 +237,7 @@ async fn second_waiter_for_a_disk_is_refused_with_its_holder() {
     running.ended().await.unwrap();
 }
 
-/// A call whose deadline passes while it waits for a disk is not done, and its record names what held the disk.
+/// The work is not done, and the record names the operation that held the disk.
 #[tokio::test]
 async fn deadline_ends_the_wait_for_a_disk() {
     let (host, gate) = (machine(), Gate::default());

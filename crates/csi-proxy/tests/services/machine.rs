@@ -1,4 +1,4 @@
-//! A machine in memory behind a proxy in memory, and clients of it.
+//! A fake machine behind a proxy with pipes in memory, and its clients.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use winstorage::service::{Policy, Storage};
 use winstorage::types::WinPath;
 
 pub(crate) const KUBELET: &str = r"C:\var\lib\kubelet";
-/// Blank, on disk 3.
+/// A blank volume, on disk 3.
 pub(crate) const BLANK: &str = r"\\?\Volume{33333333-3333-3333-3333-333333333333}\";
 
 const DESCRIPTION: &str = r#"{
@@ -51,12 +51,12 @@ const DESCRIPTION: &str = r#"{
     {"name": "idle", "display_name": "Idle", "state": "Stopped", "start_mode": "Manual"}]
 }"#;
 
-/// A fresh machine of the same description each time.
+/// Returns a new machine from the same description.
 pub(crate) fn machine() -> FakeHost {
     FakeHost::from_json(DESCRIPTION).expect("a description")
 }
 
-/// Where connections of a pipe go.
+/// The receiver of a pipe's connections.
 type Listener = UnboundedSender<io::Result<(DuplexStream, Peer)>>;
 
 /// Pipes in memory.
@@ -91,7 +91,7 @@ impl Dial for Memory {
 }
 
 impl Memory {
-    /// Error 2 where nobody serves the pipe, as on Windows.
+    /// Opens a pipe. Fails with error 2 if it is not served, as on Windows.
     pub(crate) fn open(&self, pipe: &str) -> io::Result<DuplexStream> {
         let missing = || io::Error::from_raw_os_error(2);
         let pipes = self.pipes.lock().unwrap();
@@ -111,7 +111,7 @@ impl Memory {
     }
 }
 
-/// Records of calls, kept.
+/// A store of audit records.
 #[derive(Clone, Default)]
 pub(crate) struct Records(Arc<Mutex<Vec<String>>>);
 
@@ -131,7 +131,7 @@ impl Records {
     }
 }
 
-/// A proxy that runs.
+/// A running proxy.
 pub(crate) struct Running {
     pub(crate) pipes: Memory,
     pub(crate) records: Records,
@@ -151,7 +151,7 @@ pub(crate) fn parts(host: &FakeHost, groups: &str, records: &Records) -> Parts {
     }
 }
 
-/// Serves these groups over this machine.
+/// Serves these groups of this machine.
 pub(crate) async fn serve(host: FakeHost, groups: &str) -> Running {
     let (pipes, records, stop) = (Memory::default(), Records::default(), CancellationToken::new());
     let proxy = Proxy::open(&pipes, parts(&host, groups, &records), stop.clone()).await.unwrap();
@@ -166,7 +166,7 @@ impl Running {
         csi_proxy_proto::connect(&self.pipes, group, &[version]).await.unwrap().channel
     }
 
-    /// The end of the proxy.
+    /// Waits for the end of the proxy.
     pub(crate) async fn ended(&mut self) -> Result<(), ProxyError> {
         let ended = tokio::time::timeout(Duration::from_secs(120), self.served.join_next()).await;
         ended.expect("it ends").expect("it ran").expect("no panic")

@@ -1,4 +1,4 @@
-//! What no client can do to the process.
+//! Misbehaving clients do not harm the process.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use super::wire;
 
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A method that a pipe does not serve is Unimplemented, also when another pipe serves it, and leaves a record.
+/// Another pipe serves the method. The call is recorded.
 #[tokio::test]
-async fn a_method_that_the_pipe_does_not_serve_is_unimplemented() {
+async fn method_of_another_pipe_is_unimplemented() {
     let running = serve(machine(), "").await;
     let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
     let unknown = [
@@ -35,9 +35,9 @@ async fn a_method_that_the_pipe_does_not_serve_is_unimplemented() {
     assert!(records.iter().all(|record| record["code"] == "Unimplemented"), "{records:?}");
 }
 
-/// Where a group or version is not served there is no pipe: the client's dial fails with error 2, and that alone.
+/// The client's dial fails with error 2.
 #[tokio::test]
-async fn what_is_not_served_has_no_pipe() {
+async fn disabled_group_or_version_has_no_pipe() {
     let running = serve(machine(), "disk/v1,volume").await;
     assert_eq!(running.pipes.names().len(), 7, "{:?}", running.pipes.names());
     assert_eq!(running.pipes.open(r"\\.\pipe\csi-proxy-smb-v1").unwrap_err().raw_os_error(), Some(2));
@@ -47,9 +47,9 @@ async fn what_is_not_served_has_no_pipe() {
     assert_eq!(newest.version.to_string(), "v1");
 }
 
-/// A panic ends its call and not the process; the call is Internal, counted, and recorded.
+/// The call ends as Internal, is counted, and is recorded.
 #[tokio::test]
-async fn a_panic_ends_its_call_and_not_the_process() {
+async fn panic_ends_only_its_call() {
     let host = machine();
     host.inject("rescan", 0, Effect::Meanwhile(Box::new(|_| panic!("a bug of tests"))));
     let running = serve(host, "disk/v1").await;
@@ -64,16 +64,17 @@ async fn a_panic_ends_its_call_and_not_the_process() {
     assert!(page.contains(counted), "{page}");
 }
 
-/// Messages that are none, that are too large, and bytes that are no HTTP/2 end at most their own connection.
+/// This covers malformed messages, messages that are too large, and bytes that are not HTTP/2.
 #[tokio::test]
-async fn malformed_and_oversized_messages_end_nothing_but_themselves() {
+async fn malformed_input_ends_at_most_its_connection() {
     let running = serve(machine(), "disk/v1,filesystem/v1").await;
     let channel = running.channel(Group::Filesystem, "v1".parse().unwrap()).await;
     for message in [vec![0xff; 40], vec![0x0a, 0x7f], vec![0x0a, 2, 0xff, 0xfe], vec![0x08, 1]] {
         let status = wire::call(&channel, "/v1.Filesystem/Mkdir", message).await.unwrap_err();
         assert_eq!(status.code(), Code::Internal, "{status}");
     }
-    // Just below the limit of 4 MiB it is read, and refused for its length in characters; above, it is not read.
+    // Just below the limit of 4 MiB, the message is read and then rejected because the path is too long. Above the
+    // limit, it is not read.
     let path = |bytes: usize| {
         let mut message = vec![0x0a];
         prost_length(&mut message, bytes);
@@ -109,9 +110,9 @@ fn prost_length(message: &mut Vec<u8>, mut length: usize) {
     message.push(u8::try_from(length).unwrap());
 }
 
-/// Hundreds of connections that only look whether the pipe is there keep no client out, and are closed after two minutes.
+/// They are closed after two minutes.
 #[tokio::test(start_paused = true)]
-async fn hundreds_of_silent_connections_keep_no_client_out_and_are_closed() {
+async fn hundreds_of_silent_connections_do_not_block_clients() {
     let running = serve(machine(), "disk/v1").await;
     let silent: Vec<_> = (0..500).map(|_| running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").unwrap()).collect();
     let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
@@ -127,15 +128,15 @@ async fn hundreds_of_silent_connections_keep_no_client_out_and_are_closed() {
     wire::call(&channel, "/v1.Disk/Rescan", Vec::new()).await.unwrap();
 }
 
-/// What grpc-go sends through csi-proxy's own client, a pipe's path as authority, reaches the services.
+/// This is what grpc-go sends through csi-proxy's own client.
 #[tokio::test]
-async fn a_client_that_sends_the_pipes_path_as_authority_reaches_the_services() {
+async fn authority_with_the_path_of_a_pipe_is_accepted() {
     let stream = include_bytes!("../../../grpc-authority/src/tests/recorded/grpc-go-1.83-pipe.bin");
     let running = serve(machine(), "disk/v1").await;
     let mut connection = running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").unwrap();
     connection.write_all(stream).await.unwrap();
     let end = Instant::now() + BOUND;
-    // The recording is of a CSI client: its six calls are none of this pipe's, and each is answered so.
+    // The recording is from a CSI client: this pipe has none of the six calls, and each reply reports that.
     while running.records.all().len() < 6 {
         assert!(Instant::now() < end, "{}", running.records.text());
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,4 +1,4 @@
-//! Requests from names and values of fields, by the descriptors of the protocol files.
+//! Builds requests from names and values of fields, with the descriptors of the protocol files.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use protox::prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescrip
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Request, Response, Status};
 
-/// The methods of a version, by its file.
+/// Returns the methods of a version, from its file.
 pub(crate) fn methods(group: Group, version: Version) -> Vec<MethodDescriptor> {
     let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto/csi-proxy");
     let compiled = protox::compile([format!("{group}/{version}.proto")], [files]).unwrap();
@@ -17,7 +17,7 @@ pub(crate) fn methods(group: Group, version: Version) -> Vec<MethodDescriptor> {
     pool.services().next().unwrap().methods().collect()
 }
 
-/// The message with those of the fields that it has.
+/// Builds the message from the fields that it has.
 pub(crate) fn request(of: &MessageDescriptor, fields: &[(&str, &str)]) -> Vec<u8> {
     let mut text = String::new();
     for (name, value) in fields {
@@ -34,7 +34,7 @@ pub(crate) fn request(of: &MessageDescriptor, fields: &[(&str, &str)]) -> Vec<u8
         .encode_to_vec()
 }
 
-/// A message as text.
+/// Formats a message as text.
 pub(crate) fn text(of: MessageDescriptor, bytes: &[u8]) -> String {
     DynamicMessage::decode(of, bytes).unwrap().to_text_format()
 }
@@ -44,7 +44,7 @@ pub(crate) async fn call(channel: &tonic::transport::Channel, path: &str, messag
     send(channel, path, Request::new(message)).await
 }
 
-/// The same with a deadline, which the server is told.
+/// Calls a method with a deadline, which is also sent to the server.
 pub(crate) async fn call_within(
     channel: &tonic::transport::Channel,
     path: &str,

@@ -1,4 +1,4 @@
-//! The csi-proxy project's own clients in Go, unmodified, over Windows' pipes.
+//! The csi-proxy project's own Go clients, unmodified, over Windows' pipes.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -15,7 +15,7 @@ async fn all_served() {
     }
 }
 
-/// What it has said; it must end well.
+/// Runs the command, which must succeed, and returns its output.
 fn said(mut command: Command) -> String {
     let mut child = command.spawn().unwrap();
     let mut text = String::new();
@@ -24,8 +24,8 @@ fn said(mut command: Command) -> String {
     text
 }
 
-/// Calls that this machine may refuse, and the words in which it does: what they ask for was done by a call before, or lacks a field that the clients
-/// cannot fill in. Each other call must succeed.
+/// Calls that this machine may reject, with the text of the error: an earlier call has already done it, or a field is
+/// missing that the clients cannot set. Every other call must succeed.
 const REFUSALS: [(&str, &str, &str, &str); 13] = [
     ("filesystem", "IsMountPoint", "Unknown", "because it does not exist"),
     ("filesystem", "IsSymlink", "Unknown", "because it does not exist"),
@@ -47,9 +47,9 @@ const REFUSALS: [(&str, &str, &str, &str); 13] = [
     ),
 ];
 
-/// The clients of the Go module are served, each call of each of its versions: it succeeds, or is refused for a reason of this machine's.
+/// Every call of every version succeeds, or fails with an error that this machine may return.
 #[tokio::test]
-async fn the_clients_of_the_go_module_are_served_each_call_of_each_version() {
+async fn every_call_of_the_go_module_is_served() {
     let _alone = alone().await;
     let _program = Program::start(&[]);
     all_served().await;
@@ -73,9 +73,9 @@ async fn the_clients_of_the_go_module_are_served_each_call_of_each_version() {
     assert_eq!(calls, all);
 }
 
-/// Go clients one after the other, each of which leaves its probe connection behind, and 64 of them at once are served.
+/// The sequential clients leave their probe connections open. Then 64 clients connect concurrently.
 #[tokio::test]
-async fn go_clients_that_leave_their_probes_behind_and_many_at_once_are_served() {
+async fn go_clients_are_served_despite_their_open_probes() {
     let _alone = alone().await;
     let program = Program::start(&["--api-groups=disk/v1"]);
     connected(Group::Disk, "v1").await;
@@ -85,9 +85,9 @@ async fn go_clients_that_leave_their_probes_behind_and_many_at_once_are_served()
     assert_eq!(ends, 1_064);
 }
 
-/// A client that is killed in the middle of a format does not keep the format from its end, nor its record.
+/// The format ends and is recorded.
 #[tokio::test]
-async fn a_go_client_that_is_killed_in_the_middle_of_a_format_takes_nothing_down() {
+async fn format_continues_after_its_go_client_is_killed() {
     let _alone = alone().await;
     let files = Files::new(r#"{"step": "format_ntfs", "delay_ms": 2000}"#);
     let program = Program::start_with(files, &["--api-groups=volume/v1"]);

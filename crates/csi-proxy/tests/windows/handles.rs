@@ -1,4 +1,4 @@
-//! The handles that the program holds, as its page of metrics tells them.
+//! The open handles of the program, from its metrics.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep};
 use crate::program::{LIMIT, Program, alone, connected, eventually};
 
 const PROBES: u16 = 200;
-/// What comes and goes by itself: the page's own connections, threads, what a runtime keeps of a connection that has ended.
+/// Normal fluctuation: connections of the metrics endpoint, threads, and what a runtime keeps of a closed connection.
 const SLACK: f64 = 20.0;
-/// Windows' number for a pipe of which no instance waits at this moment.
+/// Windows' error for a pipe without a free instance.
 const BUSY: i32 = 231;
 
 async fn handles(address: &str) -> f64 {
@@ -25,7 +25,7 @@ async fn handles(address: &str) -> f64 {
     value.parse().unwrap()
 }
 
-/// Waits until the handles are as wanted.
+/// Waits until the number of handles is as `wanted`.
 async fn until(address: &str, what: &str, wanted: impl Fn(f64) -> bool) {
     let end = Instant::now() + LIMIT;
     loop {
@@ -49,10 +49,9 @@ async fn probe(pipe: &str) -> NamedPipeClient {
     }
 }
 
-/// A connection that never says anything, as clients in Go leave one behind with each object, takes a handle and gives it back when its
-/// client lets it go.
+/// Go clients leave a silent connection behind with each object. It holds a handle until its client closes it.
 #[tokio::test]
-async fn connections_that_never_said_anything_give_their_handles_back() {
+async fn silent_connection_releases_its_handle_when_closed() {
     let _alone = alone().await;
     let program = Program::start(&["--api-groups=disk/v1", "--metrics-bind-address=127.0.0.1:0"]);
     let mut client = disk::v1::disk_client::DiskClient::new(connected(Group::Disk, "v1").await);

@@ -17,12 +17,12 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// Pipes have the same names in all tests.
+/// Serialises the tests, because pipes have the same names in all of them.
 pub(crate) async fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().await
 }
 
-/// What `look` finds, once it finds it.
+/// Waits until `look` returns a value.
 pub(crate) async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LIMIT;
     loop {
@@ -34,7 +34,7 @@ pub(crate) async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A channel, once the pipe exists.
+/// Waits for the pipe and returns a channel.
 pub(crate) async fn connected(group: Group, version: &str) -> tonic::transport::Channel {
     let (version, end) = (version.parse().unwrap(), Instant::now() + LIMIT);
     loop {
@@ -46,7 +46,7 @@ pub(crate) async fn connected(group: Group, version: &str) -> tonic::transport::
     }
 }
 
-/// The proxy with a machine in memory: an example of this crate, which cargo builds beside its tests.
+/// Returns the path of the proxy with a fake machine: an example of this crate, which cargo builds beside its tests.
 pub(crate) fn path() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(std::path::Path::parent).unwrap();
@@ -57,7 +57,7 @@ pub(crate) fn path() -> PathBuf {
 pub(crate) struct Files(TempDir);
 
 impl Files {
-    /// With a machine on which this goes wrong.
+    /// Creates the files, with this fault in the machine.
     pub(crate) fn new(fault: &str) -> Self {
         let files = Self(tempfile::tempdir().unwrap());
         let machine = r#"{"tree": {"C:\\work": "directory", "C:\\var\\lib\\kubelet\\a": "directory", "C:\\var\\lib\\kubelet\\mount": "directory"},
@@ -93,12 +93,12 @@ impl Files {
 
     pub(crate) fn records(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path("audit")).unwrap_or_default();
-        // The last line may still be written.
+        // The last line may be incomplete.
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 }
 
-/// A proxy that runs; killed at the end.
+/// A running proxy, killed on drop.
 pub(crate) struct Program {
     child: Child,
     files: Files,
@@ -114,7 +114,7 @@ impl Program {
         Self { child, files }
     }
 
-    /// Its status and what it has said.
+    /// Runs the program and returns its status and output.
     pub(crate) fn run_to_end(arguments: &[&str]) -> (Option<i32>, String) {
         let files = Files::new("");
         let arguments: Vec<OsString> =
@@ -148,7 +148,7 @@ fn command(arguments: &[OsString]) -> Command {
     command
 }
 
-/// csi-proxy's own clients, in Go.
+/// Returns the command of csi-proxy's own Go clients.
 pub(crate) fn go_clients(arguments: &[&str]) -> Command {
     let program =
         std::env::var_os("EBS_TEST_CSI_PROXY_CLIENTS").expect("run `scripts/setup windows`, or `make windows`");

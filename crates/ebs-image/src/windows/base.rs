@@ -1,4 +1,4 @@
-//! A base image by reference: what a registry says of it.
+//! A base image by reference, from its manifest and configuration in a registry.
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 
 use super::Release;
 
-/// Layers of base images, as Docker names them, and the same in OCI's words. A foreign layer is not passed on by registries: its
-/// descriptor says where it is fetched from.
+/// Media types of the layers of base images: Docker's and the equivalent of OCI. Registries do not distribute a foreign
+/// layer; its descriptor has the URLs.
 const LAYERS: [(&str, &str); 5] = [
     ("application/vnd.docker.image.rootfs.diff.tar.gzip", DISTRIBUTABLE),
     ("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", FOREIGN),
@@ -18,7 +18,7 @@ const LAYERS: [(&str, &str); 5] = [
 const DISTRIBUTABLE: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const FOREIGN: &str = "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip";
 
-/// A base image of Microsoft's for one version of Windows.
+/// A base image of Microsoft for one version of Windows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Base {
     release: Release,
@@ -29,10 +29,10 @@ pub struct Base {
 }
 
 impl Base {
-    /// From the bytes of its manifest and of its configuration, as the registry has them.
+    /// Parses the bytes of its manifest and configuration, as the registry has them.
     ///
     /// # Errors
-    /// When they do not belong together, or are of another system, machine or version of Windows.
+    /// They do not belong together, or are of another system, machine or version of Windows.
     pub fn read(release: Release, manifest: &[u8], config: &[u8]) -> anyhow::Result<Self> {
         let named = |what: &str| format!("the {what} of the base for {release}");
         let digest = digest_of(manifest);
@@ -65,17 +65,17 @@ impl Base {
         Ok(Self { release, digest, version, config, layers })
     }
 
-    /// Which version of Windows it is for.
+    /// Returns its version of Windows.
     pub fn release(&self) -> Release {
         self.release
     }
 
-    /// As OCI's platforms say it, like `10.0.20348.3932`.
+    /// Returns its version as in OCI's platforms, like `10.0.20348.3932`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Under which it is fetched.
+    /// Returns its name for a pull.
     pub(super) fn name(&self) -> String {
         format!("mcr.microsoft.com/windows/nanoserver:{}", self.release)
     }
@@ -97,7 +97,7 @@ fn digest_of(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
-/// The descriptor of a layer in OCI's words.
+/// Converts the descriptor of a layer to OCI's media type.
 fn layer(descriptor: &Value) -> anyhow::Result<Value> {
     let kind = descriptor["mediaType"].as_str().unwrap_or_default();
     let Some((_, ours)) = LAYERS.iter().find(|(theirs, _)| *theirs == kind) else {

@@ -1,5 +1,5 @@
-//! A layer as containers of Windows take it: a tar archive with `Files`, which is what lies on drive C, and `Hives`, changes of the
-//! registry, of which we have none but which must be there. What only Windows knows of a file stands in extended headers.
+//! A layer in the format of Windows containers: a tar archive with `Files`, the contents of drive C, and `Hives`,
+//! changes of the registry, which must exist but is empty here. Extended headers have the Windows properties of a file.
 
 use std::io::Write;
 
@@ -9,14 +9,14 @@ use tar::{Builder, EntryType, Header};
 use super::security::descriptor;
 use crate::tree::{Node, Tree};
 
-/// Attributes of a file and of a directory, as Windows counts them: archive, directory.
+/// Windows attributes of a file and of a directory: archive, directory.
 const FILE: &[u8] = b"32";
 const DIRECTORY: &[u8] = b"16";
 
-/// The archive of a layer with these files on drive C.
+/// Returns the archive of a layer with these files on drive C.
 ///
 /// # Errors
-/// When one is a symbolic link, which this layer has no use for.
+/// A file is a symbolic link, which this layer does not support.
 pub(super) fn archive(files: &Tree, epoch: u64) -> anyhow::Result<Vec<u8>> {
     let mut all = Tree::default();
     all.add("Hives", Node::Directory)?;
@@ -54,7 +54,7 @@ fn entry<W: Write>(archive: &mut Builder<W>, path: &str, node: &Node, epoch: u64
     Ok(archive.append_data(&mut header, path, contents)?)
 }
 
-/// RFC 4648, with padding.
+/// Encodes base64 (RFC 4648) with padding.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_as_in_the_standards_examples() {
+    fn base64_matches_the_examples_of_the_rfc() {
         let examples =
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE=")];
         for (bytes, text) in examples {

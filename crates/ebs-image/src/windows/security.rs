@@ -1,4 +1,4 @@
-//! Who may do what with a file of the layer: Windows' own form of it, self-relative, as layers carry it.
+//! Security descriptors of the files in the layer, in Windows' self-relative form, as layers contain them.
 
 /// `S-1-5-18`
 const SYSTEM: &[u32] = &[18];
@@ -9,15 +9,15 @@ const USERS: &[u32] = &[32, 545];
 
 const FULL: u32 = 0x001f_01ff;
 const READ_AND_RUN: u32 = 0x0012_00a9;
-/// Entries of a directory go on to what is made in it.
+/// Entries of a directory are inherited by its new files.
 const INHERITED: u8 = 0x03;
 
-/// The list is there, is protected from what lies above, and all parts follow the head.
+/// The DACL is present and protected from inheritance, and all parts follow the header.
 const CONTROL: u16 = 0x8000 | 0x1000 | 0x0004;
 const HEAD: usize = 20;
 
-/// Administrators own it; they and the system may do everything, users may read and run it. In SDDL:
-/// `O:BAG:SYD:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;0x1200a9;;;BU)`.
+/// Returns the descriptor: administrators own it; they and the system have full access, and users may read and execute.
+/// In SDDL: `O:BAG:SYD:P(A;;FA;;;SY)(A;;FA;;;BA)(A;;0x1200a9;;;BU)`.
 pub(super) fn descriptor(is_directory: bool) -> Vec<u8> {
     let (owner, group) = (account(ADMINISTRATORS), account(SYSTEM));
     let entries: Vec<u8> = [(FULL, SYSTEM), (FULL, ADMINISTRATORS), (READ_AND_RUN, USERS)]
@@ -68,11 +68,11 @@ fn long(length: usize) -> [u8; 4] {
 mod tests {
     use super::*;
 
-    /// A file of the layer is the administrators' and the system's; users may read and run it and not write it.
+    /// Administrators and the system have full access.
     #[test]
-    fn users_may_read_and_run_a_file_and_not_write_it() {
+    fn users_may_read_and_run_a_file_but_not_write_it() {
         let bytes = descriptor(false);
-        // By hand, from the tables of Windows' documentation: head, owner, group, list.
+        // From the tables of Windows' documentation: header, owner, group, list.
         let head = "0100049014000000240000000000000030000000";
         let owner = "01020000000000052000000020020000";
         let group = "010100000000000512000000";
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_in_a_directory_has_its_rights() {
+    fn new_files_in_a_directory_inherit_its_rights() {
         let (file, directory) = (descriptor(false), descriptor(true));
         let differing: Vec<u8> =
             file.iter().zip(&directory).filter(|(one, other)| one != other).map(|(_, b)| *b).collect();

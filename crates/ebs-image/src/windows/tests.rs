@@ -1,4 +1,4 @@
-//! Images over bases that are made up: what registries say has their form.
+//! Images on made-up bases, in the format of a registry.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,7 +15,7 @@ fn about() -> About {
     About { what: IMAGES[0], version: "1.2.3".to_owned(), commit: "abc".to_owned(), epoch: EPOCH }
 }
 
-/// What a registry says of a base with one foreign and one ordinary layer: manifest and configuration.
+/// Returns manifest and configuration of a base with one foreign and one ordinary layer.
 fn said(version: &str) -> (Value, Value) {
     let config = json!({
         "architecture": "amd64", "os": "windows", "os.version": version, "created": "2026-01-01T00:00:00Z",
@@ -51,7 +51,7 @@ fn tree() -> Tree {
     files(IMAGES[0], b"MZ the driver", &[("LICENSE".to_owned(), b"Apache-2.0".to_vec())]).unwrap()
 }
 
-/// The files of the archive of an index over these bases.
+/// Returns the files of the archive of an index on these bases.
 fn index(releases: &[Release]) -> BTreeMap<String, Vec<u8>> {
     let images: Vec<Image> = releases.iter().map(|release| pack(&base(*release), &tree(), &about()).unwrap()).collect();
     let directory = tempfile::tempdir().unwrap();
@@ -76,15 +76,15 @@ fn json_of(files: &BTreeMap<String, Vec<u8>>, descriptor: &Value) -> Value {
     serde_json::from_slice(blob(files, descriptor)).unwrap()
 }
 
-/// The index of the images, which the archive's own names.
+/// Returns the index of the images, which the archive's index names.
 fn images(files: &BTreeMap<String, Vec<u8>>) -> Value {
     let top: Value = serde_json::from_slice(&files["index.json"]).unwrap();
     json_of(files, &top["manifests"][0])
 }
 
-/// One index has an image for each version of Windows, told apart by `os.version`: a node takes that of its own.
+/// A node selects its own by `os.version`.
 #[test]
-fn one_index_has_an_image_for_each_version_of_windows() {
+fn index_has_one_image_for_each_version_of_windows() {
     let files = index(&Release::ALL);
     let index = images(&files);
     let mut seen = Vec::new();
@@ -98,10 +98,9 @@ fn one_index_has_an_image_for_each_version_of_windows() {
     assert_eq!(seen, ["10.0.17763.42", "10.0.20348.42", "10.0.26100.42"]);
 }
 
-/// The base is named by the digests of its layers, in OCI's words and with where foreign ones are fetched from; none of its bytes is in
-/// the archive, and our layer is the last.
+/// Foreign layers keep their URLs, and the archive contains none of the base's bytes.
 #[test]
-fn the_base_is_there_by_reference_and_our_layer_is_the_last() {
+fn base_is_a_reference_and_our_layer_is_the_last() {
     let files = index(&[Release::Ltsc2022]);
     let manifest = json_of(&files, &images(&files)["manifests"][0]);
     let layers = manifest["layers"].as_array().unwrap();
@@ -124,9 +123,9 @@ fn the_base_is_there_by_reference_and_our_layer_is_the_last() {
     assert_eq!(settings["Env"], json!(["PATH=C:\\Windows\\system32"]));
 }
 
-/// Our layer has the form of Windows' layers: `Files` and `Hives`, with Windows' attributes, rights and times in extended headers.
+/// It has `Files` and `Hives`, with Windows' attributes, rights and times in extended headers.
 #[test]
-fn our_layer_has_the_form_of_windows_layers() {
+fn our_layer_has_the_format_of_windows_layers() {
     let files = index(&[Release::Ltsc2019]);
     let manifest = json_of(&files, &images(&files)["manifests"][0]);
     let mut bytes = Vec::new();
@@ -156,9 +155,9 @@ fn our_layer_has_the_form_of_windows_layers() {
     assert_eq!(seen, expected.into());
 }
 
-/// The registrar has an image of the same form, with its own name in it.
+/// It has the same form.
 #[test]
-fn the_registrar_has_an_image_of_its_own() {
+fn registrar_has_a_separate_image() {
     let what = image_of(Path::new("out/csi-node-driver-registrar.exe")).unwrap();
     let about = About { what, ..about() };
     assert_eq!(about.reference(), "csi-node-driver-registrar:v1.2.3");
@@ -168,19 +167,18 @@ fn the_registrar_has_an_image_of_its_own() {
     assert_ne!(image.digest(), pack(&base(Release::Ltsc2022), &tree(), &super::tests::about()).unwrap().digest());
 }
 
-/// The same input makes the same bytes.
 #[test]
-fn the_same_program_over_the_same_bases_makes_the_same_bytes() {
+fn same_program_and_bases_give_the_same_bytes() {
     assert_eq!(index(&Release::ALL), index(&Release::ALL));
 }
 
-/// Of a manifest and a configuration.
+/// A change of a manifest and a configuration.
 type Change = fn(&mut Value, &mut Value);
 
-/// What is said of a base and does not fit is refused by name: another version, system or configuration, a layer of a kind that is not known,
-/// or a foreign one that is nowhere.
+/// This covers another version, system or configuration, an unknown kind of layer, and a foreign layer without URLs.
+/// The error names it.
 #[test]
-fn what_is_said_of_a_base_and_does_not_fit_is_refused() {
+fn base_that_does_not_fit_is_rejected() {
     let changed = |change: Change| {
         let (mut manifest, mut config) = said("10.0.20348.42");
         change(&mut manifest, &mut config);

@@ -25,12 +25,12 @@ fn detached(_: &Attachment, of: &Subject) -> EventKind {
     EventKind::Detached { volume: of.name.clone(), instance: of.other.clone() }
 }
 
-/// After this long a planted call that nobody asked for goes out.
+/// The delay of a planted call that no request has caused.
 pub(super) const LATER: Duration = Duration::from_secs(40);
 
 impl<E: Ec2> Link<E> {
-    /// A driver knows which device names it has given and not taken back; asking for one of them for another volume is
-    /// no bad luck.
+    /// Checks a device name. A driver knows which names it has assigned and not released, so a request of one of them
+    /// for another volume is a bug.
     fn judge_device(&self, asked: &AttachRequest, answer: &Result<Attachment>) {
         let (volume, instance) = (asked.volume.as_str(), asked.instance.as_str());
         let device = asked.device.as_str();
@@ -46,7 +46,7 @@ impl<E: Ec2> Link<E> {
         }
     }
 
-    /// The planted bug of a policy that takes attachments back.
+    /// The planted bug of a policy that detaches volumes without a request.
     fn detach_later(&self, request: &AttachRequest) {
         let detach = DetachRequest { volume: request.volume.clone(), instance: request.instance.clone() };
         let (ec2, process) = (self.ec2(), Arc::clone(&self.process));
@@ -57,7 +57,7 @@ impl<E: Ec2> Link<E> {
         });
     }
 
-    /// The planted bug of a policy that deletes what is not attached.
+    /// The planted bug of a policy that deletes detached volumes.
     fn delete_later(&self, volume: &VolumeId) {
         let (ec2, process, volume) = (self.ec2(), Arc::clone(&self.process), volume.clone());
         self.network.dispatch(async move {
@@ -67,7 +67,7 @@ impl<E: Ec2> Link<E> {
         });
     }
 
-    /// The planted bug of a policy that tries an attach again by itself.
+    /// The planted bug of a policy that repeats an attach by itself.
     fn attach_again_later(&self, request: &AttachRequest) {
         let (ec2, request) = (self.ec2(), request.clone());
         let subject = pair(&request.volume, &request.instance);

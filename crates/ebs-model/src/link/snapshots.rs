@@ -18,7 +18,7 @@ fn of(name: impl ToString) -> Subject {
 }
 
 impl<E: Ec2> Link<E> {
-    /// The planted bug of a policy that takes a snapshot again by itself, and not even says by what name.
+    /// The planted bug of a policy that repeats a snapshot by itself, without its name.
     fn take_again_later(&self, request: &CreateSnapshot) {
         let (ec2, process, mut request) = (self.ec2(), Arc::clone(&self.process), request.clone());
         request.tags.remove(DriverName::SNAPSHOT_NAME_TAG);
@@ -29,7 +29,7 @@ impl<E: Ec2> Link<E> {
         });
     }
 
-    /// The planted bug of a policy that goes by names alone.
+    /// The planted bug of a policy that identifies snapshots by name only.
     async fn delete_snapshots_by_name(&self, id: &SnapshotId) {
         let key = DriverName::SNAPSHOT_NAME_TAG.to_owned();
         let query = SnapshotQuery::Tag { key, values: vec!["snapshot-0".to_owned(), "snapshot-1".to_owned()] };

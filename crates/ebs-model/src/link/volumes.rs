@@ -15,9 +15,9 @@ use crate::classes::{NO_THROUGHPUT, tier_tag};
 use crate::network::EventKind;
 use crate::planted::Planted;
 
-/// Of gp3, once.
+/// The previous limit of gp3.
 const OLD_LIMIT: u32 = 16_000;
-/// By then EC2 has completed every modification.
+/// The time after which EC2 has completed every modification.
 const UNTIL_THE_NEXT: Duration = Duration::from_secs(200);
 
 fn created(volume: &Volume, of: &Subject) -> EventKind {
@@ -34,7 +34,7 @@ fn of(name: impl ToString) -> Subject {
 }
 
 impl<E: Ec2> Link<E> {
-    /// What breakage and the planted bugs make of a description.
+    /// Applies failed volumes and planted bugs to a description.
     fn falsified(&self, mut page: Page<Volume>) -> Page<Volume> {
         for volume in &mut page.items {
             if volume.state == VolumeState::Available && self.network.is_broken(volume.id.as_str()) {
@@ -71,7 +71,7 @@ impl<E: Ec2> Link<E> {
 }
 
 impl<E: Ec2> Link<E> {
-    /// What the planted bugs make of a creation.
+    /// Applies planted bugs to a creation.
     fn falsify(&self, request: &mut CreateVolume) {
         match self.network.planted {
             Some(Planted::TokenForEachCall) => {
@@ -96,12 +96,12 @@ impl<E: Ec2> Link<E> {
         }
     }
 
-    /// What a policy makes of a number of IOPS that goes by an old limit while it knows no other.
+    /// The planted bug of a policy that uses an old limit of IOPS if it does not know another one.
     fn guessed(&self, iops: Option<u32>) -> Option<u32> {
         if self.process.knows_no_maximum() { iops.map(|iops| iops.min(OLD_LIMIT)) } else { iops }
     }
 
-    /// The planted bug of a policy that makes a volume again by itself.
+    /// The planted bug of a policy that repeats a creation by itself.
     fn create_again_later(&self, request: &CreateVolume) {
         let (ec2, process, mut request) = (self.ec2(), Arc::clone(&self.process), request.clone());
         request.client_token = format!("{}-again", &request.client_token[..40]);
@@ -116,7 +116,7 @@ impl<E: Ec2> Link<E> {
         });
     }
 
-    /// One ModifyVolume; a driver has one of a volume on its way at most.
+    /// Makes one ModifyVolume. A driver has at most one in flight per volume.
     async fn modify_once(&self, request: &ModifyVolume) -> Result<Modification> {
         let (ec2, request) = (self.ec2(), request.clone());
         let volume = request.volume.to_string();
@@ -130,13 +130,13 @@ impl<E: Ec2> Link<E> {
         modified
     }
 
-    /// The planted bug of a policy that writes the tags of a class before EC2 has judged it.
+    /// The planted bug of a policy that writes the tags of a class before EC2 has accepted it.
     async fn tag_before(&self, request: &ModifyVolume) {
         let Some(serial) = request.throughput.and_then(|t| u64::from(t).checked_sub(NO_THROUGHPUT)) else { return };
         let _nobody_hears = self.ec2().create_tags(request.volume.as_str(), &tier_tag(serial)).await;
     }
 
-    /// The planted bug of a policy that undoes a modification when EC2 takes the next one.
+    /// The planted bug of a policy that undoes a modification as soon as EC2 accepts the next one.
     fn change_back_later(&self, volume: &VolumeId) {
         let (ec2, process) = (self.ec2(), Arc::clone(&self.process));
         let request = ModifyVolume {
@@ -153,7 +153,7 @@ impl<E: Ec2> Link<E> {
         });
     }
 
-    /// The planted bug of a policy that goes by names alone.
+    /// The planted bug of a policy that identifies volumes by name only.
     async fn delete_by_name(&self, id: &VolumeId) {
         let query = VolumeQuery::FilterIds(vec![id.clone()]);
         let Ok(found) = self.ec2.describe_volumes(&query, &PageRequest::default()).await else { return };

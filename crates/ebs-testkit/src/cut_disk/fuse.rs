@@ -1,4 +1,4 @@
-//! As much of the kernel's FUSE protocol (linux/fuse.h, 7.31) as a directory of disks needs, spoken on /dev/fuse itself.
+//! The part of the kernel's FUSE protocol (linux/fuse.h, 7.31) that a directory of disks needs, directly on /dev/fuse.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -23,41 +23,41 @@ const DESTROY: u32 = 38;
 const BATCH_FORGET: u32 = 42;
 const FALLOCATE: u32 = 43;
 
-/// Bytes of one write at most; the kernel wants it in pages too.
+/// Maximum bytes of one write. The kernel also needs it in pages.
 const MAX_WRITE: u32 = 1 << 20;
 const MAX_PAGES: u16 = 256;
-/// Writes of more than a page; the number of pages is said.
+/// Writes larger than a page, and an explicit number of pages.
 const INIT_FLAGS: u32 = (1 << 5) | (1 << 22);
 const REQUEST_HEADER: usize = 40;
-/// Past the kernel's cache of files.
+/// Bypasses the kernel's cache of files.
 const DIRECT_IO: u32 = 1;
 const DIRECTORY: u32 = 0o040_755;
 const REGULAR_FILE: u32 = 0o100_600;
 
-/// The root directory's number.
+/// The node number of the root directory.
 pub(super) const ROOT: u64 = 1;
-/// What an answer of failure carries: the number of the error.
+/// The error number in a failed reply.
 pub(super) type Errno = i32;
 
-/// What a directory or file is.
+/// The kind of a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Directory,
     File { bytes: u64 },
 }
 
-/// A directory of disks, as the kernel asks for it. Nothing is cached on its side.
+/// A directory of disks, as the kernel accesses it. The kernel caches nothing.
 pub(super) trait Tree {
     fn lookup(&self, parent: u64, name: &str) -> Result<(u64, Kind), Errno>;
     fn look(&self, node: u64) -> Result<Kind, Errno>;
     fn read(&self, node: u64, offset: u64, length: u64) -> Result<Vec<u8>, Errno>;
     fn write(&self, node: u64, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
     fn sync(&self, node: u64) -> Result<(), Errno>;
-    /// Makes a stretch read as zeros.
+    /// Makes a range read as zeros.
     fn zero(&self, node: u64, offset: u64, length: u64) -> Result<(), Errno>;
 }
 
-/// Mounts a new connection at a directory; the kernel's requests are read from the file.
+/// Mounts a new connection at a directory. Requests of the kernel are read from the returned file.
 pub(super) fn connect(at: &Path) -> io::Result<File> {
     let connection = File::options().read(true).write(true).open("/dev/fuse")?;
     let data = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other\0", connection.as_raw_fd());
@@ -66,7 +66,7 @@ pub(super) fn connect(at: &Path) -> io::Result<File> {
     Ok(connection)
 }
 
-/// Answers requests until the connection ends.
+/// Serves requests until the connection ends.
 pub(super) fn serve(connection: &File, tree: &impl Tree) -> io::Result<()> {
     let mut buffer = vec![0; MAX_WRITE as usize + 8192];
     let mut connection = connection;
@@ -74,7 +74,7 @@ pub(super) fn serve(connection: &File, tree: &impl Tree) -> io::Result<()> {
         let length = match connection.read(&mut buffer) {
             Ok(length) => length,
             Err(error) => match error.raw_os_error() {
-                // A request that was taken back before it was read.
+                // The request was interrupted before it was read.
                 Some(libc::EINTR | libc::ENOENT | libc::EAGAIN) => continue,
                 Some(libc::ENODEV) => return Ok(()),
                 _ => return Err(error),
@@ -96,7 +96,7 @@ pub(super) fn serve(connection: &File, tree: &impl Tree) -> io::Result<()> {
         out.u64(request.unique);
         out.0.extend_from_slice(&body);
         match connection.write_all(&out.0) {
-            // Whoever asked has gone.
+            // The caller of the request is gone.
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => return Err(error),
             _ => {}
         }
@@ -117,7 +117,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// `None`: a request that is too short for what it asks.
+/// Handles a request. Returns `None` if the request is too short.
 fn answer(tree: &impl Tree, request: &Request<'_>) -> Option<Result<Vec<u8>, Errno>> {
     let (node, body) = (request.node, request.body);
     let offset = || u64_at(body, 8);

@@ -1,5 +1,5 @@
-//! The process that serves the disks: one file each, in memory, by FUSE. It does no I/O on the loop devices above its files,
-//! so nothing that hangs there can keep it from ending; and it ends when the process that started it does.
+//! The server process of the disks: one FUSE file each, in memory. It does no I/O on the loop devices above its files,
+//! so a hanging device cannot prevent its end. It ends with the process that started it.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,7 +13,7 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change};
 use super::fuse::{self, Errno, Kind, Tree};
 use super::store::{Cut, Store};
 
-/// The directories of nodes have the numbers from here on, the disks those from `FIRST_DISK` on.
+/// Node directories have numbers from here on, disks from `FIRST_DISK` on.
 const FIRST_NODE: u64 = 2;
 const FIRST_DISK: u64 = 1000;
 
@@ -21,11 +21,11 @@ const FIRST_DISK: u64 = 1000;
 struct Disk {
     name: String,
     store: Store,
-    /// It knows how to write zeros without being sent any.
+    /// Whether it supports write-zeroes.
     can_zero: bool,
 }
 
-/// All disks. Every node's directory shows all of them.
+/// All disks, which are visible in every node's directory.
 #[derive(Debug, Clone, Default)]
 struct Disks(Arc<Mutex<Vec<Disk>>>);
 
@@ -81,16 +81,16 @@ impl Tree for Disks {
     }
 }
 
-/// Mounts the disks' files at a directory, and serves them and the one who connects to the socket until that one leaves.
+/// Mounts the disks' files at a directory. Serves them and the client of the socket until that client disconnects.
 ///
 /// # Errors
-/// When it cannot be mounted or the socket cannot be used.
+/// The mount or the socket fails.
 pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     let disks = Disks::default();
     let connection = fuse::connect(mount).context("mount the disks' files")?;
     leave_mounts(mount).context("leave the mounts of the caller")?;
     let served = disks.clone();
-    // It ends with the process, and with it the connection and every request that waits in the kernel.
+    // It ends with the process, together with the connection and every request that waits in the kernel.
     let _serving =
         std::thread::Builder::new().name("disks".to_owned()).spawn(move || fuse::serve(&connection, &served))?;
     let listener = UnixListener::bind(socket).context("the control socket")?;
@@ -98,9 +98,9 @@ pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     obey(&disks, &control).context("the control connection")
 }
 
-/// Moves this process into a mount namespace of its own, without the disks' files and what is mounted on loop devices. If it
-/// were the last in a namespace that has mounts on its disks, it would unmount them while it ends, wait for requests that it
-/// does not answer any more, and never be gone: the kernel closes `/dev/fuse` only after that.
+/// Moves this process into a new mount namespace without the disks' files and without mounts of loop devices. As the
+/// last process of a namespace with mounts on its disks, it would unmount them at its end, and wait forever for
+/// requests that it no longer serves: the kernel closes `/dev/fuse` only after that.
 fn leave_mounts(mount: &Path) -> anyhow::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).context("unshare")?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
@@ -108,7 +108,7 @@ fn leave_mounts(mount: &Path) -> anyhow::Result<()> {
     let table = std::fs::read_to_string("/proc/self/mounts").context("read the mount table")?;
     let of_loops = table.lines().rev().filter(|line| line.starts_with("/dev/loop"));
     for target in of_loops.filter_map(|line| line.split(' ').nth(1)).map(Path::new).chain([mount]) {
-        // One below another that is detached is gone with it.
+        // A mount below another detached one is already gone.
         let _ = rustix::mount::unmount(target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
     Ok(())

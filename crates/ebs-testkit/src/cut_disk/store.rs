@@ -1,4 +1,4 @@
-//! The bytes of a disk with a volatile cache: what was flushed is kept apart from what was only written.
+//! The bytes of a disk with a volatile cache, which distinguishes flushed data from data that was only written.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -6,30 +6,30 @@ use std::sync::Arc;
 
 use ebs_types::SplitMix64;
 
-/// What is kept or lost as one piece by most disks.
+/// Most disks keep or lose this size as a whole.
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = 4096;
-/// What every disk keeps or loses as one piece.
+/// Every disk keeps or loses this size as a whole.
 const SECTOR: usize = 512;
 
 type Page = [u8; PAGE];
 
 const ZEROS: Page = [0; PAGE];
 
-/// Pages that are not zero.
+/// Nonzero pages.
 #[derive(Debug, Default, Clone)]
 struct Pages(HashMap<u64, Arc<Page>>);
 
-/// A disk that may lose its power.
+/// A disk that can lose power.
 #[derive(Debug)]
 pub(super) struct Store {
     bytes: u64,
     has_power: bool,
-    /// Taken out of its machine: it keeps everything and answers nothing.
+    /// Pulled from its machine: it keeps its data and answers nothing.
     is_pulled: bool,
-    /// What a read shows.
+    /// The contents that a read returns.
     now: Pages,
-    /// What was there at the last flush.
+    /// The contents at the last flush.
     flushed: Pages,
     /// Pages in which the two may differ.
     unflushed: BTreeSet<u64>,
@@ -37,10 +37,10 @@ pub(super) struct Store {
     armed: Option<Armed>,
 }
 
-/// A cut that is to come.
+/// A pending power cut.
 #[derive(Debug, Clone, Copy)]
 enum Armed {
-    /// With so many more changes, by the seed.
+    /// After this number of changes, with the seed.
     After {
         changes: u64,
         seed: u64,
@@ -48,25 +48,25 @@ enum Armed {
     Struck(Cut),
 }
 
-/// What became of the pages that were not flushed when the power went.
+/// What happened to the pages that were not flushed at a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cut {
-    /// Pages that are as they were written last.
+    /// Pages with their last written contents.
     pub kept: u64,
-    /// Pages that are as they were flushed last.
+    /// Pages with their last flushed contents.
     pub lost: u64,
     /// Pages with sectors of both kinds.
     pub torn: u64,
 }
 
-/// How a disk treats its cache when the power goes.
+/// What a disk does with its cache at a power cut.
 #[derive(Debug, Clone, Copy)]
 enum Habit {
     LosesAll,
     KeepsAll,
-    /// Each page is kept with this chance in 256.
+    /// Keeps each page with this probability, in 1/256.
     Keeps(u64),
-    /// Each sector is kept or lost by itself.
+    /// Keeps or loses each sector separately.
     Tears,
 }
 
@@ -97,7 +97,7 @@ impl Pages {
 }
 
 impl Store {
-    /// A disk of zeros, with power.
+    /// Creates a zeroed disk with power.
     pub(super) fn new(bytes: u64) -> Self {
         let (now, flushed) = (Pages::default(), Pages::default());
         let unflushed = BTreeSet::new();
@@ -108,13 +108,13 @@ impl Store {
         self.bytes
     }
 
-    /// How often it was flushed, and how many pages are not.
+    /// Returns the number of flushes, and the number of pages that are not flushed.
     pub(super) fn flushes(&self) -> (u64, u64) {
         (self.flushes, self.unflushed.len() as u64)
     }
 
     pub(super) fn resize(&mut self, bytes: u64) {
-        // Never smaller: that is how EC2's disks are.
+        // A disk never shrinks, as in EC2.
         self.bytes = self.bytes.max(bytes);
     }
 
@@ -126,7 +126,7 @@ impl Store {
         }
     }
 
-    /// Reads as much as there is of `length` bytes.
+    /// Reads up to `length` bytes, fewer at the end of the disk.
     pub(super) fn read(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         self.powered()?;
         let end = offset.saturating_add(length).min(self.bytes);
@@ -163,7 +163,7 @@ impl Store {
         }
         self.change(offset, first * PAGE_BYTES - offset, fill)?;
         self.change(last * PAGE_BYTES, end - last * PAGE_BYTES, fill)?;
-        // Of whole pages only those that are there: mkfs zeroes a disk from end to end.
+        // Only existing pages, because mkfs zeroes the whole disk.
         let whole: Vec<u64> = self.now.0.keys().copied().filter(|page| (first..last).contains(page)).collect();
         for page in whole {
             self.now.put(page, None);
@@ -172,14 +172,14 @@ impl Store {
         Ok(())
     }
 
-    /// The end of a stretch of a disk that can be written.
+    /// Checks that a range of the disk can be written, and returns its end.
     fn end_of(&self, offset: u64, length: u64) -> io::Result<u64> {
         self.powered()?;
         let end = offset.checked_add(length).filter(|end| *end <= self.bytes);
         end.ok_or_else(|| io::Error::other("beyond the end of the disk"))
     }
 
-    /// Changes a stretch, page by page; `with` gets the place in the stretch and the bytes there.
+    /// Changes a range page by page. `with` gets the offset in the range and the bytes there.
     fn change(
         &mut self,
         offset: u64,
@@ -194,7 +194,7 @@ impl Store {
             with(at - offset, &mut bytes[from..until])?;
             let is_zero = bytes == ZEROS;
             if is_zero && !self.now.0.contains_key(&page) && !self.unflushed.contains(&page) {
-                // Zeros over zeros: nothing that a power cut could take.
+                // Zeros over zeros change nothing that a power cut could lose.
                 at += (until - from) as u64;
                 continue;
             }
@@ -214,7 +214,7 @@ impl Store {
         Ok(())
     }
 
-    /// The power goes: of what was not flushed, the seed says what is lost.
+    /// Cuts the power. The seed selects which data that was not flushed is lost.
     pub(super) fn cut(&mut self, seed: u64) -> Cut {
         let mut rng = SplitMix64::new(seed);
         let habit = Habit::any(&mut rng);
@@ -245,7 +245,7 @@ impl Store {
         cut
     }
 
-    /// A page whose sectors are each as they were written or as they were flushed.
+    /// Returns a page with a mix of written and flushed sectors.
     fn torn(&self, page: u64, rng: &mut SplitMix64) -> Option<Arc<Page>> {
         let (written, mut bytes) = (self.now.read(page), self.flushed.read(page));
         for (old, new) in bytes.chunks_mut(SECTOR).zip(written.chunks(SECTOR)) {
@@ -256,12 +256,12 @@ impl Store {
         (bytes != ZEROS).then(|| Arc::new(bytes))
     }
 
-    /// The power goes with the change after so many others.
+    /// Cuts the power after this number of changes.
     pub(super) fn arm(&mut self, seed: u64, changes: u64) {
         self.armed = Some(Armed::After { changes, seed });
     }
 
-    /// Takes the arming back; what has become of it.
+    /// Cancels a pending cut, or returns the cut that has happened.
     pub(super) fn disarm(&mut self) -> Option<Cut> {
         match self.armed.take() {
             Some(Armed::Struck(cut)) => Some(cut),
@@ -288,25 +288,25 @@ impl Store {
         }
     }
 
-    /// The power is back, and nothing of before is to come any more.
+    /// Restores the power, and drops a pending cut.
     pub(super) fn power_on(&mut self) {
         self.has_power = true;
         self.armed = None;
     }
 
-    /// The disk is taken out of its machine: it keeps all that was written to it, and takes nothing more.
+    /// Pulls the disk from its machine: it keeps all data that was written, and accepts no more.
     pub(super) fn pull(&mut self) -> io::Result<()> {
         self.flush()?;
         self.is_pulled = true;
         Ok(())
     }
 
-    /// The disk is put into a machine.
+    /// Plugs the disk into a machine.
     pub(super) fn plug(&mut self) {
         self.is_pulled = false;
     }
 
-    /// Zeros everywhere, as after `blkdiscard --zeroout`.
+    /// Zeroes the disk, as `blkdiscard --zeroout` does.
     pub(super) fn wipe(&mut self) {
         self.now = Pages::default();
         self.flushed = Pages::default();
@@ -314,7 +314,7 @@ impl Store {
     }
 }
 
-/// The page of a place, and from where to where in it a stretch up to `end` lies.
+/// Returns the page of an offset, and the part of the page within a range up to `end`.
 fn piece(at: u64, end: u64) -> io::Result<(u64, usize, usize)> {
     let (page, from) = (at / PAGE_BYTES, at % PAGE_BYTES);
     let until = (end - page * PAGE_BYTES).min(PAGE_BYTES);
@@ -326,7 +326,7 @@ fn piece(at: u64, end: u64) -> io::Result<(u64, usize, usize)> {
 mod tests {
     use super::*;
 
-    /// Written and flushed, then written again.
+    /// Returns a store that was written, flushed, and written again.
     fn written() -> Store {
         let mut store = Store::new(1 << 20);
         for page in 0..64 {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_survives_every_cut_and_of_the_rest_each_sector_is_old_or_new() {
+    fn power_cut_keeps_flushed_data_and_each_sector_whole() {
         let mut seen = BTreeSet::new();
         for seed in 0..64 {
             let mut store = written();
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_armed_loses_its_power_in_the_middle_of_what_is_written() {
+    fn armed_disk_loses_power_in_the_middle_of_a_write() {
         let mut store = Store::new(1 << 20);
         store.arm(1, 2);
         store.write(0, &[1; 512]).unwrap();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pulled_disk_keeps_what_was_written_and_takes_nothing_more() {
+    fn pulled_disk_keeps_its_data_and_accepts_no_writes() {
         let mut store = written();
         store.pull().unwrap();
         store.write(0, &[3; PAGE]).unwrap_err();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_pages_zeros_and_ends_are_exact() {
+    fn partial_pages_zeros_and_ends_are_exact() {
         let mut store = Store::new(3 * PAGE_BYTES + 512);
         store.write(4000, &[7; 200]).unwrap();
         assert_eq!(store.read(3999, 3).unwrap(), [0, 7, 7]);

@@ -1,4 +1,4 @@
-//! The keys of an API server: an authority, a certificate for its address, and what service account tokens are signed with.
+//! The keys of an API server: a CA, a certificate for its address, and the key that signs service account tokens.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rcgen::{
 };
 use rustls_pki_types::CertificateDer;
 
-/// Where the files are.
+/// The paths of the files.
 #[derive(Debug)]
 pub(super) struct Pki {
     pub(super) ca: PathBuf,
@@ -24,7 +24,7 @@ pub(super) struct Pki {
 }
 
 impl Pki {
-    /// Makes everything anew below `dir`.
+    /// Creates all keys and certificates below `dir`.
     pub(super) fn make(dir: &Path, address: IpAddr) -> anyhow::Result<Self> {
         let (ca_certificate, ca, ca_key) = authority()?;
         let issuer = Issuer::new(ca, ca_key);
@@ -53,7 +53,7 @@ impl Pki {
     }
 }
 
-/// A fresh authority: its certificate, what it says, its key.
+/// Creates a CA: its certificate, the parameters, and its key.
 pub(super) fn authority() -> anyhow::Result<(Certificate, CertificateParams, KeyPair)> {
     let key = KeyPair::generate().context("a key for the authority")?;
     let mut ca = CertificateParams::default();

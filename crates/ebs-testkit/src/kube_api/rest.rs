@@ -1,4 +1,4 @@
-//! One request to the API server at a time, as its administrator: for tests that have no Kubernetes client.
+//! Single requests to the API server as its administrator, for tests without a Kubernetes client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 /// The server is on this machine, which may be busy.
 const ANSWER_BOUND: Duration = Duration::from_secs(60);
 
-/// What the server said.
+/// The server's response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// HTTP status.
     pub status: u16,
-    /// The object, or the `Status` that says why there is none; what is not JSON is a string.
+    /// The object, or the `Status` with the error. A body that is not JSON becomes a string.
     pub body: Value,
 }
 
 impl Answer {
-    /// The object of an answer that grants.
+    /// Returns the object of a successful response.
     ///
     /// # Errors
-    /// With the server's words.
+    /// The server's error.
     pub fn granted(self) -> anyhow::Result<Value> {
         if !(200..300).contains(&self.status) {
             bail!("the API server answered {}: {}", self.status, self.body);
@@ -60,10 +60,10 @@ impl Rest {
         Ok(Self { address, tls: Arc::new(tls), token: token.to_owned() })
     }
 
-    /// One request over a connection of its own.
+    /// Sends one request over a new connection.
     ///
     /// # Errors
-    /// When there is no answer within a minute.
+    /// There is no response within a minute.
     pub(super) async fn call(&self, method: &str, path: &str, body: Option<(&str, Vec<u8>)>) -> anyhow::Result<Answer> {
         let answer = tokio::time::timeout(ANSWER_BOUND, self.ask(method, path, body)).await;
         answer.with_context(|| format!("{method} {path}: no answer"))?.with_context(|| format!("{method} {path}"))

@@ -1,6 +1,6 @@
-//! One API server for the tests of a suite that run at the same time.
+//! One API server for concurrent tests of a suite.
 //!
-//! A child dies with the thread that started it, and each test has its own thread: so the server belongs to a thread
+//! A child ends with the thread that started it, and each test has its own thread. So the server belongs to a thread
 //! that lives until the last test that uses it has ended.
 
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::KubeApi;
 
-/// An API server that other tests use too: each makes objects of its own names. Ends with its last user.
+/// An API server that several tests use, each with its own object names. It ends with its last user.
 #[derive(Debug)]
 pub struct SharedKubeApi {
     server: Arc<KubeApi>,
@@ -41,7 +41,7 @@ impl SharedKubeApi {
             .spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let server = runtime.context("a runtime").and_then(|runtime| runtime.block_on(KubeApi::start()));
-                // Nothing is said when nobody waits any more: the server ends at once.
+                // The send fails if no test waits any more; then the server ends at once.
                 let server = server.map(Arc::new);
                 let kept = server.as_ref().ok().map(Arc::clone);
                 drop(ready.send(server));
@@ -66,7 +66,7 @@ impl Drop for SharedKubeApi {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(keeper) = self.keeper.take() {
-            // A panic of that thread has been shown already.
+            // A panic of that thread has already been printed.
             let _ = keeper.join();
         }
     }

@@ -1,4 +1,4 @@
-//! A world in which somebody goes beyond the rights of the driver.
+//! Worlds in which calls exceed the driver's permissions.
 
 use bytes::Bytes;
 use ebs_sim::iam::{Extra, Shipped};
@@ -8,12 +8,12 @@ use hyper_util::rt::TokioExecutor;
 
 use super::*;
 
-/// A world without a driver: its calls are made here.
+/// Creates a world without a driver: the test makes its calls.
 async fn world() -> World {
     World::builder("/nonexistent").start_without_driver().await.unwrap()
 }
 
-/// Makes a call as the holder of a key does.
+/// Makes a call with an access key.
 async fn call(world: &World, access_key: &str, form: &str) {
     let credential = format!("AWS4-HMAC-SHA256 Credential={access_key}/20300101/us-west-2/ec2/aws4_request");
     let request = http::Request::post(&world.driver_spec().env["AWS_EC2_ENDPOINT"])
@@ -28,7 +28,7 @@ const UNTAGGED: &str = "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1";
 const TAGGED: &str = "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1&TagSpecification.1.ResourceType=volume\
                       &TagSpecification.1.Tag.1.Key=CSIVolumeName&TagSpecification.1.Tag.1.Value=pvc-1";
 
-/// Removes what the calls made, so that only rights are left to complain of.
+/// Removes what the calls have created, so that only permissions remain to be reported.
 async fn tidy(world: &World) {
     for volume in world.left_in_ec2().await.unwrap() {
         let id = volume.split(' ').next().unwrap();
@@ -36,9 +36,9 @@ async fn tidy(world: &World) {
     }
 }
 
-/// A suite in which the driver makes a call that no policy allows fails, also when nobody looks at its end.
+/// Dropping the world also fails.
 #[tokio::test]
-async fn a_world_in_which_the_driver_went_beyond_its_rights_does_not_finish_well() {
+async fn finish_fails_after_a_call_that_no_policy_allows() {
     let world = world().await;
     call(&world, "AKIADRIVER", UNTAGGED).await;
     tidy(&world).await;
@@ -49,16 +49,16 @@ async fn a_world_in_which_the_driver_went_beyond_its_rights_does_not_finish_well
 }
 
 #[tokio::test]
-async fn a_world_that_nobody_finishes_tells_of_such_calls_too() {
+async fn dropped_world_also_reports_calls_that_are_not_allowed() {
     let world = world().await;
     call(&world, "AKIADRIVER", UNTAGGED).await;
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(world))).unwrap_err();
     assert!(ended.downcast_ref::<String>().unwrap().contains("CreateVolume"));
 }
 
-/// Calls that a test makes itself, known by its access key, need no rights.
+/// Such calls are identified by the access key.
 #[tokio::test]
-async fn calls_of_the_test_itself_need_no_rights() {
+async fn calls_of_the_test_itself_need_no_permission() {
     let world = world().await;
     call(&world, TESTS_OWN_KEY, UNTAGGED).await;
     tidy(&world).await;
@@ -66,7 +66,7 @@ async fn calls_of_the_test_itself_need_no_rights() {
 }
 
 #[tokio::test]
-async fn a_call_that_only_the_legacy_policy_allows_fails_a_world_under_another() {
+async fn call_allowed_only_by_another_policy_fails_the_world() {
     for (policy, allowed) in [(None, true), (Some(Shipped::LegacyExample), true), (Some(Shipped::ManagedV2), false)] {
         let builder = World::builder("/nonexistent");
         let builder = policy.into_iter().fold(builder, WorldBuilder::under);
@@ -77,9 +77,9 @@ async fn a_call_that_only_the_legacy_policy_allows_fails_a_world_under_another()
     }
 }
 
-/// A feature that needs a further statement has to be declared by the suite.
+/// A feature that needs an additional statement must be declared.
 #[tokio::test]
-async fn a_feature_that_is_not_declared_is_missed() {
+async fn undeclared_feature_fails_the_world() {
     let secret = format!("{TAGGED}&Encrypted=true&KmsKeyId=alias/mine");
     for declared in [false, true] {
         let mut builder = World::builder("/nonexistent");

@@ -1,4 +1,4 @@
-//! Test runs that are killed, as processes of their own.
+//! Tests of killed test runs, as separate processes.
 
 #[cfg(test)]
 mod runs;

@@ -1,5 +1,5 @@
-//! A test run that is killed, and the next one: it removes what the killed one left, and touches nothing of one that
-//! lives. Needs root: the runs make loop devices and mounts.
+//! After a test run was killed, the next one removes its leftovers, and does not touch a run that is alive. Needs root:
+//! the runs create loop devices and mounts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,11 +17,11 @@ use ebs_testkit::run_dir::{OwnDir, RunDir};
 use ebs_types::VolumeId;
 
 const BOUND: Duration = Duration::from_secs(120);
-/// Says to the test below that it is one of those runs, and what its volume is called.
+/// Marks a process as one of those runs, and contains the name of its volume.
 const RUN: &str = "EBS_TESTKIT_RUN";
 const READY: &str = "everything is there";
 
-/// What a run makes: a device, a link by its id, a mount, a child.
+/// The objects of a run: a device, a link by its id, a mount, a child.
 struct Things {
     device: LoopDevice,
     link: PathBuf,
@@ -46,9 +46,9 @@ impl Things {
     }
 }
 
-/// The tests below start it as a run of its own, which does not end by itself.
+/// The tests below start it as a separate run that does not end by itself.
 #[test]
-fn a_run_that_ends_by_itself_leaves_nothing() {
+fn run_that_ends_by_itself_leaves_nothing() {
     if let Ok(name) = std::env::var(RUN) {
         let _things = Things::new(&name);
         writeln!(std::io::stderr(), "{READY}").unwrap();
@@ -80,8 +80,8 @@ fn sleeper(dir: &Path) -> Process {
     .unwrap()
 }
 
-/// Waits until nothing is left below a directory: a device that somebody has open for a moment, and everybody may look at
-/// all devices of the machine, goes with its last user.
+/// Waits until nothing is left below a directory. Any process may scan all devices of the machine, and a device is
+/// detached with its last user.
 async fn gone(dir: &Path) {
     let mut tick = tokio::time::interval(Duration::from_millis(20));
     let empty = async {
@@ -93,7 +93,7 @@ async fn gone(dir: &Path) {
     within.unwrap_or_else(|_| panic!("left: {}", Leftovers::below(dir).unwrap()));
 }
 
-/// A run in a process of its own, with a directory for temporary files that it shares with the next ones.
+/// A run in a separate process. It shares the directory for temporary files with the next ones.
 struct Run {
     process: Process,
     left: Leftovers,
@@ -105,7 +105,7 @@ impl Run {
         let mut process = Process::spawn(ProcessSpec {
             name: name.to_owned(),
             program: std::env::current_exe().unwrap(),
-            args: ["--exact", "runs::a_run_that_ends_by_itself_leaves_nothing", "--nocapture"].map(Into::into).into(),
+            args: ["--exact", "runs::run_that_ends_by_itself_leaves_nothing", "--nocapture"].map(Into::into).into(),
             env: env.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
             log: log.join(format!("{name}.log")),
         })
@@ -128,16 +128,16 @@ impl Run {
         Self { process, left: Leftovers { mounts, loops, links } }
     }
 
-    /// What is there of it now.
+    /// Returns its current leftovers.
     fn there(&self) -> Leftovers {
         let dir = self.left.loops[0].backing.parent().unwrap();
         Leftovers::below(dir).unwrap()
     }
 }
 
-/// The next test run removes what a killed one left (processes, mounts, loop devices, links by id, files), and says so.
+/// This covers processes, mounts, loop devices, links by id and files. The run reports what it has removed.
 #[test]
-fn the_next_run_removes_what_a_killed_one_left_and_nothing_of_one_that_lives() {
+fn next_run_removes_only_leftovers_of_killed_runs() {
     in_mount_namespace(|| async {
         let own = OwnDir::new("ebs-runs-").unwrap();
         let temporary = own.path().join("tmp");
@@ -168,7 +168,7 @@ fn the_next_run_removes_what_a_killed_one_left_and_nothing_of_one_that_lives() {
 }
 
 #[tokio::test]
-async fn a_process_that_outlives_its_run_is_ended_by_the_next_one_and_a_stranger_of_its_id_is_not() {
+async fn next_run_ends_recorded_processes_but_not_reused_ids() {
     let own = OwnDir::new("ebs-runs-").unwrap();
     let (mut outlives, stranger) = (sleeper(own.path()), sleeper(own.path()));
     let other = ProcessRecord { start_ticks: 1, ..stranger.record().unwrap() };
@@ -179,7 +179,7 @@ async fn a_process_that_outlives_its_run_is_ended_by_the_next_one_and_a_stranger
     let dir = run.path().to_owned();
     assert!(RunDir::sweep(own.path()).is_empty(), "the run still holds its directory");
     assert_eq!(outlives.ended().unwrap(), None);
-    // As if killed: the lock is free, and nothing was removed.
+    // As after a kill: the lock is free, and nothing was removed.
     let kept = fs::read(dir.join("processes")).unwrap();
     drop(run);
     fs::create_dir(&dir).unwrap();
@@ -193,12 +193,11 @@ async fn a_process_that_outlives_its_run_is_ended_by_the_next_one_and_a_stranger
     assert!(!dir.exists());
 }
 
-/// Nothing of a run that lives is touched, nor of one of which a suite still lives; who holds the lock of its directory
-/// lives.
+/// A process that holds the lock of its directory is alive.
 #[test]
-fn a_run_of_which_a_suite_still_lives_is_left_alone_until_that_has_ended() {
+fn run_with_a_living_suite_is_not_removed() {
     let own = OwnDir::new("ebs-runs-").unwrap();
-    // The run is gone: nobody holds its lock.
+    // The run has ended, so its lock is free.
     let run = own.path().join("ebs-test-run");
     fs::create_dir(&run).unwrap();
     let suite = RunDir::claim_in(&run).unwrap();
@@ -211,7 +210,7 @@ fn a_run_of_which_a_suite_still_lives_is_left_alone_until_that_has_ended() {
 }
 
 #[test]
-fn what_is_not_a_runs_directory_stays() {
+fn other_directories_are_not_removed() {
     let own = OwnDir::new("ebs-runs-").unwrap();
     let (other, file) = (own.path().join("somebody"), own.path().join("ebs-test-file"));
     fs::create_dir(&other).unwrap();
@@ -221,9 +220,8 @@ fn what_is_not_a_runs_directory_stays() {
     assert!(other.exists() && file.exists());
 }
 
-/// A test process that has nothing left on the machine leaves no directory.
 #[test]
-fn a_process_that_needs_no_directory_any_more_leaves_none() {
+fn test_process_without_leftovers_removes_its_directory() {
     let parent = OwnDir::new("ebs-runs-").unwrap();
     let run = RunDir::claim_in(parent.path()).unwrap();
     let dir = run.path().to_owned();

@@ -1,4 +1,4 @@
-//! What an orchestrator does on the way to a pod: stage, publish, enlarge and expand.
+//! The orchestrator's actions on the way to a pod: stage, publish, enlarge and expand.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::calls::{Answer, Refusal};
 use crate::planted::Planted;
 use crate::shared::Shared;
 
-/// A stage, and what was known before it.
+/// A stage, and the known state before it.
 struct Before {
-    /// With an argument that mkfs refuses.
+    /// It has an argument that mkfs rejects.
     spoilt: bool,
     cuts: u64,
     kills: u64,
     tool_kills: u64,
     /// A pod had the volume.
     was_used: bool,
-    /// Metadata were wrong, and nothing else kept the driver from repairing them: no check that was broken off, no open file.
+    /// Metadata was wrong, and nothing else prevented the driver's repair: no interrupted check, no open file.
     must_be_repaired: bool,
 }
 
@@ -97,10 +97,10 @@ impl Volume {
             self.broken(shared, &format!("stage refuses what e2fsck -p repairs: {why}"));
         }
         if refusal == Refusal::Failed && before.spoilt && !tools_were_killed {
-            // An mkfs that refuses its arguments has ended by itself with an error: its record is gone.
+            // An mkfs that rejects its arguments has ended by itself with an error, so its record is gone.
             self.truth.record_forgotten();
         } else if refusal == Refusal::Failed && !self.truth.has_file_system {
-            // It may be an mkfs that was killed, or one whose disk has failed it.
+            // It may be an mkfs that was killed, or whose disk has failed.
             self.truth.unclear = true;
             self.truth.half |= !tools_were_killed;
         }
@@ -111,8 +111,9 @@ impl Volume {
         }
     }
 
-    /// A stage that fails for good is forgotten by the kubelet: it detaches the volume without an unstage. So while anything is
-    /// mounted, each failure must leave it open whether the volume is staged (`isFinalError` in the kubelet's `csi_client.go`).
+    /// Checks the code of a failed stage. After a final code, the kubelet forgets the stage and detaches the volume
+    /// without an unstage. So while something is mounted, each failure must leave open whether the volume is staged
+    /// (`isFinalError` in the kubelet's `csi_client.go`).
     async fn look_at_code(&self, shared: &Shared, answer: &Answer) -> anyhow::Result<()> {
         if let Answer::Refused(_, why) = answer
             && !self.node(shared).is_down.get()
@@ -134,13 +135,13 @@ impl Volume {
         let what = if raw { "publish raw" } else { "publish" };
         let staging = self.node(shared).staging(&self.id);
         let target = self.node(shared).target(&self.id);
-        // A pod that has the file system already gets nothing new by a repeated call.
+        // A repeated call changes nothing for a pod that already has the file system.
         let is_new = !raw && self.node(shared).mounts_at(&target).await?.is_empty();
         let was_read_only = is_new && self.is_read_only_at(shared, &staging).await?;
         let mut answer =
             self.call(shared, leave, what, async move |mut client| client.node_publish_volume(request).await).await;
         if raw && answer != Answer::Done {
-            // It may have got as far as forgetting the record.
+            // It may have removed the record before it failed.
             self.truth.half |= self.truth.unclear;
         }
         let is_refused = matches!(answer, Answer::Refused(..));
@@ -176,7 +177,7 @@ impl Volume {
         Ok(answer)
     }
 
-    /// Of a planted bug: the target shows what is staged, whatever its state.
+    /// For a planted bug: binds the staged file system to the target, whatever its state.
     fn bind_read_only(&self, shared: &Shared, staging: &Path) -> anyhow::Result<()> {
         let target = self.node(shared).target(&self.id);
         self.tell(shared, "planted: publish shows a read-only file system");
@@ -184,7 +185,7 @@ impl Volume {
         Ok(mount_bind(staging, &target)?)
     }
 
-    /// Whether a pod has the volume, or had it until just now.
+    /// Returns whether a pod has the volume, or had it until just now.
     async fn is_published(&self, shared: &Shared) -> anyhow::Result<bool> {
         let target = self.node(shared).target(&self.id);
         Ok(self.is_raw_published(shared).await? || self.node(shared).is_file_system_at(&target).await?)
@@ -195,7 +196,7 @@ impl Volume {
         Ok(!node.mounts_at(&node.raw_target(&self.id)).await?.is_empty())
     }
 
-    /// EC2 makes the disk larger, under whatever goes on.
+    /// Enlarges the disk, as EC2 does, during other work.
     pub(crate) async fn enlarge(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let by = if self.fs_type == "xfs" { 40 * MIB } else { 8 * MIB + self.rng.below(24) * MIB };
         if self.bytes + by > MOST_BYTES || !self.truth.raw.is_empty() || !self.truth.unflushed.is_empty() {
@@ -207,7 +208,7 @@ impl Volume {
         if let Some(disk) = &self.disk {
             disk.look_again().await?;
         }
-        // A record is of a disk of this size.
+        // A record is valid only for a disk of its size.
         self.truth.half |= self.truth.unclear;
         shared.count("disks made larger");
         self.tell(shared, &format!("the disk has {} MiB", self.bytes / MIB));

@@ -1,4 +1,4 @@
-//! What an orchestrator does when no pod needs the volume any more: unpublish and unstage. EC2 detaches it then.
+//! The orchestrator's actions when no pod needs the volume any more: unpublish and unstage. Then EC2 detaches it.
 
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -32,8 +32,9 @@ impl Volume {
         Ok(answer)
     }
 
-    /// A kubelet unstages only what it has unpublished: where a publish or an unpublish was broken off between the mount and its
-    /// place, it repeats the unpublish first. What that came to, if it is not done.
+    /// Repeats an interrupted unpublish. A kubelet unstages only a volume that it has unpublished: if a publish or an
+    /// unpublish was interrupted after its mount, it repeats the unpublish first. Returns the result if that does not
+    /// succeed.
     async fn repeat_unpublish(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Option<Answer>> {
         for raw in [false, true] {
             let node = self.node(shared);
@@ -48,7 +49,8 @@ impl Volume {
         Ok(None)
     }
 
-    /// After a success the disk is detached at once, as EC2 would, and attached anew, here or to another node.
+    /// Unstages the volume. After a success, the disk is detached at once, as EC2 does, and attached again to the same
+    /// or another node.
     pub(crate) async fn unstage(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Answer> {
         if let Some(unanswered) = self.repeat_unpublish(shared, leave).await? {
             return Ok(unanswered);
@@ -68,13 +70,13 @@ impl Volume {
             answer = Answer::Done;
         }
         if answer != Answer::Done {
-            // It may have got as far as forgetting the record.
+            // It may have removed the record before it failed.
             self.truth.half |= self.truth.unclear;
             self.look_at_refusal(shared, &answer, was_published);
             return Ok(answer);
         }
         if self.node(shared).is_down.get() {
-            // The power went after the answer; the node comes back with the disk.
+            // The power was cut after the response; the node boots with the disk.
             self.truth.record_forgotten();
             return Ok(answer);
         }
@@ -105,7 +107,7 @@ impl Volume {
         Ok(answer)
     }
 
-    /// Traces of others that use the volume no more must not keep it on the node.
+    /// Checks a failed unstage: leftovers that no process uses must not keep the volume on the node.
     fn look_at_refusal(&self, shared: &Shared, answer: &Answer, was_published: bool) {
         let is_held = matches!(answer, Answer::Refused(Refusal::Rule, why) if why.contains("held"));
         if let Some(idle) = self.trouble.idle()
@@ -117,7 +119,7 @@ impl Volume {
         }
     }
 
-    /// Of a planted bug: what a pod wrote without a flush has not reached the disk when unstage answers.
+    /// For a planted bug: bytes that a pod wrote without a flush have not reached the disk when unstage returns.
     fn lose(&self, shared: &Shared, unflushed: &[Raw]) -> anyhow::Result<()> {
         let backing = shared.disks.borrow().backing(&self.id, self.at);
         for raw in unflushed {
@@ -128,11 +130,11 @@ impl Volume {
         Ok(())
     }
 
-    /// Detaches the disk and attaches it to some node. As EC2 does, without a word to the machine: what that has not written to the
-    /// disk by now is lost.
+    /// Detaches the disk and attaches it to some node. As in EC2, the machine gets no notice: what it has not written
+    /// to the disk by now is lost.
     async fn move_on(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let place = &shared.places[self.index];
-        // It may have lost it in the middle of the last write.
+        // It may have lost power in the middle of the last write.
         let has_power = shared.disks.borrow_mut().has_power(&self.id)? && !place.is_dead.get();
         if has_power {
             shared.disks.borrow_mut().pull(&self.id)?;

@@ -1,4 +1,4 @@
-//! How a bind mount appears at a target, on kernels with mount_setattr(2), which 5.12 brought, and without.
+//! How a bind mount appears at a target, on kernels with mount_setattr(2), which 5.12 introduced, and without it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use ebs_vm::line::Said;
 use crate::node::{Node, kernel};
 
 const ATTRIBUTES: [&str; 4] = ["ro", "nosuid", "nodev", "noexec"];
-/// How often the volume is published while somebody watches.
+/// How often the volume is published while the target is watched.
 const TIMES: usize = 5;
 
-/// A target is watched all the time while the volume is published there read-only, again and again: it never shows the
-/// volume with fewer attributes than asked for, and nothing is left where the bind was made.
+/// Watches a target while the volume is published there read-only, repeatedly. It must never show the volume with fewer
+/// attributes than requested, and nothing may be left where the bind was made.
 pub(crate) async fn complete_at_once(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&Access::Mount("ext4".to_owned()))?;
     disk.plug()?;
@@ -49,20 +49,20 @@ pub(crate) async fn complete_at_once(node: &Node) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// What a mount with these options lacks.
+/// Returns the options that a mount lacks.
 fn lacks(options: &str) -> Vec<&'static str> {
     let has: Vec<&str> = options.split(',').collect();
     ATTRIBUTES.into_iter().filter(|word| !has.contains(word)).collect()
 }
 
-/// The options of the topmost mount at a path.
+/// Returns the options of the topmost mount at a path.
 fn options(at: &Path) -> anyhow::Result<Option<String>> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").context("the mount table")?;
     let here = |line: &&str| line.split(' ').nth(4) == at.to_str();
     Ok(table.lines().rfind(here).and_then(|line| line.split(' ').nth(5)).map(str::to_owned))
 }
 
-/// Somebody who looks at what is mounted at a path without pause.
+/// Checks the mount at a path without pause.
 struct Watch {
     stop: Arc<AtomicBool>,
     looking: tokio::task::JoinHandle<anyhow::Result<(usize, Vec<String>)>>,
@@ -83,7 +83,7 @@ impl Watch {
         Self { stop, looking }
     }
 
-    /// How often it has looked, and the options that were too few.
+    /// Returns the number of checks, and the options that were insufficient.
     async fn end(mut self) -> anyhow::Result<(usize, Vec<String>)> {
         self.stop.store(true, Ordering::SeqCst);
         (&mut self.looking).await.context("the watch")?

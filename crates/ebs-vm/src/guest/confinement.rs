@@ -1,4 +1,4 @@
-//! The AppArmor profile under which everything here ran.
+//! The AppArmor profile of all other tests.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::node::Node;
 const BOUND: Duration = Duration::from_secs(60);
 const SECRET: &str = "/etc/secret";
 
-/// The driver runs under the profile, in force; the kernel has denied it nothing in all the tests before; and it denies a
-/// program of the driver's a file that is none of its business.
+/// The driver runs under the enforced profile. The kernel has denied nothing in all previous tests, and denies the
+/// driver's programs an unrelated file.
 pub(crate) async fn enforced(node: &Node) -> anyhow::Result<()> {
     let label = std::fs::read_to_string(format!("/proc/{}/attr/current", node.driver())).context("the label")?;
     ensure!(label.trim() == "ebs-csi-node (enforce)", "the driver runs as {label:?}");
@@ -26,7 +26,7 @@ pub(crate) async fn enforced(node: &Node) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the kernel has denied so far.
+/// Returns the denials so far.
 pub(crate) fn denied() -> anyhow::Result<Vec<String>> {
     let log = run_tool("/usr/bin/dmesg", &[], BOUND)?;
     Ok(log.lines().filter(|line| line.contains("apparmor=\"DENIED\"")).map(str::to_owned).collect())

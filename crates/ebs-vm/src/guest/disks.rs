@@ -1,4 +1,4 @@
-//! Discovery, lives and growth.
+//! Discovery, lifecycle and growth of disks.
 
 use anyhow::{Context, ensure};
 use ebs_mounter::{DeviceQuery, Mounter, MounterConfig};
@@ -17,8 +17,8 @@ fn mounted(fs_type: &str) -> Access {
     Access::Mount(fs_type.to_owned())
 }
 
-/// The disk is plugged while NodeStageVolume waits for it; nothing but its serial number tells whose it is, for there is no
-/// udev here and the device name of the context is a wish of EC2.
+/// Plugs the disk in while NodeStageVolume waits for it. Only its serial number identifies it: udev is not running
+/// here, and the device name of the context is only requested from EC2.
 pub(crate) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     let disk = node.volume(&mounted(fs_type))?;
     let (staged, plugged) = tokio::join!(disk.stage(), async { disk.plug() });
@@ -58,8 +58,8 @@ pub(crate) async fn raw(node: &Node) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// Where sysfs has no serial number for a disk, its controller is asked (Identify), and that only by the name that the
-/// publish context gives.
+/// If sysfs has no serial number for a disk, the driver queries its controller (Identify), but only for the device name
+/// in the publish context.
 pub(crate) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
     let mut disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;
@@ -78,7 +78,7 @@ pub(crate) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// QEMU has no log page of EBS: the controller's own status is what the reader reports.
+/// QEMU has no log page of EBS, so the reader reports the controller's status.
 pub(crate) async fn statistics(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;
@@ -88,14 +88,14 @@ pub(crate) async fn statistics(node: &Node) -> anyhow::Result<()> {
     let device = mounter.find(&DeviceQuery { volume, hint: None, partition: None }).await?;
     let error = mounter.nvme_statistics(&device).await.err().context("statistics of a disk that has none")?;
     let error = format!("{:#}", anyhow::Error::from(error));
-    // Status code type 0, code 2 or type 1, code 9, with the bit that says "do not retry".
+    // Status code type 0, code 2 or type 1, code 9, with the bit "do not retry".
     ensure!(error.contains("answers status 0x4"), "{error}");
     node.say(&Said::Note { text: format!("without EBS statistics: {error}") })?;
     drop(device);
     disk.unplug()
 }
 
-/// EBS tells the guest of the new size by an event, which QEMU cannot send: so it is asked to look again.
+/// EBS notifies the guest of the new size by an event. QEMU cannot send it, so the guest rescans.
 pub(crate) async fn grows(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     let mut disk = node.volume(&mounted(fs_type))?;
     disk.plug()?;

@@ -1,4 +1,4 @@
-//! Disks that hang, err and vanish.
+//! Disks that hang, fail and vanish.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::flaky::{FlakyDisk, Mood};
 use crate::node::{Disk, LEVEL, LOOK, Node, until};
 
 const DATA: u64 = 2 << 20;
-/// How long the client waits for a disk that hangs. All the time that the guest waits passes outside too.
+/// How long the client waits for a hanging disk. The same time passes for the program outside.
 const IMPATIENT: Duration = Duration::from_secs(45);
 
 fn mounted(fs_type: &str) -> Access {
     Access::Mount(fs_type.to_owned())
 }
 
-/// Its partition table cannot be read, so opening it hangs; meanwhile another volume is staged and published. That one is plugged
-/// before: to plug a disk the machine stands still for a moment, and QEMU does that only when no request hangs.
+/// The partition table cannot be read, so opening the disk hangs. Meanwhile, another volume is staged and published.
+/// Its disk is plugged in before: QEMU must pause the machine for that, which fails while a request hangs.
 pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let (slow, quick) = (node.volume(&mounted("ext4"))?, node.volume(&mounted("ext4"))?);
     quick.plug()?;
@@ -41,16 +41,16 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
         anyhow::Ok(Instant::now())
     };
     let ((staged, gave_up), other) = tokio::join!(hung, other);
-    // Whatever comes out: the tests after this one need a machine that can stand still.
+    // In any case, because later tests need a machine that can be paused.
     node.ask(&Said::Release { serial: slow.serial.clone() })?;
     let other = other.context("the other volume")?;
     let status = staged.err().context("a disk whose reads hang was staged")?;
     ensure!(other < gave_up, "the other volume had to wait for the one that hangs ({status:?})");
-    // Either the bound of the look has passed or, for the blank proof has ten minutes, the client's.
+    // The timeout of the read, or the client timeout, because the blank proof has ten minutes.
     let words = ["has not come back", "Timeout expired"];
     ensure!(words.iter().any(|word| status.message().contains(word)), "{status:?}");
     quick.unplug()?;
-    // Calls that hung come back one after the other.
+    // Calls that hung return one after the other.
     let mut last = None;
     for _ in 0..10 {
         match slow.stage().await {
@@ -65,21 +65,21 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
     Err(last.context("no attempt")?).context("the disk does not hang any more and is not staged")
 }
 
-/// The options of the file system that is mounted at a path.
+/// Returns the options of the file system that is mounted at a path.
 fn options(at: &Path) -> anyhow::Result<String> {
     let table = std::fs::read_to_string("/proc/self/mounts").context("the mount table")?;
     let line = table.lines().find(|line| line.split(' ').nth(1) == at.to_str()).context("a mount")?;
     Ok(line.split(' ').nth(3).unwrap_or_default().to_owned())
 }
 
-/// What can make the writes of a disk fail, and end it.
+/// Something that can make the writes of a disk fail, and end the failures.
 pub(crate) trait Fails {
     fn disk(&self) -> &Disk<'_>;
     fn fail_writes(&self) -> anyhow::Result<()>;
     fn heal(&self) -> anyhow::Result<()>;
 }
 
-/// QEMU fails them, for a disk of its own.
+/// QEMU's own failures.
 impl Fails for Disk<'_> {
     fn disk(&self) -> &Disk<'_> {
         self
@@ -108,7 +108,7 @@ impl Fails for FlakyDisk<'_> {
     }
 }
 
-/// Staged and published, with data that is synced; then its writes fail. Returns the data's checksum.
+/// Stages and publishes the volume, writes and syncs data, and makes writes fail. Returns the checksum of the data.
 async fn with_errors(failing: &impl Fails) -> anyhow::Result<String> {
     let disk = failing.disk();
     disk.bring_up().await?;
@@ -118,7 +118,8 @@ async fn with_errors(failing: &impl Fails) -> anyhow::Result<String> {
     Ok(written)
 }
 
-/// The first unstage may report that the kernel could not write everything. The kubelet repeats it, and so does this.
+/// Takes a volume down after its writes failed. The first unstage may report that the kernel could not write everything. The
+/// test repeats it, as the kubelet does.
 async fn take_down_after_errors(disk: &Disk<'_>) -> anyhow::Result<()> {
     match disk.take_down().await {
         Err(error) if format!("{error:#}").contains("could not be flushed") => disk.take_down().await,
@@ -126,7 +127,7 @@ async fn take_down_after_errors(disk: &Disk<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// The next stage makes it whole, with what was synced.
+/// Checks that the next stage repairs the volume, with the synced data.
 async fn mended(failing: &impl Fails, written: &str) -> anyhow::Result<()> {
     let disk = failing.disk();
     failing.heal()?;
@@ -138,8 +139,8 @@ async fn mended(failing: &impl Fails, written: &str) -> anyhow::Result<()> {
     disk.take_down().await
 }
 
-/// The kernel ends all writes. Where it says so in the mount table, the reason says so too; where it does not, it has at least
-/// counted the errors.
+/// Checks that the kernel has ended all writes. The reported reason depends on the kernel: some show it in the mount
+/// table, others only count the errors.
 async fn ext4_errors(node: &Node, failing: &impl Fails) -> anyhow::Result<()> {
     let written = with_errors(failing).await?;
     let disk = failing.disk();
@@ -186,8 +187,8 @@ pub(crate) async fn xfs_writes_fail(node: &Node) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// The device mapper errs. A volume with data that cannot be read is not blank: it is refused, and has its data when it can be
-/// read again. The same disk then stops taking writes.
+/// Uses failures of the device mapper. A volume whose data cannot be read is not blank: it is rejected, and has its
+/// data when it is readable again. Then the disk rejects writes.
 pub(crate) async fn flaky(node: &Node) -> anyhow::Result<()> {
     let flaky = FlakyDisk::plug(node, "ext4").await?;
     let disk = &flaky.disk;

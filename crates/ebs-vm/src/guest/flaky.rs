@@ -1,5 +1,6 @@
-//! An NVMe disk over the device mapper's `flakey`. A device of the device mapper itself is no EBS volume, and the driver refuses
-//! it; so the guest serves it to itself as an NVMe disk (NVMe over TCP), with a serial number and model as EBS's have.
+//! An NVMe disk on the device mapper's `flakey` target. The driver rejects a device-mapper device because it is not an
+//! EBS volume. So the guest exports it to itself as an NVMe disk (NVMe over TCP), with a serial number and model like
+//! those of EBS.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +19,7 @@ const SECTORS: u64 = 2 << 20;
 const BOUND: Duration = Duration::from_secs(60);
 const MODULES: [&str; 7] = ["configfs", "dm-mod", "dm-flakey", "nvmet", "nvmet-tcp", "nvme-fabrics", "nvme-tcp"];
 
-/// What the disk does.
+/// The behaviour of the disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mood {
     Well,
@@ -28,10 +29,10 @@ pub(crate) enum Mood {
     WritesFail,
 }
 
-/// The disk, plugged; there is one of them at a time.
+/// The plugged disk. There is only one at a time.
 pub(crate) struct FlakyDisk<'a> {
     pub(crate) disk: Disk<'a>,
-    /// Where its blocks lie: a disk of another name that no volume is.
+    /// The disk with its blocks. Its name does not belong to any volume.
     below: Disk<'a>,
 }
 
@@ -55,7 +56,7 @@ impl<'a> FlakyDisk<'a> {
 
     pub(crate) fn turn(&self, mood: Mood) -> anyhow::Result<()> {
         dmsetup(&["reload", MAPPED, "--table", &self.table(mood)?])?;
-        // In flight is what began before; it ends as it would have.
+        // Requests in flight finish as they would have.
         dmsetup(&["suspend", "--nolockfs", MAPPED])?;
         dmsetup(&["resume", MAPPED])
     }
@@ -75,7 +76,7 @@ impl<'a> FlakyDisk<'a> {
 
     fn table(&self, mood: Mood) -> anyhow::Result<String> {
         let below = self.below.name()?;
-        // Well for 0 s, and then not for an hour.
+        // It works for 0 s, and then fails for an hour.
         Ok(match mood {
             Mood::Well => format!("0 {SECTORS} linear /dev/{below} 0"),
             Mood::AllFails => format!("0 {SECTORS} flakey /dev/{below} 0 0 3600"),
@@ -126,12 +127,12 @@ fn make(directory: &Path) -> anyhow::Result<()> {
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    // One write, as the kernel takes each of these.
+    // One write, as the kernel requires for each of these files.
     std::fs::write(file, text).with_context(|| format!("write {text:?} to {}", file.display()))
 }
 
 fn dmsetup(args: &[&str]) -> anyhow::Result<()> {
-    // There is no udev here to wait for.
+    // udev is not running here, so dmsetup must not wait for it.
     let args = [["--noudevsync", "--noudevrules"].as_slice(), args].concat();
     let said = run_tool("/usr/sbin/dmsetup", &args, BOUND)?;
     ensure!(said.trim().is_empty(), "dmsetup: {said}");

@@ -1,4 +1,4 @@
-//! SELinux in force, under the small policy of `policy.conf`: labels that the kubelet passes as mount flags.
+//! Enforced SELinux with the small policy of `policy.conf`: labels that the kubelet passes as mount flags.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const BOUND: Duration = Duration::from_secs(60);
 const OF_A_VOLUME: &str = "system_u:object_r:container_file_t:s0";
 const OF_A_POD: &str = "system_u:system_r:container_t:s0";
 
-/// Puts the policy in force, in one write, as the kernel takes it.
+/// Loads the policy in one write, as the kernel requires.
 pub(crate) fn load_policy() -> anyhow::Result<()> {
     let policy = std::fs::read("/etc/selinux/policy").context("the compiled policy")?;
     std::fs::write("/sys/fs/selinux/load", policy).context("the kernel refuses the policy")?;
@@ -26,8 +26,8 @@ pub(crate) fn load_policy() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The label of the pod that the volume is staged for is on all its files; a pod of other categories reads none of them, and
-/// cannot have the volume as long as the first one does. The next pod gets the same files under its own label.
+/// All files have the label of the pod for which the volume is staged. A pod with other categories cannot read them,
+/// and cannot use the volume while the first pod does. The next pod gets the same files with its own label.
 pub(crate) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     let disk = node.volume(&Access::Mount(fs_type.to_owned()))?;
     disk.plug()?;
@@ -37,7 +37,7 @@ pub(crate) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> 
     shown(&disk, "c1,c2")?;
     read_as("c1,c2", &file).context("the volume's own pod")?;
     unread_as("c3,c4", &file)?;
-    // Both again, the categories in another order: it is the same label.
+    // Both again, with the categories in another order: the label is the same.
     bring_up(&disk, "c2,c1").await.context("again")?;
     let other = with_label(&disk, "c3,c4");
     let staged = node.client().stage(stage(&disk, &other)).await;
@@ -59,7 +59,7 @@ pub(crate) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> 
     disk.unplug()
 }
 
-/// The volume's capability with the flag that the kubelet adds for a pod of these categories.
+/// Returns the volume's capability with the flag that the kubelet adds for a pod of these categories.
 fn with_label(disk: &Disk<'_>, categories: &str) -> csi::VolumeCapability {
     let mut capability = disk.volume.access.capability();
     if let Some(AccessType::Mount(mount)) = capability.access_type.as_mut() {
@@ -83,7 +83,7 @@ async fn bring_up(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     client.node().node_publish_volume(publish(disk, &capability)).await.map_err(refused).context("publish").map(drop)
 }
 
-/// Everything in the volume has the label, what was there before the mount too.
+/// Checks that everything in the volume has the label, including older files.
 fn shown(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     let wanted = format!("{OF_A_VOLUME}:{categories}");
     for path in [disk.volume.target.clone(), disk.volume.target.join("data")] {
@@ -96,9 +96,9 @@ fn shown(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A program of a pod with these categories reads a file.
+/// Reads a file as a program of a pod with these categories.
 fn read_as(categories: &str, file: &Path) -> anyhow::Result<()> {
-    // What it prints goes to a file of the node's, so it prints no more than a checksum.
+    // The output goes to a file of the node, so it contains only a checksum.
     let (context, file) = (format!("{OF_A_POD}:{categories}"), file.to_string_lossy());
     run_tool("/usr/bin/runcon", &[&context, "/usr/bin/sha256sum", &file], BOUND).map(drop)
 }

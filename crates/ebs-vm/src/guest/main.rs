@@ -1,5 +1,5 @@
-//! `ebs-vm-guest`: the tests, inside the virtual machine. What the driver does here it does under the AppArmor profile of
-//! `deploy/security`, or with SELinux in force.
+//! `ebs-vm-guest`: the tests in the virtual machine. The driver runs under the AppArmor profile of `deploy/security`,
+//! or with enforced SELinux.
 
 mod binds;
 mod confinement;
@@ -24,12 +24,12 @@ use node::Node;
 
 /// The serial line to the program outside.
 const LINE: &str = "/dev/ttyS1";
-/// How long one test may take: the processor is emulated.
+/// The time limit of one test. The processor is emulated.
 const BOUND: Duration = Duration::from_secs(240);
 
 type Test = for<'a> fn(&'a Node) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'a>>;
 
-/// All tests; which of them run is a matter of the suite.
+/// All tests. The suite selects which of them run.
 const TESTS: [(&str, Test); 17] = [
     ("an_ext4_volume_is_found_by_its_serial_number_while_stage_waits_for_it", |n| Box::pin(disks::life(n, "ext4"))),
     ("an_xfs_volume_is_found_by_its_serial_number_while_stage_waits_for_it", |n| Box::pin(disks::life(n, "xfs"))),
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
 
 async fn run() -> anyhow::Result<()> {
     let mut line = Line::open(LINE)?;
-    // What the console has said before ends here.
+    // Ends the line with earlier output of the console.
     line.say(&Said::Note { text: String::new() })?;
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
     line.say(&Said::Note { text: format!("booted {}", release.trim()) })?;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_test_of_a_suite_is_there() {
+    fn suites_contain_only_existing_tests() {
         for suite in [Suite::Everything, Suite::Kernel, Suite::Labels] {
             for name in suite.tests("") {
                 assert!(TESTS.iter().any(|(known, _)| *known == name), "{name}");

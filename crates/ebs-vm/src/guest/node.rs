@@ -1,4 +1,4 @@
-//! The node service inside, and volumes of it.
+//! The node service in the guest, and its volumes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,25 +19,25 @@ use tokio::time::Instant;
 pub(crate) const KUBELET: &str = "/var/lib/kubelet";
 const DRIVER: &str = "/usr/bin/aws-ebs-csi-driver";
 const PROFILE: &str = "ebs-csi-node";
-/// How often the driver is started before it is given up.
+/// Maximum number of starts of the driver.
 const STARTS: usize = 5;
 const READY: Duration = Duration::from_secs(120);
 pub(crate) const LOOK: Duration = Duration::from_millis(200);
-/// How long something may take to become so, in an emulation.
+/// The time limit of a wait for a state, in an emulation.
 pub(crate) const LEVEL: Duration = Duration::from_secs(90);
 
-/// The driver, and what it needs: a metadata service and the disks of the program outside.
+/// The driver with its environment: a metadata service, and the disks of the program outside.
 pub(crate) struct Node {
     line: Mutex<Line>,
     driver: Process,
     client: CsiClient,
     id: String,
-    /// The metadata service; there is no EC2 here.
+    /// The metadata service; the guest has no EC2.
     _sim: Server,
 }
 
 impl Node {
-    /// Starts the driver: under its profile, or where SELinux is in force instead, under the policy.
+    /// Starts the driver under its profile, or with enforced SELinux under the policy.
     pub(crate) async fn start(line: Line, suite: Suite) -> Result<Self, (Line, anyhow::Error)> {
         match Self::serve(suite).await {
             Ok((driver, client, id, sim)) => Ok(Self { line: Mutex::new(line), driver, client, id, _sim: sim }),
@@ -51,7 +51,7 @@ impl Node {
         }
         let sim = Server::start(ServerConfig::new(PathBuf::from("/tmp/sim"))).await.context("the metadata service")?;
         let mut env: BTreeMap<String, String> = sim.env();
-        // There are no simulated disks here.
+        // The guest has no simulated disks.
         env.retain(|name, _| !name.starts_with("EBS_SIM"));
         let words = ["node", "--endpoint=unix:/csi/csi.sock", "--v=4"].map(Into::into);
         let (program, args) = match suite {
@@ -76,7 +76,7 @@ impl Node {
         self.line.lock().unwrap_or_else(PoisonError::into_inner).say(said)
     }
 
-    /// Asks the program outside for something, and waits until it is done.
+    /// Sends a request to the program outside, and waits until it is done.
     pub(crate) fn ask(&self, said: &Said) -> anyhow::Result<()> {
         tokio::task::block_in_place(|| self.line.lock().unwrap_or_else(PoisonError::into_inner).ask(said))
     }
@@ -93,12 +93,12 @@ impl Node {
         &self.client
     }
 
-    /// A volume of 1 GiB that is attached, as the controller tells it, and not yet plugged.
+    /// Returns an attached volume of 1 GiB, as the controller reports it, whose disk is not plugged in yet.
     pub(crate) fn volume(&self, access: &Access) -> anyhow::Result<Disk<'_>> {
         self.volume_of(unused_volume_id().as_str(), access)
     }
 
-    /// As [`Node::volume`], with an id that it has already.
+    /// Like [`Node::volume`], with an existing id.
     pub(crate) fn volume_of(&self, id: &str, access: &Access) -> anyhow::Result<Disk<'_>> {
         let volume = csi::Volume { volume_id: id.to_owned(), capacity_bytes: GIB, ..Default::default() };
         let mut volume = VolumeOnNode::new(&self.client, volume, access, &self.id, Path::new(KUBELET))?;
@@ -114,7 +114,7 @@ impl Node {
     }
 }
 
-/// The driver, as soon as it serves. One that ends, because nobody answered it in time, is started again, as the kubelet does.
+/// Waits until the driver serves. If it ends because of a timeout, starts it again, as the kubelet does.
 async fn started(spec: &ProcessSpec) -> anyhow::Result<(Process, CsiClient)> {
     let mut last = None;
     for _ in 0..STARTS {
@@ -165,7 +165,7 @@ impl Disk<'_> {
         self.volume.unstage().await.map_err(refused).context("unstage")
     }
 
-    /// What NodeGetVolumeHealth says of the target: status and reason; `None`: healthy.
+    /// Returns status and reason of NodeGetVolumeHealth for the target; `None` if healthy.
     pub(crate) async fn health(&self) -> anyhow::Result<Option<(csi::VolumeHealthErrorType, String)>> {
         let request = csi::NodeGetVolumeHealthRequest {
             volume_id: self.volume.id().to_owned(),
@@ -178,11 +178,11 @@ impl Disk<'_> {
         Ok(entry.map(|entry| (entry.status(), entry.reason)))
     }
 
-    /// The directory of its controller in sysfs; `None` when there is none.
+    /// Returns the directory of its controller in sysfs, if it exists.
     pub(crate) fn controller(&self) -> anyhow::Result<Option<PathBuf>> {
         for entry in std::fs::read_dir("/sys/class/nvme").context("the NVMe controllers")? {
             let path = entry?.path();
-            // It may go while it is looked at.
+            // It may vanish during the read.
             let serial = std::fs::read_to_string(path.join("serial")).unwrap_or_default();
             if serial.trim() == self.serial {
                 return Ok(Some(path));
@@ -191,7 +191,7 @@ impl Disk<'_> {
         Ok(None)
     }
 
-    /// The disk's name, `nvme0n1`.
+    /// Returns the disk's name, `nvme0n1`.
     pub(crate) fn name(&self) -> anyhow::Result<String> {
         let controller = self.controller()?.context("a disk that is plugged")?;
         let name = controller.file_name().and_then(|name| name.to_str()).context("a controller's name")?.to_owned();
@@ -205,7 +205,7 @@ impl Disk<'_> {
     }
 }
 
-/// Waits until something is so.
+/// Waits until `is_so` returns true.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let deadline = Instant::now() + LEVEL;
     while !is_so()? {
@@ -215,7 +215,7 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<
     Ok(())
 }
 
-/// Major and minor number of the kernel.
+/// Returns the major and minor number of the kernel.
 pub(crate) fn kernel() -> anyhow::Result<(u32, u32)> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());

@@ -1,4 +1,4 @@
-//! A power cut: the machine is gone at once, whatever it was writing.
+//! A power cut: the machine stops at once, whatever it is writing.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const DATA: u64 = 4 << 20;
 const CHECK: Duration = Duration::from_secs(120);
 const FILE_SYSTEMS: [&str; 2] = ["ext4", "xfs"];
 
-/// Acknowledged data on both file systems, others being written; then the cut. Does not come back.
+/// Writes and syncs data on both file systems, and cuts the power during other writes. Does not return.
 pub(crate) async fn cut(node: &Node) -> anyhow::Result<()> {
     let mut carried = Vec::new();
     let mut writers = Vec::new();
@@ -30,11 +30,12 @@ pub(crate) async fn cut(node: &Node) -> anyhow::Result<()> {
         carried.push(format!("{}/{hash}", disk.volume.id()));
         writers.push(writer);
     }
-    // The answer never comes: this machine ends here.
+    // The response never arrives, because this machine ends here.
     node.ask(&Said::CutPower { carried: carried.join(",") })
 }
 
-/// On the next machine, with the same disks: staged without a hand, with the data, and whole.
+/// After the next boot with the same disks: the volumes are staged without manual repair, with their data, and without
+/// damage.
 pub(crate) async fn after(node: &Node, carried: &str) -> anyhow::Result<()> {
     for (fs_type, word) in FILE_SYSTEMS.iter().zip(carried.split(',')) {
         let (id, hash) = word.split_once('/').context("what was handed over")?;

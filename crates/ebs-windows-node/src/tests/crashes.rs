@@ -1,4 +1,4 @@
-//! The process dies after any call to the machine; another process gets the same request.
+//! The process crashes after any call of the machine, and another process gets the same request.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use winstorage::fake::Effect;
 
 use super::*;
 
-/// Of the reads that prove a disk blank, which change nothing, only the first and some on the way are tried.
+/// Reads that prove a disk blank change nothing, so only the first one and some others crash.
 const READS: [usize; 3] = [0, 1, 700];
 
-/// The RPCs of a volume's life, in order.
+/// The RPCs of a volume's lifecycle, in order.
 const LIFE: [&str; 5] = ["stage", "publish", "expand", "unpublish", "unstage"];
 
 async fn perform(world: &World, rpc: &str) -> Result<(), Status> {
@@ -22,7 +22,7 @@ async fn perform(world: &World, rpc: &str) -> Result<(), Status> {
     }
 }
 
-/// Brings the world to where `rpc` comes next.
+/// Creates the world in the state before `rpc`.
 async fn before(rpc: &str) -> World {
     let world = World::new();
     for earlier in LIFE.iter().take_while(|earlier| **earlier != rpc) {
@@ -38,7 +38,7 @@ async fn before(rpc: &str) -> World {
     world
 }
 
-/// What must be there after `rpc`, however often it was tried.
+/// Checks the state after `rpc`, however often it was tried.
 fn check(world: &World, rpc: &str, at: &str) {
     let is_last = rpc == "unstage";
     assert_eq!(world.host.volumes_of(1).len(), 1, "{at}: partitions");
@@ -51,7 +51,7 @@ fn check(world: &World, rpc: &str, at: &str) {
     assert_eq!(world.host.kind_at(TARGET).is_some(), is_published, "{at}: what is at the target");
 }
 
-/// Each call that `rpc` makes, as the step and how many of its kind came before.
+/// Returns each call of `rpc`: the step, and the number of earlier calls of that step.
 async fn calls_of(rpc: &str) -> Vec<(String, usize)> {
     let world = before(rpc).await;
     perform(&world, rpc).await.unwrap();
@@ -85,37 +85,36 @@ async fn dies_after_every_call_of(rpc: &str) {
         perform(&world, rpc).await.unwrap_or_else(|error| panic!("{at}: {error}"));
         check(&world, rpc, &at);
     }
-    // A crash in a call whose failure is only logged shows in the next one: nearly all end the RPC.
+    // A crash in a call whose error is only logged affects the next call, so nearly all crashes end the RPC.
     assert!(crashes * 10 >= calls.len() * 9, "only {crashes} of {} calls ended the RPC", calls.len());
 }
 
-/// Wherever the process dies in a stage, the retry of another one comes to the same end: one partition, one format, one mount.
+/// The result is one partition, one format, one mount.
 #[tokio::test]
-async fn wherever_a_stage_dies_the_retry_comes_to_the_same_end() {
+async fn stage_after_a_crash_at_any_call_reaches_the_same_state() {
     dies_after_every_call_of("stage").await;
 }
 
-/// The same of a publish: one link.
+/// The result is one link.
 #[tokio::test]
-async fn wherever_a_publish_dies_the_retry_comes_to_the_same_end() {
+async fn publish_after_a_crash_at_any_call_makes_one_link() {
     dies_after_every_call_of("publish").await;
 }
 
-/// The same of an unpublish: no link, and the volume staged.
+/// The link is gone, and the volume stays staged.
 #[tokio::test]
-async fn wherever_an_unpublish_dies_the_retry_comes_to_the_same_end() {
+async fn unpublish_after_a_crash_at_any_call_removes_the_link() {
     dies_after_every_call_of("unpublish").await;
 }
 
-/// The same of an unstage: nothing mounted, and never a disk that stays online.
+/// Nothing is mounted, and the disk never stays online.
 #[tokio::test]
-async fn wherever_an_unstage_dies_the_retry_comes_to_the_same_end() {
+async fn unstage_after_a_crash_at_any_call_leaves_disk_offline() {
     dies_after_every_call_of("unstage").await;
 }
 
-/// The same of a growth.
 #[tokio::test]
-async fn wherever_a_growth_dies_the_retry_comes_to_the_same_end() {
+async fn expand_after_a_crash_at_any_call_reaches_the_same_state() {
     dies_after_every_call_of("expand").await;
     let world = before("expand").await;
     perform(&world, "expand").await.unwrap();

@@ -7,9 +7,9 @@ async fn published() -> World {
     world
 }
 
-/// Growth goes to the end of the disk, and the answer is the disk's size; without growth nothing is done.
+/// The response has the disk's size. Without growth nothing is done.
 #[tokio::test]
-async fn a_volume_grows_to_the_end_of_its_disk() {
+async fn volume_grows_to_the_end_of_its_disk() {
     let world = published().await;
     assert_eq!(world.expand(10 * GIB).await.unwrap(), i64::try_from(10 * GIB).unwrap());
     assert_eq!(world.host.calls("resize_partition"), 0);
@@ -21,9 +21,9 @@ async fn a_volume_grows_to_the_end_of_its_disk() {
     assert_eq!(world.host.calls("resize_partition"), 1);
 }
 
-/// A disk that has not grown yet is no success, and neither is a path that does not show the volume.
+/// A path that does not lead to the volume is also an error.
 #[tokio::test]
-async fn a_disk_that_has_not_grown_yet_is_no_success() {
+async fn expand_fails_while_the_disk_has_not_grown() {
     let world = published().await;
     let refused = world.expand(20 * GIB).await.unwrap_err();
     assert_eq!(code(&refused), "Unavailable");

@@ -6,10 +6,9 @@ async fn staged() -> World {
     world
 }
 
-/// Publishing links the target to the staging path; a link that leads there stays as it is, one that leads elsewhere is replaced, and an
-/// empty directory makes room.
+/// A correct link stays, a link with another target is replaced, and so is an empty directory.
 #[tokio::test]
-async fn a_target_is_a_link_to_the_staging_path() {
+async fn publish_links_the_target_to_the_staging_path() {
     let world = staged().await;
     world.publish().await.unwrap();
     assert!(world.is_published());
@@ -28,9 +27,9 @@ async fn a_target_is_a_link_to_the_staging_path() {
     assert!(world.is_published());
 }
 
-/// A directory with something in it, a file and a mount point are never removed for a publish or an unpublish.
+/// This covers a nonempty directory, a file and a mount point, for publish and unpublish.
 #[tokio::test]
-async fn what_is_not_ours_at_a_target_stays() {
+async fn foreign_entry_at_the_target_is_not_removed() {
     let world = staged().await;
     let volume = world.host.volumes_of(1).remove(0);
     let makes: [&dyn Fn(&FakeHost); 3] =
@@ -49,7 +48,7 @@ async fn what_is_not_ours_at_a_target_stays() {
     }
 }
 
-/// Only the volume itself, mounted at the staging path, is published.
+/// The volume must be mounted at the staging path.
 #[tokio::test]
 async fn only_a_staged_volume_is_published() {
     let world = World::new();
@@ -66,9 +65,9 @@ async fn only_a_staged_volume_is_published() {
     assert_eq!(world.host.kind_at(TARGET), None);
 }
 
-/// Unpublishing removes the link alone: what it leads to, and the staging path, stay; a target that is missing is a success.
+/// The volume and the staging path stay. A missing target is a success.
 #[tokio::test]
-async fn unpublishing_removes_the_link_alone() {
+async fn unpublish_removes_only_the_link() {
     let world = staged().await;
     world.publish().await.unwrap();
     world.unpublish().await.unwrap();
@@ -77,9 +76,9 @@ async fn unpublishing_removes_the_link_alone() {
     assert!(world.is_staged() && world.host.is_online(1));
 }
 
-/// Usage is told of the volume that the path leads to, in bytes; a path that does not show the volume is not found.
+/// In bytes. A path that does not lead to the volume is not found.
 #[tokio::test]
-async fn usage_is_told_of_the_volume_that_a_path_leads_to() {
+async fn stats_are_of_the_volume_to_which_the_path_leads() {
     let world = staged().await;
     world.publish().await.unwrap();
     for path in [TARGET, STAGING] {

@@ -5,9 +5,9 @@ use csi_proto::csi::volume_capability::BlockVolume;
 
 use super::*;
 
-/// Paths are taken with either separator, repeated and trailing ones, and without a drive.
+/// Either separator, repeated and trailing ones, and paths without a drive are accepted.
 #[tokio::test]
-async fn paths_are_normalised_before_anything_is_done() {
+async fn paths_are_normalised_before_any_work() {
     let world = World::new();
     let staging = STAGING.replace('\\', r"\\");
     world.stage_as(csi::NodeStageVolumeRequest { staging_target_path: staging, ..stage_request() }).await.unwrap();
@@ -21,9 +21,9 @@ async fn paths_are_normalised_before_anything_is_done() {
     assert_eq!(world.host.calls("mount"), 1);
 }
 
-/// Paths outside of the kubelet's directory are refused, whatever is asked.
+/// This holds for every RPC.
 #[tokio::test]
-async fn paths_outside_of_the_kubelets_directory_are_refused() {
+async fn paths_outside_of_the_kubelet_directory_are_rejected() {
     let world = World::new();
     for path in [r"C:\Windows\x", r"\\host\share\x", r"C:\var\lib\kubelet\..\x", "relative"] {
         let request = csi::NodeStageVolumeRequest { staging_target_path: path.to_owned(), ..stage_request() };
@@ -33,9 +33,9 @@ async fn paths_outside_of_the_kubelets_directory_are_refused() {
     assert!(!world.host.is_online(1) && world.formats() == 0);
 }
 
-/// Options for mkfs are refused: they are of Linux.
+/// They are for Linux.
 #[tokio::test]
-async fn options_for_mkfs_are_refused() {
+async fn mkfs_options_are_rejected() {
     let mut request = stage_request();
     request.volume_context.insert("blocksize".to_owned(), "4096".to_owned());
     let refused = World::new().stage_as(request).await.unwrap_err();
@@ -43,9 +43,8 @@ async fn options_for_mkfs_are_refused() {
     assert!(refused.message().contains("blocksize"), "{refused}");
 }
 
-/// Raw block volumes are refused at once.
 #[tokio::test]
-async fn raw_block_volumes_are_refused_at_once() {
+async fn raw_block_volumes_are_rejected() {
     let world = World::new();
     let block = capability("")
         .map(|wire| csi::VolumeCapability { access_type: Some(AccessType::Block(BlockVolume {})), ..wire });
@@ -58,9 +57,9 @@ async fn raw_block_volumes_are_refused_at_once() {
     assert_eq!(world.host.log(), Vec::<String>::new());
 }
 
-/// NTFS, or nothing, or what classes of Linux ask for by default becomes NTFS; what can be no default is refused.
+/// NTFS, an empty value and the defaults of Linux become NTFS. Other file systems are rejected.
 #[tokio::test]
-async fn file_systems_of_linux_are_ntfs_or_refused() {
+async fn linux_default_file_systems_become_ntfs() {
     for (fs_type, is_taken) in
         [("", true), ("ntfs", true), ("NTFS", true), ("ext4", true), ("xfs", false), ("zfs", false)]
     {
@@ -89,8 +88,8 @@ impl Write for Lines {
     }
 }
 
-/// What this thread logs while the guard lives. Beneath it is a subscriber for all threads: without one, a line that another thread comes
-/// to first would be switched off for good.
+/// Captures what this thread logs while the guard lives. A global subscriber is installed below it, because without
+/// one, a line that another thread logs first would be disabled permanently.
 fn logged() -> (Lines, tracing::subscriber::DefaultGuard) {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -103,10 +102,10 @@ fn logged() -> (Lines, tracing::subscriber::DefaultGuard) {
     (lines, tracing::subscriber::set_default(here))
 }
 
-/// Mount flags and `readonly` have no meaning for NTFS behind a link: a call that has them is served, and a warning in the log names the
-/// volume and what was asked; one that has none is served without a word. Figures of a volume are the same with them.
+/// The call succeeds, and the warning names the volume and the flags. Without flags, there is no warning. Statistics do
+/// not change.
 #[tokio::test]
-async fn mount_flags_and_read_only_are_warned_of_and_change_nothing() {
+async fn mount_flags_and_readonly_only_cause_a_warning() {
     let world = World::new();
     let (lines, _guard) = logged();
     let said = || {
@@ -138,9 +137,9 @@ async fn mount_flags_and_read_only_are_warned_of_and_change_nothing() {
     assert_eq!(world.stats(TARGET).await.unwrap(), plain);
 }
 
-/// The node says that it runs Windows, and what it can.
+/// The node also reports its capabilities.
 #[tokio::test]
-async fn the_node_says_that_it_runs_windows() {
+async fn node_reports_windows() {
     let world = World::new();
     let info = world.node.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
     assert_eq!(info.node_id, "i-0123456789abcdef0");
@@ -153,7 +152,7 @@ async fn the_node_says_that_it_runs_windows() {
     assert_eq!(capabilities.len(), 3);
 }
 
-/// A request that comes while another one for the volume runs is aborted, and an equal one joins it.
+/// A different concurrent request for the volume is aborted.
 #[tokio::test]
 async fn equal_requests_share_one_operation() {
     let world = World::new();

@@ -6,15 +6,15 @@ use winstorage::service::STORAGE_BUSY;
 
 use super::*;
 
-/// Where the step stands in what was done; the first of its kind.
+/// Returns the position of the first call of this step.
 fn position(world: &World, step: &str) -> usize {
     let log = world.host.log();
     log.iter().position(|line| line.starts_with(step)).unwrap_or_else(|| panic!("no {step} in {log:#?}"))
 }
 
-/// A new disk goes online, gets a partition, its volume is formatted once and mounted at the staging path, which is made.
+/// The disk is brought online and formatted once, and the staging path is created.
 #[tokio::test]
-async fn a_new_disk_is_partitioned_formatted_and_mounted() {
+async fn new_disk_is_partitioned_formatted_and_mounted() {
     let world = World::new();
     world.stage().await.unwrap();
     assert!(world.is_staged() && world.host.is_online(1));
@@ -28,19 +28,18 @@ async fn a_new_disk_is_partitioned_formatted_and_mounted() {
     }
 }
 
-/// The disk is online before it is partitioned.
 #[tokio::test]
-async fn a_disk_is_online_before_it_is_partitioned() {
+async fn disk_is_online_before_it_is_partitioned() {
     let world = World::new();
     world.stage().await.unwrap();
     assert!(position(&world, "set_online") < position(&world, "initialize_gpt"));
     assert!(position(&world, "initialize_gpt") < position(&world, "format_ntfs"));
 }
 
-/// The disk is told by its serial number, whatever number it has; one that arrives late is waited for; without one the error is the
-/// reference's, and with two nothing is guessed.
+/// Its number does not count. A late disk is waited for. Without a match the error has the text of the reference, and
+/// two matches are an error.
 #[tokio::test]
-async fn the_disk_is_told_by_its_serial_number() {
+async fn disk_is_identified_by_its_serial_number() {
     let world = World::without_disk();
     let refused = world.stage().await.unwrap_err();
     assert_eq!(code(&refused), "NotFound");
@@ -60,9 +59,9 @@ async fn the_disk_is_told_by_its_serial_number() {
     assert!(refused.message().contains("disk 1 and by disk 2"), "{refused}");
 }
 
-/// The place of a disk counts on instances without Nitro alone, where disks do not say what they are.
+/// Such disks do not identify themselves.
 #[tokio::test]
-async fn the_place_of_a_disk_counts_without_nitro_alone() {
+async fn disk_location_counts_only_without_nitro() {
     let json = r#"{"virtual_time": true, "disks": [{"number": 1, "size": 10737418240,
         "location": "Bus 0 : Adapter 0 : Port 0 : Target 26 : LUN 0"}]}"#;
     for (instance_type, is_found) in [("m5.large", false), ("m4.large", true)] {
@@ -79,10 +78,9 @@ async fn the_place_of_a_disk_counts_without_nitro_alone() {
     }
 }
 
-/// A disk that holds something that Windows does not know is never formatted, and the refusal says where the first byte is; the disk goes
-/// offline again.
+/// The error has the position of the first nonzero byte, and the disk goes offline again.
 #[tokio::test]
-async fn a_disk_with_something_on_it_is_never_formatted() {
+async fn disk_with_unknown_contents_is_never_formatted() {
     for (offset, bytes) in [(0x438, b"\x53\xef".as_slice()), (0, b"XFSB"), (10 * GIB - 4096, b"x")] {
         let world = World::new();
         world.host.write_disk(1, offset, bytes);
@@ -96,9 +94,9 @@ async fn a_disk_with_something_on_it_is_never_formatted() {
     }
 }
 
-/// A volume that was made from a snapshot or of another volume and is blank is not formatted, unless its class says so.
+/// The volume was created from a snapshot or another volume. Its class can allow the format.
 #[tokio::test]
-async fn a_blank_restore_is_not_formatted() {
+async fn blank_restored_volume_is_not_formatted() {
     let mut request = stage_request();
     request.publish_context.insert("ebs.csi.aws.com/source".to_owned(), "snapshot".to_owned());
     let world = World::new();
@@ -110,9 +108,9 @@ async fn a_blank_restore_is_not_formatted() {
     assert!(world.is_staged());
 }
 
-/// A disk smaller than EC2 promised is refused before it is touched, and Windows' own disk is never used.
+/// It is rejected before any change, and Windows' own disk is never used.
 #[tokio::test]
-async fn a_disk_smaller_than_promised_is_refused() {
+async fn disk_smaller_than_in_ec2_is_rejected() {
     let mut request = stage_request();
     request.publish_context.insert("ebs.csi.aws.com/size-gib".to_owned(), "11".to_owned());
     let world = World::new();
@@ -127,9 +125,9 @@ async fn a_disk_smaller_than_promised_is_refused() {
     assert!(world.host.is_online(0) && world.host.kind_at(STAGING).is_none());
 }
 
-/// A partition whose volume Windows does not show yet is an error that asks for a retry.
+/// The caller should retry.
 #[tokio::test]
-async fn a_volume_that_windows_does_not_show_yet_is_asked_for_again() {
+async fn volume_that_windows_does_not_show_yet_is_unavailable() {
     let partition = r#"{"number": 1, "kind": "data", "size": 1048576}"#;
     let json = format!(
         r#"{{"virtual_time": true, "disks": [{{"number": 1, "serial": "{SERIAL}", "size": 10737418240, "style": "gpt", "partitions": [{partition}]}}]}}"#
@@ -141,9 +139,9 @@ async fn a_volume_that_windows_does_not_show_yet_is_asked_for_again() {
     assert!(refused.message().contains("does not show its volume yet"), "{refused}");
 }
 
-/// A disk that has become another one by the time of the format is not written to.
+/// The disk is replaced before the format.
 #[tokio::test]
-async fn a_number_that_has_become_another_disks_is_not_written_to() {
+async fn reused_disk_number_is_not_written_to() {
     let world = World::new();
     let swap = |host: &FakeHost| {
         host.remove_disk(1);
@@ -158,9 +156,9 @@ async fn a_number_that_has_become_another_disks_is_not_written_to() {
     assert!(world.host.is_online(1), "what is another volume's stays as it is");
 }
 
-/// After a reboot the mount point is there, and the disk may be offline: it goes online, and nothing else is done.
+/// After a reboot the mount point exists, but the disk may be offline. It goes online, and nothing else is done.
 #[tokio::test]
-async fn a_mount_point_whose_disk_went_offline_is_staged_again() {
+async fn mount_point_of_an_offline_disk_is_staged_again() {
     let world = World::new();
     world.stage().await.unwrap();
     let storage = Arc::clone(&world.node.inner.disks.storage);
@@ -171,10 +169,10 @@ async fn a_mount_point_whose_disk_went_offline_is_staged_again() {
     assert_eq!((world.host.calls("mount"), world.formats()), (0, 1));
 }
 
-/// A mount point of a disk that was detached is replaced; one of another volume, a file, a link and a directory with something in it are
-/// refused and stay, and the disk goes offline again.
+/// A mount point of a detached disk is replaced. Another volume, a file, a link and a nonempty directory stay and are
+/// errors, and the disk goes offline again.
 #[tokio::test]
-async fn what_stands_at_the_staging_path_decides() {
+async fn only_a_stale_mount_point_is_replaced_at_staging_path() {
     let world = World::new();
     world.host.add_disk(7, "vol0aaaaaaaaaaaaaaaa_00000001.", GIB, true);
     let storage = Arc::clone(&world.node.inner.disks.storage);
@@ -203,9 +201,9 @@ async fn what_stands_at_the_staging_path_decides() {
     }
 }
 
-/// Staging grows a file system that is smaller than its disk by more than Windows' tolerance, and leaves the rest alone.
+/// A difference below Windows' tolerance is ignored.
 #[tokio::test]
-async fn staging_grows_what_is_smaller_than_its_disk() {
+async fn stage_grows_a_file_system_smaller_than_its_disk() {
     let world = World::new();
     world.stage().await.unwrap();
     world.unstage().await.unwrap();
@@ -215,17 +213,17 @@ async fn staging_grows_what_is_smaller_than_its_disk() {
     world.host.set_disk_size(1, 20 * GIB);
     // Another service holds the volume for a moment.
     world.host.inject("resize_partition", 0, Effect::Fail(Answer::Method(STORAGE_BUSY)));
-    // A rescan that fails is none of the volume's business.
+    // A failed rescan does not matter for this volume.
     world.host.inject("rescan", 0, Effect::Fail(Answer::Method(1)));
     world.stage().await.unwrap();
     assert_eq!(world.host.calls("resize_partition"), 2);
     assert!(world.stats(STAGING).await.unwrap().total > i64::try_from(19 * GIB).unwrap());
 }
 
-/// Partitions, volumes and file systems that Windows shows only after the disk has gone online are waited for: one try, one format in the
-/// volume's life.
+/// Windows shows partitions, volumes and file systems only after the disk has gone online. One attempt and one format
+/// suffice.
 #[tokio::test]
-async fn late_arrivals_are_waited_for() {
+async fn late_partitions_and_volumes_are_waited_for() {
     for late in [Late::Partitions, Late::Volumes, Late::FileSystems] {
         let world = World::new();
         world.stage().await.unwrap();
@@ -238,7 +236,7 @@ async fn late_arrivals_are_waited_for() {
     }
 }
 
-/// A volume that Windows shows even later is asked for again, and its disk stays online meanwhile: offline it would never arrive.
+/// Offline, the disk would never show the volume. The caller retries.
 #[tokio::test]
 async fn disk_stays_online_while_its_volume_is_late() {
     let world = World::new();
@@ -252,7 +250,7 @@ async fn disk_stays_online_while_its_volume_is_late() {
     assert_eq!(world.formats(), 1);
 }
 
-/// A disk that Windows has made read-only is staged writable: offline by policy, colliding with another disk, or online.
+/// The disk is offline by policy, collides with another disk, or is online.
 #[tokio::test]
 async fn read_only_disk_is_staged_writable() {
     for (is_online, collides) in [(false, false), (false, true), (true, false)] {
@@ -268,7 +266,7 @@ async fn read_only_disk_is_staged_writable() {
     }
 }
 
-/// A growth that fails does not keep a healthy volume from its pod; the request to expand it reports the failure.
+/// The request to expand the volume reports the failure.
 #[tokio::test]
 async fn failed_growth_does_not_fail_the_stage() {
     let world = World::new();

@@ -3,9 +3,9 @@ use winstorage::host::Answer;
 
 use super::*;
 
-/// Unstaging flushes, unmounts, removes the place and takes the disk offline, in this order; asked again it is a success.
+/// The order is flush, unmount, remove, offline. A repeated call is a success.
 #[tokio::test]
-async fn unstaging_leaves_an_offline_disk_and_nothing_else() {
+async fn unstage_leaves_an_offline_disk_and_no_directory() {
     let world = World::new();
     world.stage().await.unwrap();
     world.host.clear_log();
@@ -23,9 +23,9 @@ async fn unstaging_leaves_an_offline_disk_and_nothing_else() {
     world.unstage().await.unwrap();
 }
 
-/// A disk that nothing is mounted of any more is found by its serial number and taken offline: what a former process left is finished.
+/// The disk is found by its serial number, although nothing is mounted. A previous process was interrupted.
 #[tokio::test]
-async fn a_disk_that_was_left_online_goes_offline_with_the_next_unstage() {
+async fn next_unstage_takes_a_forgotten_disk_offline() {
     let mut world = World::new();
     world.stage().await.unwrap();
     world.host.inject("unmount", 0, Effect::CrashAfter);
@@ -37,9 +37,8 @@ async fn a_disk_that_was_left_online_goes_offline_with_the_next_unstage() {
     assert_eq!(world.host.kind_at(STAGING), None);
 }
 
-/// A flush that fails unmounts nothing and takes nothing offline.
 #[tokio::test]
-async fn a_flush_that_fails_leaves_the_volume_mounted() {
+async fn failed_flush_leaves_the_volume_mounted_and_online() {
     let world = World::new();
     world.stage().await.unwrap();
     world.host.inject("flush", 0, Effect::Fail(Answer::Method(1)));
@@ -49,9 +48,9 @@ async fn a_flush_that_fails_leaves_the_volume_mounted() {
     world.unstage().await.unwrap();
 }
 
-/// The mount of another volume is not taken away, and a directory with something in it stays.
+/// A nonempty directory also stays.
 #[tokio::test]
-async fn what_is_another_volumes_stays() {
+async fn mount_of_another_volume_is_not_removed() {
     let world = World::new();
     world.stage().await.unwrap();
     let volume = world.host.volumes_of(1).remove(0);
@@ -67,9 +66,9 @@ async fn what_is_another_volumes_stays() {
     assert!(world.host.kind_at(&format!(r"{STAGING}\file")).is_some());
 }
 
-/// A volume that was detached without a word is let go: its mount point goes, and the next stage finds a free place.
+/// Its mount point is removed, so the next stage finds a free path.
 #[tokio::test]
-async fn a_volume_that_vanished_is_let_go() {
+async fn detached_volume_is_unmounted() {
     let world = World::new();
     world.stage().await.unwrap();
     world.host.remove_disk(1);
@@ -77,9 +76,9 @@ async fn a_volume_that_vanished_is_let_go() {
     assert_eq!(world.host.kind_at(STAGING), None);
 }
 
-/// A drive letter that Windows has given to the volume is no obstacle.
+/// Windows may assign one by itself.
 #[tokio::test]
-async fn a_drive_letter_is_no_obstacle() {
+async fn drive_letter_does_not_prevent_unstage() {
     let world = World::new();
     world.stage().await.unwrap();
     world.host.set_drive_letter(1, 'E');

@@ -1,4 +1,4 @@
-//! A node service whose machine has the disks that the simulated EC2 has attached to it.
+//! A node service whose machine has the disks that are attached in the simulated EC2.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,18 +10,18 @@ use ebs_sim::port::SimEc2;
 use tonic::{Request, Response, Status};
 use winstorage::fake::FakeHost;
 
-/// A machine in memory, of this process or of another one.
+/// A fake machine, of this process or of another one.
 pub(crate) trait Machine: Clone + Send + Sync + 'static {
-    /// A disk comes, offline, as it went.
+    /// Attaches a disk, offline, with its previous contents.
     fn attach(&self, number: u32, serial: &str, size: u64);
-    /// A disk goes.
+    /// Detaches a disk.
     fn detach(&self, number: u32);
-    /// A disk grows.
+    /// Resizes a disk.
     fn resize(&self, number: u32, size: u64);
     fn is_online(&self, number: u32) -> bool;
-    /// How often the volumes of a disk were formatted.
+    /// Returns how often the volumes of a disk were formatted.
     fn formats(&self, number: u32) -> usize;
-    /// Something is at the path.
+    /// Returns whether the path exists.
     fn has(&self, path: &str) -> bool;
 }
 
@@ -51,7 +51,7 @@ impl Machine for FakeHost {
     }
 }
 
-/// The service; before each call the machine gets what was attached, and loses what was detached.
+/// The service. Before each call, the disks of the machine are synchronised with EC2.
 #[derive(Clone)]
 pub(crate) struct Attached<N, M> {
     node: N,
@@ -63,23 +63,23 @@ pub(crate) struct Attached<N, M> {
 
 #[derive(Default)]
 struct Seen {
-    /// Numbers of disks, by volume.
+    /// Disk numbers, by volume.
     disks: BTreeMap<String, u32>,
     last: u32,
     /// Volumes whose disks were online when they were detached.
     online: Vec<String>,
-    /// How often the disk of a volume was formatted.
+    /// How often the disk of each volume was formatted.
     formats: BTreeMap<String, usize>,
 }
 
 impl<N, M: Machine> Attached<N, M> {
-    /// Its disks have numbers above `last`: a machine may be several instances' at once.
+    /// Creates the service. Its disk numbers are above `last`, because a machine may be that of several instances.
     pub(crate) fn new(node: N, host: M, ec2: SimEc2, instance: String, last: u32) -> Self {
         let seen = Arc::new(Mutex::new(Seen { last, ..Seen::default() }));
         Self { node, host, ec2, instance, seen }
     }
 
-    /// Brings disks and attachments together.
+    /// Synchronises disks with attachments.
     pub(crate) async fn sync(&self) {
         let state = self.ec2.engine().snapshot_of_state().await;
         let is_here = |attachment: &ebs_sim::api::SimAttachment| {
@@ -117,7 +117,7 @@ impl<N, M: Machine> Attached<N, M> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).online.clone()
     }
 
-    /// How many volumes were formatted.
+    /// Returns how many volumes were formatted.
     pub(crate) fn formatted(&self) -> usize {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.formats.values().filter(|formats| **formats > 0).count()
@@ -129,7 +129,8 @@ impl<N, M: Machine> Attached<N, M> {
         twice.map(|(volume, _)| volume.clone()).collect()
     }
 
-    /// csi-sanity looks for published paths on the machine that it runs on: there is a directory where the machine in memory has something.
+    /// Creates a directory on this machine for each published path of the fake machine, because csi-sanity checks the
+    /// paths here.
     fn show(&self, target: &str) {
         let target_here = Path::new(target);
         let shown = match (self.host.has(target), target_here.exists()) {

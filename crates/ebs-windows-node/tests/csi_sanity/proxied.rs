@@ -1,4 +1,4 @@
-//! csi-proxy over the machine in memory, its pipes in memory too.
+//! csi-proxy with the fake machine and with pipes in memory.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use winstorage::fake::FakeHost;
 use winstorage::{Policy, Storage};
 
-/// Where connections of a pipe go.
+/// The receiver of a pipe's connections.
 type Listener = UnboundedSender<io::Result<(DuplexStream, Peer)>>;
 
 #[derive(Clone, Default)]
@@ -47,7 +47,7 @@ impl Dial for Pipes {
     }
 }
 
-/// The storage that a node sees through a proxy, which ends with the tasks.
+/// Returns the storage behind a proxy that ends with the tasks.
 pub(crate) async fn over_proxy(
     host: &FakeHost,
     policy: Policy,

@@ -1,4 +1,5 @@
-//! csi-sanity against a node service whose machine has what the simulated EC2 has attached to it, beside a controller over that EC2.
+//! Runs csi-sanity against a node service whose machine has the disks of the simulated EC2, and a controller on that
+//! EC2.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +23,7 @@ use tokio::task::JoinSet;
 use crate::attached::{Attached, Machine};
 
 const SKIPS: &str = include_str!("../csi_sanity_skips.txt");
-/// For the whole suite, on a machine that is busy with other things.
+/// The time limit of the whole suite, on a busy machine.
 const BOUND: Duration = Duration::from_secs(900);
 
 struct Unobserved;
@@ -31,7 +32,7 @@ impl RpcObserver for Unobserved {
     fn finished(&self, _rpc: &'static str, _code: &'static str, _took: Duration) {}
 }
 
-/// A line is `spec | csi-sanity's reason | ours`; `#` starts a remark.
+/// Reads the expected skips. A line is `spec | csi-sanity's reason | ours`; `#` starts a comment.
 fn expected_skips() -> anyhow::Result<BTreeMap<String, String>> {
     let lines = SKIPS.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let mut skips = BTreeMap::new();
@@ -60,7 +61,7 @@ fn identity(socket: &Path) -> anyhow::Result<(DriverConfig, IdentityService)> {
     Ok((config, identity))
 }
 
-/// Runs a part of the suite; what it skips must be what is listed.
+/// Runs a part of the suite, and checks that its skips are the listed ones.
 async fn run(part: Part, socket: &Path, dir: &Path) -> anyhow::Result<SanityResult> {
     let program = sanity::program()?;
     let spec = SanitySpec {
@@ -87,7 +88,7 @@ async fn run(part: Part, socket: &Path, dir: &Path) -> anyhow::Result<SanityResu
     Ok(result)
 }
 
-/// What a run came to, besides that it found no fault.
+/// The result of a run without failures.
 pub(crate) struct Ran {
     /// How many specs passed.
     passed: usize,
@@ -95,7 +96,7 @@ pub(crate) struct Ran {
     formatted: usize,
 }
 
-/// Holds the runs of all parts together against what the whole suite comes to.
+/// Checks that the runs of all parts together are the whole suite.
 pub(crate) fn ran_all(runs: &[Ran]) -> anyhow::Result<()> {
     let passed: usize = runs.iter().map(|ran| ran.passed).sum();
     let formatted: usize = runs.iter().map(|ran| ran.formatted).sum();
@@ -103,7 +104,7 @@ pub(crate) fn ran_all(runs: &[Ran]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a part of the suite against this node and a controller over the simulated EC2, and looks at what became of the disks.
+/// Runs a part of the suite against this node and a controller on the simulated EC2, and checks the disks afterwards.
 pub(crate) async fn holds<N: Node + Clone, M: Machine>(
     part: Part,
     ec2: &SimEc2,
@@ -133,7 +134,7 @@ pub(crate) async fn holds<N: Node + Clone, M: Machine>(
     Ok(Ran { passed, formatted: node.formatted() })
 }
 
-/// A directory for all that a run writes.
+/// Creates a directory for the files of a run.
 pub(crate) fn directory() -> anyhow::Result<tempfile::TempDir> {
     let dir = tempfile::Builder::new().prefix("ebs-windows-").tempdir()?;
     std::fs::create_dir(dir.path().join("sanity"))?;

@@ -1,4 +1,4 @@
-//! A csi-proxy of another project: it has the released calls and nothing else, and proves nothing before it writes.
+//! A csi-proxy of another project: it has only the released calls, and writes without proof.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -36,7 +36,7 @@ impl Dial for Foreign {
     }
 }
 
-/// Hands released calls on, and answers as a server does that lacks the others.
+/// Forwards released calls, and answers the others as unimplemented.
 async fn hand_on(mut to: Channel, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
     if !request.uri().path().starts_with("/v1.") {
         return Ok(Status::unimplemented("unknown service").into_http());
@@ -48,7 +48,7 @@ async fn hand_on(mut to: Channel, request: http::Request<Body>) -> Result<http::
     Ok(answered.await.unwrap_or_else(|error| Status::unavailable(error.to_string()).into_http()))
 }
 
-/// The storage of a node whose csi-proxy is another project's.
+/// Returns the storage of a node with another project's csi-proxy.
 pub(crate) async fn over_foreign_proxy(
     host: &FakeHost,
     policy: Policy,

@@ -1,4 +1,4 @@
-//! A node service that hands each call on to a program.
+//! A node service that forwards each call to a program.
 
 use anyhow::Context;
 use csi_proto::csi;

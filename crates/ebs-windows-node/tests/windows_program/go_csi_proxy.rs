@@ -1,5 +1,6 @@
-//! The driver's program for Windows over the Kubernetes project's own csi-proxy, in Go and unmodified, both under Wine: `make interop` builds
-//! it. Wine has no disks of MSFT_Disk, so what is seen is the way there and back: pipes, calls, refusals in that program's words, directories.
+//! The driver's Windows program with the Kubernetes project's own csi-proxy, in Go and unmodified, both under Wine.
+//! `make interop` builds it. Wine has no disks in MSFT_Disk, so the test covers only pipes, calls, errors with that
+//! program's texts, and directories.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,20 +16,20 @@ use crate::program::Driver;
 use crate::stage;
 use crate::wine::Windows;
 
-/// Names the program.
+/// The environment variable with the path of the program.
 const PROXY: &str = "EBS_TEST_GO_CSI_PROXY";
 const DRIVER: &str = "aws-ebs-csi-driver.exe";
 const VOLUME: &str = "vol-0123456789abcdef0";
 
-/// A path in the drive `C:`, as the kubelet of Windows writes it.
+/// Formats a path on drive `C:` as the kubelet of Windows does.
 fn in_kubelets_words(windows: &Windows, path: &Path) -> anyhow::Result<String> {
     Ok(format!(r"C:\{}", path.strip_prefix(windows.drive_c())?.display()).replace('/', r"\"))
 }
 
-/// The driver works over the Go csi-proxy as it is: it connects to its pipes, takes "nothing is mounted there" from its words, leaves a
-/// directory with something in it alone, and finds no disk where there is none.
+/// The driver connects to its pipes, recognises its not-mounted error, keeps a nonempty directory, and reports a
+/// missing disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_the_go_csi_proxy_the_driver_understands_what_it_is_told() -> anyhow::Result<()> {
+async fn driver_works_with_the_go_csi_proxy() -> anyhow::Result<()> {
     let dir = tempfile::Builder::new().prefix("ebs-windows-").tempdir()?;
     let windows = Windows::new()?;
     let kubelet = windows.drive_c().join("var/lib/kubelet");
@@ -38,7 +39,8 @@ async fn over_the_go_csi_proxy_the_driver_understands_what_it_is_told() -> anyho
     let program = std::env::var(PROXY).with_context(|| format!("{PROXY} is not set: scripts/interop does"))?;
     let mut proxy = windows.start(&program, &["-v=5".to_owned()], &BTreeMap::new(), dir.path())?;
     proxy.said("Require privacy").await?;
-    // That program keeps an instance of each pipe that no client can have on Windows. Wine gives it to the first one.
+    // That program keeps an instance of each pipe that clients cannot get on Windows. Wine gives it to the first
+    // client.
     drop(Driver::start(&windows, dir.path(), DRIVER, &server.env(), &[]).await?);
     let driver = Driver::start(&windows, dir.path(), DRIVER, &server.env(), &[]).await?;
     let seen = async {

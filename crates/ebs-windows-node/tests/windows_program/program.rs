@@ -1,4 +1,5 @@
-//! The programs of a Windows node under Wine, over a machine in memory: the driver as a host process, and the driver over csi-proxy.
+//! The programs of a Windows node under Wine with a fake machine: the driver as a host process, and the driver over
+//! csi-proxy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,10 @@ use winstorage::fake::control::Remote;
 use crate::attached::Machine;
 use crate::wine::{Windows, Wine, windows_path};
 
-/// Names the address of the machine's metadata service.
+/// The variable with the address of the machine's metadata service.
 const IMDS: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 
-/// The driver with a machine in memory.
+/// The driver with a fake machine.
 const FAKE: &str = "examples/aws-ebs-csi-driver-on-a-fake.exe";
 
 /// The driver.
@@ -23,7 +24,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// As a process of the host, and its machine; once it serves.
+    /// Starts the driver as a host process and waits until it serves. Returns its machine too.
     pub(crate) async fn as_host_process(
         windows: &Windows,
         dir: &Path,
@@ -35,7 +36,7 @@ impl Driver {
         Ok((driver, OtherMachine::of(&dir.join("machine.json.port"))?))
     }
 
-    /// As a process in a container, over the csi-proxy of this machine; once it serves.
+    /// Starts the driver as in a container, over the csi-proxy of this machine, and waits until it serves.
     pub(crate) async fn over_csi_proxy(
         windows: &Windows,
         machine: &OtherMachine,
@@ -46,7 +47,7 @@ impl Driver {
         Self::start(windows, dir, FAKE, env, &[machine]).await
     }
 
-    /// The program of this name, over what it finds; once it serves.
+    /// Starts the program of this name and waits until it serves.
     pub(crate) async fn start(
         windows: &Windows,
         dir: &Path,
@@ -70,13 +71,13 @@ impl Driver {
         Ok(Self { address, wine })
     }
 
-    /// Where it serves on loopback.
+    /// Returns its address on loopback.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 }
 
-/// csi-proxy, once all pipes are there, and its machine, on which `fault` goes wrong.
+/// Starts csi-proxy and waits for all of its pipes. Its machine has the fault `fault`.
 pub(crate) async fn csi_proxy(windows: &Windows, dir: &Path, fault: &str) -> anyhow::Result<(Wine, OtherMachine)> {
     std::fs::write(dir.join("machine.json"), format!(r#"{{"faults": [{fault}]}}"#))?;
     let arguments = [
@@ -89,7 +90,7 @@ pub(crate) async fn csi_proxy(windows: &Windows, dir: &Path, fault: &str) -> any
     Ok((wine, OtherMachine::of(&dir.join("machine.json.port"))?))
 }
 
-/// The machine in memory of a program.
+/// The fake machine of a program.
 #[derive(Clone)]
 pub(crate) struct OtherMachine {
     remote: Arc<Remote>,
@@ -110,14 +111,14 @@ impl OtherMachine {
         assert_eq!(self.ask(request), "done", "{request}");
     }
 
-    /// The kubelet's part: the directory of what is published.
+    /// Creates the directory of a published volume, as the kubelet does.
     pub(crate) fn make_directory(&self, path: &Path) -> anyhow::Result<()> {
         let answer = self.ask(&format!("directory {}", windows_path('C', path)));
         ensure!(answer == "done", "{answer}");
         Ok(())
     }
 
-    /// How often a step of the machine was begun.
+    /// Returns how often a step of the machine was started.
     pub(crate) fn calls(&self, step: &str) -> usize {
         self.ask(&format!("calls {step}")).parse().expect("a number")
     }

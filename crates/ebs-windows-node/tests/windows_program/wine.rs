@@ -1,4 +1,5 @@
-//! A Windows of a test's own under Wine, and programs on it. SIGINT is to Wine what Ctrl-C in a console is to Windows: it asks the handlers of the program.
+//! A Windows under Wine for one test, and its programs. Wine treats SIGINT as Ctrl-C in a console: it calls the
+//! handlers of the program.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,14 +11,14 @@ use ebs_testkit::process::{Process, ProcessSpec, run_tool};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// Has the programs for Windows.
+/// The variable with the directory of the Windows programs.
 const PROGRAMS: &str = "EBS_TEST_WINDOWS_PROGRAMS";
-/// Has the Windows that is copied.
+/// The variable with the Wine prefix to copy.
 const PREFIX: &str = "EBS_TEST_WINE_PREFIX";
-/// For a start or an end under Wine on a busy machine.
+/// The time limit of a start or end under Wine on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// As Windows writes a path of this machine, on the drive `drive`.
+/// Formats a path of this machine as Windows does, on the drive `drive`.
 pub(crate) fn windows_path(drive: char, path: &Path) -> String {
     format!("{drive}:{}", path.display()).replace('/', r"\")
 }
@@ -26,27 +27,27 @@ fn variable(name: &str) -> anyhow::Result<String> {
     std::env::var(name).with_context(|| format!("{name} is not set: scripts/windows does"))
 }
 
-/// A Windows: what has a name for the whole of it, as pipes have, is this test's alone. All that runs on it ends with it.
+/// A Windows for this test alone, because pipes have machine-wide names. All of its programs end with it.
 pub(crate) struct Windows {
     prefix: TempDir,
     server: String,
 }
 
 impl Windows {
-    /// A copy of the one that `scripts/setup windows` has made.
+    /// Copies the prefix that `scripts/setup windows` has created.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let (original, wine) = (PathBuf::from(variable(PREFIX)?), PathBuf::from(variable("EBS_WINE")?));
         let beside = original.parent().context("a directory for prefixes")?;
         let prefix = tempfile::Builder::new().prefix("wine-prefix-").tempdir_in(beside)?;
         for entry in std::fs::read_dir(&original)? {
             let (from, to) = (entry?.path(), prefix.path());
-            // Links, but for what Wine writes into in place once it has two names.
+            // Hard links, except for files that Wine overwrites in place.
             let how = if from.extension().is_some_and(|extension| extension == "reg") { "-a" } else { "-al" };
             run_tool("/bin/cp", &[how, &from.display().to_string(), &to.display().to_string()], PATIENCE)?;
         }
         let server = wine.with_file_name("wineserver64").display().to_string();
         let windows = Self { prefix, server };
-        // A server that ends because its last program has ended turns the next program away that comes in that moment.
+        // Without this, a server that ends with its last program would reject a program that starts at that moment.
         windows.tell_server("--persistent=600")?;
         Ok(windows)
     }
@@ -56,12 +57,12 @@ impl Windows {
         run_tool("/usr/bin/env", &[&prefix, &self.server, what], PATIENCE).map(drop)
     }
 
-    /// Its drive `C:`.
+    /// Returns its drive `C:`.
     pub(crate) fn drive_c(&self) -> PathBuf {
         self.prefix.path().join("drive_c")
     }
 
-    /// Starts `program`, of the directory with programs where it is no absolute path; its log is in `dir`.
+    /// Starts `program`, in the directory of programs unless it is an absolute path. Its log is in `dir`.
     pub(crate) fn start(
         &self,
         program: &str,
@@ -74,7 +75,7 @@ impl Windows {
         let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows-program").canonicalize()?;
         let args = std::iter::once(program.into_os_string()).chain(arguments.iter().map(OsString::from));
         let prefix = self.prefix.path().display().to_string();
-        // Signals are for the program, and nobody between.
+        // Without a wrapper process, so that signals reach the program itself.
         let own = [("WINE", variable("EBS_WINE")?), ("WINEPREFIX", prefix), ("LIMIT", "none".to_owned())];
         let mut env = more.clone();
         env.extend(own.map(|(name, value)| (name.to_owned(), value)));
@@ -91,16 +92,16 @@ impl Windows {
 
 impl Drop for Windows {
     fn drop(&mut self) {
-        // One that has ended already cannot be told to.
+        // A server that has already ended does not react.
         let _ = self.tell_server("--kill");
     }
 }
 
-/// A program, running; it ends when this is dropped.
+/// A running program, ended on drop.
 pub(crate) struct Wine(Process);
 
 impl Wine {
-    /// The rest of the first line with these words, once there is one.
+    /// Waits for the first line with these words, and returns the rest of it.
     pub(crate) async fn said(&mut self, words: &str) -> anyhow::Result<String> {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -116,17 +117,17 @@ impl Wine {
         }
     }
 
-    /// Presses Ctrl-C.
+    /// Sends Ctrl-C.
     pub(crate) fn press_control_c(&self) -> anyhow::Result<()> {
         self.0.signal(Signal::INT)
     }
 
-    /// Its exit code, once it has ended by itself.
+    /// Returns its exit code after it has ended by itself.
     pub(crate) async fn exit_code(&mut self) -> anyhow::Result<Option<i32>> {
         Ok(self.0.wait(PATIENCE).await?.code())
     }
 
-    /// All that it has said.
+    /// Returns its output.
     pub(crate) fn output(&self) -> anyhow::Result<String> {
         Ok(self.0.output()?)
     }

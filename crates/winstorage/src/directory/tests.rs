@@ -17,9 +17,9 @@ fn listing(names: &[&str]) -> Vec<u8> {
     all
 }
 
-/// A listing is read name by name, without the directory itself and the one above it; what is no listing is refused.
+/// The list leaves out `.` and `..`. An invalid list is an error.
 #[test]
-fn a_listing_is_read_name_by_name() {
+fn directory_listing_returns_each_name() {
     assert_eq!(names(&listing(&[".", "..", "mount", "ä😀"])).unwrap(), ["mount", "ä😀"]);
     assert_eq!(names(&[]), None);
     let mut looping = listing(&["a", "b"]);

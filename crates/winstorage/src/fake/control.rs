@@ -1,5 +1,5 @@
-//! A machine in memory of another process: what a test does with it, and what that process's neighbour sees of it, while the program
-//! under test runs. Words with a blank between them over loopback, a line a request, a line an answer.
+//! Controls a fake machine in another process: a test changes and reads the machine while the program under test runs.
+//! The protocol is a line per request and a line per reply, of words with blanks between them, over loopback.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -12,13 +12,14 @@ use super::FakeHost;
 use crate::host::{Answer, HostError, Space, SpaceHost};
 use crate::types::WinPath;
 
-/// How long an answer may take on a busy machine.
+/// The longest wait for a reply, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The machine that a test build's `--host=fake:FILE` names, which takes requests from now on: its port is in `FILE.port`.
+/// Creates the machine that a test build's `--host=fake:FILE` names, and starts to accept requests. The file
+/// `FILE.port` contains its port.
 ///
 /// # Errors
-/// The file cannot be read, or is no description of a machine; or see [`listen`].
+/// The file cannot be read, or is not a valid description of a machine; see also [`listen`].
 pub fn described(file: &Path) -> Result<FakeHost, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("read {}: {error}", file.display()))?;
     let host = FakeHost::from_json(&text)?;
@@ -28,10 +29,10 @@ pub fn described(file: &Path) -> Result<FakeHost, String> {
     Ok(host)
 }
 
-/// Takes requests from now on; `port_file` names the port, once it is open.
+/// Starts to accept requests. Writes the port to `port_file` when it is open.
 ///
 /// # Errors
-/// The port cannot be opened, or the file not be written.
+/// The port cannot be opened, or the file cannot be written.
 pub fn listen(host: &FakeHost, port_file: &Path) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     std::fs::write(port_file, format!("{}\n", listener.local_addr()?.port()))?;
@@ -39,7 +40,7 @@ pub fn listen(host: &FakeHost, port_file: &Path) -> io::Result<()> {
     let serve = move || {
         for connection in listener.incoming().flatten() {
             let host = host.clone();
-            // The test has gone when an answer fails.
+            // A failed reply means that the test has ended.
             let answer = move || drop(answer_all(&host, connection));
             if thread::Builder::new().name("control".to_owned()).spawn(answer).is_err() {
                 return;
@@ -95,7 +96,7 @@ fn answer(host: &FakeHost, request: &str) -> Option<String> {
     })
 }
 
-/// The machine of another process.
+/// A fake machine of another process.
 #[derive(Debug)]
 pub struct Remote(Mutex<BufReader<TcpStream>>);
 
@@ -103,7 +104,7 @@ impl Remote {
     /// Connects to the process that has written `port_file`.
     ///
     /// # Errors
-    /// There is no such file yet, or nobody listens.
+    /// The file does not exist yet, or no process listens.
     pub fn connect(port_file: &Path) -> io::Result<Self> {
         let port = std::fs::read_to_string(port_file)?.trim().parse().map_err(io::Error::other)?;
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
@@ -111,10 +112,10 @@ impl Remote {
         Ok(Self(Mutex::new(BufReader::new(stream))))
     }
 
-    /// The answer to a request, both without their line's end.
+    /// Sends a request and returns the reply, both without the line end.
     ///
     /// # Errors
-    /// The process has gone, or does not answer.
+    /// The process has ended, or does not reply.
     pub fn ask(&self, request: &str) -> io::Result<String> {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stream.get_mut().write_all(format!("{request}\n").as_bytes())?;

@@ -1,14 +1,14 @@
-//! The machine as JSON, for `--host=fake:FILE` of test builds:
+//! The description of a fake machine as JSON, for `--host=fake:FILE` of test builds:
 //!
 //! ```json
 //! {
-//!   "disks": [{"number": 1, "serial": "vol0123456789abcdef0_00000001.", "size": 10737418240, "online": false}],
-//!   "tree": {"C:\\var\\lib\\kubelet": "directory", "C:\\var\\lib\\kubelet\\l": {"link": "C:\\var\\lib\\kubelet\\s"}},
-//!   "faults": [{"step": "format_ntfs", "delay_ms": 5000}]
+//! "disks": [{"number": 1, "serial": "vol0123456789abcdef0_00000001.", "size": 10737418240, "online": false}],
+//! "tree": {"C:\\var\\lib\\kubelet": "directory", "C:\\var\\lib\\kubelet\\l": {"link": "C:\\var\\lib\\kubelet\\s"}},
+//! "faults": [{"step": "format_ntfs", "delay_ms": 5000}]
 //! }
 //! ```
 //!
-//! Disk 0 with `C:` is there unless the description has a disk 0 of its own.
+//! Disk 0 with `C:` is added if the description has no disk 0.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,23 +29,23 @@ const GIB: u64 = 1 << 30;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Description {
-    /// Time passes by what is waited for, and not otherwise.
+    /// The clock advances only by waits, without real time.
     pub virtual_time: bool,
-    /// Attached.
+    /// Attached disks.
     pub disks: Vec<DiskDescription>,
-    /// What the file system holds, by path.
+    /// Entries of the file system, by path.
     pub tree: BTreeMap<String, Entry>,
     /// Shares on the network.
     pub shares: Vec<FakeShare>,
     /// iSCSI portals on the network.
     pub portals: Vec<FakePortal>,
-    /// Addresses of those that the machine knows.
+    /// Addresses of the portals that are registered on the machine.
     pub known_portals: Vec<(String, u16)>,
-    /// Installed.
+    /// Installed services.
     pub services: Vec<FakeService>,
-    /// Of the firmware.
+    /// The serial number of the firmware.
     pub bios_serial: String,
-    /// What goes wrong.
+    /// Injected faults.
     pub faults: Vec<FaultDescription>,
 }
 
@@ -69,7 +69,7 @@ pub struct DiskDescription {
     boot: bool,
     #[serde(default)]
     system: bool,
-    /// Found by the next rescan only.
+    /// Only the next rescan finds the disk.
     #[serde(default)]
     arriving: bool,
     #[serde(default)]
@@ -101,7 +101,7 @@ pub struct VolumeDescription {
     used: u64,
 }
 
-/// Something at a path.
+/// An entry of the file system.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
@@ -117,13 +117,13 @@ pub enum Entry {
     MountPoint(VolumeGuid),
 }
 
-/// Something that goes wrong.
+/// An injected fault.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FaultDescription {
     /// The name of the trait's method.
     pub step: String,
-    /// Calls before it.
+    /// Number of calls before the fault.
     pub skip: usize,
     delay_ms: Option<u64>,
     win32: Option<u32>,

@@ -11,14 +11,14 @@ use crate::host::{
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 
 pub(super) const MIB: u64 = 1 << 20;
-/// What GPT and alignment take at both ends of a disk.
+/// Bytes that GPT and alignment use at both ends of a disk.
 const OVERHEAD: u64 = 2 * MIB;
 /// Microsoft Reserved.
 pub(super) const RESERVED: u64 = 16 * MIB;
-/// Where a GPT begins, from either end.
+/// Offset of a GPT from either end, in bytes.
 const SECTOR: u64 = 512;
 
-/// Results of `MSFT_Disk`'s methods.
+/// Return codes of `MSFT_Disk`'s methods.
 pub(super) mod result {
     pub(in super::super) const NOT_INITIALIZED: u32 = 41000;
     pub(in super::super) const ALREADY_INITIALIZED: u32 = 41001;
@@ -29,14 +29,14 @@ pub(super) mod result {
     pub(in super::super) const INVALID_PARAMETER: u32 = 5;
 }
 
-/// What Windows may show late of a disk that has gone online.
+/// What Windows can show with a delay after a disk has gone online.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// Its partitions, and with them all else.
+    /// Its partitions, and everything on them.
     Partitions,
     /// The volumes of its partitions.
     Volumes,
-    /// The file systems of its volumes: they look unformatted.
+    /// The file systems of its volumes, which look unformatted.
     FileSystems,
 }
 
@@ -51,16 +51,16 @@ pub(super) struct FakeDisk {
     pub(super) size: u64,
     pub(super) is_boot: bool,
     pub(super) is_system: bool,
-    /// Set by Windows' SAN policy, or because the disk collides with another one.
+    /// Set by Windows' SAN policy, or because the disk collides with another disk.
     pub(super) is_read_only: bool,
-    /// Its signature is another disk's: it goes online only once it is not read-only.
+    /// It has the signature of another disk, so it goes online only when it is writable.
     pub(super) collides: bool,
-    /// What Windows shows only some time after the disk has gone online.
+    /// What Windows shows only this long after the disk has gone online.
     pub(super) late: Option<(Late, Duration)>,
-    /// When it has gone online, by the machine's clock.
+    /// When it went online, by the clock of the machine.
     pub(super) online_since: Duration,
     pub(super) partitions: Vec<FakePartition>,
-    /// Bytes that are not zero, by where they begin.
+    /// Nonzero bytes, by offset.
     pub(super) content: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct FakeVolume {
     pub(super) is_formatted: bool,
     pub(super) size: u64,
     pub(super) used: u64,
-    /// How often it was formatted since the machine was made.
+    /// Number of formats since the machine was created.
     pub(super) formats: usize,
 }
 
@@ -90,30 +90,30 @@ pub(super) struct Disks {
     pub(super) volumes: Vec<FakeVolume>,
     /// Disks that the next rescan finds.
     pub(super) arriving: BTreeMap<u32, FakeDisk>,
-    /// Disks that are attached to no machine.
+    /// Detached disks.
     pub(super) away: Vec<FakeDisk>,
-    /// The time of the step that is being done.
+    /// The time of the current step.
     pub(super) now: Duration,
     next_volume: u64,
 }
 
 impl FakeHost {
-    /// Attaches an empty disk of `size` bytes, online or not, at once.
+    /// Attaches an empty disk of `size` bytes, online or offline. It is visible at once.
     pub fn add_disk(&self, number: u32, serial: &str, size: u64, online: bool) {
         self.state().disks.disks.insert(number, FakeDisk::raw(serial, size, online));
     }
 
-    /// Attaches one that only a rescan finds.
+    /// Attaches a disk that only a rescan finds.
     pub fn add_arriving_disk(&self, number: u32, serial: &str, size: u64) {
         self.state().disks.arriving.insert(number, FakeDisk::raw(serial, size, false));
     }
 
-    /// Detaches a disk, without a word.
+    /// Detaches a disk, without notice.
     pub fn remove_disk(&self, number: u32) {
         self.state().disks.disks.remove(&number);
     }
 
-    /// Grows or shrinks the disk itself.
+    /// Changes the size of the disk itself.
     pub fn set_disk_size(&self, number: u32, size: u64) {
         if let Some(disk) = self.state().disks.disks.get_mut(&number) {
             disk.size = size;
@@ -129,33 +129,33 @@ impl FakeHost {
         }
     }
 
-    /// Makes the disk read-only. One that `collides` with another disk refuses to go online until it is read-only no more.
+    /// Makes the disk read-only. A disk that `collides` with another one refuses to go online while it is read-only.
     pub fn set_read_only(&self, number: u32, collides: bool) {
         if let Some(disk) = self.state().disks.disks.get_mut(&number) {
             (disk.is_read_only, disk.collides) = (true, collides);
         }
     }
 
-    /// True where the disk is there and read-only.
+    /// Returns whether the disk is attached and read-only.
     #[must_use]
     pub fn is_read_only(&self, number: u32) -> bool {
         self.state().disks.disks.get(&number).is_some_and(|disk| disk.is_read_only)
     }
 
-    /// Makes something of the disk show only so long after it has gone online.
+    /// Delays a part of the disk by `after` once it has gone online.
     pub fn show_late(&self, number: u32, what: Late, after: Duration) {
         if let Some(disk) = self.state().disks.disks.get_mut(&number) {
             disk.late = Some((what, after));
         }
     }
 
-    /// True where the disk is there and online.
+    /// Returns whether the disk is attached and online.
     #[must_use]
     pub fn is_online(&self, number: u32) -> bool {
         self.state().disks.disks.get(&number).is_some_and(|disk| disk.is_online)
     }
 
-    /// The volumes of a disk, whether Windows shows them or not.
+    /// Returns the volumes of a disk, also those that Windows does not show.
     #[must_use]
     pub fn volumes_of(&self, number: u32) -> Vec<VolumeGuid> {
         let state = self.state();
@@ -163,13 +163,13 @@ impl FakeHost {
         partitions.filter_map(|partition| partition.volume.clone()).collect()
     }
 
-    /// How often the volume was formatted.
+    /// Returns how often the volume was formatted.
     #[must_use]
     pub fn formats(&self, volume: &VolumeGuid) -> usize {
         self.state().disks.volume(volume).map_or(0, |volume| volume.formats)
     }
 
-    /// Formatted already when the machine was made, with so many bytes used.
+    /// Makes the volume formatted from the start, with `used` bytes in use.
     pub fn set_formatted(&self, volume: &VolumeGuid, used: u64) {
         if let Some(volume) = self.state().disks.volumes.iter_mut().find(|known| known.id == *volume) {
             (volume.is_formatted, volume.used) = (true, used);
@@ -197,7 +197,7 @@ impl FakeDisk {
         }
     }
 
-    /// True of what does not show yet at `now`.
+    /// Returns whether this part of the disk is still hidden at `now`.
     pub(super) fn hides(&self, what: Late, now: Duration) -> bool {
         self.late.is_some_and(|(late, after)| late == what && now < self.online_since + after)
     }
@@ -213,7 +213,7 @@ impl Disks {
         self.volumes.iter().find(|volume| volume.id == *id)
     }
 
-    /// A volume that does not exist yet.
+    /// Creates a volume with a new id.
     pub(super) fn new_volume(&mut self, size: u64) -> VolumeGuid {
         self.next_volume += 1;
         let text = format!(r"\\?\Volume{{00000000-0000-4000-8000-{:012x}}}\", self.next_volume);
@@ -222,7 +222,8 @@ impl Disks {
         id
     }
 
-    /// The partitions that hold a volume, with their disks; only of disks that are online and show their volumes.
+    /// Returns the partitions that hold a volume, with their disks. Only disks that are online and show their volumes
+    /// count.
     pub(super) fn holders(&self, id: &VolumeGuid) -> Vec<(u32, &FakePartition)> {
         let shows = |disk: &FakeDisk| ![Late::Partitions, Late::Volumes].iter().any(|late| disk.hides(*late, self.now));
         let online = self.disks.iter().filter(|(_, disk)| disk.is_online && shows(disk));
@@ -230,7 +231,7 @@ impl Disks {
         all.filter(|(_, partition)| partition.volume.as_ref() == Some(id) && !partition.is_offline).collect()
     }
 
-    /// The disk that holds a volume, whether Windows shows it or not.
+    /// Returns the disk that holds a volume, also if Windows does not show the volume.
     pub(super) fn disk_of(&self, id: &VolumeGuid) -> Option<&FakeDisk> {
         let holds = |disk: &&FakeDisk| disk.partitions.iter().any(|partition| partition.volume.as_ref() == Some(id));
         self.disks.values().find(holds)
@@ -472,7 +473,8 @@ fn by_device<'a>(state: &'a State, step: &'static str, name: &str) -> Result<(Di
     Ok((DiskNumber(*number), disk))
 }
 
-/// A device id descriptor with one identifier, binary where the text is hex, ASCII otherwise; without one where it is empty.
+/// Builds a device id descriptor with one identifier, binary if the text is hex, else ASCII. An empty text makes a
+/// descriptor without identifiers.
 fn descriptor(page83: &str) -> Vec<u8> {
     let (code_set, bytes) = match hex::decode(page83) {
         Ok(bytes) => (1_u32, bytes),

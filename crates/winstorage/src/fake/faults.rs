@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! Faults: which call of which step fails, waits or crashes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -7,19 +7,19 @@ use std::time::Duration;
 use super::FakeHost;
 use crate::host::Answer;
 
-/// What happens to one call of a step.
+/// The fault of one call of a step.
 pub enum Effect {
-    /// It is refused.
+    /// The call fails.
     Fail(Answer),
-    /// It is done, and refused all the same: a lost reply.
+    /// The call takes effect and then fails: a lost reply.
     FailAfter(Answer),
-    /// It takes so long before it is done.
+    /// The call takes this long.
     Delay(Duration),
-    /// It waits for the gate.
+    /// The call waits for the gate.
     Hold(Gate),
-    /// Something else happens on the machine right before it.
+    /// Another process changes the machine right before the call.
     Meanwhile(Box<dyn FnOnce(&FakeHost) + Send>),
-    /// It is done, and then the calling process dies: all further calls fail until [`FakeHost::restart`].
+    /// The call takes effect and the calling process dies: all further calls fail until [`FakeHost::restart`].
     CrashAfter,
 }
 
@@ -35,7 +35,7 @@ struct GateState {
     is_open: bool,
 }
 
-/// Longer than any test waits; a gate that nobody opens fails the test instead of hanging it.
+/// Longer than any test waits. A gate that stays closed fails the test instead of hanging it.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
 impl Gate {
@@ -46,7 +46,7 @@ impl Gate {
         changed.notify_all();
     }
 
-    /// Waits until a call stands at the gate; false when none came within a minute.
+    /// Waits until a call has reached the gate. Returns false if no call has within a minute.
     #[must_use]
     pub fn wait_reached(&self) -> bool {
         self.wait(|state| state.is_reached)
@@ -67,7 +67,7 @@ impl Gate {
     }
 }
 
-/// Effects to come, by step.
+/// Pending faults, by step.
 #[derive(Default)]
 pub(super) struct Faults {
     ahead: BTreeMap<String, Vec<(usize, Effect)>>,
@@ -78,7 +78,7 @@ impl Faults {
         self.ahead.entry(step.to_owned()).or_default().push((skip, effect));
     }
 
-    /// What this call of `step` meets; every other effect of the step comes one call nearer.
+    /// Returns the fault of this call of `step`, and advances every other fault of the step by one call.
     pub(super) fn take(&mut self, step: &str) -> Option<Effect> {
         let ahead = self.ahead.get_mut(step)?;
         let due = ahead.iter().position(|(skip, _)| *skip == 0);

@@ -1,4 +1,4 @@
-//! The file system: nodes by number, so that an open entry stays itself whatever happens to names.
+//! The file system. Nodes have numbers, so an open entry stays the same node whatever happens to its name.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::types::{VolumeGuid, WinPath};
 
 pub(super) type Node = usize;
 
-/// What a path leads through at most.
+/// The maximum of links that Windows follows on one path.
 const HOPS: u32 = 63;
 /// `ERROR_CANT_RESOLVE_FILENAME`
 const TOO_MANY_LINKS: u32 = 1921;
@@ -16,7 +16,7 @@ const TOO_MANY_LINKS: u32 = 1921;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
-    /// By lower-case name: the name as it was given, and the node.
+    /// By lower-case name: the original name and the node.
     Directory(BTreeMap<String, (String, Node)>),
     Link {
         target: String,
@@ -37,49 +37,49 @@ pub(super) struct Files {
     volumes: Vec<(VolumeGuid, Node)>,
 }
 
-/// Something of the file system, held open.
+/// An open entry of the file system.
 struct Open {
     host: FakeHost,
     node: Node,
-    /// For people only.
+    /// The name in errors and the log.
     name: String,
 }
 
 impl FakeHost {
-    /// Makes a directory with its parents, links followed.
+    /// Creates a directory with its parents. Follows links.
     ///
     /// # Panics
-    /// The path is none, or a file is on its way.
+    /// The path is invalid, or contains a file.
     pub fn add_directory(&self, path: &str) {
         self.place(path, Kind::Directory(BTreeMap::new()));
     }
 
-    /// Makes a file, with its parents.
+    /// Creates a file, with its parents.
     pub fn add_file(&self, path: &str) {
         self.place(path, Kind::File);
     }
 
-    /// Makes a symbolic link, with its parents; the target is taken as it stands.
+    /// Creates a symbolic link, with its parents. The target is stored unchanged.
     pub fn add_link(&self, path: &str, target: &str) {
         self.place(path, Kind::Link { target: target.to_owned(), is_directory: true });
     }
 
-    /// Makes a junction, with its parents.
+    /// Creates a junction, with its parents.
     pub fn add_junction(&self, path: &str, target: &str) {
         self.place(path, Kind::Junction(target.to_owned()));
     }
 
-    /// Makes a mount point, with its parents.
+    /// Creates a mount point, with its parents.
     pub fn add_mount_point(&self, path: &str, volume: &VolumeGuid) {
         self.place(path, Kind::Mount(volume.clone()));
     }
 
-    /// Makes a reparse point with a tag of its own, with its parents.
+    /// Creates a reparse point with this tag, with its parents.
     pub fn add_reparse_point(&self, path: &str, tag: u32) {
         self.place(path, Kind::Other(tag));
     }
 
-    /// What stands at `path`, links in its parents followed; `None` where there is nothing.
+    /// Returns the kind of the entry at `path`, following links in its parents, or `None` if it does not exist.
     #[must_use]
     pub fn kind_at(&self, path: &str) -> Option<EntryKind> {
         let state = self.state();
@@ -88,7 +88,7 @@ impl FakeHost {
         state.files.shown(node)
     }
 
-    /// Renames an entry within its directory or to another one, as another process would, open or not.
+    /// Renames or moves an entry, open or not, as another process would.
     pub fn rename(&self, from: &str, to: &str) {
         let mut state = self.state();
         let (from, to) = (WinPath::normalise(from), WinPath::normalise(to));
@@ -101,7 +101,7 @@ impl FakeHost {
         }
     }
 
-    /// Removes whatever stands at `path`, with all below it.
+    /// Removes the entry at `path` and everything below it.
     pub fn remove_path(&self, path: &str) {
         let mut state = self.state();
         let node = WinPath::normalise(path).and_then(|path| state.files.find(&path, false).ok());
@@ -117,7 +117,7 @@ impl FakeHost {
 }
 
 impl Files {
-    /// Puts something at a path; directories above it are made.
+    /// Creates an entry at a path, with its parents.
     pub(super) fn place(&mut self, path: &WinPath, kind: Kind) {
         let mut at = self.drive(path.drive());
         let Some((last, above)) = path.components().split_last() else { return };
@@ -191,7 +191,7 @@ impl Files {
         }
     }
 
-    /// The directory that a node leads to.
+    /// Returns the directory that a node leads to.
     fn entered(&mut self, node: Node) -> Result<Node, u32> {
         match self.nodes[node].clone() {
             Kind::Directory(_) => Ok(node),
@@ -206,7 +206,7 @@ impl Files {
         }
     }
 
-    /// The node at a path, links above it followed, and itself too where `follow`.
+    /// Returns the node at a path. Follows links above it, and the last component too if `follow` is set.
     fn find(&self, path: &WinPath, follow: bool) -> Result<Node, u32> {
         self.find_within(path, follow, HOPS)
     }
@@ -250,7 +250,7 @@ impl Files {
 }
 
 impl State {
-    /// A machine whose disk 0 holds Windows on `C:`.
+    /// Creates a machine whose disk 0 holds Windows on `C:`.
     pub(super) fn with_system_disk() -> Self {
         let mut state = Self::default();
         state.add_system_disk();

@@ -1,7 +1,8 @@
-//! A Windows machine in memory: state that steps change, faults on request, a log of all calls. For tests, here and above.
+//! A Windows machine in memory, for tests here and in the crates above: a state that steps change, injected faults, and
+//! a log of all calls.
 //!
-//! It stands in Windows' place, below all decisions: nothing here checks what a client may do. What it answers where Windows refuses
-//! are Windows' own codes, as far as they are documented; `csi-proxy selftest` holds it against a real machine.
+//! It replaces Windows below all decisions, so it does not check what a client is allowed to do. Its errors are
+//! Windows' own codes, as far as Microsoft documents them; `csi-proxy selftest` compares it with a real machine.
 
 mod attachments;
 pub mod control;
@@ -24,7 +25,7 @@ pub use faults::{Effect, Gate};
 pub use network::{FakePortal, FakeShare, FakeTarget};
 pub use system::FakeService;
 
-/// The machine. Clones are the same one.
+/// The fake machine. Clones share its state.
 #[derive(Clone)]
 pub struct FakeHost {
     inner: Arc<Inner>,
@@ -38,16 +39,16 @@ struct Inner {
     never: (Mutex<()>, Condvar),
 }
 
-/// Time of the machine.
+/// The clock of the machine.
 #[derive(Debug)]
 enum Clock {
-    /// Goes on by what is waited for, at once.
+    /// Advances by waits, without real time.
     Virtual(Mutex<Duration>),
-    /// Of the machine that the test runs on.
+    /// The clock of the machine that runs the test.
     Real,
 }
 
-/// All that there is.
+/// The whole state of the machine.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     disks: disks::Disks,
@@ -55,30 +56,31 @@ pub(crate) struct State {
     shares: network::Shares,
     iscsi: network::Iscsi,
     system: system::System,
-    /// After a crash nothing works until [`FakeHost::restart`].
+    /// Set by a crash: every call fails until [`FakeHost::restart`].
     is_down: bool,
 }
 
 impl FakeHost {
-    /// A machine with the drive `C:`, which waits without taking time.
+    /// Creates a machine with the drive `C:` and virtual time.
     #[must_use]
     pub fn new() -> Self {
         Self::from_state(State::with_system_disk(), Clock::Virtual(Mutex::default()))
     }
 
-    /// The machine that a test build's `--host=fake:FILE` names: JSON, see [`Description`]. It takes its time for delays.
+    /// Creates the machine that a test build's `--host=fake:FILE` names from JSON, see [`Description`]. Its delays take
+    /// real time.
     ///
     /// # Errors
-    /// The text is no description.
+    /// The text is not a valid description.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let description: Description = serde_json::from_str(text).map_err(|error| error.to_string())?;
         Self::from_description(&description)
     }
 
-    /// The same from a description in memory.
+    /// Creates the machine from a description in memory.
     ///
     /// # Errors
-    /// It contradicts itself.
+    /// The description contradicts itself.
     pub fn from_description(description: &Description) -> Result<Self, String> {
         let clock = if description.virtual_time { Clock::Virtual(Mutex::default()) } else { Clock::Real };
         let host = Self::from_state(description.state()?, clock);
@@ -99,12 +101,13 @@ impl FakeHost {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Makes the call of `step` after the next `skip` ones have `effect`, once. A step is the name of the trait's method.
+    /// Gives the call of `step` after the next `skip` calls this `effect`, once. A step is the name of the trait's
+    /// method.
     pub fn inject(&self, step: &str, skip: usize, effect: Effect) {
         locked(&self.inner.faults).add(step, skip, effect);
     }
 
-    /// Every call so far: the step, a blank, the object.
+    /// Returns every call so far: the step, a blank, the object.
     #[must_use]
     pub fn log(&self) -> Vec<String> {
         locked(&self.inner.log).clone()
@@ -115,19 +118,19 @@ impl FakeHost {
         locked(&self.inner.log).clear();
     }
 
-    /// How often `step` was called.
+    /// Returns how often `step` was called.
     #[must_use]
     pub fn calls(&self, step: &str) -> usize {
         let is_it = |line: &&String| line.split(' ').next() == Some(step);
         locked(&self.inner.log).iter().filter(is_it).count()
     }
 
-    /// The process has started anew after an [`Effect::CrashAfter`].
+    /// Restarts the process after an [`Effect::CrashAfter`].
     pub fn restart(&self) {
         self.state().is_down = false;
     }
 
-    /// True between a crash and [`Self::restart`].
+    /// Returns whether the process has crashed and not restarted.
     #[must_use]
     pub fn is_down(&self) -> bool {
         self.state().is_down
@@ -137,7 +140,7 @@ impl FakeHost {
         locked(&self.inner.state)
     }
 
-    /// Does a step: logs it, lets a fault have its way, and acts.
+    /// Runs a step: logs it, applies a pending fault, and acts.
     fn step<T>(
         &self,
         step: &'static str,
@@ -175,7 +178,7 @@ impl FakeHost {
             }
             Some(Effect::CrashAfter) => {
                 let mut state = self.state();
-                // Whether it succeeded nobody learns.
+                // The result is lost.
                 let _lost = act(&mut state);
                 state.is_down = true;
                 Err(crashed())

@@ -1,4 +1,4 @@
-//! SMB shares and iSCSI targets that the machine could reach.
+//! SMB shares and iSCSI targets on the network of the machine.
 
 use super::{FakeHost, State};
 use crate::host::{
@@ -11,26 +11,26 @@ use crate::types::{PortalAddress, Secret};
 const EXISTS: u32 = 0x8007_00B7;
 /// `ERROR_LOGON_FAILURE`
 const LOGON_FAILURE: u32 = 1326;
-/// What iSCSI methods return for what is not there.
+/// The return code of iSCSI methods for a missing object.
 const NOT_FOUND: u32 = 0xEFFF_0003;
 
-/// A share of some server.
+/// A share of a server.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeShare {
     /// `\\host\share`
     pub root: String,
-    /// `user:password` that it wants, in Windows' escaping; any where there is none.
+    /// The required `user:password` in Windows' escaping; without it, any credential is accepted.
     pub credential: Option<String>,
     /// The number of a mapping's status.
     pub status: u32,
-    /// Mapped by somebody before.
+    /// A mapping already exists.
     pub is_mapped: bool,
-    /// Mapped, yet reached with credentials that are none any more.
+    /// A mapping exists, but its credentials are no longer valid.
     pub is_stale: bool,
 }
 
-/// A portal that there is.
+/// A portal on the network.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FakePortal {
@@ -38,7 +38,7 @@ pub struct FakePortal {
     pub address: String,
     /// TCP port.
     pub port: u16,
-    /// What it offers.
+    /// The targets that it offers.
     pub targets: Vec<FakeTarget>,
 }
 
@@ -48,15 +48,15 @@ pub struct FakePortal {
 pub struct FakeTarget {
     /// Its name.
     pub iqn: String,
-    /// The secret that it wants.
+    /// The required secret.
     pub secret: Option<String>,
-    /// The numbers of the disks that it brings.
+    /// The numbers of the disks that a login attaches.
     pub disks: Vec<u32>,
-    /// Somebody has logged in.
+    /// A session already exists.
     pub is_connected: bool,
     /// Its session is persistent.
     pub is_persistent: bool,
-    /// It is connected without a session.
+    /// The target is connected without a session.
     pub has_no_session: bool,
 }
 
@@ -67,31 +67,31 @@ pub(super) struct Shares {
 
 #[derive(Debug, Default)]
 pub(super) struct Iscsi {
-    /// Those that exist.
+    /// The portals on the network.
     pub(super) portals: Vec<FakePortal>,
-    /// Those that the machine was told of.
+    /// The portals that are registered on the machine.
     pub(super) known: Vec<PortalAddress>,
     pub(super) chap_secret: Option<Secret>,
 }
 
 impl FakeHost {
-    /// Puts a share on the network.
+    /// Adds a share to the network.
     pub fn add_share(&self, share: FakeShare) {
         self.state().shares.all.push(share);
     }
 
-    /// True where the share is mapped.
+    /// Returns whether the share is mapped.
     #[must_use]
     pub fn is_mapped(&self, root: &str) -> bool {
         self.state().shares.all.iter().any(|share| share.root.eq_ignore_ascii_case(root) && share.is_mapped)
     }
 
-    /// Puts a portal on the network.
+    /// Adds a portal to the network.
     pub fn add_portal_to_network(&self, portal: FakePortal) {
         self.state().iscsi.portals.push(portal);
     }
 
-    /// The machine's CHAP secret.
+    /// Returns the machine's CHAP secret.
     #[must_use]
     pub fn chap_secret(&self) -> Option<Secret> {
         self.state().iscsi.chap_secret.clone()

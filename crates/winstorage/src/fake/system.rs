@@ -16,17 +16,17 @@ const DISABLED: u32 = 14;
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeService {
-    /// By which it is asked for.
+    /// The name that identifies it.
     pub name: String,
-    /// For people.
+    /// The name for people.
     pub display_name: String,
     /// `Running`, `Stopped`, …
     pub state: String,
     /// `Auto`, `Manual`, `Disabled`, …
     pub start_mode: String,
-    /// Services that it needs.
+    /// Services on which it depends.
     pub needs: Vec<String>,
-    /// Milliseconds that it takes to start or stop.
+    /// How long a start or stop takes, in milliseconds.
     pub takes_ms: u64,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct System {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) service: FakeService,
-    /// The state that it is on the way to, and when it is there.
+    /// The state of the current transition, and when the service reaches it.
     pub(super) ahead: Option<(&'static str, Duration)>,
 }
 
@@ -49,7 +49,7 @@ impl FakeHost {
         self.state().system.services.push(Running { service, ahead: None });
     }
 
-    /// What `Win32_Service.State` would say.
+    /// Returns the value of `Win32_Service.State`.
     #[must_use]
     pub fn service_state(&self, name: &str) -> Option<String> {
         let now = self.time();

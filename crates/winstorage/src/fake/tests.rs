@@ -24,9 +24,9 @@ const MACHINE: &str = r#"{
     "faults": [{"step": "format_ntfs", "delay_ms": 5000}, {"step": "rescan", "skip": 1, "result": 4}]
 }"#;
 
-/// A test build's machine is described by a file: disks, files, shares, portals, services and what goes wrong.
+/// A description contains disks, files, shares, portals, services and faults.
 #[test]
-fn a_machine_is_made_from_its_description() {
+fn fake_machine_is_built_from_its_description() {
     let host = FakeHost::from_json(MACHINE).unwrap();
     let storage =
         Storage::new(Arc::new(host.clone()), Policy::new(vec![WinPath::normalise("/var/lib/kubelet").unwrap()]));

@@ -3,42 +3,42 @@
 use super::{HostError, ObjectPath};
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 
-/// A row of `MSFT_Disk` where all are listed.
+/// A row of `MSFT_Disk` in a list of all disks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskRow {
     /// `Path`: the device interface, `\\?\scsi#disk&…`.
     pub device: String,
-    /// `SerialNumber`, verbatim, blanks included; empty where Windows knows none.
+    /// `SerialNumber`, verbatim, with blanks; empty if Windows reports no number.
     pub serial: String,
 }
 
-/// What one disk says of itself.
+/// The properties of one disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
     /// Of its WMI object.
     pub object: ObjectPath,
     /// `Number`
     pub number: DiskNumber,
-    /// Which partition table it has.
+    /// Its partition table.
     pub style: PartitionStyle,
-    /// `SerialNumber`, verbatim; empty where Windows knows none.
+    /// `SerialNumber`, verbatim; empty if Windows reports no number.
     pub serial: String,
     /// `IsOffline`
     pub is_offline: bool,
-    /// Why it is offline, while it is.
+    /// Why the disk is offline, if it is.
     pub offline_reason: Option<OfflineReason>,
     /// `IsReadOnly`: Windows refuses to write to it.
     pub is_read_only: bool,
     /// Bytes.
     pub size: u64,
-    /// Windows has started from it.
+    /// Windows booted from it.
     pub is_boot: bool,
     /// It holds the system partition.
     pub is_system: bool,
 }
 
 impl Disk {
-    /// True where both rows describe the same disk: numbers are given to other disks.
+    /// Returns whether both rows describe the same disk. Windows reuses disk numbers.
     #[must_use]
     pub fn is_same_disk(&self, other: &Self) -> bool {
         (self.number, &self.object, &self.serial, self.size) == (other.number, &other.object, &other.serial, other.size)
@@ -101,10 +101,11 @@ pub struct Partition {
     pub drive_letter: Option<char>,
 }
 
-/// What a partition is for, by its type on a GPT disk. Every partition of an MBR disk is `Other`: it is somebody's.
+/// The purpose of a partition, by its type on a GPT disk. Every partition of an MBR disk is `Other`, because it may
+/// have data of another owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionKind {
-    /// Microsoft Reserved, which Windows makes itself when it initialises a disk.
+    /// Microsoft Reserved, which Windows creates when it initialises a disk.
     Reserved,
     /// Basic data.
     Data,
@@ -119,11 +120,11 @@ pub struct VolumeRow {
     pub object: ObjectPath,
     /// `UniqueId`
     pub id: VolumeGuid,
-    /// `FileSystemType` is one that Windows knows.
+    /// `FileSystemType` is a known file system.
     pub is_formatted: bool,
-    /// Bytes of the file system.
+    /// Size of the file system in bytes.
     pub size: u64,
-    /// Bytes of it that are free.
+    /// Free bytes of the file system.
     pub remaining: u64,
     /// `DriveLetter`, where it has one.
     pub drive_letter: Option<char>,
@@ -131,44 +132,44 @@ pub struct VolumeRow {
 
 /// Disks and partitions.
 ///
-/// Each method fails with what Windows answered; a disk that is not there is `None` where it is looked for.
+/// Each method fails with Windows' error. A lookup of a missing disk returns `None`.
 pub trait DiskHost: Send + Sync {
-    /// Number and `Location` of every disk.
+    /// Returns the number and `Location` of every disk.
     ///
     /// # Errors
     /// The query failed.
     fn disk_locations(&self) -> Result<Vec<(DiskNumber, String)>, HostError>;
-    /// Device and serial number of every disk.
+    /// Returns the device and serial number of every disk.
     ///
     /// # Errors
     /// The query failed.
     fn disks(&self) -> Result<Vec<DiskRow>, HostError>;
-    /// The number that the device itself tells (`IOCTL_STORAGE_GET_DEVICE_NUMBER`).
+    /// Returns the disk number that the device itself reports (`IOCTL_STORAGE_GET_DEVICE_NUMBER`).
     ///
     /// # Errors
-    /// The device cannot be opened or asked.
+    /// The device cannot be opened, or the query failed.
     fn device_number(&self, device: &str) -> Result<DiskNumber, HostError>;
-    /// The bytes of its `STORAGE_DEVICE_ID_DESCRIPTOR`, for [`crate::page83::identifier`].
+    /// Returns the bytes of the device's `STORAGE_DEVICE_ID_DESCRIPTOR`, for [`crate::page83::identifier`].
     ///
     /// # Errors
     /// The device cannot be opened, or has no such property.
     fn device_ids(&self, device: &str) -> Result<Vec<u8>, HostError>;
-    /// `length` bytes of the disk from `offset` on, both multiples of 4,096; fewer at its end.
+    /// Returns `length` bytes of the disk from `offset`, fewer at its end. Both are multiples of 4,096.
     ///
     /// # Errors
     /// The disk cannot be opened or read.
     fn read_disk(&self, disk: DiskNumber, offset: u64, length: usize) -> Result<Vec<u8>, HostError>;
-    /// One disk.
+    /// Returns one disk.
     ///
     /// # Errors
     /// The query failed.
     fn disk(&self, disk: DiskNumber) -> Result<Option<Disk>, HostError>;
-    /// The disk that holds `%SystemRoot%`.
+    /// Returns the disk that holds `%SystemRoot%`.
     ///
     /// # Errors
     /// The query failed.
     fn system_disk(&self) -> Result<Option<DiskNumber>, HostError>;
-    /// Looks for disks that came, went or grew.
+    /// Rescans for disks that were attached, detached or resized.
     ///
     /// # Errors
     /// The method failed.
@@ -178,12 +179,12 @@ pub trait DiskHost: Send + Sync {
     /// # Errors
     /// The method failed.
     fn initialize_gpt(&self, disk: &Disk) -> Result<(), HostError>;
-    /// Makes one basic-data partition of all free space, without a drive letter.
+    /// Creates one basic-data partition of all free space, without a drive letter.
     ///
     /// # Errors
     /// The method failed, also with [`super::result::ACCESS_PATH_IN_USE`].
     fn create_data_partition(&self, disk: &Disk) -> Result<(), HostError>;
-    /// Reads the disk's own tables again.
+    /// Reads the partition tables of the disk again.
     ///
     /// # Errors
     /// The method failed.
@@ -198,7 +199,7 @@ pub trait DiskHost: Send + Sync {
     /// # Errors
     /// The method failed.
     fn set_disk_read_only(&self, disk: &Disk, read_only: bool) -> Result<(), HostError>;
-    /// All partitions of the disk, or the one with this number, reserved ones included.
+    /// Returns all partitions of the disk, or the one with this number, including reserved ones.
     ///
     /// # Errors
     /// The query failed.
@@ -208,7 +209,7 @@ pub trait DiskHost: Send + Sync {
     /// # Errors
     /// The method failed.
     fn online_partition(&self, partition: &Partition) -> Result<(), HostError>;
-    /// The most bytes that the partition and its file system could have.
+    /// Returns the maximum size of the partition and its file system, in bytes.
     ///
     /// # Errors
     /// The method failed.
@@ -222,34 +223,34 @@ pub trait DiskHost: Send + Sync {
 
 /// Volumes.
 pub trait VolumeHost: Send + Sync {
-    /// The volumes on a partition: none on a reserved one.
+    /// Returns the volumes on a partition; a reserved one has no volumes.
     ///
     /// # Errors
-    /// The query failed, or names something that is no volume.
+    /// The query failed, or returned an invalid volume.
     fn volumes_of_partition(&self, partition: &Partition) -> Result<Vec<VolumeGuid>, HostError>;
-    /// The partitions that a volume lies on: several where it is spanned.
+    /// Returns the partitions of a volume, several if it is spanned.
     ///
     /// # Errors
     /// The query failed.
     fn partitions_of_volume(&self, volume: &VolumeRow) -> Result<Vec<Partition>, HostError>;
-    /// One volume.
+    /// Returns one volume.
     ///
     /// # Errors
     /// The query failed.
     fn volume(&self, volume: &VolumeGuid) -> Result<Option<VolumeRow>, HostError>;
-    /// Makes an empty NTFS without a label: quick, and forced.
+    /// Creates an empty NTFS without a label. The format is quick and forced.
     ///
     /// # Errors
     /// The method failed.
     fn format_ntfs(&self, volume: &VolumeRow) -> Result<(), HostError>;
-    /// Writes everything that the cache holds.
+    /// Writes the cache of the volume to the disk.
     ///
     /// # Errors
     /// The method failed.
     fn flush(&self, volume: &VolumeRow) -> Result<(), HostError>;
-    /// The volume with a drive letter.
+    /// Returns the volume with a drive letter.
     ///
     /// # Errors
-    /// There is none.
+    /// No volume has the letter.
     fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
 }

@@ -1,8 +1,8 @@
-//! What Windows said instead of doing a step.
+//! The error of a step that Windows rejected.
 
 use std::fmt;
 
-/// A step that failed, the object it was for, and the answer.
+/// A failed step, its object, and Windows' error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{step} of {object} failed: {answer}")]
 pub struct HostError {
@@ -10,11 +10,11 @@ pub struct HostError {
     pub step: &'static str,
     /// `disk 3`, a path, a volume.
     pub object: String,
-    /// Windows' own words.
+    /// Windows' error.
     pub answer: Answer,
 }
 
-/// The forms in which Windows refuses.
+/// The forms of Windows' errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// `GetLastError` of a Win32 call.
@@ -23,42 +23,42 @@ pub enum Answer {
     Method(u32),
     /// An `HRESULT` of COM or of WMI itself.
     Com(u32),
-    /// A reply that cannot be understood.
+    /// A reply that cannot be parsed.
     Malformed(String),
 }
 
 impl HostError {
-    /// A step that a Win32 call refused.
+    /// Creates the error of a failed Win32 call.
     #[must_use]
     pub fn win32(step: &'static str, object: impl fmt::Display, code: u32) -> Self {
         Self { step, object: object.to_string(), answer: Answer::Win32(code) }
     }
 
-    /// A method of a WMI class that returned `code`.
+    /// Creates the error of a WMI method that returned `code`.
     #[must_use]
     pub fn method(step: &'static str, object: impl fmt::Display, code: u32) -> Self {
         Self { step, object: object.to_string(), answer: Answer::Method(code) }
     }
 
-    /// A reply that says something else than it should.
+    /// Creates the error of an unexpected reply.
     #[must_use]
     pub fn malformed(step: &'static str, object: impl fmt::Display, what: impl Into<String>) -> Self {
         Self { step, object: object.to_string(), answer: Answer::Malformed(what.into()) }
     }
 
-    /// True for the codes that say that a file, path or volume is not there.
+    /// Returns whether the code means that a file, path or volume does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self.answer, Answer::Win32(code::FILE_NOT_FOUND | code::PATH_NOT_FOUND))
     }
 
-    /// True where Windows' code is `code`.
+    /// Returns whether the Win32 error is `code`.
     #[must_use]
     pub fn is_win32(&self, code: u32) -> bool {
         self.answer == Answer::Win32(code)
     }
 
-    /// True where the WMI method returned `code`.
+    /// Returns whether the WMI method returned `code`.
     #[must_use]
     pub fn is_method(&self, code: u32) -> bool {
         self.answer == Answer::Method(code)
@@ -79,7 +79,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Codes of Win32 that decide something here.
+/// Win32 error codes on which decisions depend.
 pub mod code {
     /// `ERROR_FILE_NOT_FOUND`
     pub const FILE_NOT_FOUND: u32 = 2;
@@ -100,7 +100,7 @@ pub mod code {
     /// `ERROR_NOT_A_REPARSE_POINT`
     pub const NOT_A_REPARSE_POINT: u32 = 4390;
 
-    /// Texts of the codes that people see most; Windows' own are in the machine's language.
+    /// Returns the text of a frequent code. Windows' own texts are in the language of the machine.
     pub(super) fn text(code: u32) -> Option<&'static str> {
         Some(match code {
             FILE_NOT_FOUND => "The system cannot find the file specified.",
@@ -117,12 +117,12 @@ pub mod code {
     }
 }
 
-/// Results of WMI methods that decide something here.
+/// Return codes of WMI methods on which decisions depend.
 pub mod result {
-    /// What `MSFT_Disk.CreatePartition` returns although the partition was made: its access path is in use.
+    /// `MSFT_Disk.CreatePartition` created the partition, but its access path is in use.
     pub const ACCESS_PATH_IN_USE: u32 = 42002;
-    /// What storage methods return while another service, the defragmenter for one, holds the volume.
+    /// Another service, for example the defragmenter, holds the volume.
     pub const STORAGE_BUSY: u32 = 4;
-    /// What `Win32_Service.StopService` returns while services that need this one run.
+    /// `Win32_Service.StopService` failed because dependent services are running.
     pub const DEPENDENTS_RUNNING: u32 = 3;
 }

@@ -1,12 +1,13 @@
-//! Files and directories, held open while something is done with them.
+//! Files and directories as open handles.
 //!
-//! An [`FsEntry`] is the thing itself, not its name: what is checked is what is used, whoever renames or replaces entries
-//! meanwhile. None of its methods follows a link unless it says so.
+//! An [`FsEntry`] is the object and not its name. So the object that was checked is the one that is used, even if
+//! another process renames or replaces entries meanwhile. Only the methods that are documented as following links
+//! follow them.
 
 use super::HostError;
 use crate::types::{VolumeGuid, WinPath};
 
-/// What an entry of a directory is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
@@ -15,14 +16,14 @@ pub enum EntryKind {
     Directory,
     /// A symbolic link (`IO_REPARSE_TAG_SYMLINK`).
     SymbolicLink {
-        /// Where it leads, as it was written.
+        /// The target as it was written.
         target: String,
-        /// Made for a directory.
+        /// The link was made for a directory.
         is_directory: bool,
     },
     /// A mount point whose name is a path (`\??\C:\…`).
     Junction {
-        /// Where it leads, without the prefix.
+        /// The target without the prefix.
         target: String,
     },
     /// A mount point of a volume (`\??\Volume{…}\`).
@@ -31,90 +32,93 @@ pub enum EntryKind {
     OtherReparse(u32),
 }
 
-/// Bytes of a volume, as `GetDiskFreeSpaceExW` tells them.
+/// Space of a volume in bytes, as `GetDiskFreeSpaceExW` returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// Free for the caller, quotas counted.
+    /// Free for the caller, within its quota.
     pub available: u64,
-    /// All.
+    /// The size of the volume.
     pub total: u64,
-    /// Free for anybody.
+    /// Free without regard to quotas.
     pub free: u64,
 }
 
 /// The file system as a whole.
 pub trait FsHost: Send + Sync {
-    /// Opens a path that the administrator has named, **following every link in it**.
+    /// Opens a path that the administrator has named, and **follows every link in it**.
     ///
     /// # Errors
-    /// It is not there ([`HostError::is_missing`]), or cannot be opened.
+    /// The path does not exist ([`HostError::is_missing`]), or cannot be opened.
     fn open(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, HostError>;
     /// Opens the root directory of a volume.
     ///
     /// # Errors
-    /// The volume is not there, or has no file system.
+    /// The volume does not exist, or has no file system.
     fn open_volume(&self, volume: &VolumeGuid) -> Result<Box<dyn FsEntry>, HostError>;
-    /// Whether `path`, of any kind, UNC too, leads to something (`GetFileAttributesW`).
+    /// Returns whether `path` exists, whatever its kind, also for UNC paths (`GetFileAttributesW`).
     ///
     /// # Errors
-    /// Something else than "not found" or "invalid name" was answered, as for a share with stale credentials.
+    /// An error other than "not found" and "invalid name", as for a share with stale credentials.
     fn path_valid(&self, path: &str) -> Result<bool, HostError>;
 }
 
-/// What is left on a volume. It stands alone because a process in a container has nothing else of the machine of its own.
+/// The free space of a volume. It is a trait of its own because a process in a container can do nothing else with the
+/// machine.
 pub trait SpaceHost: Send + Sync {
-    /// Space of the volume that `path` lies on, mounts followed.
+    /// Returns the space of the volume with `path`, following mounts.
     ///
     /// # Errors
-    /// The path is not there, or its volume cannot be asked.
+    /// The path does not exist, or the query failed.
     fn space(&self, path: &WinPath) -> Result<Space, HostError>;
 }
 
-/// Something in the file system, open.
+/// An open entry of the file system.
 pub trait FsEntry: Send {
-    /// What it is.
+    /// Returns the kind of this entry.
     ///
     /// # Errors
-    /// It cannot be asked, or its reparse data cannot be understood.
+    /// The query failed, or the reparse data is invalid.
     fn kind(&self) -> Result<EntryKind, HostError>;
-    /// The entry `name` of this directory, itself, also where it is a link; `None` where there is none.
+    /// Opens the entry `name` of this directory, without following it if it is a link. Returns `None` if it does not
+    /// exist.
     ///
     /// # Errors
-    /// This is no directory, or the entry cannot be opened.
+    /// This entry is not a directory, or the child cannot be opened.
     fn child(&self, name: &str) -> Result<Option<Box<dyn FsEntry>>, HostError>;
-    /// The names in this directory.
+    /// Returns the names in this directory.
     ///
     /// # Errors
-    /// This is no directory, or cannot be read.
+    /// This entry is not a directory, or cannot be read.
     fn children(&self) -> Result<Vec<String>, HostError>;
-    /// Makes a directory in this one.
+    /// Creates a directory in this one.
     ///
     /// # Errors
-    /// Something of that name is there already ([`super::code::ALREADY_EXISTS`]), or the directory cannot be written.
+    /// The name already exists ([`super::code::ALREADY_EXISTS`]), or the directory cannot be written.
     fn create_directory(&self, name: &str) -> Result<Box<dyn FsEntry>, HostError>;
-    /// Makes a symbolic link in this directory, flagged as one to a directory where `is_directory`.
+    /// Creates a symbolic link in this directory, flagged as a link to a directory if `is_directory` is set.
     ///
     /// # Errors
     /// As for [`Self::create_directory`].
     fn create_link(&self, name: &str, target: &str, is_directory: bool) -> Result<(), HostError>;
-    /// Removes this entry: a link as a link, a directory only when it is empty.
+    /// Removes this entry without following it. A directory must be empty.
     ///
     /// # Errors
-    /// [`super::code::DIR_NOT_EMPTY`], or it cannot be removed.
+    /// [`super::code::DIR_NOT_EMPTY`], or the entry cannot be removed.
     fn remove(self: Box<Self>) -> Result<(), HostError>;
-    /// Whether what this link or mount point leads to is there: **follows it**, and tells no more.
+    /// Returns whether the target of this link or mount point exists. **Follows it**, and returns nothing else about
+    /// the target.
     ///
     /// # Errors
-    /// Something else than "not found" was answered.
+    /// An error other than "not found".
     fn leads_somewhere(&self) -> Result<bool, HostError>;
     /// Makes this empty directory a mount point of `volume`.
     ///
     /// # Errors
-    /// [`super::code::DIR_NOT_EMPTY`] also where it is a mount point already.
+    /// [`super::code::DIR_NOT_EMPTY`], also if it already is a mount point.
     fn mount(&self, volume: &VolumeGuid) -> Result<(), HostError>;
     /// Makes this mount point an empty directory.
     ///
     /// # Errors
-    /// It is no mount point.
+    /// This entry is not a mount point.
     fn unmount(&self) -> Result<(), HostError>;
 }

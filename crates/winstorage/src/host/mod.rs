@@ -1,13 +1,15 @@
-//! What the machine can do, a step a method: the seam between decisions, which run everywhere, and Windows.
+//! The steps that the machine can do, one per method. They separate the decisions, which run on every system, from
+//! Windows.
 //!
-//! The traits **block**. COM objects belong to the thread that made them and every Win32 call of this crate is synchronous, so an
-//! asynchronous trait would only hide a pool of threads in each implementation. The pool stands once instead, in front of
-//! [`crate::Storage`]: the proxy and the node plugin call its operations from a bounded set of threads of their own, never from a
-//! worker of the runtime. A caller whose deadline passes stops waiting; the step goes on to its end.
+//! The traits **block**. COM objects belong to the thread that created them, and every Win32 call of this crate is
+//! synchronous, so each implementation of an asynchronous trait would need a thread pool. Instead, there is one pool in
+//! front of [`crate::Storage`]: the proxy and the node plugin call its operations from a bounded set of threads, never
+//! from a worker of the runtime. If the deadline of a caller passes, the caller stops waiting, and the step continues
+//! to its end.
 //!
-//! An implementation decides nothing: it does what the method says, once, and answers with what Windows said. What may be done,
-//! in which order and what a refusal means stands in [`crate::service`]. There are two: Windows (`real`, over [`crate::wmi`]) and
-//! `fake::FakeHost`.
+//! An implementation decides nothing: it does the step once and returns Windows' result. [`crate::service`] decides
+//! which steps are allowed, their order, and the meaning of an error. There are two implementations: Windows (`real`,
+//! on [`crate::wmi`]) and `fake::FakeHost`.
 
 mod disk;
 mod error;
@@ -26,7 +28,7 @@ pub use network::{
 };
 pub use system::{ServiceRow, SystemHost};
 
-/// A whole machine.
+/// All steps of a machine.
 pub trait Host: DiskHost + VolumeHost + FsHost + SpaceHost + SmbHost + IscsiHost + SystemHost {}
 
 impl<H: DiskHost + VolumeHost + FsHost + SpaceHost + SmbHost + IscsiHost + SystemHost> Host for H {}

@@ -1,11 +1,11 @@
-//! Storage behind the network: SMB shares and iSCSI targets.
+//! Network storage: SMB shares and iSCSI targets.
 
 use std::fmt;
 
 use super::HostError;
 use crate::types::{Iqn, PortalAddress, Secret};
 
-/// The `__PATH` of a WMI object, by which its methods and associations are called.
+/// The `__PATH` of a WMI object, which identifies it in method calls and associations.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectPath(pub String);
 
@@ -14,22 +14,22 @@ pub struct ObjectPath(pub String);
 pub enum MappingStatus {
     /// 0
     Ok,
-    /// 1 paused, 2 disconnected, 3 network error, 4 connecting, 5 reconnecting, 6 unavailable, or what is not known.
+    /// 1 paused, 2 disconnected, 3 network error, 4 connecting, 5 reconnecting, 6 unavailable, or an unknown status.
     Bad(u32),
 }
 
-/// A mapping that is there.
+/// An existing mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// Of its WMI object.
     pub object: ObjectPath,
     /// `RemotePath`
     pub root: String,
-    /// Whether it works.
+    /// Its status.
     pub status: MappingStatus,
 }
 
-/// A mapping to be made.
+/// A mapping to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMapping {
     /// `\\host\share`
@@ -42,7 +42,7 @@ pub struct NewMapping {
 
 /// SMB shares that every session of the machine sees.
 pub trait SmbHost: Send + Sync {
-    /// The mapping of `root` (`\\host\share`), where there is one.
+    /// Returns the mapping of `root` (`\\host\share`), if it exists.
     ///
     /// # Errors
     /// The query failed.
@@ -52,23 +52,23 @@ pub trait SmbHost: Send + Sync {
     /// # Errors
     /// The method failed.
     fn create_mapping(&self, mapping: &NewMapping) -> Result<(), HostError>;
-    /// Ends a mapping, open files or not.
+    /// Removes a mapping, even with open files.
     ///
     /// # Errors
     /// The method failed.
     fn remove_mapping(&self, mapping: &Mapping) -> Result<(), HostError>;
 }
 
-/// A portal that the machine knows.
+/// A portal that is registered on the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Portal {
     /// Of its WMI object.
     pub object: ObjectPath,
-    /// Where it listens.
+    /// Its address.
     pub address: PortalAddress,
 }
 
-/// An iSCSI target that a portal has told of.
+/// An iSCSI target that a portal offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Of its WMI object.
@@ -86,11 +86,11 @@ pub struct Session {
     pub object: ObjectPath,
     /// `SessionIdentifier`
     pub identifier: String,
-    /// `IsPersistent`: made again after a restart.
+    /// `IsPersistent`: Windows restores it after a restart.
     pub is_persistent: bool,
 }
 
-/// How a target is logged in to.
+/// The authentication of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authentication {
     /// `NONE`
@@ -101,54 +101,54 @@ pub enum Authentication {
     MutualChap,
 }
 
-/// A login to be made.
+/// The parameters of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetLogin {
-    /// Where the target listens.
+    /// The portal of the target.
     pub portal: PortalAddress,
     /// Its name.
     pub iqn: Iqn,
-    /// How.
+    /// The type of authentication.
     pub authentication: Authentication,
-    /// `None` where the client gave none: an empty one would be sent as such.
+    /// `None` if the client sent no user. An empty name would be sent as such.
     pub user: Option<String>,
-    /// `None` where the client gave none.
+    /// `None` if the client sent no secret.
     pub secret: Option<Secret>,
 }
 
 /// iSCSI.
 pub trait IscsiHost: Send + Sync {
-    /// All portals that the machine knows.
+    /// Returns all portals that are registered on the machine.
     ///
     /// # Errors
-    /// The query failed, or names what is no portal.
+    /// The query failed, or returned an invalid portal.
     fn portals(&self) -> Result<Vec<Portal>, HostError>;
-    /// The portal at this address, where the machine knows it.
+    /// Returns the portal at this address, if it is registered on the machine.
     ///
     /// # Errors
     /// The query failed.
     fn portal(&self, address: &PortalAddress) -> Result<Option<Portal>, HostError>;
-    /// Tells the machine of a portal.
+    /// Registers a portal on the machine.
     ///
     /// # Errors
     /// The method failed.
     fn add_portal(&self, address: &PortalAddress) -> Result<(), HostError>;
-    /// Makes the machine forget a portal.
+    /// Unregisters a portal from the machine.
     ///
     /// # Errors
     /// The method failed.
     fn remove_portal(&self, portal: &Portal) -> Result<(), HostError>;
-    /// The targets that a portal offers.
+    /// Returns the targets that a portal offers.
     ///
     /// # Errors
     /// The query failed.
     fn targets(&self, portal: &Portal) -> Result<Vec<Target>, HostError>;
-    /// The sessions with a target.
+    /// Returns the sessions with a target.
     ///
     /// # Errors
     /// The query failed.
     fn sessions(&self, target: &Target) -> Result<Vec<Session>, HostError>;
-    /// The numbers of the disks that a target's connections bring.
+    /// Returns the numbers of the disks of a target's connections.
     ///
     /// # Errors
     /// A query failed.
@@ -158,17 +158,17 @@ pub trait IscsiHost: Send + Sync {
     /// # Errors
     /// The method failed.
     fn connect(&self, login: &TargetLogin) -> Result<(), HostError>;
-    /// Ends a session.
+    /// Closes a session.
     ///
     /// # Errors
     /// The method failed.
     fn disconnect(&self, target: &Target, session: &Session) -> Result<(), HostError>;
-    /// Makes a session end with the next restart.
+    /// Makes a session not persistent, so that it ends with the next restart.
     ///
     /// # Errors
     /// The method failed.
     fn unregister(&self, session: &Session) -> Result<(), HostError>;
-    /// Sets the secret by which targets prove themselves, for the whole machine.
+    /// Sets the machine-wide secret with which targets authenticate themselves.
     ///
     /// # Errors
     /// The method failed.
@@ -176,7 +176,7 @@ pub trait IscsiHost: Send + Sync {
 }
 
 impl Authentication {
-    /// As the WMI method wants it.
+    /// Returns the name of the type in the WMI method.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

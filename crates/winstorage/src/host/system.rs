@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::HostError;
 use crate::types::ServiceName;
 
-/// A row of `Win32_Service`, in Windows' words.
+/// A row of `Win32_Service`, with Windows' values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceRow {
     /// `DisplayName`
@@ -18,33 +18,33 @@ pub struct ServiceRow {
 
 /// Firmware and services.
 pub trait SystemHost: Send + Sync {
-    /// `CIM_BIOSElement.SerialNumber`, of every row.
+    /// Returns `CIM_BIOSElement.SerialNumber` of every row.
     ///
     /// # Errors
     /// The query failed.
     fn bios_serials(&self) -> Result<Vec<String>, HostError>;
-    /// One service.
+    /// Returns one service.
     ///
     /// # Errors
     /// The query failed.
     fn service(&self, name: &ServiceName) -> Result<Option<ServiceRow>, HostError>;
-    /// The services that need this one.
+    /// Returns the services that depend on this one.
     ///
     /// # Errors
     /// The query failed.
     fn dependents(&self, name: &ServiceName) -> Result<Vec<(ServiceName, ServiceRow)>, HostError>;
-    /// Asks the service to start, and returns Windows' answer (0 accepted, 10 running already, …).
+    /// Starts the service, and returns Windows' return code (0 accepted, 10 already running, …).
     ///
     /// # Errors
     /// The method could not be called.
     fn start_service(&self, name: &ServiceName) -> Result<u32, HostError>;
-    /// Asks the service to stop, and returns Windows' answer (0 accepted, 3 dependents run, 5 not running, …).
+    /// Stops the service, and returns Windows' return code (0 accepted, 3 dependents are running, 5 not running, …).
     ///
     /// # Errors
     /// The method could not be called.
     fn stop_service(&self, name: &ServiceName) -> Result<u32, HostError>;
-    /// Time since some instant; never goes back.
+    /// Returns the time since a fixed instant. It is monotonic.
     fn elapsed(&self) -> Duration;
-    /// Holds the calling thread for `time`.
+    /// Blocks the calling thread for `time`.
     fn pause(&self, time: Duration);
 }

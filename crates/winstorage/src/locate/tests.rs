@@ -9,7 +9,7 @@ fn a_location_is_read_part_by_part() {
     };
     assert_eq!(location("PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0"), place("0", "", "1", "0"));
     assert_eq!(location("Integrated : Adapter 2 : Bus 1 : Target 3 : LUN 4"), place("2", "1", "3", "4"));
-    // Four parts; five without two words; two words that nobody knows.
+    // Four parts; five without two words. Then two unknown words.
     assert_eq!(location("Adapter 0 : Port 0 : Target 1 : LUN 0"), None);
     assert_eq!(location("a : b : c : d : e"), None);
     assert_eq!(location("a : b : c : d : Port 7"), place("", "", "", ""));
@@ -28,9 +28,9 @@ fn look(serials: &[(u32, &str)]) -> Result<Look, SearchError> {
     DiskSearch::new(VOLUME, "/dev/xvdba").look(&disks(serials), &BTreeMap::new())
 }
 
-/// The disk of a volume is the one whose serial number is the volume's id without its dash; without one the error is the reference's.
+/// The serial number is the volume id without its dash. If no disk has it, the error has the text of the reference.
 #[test]
-fn the_disk_of_a_volume_is_told_by_its_serial_number() {
+fn ebs_disk_is_found_by_its_serial_number() {
     let serials = [(0, "vol00000000000000000_00000001."), (3, "vol0123456789abcdef0_00000001.")];
     assert_eq!(look(&serials), Ok(Look::Found(DiskNumber(3))));
     let mut search = DiskSearch::new(VOLUME, "/dev/xvdba");
@@ -45,9 +45,9 @@ fn the_disk_of_a_volume_is_told_by_its_serial_number() {
     assert_eq!(error, text);
 }
 
-/// Serial numbers are compared as a whole, without blanks, suffix and case; two disks that name one volume are an error.
+/// Blanks, suffix and case are ignored.
 #[test]
-fn serial_numbers_are_compared_as_a_whole_and_two_matches_are_none() {
+fn serial_numbers_match_as_a_whole_and_must_be_unique() {
     assert_eq!(look(&[(2, "  VOL0123456789ABCDEF0_00000001. ")]), Ok(Look::Found(DiskNumber(2))));
     assert_eq!(look(&[(2, "vol0123456789abcdef0")]), Ok(Look::Found(DiskNumber(2))));
     // The reference's "contains" would take both.
@@ -58,9 +58,9 @@ fn serial_numbers_are_compared_as_a_whole_and_two_matches_are_none() {
     assert_eq!(twice.to_string(), "volume vol-0123456789abcdef0 is named by disk 2 and by disk 4");
 }
 
-/// A disk that is not there is looked for again after a rescan, for some seconds with growing pauses.
+/// The search ends after some seconds.
 #[test]
-fn a_late_disk_is_waited_for_with_growing_pauses_and_an_end() {
+fn late_disk_is_searched_again_with_growing_pauses() {
     let mut search = DiskSearch::new(VOLUME, "/dev/xvdba");
     let mut waits = Vec::new();
     while let Ok(Look::RescanAndWait(wait)) = search.look(&BTreeMap::new(), &BTreeMap::new()) {
@@ -71,10 +71,9 @@ fn a_late_disk_is_waited_for_with_growing_pauses_and_an_end() {
     assert!(all >= Duration::from_secs(4) && all <= Duration::from_secs(7), "{all:?}");
 }
 
-/// Without a serial number that names an EBS volume a disk is told by page 83, else by the SCSI target of its device name; never a disk that
-/// names another volume.
+/// A disk whose serial number names another EBS volume never matches.
 #[test]
-fn page_83_and_place_tell_a_disk_that_has_no_such_serial_number() {
+fn page_83_or_location_finds_disk_without_ebs_serial() {
     let mut ids = disks(&[(1, ""), (2, "")]);
     ids.get_mut(&DiskNumber(2)).unwrap().page83 = hex::encode("vol0123456789abcdef0");
     assert_eq!(DiskSearch::new(VOLUME, "/dev/xvdb").look(&ids, &BTreeMap::new()), Ok(Look::Found(DiskNumber(2))));

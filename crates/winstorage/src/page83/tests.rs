@@ -23,10 +23,9 @@ fn descriptor(identifiers: &[(u32, u32, &[u8])]) -> Vec<u8> {
     [12_u32.to_le_bytes().to_vec(), size.to_le_bytes().to_vec(), count.to_le_bytes().to_vec(), body].concat()
 }
 
-/// Page 83 is the first identifier of the device itself that is binary, then lower-case hex, or ASCII, then as it stands; without one it is
-/// empty.
+/// Binary becomes lower-case hex, and ASCII is unchanged. Without an identifier, the result is empty.
 #[test]
-fn page_83_is_the_first_identifier_of_the_device_in_hex_or_ascii() {
+fn page_83_is_the_first_identifier_of_the_device() {
     assert_eq!(identifier(&descriptor(&[(1, 0, &[0xEB, 0x01, 0x7F])])), "eb017f");
     assert_eq!(identifier(&descriptor(&[(2, 0, b"vol0123 ")])), "vol0123 ");
     // Of a port, in UTF-8, of the device.
@@ -42,15 +41,15 @@ fn a_descriptor_is_read_as_far_as_it_fits() {
     for length in 0..whole.len() {
         assert_eq!(identifier(&whole[..length]), "", "{length} bytes");
     }
-    // The size that it tells is smaller than the buffer.
+    // The size in the descriptor is smaller than the buffer.
     let mut small = whole.clone();
     small[4..8].copy_from_slice(&30_u32.to_le_bytes());
     assert_eq!(identifier(&small), "");
-    // The next identifier is said to be this one.
+    // The offset of the next identifier is zero.
     let mut looping = whole.clone();
     looping[HEAD + 10..HEAD + 12].copy_from_slice(&1_u16.to_le_bytes());
     assert_eq!(identifier(&looping), "");
-    // More identifiers are told than there are.
+    // The count of identifiers is too large.
     let mut many = descriptor(&[(1, 1, b"port")]);
     many[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(identifier(&many), "");
@@ -58,7 +57,7 @@ fn a_descriptor_is_read_as_far_as_it_fits() {
 
 proptest! {
     #[test]
-    fn whatever_bytes_a_disk_tells_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_descriptor_is_parsed_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(identifier(&bytes).len() <= 3 * bytes.len());
     }
 }

@@ -11,10 +11,9 @@ fn refusal(text: &str) -> String {
     rules(Validation::Strict).check(text).unwrap_err().to_string()
 }
 
-/// A path is refused by the first of the reference's five checks that it fails, with the reference's text: length, beginning,
-/// characters, not absolute, outside of the working directories.
+/// The order is length, beginning, characters, not absolute, outside of the working directories.
 #[test]
-fn a_path_is_refused_by_the_first_check_that_fails_with_the_references_text() {
+fn first_failed_check_rejects_a_path_with_the_reference_text() {
     let long = format!(r"{KUBELET}\{}", "x".repeat(300));
     assert_eq!(refusal(&long), "path length 319 exceeds maximum characters: 260");
     for rooted in [r"\\srv\x", r"\foo", r"\\?\C:\var\lib\kubelet\x", r"\\.\pipe\x"] {
@@ -67,10 +66,10 @@ fn letters_that_fold_to_ascii_elsewhere_are_other_letters() {
     }
 }
 
-/// Control characters, `<` and `>`, components that end in a dot or blank, and names of devices, with or without an extension, are
-/// refused; repeated separators are one.
+/// Control characters, `<`, `>`, a final dot or blank, and device names with or without an extension are rejected.
+/// Repeated separators count as one.
 #[test]
-fn names_that_windows_would_change_or_take_for_a_device_are_refused() {
+fn names_that_windows_changes_and_device_names_are_rejected() {
     let odd = [
         "NUL",
         "nul",
@@ -117,8 +116,8 @@ fn legacy_validation_is_exactly_the_references() {
     assert!(rules.check_unlike_reference("foo").is_err());
 }
 
-/// A judge that shares no code with the checks: it takes the path apart byte by byte, as Windows would, and says where it ends up.
-/// `None` where it would be something else than a file or directory below one of the directories.
+/// A second implementation that shares no code with the checks. It resolves the path byte by byte as Windows does.
+/// Returns `None` if the result is not a file or directory below one of the directories.
 fn judge(text: &str) -> Option<()> {
     let bytes = text.as_bytes();
     if bytes.len() < 3 || !bytes[0].is_ascii_alphabetic() || &bytes[1..3] != b":\\" || text.encode_utf16().count() > 260

@@ -7,12 +7,12 @@ use wmi::{AuthLevel, IWbemClassWrapper, Variant, WMIConnection, WMIError};
 
 use crate::wmi::{Call, Namespace, On, Row, Value, Wmi, WmiError};
 
-/// What COM answers when the service behind a connection was restarted.
+/// COM's error after the service behind a connection was restarted.
 const DISCONNECTED: u32 = 0x8001_0108;
 const SERVER_UNAVAILABLE: u32 = 0x8007_06BA;
 
 thread_local! {
-    /// COM objects belong to their thread: a connection for each namespace that this one has asked.
+    /// COM objects belong to their thread, so each thread has a connection for each namespace that it has used.
     static CONNECTIONS: RefCell<BTreeMap<Namespace, WMIConnection>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -23,7 +23,7 @@ pub struct ComWmi {
 }
 
 impl ComWmi {
-    /// With or without packet privacy.
+    /// Creates the connections, with or without packet privacy.
     #[must_use]
     pub fn new(encrypt: bool) -> Self {
         Self { encrypt }
@@ -42,7 +42,7 @@ impl ComWmi {
         Ok(connection)
     }
 
-    /// Does something that may be done twice: over a new connection where the old one is dead.
+    /// Runs an idempotent step, and repeats it over a new connection if the old one is dead.
     fn twice<T>(
         self,
         namespace: Namespace,
@@ -68,7 +68,7 @@ impl Wmi for ComWmi {
 
     fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError> {
         let (class, namespace) = (call.class().name(), call.class().namespace());
-        // The signature may be asked for twice; the call itself is sent once.
+        // Only the query for the signature is repeated; the call itself is sent once.
         let input = self.twice(namespace, |connection| {
             let signature =
                 connection.get_object(class).map_err(refused)?.get_method(call.method()).map_err(refused)?;
@@ -91,8 +91,8 @@ impl Wmi for ComWmi {
     }
 }
 
-/// Ends the connections of the calling thread. A thread that ends calls it first: what it leaves to its thread-local values is dropped under the
-/// loader's lock, where COM may deadlock.
+/// Closes the connections of the calling thread. A thread must call this before it ends: Windows drops thread-local
+/// values under the loader lock, where COM may deadlock.
 pub fn disconnect() {
     let connections = CONNECTIONS.with_borrow_mut(std::mem::take);
     drop(connections);
@@ -114,10 +114,10 @@ fn refused(error: WMIError) -> WmiError {
 }
 
 fn row(object: &IWbemClassWrapper) -> Result<Row, WmiError> {
-    // What a method gives out has no path.
+    // The output of a method has no path.
     let mut row = Row::new(object.path().ok());
     for name in object.list_properties().map_err(refused)? {
-        // A property of a type that nobody here reads is none.
+        // A property of a type that no caller reads is left out.
         if let Some(value) = object.get_property(&name).ok().and_then(value) {
             row.set(&name, value);
         }

@@ -1,4 +1,4 @@
-//! Questions to devices and reparse points, by control codes.
+//! Queries of devices and reparse points with control codes.
 
 use std::fs::File;
 use std::os::windows::io::AsRawHandle;
@@ -20,7 +20,7 @@ const LONGEST_DESCRIPTOR: usize = 16 * 1024;
 /// `STORAGE_DEVICE_NUMBER`: type, number, partition.
 const NUMBER: std::ops::Range<usize> = 4..8;
 
-/// The number that the device itself tells.
+/// Returns the number that the device itself reports.
 pub(super) fn number(device: &File) -> Result<Option<DiskNumber>, u32> {
     let answer = control(device, IOCTL_STORAGE_GET_DEVICE_NUMBER, &[], 12)?;
     let bytes = answer.get(NUMBER).and_then(|bytes| bytes.try_into().ok());
@@ -50,8 +50,9 @@ fn control(file: &File, code: u32, input: &[u8], longest: usize) -> Result<Vec<u
     let mut written = 0_u32;
     let invalid = |_| crate::host::code::INVALID_NAME;
     let (given, taken) = (u32::try_from(input.len()).map_err(invalid)?, u32::try_from(output.len()).map_err(invalid)?);
-    // SAFETY: both buffers are as long as is said and live until after the call, which is synchronous, for the handle was not
-    // opened for overlapped use; `written` is written only during it. Neither buffer needs an alignment: both are bytes to the kernel.
+    // SAFETY: both buffers have the given lengths and live until after the call, which is synchronous because the
+    // handle was not opened for overlapped use. The call writes `written` only while it runs. The kernel treats both
+    // buffers as bytes, so they need no alignment.
     let done = unsafe {
         DeviceIoControl(
             file.as_raw_handle(),

@@ -22,13 +22,13 @@ use crate::{directory, reparse};
 
 /// `ERROR_NO_MORE_FILES`
 const NO_MORE_FILES: u32 = 18;
-/// What a file system answers that does not know the newer way to remove.
+/// The error of a file system that does not support the newer way to remove a file.
 const INVALID_FUNCTION: u32 = 1;
 const NOT_SUPPORTED: u32 = 50;
 const INVALID_PARAMETER: u32 = 87;
 /// `ERROR_SHARING_VIOLATION`
 const SHARING_VIOLATION: u32 = 32;
-/// Names that are read at a time, bytes.
+/// Size of the buffer of a listing, in bytes.
 const LISTING: usize = 64 * 1024;
 /// UTF-16 units.
 const LONGEST_PATH: usize = 32 * 1024;
@@ -36,9 +36,9 @@ const LONGEST_PATH: usize = 32 * 1024;
 /// An open entry: of a directory, or one that was opened by its path.
 pub(super) struct OpenEntry {
     file: Arc<File>,
-    /// Where it was found; its name may lead to something else by now.
+    /// The directory in which it was opened, and its name then. The name may belong to another entry now.
     parent: Option<(Arc<File>, String)>,
-    /// For people.
+    /// The path in errors.
     shown: String,
 }
 
@@ -60,7 +60,7 @@ impl OpenEntry {
         move |code| HostError::win32(step, &self.shown, code)
     }
 
-    /// Holds the directory where it is, and tells the path for calls that know no handles.
+    /// Holds the directory so that it cannot be moved, and returns its path for calls without handles.
     fn pinned(&self) -> Result<(File, Vec<u16>), u32> {
         let pin = open::pinned(&self.file)?;
         let mut path = final_path(&pin)?;
@@ -102,7 +102,7 @@ impl FsEntry for OpenEntry {
         const STEP: &str = "GetFileInformationByHandleEx";
         let mut names = Vec::new();
         let mut class = FileFullDirectoryRestartInfo;
-        // Aligned as the kernel fills it.
+        // As aligned as the kernel requires.
         let mut buffer = vec![0_u64; LISTING / 8];
         loop {
             let length = u32::try_from(LISTING).unwrap_or(u32::MAX);
@@ -134,7 +134,7 @@ impl FsEntry for OpenEntry {
         let data = reparse::symbolic_link(target).ok_or_else(|| failed("NtCreateFile")(code::INVALID_NAME))?;
         let link = open::by_name(&self.file, name, Want::MakeLink { is_directory }).map_err(failed("NtCreateFile"))?;
         device::set_reparse_data(&link, &data).map_err(|code| {
-            // An empty directory must not stay where a link was asked for.
+            // Without a link, the empty directory must not remain.
             let removed = dispose(&link);
             tracing::debug!(removed = removed.is_ok(), "a link that could not be made is taken back");
             failed("FSCTL_SET_REPARSE_POINT")(code)
@@ -144,7 +144,7 @@ impl FsEntry for OpenEntry {
     fn remove(self: Box<Self>) -> Result<(), HostError> {
         let failed = self.failed("FileDispositionInfoEx");
         let Some((parent, name)) = &self.parent else { return Err(failed(code::ACCESS_DENIED)) };
-        // By name in the directory that is held: whatever stands there now is removed as an entry, and nothing is followed.
+        // Opens by name in the held directory, so the current entry is removed without following links.
         let doomed = open::by_name(parent, name, Want::Remove).map_err(&failed)?;
         dispose(&doomed).map_err(&failed)
     }
@@ -180,7 +180,8 @@ impl FsEntry for OpenEntry {
     }
 }
 
-/// Removes what a handle with that right holds: at once, whoever has it open, where the file system can; else when the last handle closes.
+/// Removes the entry of a handle that has the right to. Where the file system can, the name disappears at once, even if
+/// other handles are open; else when the last handle closes.
 fn dispose(doomed: &File) -> Result<(), u32> {
     let flags = FILE_DISPOSITION_FLAG_DELETE
         | FILE_DISPOSITION_FLAG_POSIX_SEMANTICS
@@ -193,7 +194,7 @@ fn dispose(doomed: &File) -> Result<(), u32> {
     }
 }
 
-/// Tells the system something of an open file; `T` is the structure of `class`.
+/// Sets information of an open file; `T` is the structure of `class`.
 fn set_information<T: Copy>(file: &File, class: FILE_INFO_BY_HANDLE_CLASS, info: &T) -> Result<(), u32> {
     let length = u32::try_from(size_of::<T>()).unwrap_or_default();
     // SAFETY: `info` has that length and lives until after the call, which reads it only.

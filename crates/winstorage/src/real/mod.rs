@@ -1,7 +1,7 @@
 //! Windows itself.
 //!
-//! Nothing below this line is proven by the tests of this repository but that it compiles, and what Wine does honestly.
-//! What is sent and decided is in [`crate::wmi`] and [`crate::service`].
+//! The tests of this repository prove only that this module compiles, and as much of its behaviour as Wine implements.
+//! The decisions are in [`crate::wmi`] and [`crate::service`].
 
 mod com;
 mod device;
@@ -20,9 +20,10 @@ pub use native::Win32;
 /// This machine.
 pub type WindowsHost = WmiHost<ComWmi, Win32>;
 
-/// This machine, ready for use from any number of threads: each opens its own connections to WMI when it first needs them.
+/// Creates the machine, for use from any number of threads. Each thread opens its own connections to WMI when it first
+/// needs them.
 ///
-/// `encrypt` asks COM for packet privacy, as some namespaces demand.
+/// `encrypt` requests packet privacy from COM, as some namespaces require.
 #[must_use]
 pub fn windows_host(encrypt: bool) -> WindowsHost {
     if let Err(error) = privilege::allow_symbolic_links() {

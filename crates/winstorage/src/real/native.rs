@@ -16,10 +16,10 @@ use crate::host::{FsEntry, FsHost, HostError, Space, SpaceHost, code};
 use crate::types::{DiskNumber, VolumeGuid, WinPath};
 use crate::wmi::Native;
 
-/// Enough for a volume's name and for the directory of Windows.
+/// Enough for the name of a volume and for the directory of Windows.
 const NAME_LENGTH: usize = 260;
 
-/// The calls that are no WMI.
+/// The calls outside of WMI.
 #[derive(Debug, Clone, Copy)]
 pub struct Win32;
 

@@ -1,4 +1,4 @@
-//! Handles: by a path that the administrator named, or by a name in a directory that is open.
+//! Opens handles by a path that the administrator has named, or by a name in an open directory.
 
 use std::fs::File;
 use std::os::windows::fs::OpenOptionsExt;
@@ -22,35 +22,35 @@ use windows_sys::Win32::System::IO::IO_STATUS_BLOCK;
 
 use super::wide::{code_of, last_error};
 
-/// To look at an entry and into a directory.
+/// The rights to read an entry and to list a directory.
 const LOOK: u32 = FILE_READ_ATTRIBUTES | FILE_LIST_DIRECTORY | FILE_TRAVERSE | SYNCHRONIZE;
 const SHARE_ALL: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
 
-/// What is done with an entry.
+/// The purpose of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
-    /// Look at the entry itself.
+    /// Read the entry itself.
     Look,
-    /// Look at the attributes of a file that somebody else has locked.
+    /// Read the attributes of a file that another process has locked.
     Glance,
-    /// Find out what it leads to.
+    /// Follow the entry to its target.
     Follow,
     /// Remove the entry itself.
     Remove,
-    /// Make a directory that is not there.
+    /// Create a missing directory.
     MakeDirectory,
-    /// Make a directory, or a file, that will be a link.
+    /// Create a directory or file that becomes a link.
     MakeLink { is_directory: bool },
 }
 
-/// Opens a complete Win32 name, links followed.
+/// Opens a complete Win32 name, following links.
 pub(super) fn by_path(path: &str) -> Result<File, u32> {
     let mut options = File::options();
     options.access_mode(LOOK).share_mode(SHARE_ALL).custom_flags(FILE_FLAG_BACKUP_SEMANTICS);
     options.open(path).map_err(|error| code_of(&error))
 }
 
-/// Opens a device for questions only.
+/// Opens a device for queries only.
 pub(super) fn device(path: &str) -> Result<File, u32> {
     let mut options = File::options();
     options.access_mode(0).share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE);
@@ -72,7 +72,7 @@ pub(super) fn by_name(directory: &File, name: &str, want: Want) -> Result<File, 
         }
     };
     let mut units: Vec<u16> = name.encode_utf16().collect();
-    // Not one component: the kernel would walk it.
+    // A name with a separator would be resolved by the kernel.
     if units.is_empty() || name.contains(['\\', '/', ':']) {
         return Err(crate::host::code::INVALID_NAME);
     }
@@ -114,7 +114,8 @@ pub(super) fn by_name(directory: &File, name: &str, want: Want) -> Result<File, 
     Ok(File::from(unsafe { OwnedHandle::from_raw_handle(handle) }))
 }
 
-/// Opens the same directory once more so that, as long as this handle lives, nobody can rename or remove it, or one above it.
+/// Opens the same directory a second time. While this handle is open, no process can rename or remove the directory or
+/// one above it.
 pub(super) fn pinned(entry: &File) -> Result<File, u32> {
     let flags = FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT;
     // SAFETY: the handle is open as long as `entry` lives; the call returns a new one.

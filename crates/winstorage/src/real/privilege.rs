@@ -1,4 +1,4 @@
-//! The privilege to make symbolic links, which a service holds but has not enabled.
+//! The privilege to create symbolic links. A service holds it, but it is not enabled.
 
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr::{null, null_mut};
@@ -28,15 +28,15 @@ pub(super) fn allow_symbolic_links() -> Result<(), HostError> {
     if unsafe { OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY, &raw mut token) } == 0 {
         return Err(failed());
     }
-    // SAFETY: the call above has made this handle for us and for nobody else.
+    // SAFETY: the call above has created this handle, and no other code owns it.
     let token = unsafe { OwnedHandle::from_raw_handle(token) };
     let wanted = TOKEN_PRIVILEGES {
         PrivilegeCount: 1,
         Privileges: [LUID_AND_ATTRIBUTES { Luid: luid, Attributes: SE_PRIVILEGE_ENABLED }],
     };
-    // SAFETY: the token is open, `wanted` holds as many privileges as it says, and nothing is asked back.
+    // SAFETY: the token is open, `wanted` holds as many privileges as its count, and no output is requested.
     let done = unsafe { AdjustTokenPrivileges(token.as_raw_handle(), 0, &raw const wanted, 0, null_mut(), null_mut()) };
-    // It succeeds also where the token does not hold the privilege, and tells so by the last error.
+    // The call succeeds even if the token lacks the privilege; then the last error is set.
     match (done, last_error()) {
         (0, code) => Err(HostError::win32(STEP, "SeCreateSymbolicLinkPrivilege", code)),
         (_, 0) => Ok(()),

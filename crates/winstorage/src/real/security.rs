@@ -1,4 +1,4 @@
-//! COM for the whole process: its threads share one apartment, and all that it says to WMI is encrypted.
+//! COM for the whole process: the threads share one apartment, and all traffic to WMI is encrypted.
 
 use std::ptr::{null, null_mut};
 use std::sync::Once;
@@ -8,17 +8,18 @@ use windows_sys::Win32::System::Com::{
     CoIncrementMTAUsage, CoInitializeSecurity, EOAC_NONE, RPC_C_AUTHN_LEVEL_PKT_PRIVACY, RPC_C_IMP_LEVEL_IMPERSONATE,
 };
 
-/// COM takes this once in a process's life.
+/// COM accepts this setting once per process.
 static ENCRYPTED: Once = Once::new();
 
-/// Before the first connection, so that what comes out of connections, lists of objects above all, is as safe as they are.
+/// Must run before the first connection, so that objects from connections, above all enumerators, are encrypted too.
 pub(super) fn encrypt() {
     ENCRYPTED.call_once(|| {
         let mut cookie = null_mut();
-        // SAFETY: `cookie` is written only during the call; the apartment stays for the life of the process, so it is never given back.
+        // SAFETY: `cookie` is written only during the call. The apartment stays for the life of the process, so the
+        // cookie is never released.
         let joined = unsafe { CoIncrementMTAUsage(&raw mut cookie) };
         let authentication = RPC_C_AUTHN_LEVEL_PKT_PRIVACY;
-        // SAFETY: all pointers are null, which stands for COM's own choice; -1 says that no services are listed.
+        // SAFETY: all pointers are null, which selects COM's defaults; -1 means that no services are listed.
         let secured = unsafe {
             CoInitializeSecurity(
                 null_mut(),

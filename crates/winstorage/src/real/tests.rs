@@ -29,7 +29,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Directories are made, listed, told and removed by name in a directory that is open, and names that lead elsewhere are none.
+/// Creates, lists, reads and removes entries by name, and rejects names that lead elsewhere.
 #[test]
 fn entries_are_handled_by_name_in_an_open_directory() {
     let scratch = Scratch::new("entries");
@@ -70,9 +70,9 @@ fn a_long_listing_is_read_whole() {
     assert_eq!(names.len(), 2_000);
 }
 
-/// The drive of Windows, its volume and its space are told; what is not there is told as missing.
+/// A missing drive is reported as missing.
 #[test]
-fn the_drive_of_windows_has_a_volume_and_space() {
+fn drive_of_windows_has_a_volume_and_space() {
     let drive = Win32.system_drive().unwrap();
     assert_eq!(drive, 'C');
     Native::volume_of_drive(&Win32, drive).unwrap();
@@ -87,9 +87,9 @@ fn the_drive_of_windows_has_a_volume_and_space() {
     assert!(Win32.elapsed() - before >= std::time::Duration::from_millis(20));
 }
 
-/// A device tells its number.
+/// A device reports its number.
 #[test]
-fn a_device_tells_its_number() {
+fn device_reports_its_number() {
     assert!(Win32.device_number(r"\\.\PhysicalDrive0").is_ok());
     assert!(Win32.device_number(r"\\.\PhysicalDrive77").is_err());
     let none = Win32.device_ids(r"\\.\PhysicalDrive77").unwrap_err();
@@ -101,8 +101,8 @@ fn a_device_tells_its_number() {
 fn wmi_answers_on_every_thread() {
     let host = windows_host(true);
     let name = ServiceName::parse("RpcSs").unwrap();
-    // All at once, each another class: Wine makes the table of a class anew for each query and locks nothing, so that two queries of one class
-    // find it empty, or crash.
+    // Concurrent queries, each of another class: Wine rebuilds the table of a class for each query without a lock, so
+    // two queries of one class can find it empty or crash.
     let together = Barrier::new(3);
     let ask = |wql| {
         together.wait();

@@ -14,10 +14,10 @@ fn mount_point(substitute: &str) -> Vec<u8> {
     buffer
 }
 
-/// A mount point is a volume where its name is the volume's and nothing more, and a junction where it is a path; tags are compared as a whole, so a
-/// symbolic link is neither.
+/// A mount point with exactly a volume name is a volume, and one with a path is a junction. Tags are compared as a
+/// whole, so a symbolic link is neither.
 #[test]
-fn a_volume_a_junction_and_a_link_are_told_apart_by_tag_and_name() {
+fn tag_and_name_distinguish_volume_junction_and_link() {
     let id = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
     let volume = parse(&mount_point(r"\??\Volume{0123abcd-0000-4000-8000-00000000beef}\"), true);
     assert_eq!(volume, Some(EntryKind::MountPoint(VolumeGuid::parse(id).unwrap())));
@@ -51,9 +51,8 @@ fn a_link_is_read_back_as_it_was_written() {
 }
 
 proptest! {
-    /// Reparse data of any content is understood or refused.
     #[test]
-    fn whatever_reparse_data_says_is_read_without_a_panic(tag in 0_usize..3, rest in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn any_reparse_data_is_parsed_without_panic(tag in 0_usize..3, rest in prop::collection::vec(any::<u8>(), 0..80)) {
         let tag = [TAG_MOUNT_POINT, TAG_SYMLINK, 0x8000_0013][tag];
         for buffer in [[tag.to_le_bytes().to_vec(), rest.clone()].concat(), rest] {
             if let Some(EntryKind::MountPoint(volume)) = parse(&buffer, true) {

@@ -1,5 +1,5 @@
-//! Operations by chance, against a model of a few lines: what is answered, and what is there afterwards. The same on the machine in
-//! memory and on a real one.
+//! Random operations, compared with a small model: their results, and the state afterwards. It runs on the fake machine
+//! and on a real one.
 
 use std::time::Duration;
 
@@ -43,11 +43,11 @@ impl Disk {
 pub(crate) enum Place {
     Nothing,
     Directory,
-    /// Of the disk that stands there in the model's list.
+    /// The disk with this index in the model's list.
     Mount(usize),
 }
 
-/// Disks and places by where they stand in their lists.
+/// Disks and places, by their index in their lists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Request {
     State(usize, bool),
@@ -61,7 +61,7 @@ pub(crate) enum Request {
     VolumeOf(usize),
 }
 
-/// What an operation comes to, as far as the model tells.
+/// The result that the model expects.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Done,
@@ -82,7 +82,7 @@ pub(crate) struct Model {
 pub(crate) struct Ground<'a> {
     pub(crate) storage: &'a Storage,
     pub(crate) disks: &'a [DiskNumber],
-    /// Of the disk that stands there, once it has one.
+    /// Returns the volume of the disk with this index, if it has one.
     pub(crate) volume: &'a dyn Fn(usize) -> Option<VolumeGuid>,
     pub(crate) path: &'a dyn Fn(usize) -> String,
 }
@@ -104,7 +104,7 @@ impl Request {
     }
 
     pub(crate) fn run(self, on: &Ground<'_>) -> Result<(), StorageError> {
-        // Before it is partitioned a disk has a volume that nobody knows.
+        // Before it is partitioned, a disk has an unknown volume.
         let unknown = || r"\\?\Volume{ffffffff-0000-4000-8000-000000000000}\".to_owned();
         let volume = |disk| (on.volume)(disk).map_or_else(unknown, |volume| volume.to_string());
         let (storage, path) = (on.storage, on.path);
@@ -204,7 +204,7 @@ pub(crate) fn told(result: &Result<(), StorageError>) -> Result<Told, String> {
     }
 }
 
-/// Asks for `count` things by chance and holds answers and what is there against the model.
+/// Runs `count` random operations, and compares the results and the state with the model.
 pub(crate) fn replay(on: &Ground<'_>, model: &mut Model, chance: &mut Chance, count: usize) -> Result<(), String> {
     let seed = chance.0;
     for nth in 0..count {
@@ -227,7 +227,7 @@ pub(crate) fn replay(on: &Ground<'_>, model: &mut Model, chance: &mut Chance, co
     Ok(())
 }
 
-/// What is at a place, by what the operations tell.
+/// Returns the state of a place, as the operations report it.
 fn there(on: &Ground<'_>, place: usize) -> Result<Place, String> {
     match on.storage.volume_of_path(&(on.path)(place)) {
         Err(StorageError::Missing { .. }) => Ok(Place::Nothing),

@@ -33,9 +33,9 @@ fn the_machine_in_memory_passes_what_a_real_one_is_asked() {
     assert!(!host.is_online(1));
 }
 
-/// A step that finds something else says what, and the others go on.
+/// The other steps still run.
 #[test]
-fn a_step_that_fails_says_what_was_found() {
+fn failed_step_reports_what_it_found() {
     let (host, storage, spare) = machine();
     host.inject("device_number", 1, Effect::Fail(Answer::Win32(1)));
     assert_eq!(
@@ -63,10 +63,9 @@ fn only_a_disk_without_partitions_is_used_up() {
     assert_eq!(["create_data_partition", "set_online", "format_ntfs"].map(|step| host.calls(step)), [0, 0, 0]);
 }
 
-/// Whatever is asked for in whatever order, the answer and what is there afterwards are the model's; no volume is formatted twice, and
-/// Windows' own disk stays as it is.
+/// No volume is formatted twice, and Windows' own disk stays unchanged.
 #[test]
-fn operations_by_chance_come_to_what_the_model_says() {
+fn random_operations_match_the_model() {
     for run in 0..40 {
         let (host, storage, _) = machine();
         host.add_disk(2, "another", 1 << 30, false);
@@ -80,7 +79,7 @@ fn operations_by_chance_come_to_what_the_model_says() {
         for step in 0..200 {
             replay(&ground, &mut model, &mut chance, 1)
                 .unwrap_or_else(|text| panic!("step {step} of run {run}: {text}"));
-            // Not only by what the operations tell.
+            // Independent of the operations' own reports.
             for (place, expected) in model.places.iter().enumerate() {
                 let is = match host.kind_at(&path(place)) {
                     None => Place::Nothing,
@@ -100,7 +99,7 @@ fn operations_by_chance_come_to_what_the_model_says() {
 #[test]
 fn a_machine_that_does_otherwise_than_the_model_is_found_out() {
     let (host, storage, spare) = machine();
-    // Beyond that of the steps.
+    // In addition to the calls of the steps.
     for skip in 1..40 {
         host.inject("unmount", skip, Effect::Fail(Answer::Win32(5)));
     }

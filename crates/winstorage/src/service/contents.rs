@@ -1,7 +1,8 @@
-//! What is on a disk, for a program that would put a file system on it only where nothing is.
+//! Detects the contents of a disk, for a program that creates a file system only on a blank disk.
 //!
-//! A disk that Windows calls raw may hold a file system that Windows does not know, ext4 for one; so *blank* is said only of what was
-//! read and was zero: both ends of the disk, and a page in each of many equal stretches between them.
+//! A disk that Windows calls raw may hold a file system that Windows does not know, for example ext4. So a disk is
+//! *blank* only if the bytes that were read are zero: both ends of the disk, and a page in each of many equal stretches
+//! between them.
 //!
 //! Decision: `docs/decisions/0029-prove-windows-disks-in-csi-proxy.md`.
 
@@ -11,20 +12,20 @@ use crate::host::{Disk, Partition, PartitionKind, PartitionStyle};
 use crate::types::{DiskNumber, VolumeGuid};
 use crate::{Storage, StorageError};
 
-/// What is on a disk.
+/// The contents of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
-    /// Nothing: no partition but what Windows reserves, and zeros wherever it was read.
+    /// Blank: no partitions except Microsoft Reserved, and all bytes that were read are zero.
     Blank,
     /// One partition that is not online yet, as an interrupted [`Storage::partition_disk`] leaves behind.
     Offline,
-    /// One partition, and Windows does not show its volume yet.
+    /// One partition whose volume Windows does not show yet.
     Coming,
-    /// One partition without a file system, and zeros wherever it was read.
+    /// One partition without a file system, and all bytes that were read are zero.
     BlankVolume(VolumeGuid),
     /// The one volume with a file system.
     FileSystem(VolumeGuid),
-    /// Something else: it may be data.
+    /// Anything else, which may be data.
     Foreign(String),
 }
 
@@ -41,24 +42,26 @@ impl fmt::Display for Contents {
     }
 }
 
-/// Of each end of the disk so many bytes are read: past what Windows reserves before a first partition.
+/// Bytes that are read at each end of the disk: more than Windows reserves before a first partition.
 const END: u64 = 36 << 20;
 const CHUNK: usize = 1 << 20;
 const CHUNK_BYTES: u64 = 1 << 20;
-/// A page is read in so many equal stretches of what lies between.
+/// The range between the ends is divided into this number of stretches. One page of each is read.
 const STRETCHES: u64 = 1024;
 /// As long as the longest read.
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = 4096;
-/// What a GPT takes at either end, also with sectors of 4 KiB.
+/// Bytes of a GPT at either end, also with sectors of 4 KiB.
 const TABLE: u64 = 64 << 10;
 
 impl Storage {
-    /// What is on the disk, which is online. `seed` chooses the places that are read: a repeated look at one thing reads the same.
+    /// Returns the contents of a disk that is online. `seed` selects the places that are read, so the same seed repeats
+    /// the same reads.
     ///
     /// # Errors
-    /// The disk is not there, offline or Windows' own, or the host failed: a read that fails never counts as blank.
+    /// The disk does not exist, is offline or belongs to Windows, or the host failed. A failed read never counts as
+    /// blank.
     pub fn disk_contents(&self, number: DiskNumber, seed: &str) -> Result<Contents, StorageError> {
         let disk = self.changeable_disk("use of the disk", number)?;
         self.contents(&disk, seed)
@@ -72,7 +75,7 @@ impl Storage {
         let partitions = self.host.partitions(number, None)?;
         let used: Vec<&Partition> = partitions.iter().filter(|one| one.kind != PartitionKind::Reserved).collect();
         let data: Vec<&Partition> = used.iter().copied().filter(|one| one.kind == PartitionKind::Data).collect();
-        // A disk with an MBR tells of no partition what it is for.
+        // Partitions of an MBR disk have no known purpose.
         let candidates = if data.is_empty() { &used } else { &data };
         match (disk.style, candidates.as_slice()) {
             (PartitionStyle::Raw, []) => self.blank(number, (0, disk.size), seed),
@@ -94,7 +97,8 @@ impl Storage {
         })
     }
 
-    /// `unused`: what must be zero where the partition has no file system and may all the same be ours.
+    /// Checks one partition. `unused` is the range that must be zero if the partition without a file system is from an
+    /// interrupted call.
     fn in_partition(
         &self,
         partition: &Partition,
@@ -148,9 +152,9 @@ impl Storage {
         })
     }
 
-    /// Where the first byte that is not zero was seen.
+    /// Returns the position of the first nonzero byte in a range.
     fn first_byte(&self, disk: DiskNumber, (start, end): (u64, u64), seed: &str) -> Result<Option<u64>, StorageError> {
-        // The tables' edges are whole pages; a disk's last bytes may be none, and are read to their end.
+        // The tables end on whole pages. The last bytes of a disk may not be a whole page, and are read to their end.
         let head = (start..end.min(start.saturating_add(END))).step_by(CHUNK);
         let tail_from = (end.saturating_sub(END) / CHUNK_BYTES * CHUNK_BYTES).max(start);
         let tail = (tail_from..end).step_by(CHUNK);
@@ -177,7 +181,7 @@ impl Storage {
             let what = format!("{} bytes of {wanted} at offset {at}", bytes.len());
             return Err(crate::host::HostError::malformed("ReadFile", format!("disk {disk}"), what).into());
         }
-        // Compared as a whole first: nearly all of it is zero, and there is much of it.
+        // A comparison as a whole first, because nearly all of the many bytes are zero.
         if ZEROS.starts_with(&bytes[..wanted]) {
             return Ok(None);
         }
@@ -186,7 +190,7 @@ impl Storage {
     }
 }
 
-/// Numbers that follow from the seed alone (FNV-1a, then splitmix64).
+/// Returns pseudo-random numbers that depend on the seed alone (FNV-1a, then splitmix64).
 fn numbers(seed: &str) -> impl Iterator<Item = u64> {
     let hash = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let mut state = seed.bytes().fold(0xcbf2_9ce4_8422_2325, hash);

@@ -11,7 +11,7 @@ use crate::types::{DiskIds, DiskLocation, DiskNumber};
 use crate::{Storage, StorageError, locate, page83};
 
 impl Storage {
-    /// Where every disk is; without those of which Windows says no place.
+    /// Returns the location of every disk. Disks whose location Windows does not report are left out.
     ///
     /// # Errors
     /// The host failed.
@@ -21,8 +21,9 @@ impl Storage {
         Ok(disks.into_iter().filter_map(place).collect())
     }
 
-    /// What every disk says it is, under the number that the device itself tells. A disk that cannot be asked is in it with less, or,
-    /// without a number, is left out with a warning: one odd disk never hides the others.
+    /// Returns the identifiers of every disk, by the number that the device itself reports. If a query of a disk fails,
+    /// its entry is incomplete; without a number, it is left out with a warning. So one odd disk never hides the
+    /// others.
     ///
     /// # Errors
     /// The list of disks failed.
@@ -48,24 +49,25 @@ impl Storage {
         Ok(all)
     }
 
-    /// The disk whose page 83 says `name`.
+    /// Returns the disk with the page 83 identifier `name`.
     ///
     /// # Errors
-    /// There is none, or the list of disks failed.
+    /// No disk has it, or the list of disks failed.
     pub fn disk_number_by_name(&self, name: &str) -> Result<DiskNumber, StorageError> {
         let mut disks = self.list_disk_ids()?.into_iter();
         let found = disks.find(|(_, ids)| !name.is_empty() && ids.page83 == name);
         found.map(|(disk, _)| disk).ok_or_else(|| StorageError::NoPage83(name.to_owned()))
     }
 
-    /// The disk of the EBS volume `volume` (`vol-…`), which EC2 has attached as `device`; a late one is waited for, for some seconds.
+    /// Returns the disk of the EBS volume `volume` (`vol-…`), which EC2 has attached as `device`. Waits some seconds
+    /// for a late disk.
     ///
     /// # Errors
-    /// No disk names the volume, or several do, or the host failed.
+    /// No disk or several disks match the volume, or the host failed.
     pub fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, StorageError> {
         let mut search = DiskSearch::new(volume, device);
         loop {
-            // Only disks without a serial number of EBS are told by their place.
+            // Only disks without a serial number of EBS are identified by their location.
             let places = self.list_disk_locations().unwrap_or_else(|error| {
                 warn!(%error, "disks do not tell their places");
                 BTreeMap::new()
@@ -82,10 +84,10 @@ impl Storage {
         }
     }
 
-    /// As [`Self::disk_of_ebs_volume`], of the disks that there are now: nothing is waited for.
+    /// Like [`Self::disk_of_ebs_volume`], but only for the disks that are visible now, without waiting.
     ///
     /// # Errors
-    /// Several disks name the volume, or the host failed.
+    /// Several disks match the volume, or the host failed.
     pub fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, StorageError> {
         let places = self.list_disk_locations().unwrap_or_else(|error| {
             warn!(%error, "disks do not tell their places");
@@ -97,16 +99,17 @@ impl Storage {
         }
     }
 
-    /// Gives a blank disk a GPT with one basic-data partition. A disk that has a partition stays as it is. That the disk is blank is proven
-    /// here, from its bytes, unless `--allow-reformat` is given.
+    /// Creates a GPT with one basic-data partition on a blank disk. A disk that has a partition stays unchanged. Before
+    /// the write, the bytes of the disk must prove that it is blank, unless `--allow-reformat` is set.
     ///
     /// # Errors
-    /// The disk is not there, offline, not blank or Windows' own, or the host failed; asking again goes on from there.
+    /// The disk does not exist, is offline, not blank or belongs to Windows, or the host failed. A repeated call
+    /// continues.
     pub fn partition_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
         let _held = self.hold(number, "PartitionDisk")?;
         let disk = self.changeable_disk("PartitionDisk", number)?;
         if let Some(partition) = self.first_partition(number)? {
-            // Only what an interrupted call of this kind has left behind.
+            // Only a partition that an interrupted call of this operation has left behind.
             if partition.is_offline && partition.kind == PartitionKind::Data {
                 self.host.online_partition(&partition)?;
             }
@@ -125,7 +128,7 @@ impl Storage {
         Ok(self.host.online_partition(&partition)?)
     }
 
-    /// Looks for disks that came, went or grew.
+    /// Rescans for disks that were attached, detached or resized.
     ///
     /// # Errors
     /// The host failed.
@@ -133,21 +136,22 @@ impl Storage {
         Ok(self.host.rescan()?)
     }
 
-    /// Bytes of the disk.
+    /// Returns the size of the disk in bytes.
     ///
     /// # Errors
-    /// The disk is not there, or the host failed.
+    /// The disk does not exist, or the host failed.
     pub fn disk_size(&self, number: DiskNumber) -> Result<u64, StorageError> {
         Ok(self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.size)
     }
 
-    /// Brings the disk online and makes it writable, or takes it offline; what is so already is left alone.
+    /// Brings the disk online and makes it writable, or takes it offline. Does nothing if the disk is already in that
+    /// state.
     ///
-    /// Windows makes disks read-only that its SAN policy keeps offline, and disks whose signature collides with another disk's. The latter go
-    /// online only after the attribute was cleared (kubernetes-csi/csi-proxy#287, #437).
+    /// Windows makes disks read-only that its SAN policy keeps offline, and disks whose signature collides with another
+    /// disk's. The latter go online only after the attribute was cleared (kubernetes-csi/csi-proxy#287, #437).
     ///
     /// # Errors
-    /// The disk is not there, is to go offline and Windows' own, or the host failed.
+    /// The disk does not exist, belongs to Windows and should go offline, or the host failed.
     pub fn set_disk_state(&self, number: DiskNumber, online: bool) -> Result<(), StorageError> {
         let _held = self.hold(number, if online { "SetDiskState(online)" } else { "SetDiskState(offline)" })?;
         if online {
@@ -170,7 +174,7 @@ impl Storage {
         self.make_writable(&self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?)
     }
 
-    /// Clears the attribute that keeps Windows from writing.
+    /// Clears the read-only attribute.
     pub(super) fn make_writable(&self, disk: &Disk) -> Result<(), StorageError> {
         if disk.is_read_only {
             warn!(disk = %disk.number, "Windows has made the disk read-only; the attribute is cleared");
@@ -179,16 +183,16 @@ impl Storage {
         Ok(())
     }
 
-    /// True where the disk is online.
+    /// Returns whether the disk is online.
     ///
     /// # Errors
-    /// The disk is not there, or the host failed.
+    /// The disk does not exist, or the host failed.
     pub fn disk_state(&self, number: DiskNumber) -> Result<bool, StorageError> {
         Ok(!self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.is_offline)
     }
 
-    /// The first partition that is not Microsoft Reserved; told apart here and not by the query, which compares nothing with the
-    /// missing types of an MBR disk and then sees none.
+    /// Returns the first partition that is not Microsoft Reserved. A query with a condition would compare with the
+    /// missing types of an MBR disk, and find no partition there.
     fn first_partition(&self, number: DiskNumber) -> Result<Option<Partition>, StorageError> {
         let partitions = self.host.partitions(number, None)?;
         Ok(partitions.into_iter().find(|partition| partition.kind != PartitionKind::Reserved))

@@ -1,7 +1,8 @@
-//! One change of a disk at a time.
+//! Permits one change of a disk at a time.
 //!
-//! A change may hang within Windows for as long as the disk does, so nothing waits here: a second change of the disk is refused with what
-//! holds it. A caller that can wait without holding a thread asks to be woken ([`Storage::on_release`]); there is one such place for a disk.
+//! A change may hang within Windows as long as the disk hangs, so a second change of the disk does not wait: it fails
+//! with the name of the operation that holds the disk. A caller that can wait without blocking a thread registers a
+//! wake-up with [`Storage::on_release`]; each disk permits one such waiter.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,21 +13,21 @@ use std::time::Duration;
 use crate::types::DiskNumber;
 use crate::{Storage, StorageError};
 
-/// What is called when a disk is released.
+/// The callback for the release of a disk.
 type Wake = Box<dyn FnOnce() + Send>;
 
 /// The disks that are being changed.
 #[derive(Default)]
 pub(super) struct Disks {
     busy: Mutex<BTreeMap<DiskNumber, Holder>>,
-    /// Number of the next one that waits.
+    /// Number of the next waiter.
     next: AtomicU64,
 }
 
 struct Holder {
     operation: &'static str,
     since: Duration,
-    /// With its number.
+    /// The waiter with its number.
     waiter: Option<(u64, Wake)>,
 }
 
@@ -54,7 +55,7 @@ impl fmt::Display for DiskBusy {
     }
 }
 
-/// The place of the one that waits for a disk; dropping it gives the place up.
+/// The registration of a waiter. Dropping it cancels the registration.
 pub struct Waiting {
     disks: Arc<Disks>,
     disk: DiskNumber,
@@ -62,7 +63,7 @@ pub struct Waiting {
 }
 
 impl Disks {
-    /// Holds `disk`, at the time `now` of the machine's clock, unless another operation does.
+    /// Holds `disk` at the time `now` of the machine's clock, unless another operation holds it.
     fn hold(&self, disk: DiskNumber, operation: &'static str, now: Duration) -> Result<Held<'_>, StorageError> {
         let mut all = self.all();
         if let Some(holder) = all.get(&disk) {
@@ -96,17 +97,18 @@ impl Drop for Waiting {
 }
 
 impl Storage {
-    /// Holds the disk until the value is dropped.
+    /// Holds the disk until the returned value is dropped.
     ///
     /// # Errors
-    /// Another operation holds it; nothing waits.
+    /// Another operation holds it. Does not wait.
     pub(super) fn hold(&self, disk: DiskNumber, operation: &'static str) -> Result<Held<'_>, StorageError> {
         self.busy.hold(disk, operation, self.host.elapsed())
     }
 
-    /// Calls `wake` once the disk is released; at once where nothing holds it. `None` where another caller waits for it already.
+    /// Calls `wake` when the disk is released, or at once if no operation holds it. Returns `None` if another caller is
+    /// already registered.
     ///
-    /// Nothing is promised to the caller that was woken: another operation may hold the disk by the time it asks.
+    /// The disk is not reserved for the caller: another operation may hold it before the caller tries again.
     #[must_use]
     pub fn on_release(&self, disk: DiskNumber, wake: impl FnOnce() + Send + 'static) -> Option<Waiting> {
         let number = self.busy.next.fetch_add(1, Ordering::Relaxed);

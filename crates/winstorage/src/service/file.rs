@@ -1,4 +1,4 @@
-//! Paths: are they there, make them, link them. Removal is in `remove.rs`.
+//! Operations on paths: existence, directories, links. Removal is in `remove.rs`.
 
 use super::volume_of_path::{HOPS, too_many_links};
 use super::walk::{MountPoints, Place, is_taken, missing};
@@ -7,43 +7,43 @@ use crate::path::Allowed;
 use crate::{Storage, StorageError, WayError};
 
 impl Storage {
-    /// True where there is something, be it a link that leads nowhere.
+    /// Returns whether a path exists. A dangling link exists.
     ///
     /// # Errors
-    /// The path may not be named, a link stands on its way, or the host failed.
+    /// The path is not allowed, contains a link, or the host failed.
     pub fn path_exists(&self, path: &str) -> Result<bool, StorageError> {
         let allowed = self.paths.check(path)?;
         Ok(self.walk(&allowed, MountPoints::Crossed)?.entry().is_some())
     }
 
-    /// Makes a directory, with those above it. One that is there is a success.
+    /// Creates a directory with its parents. Succeeds if it exists.
     ///
     /// # Errors
-    /// The path may not be named, a link or a file stands on its way, or the host failed.
+    /// The path is not allowed, contains a link or a file, or the host failed.
     pub fn mkdir(&self, path: &str) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         self.make_directories(&allowed)
     }
 
-    /// Makes the symbolic link `link` that leads to `source`. One that leads there already is a success.
+    /// Creates the symbolic link `link` to `source`. Succeeds if it already has this target.
     ///
     /// # Errors
-    /// A path may not be named, something else is there already, a link stands on the way, or the host failed.
+    /// A path is not allowed or contains a link, another entry exists at `link`, or the host failed.
     pub fn create_symlink(&self, source: &str, link: &str) -> Result<(), StorageError> {
         let link = self.paths.check(link)?;
         let source = self.paths.check(source)?;
         let is_directory = match self.walk(&source, MountPoints::Refused)?.entry() {
             Some(entry) => !matches!(entry.kind()?, EntryKind::File),
-            // It may be made later, and is a directory then: plugins link no files.
+            // The target may be created later, and is a directory then: plugins do not link files.
             None => true,
         };
         self.link(&link, &source.path.to_string(), is_directory)
     }
 
-    /// True for a link or mount point that leads to something.
+    /// Returns whether the path is a link or mount point whose target exists.
     ///
     /// # Errors
-    /// The path may not be named, is not there, a link stands on its way, or the host failed.
+    /// The path is not allowed, does not exist or contains a link, or the host failed.
     pub fn is_symlink(&self, path: &str) -> Result<bool, StorageError> {
         let allowed = self.paths.check_unlike_reference(path)?;
         let Some(entry) = self.walk(&allowed, MountPoints::Crossed)?.entry() else {
@@ -52,7 +52,8 @@ impl Storage {
         match entry.kind()? {
             EntryKind::MountPoint(_) => Ok(entry.leads_somewhere()?),
             EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
-                // What lies in a volume is its user's. Following such a link may make this machine log in to another one.
+                // The contents of a volume belong to its user. Following a link there may make this machine log in to
+                // another one.
                 if matches!(self.walk(&allowed, MountPoints::Refused), Err(StorageError::Way(_))) {
                     let reason = "is not followed: the link lies in a volume";
                     return Err(WayError::Target { path: allowed.path.to_string(), target, reason }.into());
@@ -63,10 +64,11 @@ impl Storage {
         }
     }
 
-    /// Space of the volume that the path lies on, through a link at its end that leads to an allowed place.
+    /// Returns the space of the path's volume. Follows a link in the last component if its target is allowed.
     ///
     /// # Errors
-    /// The path may not be named, is not there, a link stands on its way or leads out of the working directories, or the host failed.
+    /// The path is not allowed, does not exist, contains a link or leads out of the working directories, or the host
+    /// failed.
     pub fn space(&self, path: &str) -> Result<Space, StorageError> {
         let mut allowed = self.paths.check_unlike_reference(path)?;
         for _ in 0..HOPS {
@@ -83,7 +85,7 @@ impl Storage {
         Err(too_many_links(path, &allowed))
     }
 
-    /// Makes the link at an allowed place, or finds that it is there.
+    /// Creates the link at an allowed place, or finds that it exists.
     pub(super) fn link(&self, at: &Allowed, target: &str, is_directory: bool) -> Result<(), StorageError> {
         let exists = || WayError::Exists { path: at.path.to_string() };
         let (parent, name, entry) = match self.walk(at, MountPoints::Refused)? {
@@ -105,7 +107,7 @@ impl Storage {
     }
 }
 
-/// Targets are compared as Windows would read them: prefix, final separator and the case of ASCII letters are nothing.
+/// Compares targets as Windows reads them: prefix, final separator and the case of ASCII letters do not count.
 fn is_same_target(one: &str, other: &str) -> bool {
     fn plain(target: &str) -> String {
         let target = target.strip_prefix(r"\\?\").or_else(|| target.strip_prefix(r"\??\")).unwrap_or(target);

@@ -1,5 +1,5 @@
-//! Windows' own storage is out of reach: its disks are not partitioned or taken offline, its volumes neither formatted, resized nor
-//! unmounted, whatever a client asks.
+//! Protects Windows' own storage: no client can partition its disks or take them offline, or format, resize or unmount
+//! its volumes.
 
 use crate::host::{Disk, Partition, VolumeRow};
 use crate::types::{DiskNumber, VolumeGuid};
@@ -10,12 +10,12 @@ pub(super) struct Ours {
     pub(super) row: VolumeRow,
     /// At least one.
     pub(super) partitions: Vec<Partition>,
-    /// Of its first partition.
+    /// The disk of the first partition.
     pub(super) disk: Disk,
 }
 
 impl Storage {
-    /// The disk, if it is there and `operation` may change it.
+    /// Returns the disk, if it exists and `operation` may change it.
     pub(super) fn changeable_disk(&self, operation: &'static str, number: DiskNumber) -> Result<Disk, StorageError> {
         let disk = self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?;
         match self.system_reason(&disk)? {
@@ -24,7 +24,7 @@ impl Storage {
         }
     }
 
-    /// A disk that is there, not Windows' own, and without any partition: what may be used up.
+    /// Checks that a disk exists, does not belong to Windows, and has no partitions, so that it can be overwritten.
     pub(crate) fn unused_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
         self.changeable_disk("selftest", number)?;
         let is_unused = self.host.partitions(number, None)?.is_empty();
@@ -37,22 +37,22 @@ impl Storage {
         Ok(self.host.set_disk_read_only(&disk, true)?)
     }
 
-    /// True where Windows refuses to write to the disk.
+    /// Returns whether Windows has made the disk read-only.
     pub(crate) fn is_read_only(&self, number: DiskNumber) -> Result<bool, StorageError> {
         Ok(self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.is_read_only)
     }
 
-    /// The disk that holds `%SystemRoot%`.
+    /// Returns the disk that holds `%SystemRoot%`.
     pub(crate) fn system_disk(&self) -> Result<Option<DiskNumber>, StorageError> {
         Ok(self.host.system_disk()?)
     }
 
-    /// Holds the calling thread for `time`, by the machine's clock.
+    /// Blocks the calling thread for `time`, by the machine's clock.
     pub fn pause(&self, time: std::time::Duration) {
         self.host.pause(time);
     }
 
-    /// The volume, if it is there, its disk is known, and `operation` may change it.
+    /// Returns the volume, if it exists, its disk is known, and `operation` may change it.
     pub(super) fn changeable_volume(&self, operation: &'static str, volume: &VolumeGuid) -> Result<Ours, StorageError> {
         let row = self.host.volume(volume)?.ok_or_else(|| StorageError::VolumeNotFound(volume.clone()))?;
         let refuse = |reason| Err(refused(operation, format!("volume {volume}"), reason));
@@ -75,8 +75,8 @@ impl Storage {
         Ok(Ours { row, partitions, disk })
     }
 
-    /// Refuses a volume with a drive letter. Windows assigns letters by itself, so a letter is no reason where the volume is proven to be
-    /// blank or mounted by a client; it is the last protection where nothing is proven.
+    /// Rejects a volume with a drive letter. Windows assigns letters by itself, so a letter does not count if the
+    /// volume is proven to be blank or mounted by a client. Where nothing is proven, it is the last protection.
     pub(super) fn no_drive_letter(&self, operation: &'static str, ours: &Ours) -> Result<(), StorageError> {
         match ours.row.drive_letter {
             Some(_) => Err(refused(operation, format!("volume {}", ours.row.id), "has a drive letter")),

@@ -4,7 +4,7 @@ use crate::host::{Authentication, Target, TargetLogin};
 use crate::types::{Iqn, PortalAddress, Secret};
 use crate::{Storage, StorageError};
 
-/// How a client wants to be logged in; numbers and texts as they came.
+/// The login parameters of a client, as received.
 #[derive(Debug, Clone)]
 pub struct Login {
     /// 0 none, 1 one-way CHAP, 2 mutual CHAP.
@@ -15,23 +15,23 @@ pub struct Login {
     pub secret: Secret,
 }
 
-/// Bytes; fewer than twelve are taken with IPsec only, which cannot be told from here.
+/// In bytes. Secrets of fewer than twelve bytes require IPsec, which this program cannot detect.
 const LONGEST_SECRET: usize = 16;
 
 impl Storage {
-    /// Tells the machine of a portal. One that it knows is a success.
+    /// Registers a portal on the machine. Succeeds if it is registered.
     ///
     /// # Errors
-    /// The address or port is none, or the host failed.
+    /// The address or port is invalid, or the host failed.
     pub fn add_target_portal(&self, address: &str, port: u32) -> Result<(), StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         if self.host.portal(&portal)?.is_some() { Ok(()) } else { Ok(self.host.add_portal(&portal)?) }
     }
 
-    /// Makes the machine forget a portal. One that it does not know is a success.
+    /// Unregisters a portal. Succeeds if it is not registered.
     ///
     /// # Errors
-    /// The address or port is none, or the host failed.
+    /// The address or port is invalid, or the host failed.
     pub fn remove_target_portal(&self, address: &str, port: u32) -> Result<(), StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         match self.host.portal(&portal)? {
@@ -40,7 +40,7 @@ impl Storage {
         }
     }
 
-    /// All portals that the machine knows.
+    /// Returns all portals that are registered on the machine.
     ///
     /// # Errors
     /// The host failed.
@@ -48,19 +48,19 @@ impl Storage {
         Ok(self.host.portals()?.into_iter().map(|portal| portal.address).collect())
     }
 
-    /// The names of the targets that a portal offers.
+    /// Returns the names of the targets that a portal offers.
     ///
     /// # Errors
-    /// The address or port is none, the portal is not known, or the host failed.
+    /// The address or port is invalid, the portal is not registered, or the host failed.
     pub fn discover_target_portal(&self, address: &str, port: u32) -> Result<Vec<String>, StorageError> {
         let portal = PortalAddress::parse(address, port)?;
         Ok(self.targets(&portal)?.into_iter().map(|target| target.iqn).collect())
     }
 
-    /// Logs in to a target. One that is connected is a success.
+    /// Logs in to a target. Succeeds if it is connected.
     ///
     /// # Errors
-    /// A field is refused, portal or target are not known, or the host failed.
+    /// A field is invalid, the portal or target is not found, or the host failed.
     pub fn connect_target(&self, address: &str, port: u32, iqn: &str, login: &Login) -> Result<(), StorageError> {
         let authentication = authentication(login.auth_type)?;
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
@@ -72,10 +72,10 @@ impl Storage {
         Ok(self.host.connect(&TargetLogin { portal, iqn, authentication, user, secret })?)
     }
 
-    /// Logs out of a target, for good. One that is not connected, or has no session, is a success.
+    /// Logs out of a target permanently. Succeeds if it is not connected or has no session.
     ///
     /// # Errors
-    /// A field is refused, portal or target are not known, or the host failed.
+    /// A field is invalid, the portal or target is not found, or the host failed.
     pub fn disconnect_target(&self, address: &str, port: u32, iqn: &str) -> Result<(), StorageError> {
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
         let target = self.target(&portal, &iqn)?;
@@ -91,10 +91,10 @@ impl Storage {
         Ok(())
     }
 
-    /// The numbers of the disks that a target brings, in decimal; none of one that is not connected.
+    /// Returns the numbers of a target's disks in decimal; empty if the target is not connected.
     ///
     /// # Errors
-    /// A field is refused, portal or target are not known, or the host failed.
+    /// A field is invalid, the portal or target is not found, or the host failed.
     pub fn target_disks(&self, address: &str, port: u32, iqn: &str) -> Result<Vec<String>, StorageError> {
         let (portal, iqn) = (PortalAddress::parse(address, port)?, Iqn::parse(iqn)?);
         let target = self.target(&portal, &iqn)?;
@@ -104,10 +104,10 @@ impl Storage {
         Ok(self.host.target_disks(&target)?.iter().map(ToString::to_string).collect())
     }
 
-    /// Sets the secret by which targets prove themselves, for the whole machine.
+    /// Sets the machine-wide secret with which targets authenticate themselves.
     ///
     /// # Errors
-    /// Its length is none that initiators take, or the host failed.
+    /// Its length is invalid for initiators, or the host failed.
     pub fn set_mutual_chap_secret(&self, secret: &Secret) -> Result<(), StorageError> {
         let length = secret.expose().len();
         if !(1..=LONGEST_SECRET).contains(&length) {

@@ -1,11 +1,11 @@
-//! What stands at a path.
+//! Returns the kind of entry at a path.
 
 use super::walk::MountPoints;
 use crate::host::EntryKind;
 use crate::types::VolumeGuid;
 use crate::{Storage, StorageError};
 
-/// What stands at a path, itself: nothing is followed.
+/// The entry at a path, without following it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// Nothing.
@@ -14,12 +14,12 @@ pub enum Found {
     File,
     /// A directory.
     Directory {
-        /// Nothing is in it.
+        /// Whether the directory is empty.
         empty: bool,
     },
     /// A symbolic link or a junction.
     Link {
-        /// Where it leads, as it was written.
+        /// The target as it was written.
         target: String,
     },
     /// A mount point.
@@ -29,10 +29,10 @@ pub enum Found {
 }
 
 impl Storage {
-    /// What stands at the path.
+    /// Returns the entry at the path.
     ///
     /// # Errors
-    /// The path may not be named, a link stands on its way, or the host failed.
+    /// The path is not allowed or contains a link, or the host failed.
     pub fn look(&self, path: &str) -> Result<Found, StorageError> {
         let allowed = self.paths.check(path)?;
         let Some(entry) = self.walk(&allowed, MountPoints::Refused)?.entry() else { return Ok(Found::Missing) };

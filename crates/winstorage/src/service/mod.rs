@@ -1,10 +1,12 @@
-//! The operations, each one function, independent of the version of the API that asked.
+//! The operations, one function each, independent of the version of the API.
 //!
-//! What a client wrote comes in as text or number and is parsed and checked here, in the order and with the texts that clients know;
-//! nothing is asked of the host before that. What the host then has to do, and what its answers mean, is decided here too.
+//! A client's request arrives as texts and numbers. This module parses and checks them in the order and with the texts
+//! that clients know, before the first call of the host. It also decides the steps, and the meaning of the host's
+//! results.
 //!
-//! All functions **block**, some for minutes (a format, a service that stops): call them from threads that may wait, see [`crate::host`].
-//! None can be cancelled. What has failed in the middle can be asked for again, and goes on from where it stood.
+//! All functions **block**, some for minutes (a format, a service that stops), so call them from threads that may
+//! block, see [`crate::host`]. They cannot be cancelled. A failed operation can be repeated, and continues where it
+//! failed.
 
 mod contents;
 mod disk;
@@ -40,7 +42,7 @@ pub use services::{ServiceInfo, ServiceStatus, StartType};
 pub use smb::SmbMapping;
 pub use volume::VolumeStats;
 
-/// What the administrator has set.
+/// The settings of the administrator.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// Every `--working-dir`, and the kubelet's directory.
@@ -49,13 +51,13 @@ pub struct Policy {
     pub validation: Validation,
     /// `--require-privacy`: new SMB mappings are encrypted.
     pub require_privacy: bool,
-    /// `--allow-reformat`: PartitionDisk and FormatVolume destroy what is there, as the reference does. Without it, both write only to what they
-    /// have read and found blank.
+    /// `--allow-reformat`: PartitionDisk and FormatVolume destroy existing contents, as the reference does. Without it,
+    /// both write only to what they have read and found blank.
     pub allow_reformat: bool,
 }
 
 impl Policy {
-    /// The strict one, below these directories.
+    /// Returns the strict policy with these directories.
     #[must_use]
     pub fn new(working_directories: Vec<WinPath>) -> Self {
         Self { working_directories, validation: Validation::Strict, require_privacy: true, allow_reformat: false }
@@ -64,8 +66,8 @@ impl Policy {
 
 /// The storage of one machine.
 ///
-/// Operations that change a disk exclude each other by disk: one that comes meanwhile is refused ([`crate::StorageError::DiskBusy`]), for nothing bounds how
-/// long a disk hangs. All others run beside each other.
+/// Operations that change a disk exclude each other per disk. A second one fails with
+/// [`crate::StorageError::DiskBusy`], because a disk can hang without limit. All others run concurrently.
 pub struct Storage {
     host: Arc<dyn Host>,
     paths: PathRules,
@@ -74,14 +76,14 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Over `host`, within `policy`.
+    /// Creates the storage of `host` with `policy`.
     #[must_use]
     pub fn new(host: Arc<dyn Host>, policy: Policy) -> Self {
         let paths = PathRules::new(policy.working_directories.clone(), policy.validation);
         Self { host, paths, policy, busy: Arc::default() }
     }
 
-    /// The working directories and how strictly paths are kept in them.
+    /// Returns the working directories and how strictly paths are checked.
     #[must_use]
     pub fn path_rules(&self) -> &PathRules {
         &self.paths

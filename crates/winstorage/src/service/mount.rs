@@ -1,4 +1,4 @@
-//! Volumes at directories.
+//! Mounts volumes at directories.
 
 use tracing::warn;
 
@@ -11,11 +11,11 @@ use crate::types::{Component, VolumeGuid};
 use crate::{Empty, Storage, StorageError, WayError};
 
 impl Storage {
-    /// Makes an empty directory a mount point of the volume. One that is that already is a success.
+    /// Makes an empty directory a mount point of the volume. Succeeds if it already is.
     ///
     /// # Errors
-    /// A field is empty or refused, the volume is not there or Windows' own, the directory is not there, not empty, or a mount point of
-    /// another volume, a link stands on its way, or the host failed.
+    /// A field is empty or invalid; the volume does not exist or belongs to Windows. The directory does not exist, is
+    /// not empty, is a mount point of another volume, or is behind a link. The host failed.
     pub fn mount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         if volume.is_empty() {
             return Err(StorageError::Empty(Empty::MountVolumeId));
@@ -32,7 +32,7 @@ impl Storage {
             return Ok(());
         }
         match entry.mount(&volume) {
-            // Another client was quicker, or the directory holds something: what it is now decides.
+            // Another client was faster, or the directory is not empty: its current kind decides.
             Err(error) if error.is_win32(code::DIR_NOT_EMPTY) => {
                 let entry = self.mount_target("MountVolume", &allowed)?;
                 let is_mounted = self.is_mounted(entry.as_ref(), &volume, &allowed)?;
@@ -42,11 +42,12 @@ impl Storage {
         }
     }
 
-    /// Flushes the volume and makes its mount point an empty directory. A directory that is no mount point is a success.
+    /// Flushes the volume and makes its mount point an empty directory. Succeeds if the directory is not a mount point.
     ///
     /// # Errors
-    /// A field is empty or refused, the volume is not there or Windows' own, the path is not there or a mount point of another
-    /// volume, a link stands on its way, or the host failed; when the flush fails nothing is unmounted.
+    /// A field is empty or invalid; the volume does not exist or belongs to Windows. The path does not exist, is a
+    /// mount point of another volume, or is behind a link. The host failed; after a failed flush, the volume stays
+    /// mounted.
     pub fn unmount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
         if path.is_empty() {
@@ -59,7 +60,7 @@ impl Storage {
         }
         let ours = self.changeable_volume("UnmountVolume", &volume)?;
         let _held = self.hold(ours.disk.number, "UnmountVolume")?;
-        // Another client may have been quicker.
+        // Another client may have been faster.
         if !self.is_mounted(entry.as_ref(), &volume, &allowed)? {
             return Ok(());
         }
@@ -67,7 +68,7 @@ impl Storage {
         Ok(entry.unmount()?)
     }
 
-    /// Writes what Windows still holds of the volume. A disk that Windows has made read-only is made writable for that.
+    /// Flushes the volume's cache. If Windows has made the disk read-only, makes it writable for that.
     fn flush(&self, ours: &Ours) -> Result<(), StorageError> {
         let failed = match self.host.flush(&ours.row) {
             Err(error) if ours.disk.is_read_only => error,
@@ -85,7 +86,7 @@ impl Storage {
         }
     }
 
-    /// False of a plain directory; an error of what is neither that nor a mount point of `volume`.
+    /// Returns whether `entry` is a mount point of `volume`; false for a plain directory, an error for any other kind.
     fn is_mounted(&self, entry: &dyn FsEntry, volume: &VolumeGuid, allowed: &Allowed) -> Result<bool, StorageError> {
         let path = allowed.path.to_string();
         match entry.kind()? {

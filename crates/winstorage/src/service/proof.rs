@@ -1,7 +1,7 @@
-//! The proof that a disk is blank, taken right before it is written to and while nobody else changes it.
+//! Proves that a disk is blank, right before a write and while no other operation changes it.
 //!
-//! Windows calls a disk raw, or a volume unformatted, when it recognises nothing there: a file system of Linux, a damaged NTFS and a locked
-//! BitLocker volume all look so. Only bytes that were read and were zero prove that nothing is lost.
+//! Windows calls a disk raw, or a volume unformatted, if it recognises no file system: an ext4, a damaged NTFS and a
+//! locked BitLocker volume all look so. Only zero bytes that were read prove that no data is lost.
 
 use super::contents::Contents;
 use super::guard::Ours;
@@ -9,10 +9,10 @@ use crate::host::Disk;
 use crate::{Storage, StorageError};
 
 impl Storage {
-    /// Proves that a disk without partitions holds nothing, unless `--allow-reformat` is given.
+    /// Proves that a disk without partitions is blank, unless `--allow-reformat` is set.
     ///
     /// # Errors
-    /// It holds something, is offline, could not be read, or was replaced by another disk meanwhile.
+    /// It is not blank, is offline, could not be read, or was replaced by another disk meanwhile.
     pub(super) fn prove_blank_disk(&self, operation: &'static str, disk: &Disk) -> Result<(), StorageError> {
         if self.policy.allow_reformat {
             return Ok(());
@@ -23,7 +23,7 @@ impl Storage {
         }
     }
 
-    /// Proves that a volume without a file system is the only one of a disk that holds nothing else.
+    /// Proves that a volume without a file system is the only one of a disk that is otherwise blank.
     ///
     /// # Errors
     /// As [`Self::prove_blank_disk`].
@@ -34,7 +34,7 @@ impl Storage {
         }
     }
 
-    /// The bytes were read by the disk's number, which may be another disk's by now.
+    /// The bytes were read by the number of the disk, which may be another disk now.
     fn same_disk(&self, operation: &'static str, disk: &Disk) -> Result<(), StorageError> {
         let is_same = self.host.disk(disk.number)?.is_some_and(|now| now.is_same_disk(disk));
         is_same.then_some(()).ok_or(StorageError::DiskReplaced { operation, disk: disk.number })

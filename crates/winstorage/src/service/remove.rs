@@ -1,4 +1,4 @@
-//! Removal of paths. A link, junction or mount point is removed as an entry, and what it leads to stays untouched.
+//! Removes paths. A link, junction or mount point is removed as an entry; its target stays untouched.
 
 use tracing::debug;
 
@@ -7,18 +7,18 @@ use crate::host::{EntryKind, FsEntry, HostError, code};
 use crate::types::{Component, WinPath};
 use crate::{Storage, StorageError, WayError};
 
-/// Deeper than any path that a client can name; a volume could hold more.
+/// Deeper than any path that a client can name; a volume could be deeper.
 const DEEPEST: usize = 512;
-/// How often a directory is emptied that others fill meanwhile.
+/// How often to empty a directory that other processes fill meanwhile.
 const ROUNDS: u32 = 3;
 
 impl Storage {
-    /// Removes a file, an empty directory, or a link itself; with `force` a directory with all that is in it, and what is not there
-    /// is a success.
+    /// Removes a file, an empty directory, or a link itself. With `force`, removes a directory with its contents, and
+    /// succeeds if the path does not exist.
     ///
     /// # Errors
-    /// The path may not be named, is a working directory itself, is not there or not empty (without `force`), a link stands on its
-    /// way, or the host failed.
+    /// The path is not allowed, is a working directory, does not exist or is not empty (without `force`), is behind a
+    /// link, or the host failed.
     pub fn rmdir(&self, path: &str, force: bool) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         let entry = match self.walk(&allowed, MountPoints::Refused)? {
@@ -38,10 +38,11 @@ impl Storage {
         }
     }
 
-    /// Removes all that is in a directory; the directory stays.
+    /// Removes the contents of a directory; the directory stays.
     ///
     /// # Errors
-    /// The path may not be named, is no directory (a link to one is none), a link stands on its way, or the host failed.
+    /// The path is not allowed, is not a directory (a link to one does not count), is behind a link, or the host
+    /// failed.
     pub fn rmdir_contents(&self, path: &str) -> Result<(), StorageError> {
         let allowed = self.paths.check(path)?;
         let entry = match self.walk(&allowed, MountPoints::Refused)? {
@@ -74,8 +75,8 @@ fn remove_tree(entry: Box<dyn FsEntry>, path: &WinPath, depth: usize) -> Result<
     }
 }
 
-/// Takes a mount point from Windows' list of them, which would otherwise name the path of a directory that is gone. That list decides nothing
-/// here, so a refusal is only logged.
+/// Removes a mount point from Windows' list, which would otherwise keep the path of a removed directory. No decision
+/// depends on that list, so an error is only logged.
 fn forget_mount(entry: &dyn FsEntry, kind: &EntryKind, path: &WinPath) {
     if !matches!(kind, EntryKind::MountPoint(_)) {
         return;
@@ -85,7 +86,7 @@ fn forget_mount(entry: &dyn FsEntry, kind: &EntryKind, path: &WinPath) {
     }
 }
 
-/// Removes what is in `directory`, which is one.
+/// Removes the contents of `directory`.
 fn empty(directory: &dyn FsEntry, path: &WinPath, depth: usize) -> Result<(), StorageError> {
     let Some(below) = depth.checked_sub(1) else {
         return Err(WayError::TooDeep { path: path.to_string(), limit: DEEPEST }.into());

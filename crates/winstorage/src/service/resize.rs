@@ -9,19 +9,20 @@ use super::volume::volume_id;
 use crate::host::Partition;
 use crate::{Storage, StorageError};
 
-/// What growth is not worth a resize, bytes: the reference's limit, which clients count on.
+/// Growth in bytes that is not worth a resize. It is the limit of the reference, on which clients rely.
 pub const TOLERANCE: u64 = 100 * 1024 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 impl Storage {
-    /// Grows the volume's partition and file system to `size` bytes, or to all that there is where `size` is 0, and returns the
-    /// partition's bytes afterwards. Less than 100 MiB of growth, and every shrinkage, are left undone.
+    /// Grows the volume's partition and file system to `size` bytes, or to the maximum if `size` is 0, and returns the
+    /// size of the partition afterwards. Does not grow by less than 100 MiB, and never shrinks.
     ///
-    /// While another service holds the volume it is tried again, for `patience` at most.
+    /// While another service holds the volume, repeats the resize for at most `patience`.
     ///
     /// # Errors
-    /// The size is negative, the id is none, the volume is not there, Windows' own or on several partitions, or the host failed.
+    /// The size is negative, the id is invalid, the volume does not exist, belongs to Windows or has several
+    /// partitions, or the host failed.
     pub fn resize_volume(&self, volume: &str, size: i64, patience: Duration) -> Result<u64, StorageError> {
         if volume.is_empty() {
             return Err(volume_id(volume).map_or_else(|empty| empty, StorageError::VolumeNotFound));

@@ -10,14 +10,14 @@ use crate::host::ServiceRow;
 use crate::types::ServiceName;
 use crate::{Storage, StorageError};
 
-/// What a service is.
+/// The properties of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceInfo {
-    /// For people.
+    /// The name for people.
     pub display_name: String,
     /// When Windows starts it.
     pub start_type: StartType,
-    /// What it does now.
+    /// Its current state.
     pub status: ServiceStatus,
 }
 
@@ -27,7 +27,7 @@ struct Dependents {
     order: Vec<ServiceName>,
 }
 
-/// When Windows starts a service; the numbers are the API's.
+/// When Windows starts a service, with the numbers of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartType {
     /// By the boot loader.
@@ -42,10 +42,10 @@ pub enum StartType {
     Disabled = 4,
 }
 
-/// What a service does; the numbers are the API's.
+/// The state of a service, with the numbers of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceStatus {
-    /// Windows does not say.
+    /// Windows reports no known state.
     Unknown = 0,
     /// It does not run.
     Stopped = 1,
@@ -55,11 +55,11 @@ pub enum ServiceStatus {
     StopPending = 3,
     /// It runs.
     Running = 4,
-    /// It is about to go on.
+    /// It is about to continue.
     ContinuePending = 5,
     /// It is about to pause.
     PausePending = 6,
-    /// It pauses.
+    /// It is paused.
     Paused = 7,
 }
 
@@ -71,7 +71,7 @@ const RUNNING_ALREADY: u32 = 10;
 const NOT_ACTIVE: u32 = 5;
 
 impl Storage {
-    /// The serial number of the machine's firmware.
+    /// Returns the serial number of the machine's firmware.
     ///
     /// # Errors
     /// The host failed.
@@ -79,10 +79,10 @@ impl Storage {
         Ok(self.host.bios_serials()?.into_iter().next().unwrap_or_default())
     }
 
-    /// What a service is.
+    /// Returns the properties of a service.
     ///
     /// # Errors
-    /// The name is none, there is no such service, Windows says something unknown of it, or the host failed.
+    /// The name is invalid, the service does not exist, Windows returned an unknown value, or the host failed.
     pub fn service(&self, name: &str) -> Result<ServiceInfo, StorageError> {
         let name = ServiceName::parse(name)?;
         let row = self.row(&name)?;
@@ -97,7 +97,8 @@ impl Storage {
     /// Starts a service and waits until it runs.
     ///
     /// # Errors
-    /// The name is none, there is no such service, Windows refused, it did not run within 30 s, or the host failed.
+    /// The name is invalid, the service does not exist, Windows rejected the start, the service did not run within 30
+    /// s, or the host failed.
     pub fn start_service(&self, name: &str) -> Result<(), StorageError> {
         let name = ServiceName::parse(name)?;
         if status(&name, &self.row(&name)?) == ServiceStatus::Running {
@@ -110,11 +111,11 @@ impl Storage {
         self.until(&name, ServiceStatus::Running, "to become running")
     }
 
-    /// Stops a service and waits until it has; with `force` also those that need it.
+    /// Stops a service and waits until it has stopped. With `force`, stops its dependents too.
     ///
     /// # Errors
-    /// The name is none, there is no such service, others that need it run (without `force`), one did not stop within 30 s, or the
-    /// host failed.
+    /// The name is invalid, the service does not exist, dependents are running (without `force`), a service did not
+    /// stop within 30 s, or the host failed.
     pub fn stop_service(&self, name: &str, force: bool) -> Result<(), StorageError> {
         let name = ServiceName::parse(name)?;
         if status(&name, &self.row(&name)?) == ServiceStatus::Stopped {
@@ -141,7 +142,7 @@ impl Storage {
         self.until(name, ServiceStatus::Stopped, "to stop")
     }
 
-    /// Running services that need `name`: each after those that need it.
+    /// Collects the running services that depend on `name`, each after its own dependents.
     fn running_dependents(&self, name: &ServiceName, found: &mut Dependents) -> Result<(), StorageError> {
         for (dependent, row) in self.host.dependents(name)? {
             if status(&dependent, &row) != ServiceStatus::Stopped && found.seen.insert(dependent.clone()) {
@@ -171,7 +172,7 @@ impl Storage {
     }
 }
 
-/// A service in a state that Windows has no word for is in an unknown one.
+/// A state without a known name becomes `Unknown`.
 fn status(name: &ServiceName, row: &ServiceRow) -> ServiceStatus {
     match row.state.as_str() {
         "Stopped" => ServiceStatus::Stopped,

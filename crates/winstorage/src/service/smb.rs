@@ -6,12 +6,12 @@ use crate::host::{MappingStatus, NewMapping};
 use crate::types::Secret;
 use crate::{Empty, Storage, StorageError};
 
-/// What a client wants mapped.
+/// The mapping that a client requests.
 #[derive(Debug, Clone)]
 pub struct SmbMapping {
-    /// `\\host\share`, also with directories below it, with `/` too.
+    /// `\\host\share`, also with directories below it, and with `/` as separator.
     pub remote_path: String,
-    /// Where a link to it is to stand; empty for none.
+    /// The path of the link; empty for no link.
     pub local_path: String,
     /// Empty for the machine's own credentials.
     pub username: String,
@@ -24,15 +24,15 @@ pub struct SmbMapping {
 struct Remote {
     /// `\\host\share`, lower case.
     root: String,
-    /// All of it, without `\\` at the beginning and `\` at the end.
+    /// The whole path, without `\\` at the beginning and `\` at the end.
     full: String,
 }
 
 impl Storage {
-    /// Maps a share for the whole machine, and links it. A mapping that works is kept; a broken one is made anew.
+    /// Maps a share for the whole machine, and links it. Keeps a mapping that works, and replaces a broken one.
     ///
     /// # Errors
-    /// A path is empty or refused (before anything is changed), or the host failed.
+    /// A path is empty or invalid (before any change), or the host failed.
     pub fn new_smb_global_mapping(&self, wanted: &SmbMapping) -> Result<(), StorageError> {
         let remote = remote(&wanted.remote_path)?;
         let local = match wanted.local_path.as_str() {
@@ -53,10 +53,10 @@ impl Storage {
         })
     }
 
-    /// Ends a mapping. One that is not there is a success.
+    /// Removes a mapping. Succeeds if it does not exist.
     ///
     /// # Errors
-    /// The path is empty or names no share, or the host failed.
+    /// The path is empty or is not a share, or the host failed.
     pub fn remove_smb_global_mapping(&self, remote_path: &str) -> Result<(), StorageError> {
         let remote = remote(remote_path)?;
         let Some(mapping) = self.host.mapping(&remote.root)? else {
@@ -66,7 +66,7 @@ impl Storage {
         Ok(self.host.remove_mapping(&mapping)?)
     }
 
-    /// True for a mapping that works; one that does not is removed.
+    /// Returns whether a working mapping exists. Removes a broken one.
     fn is_mapped(&self, root: &str) -> Result<bool, StorageError> {
         let mapping = match self.host.mapping(root) {
             Ok(Some(mapping)) if mapping.status == MappingStatus::Ok => mapping,
@@ -94,7 +94,7 @@ fn remote(path: &str) -> Result<Remote, StorageError> {
     let plain = path.replace('/', r"\");
     let parts: Vec<&str> = plain.split('\\').filter(|part| !part.is_empty()).collect();
     let [host, share, ..] = parts[..] else { return Err(invalid()) };
-    // What no share has, or what would lead out of it or into the device namespace.
+    // Names that no share has, or that would lead out of it or into the device namespace.
     let is_odd = |part: &&str| [".", "..", "?"].contains(part) || part.contains(['"', ':', '*', '?', '<', '>', '|']);
     let is_control = |part: &&str| part.chars().any(char::is_control);
     if parts.iter().any(|part| is_odd(part) || is_control(part)) {
@@ -116,9 +116,9 @@ fn credential(username: &str, password: &Secret) -> Option<Secret> {
 mod tests {
     use super::*;
 
-    /// A share is the first two components of the remote path, in lower case, with either separator; a path with fewer is refused.
+    /// Accepts either separator; rejects a path with fewer components.
     #[test]
-    fn a_share_is_the_first_two_components_in_lower_case() {
+    fn share_is_the_first_two_components_in_lower_case() {
         let root = |path: &str| remote(path).map(|remote| remote.root).map_err(|error| error.to_string());
         assert_eq!(root(r"\\Host\Path\sub\"), Ok(r"\\host\path".to_owned()));
         assert_eq!(root("//Host/Path"), Ok(r"\\host\path".to_owned()));
@@ -128,17 +128,16 @@ mod tests {
         assert_eq!(root(""), Err("remote path is empty".to_owned()));
     }
 
-    /// A remote path that Windows would read as a device, a stream or a way out of the share is refused.
     #[test]
-    fn a_remote_path_that_is_no_share_is_refused() {
+    fn remote_path_that_is_not_a_share_is_rejected() {
         for path in [r"\\?\C:\x", r"\\.\pipe\x", r"\\host\share\..\..\other", r"\\host\a:b", "\\\\host\\a\u{1}b"] {
             assert!(remote(path).is_err(), "{path}");
         }
     }
 
-    /// Of the user's name a backslash is doubled and a colon gets one; without a name no credential is sent.
+    /// Without a user name, no credential is sent.
     #[test]
-    fn a_credential_escapes_the_users_name_and_not_the_password() {
+    fn credential_escapes_the_user_name_but_not_the_password() {
         let text = |user: &str| credential(user, &Secret::new(r"p:\w")).map(|secret| secret.expose().to_owned());
         assert_eq!(text(r"corp\eve:1"), Some(r"corp\\eve\:1:p:\w".to_owned()));
         assert_eq!(text("eve"), Some(r"eve:p:\w".to_owned()));

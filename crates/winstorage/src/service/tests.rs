@@ -55,7 +55,7 @@ pub(super) fn at(rest: &str) -> String {
     format!(r"{KUBELET}\{rest}")
 }
 
-/// Partitions and formats disk 1, and tells its volume.
+/// Partitions and formats disk 1, and returns its volume.
 pub(super) fn formatted(storage: &Storage) -> VolumeGuid {
     storage.partition_disk(DiskNumber(1)).unwrap();
     let volume = storage.list_volumes_on_disk(DiskNumber(1), None).unwrap().remove(0);

@@ -9,15 +9,16 @@ use crate::{Empty, Storage, StorageError};
 pub struct VolumeStats {
     /// All.
     pub total: u64,
-    /// Those that are not free.
+    /// Bytes in use.
     pub used: u64,
 }
 
 impl Storage {
-    /// The volumes on a disk, or on one partition of it, in the order of the partitions. Empty is no error.
+    /// Returns the volumes on a disk, or on one partition of it, in the order of the partitions. An empty list is not
+    /// an error.
     ///
     /// # Errors
-    /// The disk is not there, or the host failed.
+    /// The disk does not exist, or the host failed.
     pub fn list_volumes_on_disk(
         &self,
         disk: DiskNumber,
@@ -34,24 +35,26 @@ impl Storage {
         Ok(volumes)
     }
 
-    /// True where the volume has a file system that Windows knows.
+    /// Returns whether the volume has a file system that Windows knows.
     ///
     /// # Errors
-    /// The id is none, the volume is not there, or the host failed.
+    /// The id is invalid, the volume does not exist, or the host failed.
     pub fn is_volume_formatted(&self, volume: &str) -> Result<bool, StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(row.is_formatted)
     }
 
-    /// Makes an empty NTFS on a blank volume. That it is blank is proven here, from the bytes of its disk, unless `--allow-reformat` is given.
+    /// Creates an empty NTFS on a blank volume. Before the format, the bytes of its disk must prove that it is blank,
+    /// unless `--allow-reformat` is set.
     ///
     /// # Errors
-    /// The id is none, the volume is not there, is Windows' own, formatted already or not blank, or the host failed.
+    /// The id is invalid, the volume does not exist, belongs to Windows, is already formatted or not blank, or the host
+    /// failed.
     pub fn format_volume(&self, volume: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
         let disk = self.changeable_volume("FormatVolume", &volume)?.disk.number;
         let _held = self.hold(disk, "FormatVolume")?;
-        // Once more, now that nobody else formats it.
+        // A second check, now that no other operation can format it.
         let ours = self.changeable_volume("FormatVolume", &volume)?;
         if self.policy.allow_reformat {
             self.no_drive_letter("FormatVolume", &ours)?;
@@ -63,19 +66,19 @@ impl Storage {
         Ok(self.host.format_ntfs(&ours.row)?)
     }
 
-    /// Bytes of the volume's file system.
+    /// Returns the size and usage of the volume's file system in bytes.
     ///
     /// # Errors
-    /// The id is none, the volume is not there, or the host failed.
+    /// The id is invalid, the volume does not exist, or the host failed.
     pub fn volume_stats(&self, volume: &str) -> Result<VolumeStats, StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(VolumeStats { total: row.size, used: row.size.saturating_sub(row.remaining) })
     }
 
-    /// The disk that the volume is on.
+    /// Returns the disk of the volume.
     ///
     /// # Errors
-    /// The id is none, the volume is not there or on several disks, or the host failed.
+    /// The id is invalid, the volume does not exist or has several disks, or the host failed.
     pub fn disk_number_of_volume(&self, volume: &str) -> Result<DiskNumber, StorageError> {
         let volume = volume_id(volume)?;
         let row = self.row_of_volume(&volume)?;
@@ -88,10 +91,10 @@ impl Storage {
         Ok(first)
     }
 
-    /// Writes to the disk what Windows still holds of the volume.
+    /// Flushes the volume's cache to the disk.
     ///
     /// # Errors
-    /// The id is none, the volume is not there, or the host failed.
+    /// The id is invalid, the volume does not exist, or the host failed.
     pub fn write_volume_cache(&self, volume: &str) -> Result<(), StorageError> {
         let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(self.host.flush(&row)?)
@@ -102,7 +105,7 @@ impl Storage {
     }
 }
 
-/// The volume of every operation but MountVolume.
+/// Parses the volume id, for every operation except MountVolume.
 pub(super) fn volume_id(text: &str) -> Result<VolumeGuid, StorageError> {
     if text.is_empty() { Err(StorageError::Empty(Empty::VolumeId)) } else { Ok(VolumeGuid::parse(text)?) }
 }

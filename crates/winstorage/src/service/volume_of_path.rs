@@ -1,4 +1,4 @@
-//! Which volume a path lies on. A pod's path is a link to the staging path, and that is a mount point.
+//! Finds the volume of a path. A pod's path is a link to the staging path, which is a mount point.
 
 use super::walk::{MountPoints, link_on_the_way, missing};
 use crate::host::EntryKind;
@@ -6,26 +6,26 @@ use crate::path::Allowed;
 use crate::types::{VolumeGuid, WinPath};
 use crate::{Empty, Storage, StorageError, WayError};
 
-/// Links that lead to links.
+/// The maximum of links that lead to links.
 pub(super) const HOPS: u32 = 32;
-/// Links and parents together, as in the reference.
+/// The maximum of links and parents together, as in the reference.
 const STEPS: u32 = 256;
 
-/// How the search for the closest volume goes on.
+/// The next step of the search for the closest volume.
 enum Step {
     Volume(VolumeGuid),
-    /// A link of a client: allowed places only.
+    /// Follow a client's link, to allowed places only.
     Follow(WinPath),
-    /// Up from a directory of the administrator's.
+    /// Continue with the parent of an administrator's directory.
     Above(WinPath),
 }
 
 impl Storage {
-    /// The volume whose mount point the path is, or leads to by links.
+    /// Returns the volume of a mount point, or of a link to one.
     ///
     /// # Errors
-    /// The path is empty or may not be named, is not there, is no mount point, a link stands on its way or leads out of the working
-    /// directories, or the host failed.
+    /// The path is empty or not allowed, does not exist, is not a mount point, contains a link or leads out of the
+    /// working directories, or the host failed.
     pub fn volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
         if path.is_empty() {
             return Err(StorageError::Empty(Empty::TargetPath));
@@ -48,10 +48,10 @@ impl Storage {
         Err(too_many_links(path, &allowed))
     }
 
-    /// The volume that holds the path: of the mount point nearest above it, or of its drive.
+    /// Returns the volume that holds the path: of the closest mount point above it, or of its drive.
     ///
     /// # Errors
-    /// As [`Self::volume_of_path`], but that a directory always has a volume; after 256 steps it is given up.
+    /// As [`Self::volume_of_path`], except that every directory has a volume. Fails after 256 steps.
     pub fn closest_volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
         if path.is_empty() {
             return Err(StorageError::Empty(Empty::TargetPath));
@@ -69,7 +69,7 @@ impl Storage {
         Err(StorageError::NoClosest(path.to_owned()))
     }
 
-    /// Below a working directory: the deepest mount point on the way, unless the path is a link.
+    /// Below a working directory: finds the deepest mount point of the path, unless the path is a link.
     fn closest_below(&self, path: &WinPath) -> Result<Step, StorageError> {
         let allowed = self.paths.check_unlike_reference(&path.to_string())?;
         let mut at = match self.host.open(&allowed.root) {
@@ -87,7 +87,8 @@ impl Storage {
                     mounted = Some(volume);
                     root
                 }
-                // What lies in a volume is its user's: a link there leads nowhere, and the volume is this one.
+                // The contents of a volume belong to its user: a link there is not followed, and the volume is this
+                // one.
                 _ if is_last && mounted.is_some() => break,
                 EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } if is_last => {
                     return Ok(Step::Follow(self.target_of(&allowed, &target)?.path));
@@ -98,7 +99,7 @@ impl Storage {
         Ok(mounted.map_or(Step::Above(allowed.root), Step::Volume))
     }
 
-    /// From a directory of the administrator's up to the drive; links there are his.
+    /// Searches from an administrator's directory up to the drive, and follows the links there.
     fn closest_above(&self, path: &WinPath) -> Result<Step, StorageError> {
         let (Some(parent), Some(name)) = (path.parent(), path.components().last()) else {
             return Ok(Step::Volume(self.host.volume_of_drive(path.drive())?));
@@ -114,7 +115,7 @@ impl Storage {
         })
     }
 
-    /// Where a client's link leads, if clients may name that.
+    /// Returns the target of a client's link, if clients may name it.
     pub(super) fn target_of(&self, link: &Allowed, target: &str) -> Result<Allowed, StorageError> {
         let allowed = self.paths.check_unlike_reference(without_prefix(target));
         Ok(allowed.map_err(|_| leads_out(&link.path, target, "is not within the working directories"))?)

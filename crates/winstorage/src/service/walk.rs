@@ -1,30 +1,30 @@
-//! The way from a working directory down to what a path names: each component is opened in the one above it, itself and not what it
-//! leads to, so that nobody can put a link between the check and the use.
+//! Walks from a working directory down to the last component of a path. Each component is opened in its parent without
+//! following links, so no process can insert a link between the check and the use.
 
 use crate::host::{EntryKind, FsEntry, HostError};
 use crate::path::Allowed;
 use crate::types::{Component, WinPath};
 use crate::{Storage, StorageError, WayError};
 
-/// Whether the way may lead into a volume.
+/// Whether the walk may enter a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MountPoints {
     Refused,
     Crossed,
 }
 
-/// Where a path ends.
+/// The end of a path.
 pub(super) enum Place {
-    /// At the working directory itself.
+    /// The working directory itself.
     Root(Box<dyn FsEntry>),
-    /// At `name` in `parent`; the entry itself where there is one.
+    /// `name` in `parent`, with the entry if it exists.
     In { parent: Box<dyn FsEntry>, name: String, entry: Option<Box<dyn FsEntry>> },
-    /// Above: a component on the way is not there, or is a file.
+    /// A parent of the last component is missing, or is a file.
     Nowhere,
 }
 
 impl Place {
-    /// What is there, wherever it is.
+    /// Returns the existing entry.
     pub(super) fn entry(self) -> Option<Box<dyn FsEntry>> {
         match self {
             Self::Root(entry) => Some(entry),
@@ -35,7 +35,7 @@ impl Place {
 }
 
 impl Storage {
-    /// Goes down to where `allowed` ends. Links above the last component are not followed: they are errors.
+    /// Walks to the end of `allowed`. A link above the last component is an error.
     pub(super) fn walk(&self, allowed: &Allowed, crossing: MountPoints) -> Result<Place, StorageError> {
         let mut at = match self.host.open(&allowed.root) {
             Err(error) if error.is_missing() => return Ok(Place::Nowhere),
@@ -55,7 +55,7 @@ impl Storage {
         Ok(Place::In { parent: at, name: last.as_str().to_owned(), entry })
     }
 
-    /// The directory that `allowed` names, made with all that lack above it.
+    /// Opens the directory that `allowed` names, and creates it with its missing parents.
     pub(super) fn make_directories(&self, allowed: &Allowed) -> Result<(), StorageError> {
         let mut at = self.open_or_make(&allowed.root)?;
         let mut left = allowed.below.iter().peekable();
@@ -75,7 +75,7 @@ impl Storage {
         let child = match directory.child(name.as_str())? {
             Some(child) => child,
             None => match directory.create_directory(name.as_str()) {
-                // Somebody else made it meanwhile, whatever it is.
+                // Another process created it meanwhile, of whatever kind.
                 Err(error) if is_taken(&error) => directory.child(name.as_str())?.ok_or(error)?,
                 made => return Ok(made?),
             },
@@ -83,13 +83,13 @@ impl Storage {
         match child.kind()? {
             EntryKind::Directory => Ok(child),
             EntryKind::File => Err(WayError::NotADirectory { path: path.to_string() }.into()),
-            // A link or mount point at the end is a directory that is there, for whoever makes directories.
+            // A link or mount point in the last component counts as the directory.
             _ if is_last && child.leads_somewhere()? => Ok(child),
             kind => Err(link_on_the_way(path, name, &kind).into()),
         }
     }
 
-    /// The administrator's directory: followed wherever it leads, and made where it lacks.
+    /// Opens the administrator's directory, following links, and creates it if it is missing.
     fn open_or_make(&self, path: &WinPath) -> Result<Box<dyn FsEntry>, StorageError> {
         match self.host.open(path) {
             Err(error) if error.is_missing() => {
@@ -104,7 +104,7 @@ impl Storage {
     }
 }
 
-/// Windows' words for "there is something of that name".
+/// Returns whether the error means that the name already exists.
 pub(super) fn is_taken(error: &HostError) -> bool {
     error.is_win32(crate::host::code::ALREADY_EXISTS) || error.is_win32(crate::host::code::FILE_EXISTS)
 }

@@ -1,9 +1,9 @@
-//! What disks say of themselves.
+//! Identifiers of disks.
 
-/// Where a disk is in the machine, in Windows' words; empty where they say nothing.
+/// The location of a disk in the machine, with Windows' values; empty if Windows reports none of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskLocation {
-    /// Of the host bus adapter.
+    /// Number of the host bus adapter.
     pub adapter: String,
     /// SCSI bus.
     pub bus: String,
@@ -13,11 +13,11 @@ pub struct DiskLocation {
     pub lun: String,
 }
 
-/// What a disk says it is.
+/// The identifiers that a disk reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskIds {
-    /// Its first identifier on page 83; empty where it has none or will not say.
+    /// Its first identifier on page 83; empty if it is missing or the query failed.
     pub page83: String,
-    /// Verbatim, blanks included.
+    /// Verbatim, with blanks.
     pub serial_number: String,
 }

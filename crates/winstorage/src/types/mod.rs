@@ -1,4 +1,4 @@
-//! The words of Windows storage as types. Whatever a client wrote is parsed into one of these before the host hears of it.
+//! Types of Windows storage. The fields of a request are parsed into these types before the first call of the host.
 
 mod disk_ids;
 mod names;

@@ -1,11 +1,11 @@
-//! Names of services, iSCSI targets and portals: their grammars are checked before they stand in a query.
+//! Names of services, iSCSI targets and portals. Their grammars are checked before they become part of a query.
 
 use std::fmt;
 
-/// A name that is none.
+/// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Not a name that the service control manager could have.
+    /// Not a valid name for the service control manager.
     #[error("invalid service name {0:?}: 1 to 256 characters without / and \\ are expected")]
     Service(String),
     /// Not an iSCSI qualified, EUI or NAA name.
@@ -27,7 +27,7 @@ pub struct ServiceName(String);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Iqn(String);
 
-/// Where an iSCSI target listens; the port is 3260 where the client says 0.
+/// The address of an iSCSI portal. A client's port 0 means 3260.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortalAddress {
     address: String,
@@ -40,8 +40,10 @@ const LONGEST_IQN: usize = 223;
 const LONGEST_HOST: usize = 253;
 
 impl ServiceName {
+    /// Parses the name.
+    ///
     /// # Errors
-    /// [`NameError::Service`] where the service control manager allows no such name.
+    /// [`NameError::Service`] if the name is invalid for the service control manager.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let length = text.encode_utf16().count();
         let is_name = (1..=LONGEST_SERVICE).contains(&length)
@@ -57,8 +59,10 @@ impl ServiceName {
 }
 
 impl Iqn {
+    /// Parses the name.
+    ///
     /// # Errors
-    /// [`NameError::Iqn`] for what RFC 3720 allows no target to be called.
+    /// [`NameError::Iqn`] if the name is invalid by RFC 3720.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let lower = text.to_ascii_lowercase();
         let has_kind = ["iqn.", "eui.", "naa."].iter().any(|kind| lower.starts_with(kind) && lower.len() > kind.len());
@@ -75,8 +79,10 @@ impl Iqn {
 }
 
 impl PortalAddress {
+    /// Parses the address.
+    ///
     /// # Errors
-    /// [`NameError::Address`], or [`NameError::Port`] where the reference would cut the port to 16 bits.
+    /// [`NameError::Address`], or [`NameError::Port`] for a port that the reference would truncate to 16 bits.
     pub fn parse(address: &str, port: u32) -> Result<Self, NameError> {
         let is_ip = address.parse::<std::net::IpAddr>().is_ok();
         let is_label = |label: &str| {
@@ -127,9 +133,8 @@ impl fmt::Display for PortalAddress {
 mod tests {
     use super::*;
 
-    /// Service names, target names and portal addresses outside of their grammars are refused before any query.
     #[test]
-    fn names_outside_of_their_grammars_are_refused() {
+    fn invalid_names_are_rejected_before_any_query() {
         assert!(ServiceName::parse("MSiSCSI").is_ok());
         assert!(ServiceName::parse("A service's name").is_ok());
         for name in ["", "a/b", r"a\b", "a\nb", &"x".repeat(257)] {
@@ -146,9 +151,9 @@ mod tests {
         }
     }
 
-    /// A port above 65535 is refused, never cut to 16 bits.
+    /// The port is never truncated.
     #[test]
-    fn a_port_above_16_bits_is_refused() {
+    fn port_above_65535_is_rejected() {
         let refused = PortalAddress::parse("10.0.0.1", 65_536 + 3260).unwrap_err();
         assert_eq!(refused, NameError::Port(68_796));
     }

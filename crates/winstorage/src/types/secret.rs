@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-/// Text that is neither printed nor logged: `Debug` hides it, `Display` does not exist.
+/// A text that is neither printed nor logged: `Debug` hides it, and `Display` is not implemented.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes the text over.
+    /// Wraps the text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one call that needs it.
+    /// Returns the text, for the call that needs it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// True where the client gave none.
+    /// Returns whether the client sent an empty secret.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// A volume by its GUID, `\\?\Volume{8-4-4-4-12}\`: always printed with the final backslash, which Win32 wants.
+/// A volume by its GUID, `\\?\Volume{8-4-4-4-12}\`, always printed with the final backslash, which Win32 requires.
 ///
-/// Equality does not heed the case of the digits; they are kept as they came, for Windows compares its texts.
+/// Equality ignores the case of the digits. Their case is kept, because Windows compares the texts.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct VolumeGuid(String);
 
-/// A text that is no volume id.
+/// An invalid volume id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(r"invalid volume id {0:?}: \\?\Volume{{GUID}}\ is expected")]
 pub struct VolumeIdError(pub String);
@@ -17,10 +17,11 @@ pub struct VolumeIdError(pub String);
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
 impl VolumeGuid {
-    /// Takes `\\?\Volume{GUID}\`, also without the last backslash, with `\\.\` or `\??\` (the kernel's form) before it.
+    /// Parses `\\?\Volume{GUID}\`, also without the final backslash, and with `\\.\` or `\??\` (the kernel's form) as
+    /// prefix.
     ///
     /// # Errors
-    /// Everything else is refused.
+    /// Any other text is rejected.
     pub fn parse(text: &str) -> Result<Self, VolumeIdError> {
         let refuse = || VolumeIdError(text.to_owned());
         let rest =
@@ -40,7 +41,7 @@ impl VolumeGuid {
         Ok(Self(guid.to_owned()))
     }
 
-    /// The GUID without braces.
+    /// Returns the GUID without braces.
     #[must_use]
     pub fn guid(&self) -> &str {
         &self.0
@@ -81,10 +82,9 @@ mod tests {
 
     const CANONICAL: &str = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
 
-    /// A volume id is taken with and without the last backslash and with `\\.\` before it, and printed in one form; nothing else is one, so nothing
-    /// else gets into a query.
+    /// The final backslash is optional, and `\\.\` is accepted. Any other text is rejected, so it cannot enter a query.
     #[test]
-    fn a_volume_id_has_one_form_and_nothing_else_is_one() {
+    fn volume_id_is_printed_in_one_form() {
         for text in [
             CANONICAL,
             r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}",

@@ -1,18 +1,18 @@
-//! Absolute paths of Windows. `std::path` reads them only on Windows and repairs much silently; this type does neither.
+//! Absolute paths of Windows. `std::path` parses them only on Windows, and repairs them silently; this type does not.
 
 use std::fmt;
 
-/// A path with a drive letter, in its parts: no separators, no `.` or `..`, no empty component.
+/// A path with a drive letter and its components: no separators, no `.` or `..`, no empty components.
 ///
-/// Whether a path is allowed is not said here: [`crate::path::PathRules`] makes them from what clients write.
+/// This type does not check whether a path is allowed. [`crate::path::PathRules`] creates it from a client's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WinPath {
     drive: char,
     components: Vec<Component>,
 }
 
-/// A name in a directory, as it was written. Two are equal whatever the case of their ASCII letters; other letters are
-/// compared as they stand, for the case table of each volume is its own and a wrong guess would let a path out.
+/// A name in a directory, as it was written. Equality ignores the case of ASCII letters only: each volume has its own
+/// case table for other letters, and a wrong guess would let a path escape.
 #[derive(Debug, Clone)]
 pub struct Component(String);
 
@@ -43,12 +43,12 @@ impl fmt::Display for Component {
 }
 
 impl WinPath {
-    /// A path from its parts, for those who have checked them.
+    /// Creates a path from components that the caller has checked.
     pub(crate) fn from_parts(drive: char, components: Vec<Component>) -> Self {
         Self { drive: drive.to_ascii_uppercase(), components }
     }
 
-    /// Splits `X:\a\b`; repeated and trailing separators are dropped. `None` where there is no drive letter.
+    /// Splits `X:\a\b`, and drops repeated and trailing separators. Returns `None` without a drive letter.
     pub(crate) fn split(text: &str) -> Option<Self> {
         let mut chars = text.chars();
         let drive = chars.next().filter(char::is_ascii_alphabetic)?;
@@ -57,8 +57,8 @@ impl WinPath {
         Some(Self::from_parts(drive, components.collect()))
     }
 
-    /// A path that the administrator or the orchestrator wrote: `/` becomes `\`, and a leading `\` stands on drive `c:`.
-    /// `None` where no absolute path comes out of it.
+    /// Parses a path of the administrator or the orchestrator: `/` becomes `\`, and a leading `\` means drive `c:`.
+    /// Returns `None` if the result is not absolute.
     #[must_use]
     pub fn normalise(text: &str) -> Option<Self> {
         let text = text.replace('/', r"\");
@@ -69,26 +69,26 @@ impl WinPath {
         path.components.iter().all(is_plain).then_some(path)
     }
 
-    /// Upper case.
+    /// Returns the drive in upper case.
     #[must_use]
     pub fn drive(&self) -> char {
         self.drive
     }
 
-    /// From the drive down.
+    /// Returns the components from the drive down.
     #[must_use]
     pub fn components(&self) -> &[Component] {
         &self.components
     }
 
-    /// The directory that the path's last component stands in; `None` of a drive.
+    /// Returns the parent directory, or `None` for a drive.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         let (_, parents) = self.components.split_last()?;
         Some(Self { drive: self.drive, components: parents.to_vec() })
     }
 
-    /// The path of `name` in this directory.
+    /// Returns the path of `name` in this directory.
     #[must_use]
     pub fn join(&self, name: &Component) -> Self {
         let mut path = self.clone();
@@ -96,7 +96,7 @@ impl WinPath {
         path
     }
 
-    /// What stands below `directory`, component by component; `None` where the path is not `directory` or in it.
+    /// Returns the components below `directory`; `None` if the path is not `directory` or in it.
     #[must_use]
     pub fn below(&self, directory: &Self) -> Option<&[Component]> {
         let depth = directory.components.len();

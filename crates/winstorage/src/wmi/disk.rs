@@ -133,12 +133,12 @@ fn read_disk(row: &Row, number: DiskNumber) -> Result<Disk, String> {
             0 => PartitionStyle::Raw,
             MBR => PartitionStyle::Mbr,
             GPT => PartitionStyle::Gpt,
-            // Only what is known to be empty may be initialised.
+            // Only a disk that is known to be empty may be initialised.
             other => return Err(format!("PartitionStyle is {other}, which is not known")),
         },
         serial: row.text("SerialNumber")?.to_owned(),
         is_offline: row.flag("IsOffline")?,
-        // A disk that is online has none; the number is for people, so one that cannot be read is left out.
+        // A disk that is online has no reason. The number is only for messages, so an invalid one is left out.
         offline_reason: row.number32("OfflineReason").ok().filter(|reason| *reason != 0).map(OfflineReason),
         is_read_only: row.flag("IsReadOnly")?,
         size: row.number("Size")?,

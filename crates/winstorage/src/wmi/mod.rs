@@ -1,5 +1,6 @@
-//! Steps as queries and calls of WMI. Which are sent, with which names and types, is decided here and tested everywhere; only the
-//! [`Wmi`] below differs: COM on Windows, recordings in tests. Nothing is sent that [`vocabulary`] does not have.
+//! Translates steps to WMI queries and calls. This module decides which are sent, with which names and types, and its
+//! tests run on every system. Only [`Wmi`] differs: COM on Windows, recordings in tests. All queries and calls are in
+//! [`vocabulary`].
 
 mod disk;
 mod iscsi;
@@ -37,18 +38,18 @@ pub enum Value {
     Secret(Secret),
 }
 
-/// What WMI refuses with before a method could return anything.
+/// An error of WMI before a method could return a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WmiError {
     /// An `HRESULT`.
     #[error("HRESULT {0:#010x}")]
     Com(u32),
-    /// A reply that cannot be understood.
+    /// A reply that cannot be parsed.
     #[error("{0}")]
     Malformed(String),
 }
 
-/// What a method is called on.
+/// The target of a method call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On<'a> {
     /// The class itself.
@@ -57,31 +58,31 @@ pub enum On<'a> {
     Object(&'a ObjectPath),
 }
 
-/// WMI, blocking; by whatever thread calls it.
+/// WMI, blocking, from any thread.
 pub trait Wmi: Send + Sync {
-    /// The objects that a query finds.
+    /// Returns the objects that a query finds.
     ///
     /// # Errors
-    /// WMI refused it.
+    /// WMI rejected it.
     fn query(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError>;
 
-    /// The objects of `result` that `association` ties to `object`; a query of a form of its own.
+    /// Runs an `ASSOCIATORS OF` query, which returns the objects of `result` that `association` ties to `object`.
     ///
     /// # Errors
-    /// WMI refused it.
+    /// WMI rejected it.
     fn associators(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError> {
         self.query(namespace, wql)
     }
 
-    /// Calls a method with named arguments; those that are left out stay unset. The row has `ReturnValue` and what the method gives
-    /// out.
+    /// Calls a method with named arguments. Missing arguments stay unset. The row has `ReturnValue` and the output of
+    /// the method.
     ///
     /// # Errors
-    /// WMI refused the call.
+    /// WMI rejected the call.
     fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError>;
 }
 
-/// What WMI does not do: files, devices, drive letters, time.
+/// Calls outside of WMI: files, devices, drive letters, time.
 pub trait Native: FsHost + SpaceHost {
     /// See [`crate::host::DiskHost::device_number`].
     ///
@@ -103,10 +104,10 @@ pub trait Native: FsHost + SpaceHost {
     /// # Errors
     /// As there.
     fn volume_of_drive(&self, letter: char) -> Result<VolumeGuid, HostError>;
-    /// The drive of `%SystemRoot%`.
+    /// Returns the drive of `%SystemRoot%`.
     ///
     /// # Errors
-    /// Windows does not tell.
+    /// Windows does not report it.
     fn system_drive(&self) -> Result<char, HostError>;
     /// See [`crate::host::SystemHost::elapsed`].
     fn elapsed(&self) -> Duration;
@@ -114,7 +115,7 @@ pub trait Native: FsHost + SpaceHost {
     fn pause(&self, time: Duration);
 }
 
-/// A machine by its WMI and its own calls.
+/// A machine that combines WMI with native calls.
 #[derive(Debug)]
 pub struct WmiHost<W, N> {
     wmi: W,
@@ -122,7 +123,7 @@ pub struct WmiHost<W, N> {
 }
 
 impl<W: Wmi, N: Native> WmiHost<W, N> {
-    /// Puts both together.
+    /// Combines both.
     #[must_use]
     pub fn new(wmi: W, native: N) -> Self {
         Self { wmi, native }
@@ -136,7 +137,7 @@ impl<W: Wmi, N: Native> WmiHost<W, N> {
         self.wmi.associators(to.namespace(), wql).map_err(|error| refused(to.name(), object, error))
     }
 
-    /// Calls a method, and returns what it gives out with its result.
+    /// Calls a method, and returns its output and its return code.
     fn exec(
         &self,
         on: On<'_>,
@@ -151,7 +152,7 @@ impl<W: Wmi, N: Native> WmiHost<W, N> {
         Ok((result, out))
     }
 
-    /// Calls a method of which every result but 0 is an error.
+    /// Calls a method for which every return code except 0 is an error.
     fn call(
         &self,
         on: On<'_>,

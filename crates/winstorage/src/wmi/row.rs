@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Value;
 use crate::host::ObjectPath;
 
-/// An object that a query found, or what a method gave out. Names are compared whatever their case, as WMI does.
+/// An object from a query, or the output of a method. Names are compared without case, as in WMI.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Row {
     path: Option<String>,
@@ -13,7 +13,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// An object at `path` (`__PATH`), which method results do not have.
+    /// Creates an object with `path` (`__PATH`), which method results do not have.
     #[must_use]
     pub fn new(path: Option<String>) -> Self {
         Self { path, values: BTreeMap::new() }
@@ -24,18 +24,18 @@ impl Row {
         self.values.insert(name.to_ascii_lowercase(), value);
     }
 
-    /// `__PATH`
+    /// Returns `__PATH`.
     ///
     /// # Errors
-    /// It has none.
+    /// The object has no path.
     pub fn path(&self) -> Result<ObjectPath, String> {
         self.path.clone().map(ObjectPath).ok_or_else(|| "an object without a path".to_owned())
     }
 
-    /// A number of any width, also where it came as text.
+    /// Returns a number of any width, also from text.
     ///
     /// # Errors
-    /// It is not there, or no number.
+    /// It is missing or not a number.
     pub fn number(&self, name: &str) -> Result<u64, String> {
         let number = match self.value(name) {
             Value::U16(number) => Some(u64::from(*number)),
@@ -48,7 +48,7 @@ impl Row {
         number.ok_or_else(|| self.odd(name, "number"))
     }
 
-    /// A number that fits 32 bits.
+    /// Returns a number of at most 32 bits.
     ///
     /// # Errors
     /// As [`Self::number`].
@@ -56,10 +56,10 @@ impl Row {
         u32::try_from(self.number(name)?).map_err(|_| self.odd(name, "number of 32 bits"))
     }
 
-    /// A flag; one that is not set is false.
+    /// Returns a flag, false if it is not set.
     ///
     /// # Errors
-    /// It is something else.
+    /// It has another type.
     pub fn flag(&self, name: &str) -> Result<bool, String> {
         match self.value(name) {
             Value::Bool(flag) => Ok(*flag),
@@ -68,10 +68,10 @@ impl Row {
         }
     }
 
-    /// A text; one that is not set is empty.
+    /// Returns a text, empty if it is not set.
     ///
     /// # Errors
-    /// It is something else.
+    /// It has another type.
     pub fn text(&self, name: &str) -> Result<&str, String> {
         match self.value(name) {
             Value::Text(text) => Ok(text),
@@ -80,10 +80,10 @@ impl Row {
         }
     }
 
-    /// A `char16` that is a drive letter: a number of UTF-16, or text; 0 is none.
+    /// Returns a drive letter from a `char16`: a UTF-16 number or a text. 0 means no letter.
     ///
     /// # Errors
-    /// It is something else.
+    /// It has another type.
     pub fn drive_letter(&self, name: &str) -> Result<Option<char>, String> {
         let letter = match self.value(name) {
             Value::Null => None,

@@ -24,7 +24,7 @@ fn recordings() -> BTreeMap<String, Vec<Recording>> {
     serde_json::from_str(include_str!("tests/recordings.json")).unwrap()
 }
 
-/// Runs one operation over its recording, which it must use up, and tells what came of it.
+/// Runs one operation with its recording, which it must use up, and returns the result.
 fn replay(name: &str, operation: impl FnOnce(&Storage) -> String) -> String {
     let calls = recordings().remove(name).unwrap_or_else(|| panic!("no recording of {name}"));
     let native = FakeHost::new();
@@ -41,7 +41,7 @@ fn replay(name: &str, operation: impl FnOnce(&Storage) -> String) -> String {
     answer
 }
 
-/// An operation's result for comparison: the text of an error, or what it gives back.
+/// Formats an operation's result for comparison: the error's text, or the returned value.
 fn told<T: fmt::Debug>(result: Result<T, crate::StorageError>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
@@ -87,7 +87,7 @@ const VOLUMES: &[(&str, Operation, &str)] = &[
         |all| told(all.list_volumes_on_disk(DISK, PartitionNumber::new(2)).map(|found| found.len())),
         "1",
     ),
-    // The volume of the recording is not among those of the machine in memory: all queries are sent, and then it says so.
+    // The fake machine does not have the volume of the recording: all queries are sent, and then the operation fails.
     (
         "MountVolume",
         |all| told(all.mount_volume(VOLUME, r"C:\work\stage")),
@@ -135,7 +135,7 @@ fn each_operation_sends_exactly_what_is_recorded() {
     assert!(recordings().keys().all(|name| tried.contains(&name.as_str())), "a recording that no operation replays");
 }
 
-/// All that may be said to WMI, as patterns.
+/// All texts that may be sent to WMI, as patterns.
 const SAID: [&str; 15] = [
     r"SELECT Number, Location FROM MSFT_Disk",
     r"SELECT Path, SerialNumber FROM MSFT_Disk",
@@ -154,9 +154,9 @@ const SAID: [&str; 15] = [
     r"SELECT nothing else",
 ];
 
-/// Everything that is sent stands in the list, and every method of the list is sent by some operation.
+/// Some operation uses every method of the list.
 #[test]
-fn nothing_is_sent_that_the_specification_does_not_list() {
+fn only_listed_queries_and_methods_are_sent() {
     let patterns: Vec<Regex> = SAID.iter().map(|pattern| Regex::new(&format!("^(?:{pattern})$")).unwrap()).collect();
     let all = recordings();
     for query in all.values().flatten().filter_map(|recording| recording.query.as_ref()) {
@@ -169,7 +169,6 @@ fn nothing_is_sent_that_the_specification_does_not_list() {
     assert!(sent.iter().all(|name| Call::ALL.iter().any(|call| call.name() == *name)));
 }
 
-/// In a query a backslash stands before each backslash and quote.
 #[test]
 fn texts_in_queries_are_escaped_by_backslashes() {
     assert!(vocabulary::service("it's").ends_with(r"WHERE Name = 'it\'s'"));
@@ -201,9 +200,9 @@ fn a_methods_result_is_an_error_with_class_method_and_code() {
     assert_eq!(odd, Err(format!("{text}unexpected answer: ReturnValue is Null, no number")));
 }
 
-/// A reply that says something unknown of a disk or partition is an error: what is not known to be empty is not initialised.
+/// So a disk that is not known to be empty is never initialised.
 #[test]
-fn a_reply_that_is_not_understood_is_an_error() {
+fn unknown_values_in_a_reply_are_an_error() {
     use crate::host::{DiskHost, VolumeHost};
     let disk = |row: serde_json::Value| {
         let query = vocabulary::disk(1);

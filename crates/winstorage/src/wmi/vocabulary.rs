@@ -1,10 +1,10 @@
-//! All that this program ever says to WMI.
+//! All queries and calls that this program sends to WMI.
 
 use std::fmt;
 
 use crate::host::ObjectPath;
 
-/// Where classes live.
+/// Namespaces of WMI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
     /// Disks, partitions, volumes, iSCSI.
@@ -15,7 +15,7 @@ pub enum Namespace {
     Cim,
 }
 
-/// Classes that are asked.
+/// Classes that are queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// `MSFT_Disk`
@@ -70,7 +70,7 @@ macro_rules! calls {
         impl Call {
             $($(#[$doc])* pub const $constant: Self = Self { class: Class::$class, name: $name };)*
 
-            /// Every one that there is.
+            /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$constant),*];
         }
     };
@@ -91,7 +91,7 @@ calls! {
     SET_DISK_ATTRIBUTES: Disk, "MSFT_Disk.SetAttributes";
     /// Brings the partition online.
     ONLINE_PARTITION: Partition, "MSFT_Partition.Online";
-    /// Smallest and largest size.
+    /// Returns the smallest and largest size.
     SUPPORTED_SIZE: Partition, "MSFT_Partition.GetSupportedSize";
     /// Resizes partition and file system.
     RESIZE: Partition, "MSFT_Partition.Resize";
@@ -99,21 +99,21 @@ calls! {
     FORMAT: Volume, "MSFT_Volume.Format";
     /// Writes what the cache holds.
     FLUSH: Volume, "MSFT_Volume.Flush";
-    /// Looks for changed disks.
+    /// Rescans the disks.
     UPDATE_CACHE: StorageSetting, "MSFT_StorageSetting.UpdateHostStorageCache";
     /// Maps a share.
     CREATE_MAPPING: SmbGlobalMapping, "MSFT_SmbGlobalMapping.Create";
     /// Ends a mapping.
     REMOVE_MAPPING: SmbGlobalMapping, "MSFT_SmbGlobalMapping.Remove";
-    /// Tells of a portal.
+    /// Registers a portal.
     NEW_PORTAL: IscsiTargetPortal, "MSFT_iSCSITargetPortal.New";
-    /// Forgets a portal.
+    /// Unregisters a portal.
     REMOVE_PORTAL: IscsiTargetPortal, "MSFT_iSCSITargetPortal.Remove";
     /// Logs in.
     CONNECT_TARGET: IscsiTarget, "MSFT_iSCSITarget.Connect";
     /// Logs out.
     DISCONNECT_TARGET: IscsiTarget, "MSFT_iSCSITarget.Disconnect";
-    /// Makes a session end with the next restart.
+    /// Makes a session not persistent.
     UNREGISTER_SESSION: IscsiSession, "MSFT_iSCSISession.Unregister";
     /// Sets the machine's CHAP secret.
     SET_CHAP_SECRET: IscsiSession, "MSFT_iSCSISession.SetCHAPSecret";
@@ -124,7 +124,7 @@ calls! {
 }
 
 impl Namespace {
-    /// Its path.
+    /// Returns its path.
     #[must_use]
     pub fn path(self) -> &'static str {
         match self {
@@ -136,7 +136,7 @@ impl Namespace {
 }
 
 impl Class {
-    /// As WMI calls it.
+    /// Returns its name in WMI.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -154,7 +154,7 @@ impl Class {
         }
     }
 
-    /// Where it lives.
+    /// Returns its namespace.
     #[must_use]
     pub fn namespace(self) -> Namespace {
         match self {
@@ -239,7 +239,7 @@ pub(super) fn service(name: &str) -> String {
     format!("SELECT Name, DisplayName, State, StartMode FROM Win32_Service WHERE Name = {}", literal(name))
 }
 
-/// The path of a service, which is its name.
+/// Returns the path of a service, which is its name.
 pub(super) fn service_path(name: &str) -> ObjectPath {
     ObjectPath(format!("Win32_Service.Name=\"{}\"", name.replace('\\', r"\\").replace('"', "\\\"")))
 }
@@ -254,7 +254,7 @@ pub(super) fn dependents(service: &ObjectPath) -> String {
     )
 }
 
-/// A text of WQL: a backslash before each backslash and quote.
+/// Quotes a text for WQL: a backslash before each backslash and quote.
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }

@@ -1,4 +1,4 @@
-//! What is on a disk, and what stands at a path.
+//! The contents of disks, and the entries at paths.
 
 use super::*;
 use crate::StorageError;
@@ -17,7 +17,7 @@ fn contents(storage: &Storage) -> Contents {
 fn a_raw_disk_is_blank_only_where_its_bytes_are_zero() {
     let (_, storage) = machine();
     assert_eq!(contents(&storage), Contents::Blank);
-    // ext4's superblock; the first sector of an xfs; the last bytes of the disk.
+    // ext4's superblock, the first sector of an xfs, the last bytes of the disk.
     for (offset, bytes) in [(0x438, b"\x53\xef".as_slice()), (0, b"XFSB"), (10 * GIB - 1, b"\x01")] {
         let (host, storage) = machine();
         host.write_disk(1, offset, bytes);
@@ -26,9 +26,9 @@ fn a_raw_disk_is_blank_only_where_its_bytes_are_zero() {
     }
 }
 
-/// A disk with a table and no partition, or with an empty partition, is what an interrupted call has left, as long as all else is zero.
+/// A disk with an empty table, or with an empty partition and zeros elsewhere, counts as left by an interrupted call.
 #[test]
-fn an_interrupted_start_is_told_from_somebodys_partition() {
+fn interrupted_call_differs_from_a_foreign_partition() {
     let (host, storage) = machine();
     host.inject("initialize_gpt", 0, crate::fake::Effect::CrashAfter);
     storage.partition_disk(DiskNumber(1)).unwrap_err();
@@ -49,9 +49,9 @@ fn an_interrupted_start_is_told_from_somebodys_partition() {
     assert_eq!(contents(&storage), Contents::FileSystem(volume));
 }
 
-/// A read that fails is an error and never a blank disk, and Windows' own disk is not looked at.
+/// Windows' own disk is not read.
 #[test]
-fn a_read_that_fails_is_no_blank_disk() {
+fn failed_read_is_an_error_and_not_a_blank_disk() {
     let (host, storage) = machine();
     for skip in [0, 31, 500] {
         host.inject("read_disk", skip, crate::fake::Effect::Fail(Answer::Win32(23)));
@@ -62,9 +62,9 @@ fn a_read_that_fails_is_no_blank_disk() {
     assert!(matches!(error, StorageError::SystemStorage { .. }), "{error}");
 }
 
-/// Of several partitions the one of basic data is used; of several such ones the only one with a file system; else nothing is guessed.
+/// Of several data partitions, the only one with a file system is used; otherwise the result is an error.
 #[test]
-fn of_several_partitions_the_one_of_basic_data_is_used() {
+fn data_partition_is_chosen_among_several() {
     let volume = |last: char| format!(r"\\?\Volume{{00000000-0000-0000-0000-00000000000{last}}}\");
     let partition = |number: u32, kind: &str, last: char, formatted: bool| {
         let id = volume(last).replace('\\', r"\\");
@@ -93,9 +93,8 @@ fn of_several_partitions_the_one_of_basic_data_is_used() {
     }
 }
 
-/// What stands at a path is told without following anything.
 #[test]
-fn what_stands_at_a_path_is_told_without_following_it() {
+fn entry_at_a_path_is_reported_without_following_it() {
     let (host, storage) = machine();
     let volume = formatted(&storage);
     host.add_directory(&at(r"pods\full\x"));

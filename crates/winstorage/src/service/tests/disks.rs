@@ -4,7 +4,7 @@ use crate::host::{Answer, DiskHost};
 use crate::service::ACCESS_PATH_IN_USE;
 use crate::{StorageError, page83};
 
-/// Partitioning initialises a raw disk only, creates one partition where there is none, and may be repeated: then nothing is touched.
+/// Only a raw disk is initialised, and only a disk without partitions gets one. A repeated call changes nothing.
 #[test]
 fn partitioning_makes_one_partition_and_is_idempotent() {
     let (host, storage) = machine();
@@ -33,9 +33,9 @@ fn a_disk_with_any_partition_is_left_alone() {
     assert_eq!(changes.map(|step| host.calls(step)), [0, 0, 0]);
 }
 
-/// The result 42002 of CreatePartition is a success, for the partition is there; any other is an error that names class, method and code.
+/// Any other return code than 42002 is an error that names class, method and code.
 #[test]
-fn a_partition_whose_access_path_is_in_use_was_made() {
+fn create_partition_with_access_path_in_use_succeeds() {
     let (host, storage) = machine();
     host.inject("create_data_partition", 0, Effect::FailAfter(Answer::Method(ACCESS_PATH_IN_USE)));
     storage.partition_disk(DiskNumber(1)).unwrap();
@@ -55,7 +55,7 @@ fn a_partition_whose_access_path_is_in_use_was_made() {
     assert_eq!(none, StorageError::NoPartition(DiskNumber(1)));
 }
 
-/// Every disk is listed under the number that the device tells, with its serial number verbatim, blanks included.
+/// The number is the one of the device, and the serial number is verbatim with blanks.
 #[test]
 fn disks_are_listed_with_their_identifiers() {
     let (_, storage) = described(
@@ -70,9 +70,9 @@ fn disks_are_listed_with_their_identifiers() {
     assert!(storage.disk_number_by_name("").is_err(), "disks without identifiers have no name");
 }
 
-/// A disk that does not tell its identifiers is listed without them, and one that tells no number hides no other.
+/// A disk without identifiers is listed without them, and a disk without a number is left out.
 #[test]
-fn one_odd_disk_hides_no_other() {
+fn odd_disk_does_not_hide_others() {
     let (host, storage) = machine();
     // ERROR_INVALID_FUNCTION, as a virtual disk answers.
     host.inject("device_ids", 1, Effect::Fail(Answer::Win32(1)));
@@ -85,10 +85,9 @@ fn one_odd_disk_hides_no_other() {
     assert_eq!(ids.into_keys().collect::<Vec<_>>(), [DiskNumber(1)]);
 }
 
-/// The disk of an EBS volume that arrives late is found by a rescan, though rescans and places may fail; one that does not come is told after
-/// some seconds.
+/// Rescans and location queries may fail. If the disk stays missing, the search fails after some seconds.
 #[test]
-fn a_disk_that_arrives_late_is_found_by_a_rescan() {
+fn late_ebs_disk_is_found_by_a_rescan() {
     let (host, storage) = machine();
     host.add_arriving_disk(2, "vol0fedcba9876543210_00000001.", GIB);
     host.inject("rescan", 0, Effect::Fail(Answer::Method(4)));
@@ -128,9 +127,8 @@ fn an_unknown_disk_is_named_as_not_found() {
     }
 }
 
-/// Sizes and locations are Windows' own; a rescan finds what has arrived.
 #[test]
-fn sizes_locations_and_arrivals_are_told() {
+fn sizes_locations_and_new_disks_are_reported() {
     let (host, storage) = described(
         r#"{"disks": [{"number": 1, "size": 4096, "location": "PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0"}]}"#,
     );
@@ -144,10 +142,10 @@ fn sizes_locations_and_arrivals_are_told() {
     assert_eq!(storage.disk_size(DiskNumber(2)).unwrap(), GIB);
 }
 
-/// A change of a disk that another operation changes is refused with its name and does not hold a thread; one caller is woken when the disk is
-/// released; changes of another disk go on.
+/// The second change fails with the name of the first, without blocking a thread. One caller is woken at the release.
+/// Changes of other disks continue.
 #[test]
-fn changes_of_one_disk_follow_each_other() {
+fn concurrent_changes_of_one_disk_are_rejected() {
     let (host, storage) = machine();
     host.add_disk(2, "vol2", GIB, true);
     let storage = Arc::new(storage);
@@ -184,9 +182,8 @@ fn changes_of_one_disk_follow_each_other() {
     assert_eq!(host.calls("create_data_partition"), 2);
 }
 
-/// The machine in memory tells identifiers in Windows' own layout.
 #[test]
-fn the_fake_disk_tells_identifiers_as_a_disk_does() {
+fn fake_disk_identifiers_have_the_layout_of_windows() {
     let (host, _) = described(r#"{"disks": [{"number": 1, "size": 1, "page83": "eb01"}]}"#);
     let device = host.disks().unwrap().pop().unwrap().device;
     assert_eq!(page83::identifier(&host.device_ids(&device).unwrap()), "eb01");

@@ -2,9 +2,9 @@ use super::*;
 use crate::host::EntryKind;
 use crate::{StorageError, WayError};
 
-/// A path exists where there is anything, be it a link that leads nowhere; what is not there is no error.
+/// A dangling link exists, and a missing path is not an error.
 #[test]
-fn a_path_exists_where_there_is_anything() {
+fn path_exists_for_any_entry() {
     let (host, storage) = machine();
     host.add_link(&at("dangling"), &at("none"));
     host.add_file(&at("file"));
@@ -35,10 +35,10 @@ fn a_directory_is_made_with_its_parents_and_may_be_there() {
     assert!(storage.path_exists(&at("x")).unwrap());
 }
 
-/// Without force a file, an empty directory or a link itself is removed; what is not there or not empty is an error. With force all below goes,
-/// and what is not there is a success.
+/// Without force, a missing or nonempty path is an error. With force, everything below is removed, and a missing path
+/// is a success.
 #[test]
-fn removal_with_and_without_force() {
+fn removal_without_and_with_force() {
     let (host, storage) = machine();
     host.add_file(&at("file"));
     host.add_directory(&at("empty"));
@@ -56,9 +56,9 @@ fn removal_with_and_without_force() {
     assert_eq!(host.kind_at(&at("full")), None);
 }
 
-/// The working directory itself is nobody's to remove, empty, mount or link.
+/// No client can remove, empty, mount or link it.
 #[test]
-fn the_working_directory_itself_is_not_a_clients() {
+fn working_directory_itself_is_protected() {
     let (host, storage) = machine();
     let id = formatted(&storage).to_string();
     let refusals = [
@@ -128,9 +128,9 @@ fn a_link_is_made_once() {
     assert!(storage.create_symlink("one", "two").unwrap_err().text().contains("two"), "the link's path comes first");
 }
 
-/// A link or mount point is a symlink where it leads to something; a directory is none, and a path that is not there is an error.
+/// A directory is not a symlink, and a missing path is an error.
 #[test]
-fn a_symlink_is_a_link_or_mount_point_that_leads_somewhere() {
+fn symlink_is_a_link_or_mount_point_with_a_target() {
     let (host, storage) = machine();
     let volume = formatted(&storage);
     host.add_link(&at("link"), &at("pods"));

@@ -19,10 +19,10 @@ fn is_refused<T: std::fmt::Debug>(result: Result<T, StorageError>) -> bool {
     matches!(result, Err(StorageError::SystemStorage { .. }))
 }
 
-/// The disk that Windows starts from or lies on, its volumes, and volumes with a drive letter are out of reach of every operation that could
-/// destroy or hide them, and nothing of them is changed.
+/// This covers the boot and system disks, their volumes, and volumes with a drive letter, in every operation that could
+/// destroy or hide them.
 #[test]
-fn windows_own_storage_is_out_of_reach() {
+fn windows_own_storage_is_protected() {
     let (host, storage) = machine();
     let system = host.volumes_of(0).remove(0);
     host.add_mount_point(&at("c"), &system);
@@ -33,7 +33,7 @@ fn windows_own_storage_is_out_of_reach() {
     assert!(is_refused(storage.format_volume(&id)));
     assert!(is_refused(storage.resize_volume(&id, 0, Duration::ZERO)));
     assert!(is_refused(storage.unmount_volume(&id, &at("c"))));
-    // Whoever may write to C: owns the node.
+    // A client that may write to C: controls the node.
     assert!(is_refused(storage.mount_volume(&id, &at("d"))));
     assert_eq!(CHANGES.map(|step| host.calls(step)), [0; 9]);
     // Online it is, and asking for that is harmless.
@@ -72,9 +72,9 @@ fn drive_letter_protects_what_no_proof_protects() {
     storage.format_volume(&id).unwrap();
 }
 
-/// A disk of which Windows says neither that it starts from it nor that it is its own, but that holds `%SystemRoot%`, is guarded by that.
+/// Windows reports neither the boot nor the system flag for this disk.
 #[test]
-fn the_disk_that_holds_systemroot_is_guarded_whatever_its_flags() {
+fn disk_with_systemroot_is_protected_whatever_its_flags() {
     let (_, storage) = described(
         r#"{"disks": [
             {"number": 0, "size": 1073741824, "online": true, "style": "gpt", "boot": true, "partitions": []},

@@ -3,10 +3,9 @@ use crate::fake::Effect;
 use crate::host::{Answer, EntryKind};
 use crate::{StorageError, WayError};
 
-/// A volume is mounted at an empty directory that is there; repeated, it is a success; another volume's mount point, or a directory that holds
-/// something, is an error.
+/// A repeated mount is a success. Another volume's mount point and a nonempty directory are errors.
 #[test]
-fn a_volume_is_mounted_once_and_only_at_an_empty_directory() {
+fn volume_is_mounted_only_at_an_empty_directory() {
     let (host, storage) = machine();
     let volume = formatted(&storage);
     let (id, target) = (volume.to_string(), at("stage"));
@@ -33,9 +32,9 @@ fn a_volume_is_mounted_once_and_only_at_an_empty_directory() {
     }
 }
 
-/// Where somebody else was quicker, what the directory is then decides.
+/// The current kind of the directory decides.
 #[test]
-fn a_mount_that_another_client_has_made_meanwhile_is_a_success() {
+fn mount_that_another_client_made_meanwhile_is_a_success() {
     let (host, storage) = machine();
     let volume = formatted(&storage);
     host.add_directory(&at("stage"));
@@ -99,8 +98,8 @@ fn volume_on_a_read_only_disk_is_unmounted() {
     assert_eq!(host.kind_at(&target), Some(EntryKind::Directory));
 }
 
-/// A mount point that is removed as a directory is taken from Windows' list of mount points first, also where its volume has vanished; if
-/// Windows refuses that, the directory goes all the same.
+/// This also works if the volume has vanished. If Windows rejects the removal from the list, the directory is still
+/// removed.
 #[test]
 fn removed_mount_point_leaves_the_list_of_windows() {
     for refused in [false, true] {

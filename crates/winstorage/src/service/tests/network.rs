@@ -23,9 +23,9 @@ fn mapping(local: &str) -> SmbMapping {
     }
 }
 
-/// A mapping that works is kept; one that cannot be reached is removed and made anew; a look-up that fails counts as not mapped.
+/// A mapping that cannot be reached is removed and created again. A failed lookup counts as not mapped.
 #[test]
-fn a_working_mapping_is_kept_and_a_stale_one_made_anew() {
+fn working_mapping_is_kept_and_stale_one_replaced() {
     let (host, storage) = machine();
     host.add_share(share());
     for _ in 0..2 {
@@ -49,10 +49,10 @@ fn a_working_mapping_is_kept_and_a_stale_one_made_anew() {
     assert!(host.is_mapped(SHARE));
 }
 
-/// The local path is checked before anything is mapped; the link leads to the whole remote path, by a name that Windows understands; made again
-/// it is a success, and anything else in its place an error with the reference's text.
+/// The link leads to the whole remote path, in a form that Windows understands. A repeated call is a success, and
+/// another entry at the path is an error with the reference's text.
 #[test]
-fn the_link_to_a_share_is_checked_before_and_made_after_the_mapping() {
+fn share_link_is_checked_before_and_created_after_mapping() {
     let (host, storage) = machine();
     host.add_share(share());
     let refused = storage.new_smb_global_mapping(&mapping(r"C:\Windows\x")).unwrap_err();
@@ -64,7 +64,7 @@ fn the_link_to_a_share_is_checked_before_and_made_after_the_mapping() {
     }
     let link = EntryKind::SymbolicLink { target: r"\\?\UNC\Host\Share\Sub\".to_owned(), is_directory: true };
     assert_eq!(host.kind_at(&at("smb")), Some(link));
-    // As Windows tells it.
+    // In the form in which Windows reports it.
     host.remove_path(&at("smb"));
     host.add_link(&at("smb"), r"\\host\share\sub");
     storage.new_smb_global_mapping(&mapping(&at("smb"))).unwrap();
@@ -77,9 +77,9 @@ fn the_link_to_a_share_is_checked_before_and_made_after_the_mapping() {
     );
 }
 
-/// Removal is forced, and what is not mapped is a success.
+/// The removal is forced.
 #[test]
-fn removing_a_mapping_that_is_not_there_is_a_success() {
+fn removing_a_missing_mapping_is_a_success() {
     let (host, storage) = machine();
     storage.remove_smb_global_mapping(SHARE).unwrap();
     assert_eq!(host.calls("remove_mapping"), 0);
@@ -112,9 +112,10 @@ fn target(target: FakeTarget) -> (FakeHost, Storage) {
     (host, storage)
 }
 
-/// Portals are added, removed and connected once; disks of a target that is not connected are none, and empty CHAP fields are not sent.
+/// Portals are added, removed and connected once. A target that is not connected has no disks, and empty CHAP fields
+/// are not sent.
 #[test]
-fn a_target_lives_from_portal_to_disconnect() {
+fn iscsi_target_from_portal_to_disconnect() {
     let (host, storage) = target(FakeTarget { disks: vec![4, 5], ..FakeTarget::default() });
     storage.add_target_portal("10.0.0.1", 3260).unwrap();
     assert_eq!(host.calls("add_portal"), 1);
@@ -144,9 +145,9 @@ fn a_target_lives_from_portal_to_disconnect() {
     assert_eq!(bad.text(), "invalid authentication type authType=7");
 }
 
-/// A persistent session is unregistered before it ends; a target without a session is disconnected already.
+/// A target without a session counts as disconnected.
 #[test]
-fn a_persistent_session_is_forgotten_and_a_missing_one_is_no_error() {
+fn persistent_session_is_unregistered_before_logout() {
     let (host, storage) = target(FakeTarget { is_connected: true, is_persistent: true, ..FakeTarget::default() });
     storage.disconnect_target("10.0.0.1", 0, IQN).unwrap();
     let log = host.log();

@@ -1,4 +1,4 @@
-//! Which volume a path lies on.
+//! The volume of a path.
 
 use regex_lite::Regex;
 
@@ -39,9 +39,9 @@ fn the_volume_of_a_path_is_found_through_links() {
     assert!(out.text().contains("is not within the working directories"), "{out}");
 }
 
-/// A directory that is no mount point, and a path that is not there, are answered with the texts that drivers look for.
+/// This covers a directory that is not a mount point, and a missing path.
 #[test]
-fn what_is_not_mounted_is_said_in_the_words_that_drivers_look_for() {
+fn unmounted_path_has_the_error_text_that_drivers_match() {
     let (host, storage, _) = staged();
     let nothing = nothing_mounted();
     host.add_link(&at("dangling"), &at("none"));
@@ -61,10 +61,10 @@ fn what_is_not_mounted_is_said_in_the_words_that_drivers_look_for() {
     }
 }
 
-/// The closest volume is that of the mount point above the path, through a link at its end, or of the drive; errors carry the reference's
-/// prefix.
+/// The closest mount point above the path counts, through a link in the last component, or else the drive. Errors have
+/// the reference's prefix.
 #[test]
-fn the_closest_volume_is_that_of_the_mount_point_above_or_of_the_drive() {
+fn closest_volume_is_the_mount_point_above_or_the_drive() {
     let (host, storage, volume) = staged();
     let drive = host.volumes_of(0).remove(0);
     host.add_directory(&at(r"stage\data\deep"));
@@ -88,9 +88,9 @@ fn the_closest_volume_is_that_of_the_mount_point_above_or_of_the_drive() {
     assert_eq!(text, format!("failed to find the closest volume for path={}", at("one")));
 }
 
-/// Space is told of the volume that a pod's path leads to, and of nothing outside.
+/// A target outside of the working directories is an error.
 #[test]
-fn space_is_told_of_the_volume_that_a_path_leads_to() {
+fn space_is_reported_for_the_volume_of_the_link_target() {
     let (host, storage, volume) = staged();
     host.set_formatted(&volume, GIB);
     storage.create_symlink(&at("stage"), &at(r"pods\mount")).unwrap();

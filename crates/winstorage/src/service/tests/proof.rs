@@ -90,9 +90,9 @@ fn disk_that_is_replaced_while_it_is_read_is_not_written() {
     assert_eq!(host.calls("initialize_gpt"), 0);
 }
 
-/// `--allow-reformat` writes over whatever is there, as the Go program does.
+/// The Go program does the same without the flag.
 #[test]
-fn allow_reformat_writes_over_what_is_there() {
+fn allow_reformat_overwrites_existing_contents() {
     let (host, _) = machine();
     host.write_disk(1, 0x438, b"\x53\xef");
     let storage = reformats(&host);

@@ -32,7 +32,6 @@ fn online_disk_is_made_writable() {
     assert_eq!(host.calls("set_online"), 0);
 }
 
-/// Where Windows sets the attribute while the disk goes online, it is cleared once more.
 #[test]
 fn attribute_set_while_going_online_is_cleared() {
     let (host, storage) = machine();
@@ -42,7 +41,6 @@ fn attribute_set_while_going_online_is_cleared() {
     assert!(!host.is_read_only(1));
 }
 
-/// A refusal to go online names what Windows says of the disk.
 #[test]
 fn refused_online_names_the_offline_reason() {
     let (host, storage) = machine();

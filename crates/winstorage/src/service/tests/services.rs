@@ -14,9 +14,9 @@ fn service(name: &str, state: &str, needs: &[&str]) -> FakeService {
     }
 }
 
-/// States and start modes are told by their own names; a mode without a name here is an error, never "boot".
+/// A start mode without a known name is an error, never "boot".
 #[test]
-fn states_and_start_modes_are_told_by_name() {
+fn states_and_start_modes_are_mapped_by_name() {
     let (host, storage) = machine();
     let modes = [
         ("Boot", StartType::Boot),
@@ -93,9 +93,9 @@ fn dependents_are_stopped_first_and_only_with_force() {
     assert_eq!(stops, order);
 }
 
-/// The serial number of the firmware is the first that it tells, or empty.
+/// It is the first of several, or empty.
 #[test]
-fn the_firmwares_serial_number_is_told() {
+fn firmware_serial_number_is_returned() {
     let (_, storage) = described(r#"{"bios_serial": "ec2-1234"}"#);
     assert_eq!(storage.bios_serial_number().unwrap(), "ec2-1234");
     assert_eq!(machine().1.bios_serial_number().unwrap(), "");

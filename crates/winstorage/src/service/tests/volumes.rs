@@ -87,9 +87,9 @@ fn a_volume_grows_and_never_shrinks() {
     assert_eq!(text, format!("invalid negative size -5 for volume ({volume})"));
 }
 
-/// Growth that is left undone is told: what comes back is the size that the volume has.
+/// This includes a growth that is too small to be done.
 #[test]
-fn the_size_that_comes_back_is_the_volumes_own() {
+fn resize_returns_the_actual_size_of_the_volume() {
     let (host, storage) = machine();
     let volume = formatted(&storage).to_string();
     let size = storage.volume_stats(&volume).unwrap().total;
