@@ -84,6 +84,9 @@ tidy: ## The rules of the house that no compiler checks
 fmt: ## Format all code
 	cargo fmt --all
 
+advisories: ## Known security problems of dependencies; needs the network
+	scripts/lint advisories
+
 lint: ## Scripts, links, dependencies, and clippy with warnings denied
 	scripts/lint
 	@scripts/setup build

@@ -14,6 +14,7 @@ use csi_proto::csi::volume_usage::Unit;
 use ebs_testkit::content;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::run_tool;
+use tokio::time::Instant;
 use tonic::{Code, Request};
 
 const BOUND: Duration = Duration::from_secs(30);
@@ -59,12 +60,12 @@ impl Reference<'_> {
 
     /// Does its unpublish and its unstage. Like the kubelet, it repeats a busy unmount: a child process of another test
     /// holds copies of this process's open files until its exec.
-    fn clean_up(&self, path: &str) {
-        let deadline = std::time::Instant::now() + BOUND;
+    async fn clean_up(&self, path: &str) {
+        let deadline = Instant::now() + BOUND;
         while let Err(error) = run_tool("/usr/bin/umount", &[&self.node.text(path)], BOUND) {
             let is_busy = error.to_string().contains("target is busy");
-            assert!(is_busy && std::time::Instant::now() < deadline, "{error:#}");
-            std::thread::sleep(Duration::from_millis(20));
+            assert!(is_busy && Instant::now() < deadline, "{error:#}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
         std::fs::remove_dir(self.node.path(path)).unwrap();
     }
@@ -242,7 +243,7 @@ fn mounts_can_be_handed_back_to_the_reference_driver() {
             reference.publish("second", "");
             assert_eq!(content::hash_file(&node.path("second/data")).unwrap(), written);
             for path in ["first", "second", "staging"] {
-                reference.clean_up(path);
+                reference.clean_up(path).await;
             }
             let found =
                 run("/usr/sbin/blkid", &["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", reference.device()]);
@@ -250,7 +251,7 @@ fn mounts_can_be_handed_back_to_the_reference_driver() {
             run("/usr/sbin/fsck", &["-a", reference.device()]);
             reference.stage();
             assert_eq!(content::hash_file(&node.path("staging/data")).unwrap(), written, "{fs_type}");
-            reference.clean_up("staging");
+            reference.clean_up("staging").await;
             let of_volumes = |name: &String| name.starts_with("format-") || name == "binding";
             assert!(!names_in(&node, "state").iter().any(of_volumes), "a record is left");
         }

@@ -55,8 +55,9 @@ impl LoopPlane {
         }
         copy(&kept, &self.volumes.file(volume))?;
         if let Some(lower) = self.lower_of(volume)? {
-            self.losetup.take_over_size(&lower.device())?;
+            // The size is last: a disk that can be read again can be written, too.
             self.losetup.set_read_only(&lower.device(), false)?;
+            self.losetup.take_over_size(&lower.device())?;
         }
         self.forget_cached(volume)?;
         std::fs::remove_file(kept)
