@@ -14,7 +14,6 @@ use csi_proto::csi::volume_usage::Unit;
 use ebs_testkit::content;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::run_tool;
-use tokio::time::Instant;
 use tonic::{Code, Request};
 
 const BOUND: Duration = Duration::from_secs(30);
@@ -58,15 +57,9 @@ impl Reference<'_> {
         run("/usr/bin/mount", &["-t", self.fs_type, "-o", &again, &staging, &target]);
     }
 
-    /// Does its unpublish and its unstage. Like the kubelet, it repeats a busy unmount: a child process of another test
-    /// holds copies of this process's open files until its exec.
+    /// Does its unpublish and its unstage.
     async fn clean_up(&self, path: &str) {
-        let deadline = Instant::now() + BOUND;
-        while let Err(error) = run_tool("/usr/bin/umount", &[&self.node.text(path)], BOUND) {
-            let is_busy = error.to_string().contains("target is busy");
-            assert!(is_busy && Instant::now() < deadline, "{error:#}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        unmount(self.node.path(path)).await;
         std::fs::remove_dir(self.node.path(path)).unwrap();
     }
 }
