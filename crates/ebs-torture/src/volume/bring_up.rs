@@ -61,7 +61,7 @@ impl Volume {
             Answer::Unknown(_) => {
                 self.truth.refused = false;
                 self.truth.unclear |= !self.truth.has_file_system;
-                self.truth.half_grown = true;
+                self.truth.half_grown |= self.may_have_grown();
             }
         }
         self.look_at_raw(shared, before.cuts).await?;
@@ -89,6 +89,12 @@ impl Volume {
         Ok(())
     }
 
+    /// Returns whether a stage may have grown a file system before its mount. A stage whose answer was lost may have made the
+    /// file system, and then a larger disk is enough.
+    fn may_have_grown(&self) -> bool {
+        self.truth.has_file_system || self.trouble.must_grow
+    }
+
     fn not_staged(&mut self, shared: &Shared, before: &Before, refusal: Refusal, why: &str) {
         self.truth.refused = true;
         let tools_were_killed = before.tool_kills != self.node(shared).tool_kills.get();
@@ -104,8 +110,8 @@ impl Volume {
             self.truth.unclear = true;
             self.truth.half |= !tools_were_killed;
         }
-        // The answer to a growth that was killed is that of the check after it.
-        self.truth.half_grown |= tools_were_killed || refusal == Refusal::Failed;
+        // After a killed growth the driver checks the file system, and answers with the result of the check.
+        self.truth.half_grown |= self.may_have_grown() && (tools_were_killed || refusal == Refusal::Failed);
         if shared.planted == Some(Planted::RecordOutlivesRefusal) && self.keeper.put_back() {
             self.tell(shared, "planted: the record of the refused format is back");
         }
