@@ -85,7 +85,7 @@ impl<E: Ec2> Link<E> {
         let Ec2Call { action, dry, outcome, did, subject } = ec2_call;
         if !dry && !self.process.has_callers() {
             self.network.violated(format!(
-                "driver {} begins {action} of {subject:?} although nobody waits for anything",
+                "driver {} begins {action} of {subject:?} although no client waits",
                 self.process.id
             ));
         }

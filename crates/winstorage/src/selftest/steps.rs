@@ -18,7 +18,7 @@ pub(super) const ALL: [Step; 20] = [
     ("a disk that is read-only is writable once it was brought online", becomes_writable),
     ("the disk gets one partition with one volume, however often it is asked for", is_partitioned),
     ("the volume is formatted once", is_formatted),
-    ("a directory that is no mount point, and a missing one, are told in the known words", is_told_unmounted),
+    ("a directory without a mount, and a missing one, return the errors that Go drivers match", is_told_unmounted),
     ("the volume is mounted, also when it is already", is_mounted),
     ("the volume of a mount point is found", is_found),
     ("the volume is found through a link, and so is its space", is_found_through_a_link),
