@@ -167,7 +167,7 @@ const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::ReadyTooSoon, "reported ready and is not"),
     (Planted::SizeAhead, "the size in the answer is not the volume's"),
     (Planted::LateBeyondBelief, "after a successful detach"),
-    (Planted::WorkWithoutCallers, "although nobody waits"),
+    (Planted::WorkWithoutCallers, "although no client waits"),
     (Planted::BeyondThePolicies, "the run panicked: calls that none of the policies"),
     (Planted::ContentIgnored, "succeeded although its content is another"),
     (Planted::ContentIgnored, "succeeded although its source is another"),
