@@ -180,7 +180,7 @@ fn unhealthy_volume_shows_in_metrics_and_log() {
         let labels = format!("{{reason=\"ReadOnlyAfterErrors\",status=\"Degraded\",volume_id=\"{id}\"}} 1");
         let series = format!("\naws_ebs_csi_volume_unhealthy{labels}\n");
         pages.until("/metrics", "the volume", |page| page.contains(&series)).await?;
-        let said = |log: &str| log.lines().any(|line| line.contains("volume is not healthy") && line.contains(&id));
+        let said = |log: &str| log.lines().any(|line| line.contains("volume is unhealthy") && line.contains(&id));
         world.until_logged("the volume", said).await?;
         volume.set_client(world.client());
         volume.unstage().await?;

@@ -52,10 +52,10 @@ pub struct Capability {
 /// A capability that is missing or that EBS does not support. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapabilityError {
-    #[error("the request names no volume capability")]
+    #[error("the request has no volume capability")]
     Missing,
     #[error(
-        "access mode {mode} of a {access} volume is not supported: use SINGLE_NODE_WRITER, or \
+        "access mode {mode} of a {access} volume is not supported; use SINGLE_NODE_WRITER, or \
              MULTI_NODE_MULTI_WRITER for a block volume"
     )]
     Unsupported {
@@ -65,19 +65,19 @@ pub enum CapabilityError {
     },
     /// The access mode of a node-local volume is unsupported.
     #[error(
-        "access mode {mode} of a node-local volume is not supported: use SINGLE_NODE_WRITER, or MULTI_NODE_MULTI_WRITER \
-             for several nodes with a device each"
+        "access mode {mode} of a node-local volume is not supported; use SINGLE_NODE_WRITER, or MULTI_NODE_MULTI_WRITER \
+             if each node has its own device"
     )]
     UnsupportedLocally { mode: String },
     /// Neither Linux nor Windows nodes can mount the file system.
     #[error(
-        "volume_capability asks for file system {fs_type:?}, which no node can mount: use {ON_LINUX}, or {NTFS} for Windows nodes"
+        "volume_capability asks for file system {fs_type:?}, which no node can mount; use {ON_LINUX}, or {NTFS} for Windows nodes"
     )]
     FileSystem { fs_type: String },
     /// The required topology permits only nodes of an operating system that cannot mount the file system.
     #[error(
-        "volume_capability asks for file system {fs_type:?}, but accessibility_requirements leave only {os} nodes, which cannot \
-             mount it: use {possible}"
+        "volume_capability asks for file system {fs_type:?}, but accessibility_requirements allow only {os} nodes, which cannot \
+             mount it; use {possible}"
     )]
     OtherSystem { fs_type: String, os: &'static str, possible: &'static str },
     #[error("volume_capability has mount flags that no node can use")]
@@ -217,7 +217,7 @@ pub fn log_without_effect(wire: &[VolumeCapability]) {
         {
             tracing::warn!(
                 volume_mount_group = mount.volume_mount_group,
-                "volume_mount_group has no effect, and the driver does not offer it: let the orchestrator set the group of the files"
+                "ignoring unsupported volume_mount_group: the orchestrator sets the group of the files"
             );
         }
     }

@@ -80,7 +80,7 @@ pub enum ConfigError {
     #[error("--endpoint-mode is {0:?}, but must be an octal number from 0 to 0777")]
     EndpointMode(String),
     /// An entry of `--extra-tags`.
-    #[error("--extra-tags has the entry {0:?}, but entries must be of the form key=value, separated by commas")]
+    #[error("--extra-tags has the entry {0:?}, but entries must have the form key=value, separated by commas")]
     ExtraTag(String),
     /// A tag that EC2 or the driver never accepts.
     #[error("--extra-tags has an entry that is not valid")]
@@ -98,7 +98,9 @@ impl DriverConfig {
         let endpoint_mode = parse_mode(&options.endpoint_mode)?;
         let mut extra = parse_tags(&options.extra_volume_tags)?;
         if !extra.is_empty() {
-            tracing::warn!("--extra-volume-tags is deprecated: its tags are added to those of --extra-tags, which win");
+            tracing::warn!(
+                "--extra-volume-tags is deprecated: its tags are added to those of --extra-tags, which take precedence"
+            );
         }
         extra.extend(parse_tags(&options.extra_tags)?);
         let cluster_id = (!options.cluster_id.is_empty()).then(|| options.cluster_id.clone());

@@ -38,7 +38,7 @@ impl IdleNode {
         status(
             Meaning::FailedPrecondition,
             format!(
-                "node {name} is no EC2 instance ({what}), so no EBS volume can be attached to it: run the pod on a node that is one"
+                "node {name} is not an EC2 instance ({what}), so EBS volumes cannot be attached; run the pod on an EC2 instance"
             ),
         )
     }

@@ -42,7 +42,7 @@ use crate::status::{IntoStatus, Meaning};
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError<E> {
     /// Another operation holds this key, which is the caller's key or excludes it. Nothing was started.
-    #[error("another request for {0}, with other content, is still running")]
+    #[error("another request for {0} with different content is still running")]
     Busy(Key),
     /// The wait has reached its bound. The work continues, and a retry joins it.
     #[error("the operation for {key} is still running after {}", humantime::format_duration(*.waited))]
@@ -55,7 +55,7 @@ pub enum OperationError<E> {
     #[error("the operation for {key} ended unexpectedly and its outcome is unknown ({cause})")]
     OutcomeUnknown { key: Key, cause: String },
     /// The process is shutting down. Nothing was started.
-    #[error("the driver is shutting down and starts no operation for {0}")]
+    #[error("the driver is shutting down and does not start the operation for {0}")]
     ShuttingDown(Key),
     /// The work ended with this error, which all waiting callers share.
     #[error(transparent)]
@@ -74,11 +74,11 @@ impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
     fn next_step(&self) -> Option<String> {
         match self {
             Self::Busy(_) => Some("call again when that operation has ended".to_owned()),
-            Self::StillRunning { .. } => Some("call again with the same request to go on waiting".to_owned()),
+            Self::StillRunning { .. } => Some("call again with the same request to continue waiting".to_owned()),
             Self::OutcomeUnknown { .. } => {
-                Some("call again with the same request; the state will be looked up".to_owned())
+                Some("call again with the same request: the driver checks the outcome first".to_owned())
             }
-            Self::ShuttingDown(_) => Some("call again when the driver has started".to_owned()),
+            Self::ShuttingDown(_) => Some("call again after the driver has restarted".to_owned()),
             Self::Failed(error) => error.next_step(),
         }
     }
@@ -338,7 +338,7 @@ async fn wait<T: Clone, E>(
     let key = key.clone();
     match waited {
         Err(_elapsed) => Err(OperationError::StillRunning { key, waited: bound }),
-        Ok(Err(_closed)) => Err(OperationError::OutcomeUnknown { key, cause: "its task was ended".to_owned() }),
+        Ok(Err(_closed)) => Err(OperationError::OutcomeUnknown { key, cause: "its task was aborted".to_owned() }),
         Ok(Ok(Outcome::Done(value))) => Ok(value),
         Ok(Ok(Outcome::Failed(error))) => Err(OperationError::Failed(error)),
         Ok(Ok(Outcome::Panicked(cause))) => Err(OperationError::OutcomeUnknown { key, cause }),
@@ -348,7 +348,7 @@ async fn wait<T: Clone, E>(
 /// Returns the text of a panic, if it has one.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("internal error: {}", text.unwrap_or("a panic without text"))
+    format!("internal error: {}", text.unwrap_or("a panic without a message"))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ const TAG_PREFIX: &str = "tagSpecification";
 /// The documentation of the keys with that prefix.
 pub const TAG_SPECIFICATION: Described = Described::new(
     "tagSpecification*",
-    "`key=value`; the prefix in this spelling, followed by anything",
+    "`key=value`; the prefix is case-sensitive and takes any suffix",
     "a tag; the value is a template, see [tagging](tagging.md)",
 )
 .not("[reserved keys](tagging.md#reserved-keys)");
@@ -45,7 +45,7 @@ const TAG_DELETION_PREFIX: &str = "tagDeletion";
 /// The documentation of the keys with that prefix.
 pub const TAG_DELETION: Described = Described::new(
     "tagDeletion*",
-    "the key of a tag; the prefix in this spelling, followed by anything",
+    "the key of a tag; the prefix is case-sensitive and takes any suffix",
     "delete a tag, unless another entry sets it",
 )
 .not("[reserved keys](tagging.md#reserved-keys)");

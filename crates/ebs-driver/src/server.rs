@@ -28,7 +28,7 @@ use socket::Listener;
 
 /// Serving failed.
 #[derive(Debug, thiserror::Error)]
-#[error("serving CSI on {endpoint} failed")]
+#[error("serve CSI on {endpoint}")]
 pub struct ServeError {
     endpoint: Endpoint,
     #[source]
@@ -97,7 +97,7 @@ pub async fn serve(
     let result = tokio::select! {
         served = serving => served.map_err(|cause| ServeError { endpoint, cause }),
         () = overdue => {
-            tracing::warn!(?limit, "requests were still in flight at the end of the shutdown");
+            tracing::warn!(?limit, "shutdown ended with requests still in flight");
             Ok(())
         }
     };

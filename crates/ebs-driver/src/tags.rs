@@ -33,7 +33,7 @@ pub fn reserved_prefixes(driver: &DriverName) -> [String; 2] {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
     /// The entry has no `=`.
-    #[error("parameter {parameter} is {value:?}, but must be of the form key=value")]
+    #[error("parameter {parameter} is {value:?}, but must have the form key=value")]
     NoEquals { parameter: String, value: String },
     /// The key is reserved for the driver or for Kubernetes.
     #[error(
@@ -49,17 +49,17 @@ pub enum TagError {
         cause: TemplateError,
     },
     /// EC2 rejects the key.
-    #[error("tag key {key:?} is not valid: EC2 takes keys of 1 to {MAX_KEY} characters that do not start with aws:")]
+    #[error("tag key {key:?} is not valid: EC2 accepts keys of 1 to {MAX_KEY} characters that do not start with aws:")]
     Key { key: String },
     /// EC2 rejects the value.
-    #[error("the value of tag {key:?} has {length} characters, but EC2 takes at most {MAX_VALUE}")]
+    #[error("the value of tag {key:?} has {length} characters, but EC2 accepts at most {MAX_VALUE}")]
     Value {
         key: String,
         /// The number of characters of the value.
         length: usize,
     },
     #[error(
-        "the volume or snapshot would have {count} tags, those of the driver included, but EC2 takes at most {MAX_TAGS}"
+        "the volume or snapshot would have {count} tags, including the driver's own, but EC2 accepts at most {MAX_TAGS}"
     )]
     TooMany { count: usize },
 }
@@ -160,7 +160,7 @@ impl TagPolicy {
         for key in self.extra.keys() {
             let (set, deleted) = (tags.remove(key), deletions.remove(key));
             if set.is_some() || deleted {
-                tracing::warn!(key, "--extra-tags sets this tag and wins: the class changes nothing of it");
+                tracing::warn!(key, "ignoring a tag of the class: --extra-tags takes precedence");
             }
         }
         tags.extend(self.iops_tags(mutable.iops_per_gib(), mutable.auto_iops_on_modify()));
@@ -204,7 +204,7 @@ impl TagPolicy {
                     tags.insert(template.key.clone(), value);
                 }
                 Err(error) if self.warn_on_invalid => {
-                    tracing::warn!(error = crate::status::chain(&error), "an invalid tag was left out");
+                    tracing::warn!(error = crate::status::chain(&error), "omitting an invalid tag");
                 }
                 Err(error) => return Err(error),
             }

@@ -14,7 +14,7 @@ use crate::status::{IntoStatus, Meaning};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// The value of a zone key is invalid.
-    #[error("accessibility_requirements have a value for {key} that is not valid")]
+    #[error("accessibility_requirements have an invalid value for {key}")]
     Zone {
         key: String,
         /// The problem with the value.
@@ -23,27 +23,27 @@ pub enum TopologyError {
     },
     /// The term lacks keys of an Outpost, or its zone.
     #[error(
-        "accessibility_requirements have a term with {given} and without {missing}: an Outpost takes its zone and all of \
-         partition, region, account-id and outpost-id in one term, or its zone and its whole ARN in outpost-id"
+        "accessibility_requirements have a term with {given} and without {missing}; set the zone of the Outpost, and \
+         either all of partition, region, account-id and outpost-id or its whole ARN in outpost-id"
     )]
     Incomplete { given: String, missing: String },
     /// The value of an Outpost key is invalid.
-    #[error("accessibility_requirements name an Outpost that is not valid")]
+    #[error("accessibility_requirements name an invalid Outpost")]
     Outpost(#[source] IdError),
     /// A required term has a key or value that the driver does not know.
     #[error(
-        "accessibility_requirements.requisite has a term with the key {key:?}, which this driver does not understand, so that it \
-         cannot be obeyed: use {known}"
+        "accessibility_requirements.requisite has a term with the key {key:?}, which this driver does not \
+         support; use {known}"
     )]
     UnknownKey { key: String, known: String },
     /// The two zone keys contradict each other.
     #[error(
-        "accessibility_requirements have a term with {zone:?} for {key} and {other:?} for {other_key}: correct one of them"
+        "accessibility_requirements have a term with {zone:?} for {key} and {other:?} for {other_key}; correct one of them"
     )]
     TwoZones { key: String, zone: String, other_key: String, other: String },
     /// The ARN and another key of the term contradict each other.
     #[error(
-        "accessibility_requirements have {value:?} for {key}, but the ARN in outpost-id says {arn:?}: correct one of them"
+        "accessibility_requirements have {value:?} for {key}, but the ARN in outpost-id has {arn:?}; correct one of them"
     )]
     Contradiction { key: String, value: String, arn: String },
 }
@@ -117,7 +117,7 @@ fn log_unknown_keys(terms: &[WireTerm], driver: &DriverName) {
     let unknown: BTreeSet<&String> =
         terms.iter().flat_map(|term| term.segments.keys()).filter(|key| !known.contains(key)).collect();
     if !unknown.is_empty() {
-        tracing::warn!(?unknown, "preferred topology has keys that the driver does not understand: they are ignored");
+        tracing::warn!(?unknown, "ignoring unsupported keys of the preferred topology");
     }
 }
 
@@ -310,12 +310,12 @@ mod tests {
             let empty: Vec<_> = without.iter().copied().chain([(missing.as_str(), "")]).collect();
             for segments in [without, empty] {
                 let message = refusal(&segments);
-                assert!(message.contains(&format!("without {missing}:")), "{message}");
+                assert!(message.contains(&format!("without {missing};")), "{message}");
             }
         }
         let keys = driver.outpost_key();
         let message = refusal(&[zone, (&keys, "op-0123456789abcdef0")]);
-        assert!(message.contains(&format!("with {keys} and without {}:", driver.account_key())), "{message}");
+        assert!(message.contains(&format!("with {keys} and without {};", driver.account_key())), "{message}");
         let message = refusal(&[(&keys, ARN)]);
         assert!(message.contains("without topology.kubernetes.io/zone"), "{message}");
         let message = refusal(&[zone, (&keys, ARN), (&driver.region_key(), "eu-west-1")]);

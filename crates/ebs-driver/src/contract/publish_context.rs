@@ -90,7 +90,7 @@ impl PublishContext {
     /// [`ContextError::Missing`] without a device name, [`ContextError::PublishValue`] for an invalid size or time.
     pub fn parse(context: &Context, driver: &DriverName) -> Result<Self, ContextError> {
         let device = Self::device(context).ok_or(ContextError::Missing { key: DriverName::DEVICE_PATH_KEY })?;
-        let size = read(context, driver.size_key(), "number of GiB", |text| text.parse().map(Gib).ok())?;
+        let size = read(context, driver.size_key(), "a number of GiB", |text| text.parse().map(Gib).ok())?;
         let time = read(context, driver.attach_time_key(), "a time such as 2030-12-31T23:59:59Z", |text| {
             humantime::parse_rfc3339(text).ok()
         })?;
@@ -112,7 +112,7 @@ impl PublishContext {
         let text = context.get(DriverName::LOCAL_VOLUME_KEY).filter(|text| !text.is_empty());
         text.map(|text| VolumeId::parse(text)).transpose().map_err(|_| {
             let (key, value) = (DriverName::LOCAL_VOLUME_KEY.to_owned(), text.cloned().unwrap_or_default());
-            ContextError::PublishValue { key, value, wanted: "the id of a volume" }
+            ContextError::PublishValue { key, value, wanted: "a volume id" }
         })
     }
 

@@ -48,7 +48,8 @@ impl VolumeContext {
             let word = word.map_err(|error| ContextError::Format { key, rule: error.to_string() })?;
             if !key.file_systems().contains(&fs_type) {
                 let names: Vec<&str> = key.file_systems().iter().map(|fs| fs.as_str()).collect();
-                let rule = format!("{value:?} is for {} only, and {fs_type} is asked for", names.join(", "));
+                let rule =
+                    format!("{value:?} applies only to {}, but the request asks for {fs_type}", names.join(", "));
                 return Err(ContextError::Format { key, rule });
             }
             Ok(word)

@@ -151,7 +151,7 @@ fn source(wire: Option<&VolumeContentSource>) -> Result<Source, ControllerError>
 /// alone asks for nothing: EC2 still encrypts by the account's setting, and when the source is encrypted.
 fn encrypted(parameters: &VolumeParameters) -> bool {
     if parameters.encrypted == Some(false) && parameters.kms_key_id.is_some() {
-        tracing::warn!("parameter encrypted is false, but kmsKeyId is set: the volume will be encrypted");
+        tracing::warn!("encrypting the volume with kmsKeyId, although parameter encrypted is false");
     }
     parameters.encrypted == Some(true) || parameters.kms_key_id.is_some()
 }

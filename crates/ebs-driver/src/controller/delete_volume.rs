@@ -22,11 +22,11 @@ pub(super) async fn run<E: Ec2>(
 ) -> Result<DeleteVolumeResponse, OperationError<ControllerError>> {
     require(&request.volume_id, "volume_id").map_err(refused)?;
     if is_node_local(&request.volume_id) {
-        tracing::info!(handle = request.volume_id, "nothing to delete: the volume is its node's");
+        tracing::info!(handle = request.volume_id, "skipping DeleteVolume: node-local volume");
         return Ok(DeleteVolumeResponse {});
     }
     let Ok(id) = VolumeId::from_handle(&request.volume_id) else {
-        tracing::info!(handle = request.volume_id, "nothing to delete: the handle is not an EC2 volume id");
+        tracing::info!(handle = request.volume_id, "skipping DeleteVolume: the handle is not an EC2 volume id");
         return Ok(DeleteVolumeResponse {});
     };
     let cloud = Arc::clone(&service.cloud);

@@ -70,6 +70,6 @@ pub(super) async fn run<E: Ec2>(
 }
 
 fn abandoned(volume: &VolumeId) -> ControllerError {
-    let message = format!("modify volume {volume}: no caller waits for it any more, nothing was started");
+    let message = format!("modify volume {volume}: no caller waits for the result, so nothing was started");
     ControllerError::at(Rpc::ControllerModifyVolume)(CloudErrorKind::Abandoned.error(message))
 }

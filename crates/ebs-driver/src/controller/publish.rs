@@ -65,7 +65,10 @@ fn plan(request: &ControllerPublishVolumeRequest) -> Result<Publish, ControllerE
 /// Logs the flag, which an orchestrator may set although the driver does not advertise PUBLISH_READONLY.
 pub(super) fn log_read_only(request: &ControllerPublishVolumeRequest) {
     if request.readonly {
-        tracing::info!(volume = request.volume_id, "EBS attaches no volume read-only: the node mounts it read-only");
+        tracing::info!(
+            volume = request.volume_id,
+            "attaching a read-only volume for writing: the node mounts it read-only"
+        );
     }
 }
 
@@ -104,9 +107,9 @@ async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Resul
         NodeId::HyperPod(node) => a.cluster_node().as_ref() == Some(node.instance()),
     });
     let why = if published {
-        "it is published to this node for one node only"
+        "it is already published to this node as a single-node volume"
     } else {
-        "ask for SINGLE_NODE_WRITER, or create it as io2 with MULTI_NODE_MULTI_WRITER"
+        "use SINGLE_NODE_WRITER, or create it as io2 with MULTI_NODE_MULTI_WRITER"
     };
     Err(ControllerError::NotMultiAttach { volume: plan.volume.to_string(), why, published })
 }

@@ -27,7 +27,7 @@ pub enum ControllerError {
         field: &'static str,
     },
     /// The ID does not have the form of an EC2 ID, so the object cannot exist.
-    #[error("{kind} {id:?} does not exist: EC2 gives no such ids")]
+    #[error("{kind} {id:?} does not exist: this is not a valid EC2 id")]
     NoSuchId {
         /// `volume`, `snapshot` or `node`.
         kind: &'static str,
@@ -38,29 +38,27 @@ pub enum ControllerError {
     NoSuchSnapshot { snapshot: String },
     /// Another program attaches and detaches the volume, and the driver only mounts it.
     #[error(
-        "{handle} is a node-local volume: the driver only publishes it on its node; it does not expand, modify, snapshot or clone it"
+        "{handle} is a node-local volume: the driver publishes it on its node, but cannot expand, modify, snapshot or clone it"
     )]
     NodeLocal { handle: String },
     /// The feature is switched off.
     #[error(
-        "{handle} is a node-local volume, and those are switched off: start the controller with --enable-node-local-volumes=true"
+        "{handle} is a node-local volume, but this feature is disabled; start the controller with --enable-node-local-volumes=true"
     )]
     NodeLocalOff { handle: String },
     /// The handle has no device.
-    #[error("{handle} names no device: the handle of a node-local volume is like local-ebs://dev/xvdbz")]
+    #[error("{handle} names no device; use the handle of a node-local volume, such as local-ebs://dev/xvdbz")]
     NodeLocalHandle { handle: String },
     /// EC2 does not describe the attachments of such a node to this account.
-    #[error(
-        "{handle} cannot be published to {node}: EC2 does not describe the instances of HyperPod nodes to this account"
-    )]
+    #[error("publish {handle} to {node}: EC2 does not describe the instances of HyperPod nodes to this account")]
     NodeLocalOnHyperPod { handle: String, node: String },
     /// The source has no ID. Ignoring it would silently create a blank volume.
     #[error(
-        "volume_content_source names neither a snapshot nor a volume: give the id of one, or leave volume_content_source out for a blank volume"
+        "volume_content_source has neither a snapshot nor a volume; set the id of one, or omit the field for a blank volume"
     )]
     EmptySource,
     /// The request publishes a single-node volume for several nodes.
-    #[error("volume {volume} was not created for several nodes (multi-attach): {why}")]
+    #[error("volume {volume} was not created for several nodes (multi-attach); {why}")]
     NotMultiAttach {
         volume: String,
         why: &'static str,
@@ -74,10 +72,10 @@ pub enum ControllerError {
     #[error("starting_token {0:?} is not valid: a list with a snapshot_id has one page; list again without a token")]
     NoSuchToken(String),
     /// The description of the volume has no zone, without which the orchestrator cannot choose a node.
-    #[error("volume {volume} exists, but EC2 does not say in which zone")]
+    #[error("EC2 returned no zone for volume {volume}")]
     ZoneUnknown { volume: String },
     /// EC2 named the volume's Outpost by an invalid ARN.
-    #[error("volume {volume} exists, but EC2 does not say on which Outpost")]
+    #[error("EC2 returned an invalid Outpost for volume {volume}")]
     OutpostUnknown {
         volume: String,
         #[source]
@@ -162,8 +160,12 @@ impl IntoStatus for ControllerError {
     fn next_step(&self) -> Option<String> {
         let hint = match self {
             Self::Cloud(AtRpc { error, .. }) => match error.kind {
-                CloudErrorKind::InProgress | CloudErrorKind::Abandoned => "call again with the same request to go on",
-                CloudErrorKind::OutcomeUnknown => "call again with the same request: it looks before it acts",
+                CloudErrorKind::InProgress | CloudErrorKind::Abandoned => {
+                    "call again with the same request to continue"
+                }
+                CloudErrorKind::OutcomeUnknown => {
+                    "call again with the same request: the driver checks the outcome first"
+                }
                 CloudErrorKind::Unavailable => "call again later",
                 _ => return None,
             },

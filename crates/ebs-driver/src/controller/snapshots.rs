@@ -62,7 +62,7 @@ pub(super) async fn delete<E: Ec2>(
 ) -> Result<DeleteSnapshotResponse, OperationError<ControllerError>> {
     require(&request.snapshot_id, "snapshot_id").map_err(refused)?;
     let Ok(id) = SnapshotId::from_handle(&request.snapshot_id) else {
-        tracing::info!(handle = request.snapshot_id, "nothing to delete: the handle is not an EC2 snapshot id");
+        tracing::info!(handle = request.snapshot_id, "skipping DeleteSnapshot: the handle is not an EC2 snapshot id");
         return Ok(DeleteSnapshotResponse {});
     };
     let cloud = Arc::clone(&service.cloud);

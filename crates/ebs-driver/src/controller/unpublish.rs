@@ -24,7 +24,7 @@ pub(super) async fn run<E: Ec2>(
         tracing::info!(
             volume = request.volume_id,
             node = request.node_id,
-            "nothing to detach: no such attachment can be"
+            "skipping DetachVolume: such an attachment cannot exist"
         );
         return Ok(ControllerUnpublishVolumeResponse {});
     };

@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// The time after which such a growth is tried again.
 const PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The reason that is reported when no growth was tried.
-const NOT_TRIED: &str = "nothing has grown it yet; NodeExpandVolume does, and the next stage";
+const NOT_TRIED: &str = "no growth was attempted; NodeExpandVolume or the next stage grows it";
 
 /// A growth that failed.
 #[derive(Debug)]

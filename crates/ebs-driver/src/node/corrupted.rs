@@ -26,7 +26,7 @@ pub(super) async fn clear_vanished(
         let Ok(Owner::Vanished) = owner::owner(&node.mounter, entry, volume).await else { return Ok(()) };
         check_still_wanted(waiters)?;
         node.mounter.unmount_top(path, entry, true).await?;
-        tracing::warn!(%volume, %path, "the mount of a disk that has vanished made room for the volume");
+        tracing::warn!(%volume, %path, "mount of a vanished disk unmounted");
     }
     Err(UnmountError::Endless { path: path.as_path().to_owned(), mounts: MAX_DEPTH }.into())
 }
@@ -36,7 +36,9 @@ pub(super) fn death(entry: &MountEntry, found: &Found) -> Option<String> {
     match found {
         Found::Corrupted(error) => Some(error.clone()),
         // ext4 reports it in the mount table and still answers from memory.
-        _ => entry.super_options.iter().any(|word| word == "shutdown").then(|| "that it was shut down".to_owned()),
+        _ => {
+            entry.super_options.iter().any(|word| word == "shutdown").then(|| "the kernel has shut it down".to_owned())
+        }
     }
 }
 
@@ -62,7 +64,7 @@ pub(super) async fn clear_dead(
     if !also.is_empty() {
         return Err(Refused::DeadFileSystem { at: staging.clone(), error, also }.into());
     }
-    tracing::warn!(volume = %device.volume(), path = %staging, error, "the staged file system is dead and nothing uses it: mounting it again");
+    tracing::warn!(volume = %device.volume(), path = %staging, error, "unmounting the dead, unused staged file system to mount it again");
     unmount_unused(node, device, staging, waiters).await
 }
 

@@ -50,7 +50,7 @@ pub enum Cause {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The device of a mount could not be identified.
-    #[error("the driver cannot tell which volume is mounted there")]
+    #[error("identify the volume that is mounted there")]
     Identity(#[from] IdentityError),
     #[error(transparent)]
     Probe(#[from] ProbeError),
@@ -98,22 +98,22 @@ pub enum Refused {
     #[error("another mount is already at the path: {found}, which is not this volume")]
     OtherMount { found: String },
     /// The volume is mounted there with other options.
-    #[error("the volume is already mounted there with {found}, and the request asks for {wanted}")]
+    #[error("the volume is already mounted there with {found}, but the request asks for {wanted}")]
     MountedDifferently {
         found: String,
         /// The options that the request asks for.
         wanted: String,
     },
     /// The disk is smaller than EC2 promised.
-    #[error("the device has {found}, less than the {promised} of the volume")]
+    #[error("the device has {found}, less than the volume, which has {promised}")]
     TooSmall { found: Bytes, promised: Gib },
     /// The device holds another file system than the request asks for.
     #[error(
-        "the device holds {found}, but the request asks for {asked}: the driver neither formats it anew nor mounts it as something else"
+        "the device holds {found}, but the request asks for {asked}: the driver does not format a device that is not blank"
     )]
     OtherFileSystem { found: FsType, asked: FsType },
     /// The device is not blank and cannot be mounted.
-    #[error("the device is not blank, it holds {contents}: the driver does not format it")]
+    #[error("the device is not blank: it holds {contents}, so the driver does not format it")]
     NotBlank {
         contents: String,
         /// The numbers of the partitions that the kernel knows on it.
@@ -126,10 +126,10 @@ pub enum Refused {
         origin: VolumeOrigin,
     },
     /// The device is blank, and the driver may not write.
-    #[error("the device is blank and the mount is to be read-only: the driver does not format it")]
+    #[error("the device is blank, but the mount is read-only, so the driver does not format it")]
     BlankReadOnly,
     /// mkfs reported success, and the device has no file system of that type.
-    #[error("mkfs reported success, but the device holds {contents} and not {asked}")]
+    #[error("mkfs reported success, but the device holds {contents} instead of {asked}")]
     FormatLeft { contents: String, asked: FsType },
     /// The disk is also bound as a raw device.
     #[error("the device is also bound as a raw device at {at}: a write there would destroy a file system on it")]
@@ -155,7 +155,7 @@ pub enum Refused {
         unmounted: bool,
     },
     /// The file system that is mounted there answers with errors.
-    #[error("the file system that is mounted at {at} cannot be used any more: it answers {error}{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
+    #[error("the file system at {at} is unusable: {error}{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
     DeadFileSystem {
         at: NodePath,
         error: String,
@@ -163,20 +163,20 @@ pub enum Refused {
         also: String,
     },
     /// The kernel turned the file system read-only after errors, or does not write to it any more.
-    #[error("the file system that is mounted at {at} is read-only after errors, and the request asks to write{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
+    #[error("the file system at {at} is read-only after errors, but the request asks to write{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
     ReadOnlyAfterErrors {
         at: NodePath,
         /// Other uses of the volume, because of which it cannot be checked.
         also: String,
     },
     /// A check could repair the damage, but the driver may not write.
-    #[error("the file system is damaged and the mount is to be read-only, so that the driver repairs nothing: {why}")]
+    #[error("the file system is damaged, but the mount is read-only, so the driver does not repair it: {why}")]
     DamagedReadOnly { why: String },
     /// The path holds something that the driver did not create.
     #[error("the path is taken: it is {found}")]
     InTheWay { found: String },
     /// A path of the driver is a symbolic link.
-    #[error("the path is a symbolic link, and the driver follows none")]
+    #[error("the path is a symbolic link, which the driver does not follow")]
     Symlink,
     /// The volume is not staged at the path of the request.
     #[error("the volume is not mounted at the staging path {staging}: {found}")]
@@ -185,16 +185,14 @@ pub enum Refused {
     #[error("the path is not a mount of this volume: {found}")]
     NotPublished { found: String },
     /// The kernel does not let this process grow the mounted ext file system.
-    #[error(
-        "the file system is mounted and must grow {growth}, for which the driver needs the capability CAP_SYS_RESOURCE"
-    )]
+    #[error("grow the mounted file system {growth}: the driver does not have the capability CAP_SYS_RESOURCE")]
     GrowthNeedsPrivilege {
         growth: Growth,
         /// The file system has clusters (bigalloc), so it does not grow without a mount either.
         has_clusters: bool,
     },
     /// The format of the file system cannot address the rest of the disk.
-    #[error("the file system has {size} of the {device} bytes of its disk and cannot become larger: {limit}")]
+    #[error("the file system uses {size} of the {device} bytes of its disk and cannot become larger: {limit}")]
     AtItsLimit {
         /// Bytes of the file system.
         size: u64,
@@ -205,14 +203,14 @@ pub enum Refused {
     /// The kernel rejects writes, although the mount was made for them.
     #[error("the file system cannot grow: {}", match errors {
         Some(errors) => format!("the kernel turned it read-only after errors ({errors})"),
-        None => "it is read-only, although it was mounted for writing; the kernel does that after errors".to_owned(),
+        None => "it is read-only, although it was mounted for writing, probably after errors".to_owned(),
     })]
     CannotGrowReadOnly {
         /// The errors that the kernel has counted.
         errors: Option<String>,
     },
     /// EC2 has made the disk larger, and the kernel does not show the new size yet.
-    #[error("the kernel shows a disk of {found}, less than the {wanted} that the volume is to have")]
+    #[error("the kernel shows a disk of {found}, less than the requested {wanted}")]
     NotYetLarge { found: Bytes, wanted: Bytes },
 }
 
@@ -352,9 +350,8 @@ fn of_refused(refused: &Refused) -> Meaning {
 }
 
 /// The advice protects data first. A reader who only wants a working volume can wipe it, as the last part explains.
-const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot of the volume before anything else, then publish it \
-                         as a raw block volume and copy from there; if nothing was ever in it, delete the claim, or wipe it on purpose \
-                         (blkdiscard --zeroout on the node, never wipefs alone)";
+const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot first, then copy from the raw block volume; if it \
+                         never held data, delete the claim, or wipe it with blkdiscard --zeroout on the node (not with wipefs alone)";
 
 /// Returns the next step for the user, where one is known.
 fn next_step(cause: &Cause) -> Option<String> {
@@ -369,7 +366,7 @@ fn after_not_blank(partitions: &[u8]) -> String {
     let Some(first) = partitions.first() else { return NOT_BLANK.to_owned() };
     let all = partitions.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
     format!(
-        "to use a partition of it, set the volume attribute partition: \"{first}\" (partitions: {all}); otherwise {NOT_BLANK}"
+        "to use a partition, set the volume attribute partition: \"{first}\" (partitions: {all}); otherwise {NOT_BLANK}"
     )
 }
 
@@ -384,7 +381,7 @@ fn after_failure(cause: &Cause) -> Option<&'static str> {
         Cause::Mount(MountError::Option { .. } | MountError::OneOfOptions { .. }) => {
             "remove it from the mountOptions of the StorageClass and of the PersistentVolume"
         }
-        Cause::Record(error) if error.is_unknown() => "see that the state directory can be read, then call again",
+        Cause::Record(error) if error.is_unknown() => "make the state directory readable, then call again",
         Cause::Abandoned { .. } => "call again with the same request",
         other => return was_killed(other).then_some(MORE_MEMORY),
     })
@@ -392,7 +389,7 @@ fn after_failure(cause: &Cause) -> Option<&'static str> {
 
 /// The next step after the kernel killed a tool.
 const MORE_MEMORY: &str =
-    "look at the kernel's log; if memory was short, raise the memory limit of the node's container, then call again";
+    "check the kernel log; if memory ran out, raise the memory limit of the node's container, then call again";
 
 /// Returns true when signal 9 ended a tool.
 fn was_killed(cause: &Cause) -> bool {
@@ -412,10 +409,10 @@ fn after_refusal(refused: &Refused) -> Option<&'static str> {
         Refused::OtherMount { .. } => "unmount it, then call again",
         Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
         Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
-        Refused::OtherFileSystem { .. } => "the volume may hold data: ask for the file system that is there",
+        Refused::OtherFileSystem { .. } => "the volume may hold data: request the file system that it has",
         Refused::NotBlank { .. } => NOT_BLANK,
         Refused::BlankRestore { .. } => {
-            "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
+            "if the source is blank on purpose, set formatBlankRestore: \"true\" in the StorageClass"
         }
         Refused::BlankReadOnly | Refused::DamagedReadOnly { .. } => "stage it once without ro",
         Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
@@ -425,25 +422,25 @@ fn after_refusal(refused: &Refused) -> Option<&'static str> {
             "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
         }
         Refused::DeadFileSystem { .. } => {
-            "look at the kernel's log, end the pods that use the volume on this node, and call again: when no pod uses it any more, the next stage mounts it again"
+            "check the kernel log and end the pods that use the volume on this node: the next stage then mounts it again"
         }
         Refused::ReadOnlyAfterErrors { .. } => {
-            "look at the kernel's log and end the pods that use the volume on this node: the next stage then checks the file system and mounts it again"
+            "check the kernel log and end the pods that use the volume on this node: the next stage then checks the file system and mounts it again"
         }
         Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
         Refused::NotStaged { .. } => "stage the volume there first",
         Refused::GrowthNeedsPrivilege { has_clusters: false, .. } => {
-            "give the driver CAP_SYS_RESOURCE; without it the file system grows before its next mount, when the pods that use it on this node have ended"
+            "give the driver CAP_SYS_RESOURCE; without it, the file system grows before its next mount, after its pods on this node have ended"
         }
         Refused::GrowthNeedsPrivilege { has_clusters: true, .. } => {
             "give the driver CAP_SYS_RESOURCE: a file system with clusters (bigalloc) grows only while it is mounted"
         }
         Refused::AtItsLimit { .. } => "use it at this size, or copy the data to a new volume",
         Refused::CannotGrowReadOnly { .. } => {
-            "look at the kernel's log, and end the pods that use the volume on this node: the next stage checks it"
+            "check the kernel log and end the pods that use the volume on this node: the next stage then checks it"
         }
         Refused::NotYetLarge { .. } => {
-            "call again; if it stays so, compare the volume's size in EC2 with `lsblk --bytes` on the node"
+            "call again; if the size does not change, compare the volume's size in EC2 with `lsblk --bytes` on the node"
         }
         Refused::FormatLeft { .. } | Refused::NotPublished { .. } => return None,
     })

@@ -15,7 +15,7 @@ use super::request::Expand;
 
 /// Grows the file system and returns the size of the device in bytes.
 pub(super) async fn run(node: &Inner, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
-    match plan.path.look().await.map_err(Cause::io("looking at the volume path"))? {
+    match plan.path.look().await.map_err(Cause::io("examine the volume path"))? {
         Found::BlockDevice => return raw(node, plan, waiters).await,
         Found::Directory { .. } => {}
         found => return Err(not_published(found.to_string())),
@@ -25,17 +25,17 @@ pub(super) async fn run(node: &Inner, plan: &Expand, waiters: &Waiters) -> Resul
     // Read again, because the wait may have been long.
     let mount = mounted(node, plan).await?;
     if mount.entry.device != device.number() {
-        return Err(not_published("another mount than a moment ago".to_owned()));
+        return Err(not_published("the mount changed during the call".to_owned()));
     }
     let place = match mount.writable(device.number()) {
         Writable::At(place) => place,
         Writable::NotAskedFor => {
-            tracing::info!(volume = %plan.volume, "mounted read-only: the file system is left as it is");
+            tracing::info!(volume = %plan.volume, "skipping growth: the volume is mounted read-only");
             return Ok(size);
         }
         Writable::NoMore => {
             let look = node.mounter.recorded_errors(&mount.entry).await;
-            let errors = look.map_err(Cause::io("reading the errors that the kernel has recorded"))?;
+            let errors = look.map_err(Cause::io("read the errors that the kernel has recorded"))?;
             return Err(Refused::CannotGrowReadOnly { errors: errors.map(|errors| errors.to_string()) }.into());
         }
     };
@@ -105,7 +105,7 @@ async fn awaited_size(node: &Inner, plan: &Expand, device: &Device, waiters: &Wa
         size = node.mounter.size_of_at_least(device, least) => size,
         () = waiters.superseded() => return Err(Cause::Abandoned { before: "growing" }),
     };
-    let size = size.map_err(Cause::io("asking for the size of the device"))?;
+    let size = size.map_err(Cause::io("get the size of the device"))?;
     if size < least { Err(Refused::NotYetLarge { found: size, wanted: least }.into()) } else { Ok(size) }
 }
 
@@ -113,15 +113,15 @@ async fn awaited_size(node: &Inner, plan: &Expand, device: &Device, waiters: &Wa
 /// has to grow.
 async fn raw(node: &Inner, plan: &Expand, waiters: &Waiters) -> Result<Bytes, Cause> {
     let path = plan.path.as_path();
-    let number = node.mounter.block_device_at(path).await.map_err(Cause::io("looking at the volume path"))?;
-    let number = number.ok_or_else(|| not_published("no block device any more".to_owned()))?;
+    let number = node.mounter.block_device_at(path).await.map_err(Cause::io("examine the volume path"))?;
+    let number = number.ok_or_else(|| not_published("no longer a block device".to_owned()))?;
     match owner::of_device(&node.mounter, number, &plan.volume).await? {
         Owner::Volume | Owner::Silent => {}
         Owner::Vanished => return Err(not_published("a device that has vanished".to_owned())),
         Owner::Other(found) => return Err(not_published(found)),
     }
     let size = node.mounter.block_device_size(path).await;
-    let size = Bytes(size.map_err(Cause::io("asking for the size of the device"))?);
+    let size = Bytes(size.map_err(Cause::io("get the size of the device"))?);
     if plan.required.is_none_or(|least| size >= least) {
         return Ok(size);
     }

@@ -61,7 +61,7 @@ pub(super) async fn before_mount(
 fn may_try(node: &Inner, volume: &VolumeId, growth: &Growth) -> bool {
     let is_due = node.backlog.is_due(volume, (growth.from, growth.to));
     if !is_due {
-        tracing::warn!(%volume, %growth, "the last attempt to grow the file system before its mount took long and failed: it is not repeated now");
+        tracing::warn!(%volume, %growth, "skipping growth before the mount: the last attempt took long and failed");
     }
     is_due
 }
@@ -153,7 +153,7 @@ async fn grow_mounted(
 async fn refuse_frozen(node: &Inner, at: &Path) -> Result<(), Cause> {
     match node.mounter.can_write(at).await {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            Err(Cause::io("trying to write before the growth, because a frozen file system cannot grow")(error))
+            Err(Cause::io("test a write before the growth, because a frozen file system cannot grow")(error))
         }
         Ok(_) | Err(_) => Ok(()),
     }
@@ -162,7 +162,7 @@ async fn refuse_frozen(node: &Inner, at: &Path) -> Result<(), Cause> {
 fn failed(node: &Inner, volume: &VolumeId, headroom: Option<&Headroom>, cause: &Cause) {
     let (size, device) = (headroom.map(|headroom| headroom.size), headroom.map(|headroom| headroom.device));
     let message = chain(cause);
-    tracing::warn!(%volume, size, device, error = message, "the file system could not grow to its disk: the volume is used at its size");
+    tracing::warn!(%volume, size, device, error = message, "file system could not grow to its disk: using the volume at its present size");
     // A missing privilege explains less than an attempt before the mount.
     let explains_less = matches!(cause, Cause::Refused(Refused::GrowthNeedsPrivilege { .. }));
     let missing = headroom.map_or(0, Headroom::unused);
@@ -183,5 +183,5 @@ pub(super) async fn shortfall(node: &Inner, volume: &VolumeId, entry: &MountEntr
         return None;
     }
     let why = node.backlog.seen(volume, headroom.unused())?;
-    Some(format!("the file system has {} of the {} bytes of its disk: {why}", headroom.size, headroom.device))
+    Some(format!("the file system uses {} of the {} bytes of its disk: {why}", headroom.size, headroom.device))
 }

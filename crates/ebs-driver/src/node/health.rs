@@ -52,13 +52,13 @@ async fn look(node: &Inner, plan: &Health) -> Result<NodeGetVolumeHealthResponse
         None => match &plan.volume {
             Handle::Volume(volume) => anywhere(node, volume).await?,
             Handle::NodeLocal(_) => {
-                let found = "a node-local volume is known by its paths alone, and the request has none".to_owned();
+                let found = "a node-local volume needs a path in the request".to_owned();
                 return Err(Refused::NotPublished { found }.into());
             }
         },
     };
     if let Some(ailment) = &ailment {
-        tracing::warn!(volume = %plan.volume, path = plan.path.as_ref().map(tracing::field::display), ?ailment, "volume is not healthy");
+        tracing::warn!(volume = %plan.volume, path = plan.path.as_ref().map(tracing::field::display), ?ailment, "volume is unhealthy");
     }
     let health_statuses = ailment.map(wire).into_iter().collect();
     let volume_health = VolumeHealth { volume_id: plan.volume.to_string(), health_statuses };
@@ -67,7 +67,7 @@ async fn look(node: &Inner, plan: &Health) -> Result<NodeGetVolumeHealthResponse
 
 /// Returns the problem with the mount of a volume at a path.
 pub(super) async fn at(node: &Inner, volume: &Handle, path: &NodePath) -> Result<Option<Ailment>, Cause> {
-    let found = path.look().await.map_err(Cause::io("looking at the volume path"))?;
+    let found = path.look().await.map_err(Cause::io("examine the volume path"))?;
     let (table, at) = owner::topmost(path).await?;
     let not_published = || Refused::NotPublished { found: format!("{found}, where nothing is mounted") };
     let entry = table.topmost(&at).ok_or_else(not_published)?;
@@ -98,10 +98,10 @@ async fn examine(node: &Inner, entry: &MountEntry, owner: &Owner, found: &Found)
         return Ok(Some(ailment));
     }
     let errors = node.mounter.recorded_errors(entry).await;
-    let errors = errors.map_err(Cause::io("reading the errors that the kernel has recorded"))?;
+    let errors = errors.map_err(Cause::io("read the errors that the kernel has recorded"))?;
     Ok(errors.map(|errors| {
         let message = format!(
-            "the kernel has recorded errors of the file system since its last check ({errors}) and may write no more; the volume is checked when it is staged again"
+            "the kernel has recorded errors of the file system since its last check ({errors}) and may have stopped writing; the next stage checks it"
         );
         Ailment::Degraded { reason: "FileSystemErrors", message }
     }))
@@ -117,7 +117,7 @@ async fn anywhere(node: &Inner, volume: &VolumeId) -> Result<Option<Ailment>, Ca
         // for below.
         let Ok(Owner::Volume) = owner::owner(&node.mounter, entry, volume).await else { continue };
         let Ok(path) = NodePath::parse(&entry.target.to_string_lossy()) else { continue };
-        let found = path.look().await.map_err(Cause::io("looking at a mount of the volume"))?;
+        let found = path.look().await.map_err(Cause::io("examine a mount of the volume"))?;
         is_mounted = true;
         let ailment = match examine(node, entry, &Owner::Volume, &found).await? {
             None => not_grown(node, volume, entry).await,
@@ -138,16 +138,13 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<Ailment>
     let inaccessible = |reason, message: String| Some(Ailment::Inaccessible { reason, message });
     match owner {
         Owner::Vanished => {
-            return inaccessible(
-                "DeviceVanished",
-                format!("device {} of the mount does not exist any more", entry.device),
-            );
+            return inaccessible("DeviceVanished", format!("device {} of the mount no longer exists", entry.device));
         }
         Owner::Other(other) => return inaccessible("ForeignDevice", format!("the mount shows {other}")),
         Owner::Volume | Owner::Silent => {}
     }
     if let Some(error) = corrupted::death(entry, found) {
-        return inaccessible("InputOutputError", format!("the file system answers {error}"));
+        return inaccessible("InputOutputError", format!("the file system is unusable: {error}"));
     }
     if repair::turned_read_only(entry) {
         let message = "the kernel turned the file system read-only after errors".to_owned();

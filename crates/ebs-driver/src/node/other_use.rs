@@ -29,7 +29,7 @@ pub(super) async fn refuse_raw_binds(node: &Inner, disk: DeviceNumber, here: &Pa
 pub(super) async fn refuse_before_raw(node: &Inner, disk: DeviceNumber) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let former = uses.raw.iter().filter(|bind| bind.is_former);
-    let at = names(former.map(|bind| format!("{} (of a disk that is gone)", bind.at.display())));
+    let at = names(former.map(|bind| format!("{} (of a detached disk)", bind.at.display())));
     if !at.is_empty() {
         return Err(Refused::BoundRaw { at }.into());
     }
@@ -45,11 +45,11 @@ pub(super) async fn refuse_before_raw(node: &Inner, disk: DeviceNumber) -> Resul
 /// tool. A device that the kernel built on the disk belongs to the pod, such as an LVM volume group that was activated
 /// automatically.
 async fn refuse_unseen(node: &Inner, disk: DeviceNumber) -> Result<(), Cause> {
-    let hold = node.mounter.hold_of(disk).await.map_err(Cause::io("opening the device exclusively"))?;
+    let hold = node.mounter.hold_of(disk).await.map_err(Cause::io("open the device exclusively"))?;
     let Hold::Held(who) = hold else { return Ok(()) };
     let by = named(who);
-    if node.mounter.is_built_on(disk).await.map_err(Cause::io("looking for devices on the device"))? {
-        tracing::warn!(%disk, by, "the disk is shown raw although it is held");
+    if node.mounter.is_built_on(disk).await.map_err(Cause::io("find devices that are built on the device"))? {
+        tracing::warn!(%disk, by, "publishing a raw disk that is held by a device built on it");
         return Ok(());
     }
     Err(Refused::HeldBeforeRaw { by }.into())
@@ -69,7 +69,7 @@ pub(super) async fn elsewhere(node: &Inner, disk: DeviceNumber, staging: &Path) 
 }
 
 async fn uses(node: &Inner, disk: DeviceNumber) -> Result<DiskUses, Cause> {
-    node.mounter.uses_of(disk).await.map_err(Cause::io("looking for other uses of the device"))
+    node.mounter.uses_of(disk).await.map_err(Cause::io("find other uses of the device"))
 }
 
 fn left_over<'a>(uses: &'a DiskUses, staging: &'a Path) -> impl Iterator<Item = String> + 'a {
@@ -87,19 +87,19 @@ pub(super) async fn let_go(node: &Inner, disk: DeviceNumber, plan: &Unmount, unm
         return Err(held);
     }
     let thawed = node.mounter.thaw_unmounted(disk, &plan.path).await;
-    if !thawed.map_err(Cause::io("looking for a frozen file system"))? {
+    if !thawed.map_err(Cause::io("find a frozen file system"))? {
         return Err(held);
     }
-    tracing::warn!(volume = %plan.volume, %disk, "a frozen file system kept the disk and was mounted nowhere: the driver thawed it");
+    tracing::warn!(volume = %plan.volume, %disk, "frozen file system without a mount thawed: it kept the disk in use");
     refuse_held(node, disk, unmounted).await
 }
 
 /// Refuses while a process or device holds the disk where the mount table does not show it. Flushes a free disk.
 pub(super) async fn refuse_held(node: &Inner, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
-    match node.mounter.hold_of(disk).await.map_err(Cause::io("letting go of the device"))? {
+    match node.mounter.hold_of(disk).await.map_err(Cause::io("check that the device is free"))? {
         Hold::Free => Ok(()),
         Hold::Gone => {
-            tracing::warn!(%disk, "the device went while the volume was unstaged");
+            tracing::warn!(%disk, "device vanished during the unstage");
             Ok(())
         }
         Hold::Held(who) => Err(Refused::Held { by: named(who), unmounted }.into()),
@@ -107,7 +107,7 @@ pub(super) async fn refuse_held(node: &Inner, disk: DeviceNumber, unmounted: boo
 }
 
 fn named(who: Vec<String>) -> String {
-    if who.is_empty() { "nobody that this process can see".to_owned() } else { names(who) }
+    if who.is_empty() { "an unknown process or mount".to_owned() } else { names(who) }
 }
 
 fn names(of: impl IntoIterator<Item = String>) -> String {

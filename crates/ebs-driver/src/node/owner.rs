@@ -24,7 +24,7 @@ pub(super) enum Owner {
 
 /// Returns the mount table, and the path as the table spells it.
 pub(super) async fn topmost(path: &NodePath) -> Result<(MountTable, PathBuf), Cause> {
-    let at = path.in_table().await.map_err(Cause::io("resolving the path"))?;
+    let at = path.in_table().await.map_err(Cause::io("resolve the path"))?;
     Ok((MountTable::read().await?, at))
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn named(mounter: &Mounter, handle: &Handle, path: &NodePath) -
 pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<VolumeId, Cause> {
     let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
     let number = match entry.device.major {
-        0 => mounter.block_device_at(&entry.target).await.map_err(Cause::io("looking at the volume path"))?,
+        0 => mounter.block_device_at(&entry.target).await.map_err(Cause::io("examine the volume path"))?,
         _ => Some(entry.device),
     };
     let identity = match number {
@@ -72,7 +72,7 @@ pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<Vo
     match identity {
         Some(Identity::Volume(volume)) => Ok(volume),
         Some(other) => Err(not_published(format!("{}: {other}", describe(entry)))),
-        None => Err(not_published(format!("{}, where there is no disk", describe(entry)))),
+        None => Err(not_published(format!("{}, which has no disk", describe(entry)))),
     }
 }
 
@@ -104,7 +104,7 @@ async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId)
     };
     let gone = || mounter.is_bound_disk_gone(entry, number);
     match of_device(mounter, number, volume).await {
-        Ok(Owner::Other(_)) | Err(_) if gone().await.map_err(Cause::io("asking for the size of the device"))? => {
+        Ok(Owner::Other(_)) | Err(_) if gone().await.map_err(Cause::io("get the size of the device"))? => {
             Ok(Owner::Vanished)
         }
         other => other,
@@ -118,7 +118,7 @@ pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Resu
         let is_node = mounter.block_device_at(&entry.target).await.is_ok_and(|number| number.is_some());
         return Ok(if is_node { Owner::Volume } else { Owner::Other(describe(entry)) });
     }
-    let exists = mounter.exists(entry.device).await.map_err(Cause::io("looking for the device of the mount"))?;
+    let exists = mounter.exists(entry.device).await.map_err(Cause::io("find the device of the mount"))?;
     Ok(if exists { Owner::Volume } else { Owner::Vanished })
 }
 
@@ -137,8 +137,8 @@ pub(super) async fn staged(
         Owner::Silent => {
             let query = DeviceQuery { volume: volume.clone(), hint: device.map(Path::to_owned), partition: None };
             let disk = mounter.find(&query).await?;
-            let is_it =
-                mounter.disk_of(entry.device).await.map_err(Cause::io("looking for the disk"))? == Some(disk.number());
+            let is_it = mounter.disk_of(entry.device).await.map_err(Cause::io("find the disk of the mount"))?
+                == Some(disk.number());
             if is_it { Ok(entry.clone()) } else { Err(not_staged(describe(entry))) }
         }
         Owner::Volume => Err(not_staged(format!("a raw device is mounted there ({})", describe(entry)))),

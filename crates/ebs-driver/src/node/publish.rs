@@ -14,7 +14,7 @@ use super::request::{Publish, PublishWhat};
 use super::stage::large_enough;
 
 pub(super) async fn run(node: &Inner, plan: &Publish, waiters: &Waiters) -> Result<(), Cause> {
-    let found = plan.target.look().await.map_err(Cause::io("looking at the target path"))?;
+    let found = plan.target.look().await.map_err(Cause::io("examine the target path"))?;
     if found == Found::Symlink {
         return Err(Refused::Symlink.into());
     }
@@ -37,7 +37,7 @@ async fn file_system(
     waiters: &Waiters,
 ) -> Result<(), Cause> {
     let staged = owner::staged(&node.mounter, staging, &plan.volume, plan.device.as_deref()).await?;
-    let at_staging = staging.look().await.map_err(Cause::io("looking at the staging path"))?;
+    let at_staging = staging.look().await.map_err(Cause::io("examine the staging path"))?;
     corrupted::refuse_dead(staging, &staged, &at_staging)?;
     let options = node.mounter.effective(&plan.options);
     corrupted::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
@@ -50,10 +50,10 @@ async fn file_system(
         thaw_unused(node, plan, staging, &staged).await;
         repair::refuse_read_only(node, staging, &staged).await?;
     }
-    decide::place(&plan.target.look().await.map_err(Cause::io("looking at the target path"))?, false)?;
+    decide::place(&plan.target.look().await.map_err(Cause::io("examine the target path"))?, false)?;
     other_use::refuse_raw_binds(node, staged.device, &at).await?;
     check_still_wanted(waiters)?;
-    plan.target.create_directory().await.map_err(Cause::io("creating the target directory"))?;
+    plan.target.create_directory().await.map_err(Cause::io("create the target directory"))?;
     let shown = Shown::Filesystem(staged.device);
     let bound = node.mounter.bind(staging.as_path(), &plan.target, &plan.options.of_one_mount(), shown).await;
     finish(plan, found, bound).await
@@ -63,7 +63,7 @@ async fn file_system(
 /// with the last pod or works at the staging path. A freeze while a pod uses the volume may belong to a running backup.
 async fn thaw_unused(node: &Inner, plan: &Publish, staging: &NodePath, staged: &MountEntry) {
     if node.mounter.thaw_only_mount(staged, staging).await {
-        tracing::warn!(volume = %plan.volume, path = %staging, "the file system was frozen and no pod used it: the driver thawed it before it was published");
+        tracing::warn!(volume = %plan.volume, path = %staging, "frozen, unused file system thawed before the publish");
     }
 }
 
@@ -82,16 +82,16 @@ async fn block(
     let (table, at) = owner::topmost(&plan.target).await?;
     let entry = table.topmost(&at);
     let leads_to = match entry {
-        Some(_) => node.mounter.block_device_at(&at).await.map_err(Cause::io("looking at the target path"))?,
+        Some(_) => node.mounter.block_device_at(&at).await.map_err(Cause::io("examine the target path"))?,
         None => None,
     };
     if decide::published_block(entry, leads_to, device.number(), &plan.options)? == Mounted::AsWanted {
         return Ok(());
     }
-    decide::place(&plan.target.look().await.map_err(Cause::io("looking at the target path"))?, true)?;
+    decide::place(&plan.target.look().await.map_err(Cause::io("examine the target path"))?, true)?;
     other_use::refuse_before_raw(node, device.number()).await?;
     check_still_wanted(waiters)?;
-    plan.target.create_file().await.map_err(Cause::io("creating the target file"))?;
+    plan.target.create_file().await.map_err(Cause::io("create the target file"))?;
     let shown = Shown::Device(device.number());
     let bound = node.mounter.bind(device.path(), &plan.target, &plan.options.of_one_mount(), shown).await;
     finish(plan, found, bound).await
@@ -107,7 +107,7 @@ async fn finish(plan: &Publish, found: &Found, bound: Result<(), ebs_mounter::Mo
         && *found == Found::Missing
         && let Err(error) = plan.target.remove().await
     {
-        tracing::warn!(path = %plan.target, %error, "what was created for the mount could not be removed");
+        tracing::warn!(path = %plan.target, %error, "failed to remove the mount point");
     }
     bound?;
     tracing::debug!(volume = %plan.volume, path = %plan.target, "published");

@@ -73,7 +73,7 @@ pub(super) async fn check_if_needed(
 }
 
 fn warn_unchecked(plan: &Stage, why: &str) {
-    tracing::warn!(volume = %plan.volume, path = %plan.staging, why, "the file system needs a check and could not be checked: the driver mounts it if the kernel does, and the next stage tries the check again");
+    tracing::warn!(volume = %plan.volume, path = %plan.staging, why, "mounting a file system whose check could not run: the next stage tries the check again");
 }
 
 /// Mounts the file system of a device at the staging path.
@@ -100,7 +100,7 @@ pub(super) async fn mount(
             false
         }
         Tried::WithErrors => {
-            warn(plan, "the mount has found errors");
+            warn(plan, "the mount found errors");
             unmount(node, plan, device).await?;
             true
         }
@@ -141,7 +141,7 @@ async fn attempt(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -
         Err(error) => error,
     };
     let Some(suspicion) = error.suspicion().filter(|_| fs_type.is_ext()) else { return Err(error.into()) };
-    let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
+    let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("check whether the device is read-only"))?;
     if !is_for_writing || is_read_only_disk {
         return Err(match suspicion {
             Suspicion::Damage => Refused::DamagedReadOnly { why: chain(&error) }.into(),
@@ -159,7 +159,7 @@ async fn attempt(node: &Inner, plan: &Stage, device: &Device, fs_type: FsType) -
 /// does not justify an unmount.
 async fn shows_errors(node: &Inner, device: &Device) -> bool {
     node.mounter.has_error_state(device).await.unwrap_or_else(|error| {
-        tracing::warn!(volume = %device.volume(), device = %device.path().display(), %error, "the superblock of the mounted file system cannot be read");
+        tracing::warn!(volume = %device.volume(), device = %device.path().display(), %error, "failed to read the superblock of the mounted file system");
         false
     })
 }
@@ -171,7 +171,7 @@ async fn is_only_mount(device: &Device) -> Result<bool, Cause> {
 /// Refuses a mount of a file system that already died or turned read-only: another mount namespace still uses it, and
 /// every further mount shows the same. Unmounts it again.
 async fn refuse_shared_failure(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
-    let found = plan.staging.look().await.map_err(Cause::io("looking at the staging path"))?;
+    let found = plan.staging.look().await.map_err(Cause::io("examine the staging path"))?;
     let (table, at) = owner::topmost(&plan.staging).await?;
     let Some(entry) = table.topmost(&at) else { return Ok(()) };
     let (at, also) = (plan.staging.clone(), "in use in another mount namespace".to_owned());
@@ -228,12 +228,12 @@ pub(super) async fn clear_unchecked(
     let also = other_use::elsewhere(node, device.number(), &at).await?;
     if !also.is_empty() {
         refuse_unwritable(node, &plan.staging, turned, also).await?;
-        tracing::warn!(volume = %plan.volume, path = %plan.staging, "the file system needs a check and is in use: a stage checks it when no pod uses it");
+        tracing::warn!(volume = %plan.volume, path = %plan.staging, "file system needs a check but is in use: a stage checks it when no pod uses it");
         return Ok(false);
     }
     // Tried before the unmount, because the result decides what a holder in another mount namespace means.
     let can_write = !turned && node.mounter.can_write(plan.staging.as_path()).await.unwrap_or(false);
-    tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "the staged file system needs a check and nothing uses it: checking it, then mounting it again");
+    tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "unmounting the unused staged file system to check it");
     match corrupted::unmount_unused(node, device, &plan.staging, waiters).await {
         Ok(()) => Ok(true),
         // It cannot be checked but is usable, so the stage mounts it again.
@@ -256,7 +256,7 @@ pub(super) async fn refuse_read_only(node: &Inner, staging: &NodePath, staged: &
 /// Refuses a file system that does not accept a test write. Some kernels (6.12 to 6.14, and older ones with the same
 /// change) end all writes after an error and do not show it.
 async fn refuse_unwritable(node: &Inner, at: &NodePath, turned: bool, also: String) -> Result<(), Cause> {
-    let can_write = !turned && node.mounter.can_write(at.as_path()).await.map_err(Cause::io("trying to write"))?;
+    let can_write = !turned && node.mounter.can_write(at.as_path()).await.map_err(Cause::io("test a write"))?;
     if can_write { Ok(()) } else { Err(Refused::ReadOnlyAfterErrors { at: at.clone(), also }.into()) }
 }
 

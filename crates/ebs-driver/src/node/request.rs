@@ -26,7 +26,7 @@ pub enum RequestError {
     Missing { field: &'static str },
     /// The controller did not name the volume of this node for a node-local handle.
     #[error(
-        "the publish context of {handle} has no {}, which says what volume this node has there: the controller of a node-local volume writes it",
+        "the publish context of {handle} has no {}; publish the volume through the controller of this driver",
         DriverName::LOCAL_VOLUME_KEY
     )]
     NoLocalVolume { handle: String },
@@ -44,7 +44,7 @@ pub enum RequestError {
     NoSuchPath(#[source] PathError),
     #[error(transparent)]
     Capability(#[from] CapabilityError),
-    #[error("volume_capability has neither block nor mount: set one of them")]
+    #[error("volume_capability has neither block nor mount; set one of them")]
     AccessTypeUnset,
     #[error(transparent)]
     FsType(#[from] UnknownFsType),
@@ -288,7 +288,7 @@ fn mount_options(wire: &csi::VolumeCapability) -> Result<MountOptions, RequestEr
 fn warn_of_attributes_without_effect(context: &HashMap<String, String>, driver: &DriverName) {
     let prefix = format!("{driver}/");
     for key in context.keys().filter(|key| key.starts_with(&prefix)) {
-        tracing::warn!(key, "volume attribute has no effect on the node; set the file system by fsType");
+        tracing::warn!(key, "ignoring volume attribute: the file system is set by fsType");
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     node.mounter.forget_format_if_known(&plan.volume).await?;
     let check = prepare(node, plan, &device, &superblock, waiters).await?;
     check_still_wanted(waiters, "mounting")?;
-    plan.staging.create_directory().await.map_err(Cause::io("creating the staging directory"))?;
+    plan.staging.create_directory().await.map_err(Cause::io("create the staging directory"))?;
     let fs_type = superblock.fs_type();
     repair::mount(node, plan, (&device, fs_type), check, waiters).await?;
     node.mounter.thaw_new_mount(&device, &plan.staging).await;
@@ -51,7 +51,7 @@ fn check_still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cau
 /// Returns what is at the staging path. Refuses a link at once. Other obstacles matter only when nothing is mounted
 /// there.
 async fn look_at_place(plan: &Stage) -> Result<Found, Cause> {
-    let found = plan.staging.look().await.map_err(Cause::io("looking at the staging path"))?;
+    let found = plan.staging.look().await.map_err(Cause::io("examine the staging path"))?;
     if found == Found::Symlink {
         return Err(Refused::Symlink.into());
     }
@@ -89,7 +89,7 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
 /// expansion.
 pub(super) async fn large_enough(device: &Device, promised: Option<Gib>) -> Result<(), Cause> {
     let Some(promised) = promised else { return Ok(()) };
-    let found = device.size().await.map_err(Cause::io("asking for the size of the device"))?;
+    let found = device.size().await.map_err(Cause::io("get the size of the device"))?;
     if found < promised.bytes() && !device.is_partition() {
         return Err(Refused::TooSmall { found, promised }.into());
     }
@@ -98,7 +98,7 @@ pub(super) async fn large_enough(device: &Device, promised: Option<Gib>) -> Resu
 
 /// Refuses to format, check, grow or mount while the device is bound raw elsewhere.
 async fn refuse_raw_binds(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
-    let at = plan.staging.in_table().await.map_err(Cause::io("resolving the path"))?;
+    let at = plan.staging.in_table().await.map_err(Cause::io("resolve the path"))?;
     other_use::refuse_raw_binds(node, device.number(), &at).await
 }
 
@@ -108,11 +108,9 @@ async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: 
     let contents = node.mounter.probe(device).await?;
     let record = record(node, plan, device).await?;
     let left_behind = node.mounter.interrupted_format(device).await;
-    let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
+    let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("check whether the device is read-only"))?;
     let partitions = match contents {
-        Contents::Foreign { .. } => {
-            node.mounter.partitions(device).await.map_err(Cause::io("looking for partitions"))?
-        }
+        Contents::Foreign { .. } => node.mounter.partitions(device).await.map_err(Cause::io("list the partitions"))?,
         Contents::Blank(_) | Contents::Filesystem(_) | Contents::Data { .. } => Vec::new(),
     };
     let evidence = Evidence {
@@ -141,7 +139,7 @@ async fn record(node: &Inner, plan: &Stage, device: &Device) -> Result<FormatRec
     let (fs_type, attach_time) = (plan.format.fs_type, plan.attachment.attach_time);
     let attach_time = attach_time.map(|time| humantime::format_rfc3339(time).to_string());
     let record = node.mounter.format_record(device, fs_type, plan.partition, attach_time).await;
-    record.map_err(Cause::io("asking what tells this attachment from others"))
+    record.map_err(Cause::io("identify this attachment"))
 }
 
 /// Checks a file system that is not mounted yet and, where the kernel would not let it grow later, grows it. Returns
@@ -153,7 +151,7 @@ async fn prepare(
     superblock: &Superblock,
     waiters: &Waiters,
 ) -> Result<Check, Cause> {
-    let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
+    let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("check whether the device is read-only"))?;
     if plan.options.is_read_only() || is_read_only_disk {
         return Ok(Check::Possible);
     }

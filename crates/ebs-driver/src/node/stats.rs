@@ -22,7 +22,7 @@ pub(super) async fn run(
 
 async fn look(node: &Inner, plan: &Look) -> Result<NodeGetVolumeStatsResponse, Cause> {
     let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
-    let found = plan.path.look().await.map_err(Cause::io("looking at the volume path"))?;
+    let found = plan.path.look().await.map_err(Cause::io("examine the volume path"))?;
     if found == Found::Missing {
         return Err(not_published("it is missing".to_owned()));
     }
@@ -35,7 +35,7 @@ async fn look(node: &Inner, plan: &Look) -> Result<NodeGetVolumeStatsResponse, C
     }
     if found == Found::BlockDevice {
         let sized = node.mounter.sized_block_device(&at).await;
-        let (number, size) = sized.map_err(Cause::io("asking for the size of the device"))?;
+        let (number, size) = sized.map_err(Cause::io("get the size of the device"))?;
         // The size belongs to the device that was open then, and the mount may have changed since the first check.
         if let Handle::Volume(volume) = &plan.volume
             && let Owner::Other(other) = owner::of_device(&node.mounter, number, volume).await?

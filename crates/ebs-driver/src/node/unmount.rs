@@ -28,12 +28,12 @@ pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> 
         Handle::NodeLocal(_) => None,
     };
     if let Some(disk) = disk {
-        let staging = plan.path.in_table().await.map_err(Cause::io("resolving the path"))?;
+        let staging = plan.path.in_table().await.map_err(Cause::io("resolve the path"))?;
         other_use::refuse_other_uses(node, disk, &staging).await?;
     }
     let unmounted = found != Found::Missing && unmount_all(node, plan, waiters).await? > 0;
     if unmounted || look(plan).await? == (Found::Directory { empty: true }) {
-        plan.path.remove().await.map_err(Cause::io("removing the staging directory"))?;
+        plan.path.remove().await.map_err(Cause::io("remove the staging directory"))?;
     }
     if let Some(disk) = disk {
         other_use::let_go(node, disk, plan, unmounted).await?;
@@ -53,7 +53,7 @@ pub(super) async fn thaw_unused(node: &Inner, plan: &Unmount) {
     let Some(entry) = table.topmost(&at).filter(|entry| entry.device.major != 0) else { return };
     let Ok(Owner::Volume | Owner::Silent) = owner::of_handle(&node.mounter, entry, &plan.volume).await else { return };
     if node.mounter.thaw_only_mount(entry, &plan.path).await {
-        tracing::warn!(volume = %plan.volume, path = %plan.path, "the file system was frozen while another operation ran: the driver thawed it, since no pod uses it");
+        tracing::warn!(volume = %plan.volume, path = %plan.path, "frozen, unused file system thawed while another operation runs");
     }
 }
 
@@ -63,11 +63,11 @@ pub(super) async fn unpublish(node: &Inner, plan: &Unmount, waiters: &Waiters) -
         return Ok(());
     }
     unmount_all(node, plan, waiters).await?;
-    plan.path.remove().await.map_err(Cause::io("removing the target path, which must be empty"))
+    plan.path.remove().await.map_err(Cause::io("remove the target path, which must be empty"))
 }
 
 async fn look(plan: &Unmount) -> Result<Found, Cause> {
-    match plan.path.look().await.map_err(Cause::io("looking at the path"))? {
+    match plan.path.look().await.map_err(Cause::io("examine the path"))? {
         Found::Symlink => Err(Refused::Symlink.into()),
         found => Ok(found),
     }
@@ -88,7 +88,7 @@ async fn disk_to_let_go(node: &Inner, volume: &VolumeId, path: &NodePath) -> Res
     // On Xen, only the device name from EC2 leads to the disk of a volume.
     let hint = node.mounter.attached_under(volume);
     if hint.is_none() && node.mounter.trusts_silent_disks() {
-        tracing::warn!(%volume, "the device name of the volume is not known to this driver any more, so whether its disk is free cannot be looked at");
+        tracing::warn!(%volume, "skipping the check that the disk is free: its device name is unknown");
     }
     let query = DeviceQuery { volume: volume.clone(), hint, partition: None };
     match node.mounter.find_now(&query).await {
@@ -104,8 +104,8 @@ async fn number_of(node: &Inner, entry: &MountEntry) -> Result<DeviceNumber, Cau
     if entry.device.major != 0 {
         return Ok(entry.device);
     }
-    let number = node.mounter.block_device_at(&entry.target).await.map_err(Cause::io("looking at the path"))?;
-    number.ok_or_else(|| Refused::NotPublished { found: "no block device any more".to_owned() }.into())
+    let number = node.mounter.block_device_at(&entry.target).await.map_err(Cause::io("examine the path"))?;
+    number.ok_or_else(|| Refused::NotPublished { found: "no longer a block device".to_owned() }.into())
 }
 
 /// Unmounts all mounts at the path, from the top down, and returns their number. Checks the owner of each first, and
@@ -119,7 +119,7 @@ async fn unmount_all(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<
             Handle::NodeLocal(_) => owner::of_node_local(&node.mounter, entry).await?,
         };
         if let Owner::Other(found) = owner {
-            tracing::warn!(volume = %plan.volume, path = %plan.path, found, taken, "a mount that is not of this volume was left in place");
+            tracing::warn!(volume = %plan.volume, path = %plan.path, found, taken, "leaving the mount of another volume or file system in place");
             return Err(Refused::OtherMount { found }.into());
         }
         if !waiters.any() {
@@ -128,7 +128,7 @@ async fn unmount_all(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<
         if entry.device.major == 0 && owner != Owner::Vanished {
             // Writes the unsynced data of the pod to the raw device.
             let number = number_of(node, entry).await?;
-            node.mounter.flush(number).await.map_err(Cause::io("flushing the device"))?;
+            node.mounter.flush(number).await.map_err(Cause::io("flush the device"))?;
         }
         let done = node.mounter.unmount_top(&plan.path, entry, owner == Owner::Vanished).await?;
         tracing::debug!(volume = %plan.volume, path = %plan.path, vanished = done.vanished, "unmounted");

@@ -61,11 +61,11 @@ impl NodeService {
         let before = std::mem::replace(&mut *node.unhealthy(), names(&found));
         for (volume, (ailment, path)) in &found {
             if before.get(volume) != Some(&ailment.name()) {
-                tracing::warn!(%volume, %path, ?ailment, "volume is not healthy");
+                tracing::warn!(%volume, %path, ?ailment, "volume is unhealthy");
             }
         }
         for volume in before.keys().filter(|volume| !found.contains_key(*volume)) {
-            tracing::info!(%volume, "nothing is wrong with the volume on this node any more");
+            tracing::info!(%volume, "volume is healthy again");
         }
     }
 
@@ -96,7 +96,7 @@ async fn look(node: &Inner, volume: &VolumeId, path: &NodePath) -> Option<Ailmen
             Some(Ailment::Inaccessible { reason: "NoAnswer", message: chain(&cause) })
         }
         Err(cause) => {
-            tracing::debug!(%volume, %path, error = %chain(&cause), "the volume could not be looked at");
+            tracing::debug!(%volume, %path, error = %chain(&cause), "failed to check the health of the volume");
             None
         }
     }

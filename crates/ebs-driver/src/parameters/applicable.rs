@@ -35,7 +35,7 @@ impl fmt::Display for LeftOut {
         match &self.why {
             Why::Type(volume_type) => write!(f, "{} (the type is {volume_type})", self.key),
             Why::Attributes(other) => write!(f, "{} (the VolumeAttributesClass has {other})", self.key),
-            Why::NoSnapshot => write!(f, "{} (the volume is not made from a snapshot)", self.key),
+            Why::NoSnapshot => write!(f, "{} (the volume is not created from a snapshot)", self.key),
             Why::NoFileSystem => write!(f, "{} (it is a raw block volume)", self.key),
         }
     }
@@ -69,7 +69,7 @@ impl VolumeParameters {
             tracing::warn!(
                 volume = name,
                 parameters = left_out,
-                "parameters of the StorageClass are left out: they do not apply to this volume"
+                "ignoring StorageClass parameters that do not apply to this volume"
             );
         }
     }

@@ -9,13 +9,13 @@ use crate::tags::TagError;
 /// A refused parameter, with its key, its value and the rule. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
-    #[error("parameter {key:?} is not known to this driver: correct or remove it")]
+    #[error("unknown parameter {key:?}; correct or remove it")]
     Unknown { key: String },
     /// Two spellings of one key.
-    #[error("parameters {first:?} and {second:?} differ only in case: keep one of them")]
+    #[error("parameters {first:?} and {second:?} differ only in case; keep one of them")]
     Twice { first: String, second: String },
     /// Both parameters for IOPS are set.
-    #[error("parameters iops ({iops}) and iopsPerGB ({per_gib}) exclude each other: keep one of them")]
+    #[error("parameters iops ({iops}) and iopsPerGB ({per_gib}) are mutually exclusive; keep one of them")]
     TwoIops { iops: u32, per_gib: u32 },
     /// The value is malformed.
     #[error("parameter {key} is {value:?}, but must be {wanted}")]
@@ -26,19 +26,17 @@ pub enum ParameterError {
         wanted: &'static str,
     },
     /// The capability excludes the formatting option.
-    #[error("parameter {key} cannot be used with {with}: remove it")]
+    #[error("parameter {key} cannot be used with {with}; remove it")]
     Formatting {
         key: &'static str,
         /// The conflicting part of the capability.
         with: String,
     },
     /// `ext4ClusterSize` is set without `ext4BigAlloc`.
-    #[error(
-        "parameter ext4clustersize has an effect only with ext4bigalloc: set ext4bigalloc to \"true\", or remove it"
-    )]
+    #[error("parameter ext4clustersize requires ext4bigalloc; set ext4bigalloc to \"true\", or remove it")]
     ClusterSizeWithoutBigalloc,
     /// mkfs rejects the value on every node.
-    #[error("parameter {key} is {value:?}, but {fs_type} takes {wanted}: correct it")]
+    #[error("parameter {key} is {value:?}, but {fs_type} accepts {wanted}; correct it")]
     FormatValue {
         key: &'static str,
         value: String,
@@ -47,11 +45,11 @@ pub enum ParameterError {
         wanted: String,
     },
     #[error(
-        "a block volume for several nodes (MULTI_NODE_MULTI_WRITER) must be of type io2, not {volume_type}: set parameter type to io2"
+        "a block volume for several nodes (MULTI_NODE_MULTI_WRITER) must be of type io2, not {volume_type}; set parameter type to io2"
     )]
     MultiAttachType { volume_type: VolumeType },
     /// The parameters of the lock contradict each other or are incomplete.
-    #[error("the lock of the snapshot cannot be: {rule}")]
+    #[error("invalid snapshot lock: {rule}")]
     Lock {
         /// Which parameter is wrong, why, and what to do.
         rule: &'static str,

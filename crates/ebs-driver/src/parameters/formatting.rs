@@ -21,7 +21,7 @@ pub fn check_format_options(options: &FormatOptions, accesses: &[Access]) -> Res
     for key in FormatKey::ALL.into_iter().filter(|key| key.is_set(options)) {
         for access in accesses {
             let with = match access {
-                Access::Unset => "a capability that asks neither for a file system nor for a block volume".to_owned(),
+                Access::Unset => "a capability with neither a file system nor a block volume".to_owned(),
                 Access::Mount { fs_type } if !fits(key, fs_type) => format!("file system {fs_type}"),
                 Access::Mount { .. } | Access::Block => continue,
             };

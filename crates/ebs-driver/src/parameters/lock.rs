@@ -69,7 +69,7 @@ impl LockParameters {
             (Some(Mode::Governance), None) => LockMode::Governance,
             (Some(Mode::Governance), Some(_)) => {
                 return refused(
-                    "lockCoolOffPeriod is only for lockMode compliance; remove it, or set lockMode to compliance",
+                    "lockCoolOffPeriod requires lockMode compliance; remove it, or set lockMode to compliance",
                 );
             }
             (Some(Mode::Compliance), cool_off_hours) => LockMode::Compliance { cool_off_hours },
@@ -78,9 +78,9 @@ impl LockParameters {
             (Some(days), None) => LockEnd::Days(days),
             (None, Some(at)) => LockEnd::At(at),
             (Some(_), Some(_)) => {
-                return refused("lockDuration and lockExpirationDate exclude each other; keep one of them");
+                return refused("lockDuration and lockExpirationDate are mutually exclusive; keep one of them");
             }
-            (None, None) => return refused("it has no end; set lockDuration or lockExpirationDate"),
+            (None, None) => return refused("the lock has no end; set lockDuration or lockExpirationDate"),
         };
         Ok(Some(Lock { mode, end }))
     }

@@ -23,16 +23,16 @@ const FROM_SIDECAR: &str = "text; added by the resizer (`--extra-modify-metadata
 pub(super) const KEYS: [(Parameter, Described); 9] = [
     (
         Parameter::Type,
-        Described::new("type", "`gp3`, `gp2`, `io2` …; another one is left to EC2", "EBS volume type").or("as it is"),
+        Described::new("type", "`gp3`, `gp2`, `io2` …; EC2 checks any other type", "EBS volume type").or("unchanged"),
     ),
     (
         Parameter::DeprecatedType,
-        Described::new("volumeType", "as `type`", "deprecated: as `type`, which wins where both are there"),
+        Described::new("volumeType", "as `type`", "deprecated alias of `type`, which takes precedence"),
     ),
     (
         Parameter::Iops,
-        Described::new("iops", COUNT, "IOPS of the volume; more than the type can have are lowered, with a warning in the log")
-            .or("as they are")
+        Described::new("iops", COUNT, "IOPS of the volume; capped at the maximum of the type, with a warning in the log")
+            .or("unchanged")
             .not("`iopsPerGB`"),
     ),
     (
@@ -40,7 +40,7 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
         Described::new(
             "iopsPerGB",
             COUNT,
-            "IOPS for each GiB of the volume, within the type's limits; recorded in the tag `ebs.csi.aws.com/IOPSPerGb`",
+            "IOPS for each GiB of the volume, recorded in the tag `ebs.csi.aws.com/IOPSPerGb`, within the type's limits",
         )
         .not("`iops`"),
     ),
@@ -49,14 +49,14 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
         Described::new(
             "allowAutoIOPSIncreaseOnModify",
             "`true` or `false`",
-            "raise IOPS by the recorded `iopsPerGB` with each expansion and modification; recorded in the tag \
+            "raise IOPS by the recorded `iopsPerGB` with each expansion and modification, recorded in the tag \
              `ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify`",
         )
         .or("as recorded"),
     ),
     (
         Parameter::Throughput,
-        Described::new("throughput", COUNT, "MiB/s of the volume; gp3 only").or("as it is"),
+        Described::new("throughput", COUNT, "MiB/s of the volume; gp3 only").or("unchanged"),
     ),
     (Parameter::PvcName, Described::new(PVC_NAME_KEY, FROM_SIDECAR, "`.PVCName` in templates")),
     (Parameter::PvcNamespace, Described::new(PVC_NAMESPACE_KEY, FROM_SIDECAR, "`.PVCNamespace` in templates")),

@@ -25,7 +25,7 @@ pub(super) const KEYS: [(Parameter, Described); 9] = [
         Described::new(
             "fastSnapshotRestoreAvailabilityZones",
             "zones such as `us-west-2a, us-west-2b`",
-            "enable fast snapshot restore there; costs money by the hour for each zone",
+            "enable fast snapshot restore there, which AWS bills by the hour for each zone",
         ),
     ),
     (

@@ -54,7 +54,7 @@ impl Entry<'_> {
     pub(super) fn volume_type(&self) -> Option<VolumeType> {
         let text = self.text()?;
         Some(VolumeType::parse_known(&text).unwrap_or_else(|| {
-            tracing::warn!(parameter = self.key, value = %text, "this version does not know the volume type: EC2 decides about it, and the driver does not check its size, IOPS and throughput");
+            tracing::warn!(parameter = self.key, value = %text, "leaving an unknown volume type to EC2, without checks of size, IOPS and throughput");
             VolumeType::Other(text)
         }))
     }

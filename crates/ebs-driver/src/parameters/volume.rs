@@ -74,7 +74,7 @@ impl VolumeParameters {
             Parameter::PvcName => self.claim.pvc_name = text(),
             Parameter::PvcNamespace => self.claim.pvc_namespace = text(),
             Parameter::PvName => self.claim.pv_name = text(),
-            Parameter::Ignored => tracing::info!(key = entry.key, "parameter is deprecated and has no effect"),
+            Parameter::Ignored => tracing::info!(key = entry.key, "ignoring deprecated parameter"),
             Parameter::Format(key) => self.set_format(key, entry)?,
             Parameter::FormatBlankRestore => self.format_blank_restore = entry.boolean()?.unwrap_or(false),
             Parameter::BlockUntilInitialized => self.block_until_initialized = entry.boolean()?.unwrap_or(false),

@@ -37,14 +37,14 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
         Parameter::Type,
         Described::new(
             "type",
-            "`gp3`, `gp2`, `io2`, `io1`, `st1`, `sc1`, `standard`; another one is left to EC2",
+            "`gp3`, `gp2`, `io2`, `io1`, `st1`, `sc1`, `standard`; EC2 checks any other type",
             "EBS volume type",
         )
         .or("`gp3`"),
     ),
     (
         Parameter::Iops,
-        Described::new("iops", COUNT, "IOPS of the volume (gp3, io1, io2); left out of any other type; more than the type can have are lowered, with a warning in the log")
+        Described::new("iops", COUNT, "IOPS of the volume (gp3, io1, io2; ignored for other types), capped at the maximum of the type with a warning in the log")
             .or("EC2's")
             .not("`iopsPerGB`"),
     ),
@@ -53,14 +53,14 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
         Described::new(
             "iopsPerGB",
             COUNT,
-            "IOPS for each GiB of the volume (gp3, io1, io2), within the type's limits; left out of any other type; recorded in the tag \
+            "IOPS for each GiB of the volume (gp3, io1, io2; ignored for other types), within the type's limits, recorded in the tag \
              `ebs.csi.aws.com/IOPSPerGb`",
         )
         .not("`iops`"),
     ),
     (
         Parameter::RaiseIops,
-        Described::new("allowAutoIOPSPerGBIncrease", FLAG, "raise IOPS to the least that the type has, when they are below it")
+        Described::new("allowAutoIOPSPerGBIncrease", FLAG, "raise IOPS to the minimum of the type when they are below it")
             .or("`false`"),
     ),
     (
@@ -68,21 +68,21 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
         Described::new(
             "allowAutoIOPSIncreaseOnModify",
             FLAG,
-            "raise IOPS by the recorded `iopsPerGB` when the volume grows; recorded in the tag \
+            "raise IOPS by the recorded `iopsPerGB` when the volume grows, recorded in the tag \
              `ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify`",
         )
         .or("`false`"),
     ),
     (
         Parameter::Throughput,
-        Described::new("throughput", COUNT, "throughput in MiB/s (gp3); left out of any other type").or("EC2's, 125"),
+        Described::new("throughput", COUNT, "throughput in MiB/s (gp3); ignored for other types").or("EC2's, 125"),
     ),
     (
         Parameter::InitializationRate,
         Described::new(
             "volumeInitializationRate",
             COUNT,
-            "MiB/s at which EC2 loads the data of the snapshot (100 to 300); left out of a volume that is not made from a snapshot",
+            "MiB/s at which EC2 loads the data of the snapshot (100 to 300); ignored for a volume without a snapshot",
         ),
     ),
     (
@@ -90,7 +90,7 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
         Described::new(
             "encrypted",
             FLAG,
-            "encrypt the volume; `false` asks for nothing: the account's setting, an encrypted source and `kmsKeyId` encrypt all the same",
+            "encrypt the volume; with `false`, the account's setting, an encrypted source or `kmsKeyId` still encrypts it",
         )
         .or("the account's setting"),
     ),
@@ -99,7 +99,7 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
         Described::new(
             "kmsKeyId",
             "a KMS key by its ARN or id, or an alias or its ARN",
-            "key of the encryption; encrypts whatever `encrypted` says; the clone of an encrypted volume has the key of its source, and another key is refused",
+            "encryption key, which encrypts the volume even with `encrypted: false`; the clone of an encrypted volume must use the key of its source",
         )
         .or("the account's default key"),
     ),
@@ -113,11 +113,11 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
     ),
     (
         Parameter::Format(FormatKey::BytesPerInode),
-        Described::new("bytesPerInode", SIZE, "one inode for so many bytes: 1024 to 67108864").not(EXT_ONLY),
+        Described::new("bytesPerInode", SIZE, "bytes for each inode: 1024 to 67108864").not(EXT_ONLY),
     ),
     (
         Parameter::Format(FormatKey::NumberOfInodes),
-        Described::new("numberOfInodes", SIZE, "so many inodes").not(EXT_ONLY),
+        Described::new("numberOfInodes", SIZE, "number of inodes").not(EXT_ONLY),
     ),
     (
         Parameter::Format(FormatKey::Bigalloc),
@@ -125,7 +125,7 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
     ),
     (
         Parameter::Format(FormatKey::ClusterSize),
-        Described::new("ext4ClusterSize", SIZE, "bytes of such a cluster; needs `ext4BigAlloc: \"true\"`").not(EXT4_ONLY),
+        Described::new("ext4ClusterSize", SIZE, "bytes of a cluster; needs `ext4BigAlloc: \"true\"`").not(EXT4_ONLY),
     ),
     (
         Parameter::Format(FormatKey::Encryption),
@@ -136,7 +136,7 @@ pub(super) const KEYS: [(Parameter, Described); 23] = [
         Described::new(
             "formatBlankRestore",
             FLAG,
-            "a volume from a snapshot or a clone may be formatted when it is proven blank; otherwise it never is",
+            "a volume from a snapshot or a clone may be formatted when it is proven blank; otherwise never",
         )
         .or("`false`"),
     ),

@@ -52,8 +52,8 @@ impl Late {
     async fn services(mut self) -> Result<Routes, &'static str> {
         // The sender is dropped when the driver stops before it has started. Opened services stay readable.
         let opened = timeout(PATIENCE, self.services.wait_for(Option::is_some)).await;
-        let opened = opened.map_err(|_elapsed| "the driver is still starting; its log says what it waits for")?;
-        opened.ok().and_then(|services| services.clone()).ok_or("the driver is stopping, and had not started yet")
+        let opened = opened.map_err(|_elapsed| "the driver is still starting; its log shows what it waits for")?;
+        opened.ok().and_then(|services| services.clone()).ok_or("the driver is stopping before it has started")
     }
 }
 

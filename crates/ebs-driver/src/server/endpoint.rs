@@ -24,10 +24,10 @@ pub enum Endpoint {
 pub enum EndpointError {
     #[error("{0:?} is neither unix://PATH nor tcp://ADDRESS:PORT")]
     Scheme(String),
-    #[error("{0:?} has no path of a socket file: give unix:///PATH")]
+    #[error("{0:?} has no path of a socket file; use unix:///PATH")]
     NoPath(String),
     /// The path is too long for the kernel's address.
-    #[error("the socket path {} has {length} bytes; the kernel takes at most {MAX_SOCKET_PATH}: use a shorter one", path.display())]
+    #[error("the socket path {} has {length} bytes, but the kernel accepts at most {MAX_SOCKET_PATH}; use a shorter one", path.display())]
     TooLong {
         path: PathBuf,
         /// The length in bytes.

@@ -33,10 +33,10 @@ fn disk_smaller_than_promised_is_not_formatted() {
     with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.publish_context.insert(SIZE.to_owned(), "1".to_owned());
-        is_refused(node, request, Code::FailedPrecondition, &["less than the 1 GiB"]).await;
+        is_refused(node, request, Code::FailedPrecondition, &["less than the volume"]).await;
         let mut raw = node.publish_request(block());
         raw.publish_context = context(&[("devicePath", "/dev/xvdaa"), (SIZE, "1")]);
-        refused(node.publish(raw).await, Code::FailedPrecondition, &["less than the 1 GiB"]);
+        refused(node.publish(raw).await, Code::FailedPrecondition, &["less than the volume"]);
     });
 }
 

@@ -37,7 +37,7 @@ fn unused_file_system_after_shutdown_is_mounted_again() {
             node.publish(node.publish_request(mount(fs_type, &[]))).await.unwrap();
             shut_down(&node, "staging");
             let stage = || node.stage(node.stage_request(fs_type, &[]));
-            let words = ["cannot be used any more", &node.text("target")];
+            let words = ["is unusable", &node.text("target")];
             refused(stage().await, Code::Unavailable, &words);
             let publish = || node.publish(node.publish_request(mount(fs_type, &[])));
             refused(publish().await, Code::Unavailable, &words[..1]);
@@ -110,7 +110,7 @@ fn dead_file_system_used_in_another_namespace_is_not_staged() {
         shut_down(&node, "staging");
         // The first call unmounts it and finds the holder. The next calls find the dead file system again.
         let process = format!("process {}", holder.pid());
-        for words in [["held", &process], ["cannot be used any more", "another mount namespace"]] {
+        for words in [["held", &process], ["is unusable", "another mount namespace"]] {
             let status = node.stage(node.stage_request("xfs", &[])).await.unwrap_err();
             assert!(words.iter().all(|word| status.message().contains(word)), "{status:?}");
             assert!(node.mounts_at("staging").await.is_empty());

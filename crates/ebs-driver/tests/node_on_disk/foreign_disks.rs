@@ -241,7 +241,7 @@ fn file_system_after_shutdown_is_not_reported_as_staged() {
         node.staged("xfs").await;
         node.publish(node.publish_request(mount("xfs", &[]))).await.unwrap();
         run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown", &node.text("staging")], BOUND).unwrap();
-        let words = ["cannot be used any more"];
+        let words = ["is unusable"];
         refused(node.stage(node.stage_request("xfs", &[])).await, Code::Unavailable, &words);
         let publish = node.publish(node.publish_request(mount("xfs", &[])));
         refused(publish.await, Code::Unavailable, &words);

@@ -30,13 +30,13 @@ fn watch_finds_a_vanished_volume_and_logs_it_once() {
             blind.look_at_volumes().await;
             assert_eq!(blind.unhealthy_volumes(), unhealthy(node, "Inaccessible", "DeviceVanished"));
         }
-        assert_eq!(log.lines_with(&["WARN", "not healthy", node.volume.as_str()]).len(), 1);
+        assert_eq!(log.lines_with(&["WARN", "unhealthy", node.volume.as_str()]).len(), 1);
         blind.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
         for _ in 0..2 {
             blind.look_at_volumes().await;
             assert_eq!(blind.unhealthy_volumes(), []);
         }
-        assert_eq!(log.lines_with(&["INFO", "nothing is wrong", node.volume.as_str()]).len(), 1);
+        assert_eq!(log.lines_with(&["INFO", "healthy again", node.volume.as_str()]).len(), 1);
     });
 }
 

@@ -372,7 +372,7 @@ fn volume_attribute_without_effect_is_logged() {
         request.volume_context.insert("storage.kubernetes.io/csiProvisionerIdentity".to_owned(), "x".to_owned());
         node.stage(request).await.unwrap();
         assert_eq!(node.mounts_at("staging").await[0].fs_type, "ext4");
-        let said = log.lines_with(&["WARN", "has no effect"]);
+        let said = log.lines_with(&["WARN", "ignoring volume attribute"]);
         assert!(said.len() == 1 && said[0].contains("ebs.csi.aws.com/fsType"), "{said:?}");
     });
 }

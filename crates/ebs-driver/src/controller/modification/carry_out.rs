@@ -26,19 +26,19 @@ impl Results {
     /// Returns the result of one of the changes.
     pub(super) fn of(&self, change: &Change) -> ChangeResult {
         let own = self.0.iter().find(|(carried_out, _)| carried_out == change);
-        own.expect("who waits for these results has its change among them").1.clone()
+        own.expect("the results contain the change of every caller").1.clone()
     }
 }
 
 /// Carries out all changes with one ModifyVolume. When EC2 rejects them together, tries them one by one, growth first,
 /// so that a bad value of one request does not fail another.
 pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[Change], waiters: &Waiters) -> Results {
-    let spec = merged(changes).expect("contradictions were not taken in");
+    let spec = merged(changes).expect("contradicting changes were rejected before they joined");
     let together = cloud.volumes.modify_for(&sidecars(changes), volume, &spec, waiters).await.map(|volume| volume.size);
     let mut results = Vec::with_capacity(changes.len());
     match together {
         Err(error) if changes.len() > 1 && is_about_values(&error.kind) => {
-            tracing::info!(name: "v3", %volume, error = %error, "EC2 refuses these changes together: they are tried one by one");
+            tracing::info!(name: "v3", %volume, error = %error, "EC2 rejected the changes together: trying them one by one");
             let (growth, classes): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.is_growth());
             for change in growth.into_iter().chain(classes) {
                 let sidecars = sidecars(std::slice::from_ref(change));

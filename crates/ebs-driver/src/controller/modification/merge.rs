@@ -37,7 +37,7 @@ fn both(a: ModifySpec, b: &ModifySpec) -> Option<ModifySpec> {
 }
 
 /// Returns the value that is set, or `None` when two different values are set.
-#[expect(clippy::option_option, reason = "a contradiction is not the same as nothing said")]
+#[expect(clippy::option_option, reason = "a contradiction differs from an unset value")]
 fn one_of<T: PartialEq>(a: Option<T>, b: Option<T>) -> Option<Option<T>> {
     match (a, b) {
         (Some(a), Some(b)) if a != b => None,

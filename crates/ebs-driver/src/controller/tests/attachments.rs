@@ -183,7 +183,7 @@ async fn single_node_volume_is_not_published_for_several_nodes() {
     refused(world.publish_as(shared.clone()).await, "InvalidArgument", "io2");
     assert_eq!(world.mutations(), [Action::CreateVolume]);
     world.publish(&volume, world.here.as_str()).await.expect("attached");
-    refused(world.publish_as(shared).await, "AlreadyExists", "one node only");
+    refused(world.publish_as(shared).await, "AlreadyExists", "single-node volume");
 }
 
 #[tokio::test(start_paused = true)]

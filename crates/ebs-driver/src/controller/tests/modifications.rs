@@ -147,7 +147,7 @@ async fn invalid_class_is_refused_before_any_call() {
         (&volume, &[("encrypted", "true")], "InvalidArgument", "encrypted"),
         (&volume, &[("iops", "many")], "InvalidArgument", "many"),
         (&volume, &[("iops", "3000"), ("IOPS", "3001")], "InvalidArgument", "differ only in case"),
-        (&volume, &[("iops", "3000"), ("iopsPerGB", "50")], "InvalidArgument", "exclude each other"),
+        (&volume, &[("iops", "3000"), ("iopsPerGB", "50")], "InvalidArgument", "mutually exclusive"),
         (&volume, &[("allowAutoIOPSIncreaseOnModify", "yes")], "InvalidArgument", "yes"),
         (&volume, &[("tagSpecification_1", "team")], "InvalidArgument", "key=value"),
         (&volume, &[("tagSpecification_1", "CSIVolumeName=x")], "InvalidArgument", "reserved"),

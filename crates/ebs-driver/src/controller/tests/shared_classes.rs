@@ -131,7 +131,7 @@ async fn parameters_that_are_left_out_are_one_log_line() {
     world.create(as_block(with_parameters(named("pvc-1"), &class))).await.expect("created");
     world.create(with_parameters(named("pvc-2"), &[("blockSize", "4096")])).await.expect("created");
     let text = lines.text();
-    let found: Vec<&str> = text.lines().filter(|line| line.contains("left out")).collect();
+    let found: Vec<&str> = text.lines().filter(|line| line.contains("do not apply")).collect();
     let [line] = &found[..] else { panic!("{found:#?}") };
     for part in ["pvc-1", "iops", "gp2", "volumeInitializationRate", "snapshot", "blocksize", "raw block volume"] {
         assert!(line.contains(part), "{part}: {line}");

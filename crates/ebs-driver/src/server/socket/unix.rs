@@ -38,7 +38,7 @@ impl Drop for SocketFile {
         if identity(&self.path).is_ok_and(|now| now == self.identity)
             && let Err(error) = std::fs::remove_file(&self.path)
         {
-            tracing::warn!(path = %self.path.display(), %error, "the socket file could not be removed");
+            tracing::warn!(path = %self.path.display(), %error, "failed to remove the socket file");
         }
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn bind(endpoint: &Endpoint, path: &Path, mode: u32) -> Result<(Liste
     let lock = lock(path)?;
     remove_stale(path)?;
     let socket = listen_private(path, mode).map_err(|(step, cause)| io_error(endpoint, step, cause))?;
-    let identity = identity(path).map_err(|cause| io_error(endpoint, "look at the socket file", cause))?;
+    let identity = identity(path).map_err(|cause| io_error(endpoint, "examine the socket file", cause))?;
     let file = SocketFile { path: path.to_owned(), identity, _lock: lock };
     let listener = UnixListener::from_std(socket.into());
     Ok((listener.map_err(|cause| io_error(endpoint, "watch the socket", cause))?, file))
@@ -87,21 +87,21 @@ fn remove_stale(path: &Path) -> Result<(), BindError> {
     let metadata = match std::fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(cause) => return Err(failed("look at the socket file", cause)),
+        Err(cause) => return Err(failed("examine the socket file", cause)),
     };
     if !metadata.file_type().is_socket() {
         return Err(BindError::NotASocket { socket: path.to_owned() });
     }
     match try_connect(path) {
         Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => {
-            tracing::info!(path = %path.display(), "removing the socket file of a former process");
+            tracing::info!(path = %path.display(), "removing the socket file of a previous process");
             std::fs::remove_file(path).map_err(|cause| failed("remove the stale socket file", cause))
         }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
         // A full queue also proves that a listener exists.
         Ok(()) => Err(BindError::Live { socket: path.to_owned() }),
         Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Err(BindError::Live { socket: path.to_owned() }),
-        Err(cause) => Err(failed("find out whether somebody listens on the socket", cause)),
+        Err(cause) => Err(failed("check whether a process listens on the socket", cause)),
     }
 }
 

@@ -38,7 +38,7 @@ pub(in crate::server) struct SocketFile(PathBuf);
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "the socket file could not be removed");
+            tracing::warn!(path = %self.0.display(), %error, "failed to remove the socket file");
         }
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn bind(endpoint: &Endpoint, path: &Path, _mode: u32) -> Result<(List
 fn remove_stale(endpoint: &Endpoint, path: &Path, address: &SockAddr) -> Result<(), BindError> {
     let metadata = match std::fs::symlink_metadata(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
-        metadata => metadata.map_err(|cause| io_error(endpoint, "look at the socket file", cause))?,
+        metadata => metadata.map_err(|cause| io_error(endpoint, "examine the socket file", cause))?,
     };
     if metadata.is_dir() {
         return Err(BindError::NotASocket { socket: path.to_owned() });
@@ -77,7 +77,7 @@ fn remove_stale(endpoint: &Endpoint, path: &Path, address: &SockAddr) -> Result<
     if connected.is_ok() {
         return Err(BindError::Live { socket: path.to_owned() });
     }
-    tracing::info!(path = %path.display(), "removing the socket file of a former process");
+    tracing::info!(path = %path.display(), "removing the socket file of a previous process");
     std::fs::remove_file(path).map_err(|cause| io_error(endpoint, "remove the stale socket file", cause))
 }
 
