@@ -82,7 +82,7 @@ impl Settings {
 pub enum ConfigError {
     /// The endpoint is not a usable URL.
     #[error(
-        "{variable}={url:?} is not a valid endpoint: {reason}; use a URL such as https://ec2.us-west-2.amazonaws.com"
+        "{variable}={url:?} is not a valid endpoint: {reason}; use a URL (example: https://ec2.us-west-2.amazonaws.com)"
     )]
     Endpoint {
         /// The environment variable of the endpoint.

@@ -184,7 +184,7 @@ fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {
     match busy_since {
         None => message,
         Some(since) => format!(
-            "{message}; the instance has kept the device busy since {}; unmount it there",
+            "{message}; unmount the device on the instance, which has kept it busy since {}",
             humantime::format_rfc3339_seconds(since)
         ),
     }
