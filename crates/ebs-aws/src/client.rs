@@ -93,7 +93,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// The region is empty or invalid.
-    #[error("region {0:?} is invalid; set AWS_REGION to the name of a region, such as us-west-2")]
+    #[error("region {0:?} is invalid; set AWS_REGION to the name of a region (example: us-west-2)")]
     Region(String),
     /// Two settings that exclude each other.
     #[error("{variable} and {setting}=true are mutually exclusive; unset one of them")]

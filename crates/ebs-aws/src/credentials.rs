@@ -65,16 +65,16 @@ impl NoCredentials {
         match self {
             Self::Slow => "load AWS credentials: their source did not answer in time, nothing was sent",
             Self::Away => {
-                "load AWS credentials: their source (STS, pod identity agent or instance metadata) failed or is \
-                 unreachable, nothing was sent; check the source and the network, or configure another source"
+                "load AWS credentials: STS, pod identity agent or instance metadata is unavailable, nothing was sent; \
+                 check or replace it"
             }
             Self::NotSupported => {
-                "load AWS credentials: the AWS profile needs an unsupported source, such as SSO (IAM Identity Center), \
-                 nothing was sent; use a role of the service account or instance, or a profile with keys"
+                "load AWS credentials: the profile's source (such as SSO) is unsupported, nothing was sent; use a role \
+                 or a profile with keys"
             }
             Self::Refused => {
-                "load AWS credentials: none found or accepted (environment, web identity, pod identity, profile, \
-                 instance role), nothing was sent; configure one of them"
+                "load AWS credentials (environment, web or pod identity, profile, instance role): none found or \
+                 accepted, nothing was sent"
             }
         }
     }

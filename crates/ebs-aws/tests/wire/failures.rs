@@ -206,7 +206,7 @@ async fn missing_credentials_are_reported_and_nothing_is_sent() {
     let wire = wire_with(Failing(|| CredentialsError::not_loaded("no providers"))).await;
     let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Unauthenticated, "{}", chain(&error));
-    assert!(error.to_string().contains("load AWS credentials: none found or accepted"), "{error}");
+    assert!(error.to_string().contains("none found or accepted, nothing was sent"), "{error}");
     assert!(wire.requests().is_empty());
 
     let slow = Failing(|| CredentialsError::provider_timed_out(Duration::from_secs(5)));

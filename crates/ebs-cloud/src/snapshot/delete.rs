@@ -77,7 +77,7 @@ fn is_restored_fast(op: &Op<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError
     let zones = zones_named(&error.message).unwrap_or("some zones");
     let message = format!(
         "{op}: fast snapshot restores of {id} are enabled in {zones}; run aws ec2 disable-fast-snapshot-restores for \
-         these zones, then the deletion continues"
+         these zones"
     );
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
