@@ -82,7 +82,7 @@ impl Settings {
 pub enum ConfigError {
     /// The endpoint is not a usable URL.
     #[error(
-        "{variable}={url:?} is not a valid endpoint: {reason}; use a URL (example: https://ec2.us-west-2.amazonaws.com)"
+        "{variable}={url:?} is not a valid endpoint: {reason}; use a URL such as https://ec2.us-west-2.amazonaws.com"
     )]
     Endpoint {
         /// The environment variable of the endpoint.
@@ -93,7 +93,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// The region is empty or invalid.
-    #[error("region {0:?} is invalid; set AWS_REGION to the name of a region (example: us-west-2)")]
+    #[error("region {0:?} is invalid: set AWS_REGION to the name of a region, such as us-west-2")]
     Region(String),
     /// Two settings that exclude each other.
     #[error("{variable} and {setting}=true are mutually exclusive; unset one of them")]
