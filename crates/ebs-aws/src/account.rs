@@ -56,6 +56,6 @@ fn account_in(reply: GetCallerIdentityOutput) -> Read<String> {
     if account.len() == 12 && account.bytes().all(|b| b.is_ascii_digit()) {
         Ok(account)
     } else {
-        Err(Incomplete(format!("{account:?} is no account")))
+        Err(Incomplete(format!("account id {account:?} is invalid")))
     }
 }

@@ -105,9 +105,9 @@ fn log(took: Duration, dry_run: bool, error: Option<&Ec2Error>) {
     span.record("error.type", kind.as_str()).record("otel.status_description", kind.as_str());
     match code {
         Some(throttle) if THROTTLES.contains(&throttle) => {
-            tracing::debug!(?took, ?class, code, id, "EC2 throttles this call");
+            tracing::debug!(?took, ?class, code, id, "call throttled by EC2");
         }
         Some(_) => tracing::info!(name: "v3", ?took, ?class, code, id, "failed"),
-        None => tracing::warn!(?took, ?class, id, error = error.message, "no answer that could be read"),
+        None => tracing::warn!(?took, ?class, id, error = error.message, "no readable reply from EC2"),
     }
 }

@@ -27,7 +27,7 @@ pub(crate) const MAX_REPLY: usize = 32 << 20;
 
 /// A reply whose `content-length` is larger than [`MAX_REPLY`].
 #[derive(Debug, thiserror::Error)]
-#[error("the reply would have {0} bytes")]
+#[error("the reply has {0} bytes")]
 pub(crate) struct TooLarge(u64);
 
 /// Monitors one call: whether a request was handed to the connection (an earlier failure did nothing), whether the
@@ -123,7 +123,7 @@ impl Intercept for CallMonitor {
         let Some(started) = self.started.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
         if let Some(response) = context.response().filter(|_| self.log_bodies) {
             let body = String::from_utf8_lossy(response.body().bytes().unwrap_or_default());
-            tracing::info!(action = self.action.as_str(), status = response.status().as_u16(), %body, "reply of AWS");
+            tracing::info!(action = self.action.as_str(), status = response.status().as_u16(), %body, "reply from AWS");
         }
         let outcome = match context.output_or_error() {
             Some(Ok(_)) => AttemptOutcome::Succeeded,

@@ -81,7 +81,9 @@ impl Settings {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The endpoint is not a usable URL.
-    #[error("{variable}={url:?} is no endpoint: {reason}; expected something like https://ec2.us-west-2.amazonaws.com")]
+    #[error(
+        "{variable}={url:?} is not a valid endpoint: {reason}; use a URL such as https://ec2.us-west-2.amazonaws.com"
+    )]
     Endpoint {
         /// The environment variable of the endpoint.
         variable: &'static str,
@@ -91,10 +93,10 @@ pub enum ConfigError {
         reason: String,
     },
     /// The region is empty or invalid.
-    #[error("{0:?} is not the name of a region: set AWS_REGION to one such as us-west-2")]
+    #[error("region {0:?} is invalid: set AWS_REGION to the name of a region, such as us-west-2")]
     Region(String),
     /// Two settings that exclude each other.
-    #[error("{variable} and {setting}=true exclude each other: unset one of them")]
+    #[error("{variable} and {setting}=true are mutually exclusive; unset one of them")]
     Contradiction {
         /// The setting with the endpoint.
         variable: &'static str,
@@ -102,7 +104,7 @@ pub enum ConfigError {
         setting: &'static str,
     },
     /// The CA bundle is unusable.
-    #[error("AWS_CA_BUNDLE={path:?} cannot be used: {reason}")]
+    #[error("load AWS_CA_BUNDLE={path:?}: {reason}")]
     CaBundle {
         /// The file.
         path: String,

@@ -63,18 +63,18 @@ impl NoCredentials {
     /// Returns the message with the next step.
     pub(crate) const fn message(self) -> &'static str {
         match self {
-            Self::Slow => "the source of AWS credentials did not answer in time; nothing was sent",
+            Self::Slow => "load AWS credentials: their source did not answer in time, nothing was sent",
             Self::Away => {
-                "the source of AWS credentials (STS, pod identity agent or instance metadata) could not be reached or failed; \
-                 nothing was sent; check that it runs and that the network lets the driver reach it, or set up another source"
+                "load AWS credentials: STS, pod identity agent or instance metadata is unavailable, nothing was sent; \
+                 check or replace it"
             }
             Self::NotSupported => {
-                "the AWS profile needs a source of credentials that this driver does not have, such as SSO (IAM Identity Center); \
-                 nothing was sent; use a role of the service account or instance, or a profile with keys"
+                "load AWS credentials: the profile's source (such as SSO) is unsupported, nothing was sent; use a role \
+                 or a profile with keys"
             }
             Self::Refused => {
-                "no AWS credentials could be loaded (environment, web identity, pod identity, profile, instance role); \
-                 nothing was sent"
+                "load AWS credentials (environment, web or pod identity, profile, instance role): none found or \
+                 accepted, nothing was sent"
             }
         }
     }

@@ -87,7 +87,7 @@ fn answer<T>(
     if !response.status().is_success() {
         let refused = match reply::code_and_message(body) {
             Ok((code, message)) => Refused::new(code, message),
-            Err(error) => Refused::unreadable("the answer is not the XML that was expected", error),
+            Err(error) => Refused::unreadable("parse the reply as XML", error),
         };
         return Err(OrchestratorError::operation(refused));
     }

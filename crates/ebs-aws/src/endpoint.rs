@@ -105,22 +105,22 @@ fn check(variable: &'static str, url: &str) -> Result<bool, ConfigError> {
         |reason: &str| Err(ConfigError::Endpoint { variable, url: without_userinfo(url), reason: reason.to_owned() });
     let uri: http::Uri = match url.parse() {
         Ok(uri) => uri,
-        Err(_) => return refuse("it cannot be read as a URL"),
+        Err(_) => return refuse("it is not a URL"),
     };
     match uri.scheme_str() {
         Some("http" | "https") => {}
-        Some(_) => return refuse("only http and https are spoken"),
+        Some(_) => return refuse("only http and https are supported"),
         None => return refuse("it must start with https:// or http://"),
     }
-    let Some(authority) = uri.authority() else { return refuse("it names no host") };
+    let Some(authority) = uri.authority() else { return refuse("it has no host") };
     if authority.host().is_empty() {
-        return refuse("it names no host");
+        return refuse("it has no host");
     }
     if authority.as_str().contains('@') {
         return refuse("it must not contain a user name or password");
     }
     if authority.as_str().len() > authority.host().len() && authority.port_u16().is_none() {
-        return refuse("its port is no number from 0 to 65535");
+        return refuse("its port is not a number from 0 to 65535");
     }
     if uri.query().is_some() || url.contains('#') {
         return refuse("it must not contain a query or fragment");

@@ -63,7 +63,7 @@ where
 /// Returns the error for a valid XML reply without a required field. After a mutating call, the outcome is unknown.
 pub(crate) fn incomplete(action: Action, what: &str, request_id: Option<&str>) -> Ec2Error {
     let class = if action.mutates() { ErrorClass::Ambiguous } else { ErrorClass::Other };
-    let mut error = Ec2Error::new(action, class, format!("EC2's reply is not complete: {what}"));
+    let mut error = Ec2Error::new(action, class, format!("EC2's reply is incomplete: {what}"));
     error.request_id = request_id.map(str::to_owned);
     error
 }
@@ -73,7 +73,7 @@ fn unreadable(action: Action, reply: &str, request_id: Option<String>, source: B
         action,
         class: ErrorClass::Ambiguous,
         code: None,
-        message: format!("{reply} cannot be read as an answer of EC2{}", open_outcome(action)),
+        message: format!("{reply} is not a valid answer from EC2{}", open_outcome(action)),
         request_id,
         source: Some(Arc::from(source)),
     }
@@ -88,7 +88,7 @@ fn without_reply(action: Action, source: BoxError, endpoint: Option<&str>, timed
         Some(reason) if !connected => (ErrorClass::Unauthenticated, reason.message().to_owned()),
         _ if connected && timed_out => (ErrorClass::Ambiguous, format!("no reply in time{}", open_outcome(action))),
         _ if connected => {
-            (ErrorClass::Ambiguous, format!("the connection broke before a reply{}", open_outcome(action)))
+            (ErrorClass::Ambiguous, format!("the connection closed before the reply{}", open_outcome(action)))
         }
         _ => (ErrorClass::NotSent, not_sent(endpoint)),
     };
@@ -97,15 +97,15 @@ fn without_reply(action: Action, source: BoxError, endpoint: Option<&str>, timed
 
 fn not_sent(endpoint: Option<&str>) -> String {
     match endpoint {
-        Some(endpoint) => format!(
-            "{endpoint} could not be reached, nothing was sent; check the endpoint, name resolution and the network"
-        ),
-        None => "the request could not be made; nothing was sent".to_owned(),
+        Some(endpoint) => {
+            format!("{endpoint} is unreachable, nothing was sent; check the endpoint, name resolution and the network")
+        }
+        None => "the request could not be built, nothing was sent".to_owned(),
     }
 }
 
 fn open_outcome(action: Action) -> &'static str {
-    if action.mutates() { "; the call may have been carried out" } else { "" }
+    if action.mutates() { "; EC2 may have executed the call" } else { "" }
 }
 
 /// Returns true if no connection was made: refused, no route, name not resolved, failed TLS handshake, or timeout.
@@ -122,7 +122,7 @@ fn too_large(error: &(dyn Error + 'static)) -> bool {
 fn describe_reply(action: Action, raw: &HttpResponse) -> String {
     let status = raw.status().as_u16();
     let Some(body) = raw.body().bytes() else {
-        return format!("a reply with status {status} that broke off");
+        return format!("an incomplete reply with status {status}");
     };
     if body.is_empty() {
         return format!("a reply with status {status} and no body");

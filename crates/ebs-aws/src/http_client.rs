@@ -27,7 +27,7 @@ fn tls_context(bundle: Option<String>) -> Result<TlsContext, ConfigError> {
     let refuse = |reason: String| ConfigError::CaBundle { path: path.clone(), reason };
     let pem = std::fs::read(&path).map_err(|e| refuse(e.to_string()))?;
     if !pem.windows(27).any(|w| w == b"-----BEGIN CERTIFICATE-----") {
-        return Err(refuse("it holds no PEM certificate".to_owned()));
+        return Err(refuse("the file contains no PEM certificate".to_owned()));
     }
     TlsContext::builder()
         .with_trust_store(TrustStore::empty().with_pem_certificate(pem))

@@ -22,10 +22,10 @@ pub(crate) enum Malformed {
     Encoding(#[source] std::str::Utf8Error),
     #[error("it is not well-formed XML")]
     Syntax(#[source] roxmltree::Error),
-    #[error("it begins with <{found}> where <{wanted}> should stand")]
+    #[error("it begins with <{found}>, not <{wanted}>")]
     Root { found: String, wanted: String },
     /// A reply without other content reports success in `<return>`.
-    #[error("it says <return>{0}</return>")]
+    #[error("it contains <return>{0}</return>")]
     Return(String),
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Incomplete(pub(crate) String);
 
 impl Incomplete {
     pub(crate) fn lacks(what: &str) -> Self {
-        Self(format!("no {what}"))
+        Self(format!("{what} is missing"))
     }
 }
 
@@ -167,7 +167,7 @@ impl<'a> Element<'a> {
         let mut found = self.children(name);
         match (found.next(), found.next()) {
             (field, None) => Ok(field),
-            (_, Some(_)) => Err(Incomplete(format!("<{name}> stands in it twice"))),
+            (_, Some(_)) => Err(Incomplete(format!("it contains <{name}> twice"))),
         }
     }
 
@@ -180,7 +180,7 @@ impl<'a> Element<'a> {
     pub(crate) fn text(self, name: &str) -> Read<Option<String>> {
         let Some(field) = self.field(name)? else { return Ok(None) };
         if field.0.children().any(|node| node.is_element()) {
-            return Err(Incomplete(format!("elements in <{name}>, where text should stand")));
+            return Err(Incomplete(format!("<{name}> contains elements instead of text")));
         }
         Ok(Some(field.0.children().filter(Node::is_text).filter_map(|node| node.text()).collect()))
     }
@@ -193,14 +193,14 @@ impl<'a> Element<'a> {
     /// Returns a number or a truth value.
     pub(crate) fn value<T: FromStr>(self, name: &str) -> Read<Option<T>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| Incomplete(format!("<{name}> is {text:?}")))
+        text.parse().map(Some).map_err(|_| Incomplete(format!("<{name}> has the invalid value {text:?}")))
     }
 
     /// Returns a time of day. `None` if this machine cannot represent it.
     pub(crate) fn time(self, name: &str) -> Read<Option<SystemTime>> {
         let Some(text) = self.word(name)? else { return Ok(None) };
         let time = DateTime::from_str(&text, Format::DateTimeWithOffset);
-        let time = time.map_err(|_| Incomplete(format!("<{name}> is {text:?}, which is no time")))?;
+        let time = time.map_err(|_| Incomplete(format!("<{name}> has the invalid time {text:?}")))?;
         Ok(SystemTime::try_from(time).ok())
     }
 }
@@ -252,7 +252,7 @@ mod tests {
         }
         assert!(word("<html><DeleteVolumeResponse/></html>").contains("<html>"));
         assert!(word("<x:DeleteVolumeResponse xmlns:x=\"y\"/>").contains("<x:DeleteVolumeResponse>"));
-        assert!(word("<DeleteSnapshotResponse/>").contains("<DeleteVolumeResponse> should stand"));
+        assert!(word("<DeleteSnapshotResponse/>").contains("not <DeleteVolumeResponse>"));
         assert!(word("<DeleteVolumeResponse><return>false</return></DeleteVolumeResponse>").contains("false"));
         assert!(word("<DeleteVolumeResponse><return/></DeleteVolumeResponse>").contains("<return></return>"));
         word(&format!("<DeleteVolumeResponse>{}", "<a>".repeat(100_000)));
@@ -269,15 +269,15 @@ mod tests {
             assert_eq!((root.text("b"), root.word("b")), (Ok(Some(String::new())), Ok(None)));
             assert_eq!((root.text("none"), root.value::<u32>("none")), (Ok(None), Ok(None)));
             assert_eq!(root.value::<u32>("n"), Ok(Some(7)), "what stands in another name space is another field");
-            assert_eq!(root.value::<u8>("a"), Err(Incomplete("<a> is \"x<<y>\"".into())));
-            assert_eq!(root.value::<bool>("b"), Err(Incomplete("<b> is \"\"".into())));
+            assert_eq!(root.value::<u8>("a"), Err(Incomplete("<a> has the invalid value \"x<<y>\"".into())));
+            assert_eq!(root.value::<bool>("b"), Err(Incomplete("<b> has the invalid value \"\"".into())));
             assert!(root.time("t").unwrap().is_some());
             root.time("a").unwrap_err();
             let items: Vec<_> = root.list("l").unwrap().unwrap().map(|item| item.value::<u32>("n")).collect();
             assert_eq!(items, [Ok(Some(1)), Ok(None)]);
             assert!(root.list("none").unwrap().is_none());
             assert!(root.text("twice").unwrap_err().to_string().contains("twice"));
-            assert!(root.text("l").unwrap_err().to_string().contains("elements in <l>"));
+            assert!(root.text("l").unwrap_err().to_string().contains("<l> contains elements"));
         })
         .unwrap();
     }

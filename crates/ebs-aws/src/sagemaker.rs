@@ -88,9 +88,8 @@ fn answer(response: &HttpResponse) -> Result<Answer, OrchestratorError<Refused>>
         let (code, message) = code_and_message(response);
         return Err(OrchestratorError::operation(Refused::new(code, message)));
     }
-    let answer: Answer = serde_json::from_slice(response.body().bytes().unwrap_or_default()).map_err(|e| {
-        OrchestratorError::operation(Refused::unreadable("the answer is not the JSON that was expected", e))
-    })?;
+    let answer: Answer = serde_json::from_slice(response.body().bytes().unwrap_or_default())
+        .map_err(|e| OrchestratorError::operation(Refused::unreadable("parse the reply as JSON", e)))?;
     Ok(Answer { request_id: response.headers().request_id().map(str::to_owned), ..answer })
 }
 

@@ -58,7 +58,7 @@ impl Volumes for AwsEc2 {
         let only = |mut volumes: Vec<Volume>| match (volumes.pop(), volumes.len()) {
             (Some(volume), 0) => Ok(Volume { said_at: watch.date(), ..volume }),
             (None, _) => Err(Incomplete::lacks("volume")),
-            (Some(_), more) => Err(Incomplete(format!("{} volumes for one copy", more + 1))),
+            (Some(_), more) => Err(Incomplete(format!("it contains {} volumes for one copy", more + 1))),
         };
         self.ask(monitor, query, convert::copies, only).await
     }

@@ -87,12 +87,12 @@ impl CloudError {
     }
 
     pub(crate) fn source_not_found(object: Object) -> Self {
-        let message = format!("{object}, the source, does not exist");
+        let message = format!("the source {object} does not exist");
         CloudErrorKind::SourceNotFound(object).error(message)
     }
 
     pub(crate) fn bad_page_token(token: &str) -> Self {
-        let message = format!("the paging token {token:?} is not valid (any more): list from the beginning");
+        let message = format!("page token {token:?} is invalid or expired; list from the beginning");
         CloudErrorKind::BadPageToken.error(message)
     }
 

@@ -60,7 +60,7 @@ impl<'a> Op<'a> {
     }
 
     fn abandoned(&self) -> CloudError {
-        let message = format!("{self}: nobody waits for it any more, nothing further was started");
+        let message = format!("{self}: aborted because no caller waits for it; nothing further was started");
         CloudErrorKind::Abandoned.error(message)
     }
 }

@@ -23,7 +23,7 @@ impl PolicyObserver {
 
     /// See [`Observer::ended_by_time`]. `what` is the operation that waited.
     pub(crate) fn ended_by_time(&self, action: Action, what: &str) {
-        tracing::warn!(step = what, %action, "the wait was ended by time: EC2 lists another attach time than it gave");
+        tracing::warn!(step = what, %action, "wait ended by time: EC2 lists a different attach time than it returned");
         if let Some(observer) = &self.0 {
             observer.ended_by_time(action);
         }

@@ -60,16 +60,16 @@ pub(crate) fn refused_about(what: impl Display, object: Object, error: Ec2Error)
 fn exceeded(limit: Limit) -> &'static str {
     match limit {
         Limit::Volumes => {
-            "the account has as many volumes, or GiB of them, as its quota allows: delete some or have it raised"
+            "the account's quota of volumes or of their GiB is exhausted; delete volumes or raise the quota"
         }
-        Limit::Snapshots => "the account has as many snapshots as its quota allows: delete some or have it raised",
-        Limit::Attachments => "the instance has as many attachments as it takes: use another node, or detach something",
-        Limit::Iops => "the account has as many IOPS provisioned as its quota allows: ask for fewer or have it raised",
+        Limit::Snapshots => "the account's quota of snapshots is exhausted; delete snapshots or raise the quota",
+        Limit::Attachments => "the instance has reached its attachment limit; use another node or detach something",
+        Limit::Iops => "the account's quota of provisioned IOPS is exhausted; request fewer or raise the quota",
         Limit::ModificationSize => {
-            "more GiB are being modified than the account's quota allows: wait for the others or have it raised"
+            "the account's quota of GiB being modified is exhausted; wait for other modifications or raise the quota"
         }
-        Limit::ConcurrentSnapshots => "too many snapshots are in progress: wait until one of them is completed",
-        Limit::Tags => "EC2 takes at most 50 tags on it: ask for fewer",
+        Limit::ConcurrentSnapshots => "too many snapshots are in progress; wait until one of them is completed",
+        Limit::Tags => "EC2 allows at most 50 tags on it; request fewer",
     }
 }
 
@@ -79,43 +79,44 @@ fn reason(error: &Ec2Error) -> &'static str {
         ErrorClass::VolumeNotFound => "the volume does not exist",
         ErrorClass::SnapshotNotFound => "the snapshot does not exist",
         ErrorClass::InstanceNotFound => "the instance does not exist",
-        ErrorClass::AttachmentNotFound => "there is no such attachment",
-        ErrorClass::ModificationNotFound => "there is no such modification",
-        ErrorClass::MalformedId => "EC2 says that an id in the request is malformed: correct the id",
-        ErrorClass::IncorrectState => "the state of the object forbids it",
-        ErrorClass::IncorrectInstanceState => "the state of the instance forbids it",
-        ErrorClass::BeingModified => "the volume is being modified: try again when EC2 has done that",
-        ErrorClass::NotPermitted => "EC2 does not permit it as things are",
-        ErrorClass::VolumeInUse => "the volume is in use: detach it first",
+        ErrorClass::AttachmentNotFound => "the attachment does not exist",
+        ErrorClass::ModificationNotFound => "the modification does not exist",
+        ErrorClass::MalformedId => "EC2 reports a malformed id in the request; correct the id",
+        ErrorClass::IncorrectState => "the current state of the object does not allow it",
+        ErrorClass::IncorrectInstanceState => "the current state of the instance does not allow it",
+        ErrorClass::BeingModified => "the volume is being modified; try again when the modification is done",
+        ErrorClass::NotPermitted => "EC2 does not currently permit it",
+        ErrorClass::VolumeInUse => "the volume is in use; detach it first",
         ErrorClass::SnapshotInUse => "the snapshot is in use or locked",
-        ErrorClass::FastRestoresEnabled => "fast snapshot restores are enabled: disable them in every zone first",
-        ErrorClass::DeviceNameInUse => "the device name is taken",
-        ErrorClass::IdempotentMismatch => "the name was used before with other parameters",
+        ErrorClass::FastRestoresEnabled => "fast snapshot restores are enabled; disable them in every zone first",
+        ErrorClass::DeviceNameInUse => "the device name is in use",
+        ErrorClass::IdempotentMismatch => "an earlier request used this name with different parameters",
         ErrorClass::LimitExceeded(limit) => exceeded(limit),
-        ErrorClass::InsufficientCapacity => "the zone has no room for such a volume now",
-        ErrorClass::VolumeTypeNotInZone => "the zone has no volumes of that type: use another type, or another zone",
+        ErrorClass::InsufficientCapacity => "the zone has no capacity for this volume now",
+        ErrorClass::VolumeTypeNotInZone => "the zone does not offer this volume type; use another type or zone",
         ErrorClass::ZoneMismatch => "volume and instance are in different zones",
-        ErrorClass::InvalidParameter => "EC2 refuses a parameter",
+        ErrorClass::InvalidParameter => "EC2 rejects a parameter",
         ErrorClass::Unsupported => "EC2 does not support this here",
         ErrorClass::ModificationCooldown => "too soon after earlier modifications of the volume",
         ErrorClass::SnapshotCooldown => "too soon after the last snapshot of the volume",
-        ErrorClass::BadToken => "the paging token is not valid (any more): list from the beginning",
-        ErrorClass::DryRunSucceeded => "EC2 answered a dry run that was none",
-        ErrorClass::Throttled => "EC2 asks us to slow down",
+        ErrorClass::BadToken => "the page token is invalid or expired; list from the beginning",
+        ErrorClass::DryRunSucceeded => "unexpected DryRunOperation response",
+        ErrorClass::Throttled => "EC2 throttles the driver",
         ErrorClass::Unauthenticated => {
-            "EC2 does not accept the credentials: check that they exist and have not expired, and that the clock is right"
+            "EC2 does not accept the credentials; check that they exist and have not expired, and that the clock is \
+             right"
         }
-        ErrorClass::Unauthorized => "the credentials do not allow it: check the driver's IAM policy",
+        ErrorClass::Unauthorized => "the credentials do not allow it; check the driver's IAM policy",
         ErrorClass::AccountState => {
-            "AWS does not let the account use EC2: check the account's subscription, verification and billing with AWS"
+            "AWS does not let the account use EC2; check the account's subscription, verification and billing with AWS"
         }
         ErrorClass::Encryption => {
-            "the KMS key cannot be used: check that it exists, is enabled and that its policy lets the driver use it"
+            "the KMS key is unusable; check that it exists, is enabled and that its policy lets the driver use it"
         }
         // The error itself names the obstacle and what to check.
         ErrorClass::NotSent => "EC2 was not called",
-        ErrorClass::Ambiguous if !error.action.mutates() => "EC2 gave no clear answer to a question",
-        ErrorClass::Ambiguous => "EC2 gave no clear answer, it may have been done",
-        ErrorClass::Other => "EC2 refused it",
+        ErrorClass::Ambiguous if !error.action.mutates() => "EC2 gave no clear answer to a read",
+        ErrorClass::Ambiguous => "EC2 gave no clear answer and may have executed the call",
+        ErrorClass::Other => "EC2 rejected it",
     }
 }

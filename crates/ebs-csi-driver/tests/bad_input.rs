@@ -284,7 +284,7 @@ async fn unreachable_ec2_is_unavailable_and_named() -> anyhow::Result<()> {
         "CreateVolume",
         answer,
         Code::Unavailable,
-        &["pvc-nowhere", "EC2 was not called", "http://127.0.0.1:1 could not be reached", "check the endpoint"],
+        &["pvc-nowhere", "EC2 was not called", "http://127.0.0.1:1 is unreachable", "check the endpoint"],
     )?;
     let driver = world.driver()?;
     ensure!(driver.ended()?.is_none(), "the driver gave up");

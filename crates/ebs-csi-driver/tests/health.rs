@@ -117,7 +117,7 @@ async fn controller_without_ec2_passes_its_probes() -> anyhow::Result<()> {
         .access_key("AKIDEXAMPLE000000001", "right-secret")
         .env("AWS_SECRET_ACCESS_KEY", "wrong-secret");
     for (world, cause, answer) in
-        [(nowhere, "could not be reached", Code::Unavailable), (strangers, "AuthFailure", Code::Aborted)]
+        [(nowhere, "is unreachable", Code::Unavailable), (strangers, "AuthFailure", Code::Aborted)]
     {
         let mut world = world.mode("controller").arg("--http-endpoint=127.0.0.1:0").start_without_driver().await?;
         world.spawn_driver()?;

@@ -138,8 +138,8 @@ async fn hook_exits_with_0_without_volumes_and_with_1_on_error() -> anyhow::Resu
     expect(Hook::start(Some(Path::new("/no/such/file")), Some("h-stays"))?, 0, "/no/such/file").await?;
     expect(Hook::start(Some(&admin), None)?, 1, "CSI_NODE_NAME is not set").await?;
     expect(Hook::start(Some(&admin), Some("h-stays"))?, 0, "not being drained").await?;
-    expect(Hook::start(Some(&admin), Some("h-goes"))?, 0, "no volume of this driver is attached").await?;
-    expect(Hook::start(Some(&admin), Some("h-unknown"))?, 0, "its Node is gone").await?;
+    expect(Hook::start(Some(&admin), Some("h-goes"))?, 0, "all volumes of this driver are detached").await?;
+    expect(Hook::start(Some(&admin), Some("h-unknown"))?, 0, "its Node was deleted").await?;
     let stranger = api.kubeconfig(Who::User("nobody-in-particular"))?;
     expect(Hook::start(Some(&stranger), Some("h-stays"))?, 1, "h-stays\\\" is forbidden").await?;
     Ok(())
@@ -158,7 +158,7 @@ async fn hook_waits_for_attachment_and_exits_with_1_on_sigterm() -> anyhow::Resu
     let admin = api.kubeconfig(Who::Admin)?;
     let mut hooks = [Hook::start(Some(&admin), Some("h-held"))?, Hook::start(Some(&admin), Some("h-held"))?];
     for hook in &hooks {
-        hook.until_said("volumes of this driver are attached").await?;
+        hook.until_said("volumes of this driver are still attached").await?;
     }
     hooks[0].process.signal(Signal::TERM)?;
     let [ended, waits] = &mut hooks;

@@ -293,7 +293,7 @@ async fn labels_count_interfaces_and_foreign_volumes() -> anyhow::Result<()> {
 
     // The next leader reads all nodes and writes to none.
     let second = place.labeler("second")?;
-    place.until_logged("second", "looked at nodes").await?;
+    place.until_logged("second", "nodes checked").await?;
     ensure!(place.labels("labels-one").await?.2 == version, "a label that was right was written again");
     stopped(second).await?;
     let nodes = ["labels-one", "labels-two", "labels-ended", "labels-hyperpod", "labels-fargate", "labels-late"];
@@ -308,7 +308,7 @@ async fn labeler_retries_when_ec2_fails() -> anyhow::Result<()> {
     place.node("refused-one", &format!("aws:///us-west-2a/{instance}")).await?;
     place.control.refuse_all("RequestLimitExceeded", 503).await?;
     let labeler = place.labeler("labeler")?;
-    place.until_logged("labeler", "could not be asked for the instances").await?;
+    place.until_logged("labeler", "describing the instances of nodes failed").await?;
     ensure!(place.labels("refused-one").await?.0.is_none(), "a label out of nothing");
     place.control.no_faults().await?;
     place.until_labelled("refused-one", "2", "1").await?;
@@ -324,19 +324,19 @@ async fn second_labeler_takes_over_from_a_stopped_or_killed_one() -> anyhow::Res
     let mut first = place.labeler("first")?;
     let one = place.until_holder("nobody leads", |holder| !holder.is_empty()).await?;
     let mut second = place.labeler("second")?;
-    place.until_logged("second", "another process leads").await?;
+    place.until_logged("second", "another process is the leader").await?;
     first.kill()?;
     let two = place.until_holder("nobody took over", |holder| !holder.is_empty() && holder != one).await?;
 
     // A leader that is suspended for longer than its lease is no longer the leader when it resumes.
     let third = place.labeler("third")?;
-    place.until_logged("third", "another process leads").await?;
+    place.until_logged("third", "another process is the leader").await?;
     second.signal(rustix::process::Signal::STOP)?;
     let three = place.until_holder("nobody took over", |holder| !holder.is_empty() && holder != two).await?;
     second.signal(rustix::process::Signal::CONT)?;
     let status = second.wait(BOUND).await?;
     ensure!(status.code() == Some(1), "{status:?}\n{}", second.output()?);
-    ensure!(second.output()?.contains("does not lead any more"), "{}", second.output()?);
+    ensure!(second.output()?.contains("is no longer the leader"), "{}", second.output()?);
     ensure!(place.holder().await? == three, "the sleeper took the lease back");
 
     stopped(third).await?;

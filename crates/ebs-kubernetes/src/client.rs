@@ -57,16 +57,18 @@ impl Default for InCluster {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// No address of an API server is configured.
-    #[error("this is no pod of a cluster: {0} is not set, and --kubeconfig names no file")]
+    #[error("connect to Kubernetes: {0} is not set; run the driver in a pod or set --kubeconfig")]
     NoCluster(&'static str),
     /// `KUBERNETES_SERVICE_HOST` and `_PORT` are not a valid address.
-    #[error("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT name {0:?}, which is no address of an API server")]
+    #[error("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT form the invalid API server address {0:?}")]
     Address(String),
     /// The service account has no token, neither at the usual path nor below the mount point of a Windows host process.
-    #[error("{0} is missing, and CONTAINER_SANDBOX_MOUNT_POINT, below which a Windows host process has it, is not set")]
+    #[error(
+        "{0} is missing, and CONTAINER_SANDBOX_MOUNT_POINT, the root of that path in a Windows host process, is not set"
+    )]
     NoToken(PathBuf),
     /// A file of the service account is unreadable.
-    #[error("cannot read {path} of the pod's service account")]
+    #[error("read {path} of the pod's service account")]
     Account {
         /// The file.
         path: PathBuf,
@@ -75,7 +77,7 @@ pub enum ConnectError {
         source: std::io::Error,
     },
     /// The kubeconfig file is invalid.
-    #[error("cannot use the kubeconfig file {path}")]
+    #[error("load the kubeconfig file {path}")]
     Kubeconfig {
         /// The file.
         path: PathBuf,
@@ -84,7 +86,7 @@ pub enum ConnectError {
         source: kube::config::KubeconfigError,
     },
     /// Certificates, keys or credentials are invalid.
-    #[error("cannot set up the connection to the API server {server}")]
+    #[error("set up the connection to the API server {server}")]
     Setup {
         /// The API server's address.
         server: String,
@@ -93,7 +95,9 @@ pub enum ConnectError {
         source: Box<kube::Error>,
     },
     /// The credential program of a kubeconfig file did not end in time.
-    #[error("setting up the connection to the API server {server} took longer than {SETUP_BOUND:?}")]
+    #[error(
+        "set up the connection to the API server {server}: the credential program did not end within {SETUP_BOUND:?}"
+    )]
     SetupTime {
         /// The API server's address.
         server: String,

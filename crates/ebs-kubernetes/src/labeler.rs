@@ -71,7 +71,7 @@ pub struct LabelerOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum LabelerError {
     /// Another process is the leader, or may become it soon.
-    #[error("this process does not lead any more")]
+    #[error("this process is no longer the leader")]
     Lost(#[source] LostLease),
     /// A watch ended, which should never happen.
     #[error("a watch of the labeler ended")]
@@ -128,7 +128,7 @@ pub async fn run<E: Ec2>(
     };
     let released = tokio::time::timeout(options.release_within, election.release()).await;
     if !matches!(released, Ok(Ok(()))) {
-        tracing::warn!(?released, "the lease could not be given back; the next labeler waits until it has run out");
+        tracing::warn!(?released, "releasing the lease failed, the next leader waits until it expires");
     }
     ended
 }
@@ -152,7 +152,7 @@ impl<E: Ec2> Labeler<E> {
             tokio::time::sleep(times.gather).await;
             let Passed { changed, unchanged, without_instance, failed } = self.pass().await;
             let (nodes, volumes) = self.watched.roster().size();
-            tracing::info!(changed, unchanged, without_instance, failed, nodes, volumes, "looked at nodes");
+            tracing::info!(changed, unchanged, without_instance, failed, nodes, volumes, "nodes checked");
         }
     }
 }

@@ -69,7 +69,7 @@ fn object_name(text: &str) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// The lease could not be read.
-    #[error("the lease {name} cannot be read")]
+    #[error("read lease {name}")]
     Read {
         /// The lease.
         name: String,
@@ -78,7 +78,7 @@ pub enum LeaseError {
         source: Failure,
     },
     /// The lease could not be written, perhaps because another process has written it.
-    #[error("the lease {name} cannot be written")]
+    #[error("update lease {name}")]
     Write {
         /// The lease.
         name: String,
@@ -87,7 +87,7 @@ pub enum LeaseError {
         source: Failure,
     },
     /// The API server did not answer in time.
-    #[error("the lease {name} was not answered for in time")]
+    #[error("update lease {name}: timed out")]
     NoAnswer {
         /// The lease.
         name: String,
@@ -98,7 +98,7 @@ pub enum LeaseError {
 #[derive(Debug, thiserror::Error)]
 pub enum LostLease {
     /// Another process holds the lease.
-    #[error("the lease {name} is held by {holder:?} now")]
+    #[error("lost lease {name}: {holder:?} holds it now")]
     Taken {
         /// The lease.
         name: String,
@@ -106,7 +106,7 @@ pub enum LostLease {
         holder: String,
     },
     /// Another process may acquire the lease soon.
-    #[error("the lease {name} could not be renewed for {within:?}")]
+    #[error("lost lease {name}: it was not renewed for {within:?}")]
     NotRenewed {
         /// The lease.
         name: String,
@@ -164,11 +164,11 @@ impl<S: LeaseStore> Election<S> {
                     return;
                 }
                 Ok(Attempt::HeldBy(holder)) if told.as_ref() != Some(&holder) => {
-                    tracing::info!(lease = self.config.name, holder, "another process leads; waiting");
+                    tracing::info!(lease = self.config.name, holder, "another process is the leader, waiting");
                     told = Some(holder);
                 }
                 Ok(Attempt::HeldBy(_)) => {}
-                Err(error) => tracing::warn!(reason = chain(&error), "the lease could not be tried for; trying again"),
+                Err(error) => tracing::warn!(reason = chain(&error), "acquiring the lease failed, retrying"),
             }
             tokio::time::sleep(self.retry_with_jitter()).await;
         }
@@ -196,7 +196,7 @@ impl<S: LeaseStore> Election<S> {
                 }
                 Ok(Attempt::HeldBy(holder)) => return LostLease::Taken { name: self.config.name.clone(), holder },
                 Err(error) => {
-                    tracing::warn!(reason = chain(&error), "the lease could not be renewed; trying again");
+                    tracing::warn!(reason = chain(&error), "renewing the lease failed, retrying");
                     (last, due) = (error, Instant::now() + retry / 5);
                 }
             }
@@ -224,7 +224,7 @@ impl<S: LeaseStore> Election<S> {
         let given_back = Lease { spec: Some(spec), ..observed.lease };
         let written = tokio::time::timeout(self.config.renew_deadline, self.store.replace(&given_back)).await;
         self.observed = Some(self.answered(written)?);
-        tracing::info!(lease = self.config.name, "the lease is given back");
+        tracing::info!(lease = self.config.name, "lease released");
         Ok(())
     }
 

@@ -100,8 +100,8 @@ impl NodeSource {
             tracing::warn!(
                 node = self.node,
                 instance_type = metadata.instance_type,
-                "nobody has counted this node's network interfaces and other volumes: one and none are assumed, and the limit of volumes \
-                 may be too high; let the metadata labeler write the labels {interfaces} and {volumes}, or give \
+                "assuming one network interface and no other volumes, so the attach limit may be too high: the Node \
+                 has no labels {interfaces} and {volumes}; run the metadata labeler or set \
                  --reserved-volume-attachments"
             );
         }

@@ -49,7 +49,7 @@ pub enum Released {
 #[derive(Debug, thiserror::Error)]
 pub enum PreStopError {
     /// The Node could not be read.
-    #[error("the Node {node} cannot be read, so it is not known whether it is being drained")]
+    #[error("check whether Node {node} is being drained")]
     Node {
         /// The name of the Node.
         node: String,
@@ -78,17 +78,20 @@ impl PreStop {
                 tracing::info!(
                     node = self.node,
                     reason,
-                    "the node is being drained: waiting for the detachment of its volumes"
+                    "node is being drained, waiting until its volumes are detached"
                 );
             }
             None => {
-                tracing::info!(node = self.node, "the node is not being drained: nothing to wait for");
+                tracing::info!(node = self.node, "node is not being drained, not waiting");
                 return Ok(Released::NotDraining);
             }
         }
         let began = Instant::now();
         Attachments::new(&self.cluster, &self.node, &self.driver).until_none().await;
-        tracing::info!(node = self.node, waited = ?began.elapsed(), "no volume of this driver is attached to the node");
+        tracing::info!(
+            node = self.node, waited = ?began.elapsed(),
+            "all volumes of this driver are detached from the node"
+        );
         Ok(Released::Detached)
     }
 
@@ -105,9 +108,9 @@ impl PreStop {
                 Err(error) => Failure::of(&error),
             };
             match failure.kind {
-                FailureKind::NotFound => return Ok(Some("its Node is gone".to_owned())),
+                FailureKind::NotFound => return Ok(Some("its Node was deleted".to_owned())),
                 FailureKind::Unavailable if reads < READS => {
-                    tracing::warn!(node = self.node, %failure, "the Node cannot be read now; it is read again");
+                    tracing::warn!(node = self.node, %failure, "reading the Node failed, retrying");
                     reads += 1;
                     tokio::time::sleep(READ_AGAIN).await;
                 }

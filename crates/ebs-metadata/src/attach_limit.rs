@@ -8,16 +8,18 @@ use ebs_types::{LimitKind, attachment_limit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LimitFlagError {
     /// Kubernetes reads 0 as "no limit".
-    #[error("--volume-attach-limit=0 would mean unlimited to Kubernetes: give the number of volumes, or leave it out")]
+    #[error(
+        "--volume-attach-limit=0 is invalid: Kubernetes reads 0 as unlimited; set a number of volumes or omit the flag"
+    )]
     ZeroLimit,
     /// Out of range for a number of volumes.
     #[error("--volume-attach-limit={0} is out of range: 1 to 2147483647, or -1 to compute it")]
     Limit(i64),
     /// Out of range for a number of slots.
-    #[error("--reserved-volume-attachments={0} is out of range: 0 to 2147483647, or -1 to ask the metadata")]
+    #[error("--reserved-volume-attachments={0} is out of range: 0 to 2147483647, or -1 to read it from the metadata")]
     Reserved(i64),
     /// The flags exclude each other: the first is the number that the driver computes from the second.
-    #[error("--volume-attach-limit and --reserved-volume-attachments exclude each other: give one of them")]
+    #[error("--volume-attach-limit and --reserved-volume-attachments are mutually exclusive; set only one of them")]
     Both,
 }
 

@@ -46,24 +46,24 @@ impl fmt::Display for Field {
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
     /// `AWS_EC2_METADATA_DISABLED` disables the service.
-    #[error("IMDS is switched off by AWS_EC2_METADATA_DISABLED: unset it, or name another metadata source")]
+    #[error("IMDS is disabled by AWS_EC2_METADATA_DISABLED; unset it or use another metadata source")]
     Disabled,
     /// The node is a HyperPod node.
     #[error(
-        "IMDS is not asked on a SageMaker HyperPod node (CSI_NODE_NAME begins with hyperpod-), where it does not know the node's \
-         id: name kubernetes among the metadata sources"
+        "IMDS does not know the id of a SageMaker HyperPod node (CSI_NODE_NAME begins with hyperpod-); use the \
+         metadata source kubernetes"
     )]
     HyperPod,
     /// The address is invalid.
-    #[error("AWS_EC2_METADATA_SERVICE_ENDPOINT {given:?} is no http:// URL of a host")]
+    #[error("AWS_EC2_METADATA_SERVICE_ENDPOINT={given:?} is invalid: expected an http:// URL with a host")]
     BadEndpoint {
         /// The address.
         given: String,
     },
     /// The service did not answer.
     #[error(
-        "IMDS: {field} cannot be read: no answer from {endpoint}; on EC2, check that the metadata service is enabled and that its \
-         hop limit is 2 or more for containers"
+        "read {field} from IMDS: no answer from {endpoint}; on EC2, enable the metadata service with a hop limit of at \
+         least 2 for containers"
     )]
     NoAnswer {
         /// The requested item.
@@ -78,7 +78,7 @@ pub enum MetadataError {
         source: Option<Box<dyn Error + Send + Sync>>,
     },
     /// The service answered with an error status.
-    #[error("IMDS: {field} cannot be read: HTTP status {status} from {endpoint}")]
+    #[error("read {field} from IMDS: {endpoint} returned HTTP status {status}")]
     Status {
         /// The requested item.
         field: Field,
@@ -88,16 +88,16 @@ pub enum MetadataError {
         status: u16,
     },
     /// The response is not an identity document.
-    #[error("IMDS: the identity document is not the JSON it should be")]
+    #[error("parse the identity document from IMDS")]
     BadDocument(#[source] serde_json::Error),
     /// The field has no value.
-    #[error("IMDS: {field} is missing or empty")]
+    #[error("read {field} from IMDS: the value is missing or empty")]
     Missing {
         /// The field.
         field: Field,
     },
     /// The field has an invalid value.
-    #[error("IMDS: {field} cannot be used")]
+    #[error("parse {field} from IMDS")]
     Invalid {
         /// The field.
         field: Field,

@@ -177,7 +177,10 @@ impl Imds {
         };
         let arn = OutpostArn::parse(text.trim());
         if let Err(error) = &arn {
-            tracing::warn!(%error, "the metadata service names an Outpost that this version cannot read: the node is taken for one of the region");
+            tracing::warn!(
+                %error,
+                "ignoring the invalid Outpost ARN from IMDS, treating the node as one in the region"
+            );
         }
         Ok(arn.ok())
     }
@@ -220,7 +223,7 @@ impl Imds {
             let Some(plain) = self.plain.as_ref().filter(|_| verdict != TokenVerdict::Final) else {
                 return Err(self.no_answer(Field::Token, error));
             };
-            tracing::debug!(?verdict, "no session token, asking without one");
+            tracing::debug!(?verdict, "no session token, reading IMDS without one");
             match self.get_plain(plain, path, field).await {
                 // The service requires a token, so it was only slow to return one.
                 Err(MetadataError::Status { status: 401, .. })

@@ -47,9 +47,9 @@ impl NoMetadata {
 impl fmt::Display for NoMetadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.failures.is_empty() {
-            return f.write_str("--metadata-sources names no source");
+            return f.write_str("--metadata-sources is empty; list at least one source");
         }
-        f.write_str("no metadata source knows")?;
+        f.write_str("every metadata source failed")?;
         self.failures.iter().enumerate().try_for_each(|(index, failure)| {
             let before = if index == 0 { ":" } else { ";" };
             write!(f, "{before} {}", failure.chain())
@@ -118,7 +118,7 @@ impl Machine {
             if !unknown.may_pass() || Instant::now() + pause > deadline {
                 return Err(unknown);
             }
-            tracing::warn!(reason = %unknown, "what machine this is is not known yet: the sources are asked again");
+            tracing::warn!(reason = %unknown, "instance not identified yet, retrying the metadata sources");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_START_PAUSE);
         }
@@ -154,10 +154,7 @@ impl Machine {
         match source.refresh(&metadata).await {
             Ok(fresh) => self.accept(fresh, by).unwrap_or(metadata),
             Err(failure) => {
-                tracing::warn!(
-                    reason = failure.chain(),
-                    "what may have changed of this machine could not be read again"
-                );
+                tracing::warn!(reason = failure.chain(), "refreshing the metadata failed");
                 self.metadata()
             }
         }
@@ -176,7 +173,7 @@ impl Machine {
                 before = %known.metadata.node,
                 now = %fresh.node,
                 source = self.sources.get(by).map(|source| source.kind().as_str()),
-                "a metadata source names another instance than the one this driver started on; it is not believed"
+                "ignoring a metadata source that names a different instance than at start-up"
             );
             return None;
         }
@@ -202,7 +199,7 @@ impl Machine {
         for (place, source) in candidates {
             let Ok(Ok(fresh)) = tokio::time::timeout(BETTER_WITHIN, source.read()).await else { continue };
             if let Some(metadata) = self.accept(fresh, place) {
-                tracing::info!(source = %source.kind(), "this machine is now known by a better source");
+                tracing::info!(source = %source.kind(), "instance identified by a preferred metadata source");
                 return Some(metadata);
             }
         }
@@ -218,10 +215,7 @@ async fn ask(sources: &[Box<dyn Source>]) -> Result<(NodeMetadata, usize), Vec<S
         match source.read().await {
             Ok(metadata) => {
                 for failure in &failures {
-                    tracing::warn!(
-                        reason = SourceError::chain(failure),
-                        "a metadata source does not know this machine"
-                    );
+                    tracing::warn!(reason = SourceError::chain(failure), "metadata source failed");
                 }
                 return Ok((metadata, by));
             }

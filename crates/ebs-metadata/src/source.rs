@@ -41,7 +41,7 @@ impl fmt::Display for SourceKind {
 
 /// A word that is not the name of a source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is not a source: use imds, kubernetes, metadata-labeler")]
+#[error("metadata source {given:?} is unsupported; use imds, kubernetes or metadata-labeler")]
 pub struct UnknownSource {
     given: String,
 }

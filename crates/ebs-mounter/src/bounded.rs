@@ -40,7 +40,7 @@ fn left() -> MutexGuard<'static, BTreeMap<PathBuf, Left>> {
 /// A system call that has not returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    #[error("{step} of {} has not come back within {} s: the disk or the kernel may hang", object.display(), bound.as_secs())]
+    #[error("{step} {}: the system call has not returned within {} s; the disk or the kernel may hang", object.display(), bound.as_secs())]
     Now {
         step: &'static str,
         object: PathBuf,
@@ -48,7 +48,7 @@ pub enum Stuck {
         bound: Duration,
     },
     /// An earlier call hangs, so this one was not started.
-    #[error("{step} of {} was not tried, because an earlier call there has not come back: the disk or the kernel may hang", object.display())]
+    #[error("{step} {}: skipped because an earlier system call there has not returned; the disk or the kernel may hang", object.display())]
     Before {
         /// The call that was not started.
         step: &'static str,
@@ -186,7 +186,10 @@ where
             Err(_elapsed) => {
                 waited += BOUND;
                 let seconds = waited.as_secs();
-                tracing::warn!(step, object = %object.display(), seconds, "still running; it cannot be cancelled");
+                tracing::warn!(
+                    step, object = %object.display(), seconds,
+                    "system call still running, it cannot be cancelled"
+                );
             }
         }
     }
@@ -220,7 +223,7 @@ mod tests {
         };
         let outcome = reading_within(Duration::from_millis(20), "statfs", Path::new("/somewhere"), look).await;
         let message = outcome.unwrap_err().to_string();
-        assert!(message.starts_with("statfs of /somewhere has not come back"), "{message}");
+        assert!(message.starts_with("statfs /somewhere: the system call has not returned"), "{message}");
         release.send(()).unwrap();
         assert_eq!(seen.recv_timeout(Duration::from_secs(60)), Ok("the call returned"));
     }
@@ -279,7 +282,7 @@ mod tests {
             Ok::<(), Stuck>(())
         };
         let message = reading("statfs", place, second).await.map_err(|stuck| stuck.to_string());
-        assert!(message.as_ref().is_err_and(|text| text.contains("earlier call")), "{message:?}");
+        assert!(message.as_ref().is_err_and(|text| text.contains("earlier system call")), "{message:?}");
         assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second read was never started");
         release.send(()).unwrap();
         free(place).await;

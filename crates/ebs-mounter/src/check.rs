@@ -23,13 +23,13 @@ const UNCORRECTED: i32 = 4;
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// A person must decide how to repair these errors.
-    #[error("the file system has errors that cannot be repaired automatically; run e2fsck by hand: {0}")]
+    #[error("the file system has errors that need a manual repair; run e2fsck by hand: {0}")]
     Uncorrected(String),
     /// e2fsck did not complete.
-    #[error("the file system could not be checked")]
+    #[error("check the file system")]
     Tool(#[from] ToolError),
     /// A signal ended e2fsck: a repair may be half done.
-    #[error("the check of the file system was interrupted, perhaps in the middle of a repair")]
+    #[error("the check of the file system was interrupted, possibly during a repair")]
     Interrupted(#[source] ToolError),
 }
 
@@ -121,7 +121,10 @@ impl Mounter {
         let (held, superblock) = (Arc::clone(device.file()), superblock.clone());
         let look = move || has_recorded_error(&Area::new(&*held, os::block_size(&held)?), &superblock);
         bounded::reading("reading the journal of", device.path(), look).await.unwrap_or_else(|error| {
-            tracing::warn!(volume = %device.volume(), device = %device.path().display(), %error, "the journal cannot be read");
+            tracing::warn!(
+                volume = %device.volume(), device = %device.path().display(), %error,
+                "reading the journal failed"
+            );
             false
         })
     }
@@ -145,7 +148,10 @@ impl Mounter {
             return conclude(ended);
         }
         let maps = BlockMaps::Bits;
-        tracing::warn!(volume = %device.volume(), ending = ended.ending(), ?maps, "checking again, with less memory");
+        tracing::warn!(
+            volume = %device.volume(), ending = ended.ending(), ?maps,
+            "checking the file system again with less memory"
+        );
         conclude(self.e2fsck(device, depth, maps).await?)
     }
 
@@ -164,7 +170,7 @@ fn conclude(ended: Finished) -> Result<(), CheckError> {
     match verdict_of(ended.code()) {
         Verdict::Clean => Ok(()),
         Verdict::Corrected => {
-            tracing::warn!(output = %ended.output, "{} corrected the file system", ended.program());
+            tracing::warn!(output = %ended.output, "{} repaired the file system", ended.program());
             Ok(())
         }
         Verdict::Uncorrected => Err(CheckError::Uncorrected(ended.output)),

@@ -45,7 +45,7 @@ impl fmt::Display for RecordedErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Counted(errors) => errors.fmt(f),
-            Self::Marked => f.write_str("the superblock is marked"),
+            Self::Marked => f.write_str("the superblock has the error flag"),
         }
     }
 }
@@ -93,8 +93,8 @@ impl Mounter {
         };
         // Uses a place of its own: unstage reads the path before it thaws the file system, and the thaw ends this
         // check.
-        let place = at.join("(a file without a name)");
-        bounded::reading("the creation", &place, make).await
+        let place = at.join("(an unnamed file)");
+        bounded::reading("creating", &place, make).await
     }
 
     /// Returns the errors that the kernel has counted for the file system of a mount. Returns `None` without errors, or
@@ -108,7 +108,7 @@ impl Mounter {
         }
         let place = self.config.sys.join("dev/block").join(entry.device.to_string());
         let (at, file_systems) = (place.clone(), self.config.sys.join("fs/ext4"));
-        bounded::reading("reading the counted errors", &place, move || counted(&at, &file_systems)).await
+        bounded::reading("reading the error counters in", &place, move || counted(&at, &file_systems)).await
     }
 }
 
@@ -126,7 +126,8 @@ fn counted(device: &Path, file_systems: &Path) -> io::Result<Option<CountedError
     };
     let of_it = file_systems.join(directory.file_name().unwrap_or(OsStr::new("")));
     let Some(count) = attribute(&of_it.join("errors_count"))? else { return Ok(None) };
-    let count = count.parse().map_err(|_| io::Error::other(format!("the kernel counts {count:?} errors")))?;
+    let count =
+        count.parse().map_err(|_| io::Error::other(format!("the kernel reports the invalid error count {count:?}")))?;
     if count == 0 {
         return Ok(None);
     }

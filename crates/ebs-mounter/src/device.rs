@@ -104,7 +104,7 @@ impl Device {
     /// The error of the kernel, for example that the disk no longer exists.
     pub async fn size(&self) -> io::Result<Bytes> {
         let file = Arc::clone(self.file());
-        bounded::reading("asking for the size", &self.path, move || os::block_size(&file).map(Bytes)).await
+        bounded::reading("reading the size of", &self.path, move || os::block_size(&file).map(Bytes)).await
     }
 
     /// True if the disk itself rejects writes.
@@ -113,7 +113,7 @@ impl Device {
     /// The error of the kernel.
     pub async fn is_read_only(&self) -> io::Result<bool> {
         let file = Arc::clone(self.file());
-        bounded::reading("asking for write access", &self.path, move || os::is_block_read_only(&file)).await
+        bounded::reading("checking write access to", &self.path, move || os::is_block_read_only(&file)).await
     }
 }
 
@@ -121,10 +121,10 @@ impl Device {
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// No disk of this machine is the volume.
-    #[error("no disk of this machine is volume {volume}; {looked}")]
+    #[error("find volume {volume}: no disk of this machine has its serial number; {looked}")]
     Missing { volume: VolumeId, looked: String },
     /// The device with the volume's name is not the volume. It was not touched.
-    #[error("{} has the device name of volume {volume}, but is {found}: nothing was read from or written to it", path.display())]
+    #[error("{} has the device name of volume {volume}, but is {found}; the driver neither read nor wrote it", path.display())]
     Foreign {
         volume: VolumeId,
         path: PathBuf,
@@ -132,13 +132,13 @@ pub enum DeviceError {
         found: String,
     },
     /// The device with the volume's name cannot be identified or used.
-    #[error("{} has the device name of volume {volume}, but cannot be examined", path.display())]
+    #[error("identify {}, which has the device name of volume {volume}", path.display())]
     Unusable { volume: VolumeId, path: PathBuf, source: IdentityError },
     /// The disk exists but the partition does not.
     #[error("{} of volume {volume} has no partition {partition}", disk.display())]
     NoPartition { volume: VolumeId, disk: PathBuf, partition: Partition },
     /// The device was the volume when it was found, but no longer is.
-    #[error("{} was volume {volume} a moment ago and is not any more: {change}", path.display())]
+    #[error("{} is no longer volume {volume}: {change}", path.display())]
     Changed { volume: VolumeId, path: PathBuf, change: String },
     #[error(transparent)]
     Stuck(#[from] Stuck),
@@ -185,7 +185,7 @@ impl Mounter {
             return Ok(true);
         }
         let (config, place) = (Arc::clone(&self.config), identity::place(&self.config, number));
-        bounded::reading("looking for", &place, move || Ok(!vanished::has_vanished(&config, number)?)).await
+        bounded::reading("checking for", &place, move || Ok(!vanished::has_vanished(&config, number)?)).await
     }
 }
 
@@ -211,7 +211,7 @@ impl Mounter {
         }
         let (config, disk) = (Arc::clone(&self.config), device.clone());
         let list = move || Ok(find::partition_nodes(&config, &disk)?.into_keys().collect());
-        bounded::reading("looking for partitions of", device.path(), list).await
+        bounded::reading("listing the partitions of", device.path(), list).await
     }
 
     /// Returns the sequence number that the kernel assigned to the disk when it appeared, unique per boot. `None` if
@@ -219,9 +219,11 @@ impl Mounter {
     pub(crate) async fn diskseq(&self, device: &Device) -> io::Result<Option<u64>> {
         let place = identity::place(&self.config, device.disk);
         let at = place.join("diskseq");
-        let text = bounded::reading("asking for the sequence number", &place, move || identity::attribute(&at)).await?;
-        text.map(|text| text.parse().map_err(|_| io::Error::other(format!("sequence number {text:?} of a disk"))))
-            .transpose()
+        let text = bounded::reading("reading the sequence number of", &place, move || identity::attribute(&at)).await?;
+        text.map(|text| {
+            text.parse().map_err(|_| io::Error::other(format!("the disk has the invalid sequence number {text:?}")))
+        })
+        .transpose()
     }
 
     /// Returns the number of the whole disk to which a number belongs, or `None` if it no longer exists.
@@ -231,6 +233,6 @@ impl Mounter {
     pub async fn disk_of(&self, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
         let config = Arc::clone(&self.config);
         let place = identity::place(&self.config, number);
-        bounded::reading("looking for", &place, move || find::disk_number(&config, number)).await
+        bounded::reading("checking for", &place, move || find::disk_number(&config, number)).await
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn stacked(config: &MounterConfig, number: DeviceNumber) -> io::Resul
     let mut found = Vec::new();
     for part in parts_of(config, number)? {
         for entry in fs::read_dir(part.join("holders")).into_iter().flatten().flatten() {
-            found.push(format!("the device {}, which is built on it", entry.file_name().display()));
+            found.push(format!("device {}, which is built on it", entry.file_name().display()));
         }
     }
     Ok(found)

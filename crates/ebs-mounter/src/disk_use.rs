@@ -119,7 +119,7 @@ impl Mounter {
             }
             Ok::<_, io::Error>((mounts, raw))
         };
-        let (mounts, raw) = bounded::reading("looking for uses of", &place, look).await?;
+        let (mounts, raw) = bounded::reading("finding the uses of", &place, look).await?;
         Ok(DiskUses { mounts, raw, table })
     }
 
@@ -130,7 +130,7 @@ impl Mounter {
     pub async fn is_built_on(&self, number: DeviceNumber) -> io::Result<bool> {
         let (config, place) = (Arc::clone(&self.config), self.config.sys.join("dev/block").join(number.to_string()));
         let look = move || disk_holders::stacked(&config, number).map(|found| !found.is_empty());
-        bounded::reading("looking for devices on", &place, look).await
+        bounded::reading("finding the devices on", &place, look).await
     }
 
     /// True if the disk of a raw bind no longer exists: its node was deleted, or the disk has a size of 0.
@@ -148,7 +148,7 @@ impl Mounter {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         };
-        bounded::reading("asking for the size", &place, look).await
+        bounded::reading("reading the size of", &place, look).await
     }
 
     /// Opens a disk exclusively for a moment. That fails while one of its file systems is mounted in any mount
@@ -175,7 +175,7 @@ impl Mounter {
                     return Ok(Hold::Gone);
                 }
                 Opened::Missing => {
-                    return Err(io::Error::other(format!("device {number} is there and cannot be found")));
+                    return Err(io::Error::other(format!("device {number} is listed in sysfs but has no device node")));
                 }
                 Opened::Held if Instant::now() < deadline => tokio::time::sleep(LET_GO_LOOK).await,
                 Opened::Held => break,
@@ -184,7 +184,7 @@ impl Mounter {
         let config = Arc::clone(&self.config);
         let find = move || Ok::<_, io::Error>(disk_holders::of(&config, &numbers_of(&config, number)?));
         // The names of the holders are only additional information.
-        let who = bounded::reading("looking for who holds", &PathBuf::from(format!("device {number}")), find).await;
+        let who = bounded::reading("finding the users of", &PathBuf::from(format!("device {number}")), find).await;
         Ok(Hold::Held(who.unwrap_or_default()))
     }
 }
@@ -217,7 +217,7 @@ fn open_exclusively(config: &MounterConfig, number: DeviceNumber) -> io::Result<
         Ok(opened) if os::block_device_number(&opened.metadata()?) == number_in(&disk) => {
             Ok(Opened::Exclusively(opened))
         }
-        Ok(_) => Err(io::Error::other(format!("{} is not the disk that sysfs lists by that name", node.display()))),
+        Ok(_) => Err(io::Error::other(format!("{} is not the disk with this name in sysfs", node.display()))),
         Err(error) => match error.raw_os_error() {
             Some(libc::EBUSY) => Ok(Opened::Held),
             // The kernel reports that the node has no device.

@@ -19,7 +19,7 @@ use crate::os;
 
 /// A device whose flush failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{} could not be flushed: what was written to it and not synced is lost; the repeat of this call lets it go", device.display())]
+#[error("flush {}: data that was written to it and not synced is lost; a retry of this call releases it", device.display())]
 struct FlushError {
     device: PathBuf,
     source: io::Error,
@@ -58,7 +58,7 @@ impl Mounter {
         match outcome {
             Err(error) if has_failed_before => {
                 self.forget_failed_flush(number);
-                tracing::error!(%number, %error, "the disk cannot be flushed and is let go: what was not written to it is lost");
+                tracing::error!(%number, %error, "flushing the disk failed, releasing it: unwritten data is lost");
                 Ok(())
             }
             outcome => outcome,
@@ -96,7 +96,7 @@ fn flush_all(config: &MounterConfig, number: DeviceNumber, held: Option<&File>) 
 fn flush_node(node: &Path, part: &Path) -> io::Result<()> {
     let Some(file) = open_node(node)? else { return Ok(()) };
     if os::block_device_number(&file.metadata()?) != number_in(part) {
-        return Err(io::Error::other("it is not the device that sysfs lists by that name"));
+        return Err(io::Error::other("it is not the device with this name in sysfs"));
     }
     file.sync_all()
 }

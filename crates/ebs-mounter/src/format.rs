@@ -98,29 +98,30 @@ impl FormatSpec {
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// The device has changed.
-    #[error("the device changed before it could be formatted")]
+    #[error("the device changed before it was formatted")]
     Device(#[from] DeviceError),
     /// Its contents could not be read again.
-    #[error("the device could not be read again before formatting")]
+    #[error("read the device again before formatting it")]
     Probe(#[from] ProbeError),
     /// Data appeared on it since it was proven blank.
-    #[error("{device} was blank a moment ago and holds {contents} now: it was not formatted")]
+    #[error("{device} was blank and now holds {contents}; it was not formatted")]
     NoLongerBlank { device: String, contents: String },
     /// Another process has it mounted or works on it.
     #[error(
-        "{device} is in use: it is mounted in another mount namespace, or a tool works on it, perhaps the mkfs of a driver that was killed"
+        "{device} is in use: it is mounted in another mount namespace or a tool uses it, perhaps the mkfs of a killed \
+         driver"
     )]
     Held { device: String },
     /// The record could not be written, so nothing was formatted.
-    #[error("the driver formats nothing without a record of it, which it could not write")]
+    #[error("write the record that the driver needs before it formats")]
     Record(#[from] RecordError),
     /// The kernel's version could not be read, or the device could not be opened exclusively.
-    #[error("the format could not be prepared")]
+    #[error("prepare the format")]
     Prepare(#[source] io::Error),
-    #[error("the file system could not be made")]
+    #[error("create the file system")]
     Mkfs(#[from] ToolError),
     /// The new file system could not be flushed to the disk.
-    #[error("the new file system could not be flushed to {device}")]
+    #[error("flush the new file system to {device}")]
     Flush { device: String, source: io::Error },
 }
 
@@ -149,7 +150,12 @@ impl Mounter {
                 // In a redo, the record belongs to the interrupted mkfs. It is removed once the contents cannot come
                 // from that mkfs.
                 if !permit.is_redo() || matches!(error, FormatError::NoLongerBlank { .. }) {
-                    let lost = || tracing::error!(volume = %record.volume, %error, "the record of this format could not be removed");
+                    let lost = || {
+                        tracing::error!(
+                            volume = %record.volume, %error,
+                            "removing the record of this format failed"
+                        )
+                    };
                     self.forget_format_if_known(&record.volume).await.inspect_err(|_| lost())?;
                 }
                 return Err(error);
@@ -174,7 +180,8 @@ impl Mounter {
         permit: &FormatPermit,
     ) -> Result<Running, FormatError> {
         let kernel =
-            bounded::reading("reading the release of", Path::new("/proc/sys/kernel"), os::kernel_release).await;
+            bounded::reading("reading the kernel release from", Path::new("/proc/sys/kernel"), os::kernel_release)
+                .await;
         let kernel = kernel.map_err(FormatError::Prepare)?;
         let known = if spec.fs_type == FsType::Xfs { self.xfs_features_known().await? } else { &[] };
         if !permit.is_redo() {

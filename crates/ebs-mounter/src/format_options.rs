@@ -6,7 +6,7 @@ pub struct SizeWord(String);
 
 /// A text that is not a number for mkfs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} has characters other than letters and digits")]
+#[error("{0:?} contains characters other than letters and digits")]
 pub struct SizeWordError(String);
 
 impl SizeWord {

@@ -143,7 +143,7 @@ impl FormatRecord {
 
 /// An operation on a record failed.
 #[derive(Debug, thiserror::Error)]
-#[error("the record of a format in progress, {}, cannot be {step}", path.display())]
+#[error("{step} the record of a format in progress, {}", path.display())]
 pub struct RecordError {
     path: PathBuf,
     step: &'static str,
@@ -151,7 +151,7 @@ pub struct RecordError {
 }
 
 /// The step of an error that leaves it unknown whether a record exists.
-const LOOKED_FOR: &str = "looked for";
+const LOOKED_FOR: &str = "look for";
 
 impl RecordError {
     /// True if it is unknown whether a record exists.
@@ -197,7 +197,10 @@ impl Mounter {
             Ok(kept) => kept.and_then(|(record, state)| (state == State::Started).then_some(record)),
             Err(error) => {
                 let reason = error.source.to_string();
-                tracing::warn!(volume = %device.volume(), %error, reason, "whether a format of the volume was interrupted is not known");
+                tracing::warn!(
+                    volume = %device.volume(), %error, reason,
+                    "checking for an interrupted format of the volume failed"
+                );
                 None
             }
         }
@@ -220,7 +223,7 @@ impl Mounter {
         let path = self.record_path(&record.volume);
         let (at, text) = (path.clone(), record.to_text(State::Checking));
         let outcome = bounded::changing("writing", &path, move || write_synced(&at, text.as_bytes())).await;
-        outcome.map_err(|source| RecordError { path, step: "written", source })?;
+        outcome.map_err(|source| RecordError { path, step: "write", source })?;
         self.void_records().remove(&record.volume);
         Ok(())
     }
@@ -231,13 +234,13 @@ impl Mounter {
     /// disk.
     pub(crate) async fn mark_started(&self, record: &FormatRecord, permit: &FormatPermit) -> Result<(), RecordError> {
         let path = self.record_path(&record.volume);
-        let failed = |source| RecordError { path: path.clone(), step: "marked", source };
+        let failed = |source| RecordError { path: path.clone(), step: "mark", source };
         let expected = if permit.is_redo() { State::Started } else { State::Checking };
         let fits = |kept: &FormatRecord| if permit.is_redo() { record.continues(kept) } else { record == kept };
         match self.read_record(&record.volume).await? {
             Some((kept, state)) if fits(&kept) && state == expected => {}
             _ => {
-                let gone = "it was taken away or replaced meanwhile, as by a raw publish of the volume";
+                let gone = "it was removed or replaced meanwhile, for example by a raw publish of the volume";
                 return Err(failed(io::Error::other(gone)));
             }
         }
@@ -283,7 +286,7 @@ impl Mounter {
         let path = self.record_path(volume);
         let at = path.clone();
         // If there is no record, a directory that rejects changes, or hangs with them, must not prevent anything.
-        let looked = bounded::reading("looking for", &path, move || exists(&at)).await;
+        let looked = bounded::reading("checking for", &path, move || exists(&at)).await;
         if looked.map_err(|source| RecordError { path: path.clone(), step: LOOKED_FOR, source })? {
             let at = path.clone();
             // While this hangs, later reads of the path fail. So a late removal cannot delete the record of a later
@@ -293,7 +296,7 @@ impl Mounter {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 Err(error) => Err(error),
             });
-            outcome.await.map_err(|source| RecordError { path, step: "removed", source })?;
+            outcome.await.map_err(|source| RecordError { path, step: "remove", source })?;
         }
         self.void_records().remove(volume);
         Ok(())
@@ -301,7 +304,7 @@ impl Mounter {
 
     fn ignore_record(&self, volume: &VolumeId, error: &RecordError) {
         let reason = error.source.to_string();
-        tracing::warn!(%volume, %error, reason, "the driver ignores the record of a format of the volume");
+        tracing::warn!(%volume, %error, reason, "ignoring the record of a format of the volume");
         self.void_records().insert(volume.clone());
     }
 
@@ -348,7 +351,7 @@ pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
     };
     for (path, record) in records {
         if record.is_none_or(|(record, _)| is_stale(&record)) {
-            tracing::info!(record = %path.display(), "the record of a format on a disk that is gone is removed");
+            tracing::info!(record = %path.display(), "removing the format record of a detached disk");
             fs::remove_file(path)?;
         }
     }
@@ -466,9 +469,9 @@ mod tests {
         mounter.forget_format(&volume).await.unwrap();
         fs::create_dir(mounter.record_path(&volume)).unwrap();
         let said = mounter.read_record(&volume).await.unwrap_err().to_string();
-        assert!(said.contains("cannot be read") && said.contains("vol-0abc"), "{said}");
+        assert!(said.starts_with("read the record") && said.contains("vol-0abc"), "{said}");
         let said = mounter.forget_format(&volume).await.unwrap_err().to_string();
-        assert!(said.contains("cannot be removed"), "{said}");
+        assert!(said.starts_with("remove the record"), "{said}");
     }
 
     /// The record must come from this call or from the permit.

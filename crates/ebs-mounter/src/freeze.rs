@@ -33,7 +33,10 @@ impl Mounter {
     pub async fn thaw_new_mount(&self, device: &Device, at: &NodePath) {
         let is_alone = MountTable::read().await.is_ok_and(|table| table.of_device(device.number()).count() == 1);
         if is_alone && thaw(at.as_path()).await {
-            tracing::warn!(volume = %device.volume(), path = %at, "the file system was frozen when it was mounted: the driver thawed it");
+            tracing::warn!(
+                volume = %device.volume(), path = %at,
+                "file system was frozen when it was mounted, thawed it"
+            );
         }
     }
 }
@@ -43,7 +46,10 @@ pub(crate) async fn thaw_before_last_unmount(table: &MountTable, entry: &MountEn
     let is_last = entry.device.major != 0 && table.of_device(entry.device).count() == 1;
     let thawed = is_last && thaw(at).await;
     if thawed {
-        tracing::warn!(path = %at.display(), device = %entry.device, "the file system was frozen: the driver thawed it before its last unmount");
+        tracing::warn!(
+            path = %at.display(), device = %entry.device,
+            "file system was frozen, thawed it before its last unmount"
+        );
     }
     thawed
 }
@@ -54,7 +60,7 @@ async fn thaw(at: &Path) -> bool {
     match bounded::changing("thawing", at, move || os::thaw(&directory)).await {
         Ok(thawed) => thawed,
         Err(error) => {
-            tracing::warn!(path = %at.display(), %error, "the driver cannot see whether the file system is frozen");
+            tracing::warn!(path = %at.display(), %error, "checking whether the file system is frozen failed");
             false
         }
     }

@@ -15,7 +15,7 @@ pub enum FsType {
 
 /// A file system type that this driver does not support on Linux.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("file system type {0:?} is not supported on Linux: use ext4, ext3, ext2 or xfs")]
+#[error("file system type {0:?} is not supported on Linux; use ext4, ext3, ext2 or xfs")]
 pub struct UnknownFsType(pub String);
 
 impl FsType {

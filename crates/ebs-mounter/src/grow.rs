@@ -80,26 +80,27 @@ impl Headroom {
 #[derive(Debug, thiserror::Error)]
 pub enum GrowError {
     /// The sizes could not be read.
-    #[error("the sizes of {device} and its file system cannot be read")]
+    #[error("read the sizes of {device} and its file system")]
     Sizes { device: String, source: io::Error },
     /// The mount is not a file system of ours, or not the one in the superblock.
-    #[error("{device} holds no {fs_type} superblock although it is mounted as one")]
+    #[error("{device} has no {fs_type} superblock although it is mounted as {fs_type}")]
     NoSuperblock {
         device: String,
         /// The type in the mount table.
         fs_type: FsType,
     },
     /// resize2fs rejects it without force. Nothing was started.
-    #[error("the file system has clusters (bigalloc), and such a file system grows only while it is mounted")]
+    #[error("the file system has clusters (bigalloc) and can grow only while it is mounted")]
     Clusters,
     /// The required check failed.
-    #[error("the file system must be checked before it can grow")]
+    #[error("check the file system before it grows")]
     Check(#[from] CheckError),
-    #[error("the file system could not be grown")]
+    #[error("grow the file system")]
     Tool(#[from] ToolError),
     /// The tool reported success.
     #[error(
-        "{program} reported success, but the file system on {device} has {now} bytes of the {wanted} that it could have (before: {before})"
+        "{program} reported success, but the file system on {device} has {now} bytes instead of {wanted} (before: \
+         {before})"
     )]
     NotGrown {
         program: &'static str,
@@ -139,7 +140,7 @@ impl Mounter {
         let another = || GrowError::NoSuperblock { device: device.path().display().to_string(), fs_type };
         if fs_type == FsType::Xfs {
             let place = at.to_owned();
-            let ask = bounded::reading("asking for the size of", at, move || os::xfs_data_bytes(&place)).await;
+            let ask = bounded::reading("reading the size of", at, move || os::xfs_data_bytes(&place)).await;
             return match ask {
                 Ok(size) => Ok(Headroom::new(size, bytes, &Reach::of_xfs(bytes))),
                 Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => Err(another()),
@@ -206,7 +207,7 @@ impl Mounter {
         let failed = |source| sizes(device, source);
         let superblock = match self.probe_again(device).await.map_err(|error| failed(io::Error::other(error)))? {
             Contents::Filesystem(superblock) => superblock,
-            other => return Err(failed(io::Error::other(format!("it holds {other} after it has grown")))),
+            other => return Err(failed(io::Error::other(format!("it contains {other} after the growth")))),
         };
         let left = self.headroom_of_unmounted(device, &superblock).await?;
         has_grown(Program::Resize2fs.name(), device, growth, &left)

@@ -21,15 +21,15 @@ use crate::probe::{Contents, ProbeError};
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The device has changed.
-    #[error("the device changed before it could be mounted")]
+    #[error("the device changed before it was mounted")]
     Device(#[from] DeviceError),
     /// Its superblock could not be read again.
-    #[error("the device could not be read again before mounting")]
+    #[error("read the device again before mounting it")]
     Probe(#[from] ProbeError),
     /// Its contents have changed.
-    #[error("{device} held {expected} a moment ago and holds {found} now: it was not mounted")]
+    #[error("{device} held {expected} and now holds {found}; it was not mounted")]
     ContentsChanged { device: String, expected: String, found: String },
-    #[error("the kernel refused to mount {} on {} as {kind}{}; its log may give the reason", source_path.display(), target.display(), if options.is_empty() { String::new() } else { format!(" with the options {options}") })]
+    #[error("mount {} on {} as {kind}{}: the kernel rejected it; its log may contain the reason", source_path.display(), target.display(), if options.is_empty() { String::new() } else { format!(" with the options {options}") })]
     Refused {
         /// The source of the mount.
         source_path: PathBuf,
@@ -40,7 +40,7 @@ pub enum MountError {
         source: io::Error,
     },
     /// The file system does not support an option.
-    #[error("{fs_type} does not take the mount option {option} on this node{}", reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})")))]
+    #[error("{fs_type} does not support the mount option {option} on this node{}", reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})")))]
     Option {
         option: String,
         fs_type: FsType,
@@ -48,7 +48,9 @@ pub enum MountError {
         reason: Option<String>,
     },
     /// The kernel rejects the options together with this disk, and cannot name the invalid one.
-    #[error("{fs_type} does not take one of the mount options {options} on this node, whose kernel cannot name it")]
+    #[error(
+        "{fs_type} does not support one of the mount options {options} on this node; the kernel does not report which"
+    )]
     OneOfOptions {
         /// The options, as in /etc/fstab.
         options: String,
@@ -56,10 +58,10 @@ pub enum MountError {
         source: io::Error,
     },
     /// The mount table could not be read to verify the mount.
-    #[error("the driver cannot verify what it has mounted")]
+    #[error("verify the new mount")]
     Table(#[from] MountTableError),
     /// The mount is not the expected one. If it was visible, it was unmounted again.
-    #[error("{} shows {found} after the mount, not {expected}", target.display())]
+    #[error("{} has {found} after the mount, not {expected}", target.display())]
     NotAsWanted { target: PathBuf, found: String, expected: String },
 }
 
@@ -180,7 +182,7 @@ impl Mounter {
         let at = target.as_path().to_owned();
         let unmounted = bounded::changing("unmounting", target.as_path(), move || os::unmount(&at, false)).await;
         if let Err(error) = unmounted {
-            tracing::warn!(%target, %error, "a mount with the wrong attributes could not be removed");
+            tracing::warn!(%target, %error, "unmounting a mount with wrong attributes failed");
         }
         let expected = format!("{shown} with {}", Attribute::words(attributes));
         Err(MountError::NotAsWanted { target: target.as_path().to_owned(), found: found?, expected })
@@ -210,7 +212,8 @@ impl Mounter {
     fn say_when_not_shared(&self, entry: &MountEntry) {
         if !entry.is_shared && !self.said_not_shared.swap(true, Ordering::Relaxed) {
             tracing::warn!(path = %entry.target.display(),
-                "mounts made here are seen in the driver's mount namespace alone: in a container, the kubelet's directory must be mounted with mountPropagation: Bidirectional");
+                "mounts are visible in the driver's mount namespace only: in a container, mount the kubelet's \
+                 directory with mountPropagation: Bidirectional");
         }
     }
 
@@ -228,7 +231,7 @@ impl Mounter {
     /// The error of the kernel.
     pub async fn block_device_size(&self, path: &Path) -> io::Result<u64> {
         let at = path.to_owned();
-        bounded::reading("asking for the size", path, move || os::block_size(&std::fs::File::open(at)?)).await
+        bounded::reading("reading the size of", path, move || os::block_size(&std::fs::File::open(at)?)).await
     }
 
     /// Returns the number and the size in bytes of the block device at a path, both from one descriptor.
@@ -240,10 +243,11 @@ impl Mounter {
         let look = move || {
             let opened = std::fs::File::open(at)?;
             let number = os::block_device_number(&opened.metadata()?);
-            let number = number.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no block device is there"))?;
+            let number =
+                number.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the path is not a block device"))?;
             Ok((number, os::block_size(&opened)?))
         };
-        bounded::reading("asking for the size", path, look).await
+        bounded::reading("reading the size of", path, look).await
     }
 
     /// Returns a path with the symlinks of its directories resolved, as in the mount table.
@@ -254,7 +258,7 @@ impl Mounter {
 
 async fn block_device_at(path: &Path) -> io::Result<Option<DeviceNumber>> {
     let at = path.to_owned();
-    bounded::reading("looking at", path, move || Ok(os::block_device_number(&std::fs::metadata(at)?))).await
+    bounded::reading("examining", path, move || Ok(os::block_device_number(&std::fs::metadata(at)?))).await
 }
 
 /// Returns the attributes that appear as words of their own in the mount table.
@@ -299,7 +303,7 @@ async fn explain(
     let all = words.join(",");
     let has_words = !words.is_empty();
     let judge = move || os::judge_options(parser.as_str(), words.iter().map(String::as_str));
-    match bounded::changing("judging the options", target, judge).await {
+    match bounded::changing("checking the mount options for", target, judge).await {
         Judgement::Refused { option, reason } => MountError::Option { option, fs_type, reason },
         Judgement::Unknown if has_words && source.kind() == io::ErrorKind::InvalidInput => {
             MountError::OneOfOptions { options: all, fs_type, source }

@@ -61,7 +61,7 @@ impl Mounter {
         }
         if let Some(directory) = &config.simulated_devices {
             let directory = directory.display();
-            tracing::warn!(%directory, "loop devices over files below this directory are taken for EBS volumes");
+            tracing::warn!(%directory, "treating loop devices on files in this directory as EBS volumes");
         }
         let register = Arc::new(Register::new(&config));
         let config = Arc::new(config);

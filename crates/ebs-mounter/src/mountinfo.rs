@@ -16,7 +16,7 @@ const TABLE: &str = "/proc/thread-self/mountinfo";
 #[derive(Debug, thiserror::Error)]
 pub enum MountTableError {
     /// The file could not be read.
-    #[error("the mount table cannot be read")]
+    #[error("read the mount table")]
     Read(#[from] std::io::Error),
 }
 
@@ -169,7 +169,7 @@ fn parse_line(line: &[u8]) -> Result<MountEntry, &'static str> {
 /// Returns an entry in place of an invalid line if the line contains a mount point.
 fn not_understood(line: &[u8], field: &'static str) -> Option<MountEntry> {
     let target = path(line.split(|byte| *byte == b' ').nth(4).filter(|field| !field.is_empty())?);
-    tracing::warn!(target = %target.display(), "this line of the mount table has no valid {field}");
+    tracing::warn!(target = %target.display(), "line of the mount table has an invalid {field}");
     Some(MountEntry {
         id: 0,
         parent: 0,
@@ -177,7 +177,7 @@ fn not_understood(line: &[u8], field: &'static str) -> Option<MountEntry> {
         root: PathBuf::from("/"),
         target,
         options: Vec::new(),
-        fs_type: format!("a line of the mount table without valid {field}"),
+        fs_type: format!("a line of the mount table with an invalid {field}"),
         source: OsString::new(),
         super_options: Vec::new(),
         is_shared: false,

@@ -77,9 +77,9 @@ pub struct NvmeStatistics {
 /// A page that does not belong to an EBS volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StatisticsPageError {
-    #[error("the log page is that of an instance-store disk, which is no EBS volume")]
+    #[error("the log page belongs to an instance-store disk, not to an EBS volume")]
     InstanceStore,
-    #[error("the log page begins with {found:#010x}, which no EBS volume sends")]
+    #[error("the log page begins with {found:#010x}, not with the number of an EBS volume")]
     Magic {
         /// The first word.
         found: u32,
@@ -90,15 +90,15 @@ pub enum StatisticsPageError {
 #[derive(Debug, thiserror::Error)]
 pub enum StatisticsError {
     /// The controller or the kernel rejects the request, as for a disk that does not use NVMe.
-    #[error("the statistics of {} cannot be read", path.display())]
+    #[error("read the statistics of {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("the statistics of {} cannot be understood", path.display())]
+    #[error("parse the statistics of {}", path.display())]
     Page { path: PathBuf, source: StatisticsPageError },
     /// The disk does not report its volume id, does not answer, or has no such statistics.
-    #[error("{} does not tell its statistics", path.display())]
+    #[error("identify {} to read its statistics", path.display())]
     Disk { path: PathBuf, source: IdentityError },
     /// The list of volumes or the identity of a device could not be read.
-    #[error("the search for volumes failed")]
+    #[error("search for volumes")]
     Search { source: IdentityError },
 }
 
@@ -166,7 +166,7 @@ impl Mounter {
     pub async fn nvme_statistics(&self, device: &Device) -> Result<NvmeStatistics, StatisticsError> {
         let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
         let ask = move || os::nvme_statistics_page(&file);
-        let page = bounded::reading::<_, io::Error, _>("asking for the statistics", device.path(), ask).await;
+        let page = bounded::reading::<_, io::Error, _>("reading the statistics of", device.path(), ask).await;
         let page = page.map_err(|source| StatisticsError::Read { path: path.clone(), source })?;
         NvmeStatistics::decode(&page).map_err(|source| StatisticsError::Page { path, source })
     }

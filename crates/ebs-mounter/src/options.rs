@@ -78,10 +78,10 @@ impl Attribute {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     /// A quote is opened and never closed.
-    #[error("mount flag {0:?} opens a quote and does not close it")]
+    #[error("mount flag {0:?} has an unclosed quote")]
     OpenQuote(String),
     /// A flag that would make mount(8) do something other than mount this volume.
-    #[error("mount flag {0:?} is refused, because it is not an option of a file system: remove it")]
+    #[error("mount flag {0:?} is not a file system option; remove it")]
     NotAMount(String),
     /// Text that mount(2) does not accept.
     #[error("mount flag {0:?} contains a character that cannot be passed to the kernel")]

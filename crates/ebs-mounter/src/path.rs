@@ -43,7 +43,7 @@ impl NodePath {
             return refuse("is longer than 4095 bytes");
         }
         if !path.is_absolute() {
-            return refuse("is relative: it must be absolute");
+            return refuse("is relative; it must be absolute");
         }
         if path.components().any(|part| part == Component::ParentDir) {
             return refuse("contains `..`");
@@ -72,7 +72,7 @@ impl NodePath {
     /// The error of the kernel, unless it is an error of a corrupted mount.
     pub async fn look(&self) -> io::Result<Found> {
         let path = self.0.clone();
-        bounded::reading("looking at", &self.0, move || look(&path)).await
+        bounded::reading("examining", &self.0, move || look(&path)).await
     }
 
     /// Creates the directory and its parents with mode 0755. It may already exist.
@@ -112,9 +112,9 @@ impl NodePath {
             Found::Directory { .. } => std::fs::remove_dir(&path),
             Found::File { bytes: 0 } => std::fs::remove_file(&path),
             Found::File { bytes } => {
-                Err(io::Error::other(format!("it is a file of {bytes} bytes, which this driver did not make")))
+                Err(io::Error::other(format!("it is a file of {bytes} bytes that this driver did not create")))
             }
-            other => Err(io::Error::other(format!("it is {other}, which this driver did not make"))),
+            other => Err(io::Error::other(format!("it is {other} that this driver did not create"))),
         };
         match bounded::changing("removing", &self.0, remove).await {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -160,7 +160,7 @@ impl fmt::Display for Found {
             Self::BlockDevice => f.write_str("a block device"),
             Self::Symlink => f.write_str("a symbolic link"),
             Self::Other => f.write_str("neither a directory nor a regular file"),
-            Self::Corrupted(error) => write!(f, "a mount that answers {error}"),
+            Self::Corrupted(error) => write!(f, "a mount that returns the error {error}"),
         }
     }
 }

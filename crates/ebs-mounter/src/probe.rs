@@ -123,13 +123,13 @@ impl fmt::Display for Contents {
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// A read failed. The device is unreadable, not blank.
-    #[error("{device} cannot be read; a device that cannot be read is never formatted")]
+    #[error("read {device} (the driver never formats an unreadable device)")]
     Read { device: String, source: io::Error },
     /// blkid gave no second opinion.
-    #[error("blkid could not examine {device}")]
+    #[error("examine {device} with blkid")]
     Tool { device: String, source: ToolError },
     /// The driver and blkid found different contents.
-    #[error("the driver finds {own} on {device}, but blkid finds {blkid}: nothing was written to it")]
+    #[error("the driver finds {own} on {device}, but blkid finds {blkid}; nothing was written to it")]
     Disagreement { device: String, own: String, blkid: String },
     #[error(transparent)]
     Stuck(#[from] Stuck),

@@ -120,7 +120,7 @@ impl Register {
         let settled = config.state_dir.join("volumes-at-boot");
         let boot = std::fs::read_to_string(&config.boot_id);
         let boot =
-            boot.inspect_err(|error| tracing::warn!(%error, "the run of the kernel is not known")).unwrap_or_default();
+            boot.inspect_err(|error| tracing::warn!(%error, "reading the kernel's boot id failed")).unwrap_or_default();
         let known = std::fs::read_to_string(&settled).ok().and_then(|text| count_of(&text, boot.trim()));
         let gone: Vec<VolumeId> = match known {
             Some(_) => Vec::new(),
@@ -145,7 +145,10 @@ impl Register {
         if known.is_none()
             && let Err(error) = write(&settled, &format!("boot={}\ncount={at_boot}\n", boot.trim()))
         {
-            tracing::warn!(path = %settled.display(), %error, "how many volumes the machine booted with cannot be kept: a restart of the driver counts again");
+            tracing::warn!(
+                path = %settled.display(), %error,
+                "saving the count of volumes at boot failed, a restart of the driver counts again"
+            );
         }
         self.write_changes();
     }
@@ -181,7 +184,7 @@ impl Register {
         let register = Arc::clone(self);
         let writer = std::thread::Builder::new().name("register".to_owned()).spawn(move || register.write_all());
         if let Err(error) = writer {
-            tracing::warn!(%error, "no thread writes the register of volumes: the next change tries again");
+            tracing::warn!(%error, "starting the writer of the volume register failed, the next change retries");
             self.writing.send_replace(false);
         }
     }
@@ -204,7 +207,10 @@ impl Register {
                 None => remove(&file),
             };
             if let Err(error) = written {
-                tracing::warn!(%volume, path = %file.display(), %error, "the register of volumes cannot be written: the next change tries again");
+                tracing::warn!(
+                    %volume, path = %file.display(), %error,
+                    "writing the volume register failed, the next change retries"
+                );
                 self.state().failed.insert(volume);
             }
         }
@@ -226,7 +232,10 @@ fn read(directory: &Path) -> BTreeMap<VolumeId, RegisteredVolume> {
     let entries = match std::fs::create_dir_all(directory).and_then(|()| std::fs::read_dir(directory)) {
         Ok(entries) => entries,
         Err(error) => {
-            tracing::warn!(path = %directory.display(), %error, "the register of volumes in the state directory cannot be read: the driver starts without it");
+            tracing::warn!(
+                path = %directory.display(), %error,
+                "reading the volume register in the state directory failed, starting without it"
+            );
             return volumes;
         }
     };
@@ -235,9 +244,9 @@ fn read(directory: &Path) -> BTreeMap<VolumeId, RegisteredVolume> {
         let text = std::fs::read(entry.path()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         match text.as_deref().map(RegisteredVolume::parse) {
             Ok(Some(registered)) => drop(volumes.insert(volume, registered)),
-            Ok(None) => tracing::warn!(%volume, "the entry of a volume in the state directory cannot be understood"),
+            Ok(None) => tracing::warn!(%volume, "ignoring the invalid register entry of a volume"),
             Err(error) => {
-                tracing::warn!(%volume, %error, "the entry of a volume in the state directory cannot be read")
+                tracing::warn!(%volume, %error, "reading the register entry of a volume failed")
             }
         }
     }

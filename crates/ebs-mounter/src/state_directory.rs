@@ -40,10 +40,17 @@ pub(crate) fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     };
     let started = std::thread::Builder::new().name("state-directory".to_owned()).spawn(work);
     if let Err(error) = started {
-        tracing::warn!(path = %directory.display(), %error, "no thread looks at the state directory: the driver starts without it");
+        tracing::warn!(
+            path = %directory.display(), %error,
+            "starting the state directory check failed, starting without it"
+        );
     } else if ended.recv_timeout(WITHIN) == Err(RecvTimeoutError::Timeout) {
         is_late.store(true, Ordering::SeqCst);
-        tracing::warn!(path = %directory.display(), "the state directory has not answered within {} s: the driver starts without it", WITHIN.as_secs());
+        tracing::warn!(
+            path = %directory.display(),
+            "the state directory did not respond within {} s, starting without it",
+            WITHIN.as_secs()
+        );
     }
 }
 
@@ -53,11 +60,17 @@ fn make(config: &MounterConfig) {
     let usable =
         made.and_then(|()| try_to_write(&config.state_dir)).and_then(|()| write_mke2fs_conf(&config.state_dir));
     if let Err(error) = usable {
-        tracing::warn!(path = %config.state_dir.display(), %error, "the state directory cannot be written: no volume is formatted until it can");
+        tracing::warn!(
+            path = %config.state_dir.display(), %error,
+            "the state directory is not writable, not formatting any volume until it is"
+        );
         return;
     }
     if let Err(error) = write_e2fsck_conf(&config.state_dir) {
-        tracing::warn!(%error, "e2fsck.conf cannot be written to the state directory: checks of file systems may need more memory");
+        tracing::warn!(
+            %error,
+            "writing e2fsck.conf to the state directory failed, file system checks may need more memory"
+        );
     }
 }
 
@@ -70,9 +83,9 @@ fn try_to_write(directory: &Path) -> io::Result<()> {
 
 fn clean(config: &MounterConfig) {
     if let Err(error) = os::clear_workshop(&config.workshop()) {
-        tracing::warn!(%error, "what an interrupted bind has left could not be taken away");
+        tracing::warn!(%error, "removing the remains of an interrupted bind mount failed");
     }
     if let Err(error) = collect_stale(config) {
-        tracing::warn!(%error, "old records of formats could not be looked through");
+        tracing::warn!(%error, "cleaning up stale format records failed");
     }
 }

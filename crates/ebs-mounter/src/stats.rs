@@ -35,7 +35,7 @@ pub struct Usage {
 
 /// Numbers that contradict each other or do not fit into CSI's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the file system reports {counts:?}, which is {what}")]
+#[error("the file system reports {counts:?}: {what}")]
 pub struct Implausible {
     counts: Counts,
     what: &'static str,
@@ -48,7 +48,7 @@ impl Counts {
     /// The error of statfs(2), or that it hangs.
     pub async fn read(path: &Path) -> io::Result<Self> {
         let at = path.to_owned();
-        bounded::reading("statfs", path, move || os::statfs(&at)).await
+        bounded::reading("reading the usage of", path, move || os::statfs(&at)).await
     }
 
     /// Reads the counts of the file system at a path if it is on this device. The mount at the path may change at any
@@ -58,7 +58,7 @@ impl Counts {
     /// [`io::ErrorKind::NotFound`] if another file system is mounted there. The error of statfs(2), or that it hangs.
     pub async fn read_of(path: &Path, device: DeviceNumber) -> io::Result<Self> {
         let at = path.to_owned();
-        bounded::reading("statfs", path, move || os::statfs_of(&at, device)).await
+        bounded::reading("reading the usage of", path, move || os::statfs_of(&at, device)).await
     }
 
     /// Returns the usage in bytes.
@@ -71,7 +71,7 @@ impl Counts {
         }
         let bytes = |blocks: u64| {
             let product = blocks.checked_mul(self.block_size).and_then(|bytes| i64::try_from(bytes).ok());
-            product.ok_or_else(|| self.implausible("more bytes than can be counted"))
+            product.ok_or_else(|| self.implausible("more than 2^63 - 1 bytes"))
         };
         Ok(Usage {
             total: bytes(self.blocks)?,
@@ -91,8 +91,8 @@ impl Counts {
         let used = self
             .inodes
             .checked_sub(self.inodes_free)
-            .ok_or_else(|| self.implausible("more inodes free than there are"))?;
-        let wire = |count: u64| i64::try_from(count).map_err(|_| self.implausible("more inodes than can be counted"));
+            .ok_or_else(|| self.implausible("more free inodes than inodes"))?;
+        let wire = |count: u64| i64::try_from(count).map_err(|_| self.implausible("more than 2^63 - 1 inodes"));
         Ok(Some(Usage { total: wire(self.inodes)?, used: wire(used)?, available: wire(self.inodes_free)? }))
     }
 

@@ -61,10 +61,10 @@ pub enum ToolError {
     #[error("{0} is not installed in /usr/sbin, /sbin, /usr/bin or /bin")]
     Missing(&'static str),
     /// It could not be started, or its output could not be stored.
-    #[error("{program} could not be run")]
+    #[error("run {program}")]
     Run { program: &'static str, source: io::Error },
     /// A reader took longer than its time limit and was killed.
-    #[error("{program} did not end within {} s and was killed: the disk may hang", bound.as_secs())]
+    #[error("{program} did not exit within {} s and was killed; the disk may hang", bound.as_secs())]
     TooSlow { program: &'static str, bound: Duration },
     /// Signal 9 ended it. The driver kills no program that changes a disk, so the kernel or a person did.
     #[error("{program} was killed by signal 9, which the kernel sends when memory runs short: {output}")]
@@ -166,7 +166,7 @@ impl Running {
                 Ok(ended) => return finished(program, ended, &self.output),
                 Err(_elapsed) => {
                     waited += REPORT;
-                    tracing::info!(program, seconds = waited.as_secs(), "still running; it is never killed");
+                    tracing::info!(program, seconds = waited.as_secs(), "tool still running, it is never killed");
                 }
             }
         }
@@ -205,7 +205,7 @@ impl Tools {
             Err(_elapsed) => {
                 // A child that hangs in the kernel dies when its system call returns. The driver does not wait for it.
                 if let Err(error) = child.start_kill() {
-                    tracing::warn!(program, %error, "a reader that hangs cannot be killed");
+                    tracing::warn!(program, %error, "killing a hung reader failed");
                 }
                 Err(ToolError::TooSlow { program, bound })
             }

@@ -62,7 +62,10 @@ pub(crate) fn prefer_as_victim(child: u32) {
     let path = format!("/proc/{child}/oom_score_adj");
     match fs::write(&path, FIRST_VICTIM) {
         Err(error) if error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(libc::ESRCH) => {
-            tracing::warn!(path, %error, "the kernel may kill the driver instead of this tool when memory runs short");
+            tracing::warn!(
+                path, %error,
+                "raising the tool's oom_score_adj failed: the kernel may kill the driver first when memory runs out"
+            );
         }
         _ => {}
     }
@@ -87,11 +90,17 @@ impl Container {
     pub(crate) fn end_tools_alone(&self) {
         match self.clear_group() {
             Ok(true) => {
-                tracing::info!("a tool that runs short of memory ends alone: the container's memory.oom.group is 0 now")
+                tracing::info!(
+                    "set the container's memory.oom.group to 0, so running out of memory kills only the tool"
+                )
             }
             Ok(false) => {}
             Err(error) if !self.has_warned.swap(true, Ordering::Relaxed) => {
-                tracing::warn!(%error, "a tool that runs short of memory ends the driver too: the container's memory.oom.group cannot be set to 0");
+                tracing::warn!(
+                    %error,
+                    "setting the container's memory.oom.group to 0 failed: a tool that runs out of memory kills the \
+                     driver too"
+                );
             }
             Err(_) => {}
         }

@@ -19,18 +19,18 @@ const BUSY_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug, thiserror::Error)]
 pub enum UnmountError {
     /// The mount table could not be read.
-    #[error("the driver cannot see what is mounted at {path}")]
+    #[error("find the mounts at {path}")]
     Table { path: NodePath, source: MountTableError },
-    #[error("{} is in use: a process has a file open on it or works in it", path.display())]
+    #[error("unmount {}: it is in use by a process with an open file or working directory on it", path.display())]
     Busy { path: PathBuf },
     /// The kernel rejected the unmount for another reason.
-    #[error("{} could not be unmounted", path.display())]
+    #[error("unmount {}", path.display())]
     Refused { path: PathBuf, source: io::Error },
     /// Another mount is now at the path.
-    #[error("what is mounted at {} changed in the meantime", path.display())]
+    #[error("unmount {}: another file system was mounted there meanwhile", path.display())]
     Changed { path: PathBuf },
     /// A mount was still present after each unmount.
-    #[error("{} is still mounted after {mounts} unmounts", path.display())]
+    #[error("unmount {}: it is still mounted after {mounts} unmounts", path.display())]
     Endless { path: PathBuf, mounts: usize },
 }
 
@@ -86,7 +86,7 @@ impl Mounter {
         let vanished = !exists || (seen.device.major == 0 && is_gone);
         if vanished {
             tracing::error!(path = %at.display(), device = %seen.device, source = %seen.source.display(),
-                "the device vanished under its mount: what was not flushed to it is lost");
+                "device disappeared while mounted: unflushed data is lost");
         }
         let thawed = !vanished && thaw_before_last_unmount(&table, seen, &at).await;
         let target = at.clone();

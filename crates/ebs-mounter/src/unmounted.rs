@@ -31,7 +31,7 @@ impl Mounter {
             return Ok(false);
         }
         let (config, at) = (Arc::clone(&self.config), self.config.sys.join("fs"));
-        let alive = bounded::reading("looking for file systems in", &at, move || alive(&config, number)).await?;
+        let alive = bounded::reading("searching for file systems in", &at, move || alive(&config, number)).await?;
         let mut thawed = false;
         for (node, fs_type) in alive {
             place.create_directory().await?;
@@ -49,12 +49,16 @@ impl Mounter {
             let (source, at) = (node.to_owned(), place.as_path().to_owned());
             let mount = move || os::mount(&source, &at, fs_type.as_str(), &options);
             if let Err(error) = bounded::changing("mounting", place.as_path(), mount).await {
-                tracing::debug!(device = %node.display(), %fs_type, ?words, %error, "this is not what keeps the disk");
+                tracing::debug!(
+                    device = %node.display(), %fs_type, ?words, %error,
+                    "mounting the file system failed, it does not hold the disk"
+                );
                 continue;
             }
             let table = MountTable::read().await.map_err(io::Error::other)?;
             let at = place.in_table().await?;
-            let mounted = table.topmost(&at).ok_or_else(|| io::Error::other("what was just mounted is not there"))?;
+            let mounted =
+                table.topmost(&at).ok_or_else(|| io::Error::other("the new mount is not in the mount table"))?;
             let unmounted = self.unmount_top(place, mounted, false).await.map_err(io::Error::other)?;
             return Ok(unmounted.thawed);
         }

@@ -44,7 +44,7 @@ pub(crate) fn optional_id<T>(
 /// Returns an optional count or size. EC2's numbers are signed with 32 bits. Larger and negative numbers are invalid.
 pub(crate) fn optional_number(element: Element<'_>, name: &str, what: &str) -> Read<Option<u32>> {
     let number = element.value::<i32>(name)?;
-    number.map(|n| u32::try_from(n).map_err(|_| Incomplete(format!("{what} is {n}")))).transpose()
+    number.map(|n| u32::try_from(n).map_err(|_| Incomplete(format!("{what} has the invalid value {n}")))).transpose()
 }
 
 /// Reads one page of a listing. The list is required, but may be empty.
@@ -60,14 +60,14 @@ pub(crate) fn page<T>(
 
 /// Checks that a reply is about the requested object.
 pub(crate) fn about<T: PartialEq + std::fmt::Display>(answered: &T, asked: &T) -> Read<()> {
-    if answered == asked { Ok(()) } else { Err(Incomplete(format!("it is about {answered}, not {asked}"))) }
+    if answered == asked { Ok(()) } else { Err(Incomplete(format!("it describes {answered}, not {asked}"))) }
 }
 
 /// Checks that a listing by ids has only the requested ones.
 pub(crate) fn among<T, I: PartialEq + std::fmt::Display>(items: &[T], id: impl Fn(&T) -> &I, asked: &[I]) -> Read<()> {
     match items.iter().map(id).find(|id| !asked.contains(id)) {
         None => Ok(()),
-        Some(stranger) => Err(Incomplete(format!("it names {stranger}, which nobody asked for"))),
+        Some(stranger) => Err(Incomplete(format!("it contains {stranger}, which was not requested"))),
     }
 }
 

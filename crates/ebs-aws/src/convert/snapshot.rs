@@ -22,7 +22,7 @@ pub(crate) fn snapshot(s: Element<'_>) -> Read<Snapshot> {
             state: state(required_word(s, "status", "state of the snapshot")?),
             status_message: s.word("statusMessage")?,
             started: s.time("startTime")?,
-            encrypted: required(s.value("encrypted")?, "word on encryption")?,
+            encrypted: required(s.value("encrypted")?, "encryption flag")?,
             owner: s.word("ownerId")?,
             outpost_arn: s.word("outpostArn")?,
             tags: tags(s)?,
@@ -91,7 +91,7 @@ fn fast_restore_failure(failure: Element<'_>) -> Read<FastRestoreFailure> {
 }
 
 fn no_reason() -> String {
-    "EC2 gives no reason".to_owned()
+    "EC2 reports no reason".to_owned()
 }
 
 fn state(word: String) -> SnapshotState {

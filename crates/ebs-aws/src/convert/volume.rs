@@ -33,7 +33,7 @@ pub(crate) fn volume(v: Element<'_>) -> Read<Volume> {
             throughput: optional_number(v, "throughput", "throughput")?,
             zone: optional_id(v, "availabilityZone", "zone", ZoneName::parse)?,
             zone_id: optional_id(v, "availabilityZoneId", "zone id", ZoneId::parse)?,
-            encrypted: required(v.value("encrypted")?, "word on encryption")?,
+            encrypted: required(v.value("encrypted")?, "encryption flag")?,
             kms_key_id: v.word("kmsKeyId")?,
             snapshot: optional_id(v, "snapshotId", "source snapshot", SnapshotId::parse)?,
             source_volume: optional_id(v, "sourceVolumeId", "source volume", VolumeId::parse)?,
@@ -53,7 +53,7 @@ fn size(v: Element<'_>, id: &VolumeId) -> Read<Gib> {
     let what = "size of the volume";
     let size = optional_number(v, "size", what).and_then(|n| required(n, what));
     match size.map_err(|Incomplete(what)| Incomplete(format!("{what} ({id})")))? {
-        0 => Err(Incomplete(format!("size 0 of {id}"))),
+        0 => Err(Incomplete(format!("size of {id} is 0"))),
         n => Ok(Gib(n)),
     }
 }

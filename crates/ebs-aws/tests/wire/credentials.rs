@@ -167,7 +167,7 @@ fn refused_or_missing_credentials_are_not_an_outage() {
     assert!(no_role.starts_with("Unauthenticated "), "{no_role}");
     let dir = tempfile::tempdir().unwrap();
     let nowhere = ended("broken", &[("AWS_EC2_METADATA_DISABLED", "true".to_owned())]);
-    assert!(nowhere.starts_with("Unauthenticated ") && nowhere.contains("no AWS credentials"), "{nowhere}");
+    assert!(nowhere.starts_with("Unauthenticated ") && nowhere.contains("none found or accepted"), "{nowhere}");
     let mut environment = Source::WebIdentity.environment(&dir);
     environment[0].1 = dir.path().join("absent").to_str().unwrap().to_owned();
     let no_token = ended("broken", &environment);

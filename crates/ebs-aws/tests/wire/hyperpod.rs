@@ -205,7 +205,7 @@ async fn unreadable_or_foreign_sagemaker_reply_is_ambiguous() {
     assert_eq!(other.class, ErrorClass::Ambiguous);
     let html = detach_fails(Reply::Say(502, "<html>Bad Gateway</html>".into())).await;
     assert_eq!(html.class, ErrorClass::Ambiguous);
-    assert!(html.to_string().contains("the call may have been carried out"), "{html}");
+    assert!(html.to_string().contains("EC2 may have executed the call"), "{html}");
 }
 
 #[tokio::test]

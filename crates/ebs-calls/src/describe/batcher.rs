@@ -180,7 +180,7 @@ where
         let mut task = JoinSet::new();
         task.spawn(work());
         let ended = task.join_next().await;
-        tracing::error!(?ended, "describes for those who wait have stopped, and begin again");
+        tracing::error!(?ended, "describe task stopped, restarting it for the waiting callers");
         sleep(RESTART_DELAY).await;
     }
 }
@@ -270,7 +270,7 @@ impl<Q: DescribeQuery, E> Drop for Batch<Q, E> {
 }
 
 fn unanswered<Q: DescribeQuery>() -> Ec2Error {
-    Ec2Error::new(Q::BUCKET.action(), ErrorClass::Ambiguous, "no answer within the time for a look")
+    Ec2Error::new(Q::BUCKET.action(), ErrorClass::Ambiguous, "no answer within the time limit of a describe")
 }
 
 #[cfg(test)]

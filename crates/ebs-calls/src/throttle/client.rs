@@ -131,7 +131,7 @@ impl<E> Ec2Handle<E> {
 
 /// Returns the error of a call without a token, which is a throttle too.
 fn not_sent(action: Action) -> Ec2Error {
-    let message = "not sent, because EC2 is believed to take no more such calls until the time for this one is over";
+    let message = "not sent: the rate limiter has no capacity for it before its time limit";
     Ec2Error::new(action, ErrorClass::Throttled, message)
 }
 

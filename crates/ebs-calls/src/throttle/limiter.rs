@@ -188,7 +188,7 @@ impl Permit {
             Some(ErrorClass::Throttled) => {
                 if state.bucket.throttled(self.token, now) {
                     let per_second = format!("{:.2}", state.bucket.rate());
-                    tracing::debug!(action = %key.action(), per_second, "EC2 throttles, calls become slower");
+                    tracing::debug!(action = %key.action(), per_second, "throttled by EC2, reducing the call rate");
                 }
             }
             // It is unknown whether EC2 charged the call.

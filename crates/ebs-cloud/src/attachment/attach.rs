@@ -152,7 +152,7 @@ impl<E: Ec2> AttachmentService<E> {
             AttachOutcome::Stuck(attachment) => Err(self.clear_stuck(op, pair, &attachment).await?),
             AttachOutcome::None => {
                 self.forget(pair);
-                let message = format!("{op}: EC2 lists no such attachment (any more); the next attempt begins anew");
+                let message = format!("{op}: EC2 does not list the attachment; the next attempt starts over");
                 Err(CloudErrorKind::OutcomeUnknown.error(message))
             }
         }
@@ -205,7 +205,7 @@ impl<E: Ec2> AttachmentService<E> {
             self.devices.mark_likely_bad(pair.node.instance(), device);
         }
         let message = format!(
-            "{}: EC2 did not get beyond \"attaching\" within {} s, so the attachment is being taken back; try again",
+            "{}: the attachment is still \"attaching\" after {} s, so the driver detaches it; try again",
             op.what,
             bounds::STUCK_ATTACHING.as_secs()
         );
@@ -216,6 +216,7 @@ impl<E: Ec2> AttachmentService<E> {
 /// Returns the error for a listing that is impossible and makes all that EC2 lists for the volume unreliable.
 fn listed_twice(op: &Op<'_>, volume: &Volume) -> CloudError {
     let holders: Vec<String> = volume.attachments.iter().map(holder).collect();
-    let message = format!("{op}: EC2 lists several attachments of a volume for one: {}", holders.join(", "));
+    let message =
+        format!("{op}: EC2 lists several attachments of a volume without multi-attach: {}", holders.join(", "));
     CloudErrorKind::Internal.error(message)
 }

@@ -108,7 +108,7 @@ impl<E: Ec2> AttachmentService<E> {
 }
 
 fn unclear(op: &Op<'_>, error: &Ec2Error) -> Expected {
-    tracing::info!(name: "v3", step = %op.what, %error, "looking whether the volume is attached");
+    tracing::info!(name: "v3", step = %op.what, %error, "checking whether the volume is attached");
     Expected::unclear()
 }
 
@@ -232,7 +232,7 @@ fn patience(other: &Attachment) -> Duration {
 fn is_elsewhere(op: &Op<'_>, other: &Attachment) -> CloudError {
     let state = match &other.state {
         AttachmentState::Detaching => "is still being detached from",
-        AttachmentState::Busy => "is busy, and so not yet detached, on",
+        AttachmentState::Busy => "is busy and not yet detached on",
         _ => "is attached to",
     };
     let holder = holder(other);

@@ -49,9 +49,10 @@ fn description(modification: Option<&Modification>) -> String {
     let target = modification.and_then(|m| m.target_size).map(|size| format!(" to {} GiB", size.0)).unwrap_or_default();
     let since = modification
         .and_then(|m| m.started)
-        .map(|at| format!(", begun at {}", humantime::format_rfc3339_seconds(at)))
+        .map(|at| format!(", started at {}", humantime::format_rfc3339_seconds(at)))
         .unwrap_or_default();
     format!(
-        "EC2 attaches no volume in modification state \"modifying\", and the modification{target}{since} has not got further"
+        "EC2 does not attach a volume in modification state \"modifying\"; wait until the modification{target}{since} \
+         is optimizing"
     )
 }

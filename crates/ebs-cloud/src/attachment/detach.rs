@@ -159,7 +159,7 @@ impl<E: Ec2> AttachmentService<E> {
 
 /// EC2 refused to detach an attachment that it still lists.
 fn still_listed(op: &Op<'_>, error: Ec2Error) -> CloudError {
-    let message = format!("{op}: EC2 refuses it and yet lists the attachment; try again");
+    let message = format!("{op}: EC2 rejects the call but still lists the attachment; try again");
     let kind = match error.class {
         ErrorClass::Ambiguous => CloudErrorKind::OutcomeUnknown,
         _ => CloudErrorKind::FailedPrecondition,
@@ -169,13 +169,14 @@ fn still_listed(op: &Op<'_>, error: Ec2Error) -> CloudError {
 
 fn instance_has_not_ended(message: String, refusal: &Ec2Error) -> CloudError {
     let message = format!(
-        "{message}; EC2 detaches nothing from the instance in its present state: the attachment ends with the instance"
+        "{message}; EC2 does not detach volumes from the instance in its current state, the attachment ends with the \
+         instance"
     );
     CloudErrorKind::InProgress.error(message).caused_by(refusal.clone())
 }
 
 fn reappears(op: &Op<'_>) -> CloudError {
-    let message = format!("{op}: EC2 agrees to it and yet goes on listing the attachment; try again");
+    let message = format!("{op}: EC2 accepted the call but still lists the attachment; try again");
     CloudErrorKind::InProgress.error(message)
 }
 
@@ -183,7 +184,7 @@ fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {
     match busy_since {
         None => message,
         Some(since) => format!(
-            "{message}; the device is busy since {}: the instance still uses it, unmount it there",
+            "{message}; unmount the device on the instance, which has kept it busy since {}",
             humantime::format_rfc3339_seconds(since)
         ),
     }

@@ -156,7 +156,7 @@ impl<E: Ec2> AttachmentService<E> {
 
 /// ECS tasks have such volumes, and so do HyperPod nodes if the driver asks EC2 to detach.
 fn is_of_another_service(op: &Op<'_>, error: Ec2Error) -> CloudError {
-    let message = format!("{op}: another service has attached the volume, and EC2 leaves it to that one to detach it");
+    let message = format!("{op}: another service has attached the volume; detach it through that service");
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 

@@ -80,7 +80,7 @@ impl<E: Ec2> EbsCardCounts<E> {
                     tracing::info!(
                         instance_type,
                         ?other,
-                        "EC2 did not tell the number of EBS cards, the table is used"
+                        "DescribeInstanceTypes returned no EBS card count, using the built-in table"
                     );
                     (ebs_types::ebs_cards(instance_type), CARDS_FALLBACK_LIFETIME)
                 }

@@ -49,7 +49,7 @@ pub(crate) fn holder(attachment: &Attachment) -> String {
     match (&attachment.instance, &attachment.associated_resource) {
         (Some(instance), _) => format!("instance {instance}"),
         (None, Some(resource)) => resource.clone(),
-        (None, None) => "something that is no instance of this account".to_owned(),
+        (None, None) => "a holder that is not an instance of this account".to_owned(),
     }
 }
 

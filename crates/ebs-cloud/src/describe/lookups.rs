@@ -28,7 +28,7 @@ impl<E: Ec2> Lookups<E> {
 
     /// Returns the volume in any state. `None` if EC2 does not list it.
     pub(crate) async fn volume(&self, op: Option<&Op<'_>>, id: &VolumeId) -> Result<Option<Volume>, CloudError> {
-        let step = format!("look at volume {id}");
+        let step = format!("describe volume {id}");
         Ok(lookup(&self.batchers.volumes, &step, op, id.clone()).await?.pop())
     }
 
@@ -38,7 +38,7 @@ impl<E: Ec2> Lookups<E> {
         op: Option<&Op<'_>>,
         id: &VolumeId,
     ) -> Result<Option<VolumeStatus>, CloudError> {
-        let step = format!("look at the status of volume {id}");
+        let step = format!("describe the status of volume {id}");
         Ok(lookup(&self.batchers.statuses, &step, op, id.clone()).await?.pop())
     }
 
@@ -47,14 +47,14 @@ impl<E: Ec2> Lookups<E> {
     /// # Errors
     /// `CloudErrorKind::NotFound` if EC2 does not list it.
     pub(crate) async fn instance(&self, op: Option<&Op<'_>>, id: &InstanceId) -> Result<Instance, CloudError> {
-        let step = format!("look at instance {id}");
+        let step = format!("describe instance {id}");
         let found = lookup(&self.batchers.instances, &step, op, id.clone()).await?.pop();
         found.ok_or_else(|| CloudError::not_found(Object::Instance(id.clone())))
     }
 
     /// Returns the snapshot in any state. `None` if EC2 does not list it.
     pub(crate) async fn snapshot(&self, op: Option<&Op<'_>>, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
-        let step = format!("look at snapshot {id}");
+        let step = format!("describe snapshot {id}");
         Ok(lookup(&self.batchers.snapshots, &step, op, id.clone()).await?.pop())
     }
 }

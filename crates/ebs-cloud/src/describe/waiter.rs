@@ -174,7 +174,7 @@ fn describe_refused(op: &Op<'_>, error: Ec2Error) -> CloudError {
     if !op.has_mutated() {
         return refused(op, error);
     }
-    let message = format!("{op}: EC2 does not let us see how far it is");
+    let message = format!("{op}: EC2 has accepted it but does not let the driver see its progress");
     CloudErrorKind::OutcomeUnknown.error(message).caused_by(error)
 }
 
@@ -189,6 +189,6 @@ fn is_transient(op: &Op<'_>, class: ErrorClass) -> bool {
 
 fn timed_out(op: &Op<'_>, waited: Duration, last_error: Option<Ec2Error>) -> CloudError {
     let waited = humantime::format_duration(Duration::from_secs(waited.as_secs()));
-    let message = format!("{op}: not done after {waited}, EC2 still works on it; try again");
+    let message = format!("{op}: still in progress after {waited}; try again");
     CloudErrorKind::InProgress.error(message).caused_by(last_error)
 }

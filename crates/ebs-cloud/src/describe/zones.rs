@@ -48,7 +48,7 @@ impl<E: Ec2> Zones<E> {
         match self.all().await {
             Ok(zones) => names.iter().filter(|name| zones.iter().all(|z| z.name != **name)).cloned().collect(),
             Err(error) => {
-                tracing::warn!(%error, "the zones cannot be checked, EC2 is left to judge them");
+                tracing::warn!(%error, "checking the zones failed, leaving the check to EC2");
                 Vec::new()
             }
         }

@@ -49,7 +49,7 @@ impl<E: Ec2> SnapshotService<E> {
             };
             match error.class {
                 ErrorClass::Ambiguous => {
-                    tracing::info!(name: "v3", name = %spec.name, %error, "looking for the snapshot by its name");
+                    tracing::info!(name: "v3", name = %spec.name, %error, "searching for the snapshot by its name");
                     made_by_us = true;
                     if self.context.recent.is_absent(&name, Sidecar::Snapshotter) {
                         self.memory.note_unclear(&spec.name);
@@ -122,7 +122,7 @@ impl<E: Ec2> SnapshotService<E> {
         if found.state != SnapshotState::Error {
             return Ok(found);
         }
-        let why = found.status_message.as_deref().unwrap_or("EC2 does not say why");
+        let why = found.status_message.as_deref().unwrap_or("EC2 reports no reason");
         let message = format!("{op}: {} has failed ({why})", found.id);
         let error = CloudErrorKind::FailedPrecondition.error(message);
         Err(self.roll_back(op, &found.id, error).await)
@@ -152,15 +152,15 @@ fn matching_snapshot(op: &Op<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> 
     let other = |message| Err(CloudErrorKind::AlreadyExists.error(message));
     if !found.is_empty() {
         let ids: Vec<_> = found.iter().map(|s| s.id.as_str()).chain([id.as_str()]).collect();
-        return other(format!("{op}: several snapshots carry that name: {}; delete all but one", ids.join(", ")));
+        return other(format!("{op}: several snapshots have this name: {}; delete all but one", ids.join(", ")));
     }
     if snapshot.source_volume.as_ref() != Some(&spec.volume) {
         let source = snapshot.source_volume.as_ref().map_or("another volume", |v| v.as_str());
-        return other(format!("{op}: {id} carries that name and is of {source}"));
+        return other(format!("{op}: {id} has this name, but {source} is its source; use another name"));
     }
     if spec.outpost_arn.is_some() && snapshot.outpost_arn != spec.outpost_arn {
         let place = snapshot.outpost_arn.as_deref().unwrap_or("the region");
-        return other(format!("{op}: {id} carries that name and is in {place}"));
+        return other(format!("{op}: {id} has this name, but is in {place}; use another name"));
     }
     Ok(Some(snapshot))
 }

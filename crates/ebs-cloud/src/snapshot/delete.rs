@@ -76,8 +76,8 @@ impl<E: Ec2> SnapshotService<E> {
 fn is_restored_fast(op: &Op<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
     let zones = zones_named(&error.message).unwrap_or("some zones");
     let message = format!(
-        "{op}: fast snapshot restores of {id} are enabled in {zones}, and EC2 keeps it until they are off; run aws ec2 \
-         disable-fast-snapshot-restores for these zones, and the deletion goes on"
+        "{op}: fast snapshot restores of {id} are enabled in {zones}; run aws ec2 disable-fast-snapshot-restores for \
+         these zones"
     );
     CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }

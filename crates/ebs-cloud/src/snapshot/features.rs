@@ -81,7 +81,7 @@ impl<E: Ec2> SnapshotService<E> {
         self.lock(&lock.of(id), waiters).await.map_err(|error| match seen {
             SeenLock::Denied if error.kind.is_final() => {
                 let advice =
-                    "it may be locked already: allow ec2:DescribeLockedSnapshots, so that the driver can see it";
+                    "it may be locked already: allow ec2:DescribeLockedSnapshots, so that the driver can check";
                 CloudError { message: format!("{error}; {advice}"), ..error }
             }
             _ => error,
@@ -90,13 +90,17 @@ impl<E: Ec2> SnapshotService<E> {
 
     /// Compares the lock with the requested one. An error is never final, because an invisible lock may exist.
     pub(super) async fn see_lock(&self, id: &SnapshotId, wanted: &Lock) -> Result<SeenLock, CloudError> {
-        let step = format!("look at the lock of snapshot {id}");
+        let step = format!("describe the lock of snapshot {id}");
         let ec2 = self.context.ec2.for_awaited_read(DESCRIBE_TIMEOUT);
         match read(&ec2, &step, || ec2.describe_lock(id)).await {
             Ok(Some(lock)) if is_as_strong(&lock, wanted) => Ok(SeenLock::AsStrong),
             Ok(_) => Ok(SeenLock::Weaker),
             Err(error) if error.kind == CloudErrorKind::Unauthorized => {
-                tracing::warn!(snapshot = %id, %error, "the driver may not look at locks and locks the snapshot once more: allow ec2:DescribeLockedSnapshots");
+                tracing::warn!(
+                    snapshot = %id, %error,
+                    "no permission to describe snapshot locks, locking the snapshot again: allow \
+                     ec2:DescribeLockedSnapshots"
+                );
                 Ok(SeenLock::Denied)
             }
             Err(error) => Err(error.unproven()),

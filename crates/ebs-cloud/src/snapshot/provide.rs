@@ -81,7 +81,7 @@ impl<E: Ec2> SnapshotService<E> {
             && end <= self.context.clock.now()
         {
             let end = humantime::format_rfc3339_seconds(end);
-            let message = format!("lock the snapshot until {end}: that time is over, give a later one");
+            let message = format!("lock the snapshot until {end}: that time is in the past; set a later one");
             return Err(CloudErrorKind::InvalidArgument.error(message));
         }
         let zones = &features.fast_restore_zones;
@@ -122,11 +122,8 @@ impl<E: Ec2> SnapshotService<E> {
         }
         let unknown = |message| CloudErrorKind::OutcomeUnknown.error(message);
         if !self.memory.is_unreported(id, self.context.recent.term_began(Sidecar::Snapshotter)) {
-            let what = "is there and may be known, so it stays and is not reported ready";
-            return unknown(format!(
-                "{}; snapshot {id} {what}: remove what stands in the way, or delete it",
-                with_ec2_message(&error)
-            ));
+            let what = "exists and may have been reported, so the driver keeps it and does not report it ready";
+            return unknown(format!("{}; snapshot {id} {what}: fix the cause or delete it", with_ec2_message(&error)));
         }
         match self.delete_within(op, id).await {
             Ok(()) => error,

@@ -53,8 +53,8 @@ pub(super) fn differences(driver: &DriverName, spec: &VolumeSpec, found: &Volume
     must(plan::allows_place_of(&spec.topology, found), "it is in a zone that the request excludes");
     must(is_of_size(found, spec), &format!("its size is {}", found.size));
     must(found.volume_type == spec.volume_type, &format!("its type is {}", found.volume_type));
-    must(has_encryption(found, spec), "its encryption or KMS key is another");
-    must(found.multi_attach.unwrap_or(false) == spec.multi_attach, "its multi-attach setting is another");
+    must(has_encryption(found, spec), "its encryption or KMS key is different");
+    must(found.multi_attach.unwrap_or(false) == spec.multi_attach, "its multi-attach setting is different");
     // EC2 makes a clone on the Outpost of its source.
     let may_be_on_outpost = plan::asks_for_outpost(&spec.topology) || matches!(spec.source, Source::Volume(_));
     must(found.outpost_arn.is_none() || may_be_on_outpost, "it is on an Outpost");

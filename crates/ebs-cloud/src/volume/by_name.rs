@@ -34,7 +34,10 @@ impl<E: Ec2> VolumeService<E> {
         if !error.kind.is_final() || self.context.recent.is_absent(&name, Sidecar::Provisioner) {
             return Err(error);
         }
-        tracing::info!(name: "v3", name = %spec.name, %error, "looking for the volume by its name before it is refused for good");
+        tracing::info!(
+            name: "v3", name = %spec.name, %error,
+            "searching for the volume by its name before a final error"
+        );
         match self.find_by_name(op, spec).await? {
             NameMatch::Compatible(volume) => Ok(*volume),
             NameMatch::Different(message) => {
@@ -81,7 +84,11 @@ impl<E: Ec2> VolumeService<E> {
             (Some(volume), true) => NameMatch::Compatible(Box::new(volume.clone())),
             (Some(_), false) => {
                 let ids: Vec<_> = live.iter().map(|v| v.id.as_str()).collect();
-                NameMatch::Different(format!("several volumes carry the name {:?}: {}", spec.name, ids.join(", ")))
+                NameMatch::Different(format!(
+                    "several volumes have the name {:?}: {}; delete all but one",
+                    spec.name,
+                    ids.join(", ")
+                ))
             }
             (None, _) => match others.into_iter().find(broken) {
                 Some(broken) => NameMatch::Broken(Box::new(broken)),
@@ -102,7 +109,7 @@ impl<E: Ec2> VolumeService<E> {
     /// final before that.
     pub(super) async fn remove_broken(&self, op: &Op<'_>, volume: &Volume) -> Result<(), CloudError> {
         let id = &volume.id;
-        tracing::warn!(volume = %id, step = %op.what, "EC2 could not make the volume: it is in state error and is deleted");
+        tracing::warn!(volume = %id, step = %op.what, "deleting a volume in state error that EC2 failed to create");
         let failed = |error: CloudError| CloudError {
             kind: CloudErrorKind::OutcomeUnknown,
             message: format!("{op}: {id} is in state error and could not be deleted: {error}"),

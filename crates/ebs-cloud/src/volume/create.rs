@@ -95,7 +95,7 @@ impl<E: Ec2> VolumeService<E> {
                 }
                 Settled::Broken(broken) => {
                     let id = &broken.id;
-                    let message = format!("{op}: {id} is in state error and not tagged as ours, delete it");
+                    let message = format!("{op}: {id} is in state error and lacks the driver's tags; delete it");
                     return Err(CloudErrorKind::OutcomeUnknown.error(message));
                 }
             };
@@ -119,7 +119,10 @@ impl<E: Ec2> VolumeService<E> {
         } else if spec.kms_key_id.is_some() || spec.encrypted || losses > MAX_TOKEN_ROTATIONS {
             has_vanished(op, spec, volume)
         } else {
-            tracing::info!(volume = %volume.id, name = %spec.name, "the volume of this token is gone, taking the next token");
+            tracing::info!(
+                volume = %volume.id, name = %spec.name,
+                "volume of this client token was deleted, using the next token"
+            );
             self.memory.rotate_token(&spec.name);
             return Ok(None);
         };
@@ -203,7 +206,7 @@ impl<E: Ec2> VolumeService<E> {
         spec: &VolumeSpec,
         error: Ec2Error,
     ) -> Result<Submitted, CloudError> {
-        tracing::info!(name: "v3", name = %spec.name, %error, "looking for the volume by its name");
+        tracing::info!(name: "v3", name = %spec.name, %error, "searching for the volume by its name");
         let is_mismatch = error.class == ErrorClass::IdempotentMismatch;
         match self.find_by_name(op, spec).await? {
             NameMatch::Compatible(volume) => Ok(Submitted::Found(*volume)),

@@ -51,7 +51,7 @@ impl<E: Ec2> VolumeService<E> {
             self.context.volume_for_sure(op, id).await?;
         }
         let Some(progress) = status.as_ref().and_then(progress) else {
-            let message = format!("{op}: EC2 says nothing of it");
+            let message = format!("{op}: EC2 reports no initialization status");
             return Err(CloudErrorKind::Unavailable.error(message));
         };
         self.memory.note_initialization(id, progress);
@@ -60,7 +60,8 @@ impl<E: Ec2> VolumeService<E> {
 
     fn not_initialized(&self, op: &Op<'_>, left: Option<Duration>) -> CloudError {
         let until = left.map(|left| humantime::format_rfc3339_seconds(self.context.clock.now() + left));
-        let until = until.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects the end about {end}"));
+        let until =
+            until.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects completion at about {end}"));
         CloudErrorKind::InProgress.error(format!("{op}: {until}; try again"))
     }
 }

@@ -107,7 +107,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
         let is_about_values = matches!(refusal.class, ErrorClass::InvalidParameter | ErrorClass::Unsupported);
         let max = parse_maximum(refusal).filter(|max| is_about_values && (1..asked).contains(max));
         if let Some(max) = max {
-            tracing::info!(%volume_type, %site, asked, max, "EC2 has named the maximum of IOPS in a refusal");
+            tracing::info!(%volume_type, %site, asked, max, "learned the maximum IOPS from an error of EC2");
             self.known.note(key(volume_type, site), Some(max), LIFETIME);
         }
         max.is_some()
@@ -141,7 +141,10 @@ impl<E: Ec2> IopsLimitProbe<E> {
         let named = answer.as_ref().ok().and_then(|answer| parse_maximum(answer.as_ref().err()?));
         named.map_or_else(
             || {
-                tracing::info!(%volume_type, %site, ?answer, "EC2 did not name its maximum of IOPS: none is assumed");
+                tracing::info!(
+                    %volume_type, %site, ?answer,
+                    "the error of EC2 contains no maximum IOPS, assuming no limit"
+                );
                 Probed::NoAnswer
             },
             Probed::Maximum,

@@ -110,7 +110,7 @@ impl<E: Ec2> VolumeService<E> {
         }
         let without_room = self.memory.sites_without_room(&spec.name);
         plan::pick(&sites, &without_room).cloned().ok_or_else(|| {
-            let message = format!("create volume {:?}: EC2 lists no availability zone that is available", spec.name);
+            let message = format!("create volume {:?}: EC2 lists no availability zone in state available", spec.name);
             CloudErrorKind::InsufficientCapacity.error(message)
         })
     }
@@ -122,7 +122,10 @@ impl<E: Ec2> VolumeService<E> {
         let limits = self.iops_limits.limits(&query, self.probe_tags(&spec.tags)).await;
         let iops = spec.iops.resolve(size, limits, spec.raise_iops_to_min);
         if iops < Some(asked) {
-            tracing::warn!(volume = %spec.name, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
+            tracing::warn!(
+                volume = %spec.name, asked, ?iops, ?limits,
+                "requested IOPS exceed the limit of the volume type, lowering them"
+            );
         }
         iops
     }

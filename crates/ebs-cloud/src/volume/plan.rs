@@ -28,13 +28,15 @@ pub(crate) fn size(
     let required = capacity.required;
     let limit = capacity.limit.unwrap_or(Gib(u32::MAX));
     if let Some(required) = required.filter(|r| *r > limit) {
-        return out_of_range(format!("a volume of at least {required} and at most {limit} cannot be"));
+        return out_of_range(format!("invalid capacity range: required {required} exceeds limit {limit}"));
     }
     if let Some(source) = source {
         let most = required.unwrap_or(limit);
         if most < source.size {
             let SourceSize { what, size } = source;
-            return out_of_range(format!("{what} needs {size}, the request allows {most}: ask for at least {size}"));
+            return out_of_range(format!(
+                "{what} needs {size}, but the request allows {most}; request at least {size}"
+            ));
         }
     }
     if let Some(required) = required {
@@ -42,7 +44,9 @@ pub(crate) fn size(
     }
     let type_min = volume_type.size_range().map_or(Gib(1), |(min, _)| min);
     if limit < type_min {
-        return out_of_range(format!("a {volume_type} volume has at least {type_min}, the limit is {limit}"));
+        return out_of_range(format!(
+            "invalid capacity range: a {volume_type} volume has at least {type_min}, the limit is {limit}"
+        ));
     }
     let floor = source.map_or(type_min, |s| s.size.max(type_min));
     Ok(capacity.fallback.max(floor).min(limit))
@@ -120,7 +124,7 @@ pub(crate) fn allows_clone_of(topology: &Topology, source: &Volume) -> bool {
 pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
     if spec.multi_attach && spec.volume_type != VolumeType::Io2 {
         let message = format!(
-            "a volume for several nodes must be of type io2, not {}: set the type or another access mode",
+            "a volume for several nodes must be of type io2, not {}; set the type or another access mode",
             spec.volume_type
         );
         return Err(CloudErrorKind::InvalidArgument.error(message));
@@ -137,15 +141,18 @@ pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), Clou
         && !may_be_one_kms_key(key, found)
     {
         return invalid(format!(
-            "the clone of {} has the key of its source, {found}, and not {key}: remove kmsKeyId, or restore a snapshot with it",
+            "the clone of {} inherits the key {found} of its source, not {key}; remove kmsKeyId or restore a snapshot \
+             with it",
             source.id
         ));
     }
     if !allows_clone_of(&spec.topology, source) {
         let zone = source.zone.as_ref().map_or("an unknown zone", ZoneName::as_str);
         let outpost = source.outpost_arn.as_ref().map_or_else(String::new, |arn| format!(" on {arn}"));
-        let message =
-            format!("a clone is where its source {} is: in {zone}{outpost}, which the request excludes", source.id);
+        let message = format!(
+            "a clone must be where its source {} is, in {zone}{outpost}, but the request excludes it",
+            source.id
+        );
         return Err(CloudErrorKind::InsufficientCapacity.error(message));
     }
     Ok(())

@@ -38,7 +38,7 @@ impl<E: Ec2> VolumeService<E> {
                 if is_size_of_no_volume(spec, request.size()) =>
             {
                 let message = format!(
-                    "{op}: required_bytes comes to {}, which EC2 does not give a {} volume",
+                    "{op}: required_bytes comes to {}, an invalid size of a {} volume",
                     request.size(),
                     spec.volume_type
                 );
@@ -69,7 +69,7 @@ impl<E: Ec2> VolumeService<E> {
         };
         let is_bound = matches!(spec.source, Source::Volume(_)) || plan::named_sites(&spec.topology).len() == 1;
         let next = if is_bound { "the request allows no other zone" } else { "the next attempt tries another zone" };
-        let message = format!("{op}: no room for such a volume in {tried}, or no volumes of its type; {next}");
+        let message = format!("{op}: no capacity for this volume or no volumes of its type in {tried}; {next}");
         CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
     }
 }
@@ -89,19 +89,17 @@ pub(super) fn is_of_the_request_alone(spec: &VolumeSpec, error: &CloudError) -> 
 
 fn key_hint(spec: &VolumeSpec) -> String {
     match &spec.kms_key_id {
-        Some(key) => format!(
-            ": the usual reason is that the KMS key {key} does not exist, is disabled, or may not be used by the driver"
-        ),
-        None if spec.encrypted => {
-            ": the usual reason is a default KMS key that may not be used by the driver".to_owned()
+        Some(key) => {
+            format!(": usually, the KMS key {key} does not exist, is disabled, or does not allow use by the driver")
         }
+        None if spec.encrypted => ": usually, the default KMS key does not allow use by the driver".to_owned(),
         None => String::new(),
     }
 }
 
 /// The message has a hint on encryption only if the request asked for encryption.
 pub(super) fn has_vanished(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
-    let message = format!("{op}: EC2 accepted it as {}, and then the volume vanished{}", volume.id, key_hint(spec));
+    let message = format!("{op}: EC2 accepted it as {}, but the volume then disappeared{}", volume.id, key_hint(spec));
     if key_hint(spec).is_empty() {
         CloudErrorKind::Internal.error(message)
     } else {
@@ -112,11 +110,11 @@ pub(super) fn has_vanished(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> C
 /// Returns the error for a volume in state error that was deleted since.
 pub(super) fn was_broken(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let hint = key_hint(spec);
-    let message = format!("{op}: {} went into state error{hint}; it has been deleted, try again", volume.id);
+    let message = format!("{op}: {} went into state error{hint}; the driver deleted it, try again", volume.id);
     CloudErrorKind::FailedPrecondition.error(message)
 }
 
 pub(super) fn out_of_time(op: &Op<'_>) -> CloudError {
-    let message = format!("{op}: EC2 gave no clear answer in time, no volume was left behind; try again");
+    let message = format!("{op}: EC2 gave no clear answer in time and no volume remains; try again");
     CloudErrorKind::Unavailable.error(message)
 }

@@ -44,7 +44,7 @@ async fn modification_that_outlasts_an_attach_is_in_the_error() {
     let error = fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
     let text = message_of(&error);
-    assert!(text.contains("the modification to 9 GiB, begun at") && text.contains("MODIFYING"), "{text}");
+    assert!(text.contains("the modification to 9 GiB, started at") && text.contains("MODIFYING"), "{text}");
     assert!(fixture.count(Action::AttachVolume) <= 2);
 }
 

@@ -102,7 +102,7 @@ async fn modification_limit_error_has_the_next_possible_time() {
     let modifications = fixture.count(Action::ModifyVolume);
     let fifth = fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap_err();
     assert!(matches!(fifth.kind, CloudErrorKind::FailedPrecondition), "{fifth:?}");
-    assert!(message_of(&fifth).contains("possible again at 20"), "{}", message_of(&fifth));
+    assert!(message_of(&fifth).contains("try again at 20"), "{}", message_of(&fifth));
     assert_eq!(fixture.count(Action::ModifyVolume), modifications + 1, "a refusal for the rate is never repeated");
 }
 

@@ -53,7 +53,7 @@ async fn estimated_end_determines_the_next_describe() {
     initializing(&fixture, Duration::from_secs(1000), true);
     let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
-    assert!(message_of(&error).contains("expects the end about 20"), "{}", message_of(&error));
+    assert!(message_of(&error).contains("expects completion at about 20"), "{}", message_of(&error));
     fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
     assert_eq!(fixture.count(Action::DescribeVolumeStatus), 1, "the next attempt asks no earlier");
 }

@@ -166,7 +166,7 @@ async fn invalid_argument_means_that_nothing_was_changed() {
     let spec = ModifySpec { tags, ..throughput(250) };
     let error = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
-    assert!(message_of(&error).contains("properties are as asked for"), "{}", message_of(&error));
+    assert!(message_of(&error).contains("properties were modified as requested"), "{}", message_of(&error));
 }
 
 /// A lost answer is an unknown outcome.

@@ -211,7 +211,7 @@ fn invalid_value_is_usage_error_that_names_flag() {
     refused("all --metadata-sources=aws", "--metadata-sources");
     refused("all --extra-tags=a", "--extra-tags");
     refused("all --extra-tags=kubernetes.io/x=y", "--extra-tags");
-    refused("all --volume-attach-limit=5 --reserved-volume-attachments=1", "exclude each other");
+    refused("all --volume-attach-limit=5 --reserved-volume-attachments=1", "mutually exclusive");
     refused("all --volume-attach-limit=-2", "--volume-attach-limit");
     refused("node --endpoint=tcp://127.0.0.1:1", "--state-dir");
     refused("node --state-dir=relative", "--state-dir");

@@ -359,7 +359,7 @@ fn secrets_of_requests_and_environment_are_not_written() {
         collector.span("csi.v1.Controller/DeleteVolume", ("rpc.grpc.status_code", "0")).await?;
         said.add_all_of(&world, &collector).await?;
         said.holds_no_secret()?;
-        said.log_is_complete(&["request to AWS", "Action=CreateVolume", "asked a device what it is", "reply of AWS"])?;
+        said.log_is_complete(&["request to AWS", "Action=CreateVolume", "device identified", "reply from AWS"])?;
         world.finish().await
     });
 }

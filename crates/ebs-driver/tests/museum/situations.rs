@@ -50,7 +50,7 @@ fn partly_unreadable_disk_is_not_formatted() {
             let node = Node::new(size);
             std::fs::File::options().write(true).open(node.disk.backing_file()).unwrap().set_len(left).unwrap();
             let outcome = node.stage(node.stage_request("ext4", &[])).await;
-            refused(outcome, Code::Internal, &["cannot be read", "never formatted"]);
+            refused(outcome, Code::Internal, &["never formats an unreadable device"]);
             assert_eq!(std::fs::metadata(node.disk.backing_file()).unwrap().len(), left, "{left}");
             assert_eq!(std::fs::metadata(node.disk.backing_file()).unwrap().blocks(), 0, "{left}: it was written to");
         }
@@ -241,7 +241,7 @@ fn disk_swapped_between_proof_and_mkfs_is_not_formatted() {
             let outcome = kubelet::stage(&service, node.stage_request("ext4", &[])).await;
             drop(replaced);
             assert_eq!(before, (node.disk.fingerprint().unwrap(), other.disk.fingerprint().unwrap()), "{outcome:?}");
-            refused(outcome, Code::FailedPrecondition, &["not any more"]);
+            refused(outcome, Code::FailedPrecondition, &["is no longer volume"]);
             assert!(!record_file(&node).exists(), "a refusal does not permit a format");
         }
     });
@@ -255,7 +255,7 @@ fn disk_written_to_after_the_proof_is_not_formatted() {
         let replaced = ReplacedTool::by_script("blkid", &format!("{write}\nexit 2")).unwrap();
         let outcome = node.stage(node.stage_request("ext4", &[])).await;
         drop(replaced);
-        refused(outcome, Code::FailedPrecondition, &["was blank a moment ago", "40960"]);
+        refused(outcome, Code::FailedPrecondition, &["was blank and now holds", "40960"]);
         assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
         assert!(!record_file(node).exists(), "a refusal does not permit a format");
         is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["not blank", "40960"]).await;
@@ -270,7 +270,7 @@ fn lone_xfs_superblock_is_not_formatted() {
         run("mkfs.xfs", &["-q", "-K"], node.disk.path());
         let first = node.disk.read_at(128, 0).unwrap();
         zero(&node, 512, GIB - 512);
-        refused(node.stage(node.stage_request("xfs", &[])).await, Code::Internal, &["refused to mount", "xfs"]);
+        refused(node.stage(node.stage_request("xfs", &[])).await, Code::Internal, &["the kernel rejected it", "xfs"]);
         // The UUID and geometry are unchanged. The kernel counts the mount attempt in another place.
         assert_eq!(node.disk.read_at(128, 0).unwrap(), first);
         assert!(!record_file(&node).exists());

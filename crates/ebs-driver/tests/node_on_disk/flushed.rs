@@ -118,10 +118,10 @@ fn failed_flush_is_reported_once_and_the_repeat_succeeds() {
         let _elsewhere = written_and_still_open_elsewhere(&node.path("target"), node.disk.path());
         run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown", &below.text("staging")], BOUND).unwrap();
         let target = node.text("target");
-        refused(node.unpublish(target.clone()).await, Code::Internal, &["could not be flushed", &target]);
+        refused(node.unpublish(target.clone()).await, Code::Internal, &["not synced is lost", &target]);
         assert_eq!(node.mounts_at("target").await.len(), 1, "a repeat has something to flush");
         node.unpublish(target).await.unwrap();
-        refused(node.unstage().await, Code::Internal, &["could not be flushed"]);
+        refused(node.unstage().await, Code::Internal, &["not synced is lost"]);
         node.unstage().await.unwrap();
     });
 }

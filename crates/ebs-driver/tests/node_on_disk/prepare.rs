@@ -60,7 +60,7 @@ fn read_only_disk_is_neither_checked_nor_grown() {
         let outcome = node.stage(node.stage_request("ext2", &[])).await;
         let started = tools.started();
         set("--setrw");
-        refused(outcome, Code::Internal, &["refused to mount"]);
+        refused(outcome, Code::Internal, &["the kernel rejected it"]);
         assert_eq!(started, [] as [&str; 0]);
     });
 }

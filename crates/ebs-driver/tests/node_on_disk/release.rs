@@ -278,7 +278,7 @@ fn volume_with_an_unreadable_disk_is_not_unstaged() {
         std::os::unix::fs::symlink("../../file", dev.join("disk/by-id").join(name)).unwrap();
         let service = node.again(|config| config.dev = dev);
         let outcome = service.node_unstage_volume(Request::new(node.unstage_request())).await;
-        refused(outcome, Code::FailedPrecondition, &["cannot be examined"]);
+        refused(outcome, Code::FailedPrecondition, &["which has the device name of volume"]);
     });
 }
 

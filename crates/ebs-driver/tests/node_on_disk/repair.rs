@@ -93,7 +93,7 @@ fn damage_beyond_automatic_repair_is_refused() {
                 set_error_state(&node.disk).unwrap();
             }
             let stage = node.stage(node.stage_request("ext4", &[])).await;
-            refused(stage, Code::FailedPrecondition, &["cannot be repaired automatically", node.volume.as_str()]);
+            refused(stage, Code::FailedPrecondition, &["need a manual repair", node.volume.as_str()]);
             assert!(node.mounts_at("staging").await.is_empty());
             // A check that answers every question with "yes" would create another root directory.
             let root = debugfs(&node.disk, "stat <2>").unwrap();
@@ -272,7 +272,7 @@ fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
         let (node, _) = used_node().await;
         set_error_state(&node.disk).unwrap();
         let replaced = ReplacedTool::by_script("e2fsck", "exit 8").unwrap();
-        refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["could not be checked"]);
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["check the file system: "]);
         assert!(node.mounts_at("staging").await.is_empty());
         drop(replaced);
         node.staged("ext4").await;

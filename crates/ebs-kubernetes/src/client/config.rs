@@ -67,7 +67,7 @@ fn from_pod(pod: &InCluster) -> Result<Found, ConnectError> {
     }
     let path = account.join("ca.crt");
     if !authority.windows(10).any(|bytes| bytes == b"-----BEGIN") {
-        let source = std::io::Error::other("it holds no certificate");
+        let source = std::io::Error::other("the file contains no certificate");
         return Err(ConnectError::Account { path, source });
     }
     // The client reads the file again from time to time, since certificate authorities are rotated too.

@@ -25,11 +25,11 @@ const WATCH_BOUND: Duration = Duration::from_secs(150);
 /// A failure that this client detected.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GuardError {
-    #[error("the API server has not begun to answer within {ANSWER_BOUND:?}")]
+    #[error("the API server did not start its response within {ANSWER_BOUND:?}")]
     NoAnswer,
-    #[error("the API server has sent nothing for {0:?} in the middle of an answer")]
+    #[error("the API server stopped sending its response for {0:?}")]
     Silent(Duration),
-    #[error("cannot read the token {path}")]
+    #[error("read the token file {path}")]
     Token {
         path: PathBuf,
         #[source]
@@ -57,7 +57,7 @@ impl TokenFile {
         let fresh = std::fs::read_to_string(&self.path).and_then(|token| {
             let token = token.trim();
             let value = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| !token.is_empty());
-            value.ok_or_else(|| std::io::Error::other("it holds no token"))
+            value.ok_or_else(|| std::io::Error::other("the file contains no valid token"))
         });
         match (fresh, last.as_ref()) {
             (Ok(mut value), _) => {

@@ -29,7 +29,7 @@ const DESCRIBE_WITHIN: Duration = Duration::from_mins(1);
 enum DescribeError {
     #[error("DescribeInstances failed")]
     Refused(#[source] Ec2Error),
-    #[error("DescribeInstances was not answered within {DESCRIBE_WITHIN:?}")]
+    #[error("DescribeInstances did not return within {DESCRIBE_WITHIN:?}")]
     NoAnswer,
 }
 
@@ -58,7 +58,7 @@ impl<E: Ec2> Labeler<E> {
                     tracing::warn!(
                         reason = chain(&error),
                         nodes = chunk.len(),
-                        "EC2 could not be asked for the instances of nodes; again later"
+                        "describing the instances of nodes failed, retrying later"
                     );
                     passed.failed += chunk.len();
                     let mut roster = self.watched.roster();
@@ -77,7 +77,10 @@ impl<E: Ec2> Labeler<E> {
         let mut changes = Vec::new();
         for due in chunk {
             let Some(described) = instances.get(&due.instance).and_then(Described::of) else {
-                tracing::debug!(node = due.node, instance = %due.instance, "EC2 has no such instance, or it has ended; its node is left as it is");
+                tracing::debug!(
+                    node = due.node, instance = %due.instance,
+                    "skipping a node: its instance was not found or is terminated"
+                );
                 passed.without_instance += 1;
                 roster.failed(&due.node);
                 continue;
@@ -109,7 +112,7 @@ impl<E: Ec2> Labeler<E> {
                     roster.labelled(&change);
                 }
                 Err(failure) => {
-                    tracing::warn!(node = change.node, reason = %failure, "a node could not be labelled; again later");
+                    tracing::warn!(node = change.node, reason = %failure, "labelling a node failed, retrying later");
                     passed.failed += 1;
                     roster.failed(&change.node);
                 }

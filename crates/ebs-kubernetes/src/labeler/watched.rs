@@ -90,7 +90,7 @@ impl Watched {
                     self.changed.notify_one();
                 }
                 Err(error) => {
-                    tracing::warn!(what, reason = %reason(&error), "a watch broke off; it goes on after a pause");
+                    tracing::warn!(what, reason = %reason(&error), "watch failed, restarting it after a pause");
                 }
             }
         }

@@ -12,17 +12,17 @@ use crate::Failure;
 pub enum NodeMetadataError {
     /// The name of this machine's Node is unknown.
     #[error(
-        "CSI_NODE_NAME is not set: it must be the name of this machine's Node (the chart takes it from spec.nodeName)"
+        "CSI_NODE_NAME is not set; set it to the name of this machine's Node (the chart sets it from spec.nodeName)"
     )]
     NoName,
     /// There is no connection to an API server.
-    #[error("there is no Kubernetes to ask: {reason}")]
+    #[error("no connection to Kubernetes: {reason}")]
     NoCluster {
         /// The reason.
         reason: String,
     },
     /// The API server answered with an error.
-    #[error("the Node {node} cannot be read")]
+    #[error("get Node {node}")]
     Unread {
         /// The Node.
         node: String,
@@ -31,7 +31,7 @@ pub enum NodeMetadataError {
         source: Failure,
     },
     /// The API server did not answer in time.
-    #[error("the Node {node} cannot be read: no answer within {within:?}")]
+    #[error("get Node {node}: no answer within {within:?}")]
     NoAnswer {
         /// The Node.
         node: String,
@@ -39,13 +39,13 @@ pub enum NodeMetadataError {
         within: Duration,
     },
     /// The Node does not exist.
-    #[error("Kubernetes has no Node {node}: CSI_NODE_NAME must be the name of this machine's Node")]
+    #[error("get Node {node}: not found; set CSI_NODE_NAME to the name of this machine's Node")]
     NoSuchNode {
         /// The name.
         node: String,
     },
     /// The Node has no valid provider id.
-    #[error("the Node {node} does not tell its instance")]
+    #[error("read the instance id of Node {node}")]
     ProviderId {
         /// The Node.
         node: String,
@@ -54,9 +54,7 @@ pub enum NodeMetadataError {
         source: ProviderIdError,
     },
     /// A label is missing that the cloud controller manager or the kubelet writes.
-    #[error(
-        "the Node {node} has no label {label}: the cluster's cloud controller manager writes it, or label the Node by hand"
-    )]
+    #[error("Node {node} has no label {label}; run the cluster's cloud controller manager or label the Node by hand")]
     MissingLabel {
         /// The Node.
         node: String,
@@ -64,7 +62,7 @@ pub enum NodeMetadataError {
         label: &'static str,
     },
     /// A label has an invalid value.
-    #[error("the label {label} of the Node {node} cannot be used")]
+    #[error("parse label {label} of Node {node}")]
     BadLabel {
         /// The Node.
         node: String,
@@ -76,8 +74,8 @@ pub enum NodeMetadataError {
     },
     /// The labeler has not labelled this Node.
     #[error(
-        "the Node {node} has no number in its label {labels}: the metadata labeler writes it (chart value \
-         sidecars.metadataLabeler.enabled), and has not yet, or cannot"
+        "Node {node} has no number in its label {labels}; check that the metadata labeler runs (chart value \
+         sidecars.metadataLabeler.enabled)"
     )]
     NotLabelled {
         /// The Node.
@@ -92,7 +90,7 @@ impl NodeMetadataError {
     pub(super) fn foreign(&self) -> Option<String> {
         match self {
             Self::ProviderId { source: ProviderIdError::Foreign { given }, .. } => {
-                Some(format!("its Node's spec.providerID is {given:?}"))
+                Some(format!("its Node has spec.providerID {given:?}"))
             }
             _ => None,
         }

@@ -6,10 +6,10 @@ use ebs_types::{HyperPodNode, NodeId};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderIdError {
     /// The provider id is not set yet.
-    #[error("spec.providerID is empty: the cluster's cloud controller manager has not set it, or none runs")]
+    #[error("spec.providerID is empty; check that the cluster's cloud controller manager runs")]
     Empty,
     /// Another machine: Fargate, a hybrid node or another cloud.
-    #[error("spec.providerID {given:?} names no EC2 instance")]
+    #[error("spec.providerID {given:?} is not an EC2 instance")]
     Foreign {
         /// The provider id.
         given: String,

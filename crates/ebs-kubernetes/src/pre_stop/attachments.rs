@@ -65,7 +65,7 @@ impl Attachments {
                         tracing::info!(
                             node = self.node,
                             attached = listed.own.len(),
-                            "volumes of this driver are attached"
+                            "volumes of this driver are still attached"
                         );
                     }
                     let watched = tokio::time::timeout(LIST_AGAIN, self.watch(listed)).await;
@@ -79,7 +79,7 @@ impl Attachments {
                 Ok(Watched::Ended) => tokio::time::sleep(FIRST).await,
                 Err(failure) if failure.kind == FailureKind::Expired => tokio::time::sleep(FIRST).await,
                 Err(failure) => {
-                    tracing::warn!(node = self.node, %failure, "the attachments cannot be read now; they are read again");
+                    tracing::warn!(node = self.node, %failure, "reading the VolumeAttachments failed, retrying");
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(LONGEST);
                 }

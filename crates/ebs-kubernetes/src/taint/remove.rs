@@ -122,7 +122,7 @@ impl Remover {
                         node = self.node,
                         taint = self.key,
                         remaining = removal.remaining(),
-                        "start-up taint removed: the driver is registered"
+                        "start-up taint removed"
                     );
                     return Attempt::Gone;
                 }
@@ -197,16 +197,16 @@ impl Remover {
         match attempt {
             Attempt::Failed(failure) if failure.is_denied() && is_new => tracing::warn!(
                 node, taint, %failure,
-                "the start-up taint stays: this account may not read the CSINode or change the Node's taints; pods that do not \
-                 tolerate the taint cannot come until somebody removes it"
+                "keeping the start-up taint: no permission to get the CSINode or patch the Node; it blocks pods until \
+                 it is removed"
             ),
             Attempt::Failed(failure) if is_new => {
-                tracing::warn!(node, taint, %failure, "the start-up taint cannot be removed now; it is tried again");
+                tracing::warn!(node, taint, %failure, "removing the start-up taint failed, retrying");
             }
             Attempt::NotRegistered if is_new => {
-                tracing::info!(node, taint, "the start-up taint stays until the kubelet has registered the driver");
+                tracing::info!(node, taint, "keeping the start-up taint until the kubelet has registered the driver");
             }
-            other => tracing::debug!(node, taint, attempt = ?other, "the start-up taint stays"),
+            other => tracing::debug!(node, taint, attempt = ?other, "keeping the start-up taint"),
         }
     }
 }

@@ -47,7 +47,7 @@ impl Watcher {
                         tracing::info!(
                             node = self.node,
                             %failure,
-                            "this Node may not be listed and watched: it is read now and then instead, so a start-up taint goes later"
+                            "no permission to list and watch this Node, polling it instead"
                         );
                     }
                     self.read(seen).await;
@@ -55,7 +55,7 @@ impl Watcher {
                 }
                 Err(failure) => {
                     if said.replace(failure.kind) != Some(failure.kind) {
-                        tracing::info!(node = self.node, %failure, "the watch of this Node failed and is begun anew");
+                        tracing::info!(node = self.node, %failure, "watch of this Node failed, restarting it");
                     }
                     // A watch that lasted for a while is a new failure, so the pause starts again.
                     wait = if began.elapsed() > LONGEST { AGAIN } else { (wait * 2).min(LONGEST) };
@@ -96,7 +96,7 @@ impl Watcher {
         match self.nodes.get_opt(&self.node).await {
             Ok(node) => tell(seen, node.map_or(Seen::Absent, Seen::node)),
             Err(error) => {
-                tracing::debug!(node = self.node, failure = %Failure::of(&error), "this Node cannot be read");
+                tracing::debug!(node = self.node, failure = %Failure::of(&error), "reading this Node failed");
             }
         }
     }

@@ -84,7 +84,7 @@ async fn error_has_reason_of_each_source_when_none_answers() {
     sources.push(Box::new(Teller::new(SourceKind::Kubernetes, None)));
     let error = Machine::find(sources, None).await.unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("imds: IMDS is switched off by AWS_EC2_METADATA_DISABLED"), "{text}");
+    assert!(text.contains("imds: IMDS is disabled by AWS_EC2_METADATA_DISABLED"), "{text}");
     assert!(text.contains("; kubernetes: "), "{text}");
     assert_eq!(error.foreign(), None);
     let none = Machine::find(Vec::new(), None).await.unwrap_err().to_string();

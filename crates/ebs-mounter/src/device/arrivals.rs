@@ -28,7 +28,7 @@ impl Arrivals {
         match DeviceEvents::listen() {
             Ok(events) => Self { events: Some(events), look_again: DOUBT },
             Err(error) => {
-                tracing::debug!(name: "v5", %error, "the kernel's events cannot be had: looking for late devices again and again");
+                tracing::debug!(name: "v5", %error, "kernel events unavailable, polling for late devices");
                 Self { events: None, look_again: POLL }
             }
         }
@@ -60,7 +60,7 @@ impl Arrivals {
         match tokio::time::timeout_at(until, heard(events)).await {
             Ok(Ok(())) | Err(_) => {}
             Ok(Err(error)) => {
-                tracing::debug!(name: "v5", %error, "the kernel's events ended: looking for late devices again and again");
+                tracing::debug!(name: "v5", %error, "kernel events ended, polling for late devices");
                 *self = Self { events: None, look_again: POLL };
             }
         }

@@ -67,7 +67,7 @@ async fn search(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Devi
     }
     Err(rejected.unwrap_or_else(|| {
         let hint = query.hint.as_ref().map_or_else(String::new, |hint| format!("{}, ", hint.display()));
-        let looked = format!("looked at {hint}{} and every NVMe serial number", by_id(config, query, "").display());
+        let looked = format!("checked {hint}{} and every NVMe serial number", by_id(config, query, "").display());
         DeviceError::Missing { volume: query.volume.clone(), looked }
     }))
 }
@@ -135,7 +135,10 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
         Err(error) => return rejected(error),
     };
     let (volume, path_says) = (&query.volume, &leads_to.identity);
-    tracing::debug!(name: "v6", %volume, path = %path.display(), leads_to = %leads_to.path.display(), ?path_says, "asked a device what it is");
+    tracing::debug!(
+        name: "v6", %volume, path = %path.display(), leads_to = %leads_to.path.display(), ?path_says,
+        "device identified"
+    );
     match &leads_to.identity {
         Some(identity) if is_it(identity) => {}
         None if is_named_for_it => {}
@@ -145,7 +148,10 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
     let (of, place) = (Arc::clone(config), leads_to.path.clone());
     match bounded::reading("opening", &place, move || open(&of, leads_to)).await {
         Ok(Some((opened, identity))) if is_it(&identity) => {
-            tracing::debug!(name: "v5", %volume, path = %path.display(), device = %opened.path.display(), "found the device");
+            tracing::debug!(
+                name: "v5", %volume, path = %path.display(), device = %opened.path.display(),
+                "device found"
+            );
             Ok(Some(opened.whole(query)))
         }
         Ok(Some((_, identity))) => foreign(&identity),
@@ -205,7 +211,7 @@ fn whole_disk(
     ask: impl FnOnce(&MounterConfig, &Path) -> Result<Option<Identity>, IdentityError>,
 ) -> Result<Option<Identity>, IdentityError> {
     let Some(disk) = identity::disk(config, number)? else {
-        return Ok(Some(Identity::Other("a device that the kernel does not list".to_owned())));
+        return Ok(Some(Identity::Other("a device that sysfs does not list".to_owned())));
     };
     let is_whole = identity::place(config, number).canonicalize()? == disk;
     if !is_whole {
@@ -221,7 +227,7 @@ fn open(config: &MounterConfig, leads_to: LeadsTo) -> Result<Option<(Opened, Ide
     let Some(opened) = opened(&leads_to.path)? else { return Ok(None) };
     if opened.number != leads_to.number {
         let number = opened.number;
-        return Ok(Some((opened, Identity::Other(format!("device {number}, which took over its name")))));
+        return Ok(Some((opened, Identity::Other(format!("device {number}, which now has its name")))));
     }
     let ask =
         |config: &MounterConfig, disk: &Path| identity::of_disk(config, disk, || opened.file.try_clone()).map(Some);
@@ -250,7 +256,7 @@ async fn with_partition(config: &Arc<MounterConfig>, query: &DeviceQuery, disk: 
     let Some(partition) = query.partition else { return Ok(disk) };
     let missing = || DeviceError::NoPartition { volume: query.volume.clone(), disk: disk.path.clone(), partition };
     let (of, whole, place) = (Arc::clone(config), disk.clone(), disk.path.clone());
-    let opened = bounded::reading("opening a partition", &place, move || {
+    let opened = bounded::reading("opening a partition of", &place, move || {
         let Some(node) = partition_node(&of, &whole, partition.number())? else { return Ok(None) };
         let Some(opened) = opened(&node)? else { return Ok(None) };
         let is_of_it = disk_number(&of, opened.number)? == Some(whole.disk);
@@ -290,15 +296,15 @@ pub(super) fn reconfirm(config: &MounterConfig, device: &Device) -> Result<(), D
     let now = std::fs::metadata(&device.path).map_err(|error| changed(error.to_string()))?;
     match os::block_device_number(&now) {
         Some(number) if number == device.number => {}
-        Some(number) => return Err(changed(format!("its name leads to device {number}, not {}", device.number))),
-        None => return Err(changed("its name leads to no block device".to_owned())),
+        Some(number) => return Err(changed(format!("its path leads to device {number}, not {}", device.number))),
+        None => return Err(changed("its path does not lead to a block device".to_owned())),
     }
     match identity::of_number(config, device.number).map_err(unusable)? {
         // On Xen, the name is the only identity, and it still leads to the same device.
         Some(Identity::Silent) if config.xen => Ok(()),
         Some(Identity::Volume(id)) if id == device.volume => Ok(()),
-        Some(other) => Err(changed(format!("it is {other} now"))),
-        None => Err(changed("it has vanished".to_owned())),
+        Some(other) => Err(changed(format!("it is now {other}"))),
+        None => Err(changed("it has disappeared".to_owned())),
     }
 }
 
@@ -320,7 +326,8 @@ pub(super) fn open_number(
             Some(Identity::Volume(found)) if found == *volume => Ok(()),
             Some(Identity::Silent) if config.xen => Ok(()),
             other => {
-                let found = other.map_or_else(|| "a device that vanished".to_owned(), |identity| identity.to_string());
+                let found =
+                    other.map_or_else(|| "a device that has disappeared".to_owned(), |identity| identity.to_string());
                 Err(DeviceError::Foreign { volume: volume.clone(), path: path.clone(), found })
             }
         }

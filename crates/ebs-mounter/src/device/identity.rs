@@ -49,7 +49,7 @@ pub enum IdentityError {
     #[error("its NVMe controller reports no serial number")]
     NoSerial,
     /// It could not be opened or read.
-    #[error("it cannot be examined")]
+    #[error("it cannot be identified")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Stuck(#[from] Stuck),
@@ -70,7 +70,7 @@ pub(super) fn disk(config: &MounterConfig, number: DeviceNumber) -> io::Result<O
                 return Ok(None);
             }
             return Err(io::Error::other(format!(
-                "device {number} is listed by sysfs and cannot be found there: {error}"
+                "device {number} is listed in sysfs, but its directory is missing: {error}"
             )));
         }
         Err(error) => return Err(error),
@@ -125,7 +125,7 @@ pub(super) fn in_sysfs(config: &MounterConfig, disk: &Path) -> Result<Option<Ide
     if multipath::is_mapped(&name) {
         return Ok(Some(multipath::identity(config, disk)?));
     }
-    Ok(Some(Identity::Other(format!("{name}, which is no EBS volume"))))
+    Ok(Some(Identity::Other(format!("{name}, which is not an EBS volume"))))
 }
 
 pub(super) fn of_serial(serial: &str) -> Identity {
@@ -194,7 +194,7 @@ mod tests {
     fn disk_of_another_kind_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let config = MounterConfig { sys: directory.path().to_owned(), ..MounterConfig::new(directory.path()) };
-        for (name, kind) in [("vda", "no EBS volume"), ("dm-3", "a mapped device")] {
+        for (name, kind) in [("vda", "not an EBS volume"), ("dm-3", "a mapped device")] {
             let place = directory.path().join(name);
             fs::create_dir(&place).unwrap();
             let found = in_sysfs(&config, &place).unwrap().unwrap().to_string();

@@ -28,7 +28,7 @@ impl Mounter {
             return Ok(size);
         }
         tracing::info!(volume = %device.volume(), device = %device.path().display(), %size, wanted = %least,
-            "waiting until the kernel shows the new size of the disk");
+            "waiting until the kernel reports the new size of the disk");
         let deadline = Instant::now() + self.config.late_size;
         let mut changes = Arrivals::listen().looking_each(LOOK);
         loop {

@@ -22,13 +22,13 @@ pub(super) fn identity(config: &MounterConfig, device: &Path) -> io::Result<Iden
     let name = device.file_name().unwrap_or_default().display();
     let other = |what: &str| Ok(Identity::Other(format!("{name}, {what}")));
     if !is_multipath(device)? {
-        return other("a mapped device, which is no EBS volume itself");
+        return other("a mapped device, not an EBS volume itself");
     }
     let mut found: Option<Identity> = None;
     for path in names(&device.join("slaves"))? {
         let serial = attribute(&config.sys.join("block").join(path).join("device/serial"))?;
         let Some(Identity::Volume(volume)) = serial.map(|serial| of_serial(&serial)) else {
-            return other("a multipath device over something else than EBS volumes");
+            return other("a multipath device over something other than EBS volumes");
         };
         let volume = Identity::Volume(volume);
         match &found {

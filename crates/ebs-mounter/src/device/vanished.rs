@@ -13,7 +13,8 @@ use crate::device_number::DeviceNumber;
 /// A sysfs that does not list the block devices of this machine.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{} lists no block device, so the driver cannot examine any disk: mount sysfs at {} (a container needs the host's /sys)",
+    "{} lists no block device, so the driver cannot examine any disk; mount sysfs at {} (a container needs the host's \
+     /sys)",
     list.display(), sys.display()
 )]
 pub struct NoSysfs {

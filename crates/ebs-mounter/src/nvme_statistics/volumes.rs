@@ -66,7 +66,7 @@ impl Mounter {
         let table = MountTable::read().await.map_err(|MountTableError::Read(error)| IdentityError::from(error))?;
         let place = self.config.sys.join("block/statistics");
         let look = move || Ok(disks_in_use(&config, &table, &places.spelled()));
-        bounded::reading_within(WITHIN, "looking for volumes in", &place, look).await
+        bounded::reading_within(WITHIN, "searching for volumes in", &place, look).await
     }
 }
 
@@ -81,7 +81,7 @@ async fn statistics_of(
         let Some((volume, file)) = open_volume(&config, &disk)? else { return Ok(None) };
         Ok(Some((volume, os::nvme_statistics_page(&file)?)))
     };
-    let answer = bounded::reading_within(WITHIN, "asking for the statistics", &place, look).await;
+    let answer = bounded::reading_within(WITHIN, "reading the statistics of", &place, look).await;
     let (volume, page) = match answer {
         Ok(Some(answer)) => answer,
         Ok(None) => return Ok(None),
@@ -117,7 +117,7 @@ mod tests {
         let Err(StatisticsError::Disk { path, source: IdentityError::Stuck(stuck) }) = outcome else {
             panic!("{outcome:?}")
         };
-        assert!(path == node && stuck.to_string().contains("earlier call"), "{stuck}");
+        assert!(path == node && stuck.to_string().contains("earlier system call"), "{stuck}");
         bounded::reading("opening", &node, || Ok::<(), Stuck>(())).await.expect("the disk itself is free");
         release.send(()).unwrap();
     }

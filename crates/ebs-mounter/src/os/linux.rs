@@ -78,7 +78,7 @@ pub(crate) fn statfs_of(path: &Path, device: DeviceNumber) -> io::Result<crate::
     let opened = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let found = DeviceNumber::of(rustix::fs::fstat(&opened)?.st_dev);
     if found != device {
-        let what = format!("another file system is mounted there, of device {found}");
+        let what = format!("the file system of another device, {found}, is mounted there");
         return Err(io::Error::new(io::ErrorKind::NotFound, what));
     }
     counts(rustix::fs::fstatfs(&opened)?)

@@ -116,7 +116,7 @@ fn check(page: &str, name: &str, table: &str) {
         std::fs::write(&path, &with).expect("write the page");
         return;
     }
-    assert!(text == with, "{page} is not what the code says of {name}: run this test with EBS_WRITE_DOCS=1");
+    assert!(text == with, "{page} does not match the code for {name}: run this test with EBS_WRITE_DOCS=1");
 }
 
 #[test]

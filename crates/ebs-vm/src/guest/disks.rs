@@ -89,7 +89,7 @@ pub(crate) async fn statistics(node: &Node) -> anyhow::Result<()> {
     let error = mounter.nvme_statistics(&device).await.err().context("statistics of a disk that has none")?;
     let error = format!("{:#}", anyhow::Error::from(error));
     // Status code type 0, code 2 or type 1, code 9, with the bit "do not retry".
-    ensure!(error.contains("answers status 0x4"), "{error}");
+    ensure!(error.contains("returned status 0x4"), "{error}");
     node.say(&Said::Note { text: format!("without EBS statistics: {error}") })?;
     drop(device);
     disk.unplug()

@@ -47,7 +47,7 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let status = staged.err().context("a disk whose reads hang was staged")?;
     ensure!(other < gave_up, "the other volume had to wait for the one that hangs ({status:?})");
     // The timeout of the read, or the client timeout, because the blank proof has ten minutes.
-    let words = ["has not come back", "Timeout expired"];
+    let words = ["has not returned", "Timeout expired"];
     ensure!(words.iter().any(|word| status.message().contains(word)), "{status:?}");
     quick.unplug()?;
     // Calls that hung return one after the other.
@@ -122,7 +122,7 @@ async fn with_errors(failing: &impl Fails) -> anyhow::Result<String> {
 /// test repeats it, as the kubelet does.
 async fn take_down_after_errors(disk: &Disk<'_>) -> anyhow::Result<()> {
     match disk.take_down().await {
-        Err(error) if format!("{error:#}").contains("could not be flushed") => disk.take_down().await,
+        Err(error) if format!("{error:#}").contains("not synced is lost") => disk.take_down().await,
         outcome => outcome,
     }
 }

@@ -31,7 +31,10 @@ impl<E: Ec2> VolumeService<E> {
                 Some(ModificationState::Modifying) => Verdict::Waiting,
                 Some(ModificationState::Other(_)) if sent < patient_until => Verdict::Waiting,
                 Some(ModificationState::Other(state)) => {
-                    tracing::warn!(volume = %id, state, "this version does not know the state of the modification: the volume counts as EC2 describes it");
+                    tracing::warn!(
+                        volume = %id, state,
+                        "unknown modification state, using the volume as EC2 describes it"
+                    );
                     Verdict::Done(seen)
                 }
                 _ if settled => Verdict::Done(seen),
@@ -63,7 +66,7 @@ impl<E: Ec2> VolumeService<E> {
             _ if sent < visible_by => Verdict::Waiting,
             _ => Verdict::Failed(
                 CloudErrorKind::OutcomeUnknown
-                    .error(format!("{op}: EC2 shows no such modification; the next attempt looks again")),
+                    .error(format!("{op}: EC2 does not list the modification; the next attempt checks again")),
             ),
         };
         self.context.waiter.modification(op, first, &request.volume, decide).await
@@ -98,13 +101,11 @@ impl<E: Ec2> VolumeService<E> {
 }
 
 fn is_in_unknown_state(op: &Op<'_>, state: &str) -> CloudError {
-    let message = format!(
-        "{op}: EC2 shows the modification in the state {state:?}, which this version does not know; the next attempt looks again"
-    );
+    let message = format!("{op}: the modification is in the unknown state {state:?}; the next attempt checks again");
     CloudErrorKind::InProgress.error(message)
 }
 
 fn has_failed(op: &Op<'_>, modification: &Modification) -> CloudError {
-    let why = modification.status_message.as_deref().unwrap_or("EC2 does not say why");
+    let why = modification.status_message.as_deref().unwrap_or("EC2 reports no reason");
     CloudErrorKind::Internal.error(format!("{op}: the modification has failed: {why}"))
 }

@@ -35,7 +35,7 @@ fn ratio_of_tag(volume: &Volume, driver: &DriverName) -> Option<NonZeroU32> {
     let tag = volume.tags.get(&driver.iops_per_gib_tag())?;
     let ratio = tag.parse::<i32>().ok().and_then(|ratio| Iops::try_from(ratio).ok());
     if ratio.is_none() {
-        tracing::warn!(volume = %volume.id, %tag, "the tag with the IOPS per GiB is no such number, IOPS stay");
+        tracing::warn!(volume = %volume.id, %tag, "ignoring invalid IOPS-per-GiB tag, leaving IOPS unchanged");
     }
     ratio.and_then(NonZeroU32::new)
 }
@@ -45,7 +45,10 @@ fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
         None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
         Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
         Some(tag) => {
-            tracing::warn!(volume = %volume.id, %tag, "the tag that allows more IOPS is no boolean, IOPS stay");
+            tracing::warn!(
+                volume = %volume.id, %tag,
+                "ignoring invalid tag that allows more IOPS, leaving IOPS unchanged"
+            );
             false
         }
     }
@@ -100,7 +103,7 @@ pub(super) fn impossible_size(request: &ModifyVolume, volume: &Volume) -> Option
     let (size, volume_type) = (request.size?, request.volume_type.as_ref().unwrap_or(&volume.volume_type));
     let (min, max) = volume_type.size_range()?;
     let is_impossible = size < min || size > max;
-    is_impossible.then(|| format!("required_bytes comes to {size}, which EC2 does not give a {volume_type} volume"))
+    is_impossible.then(|| format!("required_bytes comes to {size}, an invalid size of a {volume_type} volume"))
 }
 
 pub(super) fn is_nothing(request: &ModifyVolume) -> bool {

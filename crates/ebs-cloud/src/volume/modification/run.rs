@@ -67,7 +67,7 @@ impl<E: Ec2> VolumeService<E> {
         match self.change_tags(op, id, spec).await {
             Ok(()) => Ok(volume),
             Err(CloudError { kind: CloudErrorKind::InvalidArgument, message, cause }) if has_properties => {
-                let message = format!("{message}; its properties are as asked for");
+                let message = format!("{message}; its properties were modified as requested");
                 Err(CloudError { kind: CloudErrorKind::Internal, message, cause })
             }
             Err(error) => Err(error),
@@ -180,7 +180,10 @@ impl<E: Ec2> VolumeService<E> {
         if !(is_about_values && is_extra && refused.volume_type.is_none()) {
             return None;
         }
-        tracing::warn!(volume = %volume.id, asked, error = %refusal, "EC2 refuses the IOPS by the tags of the volume: they stay as they are");
+        tracing::warn!(
+            volume = %volume.id, asked, error = %refusal,
+            "EC2 rejects the IOPS computed from the volume's tags, leaving IOPS unchanged"
+        );
         Some(ModifyVolume { iops: None, ..refused.clone() })
     }
 
@@ -206,7 +209,10 @@ impl<E: Ec2> VolumeService<E> {
         }
         let iops = plan::iops_within(requested.request, size, limits, volume.iops);
         if iops < Some(asked) {
-            tracing::warn!(volume = %volume.id, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
+            tracing::warn!(
+                volume = %volume.id, asked, ?iops, ?limits,
+                "requested IOPS exceed the limit of the volume type, lowering them"
+            );
         }
         iops
     }
@@ -252,13 +258,13 @@ fn when_possible(latest: Option<&Modification>) -> String {
     let rule =
         "a volume can be modified at most 4 times in 24 h, and not while an earlier modification is being optimized";
     let Some(latest) = latest else { return rule.to_owned() };
-    let since = latest.started.map(|t| format!("the latest began at {}", humantime::format_rfc3339_seconds(t)));
+    let since = latest.started.map(|t| format!("the latest started at {}", humantime::format_rfc3339_seconds(t)));
     let again = latest.started.map(|t| humantime::format_rfc3339_seconds(t + MODIFICATION_WINDOW));
     match (&latest.state, since, again) {
         (ModificationState::Optimizing, Some(since), _) => {
-            format!("{rule}; {since} and is still being optimized: try again when EC2 shows it completed")
+            format!("{rule}; {since} and is still being optimized; try again when it is completed")
         }
-        (_, Some(since), Some(again)) => format!("{rule}; {since}: it is possible again at {again} at the latest"),
+        (_, Some(since), Some(again)) => format!("{rule}; {since}; try again at {again} at the latest"),
         _ => rule.to_owned(),
     }
 }

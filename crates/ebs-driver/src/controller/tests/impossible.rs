@@ -95,7 +95,7 @@ async fn mount_flags_that_no_node_supports_are_refused() {
     for (flag, says) in [
         ("remount", "remount"),
         ("bind", "bind"),
-        ("context=\"system_u", "opens a quote"),
+        ("context=\"system_u", "unclosed quote"),
         ("noatime\nnodev", "character"),
     ] {
         refused(world.create(mounted("ext4", &["noatime", flag])).await, "InvalidArgument", says);

@@ -153,7 +153,7 @@ async fn lock_that_cannot_be_described_is_not_changed() {
     refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "lock snapshot");
     for class in [ErrorClass::Unauthenticated, ErrorClass::SnapshotNotFound, ErrorClass::Other] {
         world.ec2.fail_next(Action::DescribeLockedSnapshots, class, false);
-        refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "look at the lock");
+        refused(take(&world, "snapshot-1", &volume, &GOVERNANCE).await, "Aborted", "describe the lock");
     }
     take(&world, "snapshot-1", &volume, &GOVERNANCE).await.expect("it was locked");
     assert_eq!((calls(&world), world.ec2.count(Action::DeleteSnapshot)), (1, 0));

@@ -84,7 +84,7 @@ async fn device_that_attaches_or_detaches_is_not_published() {
     world.ec2.engine().set_timing(slow).await;
     attached_by_hand(&world).await;
     let publish = || world.publish_as(request(HANDLE, world.here.as_str()));
-    refused(publish().await, "FailedPrecondition", "not attached");
+    refused(publish().await, "FailedPrecondition", "is not in state attached");
     tokio::time::sleep(Duration::from_secs(90)).await;
     publish().await.expect("attached by now");
 }

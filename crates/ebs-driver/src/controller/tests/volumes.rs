@@ -177,7 +177,7 @@ async fn quota_or_full_zone_is_resource_exhausted() {
     world.ec2.fail_next(Action::CreateVolume, ErrorClass::LimitExceeded(Limit::Volumes), false);
     refused(world.create(in_zone(named("pvc-1"), "us-west-2a")).await, "ResourceExhausted", "quota");
     world.ec2.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
-    refused(world.create(in_zone(named("pvc-2"), "us-west-2a")).await, "ResourceExhausted", "room");
+    refused(world.create(in_zone(named("pvc-2"), "us-west-2a")).await, "ResourceExhausted", "capacity");
     assert!(world.volumes().await.is_empty());
 }
 

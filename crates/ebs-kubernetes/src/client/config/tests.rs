@@ -70,7 +70,7 @@ fn missing_or_invalid_pod_configuration_is_named() {
     says(&InCluster { port: None, ..pod.clone() }, "KUBERNETES_SERVICE_PORT is not set");
     for (host, port) in [("", "443"), ("a b", "443"), ("10.0.0.1", "https"), ("10.0.0.1", "65536")] {
         let broken = InCluster { host: Some(host.to_owned()), port: Some(port.to_owned()), ..pod.clone() };
-        says(&broken, "no address of an API server");
+        says(&broken, "invalid API server address");
     }
     fs::write(pod.account.join("ca.crt"), "not a certificate").unwrap();
     says(&pod, "ca.crt");

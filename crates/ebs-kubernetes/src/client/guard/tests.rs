@@ -51,7 +51,7 @@ async fn call_to_hanging_server_fails_with_timeout() {
     let began = Instant::now();
     let failure = Failure::of(&nodes(&api).get("a").await.unwrap_err());
     assert_eq!(began.elapsed().as_secs(), ANSWER_BOUND.as_secs());
-    assert!(failure.to_string().contains("not begun to answer within 30s"), "{failure}");
+    assert!(failure.to_string().contains("did not start its response within 30s"), "{failure}");
 }
 
 /// While the file is missing, the last token is used.

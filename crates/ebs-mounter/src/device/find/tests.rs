@@ -127,7 +127,7 @@ async fn disk_that_changes_while_it_is_opened_is_not_used() {
             std::io::Write::write_all(&mut answer, b"CRYPT-LUKS2-1").unwrap();
         });
         let outcome = find(&Arc::new(config(&root)), &query(&volume)).await;
-        let seen = if takes_the_name { "took over its name".to_owned() } else { other.to_string() };
+        let seen = if takes_the_name { "which now has its name".to_owned() } else { other.to_string() };
         assert!(matches!(&outcome, Err(DeviceError::Foreign { found, .. }) if found.contains(&seen)), "{outcome:?}");
         changes.join().unwrap();
     }

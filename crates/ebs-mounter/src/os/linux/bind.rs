@@ -134,7 +134,7 @@ fn by_way_of(workshop: &Path, source: &Path, target: &Path, attributes: &BTreeSe
         .and_then(|()| rustix::mount::mount_remount(&place, wanted | MountFlags::BIND, ""))
         .and_then(|()| rustix::mount::mount_bind(&place, target));
     if let Err(error) = clear(&place) {
-        tracing::warn!(place = %place.display(), %error, "a mount that was needed for a moment stays behind");
+        tracing::warn!(place = %place.display(), %error, "removing a temporary mount failed");
     }
     bound.map_err(io::Error::from)
 }

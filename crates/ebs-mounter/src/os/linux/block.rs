@@ -110,7 +110,7 @@ fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u
     if status == 0 {
         Ok(answer)
     } else {
-        Err(io::Error::other(format!("the NVMe controller answers status {status:#x}")))
+        Err(io::Error::other(format!("the NVMe controller returned status {status:#x}")))
     }
 }
 
