@@ -27,8 +27,8 @@ const MODES: &str = "Modes:
   all              controller and node services in one process (the default)
   controller       identity and controller services
   node             identity and node services
-  metadataLabeler  writes what nodes need to know of their instances onto the Node objects
-  pre-stop-hook    waits until this node's volumes are detached, when the node is being drained";
+  metadataLabeler  label Node objects with instance metadata for node services
+  pre-stop-hook    on a node that is being drained, wait until its volumes are detached";
 
 /// The first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,7 +255,7 @@ enum ModeArguments {
         #[command(flatten)]
         node: NodeFlags,
     },
-    /// Writes what nodes need to know of their instances onto the Node objects
+    /// Label Node objects with instance metadata for node services
     #[command(name = "metadataLabeler")]
     MetadataLabeler {
         #[command(flatten)]
@@ -263,7 +263,7 @@ enum ModeArguments {
         #[command(flatten)]
         aws: AwsFlags,
     },
-    /// Waits until this node's volumes are detached, when the node is being drained
+    /// On a node that is being drained, wait until its volumes are detached
     #[command(name = "pre-stop-hook")]
     PreStopHook {
         #[command(flatten)]
