@@ -27,8 +27,8 @@ const MODES: &str = "Modes:
   all              controller and node services in one process (the default)
   controller       identity and controller services
   node             identity and node services
-  metadataLabeler  label Node objects with instance metadata for node services
-  pre-stop-hook    on a node that is being drained, wait until its volumes are detached";
+  metadataLabeler  label Node objects with instance metadata
+  pre-stop-hook    wait until the volumes of a draining node are detached";
 
 /// The first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,7 +255,7 @@ enum ModeArguments {
         #[command(flatten)]
         node: NodeFlags,
     },
-    /// Label Node objects with instance metadata for node services
+    /// Label Node objects with instance metadata
     #[command(name = "metadataLabeler")]
     MetadataLabeler {
         #[command(flatten)]
@@ -263,7 +263,7 @@ enum ModeArguments {
         #[command(flatten)]
         aws: AwsFlags,
     },
-    /// On a node that is being drained, wait until its volumes are detached
+    /// Wait until the volumes of a draining node are detached
     #[command(name = "pre-stop-hook")]
     PreStopHook {
         #[command(flatten)]
