@@ -196,7 +196,7 @@ async fn cloud(
     let observer = Arc::clone(&counting);
     let ec2 = AwsEc2::connect(&config, observer).await.context("create the EC2 client")?;
     // Log the endpoint only here: one with a password has been rejected by now and must not reach the log.
-    tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
+    tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2 client created");
     let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
     Ok(Some(Arc::new(Cloud::observed(Arc::new(ec2), config, counting))))
 }

@@ -32,7 +32,7 @@ pub(crate) async fn connect(kubeconfig: Option<&PathBuf>) -> Result<Cluster, Str
 pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bool, mode: Mode) {
     const OFF: &str = "no Kubernetes client: not removing start-up taints, not reading Node metadata";
     match cluster {
-        Ok(cluster) => tracing::info!(server = cluster.server(), "Kubernetes"),
+        Ok(cluster) => tracing::info!(server = cluster.server(), "Kubernetes client created"),
         Err(reason) if is_asked_for => tracing::warn!(reason, "{OFF}"),
         Err(_) if mode == Mode::Controller => {}
         Err(reason) => tracing::info!(reason, "{OFF}"),

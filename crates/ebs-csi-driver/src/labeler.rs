@@ -77,7 +77,12 @@ async fn build(
         log_bodies: settings.log_aws_bodies,
     };
     let ec2 = AwsEc2::connect(&config, counting).await.context("create the EC2 client")?;
-    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, kubernetes = work.server(), "EC2");
+    tracing::info!(
+        region = config.region,
+        ec2_endpoint = config.ec2_endpoint,
+        kubernetes = work.server(),
+        "EC2 client created"
+    );
     let options = LabelerOptions {
         driver: settings.driver.clone(),
         namespace: environment("POD_NAMESPACE").unwrap_or_else(|| lease.namespace().to_owned()),
