@@ -84,7 +84,7 @@ if ($LASTEXITCODE -ne 0) { throw "$Program does not run on this machine: status 
 
 $logs = Split-Path $LogFile
 New-Item -ItemType Directory -Force $Directory, $logs | Out-Null
-# The service renames its logs as LocalSystem: nobody but the system and administrators may put anything there.
+# The service renames its logs as LocalSystem: only the system and administrators may write there.
 Invoke-System icacls.exe $logs /inheritance:r /grant:r '*S-1-5-18:(OI)(CI)F' '*S-1-5-32-544:(OI)(CI)F' | Out-Null
 # A backslash before a closing quote would escape that quote.
 $kubelet = $KubeletPath.TrimEnd('\')

@@ -123,7 +123,7 @@ failureThreshold: {{ .failures }}
 --v={{ ternary 7 (.sidecar.logLevel | int) .root.Values.debugLogs }}
 {{- end -}}
 
-{{/* What the controller's sidecars have in common behind their arguments: dict root, sidecar, name, env (YAML list), mountPath, metricsPort, metricsName. */}}
+{{/* The fields of the controller's sidecars after their arguments: dict root, sidecar, name, env (YAML list), mountPath, metricsPort, metricsName. */}}
 {{- define "ebs.controllerSidecar" -}}
 {{- $resources := default .root.Values.controller.resources .sidecar.resources -}}
 {{- $env := concat (include "ebs.list" (default "" .env) | fromYamlArray) (include "ebs.list" (include "ebs.proxyEnv" .root) | fromYamlArray) (default list .sidecar.env) -}}

@@ -3,7 +3,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* What pods are selected by, as YAML. A release called "kustomize" has no instance: its objects are not Helm's. */}}
+{{/* The selector labels of pods, as YAML. A release called "kustomize" has no instance: its objects are not Helm's. */}}
 {{- define "ebs.selectorLabels" -}}
 {{- $labels := dict "app.kubernetes.io/name" (include "ebs.name" .) -}}
 {{- if ne .Release.Name "kustomize" -}}
@@ -24,7 +24,7 @@
 {{- toYaml (mergeOverwrite $labels (deepCopy (default dict .Values.customLabels))) -}}
 {{- end -}}
 
-{{/* The labels of a pod: dict root, app, podLabels. What pods are selected by cannot be overridden: the API server would refuse it. */}}
+{{/* The labels of a pod: dict root, app, podLabels. Selector labels cannot be overridden, because the API server would reject the object. */}}
 {{- define "ebs.podLabels" -}}
 {{- $labels := include "ebs.labels" .root | fromYaml -}}
 {{- $labels = mergeOverwrite $labels (deepCopy (default dict .podLabels)) -}}
@@ -36,7 +36,7 @@
 {{- toYaml (mergeOverwrite (dict "app" .app) (include "ebs.selectorLabels" .root | fromYaml)) -}}
 {{- end -}}
 
-{{/* An image's name: dict root, image, tag for where the image has none. */}}
+{{/* An image's name: dict root, image, tag (used if the image sets no tag). */}}
 {{- define "ebs.image" -}}
 {{- $tag := default .tag (toString (default "" .image.tag)) -}}
 {{- printf "%s%s:%s" (default "" .root.Values.image.containerRegistry) .image.repository $tag -}}
@@ -56,7 +56,7 @@ imagePullPolicy: {{ default .root.Values.image.pullPolicy .image.pullPolicy }}
 {{- default .root.Release.Namespace .node.namespaceOverride -}}
 {{- end -}}
 
-{{/* Of two maps the second counts, key by key, false, 0 and empty values included: dict over, under. As YAML. */}}
+{{/* Merges two maps as YAML: keys of `over` replace those of `under`, including false, 0 and empty values. dict over, under. */}}
 {{- define "ebs.override" -}}
 {{- $merged := deepCopy .under -}}
 {{- range $key, $value := .over -}}
@@ -69,7 +69,7 @@ imagePullPolicy: {{ default .root.Values.image.pullPolicy .image.pullPolicy }}
 {{- toYaml $merged -}}
 {{- end -}}
 
-{{/* "true" where the cluster serves snapshots, or the values say so. */}}
+{{/* "true" if the cluster serves the snapshot API, or the values force it. */}}
 {{- define "ebs.snapshots" -}}
 {{- $api := .Capabilities.APIVersions -}}
 {{- if or .Values.sidecars.snapshotter.forceEnable ($api.Has "snapshot.storage.k8s.io/v1") ($api.Has "snapshot.storage.k8s.io/v1beta1") -}}

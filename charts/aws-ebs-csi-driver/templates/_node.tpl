@@ -1,4 +1,4 @@
-{{/* The node's values for a DaemonSet of additionalDaemonSets: those of `node`, but for what is given. dict root, over. */}}
+{{/* The node values of a DaemonSet of additionalDaemonSets: `node`, overridden by the given values. dict root, over. */}}
 {{- define "ebs.nodeValues" -}}
 {{- include "ebs.override" (dict "over" (default dict .over) "under" .root.Values.node) -}}
 {{- end -}}
@@ -6,7 +6,7 @@
 {{- define "ebs.checkNode" -}}
 {{- $node := .node -}}
 {{- if and $node.volumeAttachLimit (not (kindIs "invalid" $node.reservedVolumeAttachments)) (ge (int $node.reservedVolumeAttachments) 0) -}}
-{{- fail "node.volumeAttachLimit and node.reservedVolumeAttachments exclude each other: give one of them" -}}
+{{- fail "node.volumeAttachLimit and node.reservedVolumeAttachments exclude each other; set one of them" -}}
 {{- end -}}
 {{- end -}}
 

@@ -45,8 +45,8 @@
           envFrom:
             {{- toYaml . | nindent 12 }}
           {{- end }}
-          {{- /* Mounts of a host process appear over the host's own directories, so it has none that it uses: this one makes the kubelet create the
-          directory of the socket. */}}
+          {{- /* A host process needs no mounts, which would hide directories of the host. This one only makes the kubelet create the directory of the
+          socket. */}}
           volumeMounts:
             {{- if not $host }}
             - name: kubelet-dir

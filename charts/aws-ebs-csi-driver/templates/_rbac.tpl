@@ -1,4 +1,4 @@
-{{/* A cluster role and who has it: dict root, role, binding, account, namespace, rules (list of lists: group, resources, verbs), more. */}}
+{{/* A cluster role and its binding: dict root, role, binding, account, namespace, rules (list of lists: group, resources, verbs), more. */}}
 {{- define "ebs.clusterRole" -}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1

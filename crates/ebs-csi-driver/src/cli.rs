@@ -27,8 +27,8 @@ const MODES: &str = "Modes:
   all              controller and node services in one process (the default)
   controller       identity and controller services
   node             identity and node services
-  metadataLabeler  writes what nodes need to know of their instances onto the Node objects
-  pre-stop-hook    waits until this node's volumes are detached, when the node is being drained";
+  metadataLabeler  label Node objects with instance metadata
+  pre-stop-hook    wait until the volumes of a draining node are detached";
 
 /// The first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,7 +255,7 @@ enum ModeArguments {
         #[command(flatten)]
         node: NodeFlags,
     },
-    /// Writes what nodes need to know of their instances onto the Node objects
+    /// Label Node objects with instance metadata
     #[command(name = "metadataLabeler")]
     MetadataLabeler {
         #[command(flatten)]
@@ -263,7 +263,7 @@ enum ModeArguments {
         #[command(flatten)]
         aws: AwsFlags,
     },
-    /// Waits until this node's volumes are detached, when the node is being drained
+    /// Wait until the volumes of a draining node are detached
     #[command(name = "pre-stop-hook")]
     PreStopHook {
         #[command(flatten)]

@@ -67,8 +67,7 @@ pub(crate) struct Driver {
 /// The socket cannot be bound, or the certificate of the pages cannot be used.
 pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Front, Foundation)> {
     let driver = &settings.driver;
-    let bound =
-        server::bind(&driver.endpoint, driver.endpoint_mode).context("the driver cannot listen for CSI requests")?;
+    let bound = server::bind(&driver.endpoint, driver.endpoint_mode).context("listen for CSI requests")?;
     let operations = [Operations::new(), Operations::new()];
     let shown_later = MetricSources::default();
     let pages = Pages {
@@ -166,7 +165,7 @@ impl MetricSources {
 pub(crate) async fn listen(http: Option<&HttpSettings>) -> anyhow::Result<Option<Listen>> {
     let Some(HttpSettings { endpoint, tls }) = http.cloned() else { return Ok(None) };
     let tls = match tls {
-        Some(files) => Some(Arc::new(Tls::load(files).await.context("metrics cannot be served over TLS")?)),
+        Some(files) => Some(Arc::new(Tls::load(files).await.context("load the TLS certificate of the HTTP endpoint")?)),
         None => None,
     };
     Ok(Some(Listen { endpoint, tls }))
@@ -182,7 +181,7 @@ async fn cloud(
         return Ok(None);
     }
     let config = AwsConfig {
-        region: here.region().context("the region is not known: set AWS_REGION")?,
+        region: here.region().context("determine the AWS region: AWS_REGION is not set; set it")?,
         ec2_endpoint: environment("AWS_EC2_ENDPOINT"),
         sagemaker_endpoint: environment("AWS_SAGEMAKER_ENDPOINT"),
         user_agent_extra: settings.user_agent_extra.clone(),
@@ -191,13 +190,13 @@ async fn cloud(
     };
     for name in IGNORED_VARIABLES.into_iter().filter(|name| environment(name).is_some()) {
         tracing::warn!(
-            "{name} has no effect: how often a call is made follows from what EC2 takes, within each request's own bound"
+            "{name} has no effect: the rate limiter of the driver and the time limit of each request determine the retries"
         );
     }
     let observer = Arc::clone(&counting);
-    let ec2 = AwsEc2::connect(&config, observer).await.context("the EC2 client cannot be built")?;
+    let ec2 = AwsEc2::connect(&config, observer).await.context("create the EC2 client")?;
     // Log the endpoint only here: one with a password has been rejected by now and must not reach the log.
-    tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
+    tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2 client created");
     let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
     Ok(Some(Arc::new(Cloud::observed(Arc::new(ec2), config, counting))))
 }

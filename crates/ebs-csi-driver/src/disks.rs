@@ -39,7 +39,7 @@ impl Disks for NodeDisks {
 fn report(instance_id: String, statistics: VolumeStatistics) -> DiskReport {
     let VolumeStatistics { read, failed } = statistics;
     for error in &failed {
-        tracing::debug!(error = chain(error), "no metrics of a disk");
+        tracing::debug!(error = chain(error), "failed to read the statistics of a disk");
     }
     let disks = read.into_iter().map(|(volume, statistics)| disk(volume.to_string(), statistics)).collect();
     DiskReport { instance_id, disks, errors: u64::try_from(failed.len()).unwrap_or(u64::MAX) }

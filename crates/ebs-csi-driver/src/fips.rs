@@ -9,9 +9,9 @@ pub(crate) struct NotValidated;
 impl fmt::Display for NotValidated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "GODEBUG asks for FIPS mode (fips140=on or only), but this driver is not built with a validated cryptographic \
-             module: leave it out (AWS_USE_FIPS_ENDPOINT=true alone chooses the FIPS endpoints of AWS), or use a driver that \
-             has one",
+            "GODEBUG requests FIPS mode (fips140=on or only): this build has no validated cryptographic module; remove the \
+             setting (AWS_USE_FIPS_ENDPOINT=true alone selects the FIPS endpoints of AWS), or use a build with a validated \
+             module",
         )
     }
 }

@@ -50,7 +50,7 @@ pub(crate) async fn watch(check: impl HealthCheck, shown: Shown, in_doubt: Arc<N
             Ok(answer) => answer.map_err(|error| (failure(&error.kind), chain(&error))),
             Err(_elapsed) => Err((
                 HealthFailure::DeadlineExceeded,
-                format!("EC2 could not be reached, or did not answer, within {PATIENCE:?}"),
+                format!("EC2 could not be reached, or did not respond, within {PATIENCE:?}"),
             )),
         };
         let now = shown.show(answer, before);
@@ -79,10 +79,10 @@ impl Shown {
             return now;
         }
         match answer {
-            Ok(()) if before.is_none() => tracing::info!("the first health check of EC2 has succeeded"),
-            Ok(()) => tracing::info!("EC2 answers again"),
+            Ok(()) if before.is_none() => tracing::info!("first health check of EC2 succeeded"),
+            Ok(()) => tracing::info!("health check of EC2 succeeded again"),
             Err((_, error)) => {
-                tracing::error!(error, "the health check of EC2 failed: volumes cannot be changed until it succeeds")
+                tracing::error!(error, "health check of EC2 failed: volumes cannot be changed until it succeeds")
             }
         }
         now
@@ -92,11 +92,11 @@ impl Shown {
 /// The text that `/readyz` shows to any client.
 fn reason(failure: HealthFailure) -> &'static str {
     match failure {
-        HealthFailure::Unavailable => "EC2 or the source of AWS credentials is not available; the log has the details",
-        HealthFailure::DeadlineExceeded => "EC2 does not answer; the log has the details",
-        HealthFailure::Unauthenticated => "EC2 does not accept the credentials; the log has the details",
-        HealthFailure::PermissionDenied => "EC2 refuses the driver a right; the log has the details",
-        HealthFailure::Internal => "EC2 answers with an error; the log has the details",
+        HealthFailure::Unavailable => "EC2 or the source of AWS credentials is unavailable; see the log",
+        HealthFailure::DeadlineExceeded => "EC2 does not respond; see the log",
+        HealthFailure::Unauthenticated => "EC2 rejects the credentials; see the log",
+        HealthFailure::PermissionDenied => "EC2 denies the driver a permission; see the log",
+        HealthFailure::Internal => "EC2 returns an error; see the log",
     }
 }
 

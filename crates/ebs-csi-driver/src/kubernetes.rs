@@ -30,9 +30,9 @@ pub(crate) async fn connect(kubeconfig: Option<&PathBuf>) -> Result<Cluster, Str
 /// Logs once which cluster is used, or which features are off without one. It is a warning only where a kubeconfig was
 /// given. A controller uses the cluster only to find its region, which reports its own failure.
 pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bool, mode: Mode) {
-    const OFF: &str = "no Kubernetes client: the removal of start-up taints and metadata of the Node are off";
+    const OFF: &str = "no Kubernetes client: not removing start-up taints, not reading Node metadata";
     match cluster {
-        Ok(cluster) => tracing::info!(server = cluster.server(), "Kubernetes"),
+        Ok(cluster) => tracing::info!(server = cluster.server(), "Kubernetes client created"),
         Err(reason) if is_asked_for => tracing::warn!(reason, "{OFF}"),
         Err(_) if mode == Mode::Controller => {}
         Err(reason) => tracing::info!(reason, "{OFF}"),
@@ -42,11 +42,11 @@ pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bo
 /// Removes the start-up taint from this node's Node object in the background, unless the environment disables it.
 pub(crate) fn remove_taints(cluster: &Cluster, driver: &DriverName, background: &mut JoinSet<()>) {
     if environment("DISABLE_TAINT_WATCHER").is_some() {
-        tracing::info!("DISABLE_TAINT_WATCHER is set: the start-up taint of this node is nobody's business here");
+        tracing::info!("DISABLE_TAINT_WATCHER is set: not removing the start-up taint of this node");
         return;
     }
     let Some(node) = environment("CSI_NODE_NAME") else {
-        tracing::warn!("CSI_NODE_NAME is not set: a start-up taint of this node is not removed");
+        tracing::warn!("CSI_NODE_NAME is not set: not removing the start-up taint of this node");
         return;
     };
     background.spawn(TaintRemoval::new(cluster.clone(), &node, driver.clone()).run());

@@ -41,7 +41,7 @@ pub(crate) async fn run(settings: &LabelerSettings, mut signals: Signals) -> any
     let built = tokio::select! {
         built = build(settings, Arc::clone(&counting)) => Some(built?),
         signal = signals.next() => {
-            tracing::info!(signal, "stopped before it could label");
+            tracing::info!(signal, "stopped before labeling");
             None
         }
     };
@@ -49,7 +49,7 @@ pub(crate) async fn run(settings: &LabelerSettings, mut signals: Signals) -> any
     pages.readiness.set_ready();
     let stop = async {
         let signal = signals.next().await;
-        tracing::info!(signal, "stopping: the lease is given back");
+        tracing::info!(signal, "stopping: releasing the lease");
     };
     Box::pin(ebs_kubernetes::label_nodes(connections, ec2, counting, options, stop)).await?;
     tracing::info!("stopped");
@@ -61,12 +61,12 @@ async fn build(
     counting: Arc<Counting>,
 ) -> anyhow::Result<(Connections, Arc<AwsEc2>, LabelerOptions)> {
     let connect = async || kubernetes::connect(settings.kubeconfig.as_ref()).await;
-    let needed = "the labeler writes on Nodes and needs Kubernetes";
+    let needed = "connect to Kubernetes, which mode metadataLabeler requires";
     let work = connect().await.map_err(|reason| anyhow!(reason)).context(needed)?;
     let lease = connect().await.map_err(|reason| anyhow!(reason)).context(needed)?;
     let kinds = settings.metadata_sources.clone();
     let sources = Sources { kinds, driver: settings.driver.clone(), cluster: Ok(work.clone()) };
-    let region = sources.region().await?.region().context("the region is not known")?;
+    let region = sources.region().await?.region().context("determine the AWS region: AWS_REGION is not set; set it")?;
     let extra = settings.user_agent_extra.as_ref().map(|extra| format!("{extra}-{USER_AGENT}"));
     let config = AwsConfig {
         region,
@@ -76,12 +76,17 @@ async fn build(
         version: VERSION.to_owned(),
         log_bodies: settings.log_aws_bodies,
     };
-    let ec2 = AwsEc2::connect(&config, counting).await.context("the EC2 client cannot be built")?;
-    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, kubernetes = work.server(), "EC2");
+    let ec2 = AwsEc2::connect(&config, counting).await.context("create the EC2 client")?;
+    tracing::info!(
+        region = config.region,
+        ec2_endpoint = config.ec2_endpoint,
+        kubernetes = work.server(),
+        "EC2 client created"
+    );
     let options = LabelerOptions {
         driver: settings.driver.clone(),
         namespace: environment("POD_NAMESPACE").unwrap_or_else(|| lease.namespace().to_owned()),
-        host: std::fs::read_to_string(HOST_NAME).context("cannot read the host's name")?.trim().to_owned(),
+        host: std::fs::read_to_string(HOST_NAME).context("read the host name")?.trim().to_owned(),
         times: Times::default(),
         release_within: settings.shutdown_timeout,
     };

@@ -62,7 +62,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, system: System) -> Ex
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "the driver stops because of an error");
+            tracing::error!(error = format!("{error:#}"), "driver failed");
             // Invalid variables of the AWS SDK are usage errors, like invalid flags.
             let is_usage = error.downcast_ref::<ebs_aws::ConfigError>().is_some();
             ExitCode::from(if is_usage { USAGE } else { FAILED })
@@ -82,11 +82,11 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> Result<(Flags, Opti
 }
 
 fn print_version() -> anyhow::Result<()> {
-    std::io::stdout().write_all(version::json().as_bytes()).context("cannot print the version")
+    std::io::stdout().write_all(version::json().as_bytes()).context("print the version")
 }
 
 fn run(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Result<()> {
-    let runtime = runtime(job).context("cannot start the runtime")?;
+    let runtime = runtime(job).context("start the runtime")?;
     let result = runtime.block_on(traced(job, traces, system));
     // A system call on a hung device must not keep the process alive.
     runtime.shutdown_background();
@@ -111,7 +111,7 @@ fn workers(cores: std::io::Result<NonZeroUsize>) -> usize {
 
 /// Runs the job, and exports its traces, including the last ones, if they are enabled.
 async fn traced(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Result<()> {
-    let listen = || Signals::listen().context("cannot listen for signals");
+    let listen = || Signals::listen().context("listen for signals");
     let signals = listen()?;
     let export = traces.map(|traces| traces.start(version::VERSION)).transpose()?.flatten();
     let result = perform(job, signals, system).await;
@@ -119,7 +119,7 @@ async fn traced(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Re
         let mut again = listen()?;
         tokio::select! {
             () = export.finish(LAST_TRACES) => {}
-            signal = again.next() => tracing::warn!(signal, "the last traces are lost: told to end at once"),
+            signal = again.next() => tracing::warn!(signal, "stopping at once after another signal, the last traces are lost"),
         }
     }
     result

@@ -62,7 +62,7 @@ impl Sources {
             instance_type = metadata.instance_type,
             region = metadata.region,
             zone = %metadata.zone,
-            "this machine, by the first metadata source that knows it"
+            "machine identified"
         );
         Ok(machine)
     }
@@ -76,7 +76,7 @@ impl Sources {
             return Ok(Whereabouts::Region(region));
         }
         let machine = self.machine().await;
-        let needed = "the region is not known: set AWS_REGION, or let a metadata source tell it";
+        let needed = "determine the AWS region without AWS_REGION";
         Ok(Whereabouts::Instance(Arc::new(machine.context(needed)?)))
     }
 
@@ -90,14 +90,14 @@ impl Sources {
             Err(unknown) => unknown,
         };
         let Some(what) = unknown.foreign().map(str::to_owned) else {
-            return Err(unknown).context("what machine this is is not known, and the node service needs it");
+            return Err(unknown).context("identify this machine for the node service");
         };
         let name = environment("CSI_NODE_NAME").unwrap_or_default();
         tracing::warn!(
             node = name,
             what,
             reason = %unknown,
-            "this machine is no EC2 instance: no EBS volume can be attached to it, and the node service does nothing here"
+            "this machine is not an EC2 instance: EBS volumes cannot be attached to it, its node service is idle"
         );
         Ok(Whereabouts::Foreign { name, what })
     }
@@ -112,7 +112,7 @@ impl Sources {
             if let Ok(machine) = Machine::find(self.list(), environment("AWS_REGION")).await {
                 let instance = machine.metadata().node.to_string();
                 return anyhow::anyhow!(
-                    "this machine is the EC2 instance {instance} after all: the driver ends, so that it is started anew as its node"
+                    "this machine is the EC2 instance {instance}: exiting, so that a restart starts its node service"
                 );
             }
         }

@@ -17,15 +17,15 @@ pub(crate) async fn run(settings: &HookSettings, mut signals: Signals) -> anyhow
     let cluster = match kubernetes::connect(settings.kubeconfig.as_ref()).await {
         Ok(cluster) => cluster,
         Err(reason) => {
-            tracing::warn!(reason, "no Kubernetes client: the pre-stop hook waits for nothing");
+            tracing::warn!(reason, "no Kubernetes client: exiting without waiting for detachments");
             return Ok(());
         }
     };
     let node = environment("CSI_NODE_NAME")
-        .context("CSI_NODE_NAME is not set: the pre-stop hook does not know which node it runs on")?;
+        .context("identify this node: CSI_NODE_NAME is not set; set it to the name of the Node")?;
     let hook = PreStop::new(cluster, &node, settings.driver.clone());
     tokio::select! {
-        released = hook.wait() => released.map(drop).context("the pre-stop hook cannot wait for the detachment of volumes"),
-        signal = signals.next() => bail!("{signal} ended the pre-stop hook while it waited for the detachment of volumes"),
+        released = hook.wait() => released.map(drop).context("wait for the detachment of volumes"),
+        signal = signals.next() => bail!("wait for the detachment of volumes: interrupted by {signal}"),
     }
 }

@@ -33,13 +33,13 @@ pub(crate) async fn run(
     builder.spawn(building);
     let driver = tokio::select! {
         served = &mut serving => return ended_unasked(served),
-        Some(built) = builder.join_next() => built.context("the driver could not be put together")??,
+        Some(built) = builder.join_next() => built.context("start the services")??,
         signal = signals.next() => {
-            tracing::info!(signal, "stopped before it was serving");
+            tracing::info!(signal, "stopped before serving");
             // Fail the calls that wait for the services now.
             drop(opening);
             stop.cancel();
-            return serving.await.context("cannot stop serving");
+            return serving.await.context("stop the CSI server");
         }
     };
     let Driver { services, operations, node, mut background, mut fatal } = driver;
@@ -51,15 +51,15 @@ pub(crate) async fn run(
         Some(Ok(error)) = fatal.join_next() => return Err(error),
         signal = signals.next() => signal,
     };
-    tracing::info!(signal, ?limit, "stopping: no new requests, running operations are waited for");
+    tracing::info!(signal, ?limit, "stopping: rejecting new requests, waiting for running operations");
     stop.cancel();
     let drained = tokio::select! {
         (served, left) = async { tokio::join!(serving, drain(&operations, limit)) } => {
-            served.context("cannot stop serving")?;
+            served.context("stop the CSI server")?;
             left
         }
         signal = signals.next() => {
-            tracing::warn!(signal, "second signal: ending at once");
+            tracing::warn!(signal, "second signal: stopping at once");
             running(&operations)
         }
     };
@@ -72,7 +72,7 @@ pub(crate) async fn run(
 
 fn ended_unasked(served: Result<(), server::ServeError>) -> anyhow::Result<()> {
     served?;
-    anyhow::bail!("the CSI server ended without being told to")
+    anyhow::bail!("the CSI server stopped unexpectedly")
 }
 
 async fn drain(operations: &[Operations], limit: Duration) -> Vec<String> {
@@ -91,11 +91,11 @@ fn running(operations: &[Operations]) -> Vec<String> {
 /// Reports the operations that EC2 and the node still run when the process exits.
 fn left_behind(operations: Vec<String>) -> anyhow::Result<()> {
     if operations.is_empty() {
-        tracing::info!("stopped: nothing is left running");
+        tracing::info!("stopped: no operation is running");
         return Ok(());
     }
     anyhow::bail!(
-        "stopped with operations still running; repeated requests will find what they did: {}",
+        "stopped with operations still running; repeated requests will find their results: {}",
         operations.join("; ")
     )
 }

@@ -92,8 +92,7 @@ impl Row {
     async fn run(&self, simulator: &BTreeMap<String, String>) -> anyhow::Result<()> {
         let mut ended = self.run_once(simulator).await;
         for _ in 0..MORE_TRIES {
-            let too_slow =
-                ended.as_ref().is_err_and(|error| format!("{error:#}").contains("what machine this is is not"));
+            let too_slow = ended.as_ref().is_err_and(|error| format!("{error:#}").contains("identify this machine"));
             if !(too_slow && self.ends == Ends::WhenTold) {
                 break;
             }

@@ -76,9 +76,9 @@ async fn ec2_outage_and_lost_permission_show_and_recover() -> anyhow::Result<()>
     let pages = Pages::of(&world).await?;
     pages.until_healthy(true).await?;
     for (code, status, reason, shown, answer) in [
-        ("UnauthorizedOperation", 403, "PermissionDenied", "a right", Code::PermissionDenied),
+        ("UnauthorizedOperation", 403, "PermissionDenied", "a permission", Code::PermissionDenied),
         ("RequestExpired", 400, "Unauthenticated", "the credentials", Code::Unauthenticated),
-        ("Unavailable", 503, "Unavailable", "not available", Code::Unavailable),
+        ("Unavailable", 503, "Unavailable", "unavailable", Code::Unavailable),
     ] {
         world.control().refuse_all(code, status).await?;
         let request = csi_proto::csi::GetSnapshotRequest {
@@ -95,7 +95,7 @@ async fn ec2_outage_and_lost_permission_show_and_recover() -> anyhow::Result<()>
         ensure!(readyz.starts_with("HTTP/1.1 503") && readyz.contains(shown), "{code}: {readyz}");
         let body = readyz.split("\r\n\r\n").nth(1).context("a body")?;
         ensure!(!body.contains(code) && !body.contains("request id"), "{code}: {readyz}");
-        let logged = "the health check of EC2 failed";
+        let logged = "health check of EC2 failed";
         world.until_logged(logged, |log| log.lines().any(|line| line.contains(logged) && line.contains(code))).await?;
         ensure!(world.client().probe().await?, "{code}: a restart would not help");
         world.control().no_faults().await?;
@@ -130,7 +130,7 @@ async fn controller_without_ec2_passes_its_probes() -> anyhow::Result<()> {
                     && page.contains("\naws_ebs_csi_ec2_health_check_failures_total{")
             })
             .await?;
-        let logged = "the health check of EC2 failed";
+        let logged = "health check of EC2 failed";
         world.until_logged(logged, |log| log.lines().any(|line| line.contains(logged) && line.contains(cause))).await?;
         let readyz = pages.get("/readyz").await?;
         ensure!(readyz.starts_with("HTTP/1.1 503") && readyz.contains("EC2"), "{readyz}");

@@ -352,7 +352,7 @@ async fn sigterm_finishes_running_mutations_and_exits_with_0() -> anyhow::Result
     let signalled = async {
         creating(&world, "pvc-drain").await?;
         world.signal_driver(Signal::TERM)?;
-        world.until_logged("it stops", |log| log.contains("stopping: no new requests")).await?;
+        world.until_logged("it stops", |log| log.contains("stopping: rejecting new requests")).await?;
         go_on(&world).await
     };
     let (answer, sent) = tokio::join!(client.create_volume(request.clone()), signalled);
@@ -375,7 +375,7 @@ async fn second_signal_ends_driver_at_once() -> anyhow::Result<()> {
     let ended = async {
         creating(&world, "pvc-twice").await?;
         world.signal_driver(Signal::TERM)?;
-        world.until_logged("it stops", |log| log.contains("stopping: no new requests")).await?;
+        world.until_logged("it stops", |log| log.contains("stopping: rejecting new requests")).await?;
         ensure!(world.driver()?.ended()?.is_none(), "the first signal did not let running work end");
         world.signal_driver(Signal::TERM)?;
         world.driver_ended(BOUND).await

@@ -72,7 +72,7 @@ async fn node_removes_its_start_up_taint_unless_disabled() -> anyhow::Result<()>
 #[tokio::test]
 async fn process_without_kubernetes_logs_disabled_features_once() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("node").start().await?;
-    let says = "no Kubernetes client: the removal of start-up taints";
+    let says = "no Kubernetes client: not removing start-up taints";
     world.until_logged("the word", |log| log.matches(says).count() == 1).await?;
     world.finish().await?;
     // An explicit but unusable file does not prevent serving either, but causes a warning.

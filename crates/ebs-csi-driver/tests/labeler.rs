@@ -453,7 +453,7 @@ async fn machine_outside_ec2_serves_and_logs_its_kind() -> anyhow::Result<()> {
     let info = served.info().await?;
     ensure!(info.accessible_topology.is_none() && info.node_id.contains("foreign-one"), "{info:?}");
     let output = served.process.output()?;
-    ensure!(output.contains("no EC2 instance") && output.contains("mi-0123456789abcdef0"), "{output}");
+    ensure!(output.contains("not an EC2 instance") && output.contains("mi-0123456789abcdef0"), "{output}");
     stopped(served.process).await?;
     place.finish(&["foreign-one"], &[]).await
 }
@@ -475,7 +475,7 @@ async fn driver_exits_when_machine_proves_to_be_an_instance() -> anyhow::Result<
     let status = served.process.wait(BOUND).await?;
     let output = served.process.output()?;
     ensure!(
-        status.code() == Some(1) && output.contains("is the EC2 instance") && output.contains("after all"),
+        status.code() == Some(1) && output.contains("is the EC2 instance") && output.contains("exiting"),
         "{status:?}\n{output}"
     );
     comes.shutdown().await?;

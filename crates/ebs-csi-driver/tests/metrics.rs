@@ -362,6 +362,6 @@ async fn unusable_certificate_ends_start_and_is_named() -> anyhow::Result<()> {
     world.spawn_driver()?;
     let (code, log) = world.driver_ended(BOUND).await?;
     ensure!(code == Some(1), "{code:?}: {log}");
-    ensure!(log.contains(key.to_str().context("a path")?) && log.contains("is not PEM"), "{log}");
+    ensure!(log.contains(key.to_str().context("a path")?) && log.contains("invalid PEM"), "{log}");
     world.finish().await
 }

@@ -41,7 +41,7 @@ const IN_THE_MIDDLE: usize = 15;
 const GRACE: &str = "--shutdown-timeout=90s";
 /// Maximum number of starts when the driver does not find its region or instance, and the text of that error.
 const STARTS: usize = 10;
-const NO_METADATA: &str = "what machine this is is not known";
+const NO_METADATA: &str = "identify this machine";
 const MIB: u64 = 1 << 20;
 
 /// Every action of EC2 takes some time, so that a stop can interrupt it.
@@ -290,7 +290,7 @@ async fn sigint_drains_and_second_signal_ends_at_once() -> anyhow::Result<()> {
             let seen = |state: &ebs_testkit::control::State| !state.volumes_named("pvc-signals").is_empty();
             world.control().until(BOUND, "the volume is being created", seen).await?;
             world.signal_driver(first)?;
-            world.until_logged("it stops", |log| log.contains("stopping: no new requests")).await?;
+            world.until_logged("it stops", |log| log.contains("stopping: rejecting new requests")).await?;
             ensure!(world.driver()?.ended()?.is_none(), "the first signal did not wait for running work");
             world.signal_driver(second)?;
             world.driver_ended(STOP_BOUND).await

@@ -157,7 +157,7 @@ async fn hanging_or_absent_collector_is_logged_once() -> anyhow::Result<()> {
             world.client().identity().get_plugin_info(csi::GetPluginInfoRequest {}).await?;
             ensure!(start.elapsed() < Duration::from_secs(30), "{address}: {:?}", start.elapsed());
         }
-        let said = "spans of traces could not be exported";
+        let said = "failed to export trace spans";
         world.until_logged(said, |log| log.contains(said)).await?;
         world.client().delete_volume(&volume).await?;
         let log = world.driver_spec().log.clone();
@@ -184,7 +184,7 @@ async fn collector_over_tls_needs_trusted_certificate() -> anyhow::Result<()> {
     let collector = Collector::start(dir.path(), &["-cert", &cert, "-key", &key]).await?;
     let endpoint = format!("https://{}", collector.address);
     let world = traced(&endpoint).start().await?;
-    let said = "spans of traces could not be exported";
+    let said = "failed to export trace spans";
     world.until_logged(said, |log| log.contains(said)).await?;
     ensure!(collector.messages()?.is_empty(), "nobody vouches for it");
     world.finish().await?;

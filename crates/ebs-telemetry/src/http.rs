@@ -71,7 +71,7 @@ async fn listen_again_and_again(listen: &Listen, pages: &Pages) {
             Err(error) => tracing::error!(
                 endpoint = %listen.endpoint,
                 %error,
-                "cannot listen for metrics and health; volumes are served without, next try in 10 s"
+                "cannot listen for metrics and health, next attempt in 10 s; volumes are served meanwhile"
             ),
         }
         tokio::time::sleep(RETRY).await;
@@ -83,7 +83,7 @@ async fn run(listener: TcpListener, tls: Option<Arc<Tls>>, pages: Pages) {
         Ok(address) => {
             tracing::info!(%address, tls = tls.is_some(), "serving /metrics, /healthz and /readyz");
         }
-        Err(error) => tracing::warn!(%error, "the metrics listener does not know its address"),
+        Err(error) => tracing::warn!(%error, "failed to read the address of the metrics listener"),
     }
     let metrics = Arc::clone(&pages.metrics);
     let app = pages.router();
@@ -95,9 +95,9 @@ async fn run(listener: TcpListener, tls: Option<Arc<Tls>>, pages: Pages) {
                 Ok((stream, _)) => {
                     connections.spawn(answer(stream, tls.clone(), app.clone(), Arc::clone(&metrics)));
                 }
-                Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "a client left before it was accepted"),
+                Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "client disconnected before accept"),
                 Err(error) => {
-                    tracing::error!(%error, "the metrics listener failed; next try in 10 s");
+                    tracing::error!(%error, "metrics listener failed, next attempt in 10 s");
                     return;
                 }
             },
@@ -116,8 +116,8 @@ async fn answer(stream: TcpStream, tls: Option<Arc<Tls>>, app: Router, metrics: 
     match timeout(HEADERS_WITHIN, TlsAcceptor::from(config).accept(stream)).await {
         Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2) => answer_http2(stream, app).await,
         Ok(Ok(stream)) => answer_http1(stream, app).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a client for metrics or health failed at TLS"),
-        Err(_elapsed) => tracing::debug!("a client for metrics or health did not finish the handshake of TLS"),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake of a metrics or health client failed"),
+        Err(_elapsed) => tracing::debug!("TLS handshake of a metrics or health client timed out"),
     }
 }
 
@@ -156,12 +156,12 @@ where
             end(connection.as_mut());
             match timeout(FAREWELL, connection).await {
                 Ok(ended) => ended,
-                Err(_elapsed) => return tracing::debug!("a connection for metrics or health was cut off"),
+                Err(_elapsed) => return tracing::debug!("closed a metrics or health connection after its time limit"),
             }
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection for metrics or health ended early");
+        tracing::debug!(%error, "metrics or health connection failed");
     }
 }
 

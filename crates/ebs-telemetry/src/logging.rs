@@ -29,10 +29,10 @@ pub struct LogConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
     /// Invalid directives.
-    #[error("RUST_LOG is {0:?}, but must be log directives such as info,ebs_driver=debug")]
+    #[error("parse RUST_LOG={0:?} as log directives such as info,ebs_driver=debug")]
     Directives(String, #[source] tracing_subscriber::filter::ParseError),
     /// Logging was set up before.
-    #[error("logging is already set up in this process")]
+    #[error("set up logging: already set up in this process")]
     AlreadySet(#[source] tracing_subscriber::util::TryInitError),
 }
 

@@ -53,16 +53,16 @@ pub enum TracesError {
     #[error(transparent)]
     Authorities(#[from] BadAuthorities),
     /// Another invalid setting.
-    #[error("the exporter of traces cannot be set up by the OTEL_* variables")]
+    #[error("set up the trace exporter from the OTEL_* variables")]
     Exporter(#[from] ExporterBuildError),
     /// The exporter was started before.
-    #[error("the exporter of traces was started before in this process")]
+    #[error("start the trace exporter: already started in this process")]
     Started,
 }
 
 /// The running exporter.
 #[derive(Debug)]
-#[must_use = "without an end the last spans are lost"]
+#[must_use = "the last spans are lost without finish"]
 pub struct TraceExport {
     provider: SdkTracerProvider,
     queue: Queue,
@@ -81,7 +81,7 @@ impl Traces {
     pub fn start(&self, version: &str) -> Result<Option<TraceExport>, TracesError> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if settings::disabled(variable) {
-            tracing::warn!("OTEL_SDK_DISABLED is true: no traces are exported");
+            tracing::warn!("OTEL_SDK_DISABLED is true: not exporting traces");
             return Ok(None);
         }
         settings::check_endpoint(variable)?;
@@ -93,7 +93,7 @@ impl Traces {
         let (batches, queue) = Batches::start(exporter, &resource, settings::limits(variable));
         let provider = SdkTracerProvider::builder().with_span_processor(batches).with_resource(resource).build();
         self.tracer.set(provider.tracer(SCOPE)).map_err(|_| TracesError::Started)?;
-        tracing::info!("traces are exported over OTLP, as the OTEL_* variables say");
+        tracing::info!("exporting traces over OTLP");
         Ok(Some(TraceExport { provider, queue }))
     }
 }

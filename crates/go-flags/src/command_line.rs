@@ -42,13 +42,13 @@ impl Flag {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCommandLine {
     /// `-h` or `--help`, which is not an error.
-    #[error("the usage text is asked for")]
+    #[error("usage requested")]
     Help,
-    #[error("there is no flag --{0}")]
+    #[error("unknown flag --{0}")]
     Unknown(String),
-    #[error("{0:?} is no flag: it must be --NAME, --NAME=VALUE or --NAME VALUE")]
+    #[error("{0:?} is not a flag; use --NAME, --NAME=VALUE or --NAME VALUE")]
     Syntax(String),
-    #[error("--{0} needs a value: --{0}=VALUE")]
+    #[error("--{0} needs a value; use --{0}=VALUE")]
     NoValue(&'static str),
     #[error("--{flag} is {value:?}, but {must}")]
     Value {
@@ -57,7 +57,7 @@ pub enum BadCommandLine {
         /// The rule for the value.
         must: String,
     },
-    #[error("argument {0} is no text (UTF-8)")]
+    #[error("argument {0} is not valid UTF-8")]
     NotText(usize),
 }
 

@@ -7,7 +7,7 @@ use super::value::Value;
 /// Returns whether the first value equals any of the others.
 pub(super) fn eq(first: &Value<'_>, others: &[Value<'_>]) -> Result<bool, String> {
     if others.is_empty() {
-        return Err("eq needs two or more values".to_owned());
+        return Err("eq requires two or more values".to_owned());
     }
     for other in others {
         if equal(first, other)? {
@@ -39,5 +39,5 @@ pub(super) fn order(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, String> {
 }
 
 fn unlike(a: &Value<'_>, b: &Value<'_>) -> String {
-    format!("values of the types {} and {} cannot be compared", a.type_name(), b.type_name())
+    format!("compare values of types {} and {}: incompatible types", a.type_name(), b.type_name())
 }

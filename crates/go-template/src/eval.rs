@@ -128,10 +128,10 @@ impl<'a> Run<'a> {
         let count = match self.pipe(pipe, dot)? {
             Value::Int(count) => count,
             Value::Nil => 0,
-            other => return error(pipe.line, format!("range needs an integer and got {}", other.type_name())),
+            other => return error(pipe.line, format!("range requires an integer, got {}", other.type_name())),
         };
         if pipe.variables.len() > 1 {
-            return error(pipe.line, "a range over an integer has one variable");
+            return error(pipe.line, "range over an integer takes one variable");
         }
         let inner = self.variables.len();
         for n in 0..count {
@@ -180,17 +180,17 @@ impl<'a> Run<'a> {
     fn command(&mut self, command: &'a Command, dot: &Value<'a>, piped: Option<Value<'a>>) -> Result<Value<'a>> {
         let (first, arguments) = match command.operands.split_first() {
             Some(parts) => parts,
-            None => return error(command.line, "an empty command"),
+            None => return error(command.line, "empty command"),
         };
         let at = At { line: command.line, dot };
         if let Operand::Function(name) = first {
             return self.function(at, name, arguments, piped);
         }
         if !arguments.is_empty() || piped.is_some() {
-            return error(command.line, "only a function can be given arguments");
+            return error(command.line, "arguments are valid for functions only");
         }
         if matches!(first, Operand::Nil) {
-            return error(command.line, "nil cannot stand alone");
+            return error(command.line, "nil is not a command");
         }
         self.operand(at, first)
     }
@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
         }
         match piped.or(last) {
             Some(value) => Ok(value),
-            None => error(at.line, "and, or: at least one argument is needed"),
+            None => error(at.line, "and, or require at least one argument"),
         }
     }
 
@@ -280,7 +280,7 @@ fn fields<'a>(line: usize, value: Value<'a>, path: &[String]) -> Result<Value<'a
     path.iter().try_fold(value, |value, name| match value {
         Value::Data(data) => match data.field(name) {
             Some(text) => Ok(Value::Str(text.to_owned())),
-            None => error(line, format!("the data have no field .{name}, only .{}", data.names().join(", ."))),
+            None => error(line, format!("unknown field .{name}; the data has .{}", data.names().join(", ."))),
         },
         // A template called without an argument has no data, and its fields are nil.
         Value::Nil => Ok(Value::Nil),

@@ -31,7 +31,7 @@ pub(super) fn call<'a>(name: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
         ("println", values) => Ok(Value::Str(println(values))),
         ("printf", [Value::Str(format), values @ ..]) => printf::format(format, values).map(Value::Str),
         ("slice", [Value::Str(s), indexes @ ..]) => slice(s, indexes).map(Value::Str),
-        ("slice", [other, ..]) => Err(format!("slice: a value of type {} cannot be cut", other.type_name())),
+        ("slice", [other, ..]) => Err(format!("slice: a value of type {} is unsupported", other.type_name())),
         ("toUpper", [Value::Str(s)]) => Ok(Value::Str(s.chars().map(upper).collect())),
         ("toLower", [Value::Str(s)]) => Ok(Value::Str(s.chars().map(lower).collect())),
         ("contains", [Value::Str(part), Value::Str(s)]) => Ok(Value::Bool(s.contains(part.as_str()))),
@@ -41,7 +41,7 @@ pub(super) fn call<'a>(name: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
         ("substring", [a, b, Value::Str(s)]) => {
             substring(integer("substring", a)?, integer("substring", b)?, s).map(Value::Str)
         }
-        ("html" | "js" | "call" | "urlquery", _) => Err(format!("{name} is not available in tags")),
+        ("html" | "js" | "call" | "urlquery", _) => Err(format!("{name} is unsupported in tags")),
         (name, arguments) => Err(misuse(name, arguments)),
     }
 }
@@ -60,7 +60,7 @@ fn misuse(name: &str, arguments: &[Value<'_>]) -> String {
         _ => "other arguments",
     };
     let given: Vec<_> = arguments.iter().map(Value::type_name).collect();
-    format!("{name} needs {wanted} and got ({})", given.join(", "))
+    format!("{name} requires {wanted}, got ({})", given.join(", "))
 }
 
 /// Converts one character. A character whose upper case has several characters stays unchanged, as in Go.
@@ -80,12 +80,12 @@ fn lower(c: char) -> char {
 fn integer(function: &str, value: &Value<'_>) -> Result<i64, String> {
     match value {
         Value::Int(n) => Ok(*n),
-        other => Err(format!("{function} needs an integer and got {}", other.type_name())),
+        other => Err(format!("{function} requires an integer, got {}", other.type_name())),
     }
 }
 
 fn length(n: usize) -> Outcome<'static> {
-    i64::try_from(n).map(Value::Int).map_err(|_| "a length that does not fit into 64 bits".to_owned())
+    i64::try_from(n).map(Value::Int).map_err(|_| "length exceeds 64 bits".to_owned())
 }
 
 fn position(at: Option<usize>) -> Outcome<'static> {
@@ -115,24 +115,24 @@ fn println(values: &[Value<'_>]) -> String {
 /// Returns `s[start..end]`. Neither position may be within a character.
 fn cut(function: &str, s: &str, start: usize, end: usize) -> Result<String, String> {
     if start > end || end > s.len() {
-        return Err(format!("{function}: {start} to {end} does not lie within a text of {} bytes", s.len()));
+        return Err(format!("{function}: {start} to {end} is outside a text of {} bytes", s.len()));
     }
     s.get(start..end)
         .map(str::to_owned)
-        .ok_or_else(|| format!("{function}: {start} to {end} would cut a character of {s:?} in two"))
+        .ok_or_else(|| format!("{function}: {start} to {end} splits a character of {s:?}"))
 }
 
 fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
     if indexes.len() > 2 {
-        return Err("slice: a string takes at most two positions".to_owned());
+        return Err("slice: a string takes at most two indices".to_owned());
     }
     let at = |i: usize| match indexes.get(i) {
         None => Ok(None),
         Some(Value::Int(n)) => {
-            let n = usize::try_from(*n).map_err(|_| format!("slice: position {n} is out of range"))?;
+            let n = usize::try_from(*n).map_err(|_| format!("slice: index {n} is out of range"))?;
             Ok(Some(n))
         }
-        Some(other) => Err(format!("slice needs integers as positions and got {}", other.type_name())),
+        Some(other) => Err(format!("slice requires integer indices, got {}", other.type_name())),
     };
     let start = at(0)?.unwrap_or(0);
     let end = at(1)?.unwrap_or(s.len());
@@ -140,7 +140,8 @@ fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
 }
 
 fn field(by: &str, n: i64, s: &str) -> Result<String, String> {
-    let out_of_range = |count: usize| format!("field: there is no piece {n}, only {count}, counted from 0");
+    let out_of_range =
+        |count: usize| format!("field: index {n} is out of range, the text has {count} pieces, counted from 0");
     let index = usize::try_from(n).ok();
     // An empty separator splits the text into characters.
     let mut characters = s.chars().map(String::from);

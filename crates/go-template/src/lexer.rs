@@ -135,10 +135,10 @@ impl<'t> Lexer<'t> {
     /// Skips a comment. Returns whether it trims the following text.
     fn comment(&mut self, start: usize) -> Result<bool> {
         let rest = &self.rest()[start + 2..];
-        let Some(end) = rest.find("*/") else { return self.error("a comment is not closed") };
+        let Some(end) = rest.find("*/") else { return self.error("unclosed comment") };
         let after = &rest[end + 2..];
         let Some((length, trims)) = closes(after) else {
-            return self.error("a comment must reach to the end of its action: */}}");
+            return self.error("comment must end its action with */}}");
         };
         self.skip(start + 2 + end + 2 + length);
         Ok(trims)
@@ -149,14 +149,14 @@ impl<'t> Lexer<'t> {
         loop {
             if let Some((length, trims)) = closes(self.rest()) {
                 if self.parens > 0 {
-                    return self.error("a parenthesis is not closed");
+                    return self.error("unclosed parenthesis");
                 }
                 let line = self.line;
                 self.skip(length);
                 self.push(Token::Close, line);
                 return Ok(trims);
             }
-            let Some(c) = self.peek() else { return self.error("an action is not closed: }} is missing") };
+            let Some(c) = self.peek() else { return self.error("unclosed action: missing }}") };
             self.word(c)?;
         }
     }
@@ -210,7 +210,7 @@ impl<'t> Lexer<'t> {
         }
         match self.parens.checked_sub(1) {
             Some(parens) => self.parens = parens,
-            None => return self.error("a parenthesis is closed that was not opened"),
+            None => return self.error("unexpected closing parenthesis"),
         }
         self.push(Token::RightParen, line);
         Ok(())
@@ -284,7 +284,7 @@ impl<'t> Lexer<'t> {
             ends
         });
         let Some(end) = end.filter(|end| body[*end..].starts_with('"')) else {
-            return self.error("a quoted constant is not closed");
+            return self.error("unclosed quoted constant");
         };
         match literals::unescape(&body[..end]) {
             Ok(text) => {
@@ -299,7 +299,7 @@ impl<'t> Lexer<'t> {
     fn raw_string(&mut self) -> Result<()> {
         let line = self.line;
         let body = &self.rest()[1..];
-        let Some(end) = body.find('`') else { return self.error("a raw string is not closed") };
+        let Some(end) = body.find('`') else { return self.error("unclosed raw string") };
         self.skip(end + 2);
         self.push(Token::Str(body[..end].to_owned()), line);
         Ok(())

@@ -64,16 +64,16 @@ impl Data {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The syntax is invalid.
-    #[error("the template cannot be read, line {line}: {message}")]
+    #[error("parse template, line {line}: {message}")]
     Parse { line: usize, message: String },
     /// The template is valid in Go, but uses an unsupported feature.
-    #[error("the template cannot be read, line {line}: {message}")]
+    #[error("parse template, line {line}: {message}")]
     Unsupported { line: usize, message: String },
     /// The template cannot be evaluated with these values.
-    #[error("the template cannot be evaluated, line {line}: {message}")]
+    #[error("evaluate template, line {line}: {message}")]
     Evaluate { line: usize, message: String },
     /// The template is larger, deeper or longer-running than a short value needs.
-    #[error("the template is beyond its bounds: {0}")]
+    #[error("render template: {0}")]
     Limit(String),
 }
 
@@ -97,7 +97,7 @@ pub fn check(template: &str) -> Result<()> {
 
 fn read(template: &str) -> Result<tree::Templates> {
     if template.len() > limits::TEXT {
-        return Err(TemplateError::Limit(format!("longer than {} bytes", limits::TEXT)));
+        return Err(TemplateError::Limit(format!("text is longer than {} bytes", limits::TEXT)));
     }
     parser::parse(lexer::tokens(template)?)
 }

@@ -31,7 +31,7 @@ impl Fuel {
                 self.0 = left;
                 Ok(())
             }
-            None => Err(TemplateError::Limit(format!("it does not end within {STEPS} steps"))),
+            None => Err(TemplateError::Limit(format!("evaluation takes more than {STEPS} steps"))),
         }
     }
 }
@@ -39,7 +39,7 @@ impl Fuel {
 /// Rejects a string that is too long.
 pub(super) fn check_length(bytes: usize) -> Result<()> {
     if bytes > TEXT {
-        return Err(TemplateError::Limit(format!("it makes a text longer than {TEXT} bytes")));
+        return Err(TemplateError::Limit(format!("result is longer than {TEXT} bytes")));
     }
     Ok(())
 }
@@ -47,7 +47,7 @@ pub(super) fn check_length(bytes: usize) -> Result<()> {
 /// Rejects a text that is nested too deeply.
 pub(super) fn check_depth(depth: usize) -> Result<()> {
     if depth > DEPTH {
-        return Err(TemplateError::Limit(format!("it is nested deeper than {DEPTH}")));
+        return Err(TemplateError::Limit(format!("nesting is deeper than {DEPTH}")));
     }
     Ok(())
 }
@@ -55,7 +55,7 @@ pub(super) fn check_depth(depth: usize) -> Result<()> {
 /// Rejects templates that call each other without end.
 pub(super) fn check_calls(depth: usize) -> Result<()> {
     if depth > CALLS {
-        return Err(TemplateError::Limit(format!("its templates call each other deeper than {CALLS}")));
+        return Err(TemplateError::Limit(format!("template calls are nested deeper than {CALLS}")));
     }
     Ok(())
 }

@@ -6,9 +6,9 @@ pub(super) fn integer(text: &str) -> Result<i64, String> {
     let decimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     // Reject a leading zero, which means octal in Go: 017 is not 17.
     if !decimal || (digits.len() > 1 && digits.starts_with('0')) {
-        return Err(format!("{text} is not a decimal integer: other numbers are not supported"));
+        return Err(format!("unsupported number {text}: must be a decimal integer"));
     }
-    text.parse().map_err(|_| format!("{text} does not fit into 64 bits"))
+    text.parse().map_err(|_| format!("number {text} exceeds 64 bits"))
 }
 
 /// Returns the text between double quotes with its escapes resolved.
@@ -22,7 +22,7 @@ pub(super) fn unescape(body: &str) -> Result<String, String> {
 }
 
 fn escape(rest: &mut std::str::Chars<'_>) -> Result<char, String> {
-    Ok(match rest.next().ok_or("a backslash at the end of a constant")? {
+    Ok(match rest.next().ok_or("backslash at the end of a constant")? {
         'a' => '\x07',
         'b' => '\x08',
         'f' => '\x0c',
@@ -33,17 +33,17 @@ fn escape(rest: &mut std::str::Chars<'_>) -> Result<char, String> {
         c @ ('\\' | '"') => c,
         'u' => character(rest, 4)?,
         'U' => character(rest, 8)?,
-        other => return Err(format!("the escape \\{other} is not supported")),
+        other => return Err(format!("unsupported escape \\{other}")),
     })
 }
 
 fn character(rest: &mut std::str::Chars<'_>, digits: usize) -> Result<char, String> {
     let text: String = rest.by_ref().take(digits).collect();
     if text.len() < digits || !text.chars().all(|c| c.is_ascii_hexdigit()) {
-        return Err("an escape with too few digits".to_owned());
+        return Err("escape has too few digits".to_owned());
     }
     let code = u32::from_str_radix(&text, 16).ok();
-    code.and_then(char::from_u32).ok_or_else(|| format!("\\u{text} is no character"))
+    code.and_then(char::from_u32).ok_or_else(|| format!("\\u{text} is not a character"))
 }
 
 /// Returns the text as a constant in double quotes.

@@ -13,8 +13,8 @@ pub(super) fn parse(tokens: Vec<PlacedToken>) -> Result<Templates> {
     let (main, end) = parser.list(true)?;
     match end {
         Ends::Text => Ok(Templates { main, defined: parser.defined }),
-        Ends::End => parser.error("{{end}} without a beginning"),
-        Ends::Else => parser.error("{{else}} without a beginning"),
+        Ends::End => parser.error("unexpected {{end}}"),
+        Ends::Else => parser.error("unexpected {{else}}"),
     }
 }
 
@@ -154,7 +154,7 @@ impl Parser {
         let otherwise = match end {
             Ends::End => Vec::new(),
             Ends::Else => self.otherwise(context)?,
-            Ends::Text => return self.error("{{end}} is missing"),
+            Ends::Text => return self.error("missing {{end}}"),
         };
         self.variables.truncate(scope);
         Ok(Branch { pipe, body, otherwise })
@@ -170,8 +170,8 @@ impl Parser {
         self.expect(&Token::Close, "}} after else")?;
         match self.list(false)? {
             (nodes, Ends::End) => Ok(nodes),
-            (_, Ends::Else) => self.error("a second {{else}}"),
-            (_, Ends::Text) => self.error("{{end}} is missing"),
+            (_, Ends::Else) => self.error("duplicate {{else}}"),
+            (_, Ends::Text) => self.error("missing {{end}}"),
         }
     }
 
@@ -182,7 +182,7 @@ impl Parser {
                 self.at += 1;
                 Ok(name)
             }
-            _ => self.error(format!("{what} needs a quoted name")),
+            _ => self.error(format!("{what} requires a quoted name")),
         }
     }
 
@@ -214,7 +214,7 @@ impl Parser {
         let ranges = std::mem::take(&mut self.ranges);
         let (body, end) = self.nested(|p| p.list(false))?;
         if !matches!(end, Ends::End) {
-            return self.error(format!("template {name:?} is not ended by {{{{end}}}}"));
+            return self.error(format!("missing {{{{end}}}} of template {name:?}"));
         }
         self.variables = variables;
         self.ranges = ranges;
@@ -244,12 +244,12 @@ impl Parser {
             }
             let command = self.command()?;
             if !commands.is_empty() && !can_be_given_a_value(&command) {
-                return self.error("a value can be piped only into a function");
+                return self.error("a value can only be piped into a function");
             }
             commands.push(command);
         }
         if commands.is_empty() {
-            return self.error("a value is missing");
+            return self.error("missing value");
         }
         Ok(Pipe { line, variables, assigns, commands })
     }
@@ -306,7 +306,7 @@ impl Parser {
             }
         }
         match operands.as_slice() {
-            [] => return self.error("an empty command"),
+            [] => return self.error("empty command"),
             [Operand::Function(name), Operand::Str(format), ..] if name == "printf" => {
                 printf::check(format).map_err(|message| TemplateError::Unsupported { line, message })?;
             }
@@ -337,7 +337,7 @@ impl Parser {
     }
 
     fn term(&mut self) -> Result<Option<Operand>> {
-        let Some(token) = self.peek().cloned() else { return self.error("the action does not end") };
+        let Some(token) = self.peek().cloned() else { return self.error("unclosed action") };
         let operand = match token {
             Token::Dot => Operand::Dot,
             Token::Nil => Operand::Nil,
@@ -348,7 +348,7 @@ impl Parser {
             Token::Variable(name) if self.variables.contains(&name) => Operand::Variable(name, Vec::new()),
             Token::Variable(name) => return self.error(format!("variable {name} is not defined")),
             Token::Identifier(name) if functions::exists(&name) => Operand::Function(name),
-            Token::Identifier(name) => return self.error(format!("there is no function {name:?}")),
+            Token::Identifier(name) => return self.error(format!("function {name:?} is not defined")),
             Token::LeftParen => {
                 self.at += 1;
                 let pipe = self.nested(|p| p.pipeline(Context::Parenthesis))?;

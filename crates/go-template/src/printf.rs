@@ -43,12 +43,12 @@ pub(super) fn format(format: &str, values: &[Value<'_>]) -> Result<String, Strin
             }
         }
         if out.len() > limits::TEXT {
-            return Err(format!("printf makes a text longer than {} bytes", limits::TEXT));
+            return Err(format!("printf: result is longer than {} bytes", limits::TEXT));
         }
     }
     match values.len() {
         0 => Ok(out),
-        left => Err(format!("printf: the format has no verb for the last {left} of the values")),
+        left => Err(format!("printf: missing verb for the last {left} values")),
     }
 }
 
@@ -80,11 +80,11 @@ impl Verb {
             Some(after_point) => number(after_point).map(|(precision, rest)| (Some(precision), rest))?,
             None => (None, rest),
         };
-        let letter = rest.chars().next().ok_or("printf: the format ends before the letter of a verb")?;
+        let letter = rest.chars().next().ok_or("printf: incomplete verb at the end of the format")?;
         let takes_precision = matches!(letter, 's' | 'v' | 'q');
         if !(takes_precision || matches!(letter, 'd' | 't') && precision.is_none()) {
             let point = if precision.is_some() { "." } else { "" };
-            return Err(format!("printf: %{point}{letter} is not supported; {SUPPORTED}"));
+            return Err(format!("printf: %{point}{letter} is unsupported; {SUPPORTED}"));
         }
         let left = flags.contains('-');
         let zeros = !left && flags.contains('0');
@@ -100,7 +100,7 @@ impl Verb {
             ('d', Value::Int(n)) => n.to_string(),
             ('t', Value::Bool(b)) => b.to_string(),
             (letter, other) => {
-                return Err(format!("printf: %{letter} cannot write a value of type {}", other.type_name()));
+                return Err(format!("printf: %{letter} does not accept a value of type {}", other.type_name()));
             }
         };
         let missing = self.width.saturating_sub(text.chars().count());

@@ -381,7 +381,7 @@ fn unsupported_verb_is_rejected_before_values_are_known() {
         assert!(matches!(render(&of_a_variable, &volume()), Err(TemplateError::Evaluate { .. })), "{verb}");
     }
     let error = super::check("{{printf \"%x\" 1}}").unwrap_err().to_string();
-    assert!(error.contains("%x is not supported") && error.contains("%s, %v, %q, %d, %t"), "{error}");
+    assert!(error.contains("%x is unsupported") && error.contains("%s, %v, %q, %d, %t"), "{error}");
 }
 
 #[test]

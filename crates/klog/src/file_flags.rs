@@ -11,24 +11,29 @@ use super::{BadLogFlags, ModuleLevels, Shape};
 /// The entries for a program's table of flags.
 pub const FILE_FLAGS: [Flag; 14] = [
     Flag::value("v", "LEVEL", "0", "verbosity of the log"),
-    Flag::value("vmodule", "PATTERN=N,…", "", "more lines of some source files, by patterns of their names"),
-    Flag { name: "logtostderr", kind: Kind::Boolean, default: "true", help: "log to standard error and not to files" },
+    Flag::value("vmodule", "PATTERN=N,…", "", "verbosity of single source files, by patterns of their names"),
+    Flag { name: "logtostderr", kind: Kind::Boolean, default: "true", help: "log to standard error instead of files" },
     Flag::boolean("alsologtostderr", "log to standard error and to files"),
     Flag::value(
         "stderrthreshold",
         "SEVERITY",
         "2",
-        "from this severity on also to standard error when logging to files",
+        "lowest severity that is also logged to standard error when logging to files",
     ),
-    Flag::value("log_file", "FILE", "", "the log file"),
-    Flag::value("log_dir", "DIRECTORY", "", "directory of log files, when there is no log_file"),
-    Flag::value("log_file_max_size", "MB", "1800", "size in MB at which the log file is begun anew; 0 for none"),
-    Flag::value("log_backtrace_at", "VALUE", "", "accepted and not used"),
-    Flag::boolean("add_dir_header", "the directory of the source file in each line"),
-    Flag::boolean("one_output", "accepted: there is one log file whatever the severity"),
-    Flag::boolean("skip_headers", "no header before each line"),
-    Flag::boolean("skip_log_headers", "no lines at the beginning of the log file"),
-    Flag::value("log_flush_frequency", "VALUE", "", "accepted: each line is written at once"),
+    Flag::value("log_file", "FILE", "", "path of the log file"),
+    Flag::value("log_dir", "DIRECTORY", "", "directory of log files without --log_file"),
+    Flag::value(
+        "log_file_max_size",
+        "MB",
+        "1800",
+        "maximum size of the log file in MB, after which it is started again; 0 for no limit",
+    ),
+    Flag::value("log_backtrace_at", "VALUE", "", "no effect"),
+    Flag::boolean("add_dir_header", "add the directory of the source file to each line"),
+    Flag::boolean("one_output", "no effect: all severities have one log file"),
+    Flag::boolean("skip_headers", "omit the header of each line"),
+    Flag::boolean("skip_log_headers", "omit the header lines of the log file"),
+    Flag::value("log_flush_frequency", "VALUE", "", "no effect: each line is written at once"),
 ];
 
 /// Settings of the log and its file.

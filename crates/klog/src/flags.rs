@@ -8,19 +8,19 @@ const FLUSH: &str = "log-flush-frequency";
 
 /// The entries for a program's table of flags.
 pub const FLAGS: [Flag; 8] = [
-    Flag::value("v", "LEVEL", "0", "Verbosity of the log: 2 for operators, 5 shows each request, 7 everything"),
+    Flag::value("v", "LEVEL", "0", "Verbosity of the log: 2 for operators, 5 shows each request, 7 shows everything"),
     Flag::value(
         "vmodule",
         "PATTERN=N,…",
         "",
-        "More lines of some source files, by patterns of their names; text lines only",
+        "Verbosity of single source files, by patterns of their names; text format only",
     ),
-    Flag::value("logging-format", "FORMAT", "text", "Shape of the log lines, text or json"),
+    Flag::value("logging-format", "FORMAT", "text", "Format of the log lines, text or json"),
     Flag::value(FLUSH, "DURATION", "5s", "No effect: lines are written at once"),
-    Flag::boolean("log-text-split-stream", "Refused when true"),
-    Flag::boolean("log-json-split-stream", "Refused when true"),
-    Flag::value("log-text-info-buffer-size", "SIZE", "0", "Refused when not 0"),
-    Flag::value("log-json-info-buffer-size", "SIZE", "0", "Refused when not 0"),
+    Flag::boolean("log-text-split-stream", "Unsupported: must be false"),
+    Flag::boolean("log-json-split-stream", "Unsupported: must be false"),
+    Flag::value("log-text-info-buffer-size", "SIZE", "0", "Unsupported: must be 0"),
+    Flag::value("log-json-info-buffer-size", "SIZE", "0", "Unsupported: must be 0"),
 ];
 
 /// Settings of the log.
@@ -40,11 +40,11 @@ pub enum BadLogFlags {
     Value(#[from] BadCommandLine),
     #[error("--vmodule: {0}")]
     Modules(BadModuleLevel),
-    #[error("--vmodule works with --logging-format=text only")]
+    #[error("--vmodule is unsupported with --logging-format=json; use --logging-format=text")]
     ModulesOfJson,
-    #[error("split log streams are not available: everything goes to standard error")]
+    #[error("split log streams are unsupported: all lines go to standard error; remove the flag")]
     SplitStream,
-    #[error("log buffers are not available: every line is written at once")]
+    #[error("log buffers are unsupported: lines are written at once; set the size to 0")]
     Buffer,
 }
 
@@ -77,7 +77,7 @@ impl LogSettings {
 
     /// Returns a warning that names the flags which are given and valid but have no effect.
     pub fn without_effect(line: &CommandLine) -> Option<String> {
-        line.is_given(FLUSH).then(|| format!("--{FLUSH} has no effect: every line is written at once"))
+        line.is_given(FLUSH).then(|| format!("--{FLUSH} has no effect: lines are written at once"))
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
             ("-v=much", "whole number"),
             ("--logging-format=xml", "it must be text or json"),
             ("--vmodule=driver", "--vmodule"),
-            ("--vmodule=driver=5 --logging-format=json", "--logging-format=text only"),
+            ("--vmodule=driver=5 --logging-format=json", "use --logging-format=text"),
             ("--log-flush-frequency=0", "longer than 0"),
             ("--log-text-split-stream", "split log streams"),
             ("--log-json-split-stream=1", "split log streams"),

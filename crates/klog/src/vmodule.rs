@@ -9,7 +9,7 @@ pub struct ModuleLevels(Vec<(Vec<char>, u32)>);
 
 /// The text does not have the form pattern=N,pattern=N.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not of the form pattern=N, with N from 0 to 2147483647")]
+#[error("{0:?} is not pattern=N with N from 0 to 2147483647")]
 pub struct BadModuleLevel(String);
 
 impl std::str::FromStr for ModuleLevels {

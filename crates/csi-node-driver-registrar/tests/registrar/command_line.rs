@@ -18,7 +18,7 @@ async fn command_line_errors_have_exit_codes_and_texts() -> anyhow::Result<()> {
         (&[], 1, "--kubelet-registration-path is required"),
         (&["--mode=kubelet-registration-probe"], 1, "--kubelet-registration-path is required"),
         (&[path, "--http-endpoint=:1", "--health-port=1"], 1, "--http-endpoint and --health-port"),
-        (&[path, "--nope"], 2, "there is no flag --nope"),
+        (&[path, "--nope"], 2, "unknown flag --nope"),
         (&[path, "--csi-address=nowhere"], 2, "--csi-address"),
         (&[path, "--timeout=soon"], 2, "--timeout"),
     ]

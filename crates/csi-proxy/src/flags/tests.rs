@@ -49,8 +49,8 @@ fn working_dirs_accumulate_and_old_flag_names_warn() {
 
 #[test]
 fn invalid_argument_is_rejected_by_name() {
-    assert_eq!(refused(&["-bogus"]), "there is no flag --bogus");
-    assert_eq!(refused(&["--working-dir"]), "--working-dir needs a value: --working-dir=VALUE");
+    assert_eq!(refused(&["-bogus"]), "unknown flag --bogus");
+    assert_eq!(refused(&["--working-dir"]), "--working-dir needs a value; use --working-dir=VALUE");
     assert!(refused(&["--require-privacy=maybe"]).contains("--require-privacy"));
     assert!(refused(&["--v=high"]).contains("--v"));
     assert!(refused(&["--validate-paths=lax"]).contains("strict or legacy"));

@@ -18,13 +18,13 @@ use super::{Flags, HookSettings, HttpSettings, Job, LabelerSettings, NodeSetting
 pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogConfig, Refused> {
     let log = &common.log;
     if common.logging_format == Format::Json && !common.vmodule.is_empty() {
-        return Err(Refused::new("--vmodule works with --logging-format=text only"));
+        return Err(Refused::new("--vmodule is unsupported with --logging-format=json; use --logging-format=text"));
     }
     if log.log_text_split_stream || log.log_json_split_stream {
-        return Err(Refused::new("split log streams are not available: everything goes to standard error"));
+        return Err(Refused::new("split log streams are unsupported: all lines go to standard error; remove the flag"));
     }
     if log.log_text_info_buffer_size != "0" || log.log_json_info_buffer_size != "0" {
-        return Err(Refused::new("log buffers are not available: every line is written at once"));
+        return Err(Refused::new("log buffers are unsupported: lines are written at once; set the size to 0"));
     }
     let format = match common.logging_format {
         Format::Text => LogFormat::Text,
@@ -146,10 +146,10 @@ fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
     let needs = |given: &str, missing: &str| Err(Refused::new(format!("{given} needs {missing}")));
     match (file(&common.metrics_cert_file), file(&common.metrics_key_file)) {
         (None, None) => Ok(None),
-        (Some(_), None) => needs("--metrics-cert-file", "--metrics-key-file: the private key of the certificate"),
-        (None, Some(_)) => needs("--metrics-key-file", "--metrics-cert-file: the certificate of the key"),
+        (Some(_), None) => needs("--metrics-cert-file", "--metrics-key-file, the private key of the certificate"),
+        (None, Some(_)) => needs("--metrics-key-file", "--metrics-cert-file, the certificate of the key"),
         (Some(_), Some(_)) if common.http_endpoint.is_empty() => {
-            needs("--metrics-cert-file", "--http-endpoint: without it no metrics are served")
+            needs("--metrics-cert-file", "--http-endpoint, without which no metrics are served")
         }
         (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
     }
@@ -180,7 +180,7 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint, platform: Platform) -> R
 fn state_dir(node: &NodeFlags, endpoint: &Endpoint) -> Result<PathBuf, Refused> {
     let state_dir = node.state_dir.clone().or_else(|| beside(endpoint)).ok_or_else(|| {
         Refused::new(
-            "--state-dir is required when --endpoint is not a unix socket: give a directory that survives a restart",
+            "--state-dir is required when --endpoint is not a unix socket; set it to a directory that survives a restart",
         )
     })?;
     if !state_dir.is_absolute() {
@@ -201,31 +201,31 @@ pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
     let common = &flags.common;
     let flush_is_set = values::duration(DEFAULT_FLUSH).is_ok_and(|usual| usual != common.log.log_flush_frequency);
     let mut given = vec![
-        (common.log.logtostderr, "--logtostderr has no effect: everything goes to standard error anyway"),
-        (flush_is_set, "--log-flush-frequency has no effect: every line is written at once"),
+        (common.log.logtostderr, "--logtostderr has no effect: all lines go to standard error"),
+        (flush_is_set, "--log-flush-frequency has no effect: lines are written at once"),
     ];
     if let Some(node) = &flags.node {
         let (is_windows, is_linux) = (platform == Platform::Windows, platform == Platform::Linux);
         let host_process = node.windows_host_process && is_linux;
-        given.push((host_process, "--windows-host-process has no effect: this is not Windows"));
+        given.push((host_process, "--windows-host-process has no effect: the driver does not run on Windows"));
         let over_proxy = node.format_over_csi_proxy && (is_linux || node.windows_host_process);
-        given.push((over_proxy, "--format-over-csi-proxy has no effect: the driver reads disks by itself"));
+        given.push((over_proxy, "--format-over-csi-proxy has no effect: the driver reads disks without csi-proxy"));
         let state_dir = is_windows && node.state_dir.is_some();
-        given.push((state_dir, "--state-dir has no effect: on Windows the driver keeps no records of its own"));
+        given.push((state_dir, "--state-dir has no effect: on Windows the driver stores no records"));
         let legacy_xfs = is_windows && node.legacy_xfs;
-        given.push((legacy_xfs, "--legacy-xfs has no effect: on Windows volumes are formatted as NTFS"));
+        given.push((legacy_xfs, "--legacy-xfs has no effect: on Windows the driver formats volumes as NTFS"));
         let prefix = &node.csi_mount_point_prefix;
-        let relative = "--csi-mount-point-prefix has no effect: it is no absolute path, so no mount is below it";
+        let relative = "--csi-mount-point-prefix has no effect: it is not an absolute path, so no mount is below it";
         given.push((!prefix.is_empty() && !Path::new(prefix).is_absolute(), relative));
     }
     if let Role::Driver(_) = flags.role {
         let is_tcp = matches!(Endpoint::parse(&common.endpoint), Ok(Endpoint::Tcp(_)));
-        let has_no_mode = "--endpoint-mode has no effect: --endpoint is no unix socket";
+        let has_no_mode = "--endpoint-mode has no effect: --endpoint is not a unix socket";
         given.push((is_tcp && flags.is_given("endpoint_mode"), has_no_mode));
         let is_inherited = platform == Platform::Windows && !is_tcp && flags.is_given("endpoint_mode");
         given.push((
             is_inherited,
-            "--endpoint-mode has no effect: on Windows the socket has the rights of its directory",
+            "--endpoint-mode has no effect: on Windows the socket inherits the access rights of its directory",
         ));
     }
     let ignored = common.ignored.iter().map(|word| {
@@ -251,7 +251,7 @@ fn beside_the_role(flags: &Flags) -> impl Iterator<Item = String> {
                 "metadata_sources",
                 "enable_otel_tracing",
             ],
-            "in mode pre-stop-hook, which serves nothing and asks Kubernetes alone",
+            "in mode pre-stop-hook, which serves nothing and calls only the Kubernetes API",
         ),
     };
     let given = idle.iter().filter(|flag| flags.is_given(flag));

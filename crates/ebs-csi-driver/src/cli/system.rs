@@ -20,14 +20,14 @@ impl Platform {
         match (self, role) {
             (Self::Linux, _) | (Self::Windows, Role::Driver(Mode::Node) | Role::PreStopHook) => None,
             (Self::Windows, Role::Driver(Mode::Controller)) => Some(
-                "mode controller does not run on Windows: run the controller on a Linux node, it serves volumes of Windows nodes too",
+                "mode controller is unsupported on Windows; run it on a Linux node, where it also serves Windows nodes",
             ),
             (Self::Windows, Role::Driver(Mode::All)) => Some(
-                "mode all, which is the default, has a controller, and that does not run on Windows: start with `node` here, and run \
-                 the controller on a Linux node, it serves volumes of Windows nodes too",
+                "mode all, the default, is unsupported on Windows because it includes the controller; use mode node here, and run \
+                 the controller on a Linux node",
             ),
             (Self::Windows, Role::Labeler) => Some(
-                "mode metadataLabeler does not run on Windows: run it on a Linux node, it labels Windows nodes too",
+                "mode metadataLabeler is unsupported on Windows; run it on a Linux node, where it also labels Windows nodes",
             ),
         }
     }

@@ -41,7 +41,7 @@ const LAST_NOTES: Duration = Duration::from_secs(2);
 /// Waits, with a timeout, for background work of the node service.
 pub(crate) async fn finish(node: &Service) {
     if !node.register_written(LAST_NOTES).await {
-        tracing::warn!("the register of volumes is not written: the state directory hangs");
+        tracing::warn!("register of volumes not written: the state directory does not respond");
     }
 }
 
@@ -75,15 +75,15 @@ pub(crate) async fn build(
 ) -> anyhow::Result<NodeService> {
     if !may_mount() {
         tracing::warn!(
-            "the process lacks CAP_SYS_ADMIN: no volume can be staged or published on this node; run it as root in a privileged container"
+            "process lacks CAP_SYS_ADMIN: volumes cannot be staged or published; run it as root in a privileged container"
         );
     }
     let Here { driver, machine, operations } = here;
     let metadata = machine.metadata();
     let config = mounter_config(settings, &metadata)?;
     // It reads the state directory, which may hang.
-    let mounter = tokio::task::spawn_blocking(move || Mounter::new(config)).await.context("looking at this machine")?;
-    let mounter = mounter.context("the node service cannot start on this machine")?;
+    let mounter = tokio::task::spawn_blocking(move || Mounter::new(config)).await.context("inspect this machine")?;
+    let mounter = mounter.context("start the node service")?;
     shown.disks.of(&mounter, metadata.node.to_string(), settings.mounts_below.clone());
     let options = NodeOptions { driver, machine, limits: settings.limits, legacy_xfs: settings.legacy_xfs };
     let node = NodeService::new(options, mounter, operations);
@@ -101,7 +101,7 @@ fn may_mount() -> bool {
 }
 
 fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Result<MounterConfig> {
-    let state_dir = node.state_dir.as_ref().context("there is no directory for records that survive a restart")?;
+    let state_dir = node.state_dir.as_ref().context("find the state directory: --state-dir is not set; set it")?;
     Ok(MounterConfig {
         simulated_devices: environment("EBS_SIM_DEVICES_DIR").map(PathBuf::from),
         xen: ebs_types::is_xen(&metadata.instance_type),

@@ -55,7 +55,7 @@ pub(crate) async fn finish(_node: &Service) {}
 #[derive(Default)]
 pub(crate) struct Shown;
 
-#[expect(clippy::unused_self, reason = "that of Linux has something to show")]
+#[expect(clippy::unused_self, reason = "the type of Linux uses it")]
 impl Shown {
     pub(crate) fn volumes(&self) -> Option<Arc<dyn UnhealthyVolumes>> {
         None
@@ -78,17 +78,17 @@ pub(crate) async fn build(
     system: System,
 ) -> anyhow::Result<WindowsNode> {
     let Here { driver, machine, operations } = here;
-    let unusable = "this machine's storage cannot be used";
+    let unusable = "open the storage of this machine";
     let storage: Arc<dyn NodeStorage> = if settings.host_process {
         let host = (system.host)().map_err(|reason| anyhow!(reason)).context(unusable)?;
-        tracing::info!("storage: this machine's own, as a process of the host");
+        tracing::info!("using the storage of this machine as a host process");
         Arc::new(Storage::new(host, policy(settings)?))
     } else {
         let unproven = if settings.format_over_proxy { Unproven::Format } else { Unproven::Refuse };
         let own = (system.own)().map_err(|reason| anyhow!(reason)).context(unusable)?;
         let proxy = OverProxy::connect(&pipes(), own, unproven).await;
-        let proxy = proxy.context("without --windows-host-process=true the node service works over csi-proxy")?;
-        tracing::info!("storage: over csi-proxy");
+        let proxy = proxy.context("connect to csi-proxy, which is required without --windows-host-process=true")?;
+        tracing::info!("using storage over csi-proxy");
         Arc::new(proxy)
     };
     let options = NodeOptions { driver, machine, limits: settings.limits };
@@ -98,8 +98,8 @@ pub(crate) async fn build(
 /// Allows paths in the kubelet's directory and below `--csi-mount-point-prefix`.
 fn policy(settings: &NodeSettings) -> anyhow::Result<Policy> {
     let others = settings.mounts_below.iter().map(|path| path.display().to_string());
-    let directories = std::iter::once(KUBELET.to_owned()).chain(others).map(|text| {
-        WinPath::normalise(&text).with_context(|| format!("{text} is no directory that volumes can be mounted in"))
-    });
+    let directories = std::iter::once(KUBELET.to_owned())
+        .chain(others)
+        .map(|text| WinPath::normalise(&text).with_context(|| format!("allow volumes to be mounted in {text}")));
     Ok(Policy::new(directories.collect::<anyhow::Result<_>>()?))
 }

@@ -328,7 +328,7 @@ async fn null_in_required_value_is_rejected_by_path() -> anyhow::Result<()> {
     let maps = ["image", "helmTester", "controller", "node", "sidecars", "defaultStorageClass"];
     let all = refusal(&document(maps.map(|path| (path, Value::Null)).into_iter())).await?;
     let named = |path: &str| {
-        [format!("{path} must be a map: null takes"), format!("{path} needs a value: it has none")]
+        [format!("{path} must be a map: null removes"), format!("{path} needs a value: it has no default")]
             .iter()
             .any(|message| all.contains(message.as_str()))
     };

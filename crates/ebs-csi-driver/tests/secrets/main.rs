@@ -530,7 +530,7 @@ async fn secrets_are_not_written_when_credentials_or_proxy_fail() -> anyhow::Res
             .start_without_driver()
             .await?;
         world.spawn_driver()?;
-        let failed = "the health check of EC2 failed";
+        let failed = "health check of EC2 failed";
         world.until_logged(failed, |log| log.contains(failed)).await?;
         let mut said = Said::default();
         let volume = csi::CreateVolumeRequest { secrets: secrets(), ..new_volume("pvc-1", 1, &Access::Block) };

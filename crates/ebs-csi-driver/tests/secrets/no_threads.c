@@ -1,6 +1,6 @@
 /*
- * Loaded before libc: while the file that NO_THREADS names exists, no thread can be started, as where a limit of
- * processes forbids it. The error is one that tokio does not wait out: it panics in whoever wanted the thread.
+ * Loaded before libc. While the file that NO_THREADS names exists, no thread can be started, as with a limit of
+ * processes. The error is one that tokio does not retry: it panics in the caller that starts the thread.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

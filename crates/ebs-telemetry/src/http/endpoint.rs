@@ -8,7 +8,7 @@ pub struct HttpEndpoint(String);
 
 /// An invalid listen address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a listen address: give host:port, or :port for all addresses")]
+#[error("{0:?} is not a listen address; use host:port, or :port for all addresses")]
 pub struct BadHttpEndpoint(String);
 
 impl std::str::FromStr for HttpEndpoint {

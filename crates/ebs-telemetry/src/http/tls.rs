@@ -42,17 +42,17 @@ pub struct TlsFiles {
 /// A certificate that the driver cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("cannot read {}", path.display())]
+    #[error("read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} is not PEM as a certificate or key has it", path.display())]
+    #[error("parse {}: invalid PEM of a certificate or key", path.display())]
     Pem { path: PathBuf, source: rustls_pki_types::pem::Error },
-    #[error("{} holds no certificate", path.display())]
+    #[error("parse {}: missing PEM certificate", path.display())]
     NoCertificate { path: PathBuf },
-    #[error("the certificate of {} cannot be served with the key of {}", certificate.display(), key.display())]
+    #[error("use certificate {} with key {}", certificate.display(), key.display())]
     Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
-    #[error("{} did not come from the file system within {} s", path.display(), within.as_secs())]
+    #[error("read {}: no response from the file system within {} s", path.display(), within.as_secs())]
     Stuck { path: PathBuf, within: Duration },
-    #[error("{} changed while it was read", path.display())]
+    #[error("read {}: changed during the read", path.display())]
     Changing { path: PathBuf },
 }
 
@@ -128,7 +128,7 @@ impl Tls {
                     state.served = served;
                     state.traces = read;
                 } else if state.trouble.is_some() {
-                    tracing::info!(certificate = %self.files.certificate.display(), "the files of the metrics certificate are as before");
+                    tracing::info!(certificate = %self.files.certificate.display(), "files of the metrics certificate are unchanged again");
                 }
                 state.trouble = None;
             }
@@ -137,7 +137,7 @@ impl Tls {
                 if state.trouble.as_ref() != Some(&trouble) {
                     tracing::error!(
                         error = trouble,
-                        "the certificate of the metrics cannot be renewed: the one before it is served"
+                        "failed to reload the metrics certificate, serving the previous one"
                     );
                 }
                 state.trouble = Some(trouble);

@@ -158,7 +158,7 @@ impl Labels<'_> {
 }
 
 /// Counts beyond 2^53 lose their last digits, as in Prometheus itself, which stores only floats.
-#[expect(clippy::cast_precision_loss, reason = "what Prometheus keeps is a float")]
+#[expect(clippy::cast_precision_loss, reason = "Prometheus stores floats")]
 pub(super) fn float(number: u64) -> f64 {
     number as f64
 }

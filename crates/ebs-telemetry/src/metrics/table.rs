@@ -140,44 +140,44 @@ macro_rules! declare {
 }
 
 declare! {
-    BUILD_INFO = Row::gauge("aws_ebs_csi_build_info", "Always 1; the labels say which build this is")
+    BUILD_INFO = Row::gauge("aws_ebs_csi_build_info", "Build of the driver, in the labels; always 1")
         .by(&["commit", "version"]);
-    PANICS = Row::counter("aws_ebs_csi_panics_total", "Requests and tasks that a bug of the driver has ended; the log has each");
-    RPCS = Row::counter("aws_ebs_csi_rpc_requests_total", "CSI requests answered, by method and gRPC code")
+    PANICS = Row::counter("aws_ebs_csi_panics_total", "Requests and tasks that ended with a panic, each of which is logged");
+    RPCS = Row::counter("aws_ebs_csi_rpc_requests_total", "Completed CSI requests, by method and gRPC code")
         .by(&["code", "method"]);
     RPC_SECONDS = Row::histogram(
         "aws_ebs_csi_rpc_duration_seconds",
         RPC_BOUNDS,
-        "Time from a CSI request to its answer, however it ended",
+        "Duration of CSI requests in seconds, successful or not",
     )
     .by(&["method"]);
     OPERATIONS = Row::gauge(
         "aws_ebs_csi_operations_running",
-        "Changes under way, by what each has to itself; they may outlive their requests",
+        "Running operations, by the object that they lock; they may outlive their requests",
     )
     .by(&["operation"]);
     OLDEST_OPERATION = Row::gauge(
         "aws_ebs_csi_operations_oldest_seconds",
-        "For how long the oldest of them has been under way",
+        "Age of the oldest running operation in seconds, by the object that it locks",
     )
     .by(&["operation"]);
     CERTIFICATE = Row::gauge(
         "aws_ebs_csi_metrics_certificate_last_reload_successful",
-        "1: the certificate of this page is that of its files; 0: the files cannot be used and the one before them is served",
+        "1 if the metrics certificate matches its files, 0 if they are unusable and the previous certificate is served",
     )
     .of(Shown::Tls);
 
     EC2_SECONDS = Row::histogram(
         "aws_ebs_csi_api_request_duration_seconds",
         DEFAULT_BOUNDS,
-        "Time that successful calls to EC2 took",
+        "Duration of successful calls to EC2 in seconds",
     )
     .by(&["request"])
     .of(Shown::Controller)
     .of_the_reference();
     EC2_ERRORS = Row::counter(
         "aws_ebs_csi_api_request_errors_total",
-        "Calls that EC2 refused, by its code; throttles do not count",
+        "Calls that EC2 rejected, except throttled ones, by error code",
     )
     .by(&["code", "request"])
     .of(Shown::Controller)
@@ -208,113 +208,113 @@ declare! {
     .by(&["operation_name"])
     .of(Shown::Deprecated)
     .of_the_reference();
-    EC2_CALLS = Row::counter("aws_ebs_csi_api_requests_total", "Calls to EC2 that ended, by action and outcome")
+    EC2_CALLS = Row::counter("aws_ebs_csi_api_requests_total", "Completed calls to EC2, by action and outcome")
         .by(&["outcome", "request"])
         .of(Shown::Controller);
     HELD_BACK = Row::counter(
         "aws_ebs_csi_api_held_back_seconds_total",
-        "Time for which calls to EC2 were held back, because EC2 is believed to take no more",
+        "Time in seconds that the rate limiter of the driver delayed calls to EC2",
     )
     .by(&["request"])
     .of(Shown::Controller);
     SPARE_CALLS = Row::counter(
         "aws_ebs_csi_spare_calls_total",
-        "Calls with tokens that nobody needed, made to learn at once what time would tell",
+        "Extra calls to EC2 with spare rate limit tokens, each in place of a longer wait",
     )
     .by(&["request"])
     .of(Shown::Controller);
     ENDED_BY_TIME = Row::counter(
         "aws_ebs_csi_waits_ended_by_time_total",
-        "Waits that were ended by time, although EC2 had said how to know the attachment itself",
+        "Waits that ended by time because EC2 listed another attach time than it had returned",
     )
     .by(&["request"])
     .of(Shown::Controller);
     HEALTH_SUCCESS = Row::gauge(
         "aws_ebs_csi_ec2_health_check_success",
-        "1: EC2 answered the last health check and accepted the credentials; 0: it did not, or was not asked yet",
+        "1 if EC2 answered the last health check and accepted the credentials, 0 if not or before the first check",
     )
     .of(Shown::Controller);
-    HEALTH_FAILURES = Row::counter("aws_ebs_csi_ec2_health_check_failures_total", "Health checks of EC2 that failed, by reason")
+    HEALTH_FAILURES = Row::counter("aws_ebs_csi_ec2_health_check_failures_total", "Failed health checks of EC2, by reason")
         .by(&["reason"])
         .of(Shown::Controller);
     DETACH_PENDING = Row::counter(
         "aws_ebs_csi_ec2_detach_pending_seconds_total",
-        "For how long a detachment has been waited for, once that is more than 60 s and until it ends",
+        "Time in seconds that a detachment has been pending, once it exceeds 60 s and until the detachment ends",
     )
     .by(&["attachment_state", "instance_id", "volume_id"])
     .of(Shown::Controller)
     .of_the_reference();
     DETACH_AGE = Row::gauge(
         "aws_ebs_csi_ec2_detachment_age_seconds",
-        "The same as a level, which it is: it starts anew when another controller leads",
+        "Age in seconds of a detachment that has been pending for more than 60 s; it restarts at 0 with a new leader",
     )
     .by(&["attachment_state", "instance_id", "volume_id"])
     .of(Shown::Controller);
-    EC2_COLLECTOR_SCRAPES = Row::counter("aws_ebs_csi_ec2_collector_scrapes_total", "How often the pending detachments were read")
+    EC2_COLLECTOR_SCRAPES = Row::counter("aws_ebs_csi_ec2_collector_scrapes_total", "Number of collections of pending detachments")
         .of(Shown::Controller)
         .of_the_reference();
     EC2_COLLECTOR_SECONDS = Row::histogram(
         "aws_ebs_csi_ec2_collector_duration_seconds",
         EC2_COLLECTOR_BOUNDS,
-        "Time that reading them took",
+        "Duration of a collection of pending detachments in seconds",
     )
     .of(Shown::Controller)
     .of_the_reference();
 
     UNHEALTHY = Row::gauge(
         "aws_ebs_csi_volume_unhealthy",
-        "1 for each volume on this node that is not healthy, by status and reason",
+        "1 for each unhealthy volume on this node, by status and reason",
     )
     .by(&["reason", "status", "volume_id"])
     .of(Shown::Node);
     NOT_GROWN = Row::gauge(
         "aws_ebs_csi_volume_not_grown_bytes",
-        "Bytes of its disk that a volume's file system does not use, for each volume on this node that could not grow or has not for five minutes",
+        "Bytes by which the file system of a volume on this node is smaller than its disk, if growth failed or is pending for five minutes",
     )
     .by(&["volume_id"])
     .of(Shown::Node);
-    READ_OPERATIONS = of_disk(Row::counter("aws_ebs_csi_read_ops_total", "Reads that the volume completed"));
-    WRITE_OPERATIONS = of_disk(Row::counter("aws_ebs_csi_write_ops_total", "Writes that the volume completed"));
+    READ_OPERATIONS = of_disk(Row::counter("aws_ebs_csi_read_ops_total", "Read operations that the volume completed"));
+    WRITE_OPERATIONS = of_disk(Row::counter("aws_ebs_csi_write_ops_total", "Write operations that the volume completed"));
     READ_BYTES = of_disk(Row::counter("aws_ebs_csi_read_bytes_total", "Bytes read from the volume"));
     WRITE_BYTES = of_disk(Row::counter("aws_ebs_csi_write_bytes_total", "Bytes written to the volume"));
-    READ_SECONDS = of_disk(Row::counter("aws_ebs_csi_read_seconds_total", "Time that its reads took, added up"));
-    WRITE_SECONDS = of_disk(Row::counter("aws_ebs_csi_write_seconds_total", "Time that its writes took, added up"));
+    READ_SECONDS = of_disk(Row::counter("aws_ebs_csi_read_seconds_total", "Total duration of the volume's read operations in seconds"));
+    WRITE_SECONDS = of_disk(Row::counter("aws_ebs_csi_write_seconds_total", "Total duration of the volume's write operations in seconds"));
     VOLUME_IOPS = of_disk(Row::counter(
         "aws_ebs_csi_exceeded_iops_seconds_total",
-        "Time for which more operations were asked of the volume than it is provisioned for",
+        "Time in seconds that demand exceeded the provisioned IOPS of the volume",
     ));
     VOLUME_THROUGHPUT = of_disk(Row::counter(
         "aws_ebs_csi_exceeded_tp_seconds_total",
-        "Time for which more throughput was asked of the volume than it is provisioned for",
+        "Time in seconds that demand exceeded the provisioned throughput of the volume",
     ));
     INSTANCE_IOPS = of_disk(Row::counter(
         "aws_ebs_csi_ec2_exceeded_iops_seconds_total",
-        "Time for which more operations were asked of the volume than the instance may do with all its volumes",
+        "Time in seconds that demand on the volume exceeded the maximum EBS IOPS of the instance",
     ));
     INSTANCE_THROUGHPUT = of_disk(Row::counter(
         "aws_ebs_csi_ec2_exceeded_tp_seconds_total",
-        "Time for which more throughput was asked of the volume than the instance may have with all its volumes",
+        "Time in seconds that demand on the volume exceeded the maximum EBS throughput of the instance",
     ));
-    QUEUE_LENGTH = of_disk(Row::gauge("aws_ebs_csi_volume_queue_length", "Operations that wait in the volume now"));
+    QUEUE_LENGTH = of_disk(Row::gauge("aws_ebs_csi_volume_queue_length", "Operations in the queue of the volume"));
     READ_LATENCY = of_disk(Row::new(
         "aws_ebs_csi_read_io_latency_seconds",
         Kind::DiskHistogram,
-        "Reads by their latency, in the volume's own bounds",
+        "Latency of read operations in seconds, in the buckets of the volume",
     ));
     WRITE_LATENCY = of_disk(Row::new(
         "aws_ebs_csi_write_io_latency_seconds",
         Kind::DiskHistogram,
-        "Writes by their latency, in the volume's own bounds",
+        "Latency of write operations in seconds, in the buckets of the volume",
     ));
-    DISK_SCRAPES = of_node(Row::counter("aws_ebs_csi_nvme_collector_scrapes_total", "How often the volumes were to be read"));
+    DISK_SCRAPES = of_node(Row::counter("aws_ebs_csi_nvme_collector_scrapes_total", "Number of collections of volume statistics"));
     DISK_ERRORS = of_node(Row::counter(
         "aws_ebs_csi_nvme_collector_errors_total",
-        "Volumes that did not tell their statistics, once for each time they were asked, and failed searches for volumes",
+        "Failed reads of volume statistics and failed searches for volumes",
     ));
     DISK_SECONDS = of_node(Row::histogram(
         "aws_ebs_csi_nvme_collector_duration_seconds",
         DISK_COLLECTOR_BOUNDS,
-        "Time that reading the volumes took",
+        "Duration of a collection of volume statistics in seconds",
     ));
 }
 

@@ -363,7 +363,7 @@ fn kind(row: &Row) -> &'static str {
 /// Returns the table of `docs/metrics.md`.
 fn table() -> String {
     let mut table =
-        "| metric | type | unit | labels | shown | whose | what it says |\n|---|---|---|---|---|---|---|\n".to_owned();
+        "| metric | type | unit | labels | shown | whose | meaning |\n|---|---|---|---|---|---|---|\n".to_owned();
     for row in TABLE {
         let labels: Vec<String> = row.labels().iter().map(|label| format!("`{label}`")).collect();
         let shown = match row.shown() {

@@ -120,7 +120,7 @@ impl Queue {
         }
         let (exported, refused, dropped) = (counts.exported(), counts.refused(), counts.dropped());
         if !in_time || refused > 0 || dropped > 0 {
-            tracing::warn!(exported, refused, dropped, in_time, "not all spans of traces have reached the collector");
+            tracing::warn!(exported, refused, dropped, in_time, "some trace spans did not reach the collector");
         }
     }
 }
@@ -171,13 +171,13 @@ impl<E: SpanExporter> Sender<E> {
             Ok(()) => {
                 counts.exported.fetch_add(count, Ordering::Relaxed);
                 if std::mem::take(&mut self.failing) {
-                    tracing::info!("the collector of traces takes spans again");
+                    tracing::info!("trace collector accepts spans again");
                 }
             }
             Err(error) => {
                 counts.refused.fetch_add(count, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(%error, "spans of traces could not be exported; said again when that has changed");
+                    tracing::warn!(%error, "failed to export trace spans, not logged again until an export succeeds");
                 }
             }
         }

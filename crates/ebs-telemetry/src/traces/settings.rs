@@ -19,17 +19,17 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 9] = [
     ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "traces are sent over gRPC"),
     ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "traces are sent over gRPC"),
     ("OTEL_TRACES_EXPORTER", "otlp", "traces are sent over OTLP"),
-    ("OTEL_PROPAGATORS", "tracecontext", "traces of callers are joined by W3C's trace context"),
-    ("OTEL_BSP_MAX_CONCURRENT_EXPORTS", "1", "one message is sent at a time"),
-    ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "1024", "text of attributes is cut at 1024 bytes"),
-    ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "1024", "text of attributes is cut at 1024 bytes"),
-    ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "", "collectors are shown no certificate"),
-    ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "", "collectors are shown no certificate"),
+    ("OTEL_PROPAGATORS", "tracecontext", "the driver joins traces of callers with the W3C trace context"),
+    ("OTEL_BSP_MAX_CONCURRENT_EXPORTS", "1", "the driver sends one message at a time"),
+    ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "1024", "attribute texts are cut at 1024 bytes"),
+    ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "1024", "attribute texts are cut at 1024 bytes"),
+    ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "", "the driver presents no client certificate to collectors"),
+    ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "", "the driver presents no client certificate to collectors"),
 ];
 
 /// An invalid endpoint of the collector.
 #[derive(Debug, thiserror::Error)]
-#[error("{variable} cannot be used: {reason}")]
+#[error("parse {variable}: {reason}")]
 pub struct BadTraceEndpoint {
     variable: &'static str,
     reason: &'static str,
@@ -37,7 +37,7 @@ pub struct BadTraceEndpoint {
 
 /// An unusable file of authorities.
 #[derive(Debug, thiserror::Error)]
-#[error("{variable}={path:?} cannot be used: {reason}")]
+#[error("load {variable}={path:?}: {reason}")]
 pub struct BadAuthorities {
     variable: &'static str,
     path: String,
@@ -53,11 +53,11 @@ pub(super) fn check_endpoint(variable: impl Fn(&str) -> Option<String>) -> Resul
     let Some((name, url)) = ENDPOINTS.into_iter().find_map(|name| Some((name, variable(name)?))) else { return Ok(()) };
     let refuse = |reason| Err(BadTraceEndpoint { variable: name, reason });
     if url.contains('@') {
-        return refuse("it must not contain a user name or password: OTEL_EXPORTER_OTLP_HEADERS is for those");
+        return refuse("must not contain a user name or password; use OTEL_EXPORTER_OTLP_HEADERS");
     }
     match url.split_once("://") {
         Some(("http" | "https", _)) | None => Ok(()),
-        Some(_) => refuse("it must start with http:// or https://, or be HOST:PORT"),
+        Some(_) => refuse("must start with http:// or https://, or be HOST:PORT"),
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn with_tls<B: WithTonicConfig>(
             let refuse = |reason: String| BadAuthorities { variable, path: path.clone(), reason };
             let pem = std::fs::read(&path).map_err(|error| refuse(error.to_string()))?;
             if !pem.windows(27).any(|window| window == b"-----BEGIN CERTIFICATE-----") {
-                return Err(refuse("it holds no PEM certificate".to_owned()));
+                return Err(refuse("missing PEM certificate".to_owned()));
             }
             ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
         }

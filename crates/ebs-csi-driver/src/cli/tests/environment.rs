@@ -56,97 +56,101 @@ pub(super) const VARIABLES: &[Variable] = &[
     ours(
         "CSI_NODE_NAME",
         "all, node, pre-stop-hook",
-        "Name of this machine's Node object: for start-up taints, metadata from Kubernetes, the hook. A name that begins with `hyperpod-` switches the metadata service off",
+        "Name of this machine's Node object, for start-up taints, metadata from Kubernetes and the hook. A name that begins with `hyperpod-` disables the metadata service",
     ),
     ours(
         "AWS_REGION",
         IMDS,
-        "The region, over what any source of metadata says; with it a controller needs no metadata",
+        "The region. It overrides all metadata sources, and with it a controller needs no metadata",
     ),
-    ours("AWS_EC2_METADATA_DISABLED", IMDS, "`true`, in any case: do not ask the instance metadata service"),
+    ours(
+        "AWS_EC2_METADATA_DISABLED",
+        IMDS,
+        "`true` (in upper or lower case): do not call the instance metadata service",
+    ),
     ours(
         "AWS_EC2_METADATA_SERVICE_ENDPOINT",
         IMDS,
-        "Another address of the metadata service, such as `http://127.0.0.1:1338`",
+        "Alternative address of the metadata service, such as `http://127.0.0.1:1338`",
     ),
-    ours("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", IMDS, "`IPv6`: the metadata service's IPv6 address"),
-    ours("AWS_EC2_METADATA_V1_DISABLED", IMDS, "`true`: no requests to the metadata service without a session token"),
-    ours("DISABLE_TAINT_WATCHER", "all, node", "Any value: start-up taints are left alone"),
+    ours("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", IMDS, "`IPv6`: use the IPv6 address of the metadata service"),
+    ours("AWS_EC2_METADATA_V1_DISABLED", IMDS, "`true`: call the metadata service with a session token only"),
+    ours("DISABLE_TAINT_WATCHER", "all, node", "Any value: do not remove start-up taints"),
     ours(
         "KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT",
         "all modes",
-        "Where the API server is, unless `--kubeconfig` is given; set in every pod",
+        "Address of the API server unless `--kubeconfig` is given; set in every pod",
     ),
     ours(
         "CONTAINER_SANDBOX_MOUNT_POINT",
         "all modes",
-        "Where the files of the service account lie when they are not at their usual place",
+        "Directory that contains the files of the service account if they are not in their usual place",
     ),
     ours("POD_NAMESPACE", "metadataLabeler", "Namespace of the labeler's Lease"),
-    ours("AWS_EC2_ENDPOINT AWS_SAGEMAKER_ENDPOINT", AWS, "Another base URL of the service"),
+    ours("AWS_EC2_ENDPOINT AWS_SAGEMAKER_ENDPOINT", AWS, "Alternative base URL of the service"),
     ours(
         "AWS_ENDPOINT_URL AWS_ENDPOINT_URL_EC2 AWS_ENDPOINT_URL_SAGEMAKER",
         AWS,
-        "The same in the SDK's words; checked at the start, and weaker than those of the row above",
+        "The same with the SDK's names; checked at start-up, and overridden by the variables in the row above",
     ),
     ours(
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
         AWS,
-        "`true`, in any case: the variables `AWS_ENDPOINT_URL…` are left out of account",
+        "`true` (in upper or lower case): ignore the variables `AWS_ENDPOINT_URL…`",
     ),
-    ours("AWS_CA_BUNDLE", AWS, "PEM file with the authorities to believe instead of the system's"),
+    ours("AWS_CA_BUNDLE", AWS, "PEM file with the certificate authorities to trust instead of the system's"),
     ours(
         "AWS_USE_FIPS_ENDPOINT GODEBUG",
         AWS,
-        "FIPS endpoints. `fips140=on` or `fips140=only` in `GODEBUG` asks for a validated cryptographic module; a build without one does not start",
+        "FIPS endpoints. `fips140=on` or `fips140=only` in `GODEBUG` requests a validated cryptographic module; a build without one does not start",
     ),
     ours(
         "AWS_RETRY_MODE AWS_MAX_ATTEMPTS",
         AWS,
-        "Without effect, and the log says so: how often a call is made follows from what EC2 takes, within each request's own bound",
+        "No effect, with a warning: the rate limiter of the driver and the time limit of each request determine the retries",
     ),
     ours(
         "EBS_SIM_DEVICES_DIR",
         "all, node",
-        "Devices below this directory stand for disks of the simulated EC2. Never set it elsewhere: a disk is then believed by the name of a file",
+        "Directory with the devices of the simulated EC2. Never set it elsewhere: the driver then identifies a disk by a file name",
     ),
-    ours("RUST_LOG", "all modes", "Levels of the log by target, over `--v`: `RUST_LOG=ebs_driver=trace`"),
+    ours("RUST_LOG", "all modes", "Log levels by target, which override `--v`: `RUST_LOG=ebs_driver=trace`"),
     sdk("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN", "Credentials"),
     sdk(
         "AWS_ROLE_ARN AWS_ROLE_SESSION_NAME AWS_WEB_IDENTITY_TOKEN_FILE",
-        "Credentials of a service account's role (IRSA)",
+        "Credentials for the role of a service account (IRSA)",
     ),
     sdk(
         "AWS_CONTAINER_CREDENTIALS_FULL_URI AWS_CONTAINER_CREDENTIALS_RELATIVE_URI AWS_CONTAINER_AUTHORIZATION_TOKEN AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-        "Credentials of EKS Pod Identity and of containers",
+        "Credentials from EKS Pod Identity or the container",
     ),
     sdk("AWS_PROFILE AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE", "Credentials and settings from files"),
-    sdk("AWS_ENDPOINT_URL_STS", "Another base URL of STS: for a role's credentials, and for the account's number"),
-    sdk("AWS_USE_DUALSTACK_ENDPOINT", "Endpoints that answer over IPv6, too"),
-    sdk("AWS_SDK_UA_APP_ID", "Added to the user agent, as in any program over the SDK"),
+    sdk("AWS_ENDPOINT_URL_STS", "Alternative base URL of STS, for the credentials of a role and the account number"),
+    sdk("AWS_USE_DUALSTACK_ENDPOINT", "Dual-stack endpoints (IPv4 and IPv6)"),
+    sdk("AWS_SDK_UA_APP_ID", "Suffix of the user agent, as in any program with the SDK"),
     sdk(
         "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY",
-        "Proxies for calls to AWS; in small letters, too. The metadata service is asked without one",
+        "Proxies for calls to AWS; lower-case names work, too. Calls to the metadata service use none",
     ),
     traces(
         "OTEL_EXPORTER_OTLP_ENDPOINT OTEL_EXPORTER_OTLP_TRACES_ENDPOINT OTEL_EXPORTER_OTLP_INSECURE OTEL_EXPORTER_OTLP_HEADERS OTEL_EXPORTER_OTLP_TRACES_HEADERS OTEL_EXPORTER_OTLP_TIMEOUT OTEL_EXPORTER_OTLP_TRACES_TIMEOUT OTEL_EXPORTER_OTLP_COMPRESSION OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
-        "Where traces go, and how",
+        "Address, protocol settings and headers of the trace collector",
     ),
     traces(
         "OTEL_EXPORTER_OTLP_CERTIFICATE OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
-        "PEM file with the authorities of the collector, instead of the system's",
+        "PEM file with the certificate authorities to trust for the collector instead of the system's",
     ),
     traces(
         "OTEL_SERVICE_NAME OTEL_RESOURCE_ATTRIBUTES OTEL_TRACES_SAMPLER OTEL_TRACES_SAMPLER_ARG OTEL_SDK_DISABLED",
-        "Who the traces are of, and which are exported",
+        "Resource attributes of the traces, and the sampling",
     ),
     traces(
         "OTEL_BSP_SCHEDULE_DELAY OTEL_BSP_MAX_QUEUE_SIZE OTEL_BSP_MAX_EXPORT_BATCH_SIZE OTEL_BSP_EXPORT_TIMEOUT OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT OTEL_SPAN_EVENT_COUNT_LIMIT OTEL_SPAN_LINK_COUNT_LIMIT",
-        "Batches of spans, and their bounds: [defaults](logging.md#traces)",
+        "Batches of spans, and their limits: [defaults](logging.md#traces)",
     ),
     traces(
         "OTEL_TRACES_EXPORTER OTEL_EXPORTER_OTLP_PROTOCOL OTEL_EXPORTER_OTLP_TRACES_PROTOCOL OTEL_PROPAGATORS OTEL_BSP_MAX_CONCURRENT_EXPORTS OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE OTEL_EXPORTER_OTLP_CLIENT_KEY",
-        "Without effect, and the log says so when they ask for something else than what is done",
+        "No effect, with a warning if the value differs from what the driver does",
     ),
 ];
 
@@ -157,11 +161,11 @@ const OF_TESTS: [&str; 1] = ["EBS_WRITE_DOCS"];
 pub(super) const UNREAD: &[(&str, &str)] = &[
     (
         "TMPDIR",
-        "the reference unmounts something below it at its start, to find out what umount does; this driver asks the kernel itself",
+        "the reference driver unmounts a path below it at start-up to test umount; this driver calls the kernel directly",
     ),
     (
         "AWS_EXECUTION_ENV",
-        "the reference sets it for its own SDK; here the same words go into the user agent without it",
+        "the reference driver sets it for its SDK; this driver adds the same words to the user agent without it",
     ),
 ];
 

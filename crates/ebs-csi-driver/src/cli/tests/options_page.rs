@@ -65,7 +65,7 @@ fn variables() -> String {
         text.push_str(&line(&[&names.join(", "), row.reader.text(), row.modes, row.text]));
     }
     for (name, why) in UNREAD {
-        text.push_str(&line(&[&format!("`{name}`"), "nobody", "–", why]));
+        text.push_str(&line(&[&format!("`{name}`"), "not read", "–", why]));
     }
     text
 }

@@ -225,12 +225,16 @@ async fn unusable_files_at_start_are_named() {
     let (pair, other) = (Pair::new(), Pair::new());
     let text = |text: &str| Some(text.to_owned());
     for (certificate, key, wrong) in [
-        (None, text(&pair.key_pem), "cannot read {crt}"),
-        (text(&pair.certificate_pem), None, "cannot read {key}"),
-        (text(""), text(&pair.key_pem), "{crt} holds no certificate"),
-        (text("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"), text(&pair.key_pem), "{crt} is not PEM"),
-        (text(&pair.certificate_pem), text("no key"), "{key} is not PEM"),
-        (text(&pair.certificate_pem), text(&other.key_pem), "cannot be served with the key of {key}"),
+        (None, text(&pair.key_pem), "read {crt}"),
+        (text(&pair.certificate_pem), None, "read {key}"),
+        (text(""), text(&pair.key_pem), "parse {crt}: missing PEM certificate"),
+        (
+            text("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"),
+            text(&pair.key_pem),
+            "parse {crt}: invalid PEM",
+        ),
+        (text(&pair.certificate_pem), text("no key"), "parse {key}: invalid PEM"),
+        (text(&pair.certificate_pem), text(&other.key_pem), "with key {key}"),
     ] {
         let files = TlsFiles { certificate: secret.path().join("a.crt"), key: secret.path().join("a.key") };
         for (path, contents) in [(&files.certificate, certificate), (&files.key, key)] {
