@@ -155,7 +155,7 @@ impl Aligned {
 }
 
 async fn disks(place: &Path) -> CutDisks {
-    CutDisks::start(Path::new(env!("CARGO_BIN_EXE_ebs-torture")), place).await.expect("the server of disks")
+    CutDisks::start(Path::new(env!("CARGO_BIN_EXE_ebs-torture")), place).await.expect("the disk server")
 }
 
 /// A flush of the loop device is a flush of the disk. Data that was written after it does not survive every cut.
