@@ -7,7 +7,7 @@ example() { # FILE...
   local file
   for file; do kc -n "$namespace" apply -f "$repository/examples/$file" >/dev/null; done
 }
-example_runs() { on wait --for=condition=Ready "pod/$1" --timeout="${patience}s" >/dev/null || die "examples: the pod $1 does not run"; }
+example_runs() { on wait --for=condition=Ready "pod/$1" --timeout="${patience}s" >/dev/null || die "examples: the pod $1 is not running"; }
 resized() { [ "$(on get pvc resize -o 'jsonpath={.status.capacity.storage}')" = 8Gi ]; }
 modified() { [ "$(on get pvc modify -o 'jsonpath={.status.currentVolumeAttributesClassName}')" = ebs-io2 ]; }
 

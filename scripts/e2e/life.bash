@@ -28,7 +28,7 @@ diagnose() {
     done
     ec2_state | jq -c '.volumes[]'
   } >"$log/diagnosis.log" 2>&1 || true
-  say "what Kubernetes, the driver and EC2 say of it: $log/diagnosis.log"
+  say "state of Kubernetes, the driver and EC2: $log/diagnosis.log"
 }
 
 # The kernel lets only CAP_SYS_RESOURCE grow a mounted ext4.
@@ -110,7 +110,7 @@ YAML
 }
 writers_run() {
   local kind
-  for kind in "${kinds[@]}"; do on rollout status "statefulset/writer-$kind" --timeout="${patience}s" >/dev/null || die "the pod on $kind does not run"; done
+  for kind in "${kinds[@]}"; do on rollout status "statefulset/writer-$kind" --timeout="${patience}s" >/dev/null || die "the pod on $kind is not running"; done
 }
 
 reader() {
@@ -145,7 +145,7 @@ same_content() { # POD-PREFIX POD-SUFFIX WHERE
   local kind found
   for kind in "${kinds[@]}"; do
     found=$(sum "$1-$kind$2" "$kind")
-    [ "$found" = "${written[$kind]}" ] || die "$kind: $3 has $found, written was ${written[$kind]}"
+    [ "$found" = "${written[$kind]}" ] || die "$kind: $3 has $found, but ${written[$kind]} was written"
   done
 }
 
@@ -182,7 +182,7 @@ YAML
     claim "$kind" "restored-$kind" 2Gi "dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: of-$kind}"
     reader "$kind"
   done
-  on wait --for=condition=Ready pod -l role=reader --timeout="${patience}s" >/dev/null || die "the pods on restored volumes do not run"
+  on wait --for=condition=Ready pod -l role=reader --timeout="${patience}s" >/dev/null || die "the pods on restored volumes are not running"
   same_content reader "" "the restored volume"
   for kind in "${kinds[@]}"; do
     [ "$(size "reader-$kind" "$kind")" -gt $((first_size[$kind] * 3 / 2)) ] || die "$kind: the restored volume is not larger"
@@ -218,7 +218,7 @@ expand() {
     within "$patience" "ext4 grows with its pod" expanded ext4
     pass "expanded with a restart of the pod: ext4 (this machine lacks CAP_SYS_RESOURCE, which grows it mounted)"
   fi
-  within "$patience" "the claims say 8Gi" claims_say '{.status.capacity.storage}' 8Gi
+  within "$patience" "the claims report 8Gi" claims_say '{.status.capacity.storage}' 8Gi
   same_content writer -0 "the expanded volume"
   pass "claims say the new size, and pods find what they wrote"
 }
