@@ -72,7 +72,7 @@ in_tree() { # NAMESPACE PATIENCE
   volume=$(on get pvc dynamic -o 'jsonpath={.spec.volumeName}')
   source=$(kc get pv "$volume" -o 'jsonpath={.spec.awsElasticBlockStore.volumeID}')
   [ -n "$source" ] || die "the PV of the in-tree class does not belong to the in-tree plugin: $(kc get pv "$volume" -o json)"
-  pass "an in-tree class makes an in-tree PV ($source), an in-tree PV of an old volume is attached; both by $driver"
+  pass "an in-tree class provisions an in-tree PV ($source), an in-tree PV of an old volume is attached; both by $driver"
   for name in dynamic static; do inside $name "echo $name >/data/name && sync"; done
   inside static "grep -q ' /data xfs ' /proc/mounts" || die "fsType of the in-tree PV was ignored"
 
@@ -100,5 +100,5 @@ in_tree() { # NAMESPACE PATIENCE
   ec2 DeleteVolume "VolumeId=$static" >/dev/null
   kc delete storageclass "$namespace" >/dev/null
   kc delete namespace "$namespace" --timeout="${patience}s" >/dev/null
-  pass "deleted: the volume of the in-tree class is gone in EC2, the old one was kept (Retain)"
+  pass "deleted: the volume of the in-tree class is deleted in EC2, the old one is kept (Retain)"
 }
