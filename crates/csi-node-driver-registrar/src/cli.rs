@@ -187,7 +187,7 @@ fn http(line: &CommandLine) -> Result<Option<HttpAddress>, Refused> {
     let port = line.parsed("health-port", |text| {
         let port = value::integer(text)?;
         // The official registrar treats a negative port as not set.
-        u16::try_from(port.max(0)).map_err(|_| "use a port from 1 to 65535, or 0".to_owned())
+        u16::try_from(port.max(0)).map_err(|_| "it must be a port from 1 to 65535, or 0".to_owned())
     });
     let port = port.map_err(Refused::Flags)?;
     match (line.text("http-endpoint"), port) {

@@ -43,7 +43,11 @@ impl HttpAddress {
         let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
             port.parse::<u16>().is_ok() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')))
         });
-        if has_port { Ok(Self(text.to_owned())) } else { Err("use HOST:PORT, or :PORT for all addresses".to_owned()) }
+        if has_port {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err("it must be HOST:PORT, or :PORT for all addresses".to_owned())
+        }
     }
 
     /// Binds the address. `:port` binds both address families if the machine has both.

@@ -198,6 +198,6 @@ fn path_checks(text: &str) -> Result<PathChecks, String> {
     match text {
         "strict" => Ok(PathChecks::Strict),
         "legacy" => Ok(PathChecks::Legacy),
-        _ => Err("use strict or legacy".to_owned()),
+        _ => Err("it must be strict or legacy".to_owned()),
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<S
         return Ok(None);
     }
     let disk = line.parsed("disk", |text| {
-        text.parse::<u32>().map_err(|_| "use the number of a spare disk, which is formatted".to_owned())
+        text.parse::<u32>().map_err(|_| "it must be the number of a spare disk, which is formatted".to_owned())
     })?;
     Ok(Some(Selftest { disk, directory: line.text("directory").to_owned() }))
 }
