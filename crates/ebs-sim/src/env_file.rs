@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// The first line of every env file. A file without it belongs to another program.
-const HEADER: &str = "# Addresses and credentials of a running ebs-sim, written when it is ready.";
+const HEADER: &str = "# How to reach a running ebs-sim; written when it is ready.";
 
 /// An env file that cannot be written.
 #[derive(Debug, thiserror::Error)]

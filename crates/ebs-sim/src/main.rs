@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!(%error, "start the runtime");
+            tracing::error!(%error, "failed to start the runtime");
             return ExitCode::FAILURE;
         }
     };
