@@ -120,7 +120,8 @@ impl Started {
         let log = klog::init_files(settings.log.clone(), NAME, is_ours);
         let log = log.map_err(|error| format!("open the log file: {error}"))?;
         klog::log_panics();
-        Self::with_log::<M>(settings, log).inspect_err(|text| tracing::error!(error = text, "csi-proxy failed to start"))
+        Self::with_log::<M>(settings, log)
+            .inspect_err(|text| tracing::error!(error = text, "csi-proxy failed to start"))
     }
 
     fn with_log<M: MakeHost>(settings: Settings, log: Output) -> Result<Self, String> {
