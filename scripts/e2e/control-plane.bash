@@ -3,7 +3,7 @@
 
 cluster_up() {
   [ "$(id -u)" = 0 ] || die "must run as root"
-  ! node_pid >/dev/null || die "a cluster runs already: scripts/e2e/cluster down"
+  ! node_pid >/dev/null || die "a cluster is already running: scripts/e2e/cluster down"
   cluster_down
   mkdir -p "$log" "$run" "$etc" "$data"/{etcd,containerd} "$images"
   rm -f "$log"/*.log

@@ -64,7 +64,7 @@ node:
 YAML
   )
   helm_in_node install aws-ebs-csi-driver "$chart" "${values[@]}" --values "$etc/values.yaml" --wait --timeout 10m >"$log/helm-install.log" 2>&1 ||
-    { tail -5 "$log/helm-install.log" && kc -n kube-system get pods -o wide && die "the chart does not come up"; }
+    { tail -5 "$log/helm-install.log" && kc -n kube-system get pods -o wide && die "the chart's pods do not become ready"; }
   within 300 "the kubelet knows the driver" registered
 }
 

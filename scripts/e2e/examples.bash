@@ -7,7 +7,7 @@ example() { # FILE...
   local file
   for file; do kc -n "$namespace" apply -f "$repository/examples/$file" >/dev/null; done
 }
-example_runs() { on wait --for=condition=Ready "pod/$1" --timeout="${patience}s" >/dev/null || die "examples: the pod $1 does not run"; }
+example_runs() { on wait --for=condition=Ready "pod/$1" --timeout="${patience}s" >/dev/null || die "examples: the pod $1 is not running"; }
 resized() { [ "$(on get pvc resize -o 'jsonpath={.status.capacity.storage}')" = 8Gi ]; }
 modified() { [ "$(on get pvc modify -o 'jsonpath={.status.currentVolumeAttributesClassName}')" = ebs-io2 ]; }
 
@@ -26,7 +26,7 @@ examples() { # NAMESPACE PATIENCE
   for pod in clone restored; do example_runs "$pod"; done
   ! grows_online ext4 || within "$patience" "examples: the claim is resized" resized
   within "$patience" "examples: the claim is modified" modified
-  pass "examples/ as they stand: $(on get pods -o 'jsonpath={.items[*].metadata.name}' | wc -w) pods run with their volumes"
+  pass "unmodified examples/: $(on get pods -o 'jsonpath={.items[*].metadata.name}' | wc -w) pods run with their volumes"
   on delete pod --all --grace-period=1 --timeout="${patience}s" >/dev/null
   on delete volumesnapshot --all --timeout="${patience}s" >/dev/null
   on delete pvc --all --timeout="${patience}s" >/dev/null
@@ -35,5 +35,5 @@ examples() { # NAMESPACE PATIENCE
   for pod in dynamic block ephemeral mount-options resize snapshot/1-class.yaml snapshot/2-claim-and-pod.yaml clone/1-source.yaml modify-volume; do
     kc delete -f "$repository/examples/$pod" --ignore-not-found >/dev/null 2>&1 || true
   done
-  pass "and are deleted"
+  pass "the examples are deleted"
 }

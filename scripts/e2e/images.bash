@@ -61,7 +61,7 @@ driver_in() {
   "$bin/ebs-image" --root "$repository" --packages "$EBS_E2E_IMAGE_PACKAGES" --unpinned --epoch 0 \
     --driver "$(go_architecture)=$images/driver" pack "$archive" --uncompressed >/dev/null
   containers images import "$archive" >/dev/null
-  containers images list -q | grep -xF "docker.io/library/$1" >/dev/null || die "the image is not called $1"
+  containers images list -q | grep -xF "docker.io/library/$1" >/dev/null || die "the image $1 was not imported"
   rm -f "$images/driver" "$archive"
 }
 
@@ -69,7 +69,7 @@ driver_in() {
 sidecar_in() {
   local program=${1##*/} tag=${1##*:} root
   program=${program%:*}
-  grep -q "^$program $tag:" "$EBS_E2E_SIDECARS/which" || die "the chart wants $1, but built is $(grep "^$program " "$EBS_E2E_SIDECARS/which")"
+  grep -q "^$program $tag:" "$EBS_E2E_SIDECARS/which" || die "the chart requires $1, but the build has $(grep "^$program " "$EBS_E2E_SIDECARS/which")"
   root=$(empty_root)
   cp "$EBS_E2E_SIDECARS/$program" "$root/$program"
   image "$1" "$root" 65532:65532 "/$program"

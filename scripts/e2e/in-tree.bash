@@ -53,7 +53,7 @@ spec:
 $(uses ext4 "$1" | sed 's/^/  /')
 YAML
 }
-both_run() { on wait --for=condition=Ready pod/dynamic pod/static --timeout="${patience}s" >/dev/null || die "pods on in-tree volumes do not run"; }
+both_run() { on wait --for=condition=Ready pod/dynamic pod/static --timeout="${patience}s" >/dev/null || die "pods on in-tree volumes are not running"; }
 dynamic_has_grown() { [ "$(size dynamic ext4)" -gt 1500000 ]; }
 static_is_available() { ec2_state | jq -e --arg id "$1" '.volumes[] | select(.id == $id) | .state == "available"' >/dev/null; }
 dynamic_waits() { on get pvc dynamic -o 'jsonpath={.status.conditions[*].type}' | grep -q FileSystemResizePending; }
@@ -64,17 +64,17 @@ in_tree() { # NAMESPACE PATIENCE
   kc create namespace "$namespace" >/dev/null
   within 180 "the namespace's service account" on get serviceaccount default
   static=$(ec2 CreateVolume AvailabilityZone=us-west-2a Size=1 VolumeType=gp3 | sed -n 's/.*<volumeId>\(vol-[0-9a-f]*\)<.*/\1/p')
-  [ -n "$static" ] || die "EC2 makes no volume"
+  [ -n "$static" ] || die "EC2 created no volume"
   in_tree_class_and_claim
   in_tree_volume "$static"
   for name in dynamic static; do in_tree_pod $name; done
   both_run
   volume=$(on get pvc dynamic -o 'jsonpath={.spec.volumeName}')
   source=$(kc get pv "$volume" -o 'jsonpath={.spec.awsElasticBlockStore.volumeID}')
-  [ -n "$source" ] || die "the PV of the in-tree class is none of the in-tree plugin: $(kc get pv "$volume" -o json)"
-  pass "an in-tree class makes an in-tree PV ($source), an in-tree PV of an old volume is attached; both by $driver"
+  [ -n "$source" ] || die "the PV of the in-tree class does not belong to the in-tree plugin: $(kc get pv "$volume" -o json)"
+  pass "an in-tree class provisions an in-tree PV ($source), an in-tree PV of an old volume is attached; both by $driver"
   for name in dynamic static; do inside $name "echo $name >/data/name && sync"; done
-  inside static "grep -q ' /data xfs ' /proc/mounts" || die "fsType of the in-tree PV was not heard"
+  inside static "grep -q ' /data xfs ' /proc/mounts" || die "fsType of the in-tree PV was ignored"
 
   grows_online ext4 || on delete pod dynamic --timeout="${patience}s" >/dev/null
   on patch pvc dynamic -p '{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}' >/dev/null
@@ -100,5 +100,5 @@ in_tree() { # NAMESPACE PATIENCE
   ec2 DeleteVolume "VolumeId=$static" >/dev/null
   kc delete storageclass "$namespace" >/dev/null
   kc delete namespace "$namespace" --timeout="${patience}s" >/dev/null
-  pass "deleted: the volume of the in-tree class is gone in EC2, the old one was kept (Retain)"
+  pass "deleted: the volume of the in-tree class is deleted in EC2, the old one is kept (Retain)"
 }

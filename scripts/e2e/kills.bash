@@ -36,7 +36,7 @@ while_killing() {
   killer=$!
   "$@"
   stop_killing
-  say "      kills meanwhile: $(wc -l <"$log/kills.log") ($(sort "$log/kills.log" | sed 's/deletion of pod.ebs-csi-\(node\|controller\).*/deletion of a \1 pod/' | sort | uniq -c | awk '{$1 = $1; print}' | paste -sd, | sed 's/,/, /g'))"
+  say "      kills during the run: $(wc -l <"$log/kills.log") ($(sort "$log/kills.log" | sed 's/deletion of pod.ebs-csi-\(node\|controller\).*/deletion of a \1 pod/' | sort | uniq -c | awk '{$1 = $1; print}' | paste -sd, | sed 's/,/, /g'))"
   kc -n kube-system rollout status deployment/ebs-csi-controller --timeout=300s >/dev/null
   kc -n kube-system rollout status daemonset/ebs-csi-node --timeout=300s >/dev/null
 }

@@ -28,7 +28,7 @@ diagnose() {
     done
     ec2_state | jq -c '.volumes[]'
   } >"$log/diagnosis.log" 2>&1 || true
-  say "what Kubernetes, the driver and EC2 say of it: $log/diagnosis.log"
+  say "state of Kubernetes, the driver and EC2: $log/diagnosis.log"
 }
 
 # The kernel lets only CAP_SYS_RESOURCE grow a mounted ext4.
@@ -110,7 +110,7 @@ YAML
 }
 writers_run() {
   local kind
-  for kind in "${kinds[@]}"; do on rollout status "statefulset/writer-$kind" --timeout="${patience}s" >/dev/null || die "the pod on $kind does not run"; done
+  for kind in "${kinds[@]}"; do on rollout status "statefulset/writer-$kind" --timeout="${patience}s" >/dev/null || die "the pod on $kind is not running"; done
 }
 
 reader() {
@@ -145,7 +145,7 @@ same_content() { # POD-PREFIX POD-SUFFIX WHERE
   local kind found
   for kind in "${kinds[@]}"; do
     found=$(sum "$1-$kind$2" "$kind")
-    [ "$found" = "${written[$kind]}" ] || die "$kind: $3 has $found, written was ${written[$kind]}"
+    [ "$found" = "${written[$kind]}" ] || die "$kind: $3 has $found, but ${written[$kind]} was written"
   done
 }
 
@@ -182,12 +182,12 @@ YAML
     claim "$kind" "restored-$kind" 2Gi "dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: of-$kind}"
     reader "$kind"
   done
-  on wait --for=condition=Ready pod -l role=reader --timeout="${patience}s" >/dev/null || die "the pods on restored volumes do not run"
+  on wait --for=condition=Ready pod -l role=reader --timeout="${patience}s" >/dev/null || die "the pods on restored volumes are not running"
   same_content reader "" "the restored volume"
   for kind in "${kinds[@]}"; do
     [ "$(size "reader-$kind" "$kind")" -gt $((first_size[$kind] * 3 / 2)) ] || die "$kind: the restored volume is not larger"
   done
-  pass "volumes restored from them, twice as large, have what was written"
+  pass "restored volumes of twice the size contain the written data"
   on delete pod -l role=reader --timeout="${patience}s" >/dev/null
   for kind in "${kinds[@]}"; do on delete --timeout="${patience}s" "pvc/restored-$kind" "volumesnapshot/of-$kind" >/dev/null; done
   pass "restored volumes and snapshots are deleted"
@@ -210,7 +210,7 @@ expand() {
   grows_online ext4 || within "$patience" "the pod on ext4 ends" no_pods -l app=writer-ext4
   for kind in "${kinds[@]}"; do on patch pvc "data-$kind" -p '{"spec":{"resources":{"requests":{"storage":"8Gi"}}}}' >/dev/null; done
   for kind in "${online[@]}"; do within "$patience" "$kind grows online" expanded "$kind"; done
-  pass "expanded while a pod uses them: ${online[*]}"
+  pass "expanded while in use by a pod: ${online[*]}"
   if ! grows_online ext4; then
     within "$patience" "ext4 waits for its pod" pending
     on scale statefulset/writer-ext4 --replicas=1 >/dev/null
@@ -218,9 +218,9 @@ expand() {
     within "$patience" "ext4 grows with its pod" expanded ext4
     pass "expanded with a restart of the pod: ext4 (this machine lacks CAP_SYS_RESOURCE, which grows it mounted)"
   fi
-  within "$patience" "the claims say 8Gi" claims_say '{.status.capacity.storage}' 8Gi
+  within "$patience" "the claims report 8Gi" claims_say '{.status.capacity.storage}' 8Gi
   same_content writer -0 "the expanded volume"
-  pass "claims say the new size, and pods find what they wrote"
+  pass "claims report the new size, and pods find their data"
 }
 
 iops_in_ec2() {
@@ -235,7 +235,7 @@ modify() {
   for kind in "${kinds[@]}"; do on patch pvc "data-$kind" -p "{\"spec\":{\"volumeAttributesClassName\":\"$namespace\"}}" >/dev/null; done
   within "$patience" "the claims have their VolumeAttributesClass" claims_say '{.status.currentVolumeAttributesClassName}' "$namespace"
   within "$patience" "EC2 has 4000 IOPS and 200 MiB/s" iops_in_ec2
-  pass "modified by a VolumeAttributesClass, in EC2 too"
+  pass "modified by a VolumeAttributesClass, also in EC2"
 }
 
 attachments_of_life() { kc get volumeattachments -o 'jsonpath={range .items[*]}{.spec.attacher}{"\n"}{end}' | grep -c "$driver" || true; }
@@ -252,7 +252,7 @@ drain() {
   kc -n kube-system rollout status daemonset/ebs-csi-node --timeout="${patience}s" >/dev/null
   writers_run
   same_content writer -0 "the volume after the drain"
-  pass "the node takes pods again, which find what they wrote"
+  pass "the node accepts pods again, which find their data"
 }
 
 none_left() {
@@ -268,7 +268,7 @@ remove() {
   kc delete namespace "$namespace" --timeout="${patience}s" >/dev/null
   for kind in "${kinds[@]}"; do kc delete storageclass "$namespace-$kind" >/dev/null; done
   kc delete "volumesnapshotclass/$namespace" "volumeattributesclass/$namespace" >/dev/null
-  pass "deleted: no PV, no attachment, no snapshot in Kubernetes, nothing of them in EC2"
+  pass "deleted: no PV, attachment or snapshot in Kubernetes, and no object in EC2"
 }
 
 # life NAMESPACE PATIENCE: a whole one, each step within so many seconds

@@ -6,7 +6,7 @@
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$repository/target}
 work=${E2E_DIR:-$target/e2e}
-case $work in /var/lib/* | /var/log/*) echo "E2E_DIR must not be below /var/lib or /var/log, which the node has of its own" >&2 && exit 2 ;; esac
+case $work in /var/lib/* | /var/log/*) echo "E2E_DIR must not be below /var/lib or /var/log, which the node replaces" >&2 && exit 2 ;; esac
 
 log=$work/log       # a log a process
 run=$work/run       # process ids, as the node sees them, and the node's own as the machine does
@@ -38,7 +38,7 @@ within() {
   shift 2
   until=$(($(date +%s) + limit))
   until "$@" >/dev/null 2>&1; do
-    [ "$(date +%s)" -lt $until ] || die "not within $limit s: $what"
+    [ "$(date +%s)" -lt $until ] || die "timed out after $limit s: $what"
     sleep 0.3
   done
 }
@@ -53,7 +53,7 @@ node_pid() {
 
 in_node() {
   local pid
-  pid=$(node_pid) || die "the node does not run"
+  pid=$(node_pid) || die "the node is not running"
   nsenter -t "$pid" -m -u -i -n -p --wdns="$PWD" -- "$@"
 }
 
@@ -115,7 +115,7 @@ destroy_node() {
   if pid=$(node_pid); then
     kill -KILL "$pid"
     dead() { ! kill -0 "$1"; }
-    within 120 "the node dies" dead "$pid"
+    within 120 "the node stops" dead "$pid"
   fi
   rm -rf "$run"
   # A simulator that was killed leaves its disks and their links.

@@ -27,27 +27,27 @@ use stage::{Places, Subject};
 /// The arguments of the bench.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct BenchArgs {
-    /// Volume lives of the steady and of the competitor case
+    /// Number of volume lifecycles in the steady and the competitor case
     #[arg(long, env = "LIVES", default_value_t = 500, value_name = "N")]
     lives: u32,
 
-    /// Lives that begin each second
+    /// Lifecycles started per second
     #[arg(long, default_value_t = 4.0, value_name = "PER_SECOND")]
     rate: f64,
 
-    /// Cases to run; the burst goes first, the others side by side
+    /// Cases to run: burst first, the others in parallel
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [CaseName::Burst, CaseName::Steady, CaseName::Competitor, CaseName::Day])]
     cases: Vec<CaseName>,
 
-    /// Lives of the burst case, all at once
+    /// Number of concurrent lifecycles in the burst case
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     burst: u32,
 
-    /// Lives of the day case; the quiet hours get shorter with fewer
+    /// Number of lifecycles in the day case; a smaller number shortens the quiet hours
     #[arg(long, default_value_t = 2_000, value_name = "N")]
     day_lives: u32,
 
-    /// Socket of another CSI driver that is measured beside ours; it must use the simulator of --sim-env
+    /// Socket of another CSI driver to compare with ours, which must use the simulator of --sim-env
     #[arg(long, value_name = "PATH", requires = "sim_env")]
     endpoint: Option<PathBuf>,
 
@@ -55,15 +55,15 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "FILE", requires = "endpoint")]
     sim_env: Option<PathBuf>,
 
-    /// Program of another driver, measured beside ours in the case `process`
+    /// Program of another driver to compare with ours in the case `process`
     #[arg(long, env = "REFERENCE", value_name = "FILE")]
     reference: Option<PathBuf>,
 
-    /// For the case `process`: a cluster, for rows with a Kubernetes client
+    /// For the case `process`: kubeconfig of a cluster, for rows with a Kubernetes client
     #[arg(long, value_name = "FILE", requires = "node_name")]
     kubeconfig: Option<PathBuf>,
 
-    /// For the case `process`: a node of that cluster
+    /// For the case `process`: name of a node of that cluster
     #[arg(long, value_name = "NAME", requires = "kubeconfig")]
     node_name: Option<String>,
 
@@ -79,7 +79,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
 
-    /// Print the targets that are missed, but do not end with an error
+    /// Print missed targets without failing
     #[arg(long)]
     no_check: bool,
 }
@@ -182,7 +182,7 @@ async fn side_by_side(subjects: Vec<(Case, Subject)>) -> anyhow::Result<Vec<Outc
     });
     let mut outcomes = Vec::new();
     while let Some(ended) = tasks.join_next().await {
-        outcomes.extend(ended.context("a case panicked")??);
+        outcomes.extend(ended.context("case panicked")??);
     }
     Ok(outcomes)
 }

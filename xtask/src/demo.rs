@@ -35,7 +35,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
 
-    /// EC2 takes no time for most things: for tests of the demo itself
+    /// Shorten EC2's delays, for tests of the demo
     #[arg(long)]
     quick: bool,
 }
@@ -50,11 +50,11 @@ struct Places {
 
 impl Places {
     fn of(args: DemoArgs) -> anyhow::Result<Self> {
-        let own = std::env::current_exe().context("where this program is")?;
+        let own = std::env::current_exe().context("path of this program")?;
         let beside = own.parent().context("the directory of this program")?;
         let target = beside.parent().unwrap_or(beside);
         let state_dir = args.state_dir.unwrap_or_else(|| target.join("demo"));
-        let state_dir = std::path::absolute(state_dir).context("the state directory's whole path")?;
+        let state_dir = std::path::absolute(state_dir).context("resolve the state directory")?;
         Ok(Self { state_dir, bin_dir: args.bin_dir.unwrap_or_else(|| beside.to_owned()), quick: args.quick })
     }
 
@@ -77,7 +77,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
     let state_dir = StateDir::take(&places.state_dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("a runtime")?;
     for line in runtime.block_on(state_dir.clean())? {
-        say(&format!("left by a former run and removed: {line}"));
+        say(&format!("removed leftovers of a previous run: {line}"));
     }
     // The simulator stays in the machine's own mount namespace, so that the kernel reports its files with their real
     // paths.
@@ -90,7 +90,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
     });
     let ended = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
-    ended.context("the demo ended without a result")?
+    ended.context("the demo returned no result")?
 }
 
 async fn perform(mut processes: Processes, state_dir: StateDir) -> anyhow::Result<()> {
@@ -109,7 +109,7 @@ async fn perform(mut processes: Processes, state_dir: StateDir) -> anyhow::Resul
             say(&processes.log_tails(25));
             say("cleaning up");
             let cleaned = processes.clean_up(&state_dir).await;
-            cleaned.with_context(|| format!("cleaning up after: {error:#}"))?;
+            cleaned.with_context(|| format!("cleaning up after error: {error:#}"))?;
             say(&format!("cleaned up; nothing is left. The logs stay in {}", state_dir.dir().display()));
             Err(error)
         }
@@ -119,6 +119,6 @@ async fn perform(mut processes: Processes, state_dir: StateDir) -> anyhow::Resul
 async fn interruption() -> anyhow::Error {
     match Signals::listen() {
         Ok(mut signals) => anyhow!("interrupted ({})", signals.next().await),
-        Err(_) => anyhow!("signals cannot be listened to"),
+        Err(_) => anyhow!("listening for signals failed"),
     }
 }

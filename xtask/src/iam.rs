@@ -14,42 +14,42 @@ use serde_json::{Value, json};
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct IamArgs {
-    /// What the driver is used for
+    /// Features of the driver to allow
     #[arg(long, value_delimiter = ',', default_value = "volumes", value_name = "FEATURE,...")]
     features: Vec<Feature>,
-    /// The policy of deploy/iam whose conditions are taken
+    /// Policy of deploy/iam that provides the conditions
     #[arg(long, value_enum, default_value_t = Base::ManagedV2)]
     policy: Base,
-    /// The partition of AWS: aws-cn in China, aws-us-gov in GovCloud
+    /// AWS partition: aws-cn in China, aws-us-gov in GovCloud
     #[arg(long, default_value = "aws")]
     partition: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Feature {
-    /// Volumes are made, attached, detached and deleted; all others but the labeler imply it
+    /// Create, attach, detach and delete volumes; implied by all others except labeler
     Volumes,
-    /// Snapshots are taken and deleted, and volumes made from them
+    /// Create and delete snapshots, and create volumes from them
     Snapshots,
-    /// Snapshots are restored fast (`fastSnapshotRestoreAvailabilityZones`); implies snapshots
+    /// Enable fast snapshot restore (`fastSnapshotRestoreAvailabilityZones`); implies snapshots
     FastRestores,
-    /// Snapshots are locked (`lockMode`); implies snapshots
+    /// Lock snapshots (`lockMode`); implies snapshots
     SnapshotLocks,
-    /// Volumes are made from volumes
+    /// Clone volumes
     Clones,
-    /// Volumes grow, or change their type, IOPS and throughput
+    /// Grow volumes, and change their type, IOPS and throughput
     Modification,
-    /// A VolumeAttributesClass changes tags
+    /// Change tags with a VolumeAttributesClass
     TagEdits,
-    /// Volumes are attached only when EC2 has loaded them (`blockAttachUntilInitialized`)
+    /// Attach volumes only after initialization (`blockAttachUntilInitialized`)
     Initialization,
-    /// Volumes of the in-tree driver are used
+    /// Use volumes of the in-tree driver
     MigratedVolumes,
-    /// Volumes are encrypted with keys of the customer's own
+    /// Encrypt volumes with customer managed keys
     CustomerKeys,
-    /// Nodes are of a SageMaker HyperPod cluster
+    /// Use nodes of a SageMaker HyperPod cluster
     Hyperpod,
-    /// The metadata labeler runs; alone, this is the policy of a role of its own
+    /// Run the metadata labeler; use it alone for a separate role
     Labeler,
 }
 
@@ -112,7 +112,10 @@ fn with_implied(features: &[Feature]) -> BTreeSet<Feature> {
 fn least(base: Base, features: &BTreeSet<Feature>) -> anyhow::Result<Document> {
     let Document { version, statement } = serde_json::from_str(base.text()).context("a policy of deploy/iam")?;
     let migrated = features.contains(&Feature::MigratedVolumes);
-    ensure!(!migrated || base == Base::ManagedV2, "the cluster-scoped policy covers no volumes of the in-tree driver");
+    ensure!(
+        !migrated || base == Base::ManagedV2,
+        "the cluster-scoped policy does not cover volumes of the in-tree driver"
+    );
     let mut kept: Vec<Statement> = statement.into_iter().filter_map(|each| reduced(each, features)).collect();
     for (feature, text) in [
         (Feature::CustomerKeys, include_str!("../../deploy/iam/kms.json")),

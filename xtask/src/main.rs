@@ -21,15 +21,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check what the compiler cannot: circles of modules, file lengths, names, the crate map
+    /// Check cycles of modules, file lengths, names and the crate map
     Tidy,
-    /// Print the least policy for the driver's role that allows what the given features do
+    /// Print the smallest policy for the driver's role that allows the given features
     Iam(iam::IamArgs),
-    /// The tests of the workspace, several executables at once; `make test` builds what they need first
+    /// Run the tests of the workspace, several executables in parallel; `make test` builds their programs first
     Test(suites::TestArgs),
-    /// One volume's whole life through the driver against the simulated EC2; `make demo` builds what it needs first
+    /// Run a volume's whole lifecycle against the simulated EC2; `make demo` builds the programs first
     Demo(demo::DemoArgs),
-    /// Volume lives under load: calls spent, latency added, memory; `make bench` builds release programs first
+    /// Measure calls, added latency and memory of volume lifecycles under load; `make bench` builds release programs first
     Bench(bench::BenchArgs),
 }
 

@@ -22,7 +22,7 @@ pub(crate) async fn until_ready(
     while !env_file.exists() {
         tick.tick().await;
         if let Some(status) = simulator.ended()? {
-            bail!("ebs-sim ended with {status} while starting:\n{}", simulator.log_tail(20));
+            bail!("ebs-sim exited with {status} while starting:\n{}", simulator.log_tail(20));
         }
         ensure!(tokio::time::Instant::now() < deadline, "ebs-sim is not ready after {bound:?}");
     }

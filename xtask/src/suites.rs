@@ -24,7 +24,7 @@ const BOUND: Duration = Duration::from_secs(45 * 60);
 
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// How many suites run at once [default: three for each core]
+    /// Number of parallel suites [default: three per core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
 }
@@ -50,12 +50,12 @@ impl Ended {
 pub(crate) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("a runtime")?;
     runtime.block_on(async {
-        let logs = OwnDir::new("suites-").context("a directory for what the suites print")?;
+        let logs = OwnDir::new("suites-").context("a directory for the suites' output")?;
         let suites = found::suites(logs.path()).await?;
         let cores = std::thread::available_parallelism().context("count the cores")?;
         let jobs = args.jobs.unwrap_or(cores.saturating_mul(NonZeroUsize::MIN.saturating_add(2)));
         let mut out = std::io::stdout();
-        writeln!(out, "{} suites, {jobs} at once", suites.len())?;
+        writeln!(out, "{} suites, {jobs} in parallel", suites.len())?;
         let ended = run_all(suites, jobs, logs.path(), &mut out).await?;
         sum_up(&ended, &mut out)
     })

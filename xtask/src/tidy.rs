@@ -50,14 +50,14 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     findings.sort();
     findings.dedup();
     if findings.is_empty() {
-        writeln!(std::io::stdout(), "tidy: {} files: nothing to mend", tree.sources.len())?;
+        writeln!(std::io::stdout(), "tidy: {} files, no findings", tree.sources.len())?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = std::io::stdout().lock();
     for finding in &findings {
         writeln!(out, "{finding}")?;
     }
-    writeln!(out, "tidy: {} to mend", findings.len())?;
+    writeln!(out, "tidy: {} findings", findings.len())?;
     Ok(ExitCode::FAILURE)
 }
 

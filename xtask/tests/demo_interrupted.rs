@@ -79,7 +79,7 @@ async fn interrupt_and_run_again() -> anyhow::Result<()> {
     let output = interrupted.output()?;
     for found in &left.loops {
         let device = found.device.to_string_lossy();
-        ensure!(output.contains("left by a former run and removed") && output.contains(&*device), "{output}");
+        ensure!(output.contains("removed leftovers of a previous run") && output.contains(&*device), "{output}");
     }
     interrupted.signal(Signal::INT)?;
     let status = interrupted.wait(BOUND).await?;
@@ -91,7 +91,7 @@ async fn interrupt_and_run_again() -> anyhow::Result<()> {
     let status = whole.wait(BOUND).await?;
     let output = whole.output()?;
     ensure!(status.success(), "the run after the interruption ended with {status}:\n{output}");
-    ensure!(output.contains("nothing is left"), "{output}");
+    ensure!(output.contains("no leftovers"), "{output}");
     nothing_left(&dir)?;
     bystander.is_whole()
 }

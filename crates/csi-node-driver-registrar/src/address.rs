@@ -17,20 +17,20 @@ pub(crate) enum Address {
 /// An invalid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadAddress {
-    #[error("is none of /PATH, unix:///PATH and unix:PATH")]
+    #[error("must be /PATH, unix:///PATH or unix:PATH")]
     Scheme,
-    #[error("names no socket file")]
+    #[error("has no file name")]
     NoPath,
     #[error(
-        "is too long for a socket: {length} bytes, and at most {MAX_SOCKET_PATH} are possible; mount the directory at a shorter path"
+        "is too long for a socket: {length} bytes, at most {MAX_SOCKET_PATH}; mount the directory at a shorter path"
     )]
     TooLong {
         /// Length of the path in bytes.
         length: usize,
     },
-    #[error("holds a zero byte")]
+    #[error("contains a zero byte")]
     Zero,
-    #[error("is not tcp://ADDRESS:PORT with a loopback address, such as tcp://127.0.0.1:10000")]
+    #[error("must be tcp://ADDRESS:PORT with a loopback address, such as tcp://127.0.0.1:10000")]
     Tcp,
 }
 

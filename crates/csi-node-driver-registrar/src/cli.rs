@@ -21,42 +21,37 @@ const OWN: [Flag; 12] = [
         "csi-address",
         "ADDRESS",
         "/run/csi/socket",
-        "Where the driver is: /PATH, unix:///PATH, or on Windows unix://C:\\PATH",
+        "Address of the driver: /PATH, unix:///PATH, or on Windows unix://C:\\PATH",
     ),
     Flag::value(
         "kubelet-registration-path",
         "PATH",
         "",
-        "Required: the driver's socket as the kubelet finds it on the node; told to it as given",
+        "Required: path of the driver's socket on the node, passed to the kubelet unchanged",
     ),
     Flag::value(
         "plugin-registration-path",
         "DIRECTORY",
         "/registration",
-        "Where the kubelet's plugins_registry is mounted",
+        "Directory where the kubelet's plugins_registry is mounted",
     ),
-    Flag::value(
-        "timeout",
-        "DURATION",
-        "1s",
-        "How long the driver may take for GetPluginInfo, and a health check for all it does",
-    ),
-    Flag::value("http-endpoint", "ADDRESS", "", "Where to serve /healthz: HOST:PORT or :PORT; empty: nowhere"),
-    Flag::value("health-port", "PORT", "0", "Deprecated, use --http-endpoint=:PORT; 0: nowhere"),
+    Flag::value("timeout", "DURATION", "1s", "Timeout of the driver's GetPluginInfo and of a whole health check"),
+    Flag::value("http-endpoint", "ADDRESS", "", "Address of /healthz: HOST:PORT or :PORT; empty: none"),
+    Flag::value("health-port", "PORT", "0", "Deprecated: use --http-endpoint=:PORT; 0: none"),
     Flag::boolean(
         "enable-pprof",
-        "Also serve /debug/pprof/ at the HTTP endpoint: arguments, threads and memory, no profiles",
+        "Serve /debug/pprof/ at the HTTP endpoint: arguments, threads and memory, but no profiles",
     ),
     Flag::value(
         "mode",
         "MODE",
         "",
-        "kubelet-registration-probe: end at once, successfully, as probes of earlier releases want it",
+        "kubelet-registration-probe: exit immediately with 0, for probes of earlier releases",
     ),
-    Flag::value("connection-timeout", "DURATION", "0", "No effect, as in earlier releases"),
-    Flag::boolean("automaxprocs", "No effect: the registrar has one thread"),
-    Flag::boolean("version", "Print the version and end"),
-    Flag::boolean("help", "Print this text and end"),
+    Flag::value("connection-timeout", "DURATION", "0", "Ignored, as in earlier releases"),
+    Flag::boolean("automaxprocs", "Ignored: the registrar has one thread"),
+    Flag::boolean("version", "Print the version and exit"),
+    Flag::boolean("help", "Print this help and exit"),
 ];
 
 /// The task of the process.
@@ -99,20 +94,22 @@ pub(crate) enum Refused {
     Flags(BadCommandLine),
     #[error("{0}")]
     Log(BadLogFlags),
-    #[error("--{flag} is {value:?}, which {cause}")]
+    #[error("--{flag} {value:?} {cause}")]
     Address {
         flag: &'static str,
         value: String,
         /// The end of the sentence.
         cause: BadAddress,
     },
-    #[error("--plugin-registration-path is empty: give the directory where the kubelet's plugins_registry is mounted")]
+    #[error(
+        "--plugin-registration-path is empty; set it to the directory where the kubelet's plugins_registry is mounted"
+    )]
     NoDirectory,
     #[error(
-        "--kubelet-registration-path is required: the driver's socket as the kubelet finds it on the node, such as /var/lib/kubelet/plugins/DRIVER/csi.sock"
+        "--kubelet-registration-path is missing; set it to the driver's socket on the node, such as /var/lib/kubelet/plugins/DRIVER/csi.sock"
     )]
     NoEndpoint,
-    #[error("--http-endpoint and --health-port are both given: leave out --health-port, which is deprecated")]
+    #[error("--http-endpoint and --health-port are both set; remove --health-port, which is deprecated")]
     TwoHealthPorts,
 }
 
@@ -151,7 +148,7 @@ pub(crate) fn flags() -> Vec<Flag> {
 }
 
 pub(crate) fn usage() -> String {
-    let about = "Makes a CSI driver known to the kubelet of its node.";
+    let about = "Registers a CSI driver with the kubelet of its node.";
     format!("{about}\n\n{}", go_flags::usage(version::NAME, &flags()))
 }
 
@@ -190,7 +187,7 @@ fn http(line: &CommandLine) -> Result<Option<HttpAddress>, Refused> {
     let port = line.parsed("health-port", |text| {
         let port = value::integer(text)?;
         // The official registrar treats a negative port as not set.
-        u16::try_from(port.max(0)).map_err(|_| "it must be a port, from 1 to 65535, or 0".to_owned())
+        u16::try_from(port.max(0)).map_err(|_| "it must be a port from 1 to 65535, or 0".to_owned())
     });
     let port = port.map_err(Refused::Flags)?;
     match (line.text("http-endpoint"), port) {
@@ -208,14 +205,16 @@ fn without_effect(line: &CommandLine) -> Vec<String> {
     let has_http = !line.text("http-endpoint").is_empty() || line.text("health-port") != "0";
     let mode = line.text("mode");
     let notes = [
-        (line.is_given("connection-timeout"), "--connection-timeout has no effect, as in earlier releases".to_owned()),
-        (line.is_given("automaxprocs"), "--automaxprocs has no effect: the registrar has one thread".to_owned()),
+        (line.is_given("connection-timeout"), "--connection-timeout is ignored, as in earlier releases".to_owned()),
+        (line.is_given("automaxprocs"), "--automaxprocs is ignored: the registrar has one thread".to_owned()),
         (line.is_given("health-port"), "--health-port is deprecated: use --http-endpoint=:PORT".to_owned()),
-        (!["", PROBE].contains(&mode), format!("--mode={mode} has no effect: there is no such mode")),
-        (line.boolean("enable-pprof") && !has_http, "--enable-pprof has no effect without --http-endpoint".to_owned()),
+        (!["", PROBE].contains(&mode), format!("--mode={mode} is ignored: unknown mode")),
+        (line.boolean("enable-pprof") && !has_http, "--enable-pprof is ignored without --http-endpoint".to_owned()),
     ];
     let ignored = line.words().iter().map(|word| {
-        format!("argument {word:?} is ignored; a boolean flag takes its value after an equals sign: --flag=false")
+        format!(
+            "argument {word:?} is ignored; write the value of a boolean flag after an equals sign, as in --flag=false"
+        )
     });
     let given = notes.into_iter().filter(|(given, _)| *given).map(|(_, note)| note);
     given.chain(LogSettings::without_effect(line)).chain(ignored).collect()

@@ -14,7 +14,7 @@ pub(crate) fn page(path: &str) -> (StatusCode, String) {
         Some("cmdline") => (StatusCode::OK, command_line()),
         Some("allocs" | "block" | "goroutine" | "heap" | "mutex" | "profile" | "symbol" | "threadcreate" | "trace") => {
             let text =
-                "this program is not written in Go and keeps no such profile; see /debug/pprof/ for what it tells";
+                "profile unsupported: this program is not written in Go; see /debug/pprof/ for the available pages";
             (StatusCode::NOT_IMPLEMENTED, text.to_owned())
         }
         _ => (StatusCode::NOT_FOUND, "404 page not found".to_owned()),
@@ -29,7 +29,7 @@ fn command_line() -> String {
 
 fn overview() -> String {
     let mut text = format!(
-        "{}\n\ncmdline: the arguments of this process\n\nThreads and memory, as the system tells them:\n",
+        "{}\n\ncmdline: the arguments of this process\n\nThreads and memory, as the system reports them:\n",
         crate::version::text()
     );
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

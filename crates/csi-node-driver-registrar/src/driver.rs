@@ -29,39 +29,41 @@ const TELL: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DriverError {
     #[error(
-        "no CSI driver was at {address} within {PATIENCE:?}: is it running, and does --csi-address name its socket?"
+        "connect to the driver at {address}: not reachable within {PATIENCE:?}; check that it runs and that --csi-address is its socket"
     )]
     NotThere {
         address: Address,
         #[source]
         cause: Attempt,
     },
-    #[error("the driver at {address} did not answer GetPluginInfo within {bound:?} (--timeout)")]
+    #[error("call GetPluginInfo of the driver at {address}: no reply within {bound:?} (--timeout)")]
     NoAnswer { address: Address, bound: Duration },
-    #[error("the driver at {address} failed GetPluginInfo")]
+    #[error("call GetPluginInfo of the driver at {address}")]
     Refused {
         address: Address,
         #[source]
         status: Box<Status>,
     },
-    #[error("the driver at {address} cannot be registered")]
+    #[error("register the driver at {address}")]
     Name {
         address: Address,
         #[source]
         cause: BadDriverName,
     },
-    #[error("the driver at {address} was {former} and is {now} since it came back: to be registered anew")]
+    #[error(
+        "reconnect to the driver at {address}: its name changed from {former} to {now}, so it must be registered again"
+    )]
     Another { address: Address, former: DriverName, now: DriverName },
 }
 
 /// Why an attempt to connect failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Attempt {
-    #[error("the connection failed")]
+    #[error("connection failed")]
     Connect(#[source] transport::Error),
-    #[error("whoever listens there closed the connection at once")]
+    #[error("the server closed the connection immediately")]
     Closed,
-    #[error("whoever listens there says nothing")]
+    #[error("the server does not reply")]
     Silent,
 }
 
@@ -119,7 +121,7 @@ impl Driver {
         loop {
             match self.name(bound).await {
                 Err(error @ DriverError::NoAnswer { .. }) if asked < FIRST_ASKS => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the driver is asked again");
+                    tracing::warn!(error = &error as &dyn std::error::Error, "retrying GetPluginInfo");
                     asked += 1;
                 }
                 answer => return answer,
@@ -150,7 +152,7 @@ impl Driver {
         loop {
             // The channel owns the sender, so this cannot fail.
             drop(self.link.wait_for(|(_, link)| *link == Link::Down).await);
-            tracing::warn!(address = %self.address, "the connection to the driver is lost");
+            tracing::warn!(address = %self.address, "connection to the driver lost");
             let lost = Instant::now();
             let mut told = lost;
             loop {
@@ -163,12 +165,12 @@ impl Driver {
                     }
                     Err(error) if told.elapsed() >= TELL => {
                         told = Instant::now();
-                        tracing::warn!(error = &error as &dyn std::error::Error, "still no connection to the driver");
+                        tracing::warn!(error = &error as &dyn std::error::Error, "still reconnecting to the driver");
                     }
                     Err(_) => {}
                 }
             }
-            tracing::info!(address = %self.address, after = ?lost.elapsed(), "connected to the driver again");
+            tracing::info!(address = %self.address, after = ?lost.elapsed(), "reconnected to the driver");
         }
     }
 }
@@ -178,7 +180,7 @@ async fn tell_that_it_waits(address: &Address, last: &RefCell<Attempt>) -> Infal
     loop {
         often.tick().await;
         let cause = last.borrow();
-        tracing::warn!(%address, error = &*cause as &dyn std::error::Error, "still waiting for the driver");
+        tracing::warn!(%address, error = &*cause as &dyn std::error::Error, "waiting for the driver");
     }
 }
 

@@ -8,11 +8,11 @@ pub(crate) struct DriverName(String);
 /// A name with which a driver cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadDriverName {
-    #[error("the driver says that its name is empty")]
+    #[error("the driver's name is empty")]
     Empty,
-    #[error("the driver says that its name is {0:?}, which cannot be part of a file name")]
+    #[error("the driver's name {0:?} is invalid in a file name")]
     NoFileName(String),
-    #[error("the driver says that its name is {0:?}: the kubelet does not see sockets whose names begin with a dot")]
+    #[error("the driver's name {0:?} begins with a dot, and the kubelet ignores such sockets")]
     Hidden(String),
 }
 

@@ -37,16 +37,16 @@ impl Check {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     return (StatusCode::NOT_FOUND, "registration socket does not exist".to_owned());
                 }
-                Err(error) => return failed(format!("cannot look at {}: {error}", path.display())),
+                Err(error) => return failed(format!("read {}: {error}", path.display())),
             }
         }
         match timeout(self.bound, self.ask()).await {
             Ok(Ok(name)) if name == self.driver.as_str() => (StatusCode::OK, "ok".to_owned()),
             Ok(Ok(other)) => {
-                failed(format!("the registration socket answers for {other:?}, and not for {}", self.driver))
+                failed(format!("the registration socket belongs to driver {other:?}, not to {}", self.driver))
             }
-            Ok(Err(error)) => failed(format!("the registration socket does not answer: {error}")),
-            Err(_elapsed) => failed(format!("the registration socket did not answer within {:?}", self.bound)),
+            Ok(Err(error)) => failed(format!("reach the registration socket: {error}")),
+            Err(_elapsed) => failed(format!("call the registration socket: no reply within {:?}", self.bound)),
         }
     }
 
@@ -59,7 +59,7 @@ impl Check {
 }
 
 fn failed(text: String) -> (StatusCode, String) {
-    tracing::warn!(reason = text, "the health check failed");
+    tracing::warn!(reason = text, "health check failed");
     (StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 

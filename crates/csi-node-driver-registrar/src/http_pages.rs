@@ -80,7 +80,7 @@ pub(crate) async fn serve(address: &HttpAddress, pages: Pages) -> Infallible {
             Err(error) => tracing::error!(
                 address = address.0,
                 %error,
-                "cannot listen for health checks; the kubelet is served without, next try in {RETRY:?}"
+                "failed to listen for health checks, retrying in {RETRY:?}"
             ),
         }
         sleep(RETRY).await;
@@ -90,7 +90,7 @@ pub(crate) async fn serve(address: &HttpAddress, pages: Pages) -> Infallible {
 async fn run(listener: TcpListener, pages: &Arc<Pages>) {
     match listener.local_addr() {
         Ok(address) => tracing::info!(%address, diagnostics = pages.diagnostics, "serving /healthz"),
-        Err(error) => tracing::warn!(%error, "the health listener does not know its address"),
+        Err(error) => tracing::warn!(%error, "failed to read the address of the health listener"),
     }
     let mut connections = JoinSet::new();
     loop {
@@ -100,8 +100,8 @@ async fn run(listener: TcpListener, pages: &Arc<Pages>) {
                 Ok((stream, _)) => {
                     connections.spawn(converse(stream, Arc::clone(pages)));
                 }
-                Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "a client left before it was accepted"),
-                Err(error) => return tracing::error!(%error, "the health listener failed; next try in {RETRY:?}"),
+                Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "client disconnected before it was accepted"),
+                Err(error) => return tracing::error!(%error, "health listener failed, retrying in {RETRY:?}"),
             },
             Some(_) = connections.join_next() => {}
         }
@@ -118,8 +118,8 @@ async fn converse(stream: TcpStream, pages: Arc<Pages>) {
     let connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     match timeout(LIFETIME, connection).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a connection for health checks ended early"),
-        Err(_elapsed) => tracing::debug!("a connection for health checks was cut off"),
+        Ok(Err(error)) => tracing::debug!(%error, "health check connection ended early"),
+        Err(_elapsed) => tracing::debug!("health check connection closed after its time limit"),
     }
 }
 

@@ -18,14 +18,14 @@ use crate::server::{ServeError, Server, Site};
 /// Why the process fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LifeError {
-    #[error("the driver is not to be registered")]
+    #[error("prepare the driver's registration")]
     Driver(#[from] DriverError),
-    #[error("the kubelet cannot be served")]
+    #[error("serve the kubelet")]
     Serve(#[from] ServeError),
     /// The kubelet's text is already in the log.
-    #[error("the kubelet has not registered the driver: {0:?}")]
+    #[error("register the driver: the kubelet rejected it: {0:?}")]
     Refused(String),
-    #[error("the registration socket {path:?} {cause}")]
+    #[error("registration socket {path:?} {cause}")]
     Path {
         path: String,
         /// The end of the sentence.
@@ -48,7 +48,7 @@ pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(),
     let (mut driver, name) = tokio::select! {
         met = meet(settings) => met?,
         signal = signals.next() => {
-            tracing::info!(signal, "stopped before the driver was there");
+            tracing::info!(signal, "stopped before the driver was reachable");
             return Ok(());
         }
     };
@@ -82,7 +82,7 @@ async fn meet(settings: &Settings) -> Result<(Driver, DriverName), DriverError> 
     tracing::info!(address = %settings.driver, "connecting to the driver");
     let driver = Driver::connect(settings.driver.clone()).await?;
     let name = driver.first_name(settings.timeout).await?;
-    tracing::info!(driver = %name, "the driver has said its name");
+    tracing::info!(driver = %name, "received the driver's name");
     Ok((driver, name))
 }
 
@@ -113,7 +113,7 @@ async fn finish(server: Server, end: End, mut signals: Signals) -> Result<(), Li
         End::Asked(signal) => {
             tracing::info!(
                 signal,
-                "stopping: the registration socket is removed, and the kubelet unregisters the driver"
+                "stopping and removing the registration socket, so the kubelet unregisters the driver"
             );
             server.unregister();
             Ok(())
@@ -123,7 +123,7 @@ async fn finish(server: Server, end: End, mut signals: Signals) -> Result<(), Li
     };
     tokio::select! {
         () = server.drain() => {}
-        signal = signals.next() => tracing::info!(signal, "told to end at once"),
+        signal = signals.next() => tracing::info!(signal, "stopping immediately"),
     }
     result
 }

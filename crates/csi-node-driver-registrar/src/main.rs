@@ -88,11 +88,11 @@ fn run(settings: &Settings) -> ExitCode {
     match ended.and_then(|ended| ended) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "the registrar ends because of an error");
+            tracing::error!(error = &error as &dyn std::error::Error, "registrar failed");
             ExitCode::from(FAILED)
         }
         Err(error) => {
-            tracing::error!(%error, "the registrar cannot start");
+            tracing::error!(%error, "registrar failed to start");
             ExitCode::from(FAILED)
         }
     }

@@ -43,9 +43,9 @@ const FAILURES: u32 = 10;
 /// A permanent failure of the server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
-    #[error("the registration socket cannot be made")]
+    #[error("create the registration socket")]
     Socket(#[from] SocketError),
-    #[error("cannot {step} on tcp://{address}")]
+    #[error("{step} on tcp://{address}")]
     Tcp {
         step: &'static str,
         address: SocketAddr,
@@ -53,10 +53,10 @@ pub(crate) enum ServeError {
         cause: io::Error,
     },
     #[error(
-        "the registration socket vanished and could not be put back within {PUT_BACK_WITHIN:?}; a new container gets the directory that is there now"
+        "restore the missing registration socket: not possible within {PUT_BACK_WITHIN:?}; restart the container to mount its directory again"
     )]
     Vanished(#[source] SocketError),
-    #[error("no connection could be accepted at {address}, {FAILURES} times")]
+    #[error("accept connections at {address}: failed {FAILURES} times")]
     Accept {
         address: Address,
         #[source]
@@ -144,13 +144,13 @@ impl Server {
                         failures = 0;
                         self.connections.spawn(converse(stream, self.routes.clone(), self.stop.clone()));
                     }
-                    Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "a client left before it was accepted"),
+                    Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "client disconnected before it was accepted"),
                     Err(cause) => {
                         failures += 1;
                         if failures >= FAILURES {
                             return Err(ServeError::Accept { address: self.address.clone(), cause });
                         }
-                        tracing::warn!(error = %cause, "cannot accept a connection; next try in {PAUSE:?}");
+                        tracing::warn!(error = %cause, "failed to accept a connection, retrying in {PAUSE:?}");
                         sleep(PAUSE).await;
                     }
                 },
@@ -173,29 +173,29 @@ impl Server {
                 self.gone = None;
                 if !std::mem::replace(&mut self.displaced, true) {
                     let path = path.display();
-                    tracing::warn!(%path, "another process has put its registration socket in the place of this one's");
+                    tracing::warn!(%path, "another process replaced the registration socket");
                 }
                 return Ok(());
             }
             Ok(Standing::Gone) => {}
             Err(error) => {
-                tracing::debug!(path = %path.display(), %error, "cannot look at the registration socket");
+                tracing::debug!(path = %path.display(), %error, "failed to check the registration socket");
                 return Ok(());
             }
         }
         let since = *self.gone.get_or_insert_with(|| {
-            tracing::warn!(path = %path.display(), "the registration socket has vanished");
+            tracing::warn!(path = %path.display(), "registration socket is missing, restoring it");
             Instant::now()
         });
         match SocketFile::bind(&path) {
             Ok((listener, file)) => {
-                tracing::info!(path = %path.display(), "the registration socket is back: the kubelet registers the driver anew");
+                tracing::info!(path = %path.display(), "registration socket restored, so the kubelet registers the driver again");
                 (self.listener, self.file, self.gone) = (listener, Some(file), None);
                 Ok(())
             }
             Err(cause) if since.elapsed() >= PUT_BACK_WITHIN => Err(ServeError::Vanished(cause)),
             Err(error) => {
-                tracing::debug!(error = &error as &dyn std::error::Error, "it cannot be put back yet");
+                tracing::debug!(error = &error as &dyn std::error::Error, "failed to restore the registration socket");
                 Ok(())
             }
         }
@@ -213,7 +213,7 @@ impl Server {
         self.stop.cancel();
         let all = async { while self.connections.join_next().await.is_some() {} };
         if timeout(FAREWELL, all).await.is_err() {
-            tracing::debug!("connections were still open at the end");
+            tracing::debug!("stopped with open connections");
         }
     }
 }
@@ -232,14 +232,14 @@ async fn converse(stream: Stream, routes: Routes, stop: CancellationToken) {
     };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = silent => return tracing::debug!("a connection that said nothing was closed"),
+        () = silent => return tracing::debug!("closed an idle connection"),
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             timeout(FAREWELL, connection).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(error = &error as &dyn std::error::Error, "a connection ended early");
+        tracing::debug!(error = &error as &dyn std::error::Error, "connection ended early");
     }
 }
 

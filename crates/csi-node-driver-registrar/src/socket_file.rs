@@ -10,11 +10,11 @@ use crate::platform::Platform;
 /// The registration socket cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocketError {
-    #[error("{} exists and is not a socket: it is left alone; remove it, or give another --plugin-registration-path", path.display())]
+    #[error("create {}: exists and is not a socket; remove it, or set another --plugin-registration-path", path.display())]
     NotASocket { path: PathBuf },
-    #[error("{}, the directory for the registration socket, does not exist: mount the kubelet's plugins_registry there, or give another --plugin-registration-path", directory.display())]
+    #[error("open directory {} of the registration socket: not found; mount the kubelet's plugins_registry there, or set another --plugin-registration-path", directory.display())]
     NoDirectory { directory: PathBuf },
-    #[error("cannot {step} at {}", path.display())]
+    #[error("{step} at {}", path.display())]
     Io {
         step: &'static str,
         path: PathBuf,
@@ -81,11 +81,11 @@ impl SocketFile {
     /// [`SocketError`]. A file that is not a socket stays.
     pub(crate) fn bind(path: &Path) -> Result<(Listener, Self), SocketError> {
         let failed = |step, cause| SocketError::Io { step, path: path.to_owned(), cause };
-        let found = find(path).map_err(|cause| failed("look at what is", cause))?;
+        let found = find(path).map_err(|cause| failed("check for an existing file", cause))?;
         match before_binding(found, Platform::HERE) {
             Before::Bind => {}
             Before::Remove => {
-                tracing::info!(path = %path.display(), "removing the socket of a former process");
+                tracing::info!(path = %path.display(), "removing the socket of a previous process");
                 remove(path).map_err(|cause| failed("remove the stale socket", cause))?;
             }
             Before::Refuse => return Err(SocketError::NotASocket { path: path.to_owned() }),
@@ -94,7 +94,7 @@ impl SocketFile {
             Some(directory) if !directory.exists() => SocketError::NoDirectory { directory: directory.to_owned() },
             _ => failed(step, cause),
         })?;
-        let identity = identity(path).map_err(|cause| failed("look at the new socket", cause))?;
+        let identity = identity(path).map_err(|cause| failed("check the new socket", cause))?;
         Ok((listener, Self { path: path.to_owned(), identity }))
     }
 
@@ -118,12 +118,12 @@ impl SocketFile {
             Ok(Standing::Gone) => Ok(()),
             Ok(Standing::Another) => {
                 let path = self.path.display();
-                return tracing::info!(%path, "the registration socket is another's by now: it stays");
+                return tracing::info!(%path, "keeping the registration socket, which now belongs to another process");
             }
             Err(error) => Err(error),
         };
         if let Err(error) = removed {
-            tracing::warn!(path = %self.path.display(), %error, "the registration socket could not be removed");
+            tracing::warn!(path = %self.path.display(), %error, "failed to remove the registration socket");
         }
     }
 

@@ -133,7 +133,7 @@ mod measure {
             proxy.has_all_pipes().await?;
             starts.push(began.elapsed());
         }
-        say(&format!("start to all 23 pipes, {STARTS} starts"), &told(&mut starts))?;
+        say(&format!("start until all 23 pipes are open, {STARTS} starts"), &told(&mut starts))?;
         let mut proxy = Proxy::start(program)?;
         proxy.has_all_pipes().await?;
         sleep(Duration::from_secs(3)).await;
@@ -148,7 +148,7 @@ mod measure {
         sleep(Duration::from_secs(1)).await;
         proxy.say_what_it_takes(&format!("with {PROBES} silent connections")).await?;
         sleep(PROBES_ARE_CLOSED).await;
-        proxy.say_what_it_takes("after these were closed").await?;
+        proxy.say_what_it_takes("after they were closed").await?;
         drop(probes);
         Ok(())
     }

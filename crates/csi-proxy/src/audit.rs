@@ -141,7 +141,7 @@ impl AuditSink for IntoFile {
     fn record(&self, line: &str) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = file.write_all(format!("{line}\n").as_bytes()) {
-            tracing::error!(%error, "a record of a call could not be written to its file");
+            tracing::error!(%error, "failed to write a record to the audit log");
             self.log.json_line(line);
         }
     }

@@ -81,21 +81,21 @@ pub enum Command {
 const KUBELET: &str = r"C:\var\lib\kubelet";
 
 const OWN: [Flag; 15] = [
-    Flag::value("kubelet-path", "DIRECTORY", KUBELET, "directory of the kubelet, always one to work in"),
-    Flag::value("working-dir", "DIRECTORY", "", "another directory to work in; may be given several times"),
-    Flag::value("kubelet-csi-plugins-path", "DIRECTORY", "", "old name of a directory to work in"),
-    Flag::value("kubelet-pod-path", "DIRECTORY", "", "old name of a directory to work in"),
-    Flag::boolean("windows-service", "run under the service control manager"),
+    Flag::value("kubelet-path", "DIRECTORY", KUBELET, "directory of the kubelet, always a working directory"),
+    Flag::value("working-dir", "DIRECTORY", "", "additional working directory; may be repeated"),
+    Flag::value("kubelet-csi-plugins-path", "DIRECTORY", "", "deprecated: use --working-dir"),
+    Flag::value("kubelet-pod-path", "DIRECTORY", "", "deprecated: use --working-dir"),
+    Flag::boolean("windows-service", "run as a service of the service control manager"),
     Flag { name: "require-privacy", kind: Kind::Boolean, default: "true", help: "encrypt new SMB mappings" },
-    Flag::value("metrics-bind-address", "ADDRESS", "", "serve /metrics there, like 127.0.0.1:8888; none by default"),
-    Flag::value("api-groups", "GROUPS", "", "serve these alone: groups, or group/version, with commas between"),
-    Flag::value("pipe-security-descriptor", "SDDL", DEFAULT_PIPE_SECURITY, "who may open the pipes, in SDDL"),
-    Flag::boolean("insecure-pipe-acl", "take a descriptor that lets nearly everybody write"),
-    Flag::value("audit-log", "FILE", "", "file for records of calls, or off; into the log by default"),
-    Flag::value("validate-paths", "VALUE", "strict", "strict, or legacy as the Go proxy does (insecure)"),
-    Flag::boolean("allow-reformat", "write over what is on a disk, as the Go proxy does"),
+    Flag::value("metrics-bind-address", "ADDRESS", "", "address of /metrics, such as 127.0.0.1:8888; none by default"),
+    Flag::value("api-groups", "GROUPS", "", "serve only these groups or group/version pairs, separated by commas"),
+    Flag::value("pipe-security-descriptor", "SDDL", DEFAULT_PIPE_SECURITY, "security descriptor of the pipes, in SDDL"),
+    Flag::boolean("insecure-pipe-acl", "accept a security descriptor that gives large groups write access"),
+    Flag::value("audit-log", "FILE", "", "file for records of calls, or off; the log by default"),
+    Flag::value("validate-paths", "VALUE", "strict", "strict, or legacy like the Go proxy (insecure)"),
+    Flag::boolean("allow-reformat", "overwrite data on disks, like the Go proxy"),
     Flag::boolean("version", "print the version"),
-    Flag::boolean("help", "print this"),
+    Flag::boolean("help", "print this help"),
 ];
 
 /// An invalid command line.
@@ -108,7 +108,7 @@ pub enum BadCommandLine {
     #[error(transparent)]
     Log(#[from] klog::BadLogFlags),
     /// An argument that is not a flag.
-    #[error("unexpected argument {0:?}: flags only")]
+    #[error("unexpected argument {0:?}; use flags only")]
     Argument(String),
 }
 
@@ -141,7 +141,9 @@ pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<
     let (working_dirs, mut warnings) = working_dirs(&line);
     let validate_paths = line.parsed("validate-paths", path_checks)?;
     if validate_paths == PathChecks::Legacy {
-        warnings.push("Insecure: --validate-paths=legacy lets clients out of the working directories".to_owned());
+        warnings.push(
+            "Insecure: --validate-paths=legacy lets clients use paths outside the working directories".to_owned(),
+        );
     }
     Ok(Command::Run(Box::new(Settings {
         working_dirs,
@@ -166,7 +168,7 @@ pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<
 /// Returns the output of `--help`.
 fn usage() -> String {
     let about = "csi-proxy: storage of this node for CSI drivers in Windows containers";
-    let tests = "csi-proxy selftest --help: whether this machine does what csi-proxy builds on";
+    let tests = "csi-proxy selftest --help: test this machine's storage with a spare disk";
     format!("{about}\n\n{}\n{tests}\n", go_flags::usage("csi-proxy", &flags()))
 }
 
@@ -184,7 +186,7 @@ fn working_dirs(line: &CommandLine) -> (Vec<String>, Vec<String>) {
     let mut warnings = Vec::new();
     for old in ["kubelet-csi-plugins-path", "kubelet-pod-path"] {
         for directory in line.all(old) {
-            warnings.push(format!("--{old} is an old flag: use --working-dir={directory}"));
+            warnings.push(format!("--{old} is deprecated: use --working-dir={directory}"));
             directories.push(directory.clone());
         }
     }

@@ -17,7 +17,7 @@ impl MakeHost for ThisMachine {
 
     #[cfg(not(windows))]
     fn make() -> Result<Arc<dyn Host>, String> {
-        Err("this machine does not run Windows".to_owned())
+        Err("csi-proxy requires Windows".to_owned())
     }
 }
 

@@ -26,10 +26,10 @@ pub(crate) struct Pool {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRun {
     /// All threads are busy and the queue is full.
-    #[error("csi-proxy: {threads} operations run and {queue} wait for them: nothing was done, try again later")]
+    #[error("csi-proxy: {threads} operations are running and {queue} are waiting; nothing was done, retry later")]
     Full { threads: usize, queue: usize },
     /// The deadline passed before its turn came.
-    #[error("csi-proxy: the deadline passed while {threads} operations ran: nothing was done")]
+    #[error("csi-proxy: the deadline passed while {threads} operations were running; nothing was done")]
     Late { threads: usize },
     #[error("the operation panicked")]
     Panicked(#[source] JoinError),

@@ -120,7 +120,8 @@ impl Started {
         let log = klog::init_files(settings.log.clone(), NAME, is_ours);
         let log = log.map_err(|error| format!("open the log file: {error}"))?;
         klog::log_panics();
-        Self::with_log::<M>(settings, log).inspect_err(|text| tracing::error!(error = text, "csi-proxy cannot start"))
+        Self::with_log::<M>(settings, log)
+            .inspect_err(|text| tracing::error!(error = text, "csi-proxy failed to start"))
     }
 
     fn with_log<M: MakeHost>(settings: Settings, log: Output) -> Result<Self, String> {
@@ -158,7 +159,7 @@ impl Started {
         runtime.shutdown_background();
         match &result {
             Ok(()) => tracing::info!("csi-proxy has stopped"),
-            Err(error) => tracing::error!(error, "csi-proxy ends because of an error"),
+            Err(error) => tracing::error!(error, "csi-proxy failed"),
         }
         result
     }
@@ -170,7 +171,7 @@ impl Started {
         for entry in crate::sddl::that_add_instances(&text, user.as_deref()) {
             tracing::warn!(
                 entry,
-                "Insecure: the account in this entry of the pipes' descriptor can take clients from csi-proxy"
+                "Insecure: this entry of the pipes' descriptor lets its account intercept clients of csi-proxy"
             );
         }
         let security = crate::windows::Security::parse(&text)
@@ -244,10 +245,10 @@ fn announce(settings: &Settings) {
     tracing::info!("Require privacy: {}", settings.require_privacy);
     settings.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     if settings.insecure_pipe_acl {
-        tracing::warn!("Insecure: --insecure-pipe-acl takes any security descriptor");
+        tracing::warn!("Insecure: --insecure-pipe-acl accepts any security descriptor");
     }
     if settings.audit_log == AuditTo::Off {
-        tracing::warn!("Insecure: --audit-log=off keeps no record of calls");
+        tracing::warn!("Insecure: --audit-log=off disables the records of calls");
     }
 }
 
@@ -255,7 +256,7 @@ fn policy(settings: &Settings) -> Result<Policy, String> {
     let mut directories = Vec::new();
     for directory in &settings.working_dirs {
         let path = WinPath::normalise(directory);
-        directories.push(path.ok_or_else(|| format!("working directory {directory:?} is no absolute path"))?);
+        directories.push(path.ok_or_else(|| format!("working directory {directory:?} is not an absolute path"))?);
     }
     Ok(Policy {
         validation: match settings.validate_paths {
@@ -290,7 +291,7 @@ fn audit(settings: &Settings, log: &Output) -> Result<Vec<Box<dyn AuditSink>>, S
     #[cfg(windows)]
     match crate::windows::EventLog::open() {
         Ok(events) => sinks.push(Box::new(events)),
-        Err(error) => tracing::warn!(%error, "records of calls do not go to the event log"),
+        Err(error) => tracing::warn!(%error, "failed to open the event log, records of calls are missing there"),
     }
     sinks.shrink_to_fit();
     Ok(sinks)

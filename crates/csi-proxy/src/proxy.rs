@@ -79,7 +79,7 @@ pub enum ProxyError {
     #[error("{}", lines(.0))]
     Serve(Vec<ServeError>),
     /// Calls that did not end in time after a stop.
-    #[error("{calls} calls still ran {} s after the stop, and were left", DRAIN_LIMIT.as_secs())]
+    #[error("{calls} calls were still running {} s after the stop and were abandoned", DRAIN_LIMIT.as_secs())]
     Drain {
         /// How many.
         calls: usize,
@@ -256,7 +256,7 @@ where
     };
     match served {
         Ok(()) if stop.is_cancelled() => Ok(()),
-        Ok(()) => Err(ended("it has ended".to_owned())),
+        Ok(()) => Err(ended("it stopped unexpectedly".to_owned())),
         Err(error) => Err(ended(error.to_string())),
     }
 }

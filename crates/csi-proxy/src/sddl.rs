@@ -7,21 +7,22 @@ use crate::flags::DEFAULT_PIPE_SECURITY;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SddlError {
     /// Without a DACL every account has all rights.
-    #[error("security descriptor {0:?} has no list of rights (D:...): everybody could do everything")]
+    #[error("parse security descriptor {0:?}: list of rights (D:...) missing, which gives everyone all rights")]
     NoList(String),
     /// An entry that cannot be parsed.
-    #[error("security descriptor: the entry ({0}) is not understood")]
+    #[error("parse security descriptor: invalid entry ({0})")]
     Entry(String),
     /// The owner is a large group.
-    #[error("security descriptor: the owner is {who}, who may then change the rights; --insecure-pipe-acl allows it")]
+    #[error(
+        "parse security descriptor: owner {who} could change the rights; choose another owner, or set --insecure-pipe-acl"
+    )]
     Owner {
         /// The group.
         who: &'static str,
     },
     /// An entry gives write access to a large group.
     #[error(
-        "security descriptor: the entry ({entry}) lets {who} write to the pipes, and with that to the node's storage; \
-         --insecure-pipe-acl allows it"
+        "parse security descriptor: entry ({entry}) lets {who} write to the pipes, and so to the node's storage; remove it, or set --insecure-pipe-acl"
     )]
     Insecure {
         /// The entry as written.

@@ -18,14 +18,14 @@ use winstorage::types::{DiskNumber, WinPath};
 pub(crate) const WORD: &str = "selftest";
 
 const FLAGS: [Flag; 3] = [
-    Flag::value("disk", "NUMBER", "", "required: a disk without partitions and data, which is used up"),
+    Flag::value("disk", "NUMBER", "", "required: number of a spare disk without partitions, which is formatted"),
     Flag::value(
         "directory",
         "DIRECTORY",
         r"C:\ProgramData\csi-proxy-selftest",
-        "a directory that does not exist, to work in; it is removed at the end",
+        "working directory, which must not exist and is removed at the end",
     ),
-    Flag::boolean("help", "print this"),
+    Flag::boolean("help", "print this help"),
 ];
 
 /// The spare disk and directory.
@@ -48,14 +48,14 @@ pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<S
         return Ok(None);
     }
     let disk = line.parsed("disk", |text| {
-        text.parse::<u32>().map_err(|_| "it must be the number of a disk to spare: it is formatted".to_owned())
+        text.parse::<u32>().map_err(|_| "it must be the number of a spare disk, which is formatted".to_owned())
     })?;
     Ok(Some(Selftest { disk, directory: line.text("directory").to_owned() }))
 }
 
 /// Returns the output of `selftest --help`.
 pub(crate) fn usage() -> String {
-    let about = "csi-proxy selftest: formats a disk to spare, and says whether Windows does what csi-proxy builds on";
+    let about = "csi-proxy selftest: tests the storage functions of this machine with a spare disk, which it formats";
     format!("{about}\n\n{}", go_flags::usage("csi-proxy selftest", &FLAGS))
 }
 
@@ -65,14 +65,14 @@ pub(crate) fn usage() -> String {
 /// A text. Either nothing was done, because the disk is not spare or the directory exists, or some steps have failed.
 pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write) -> Result<(), String> {
     let directory = WinPath::normalise(&asked.directory);
-    let directory = directory.ok_or_else(|| format!("directory {:?} is no absolute path", asked.directory))?;
+    let directory = directory.ok_or_else(|| format!("directory {:?} is not an absolute path", asked.directory))?;
     // The siblings of the directory must be out of reach, so a drive cannot be the working directory.
     let parent = directory.parent().filter(|parent| !parent.components().is_empty());
-    let parent = parent.ok_or_else(|| format!("directory {directory} must be below another one"))?;
+    let parent = parent.ok_or_else(|| format!("directory {directory} must be below another directory"))?;
     let storage = Storage::new(host, Policy::new(vec![parent]));
     let spare = Spare { disk: DiskNumber(asked.disk), directory: directory.to_string() };
     if storage.path_exists(&spare.directory).map_err(|error| error.text())? {
-        return Err(format!("{directory} exists: name a directory that does not, with --directory"));
+        return Err(format!("{directory} already exists; choose a new directory with --directory"));
     }
     let (mut steps, mut written) = (0_usize, Ok(()));
     let mut report = |outcome: &Outcome| {
@@ -81,9 +81,9 @@ pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write
         written = std::mem::replace(&mut written, Ok(())).and_then(|()| tell(out, outcome));
     };
     let failures = run(&storage, &spare, &mut report).map_err(|error| format!("nothing was done: {}", error.text()))?;
-    let summed = written.and_then(|()| writeln!(out, "{} of {steps} as expected", steps - failures));
-    summed.map_err(|error| format!("what was found could not be written: {error}"))?;
-    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {steps} steps found something else")) }
+    let summed = written.and_then(|()| writeln!(out, "{} of {steps} steps passed", steps - failures));
+    summed.map_err(|error| format!("write the results: {error}"))?;
+    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {steps} steps failed")) }
 }
 
 fn tell(out: &mut dyn Write, Outcome { what, failure }: &Outcome) -> io::Result<()> {

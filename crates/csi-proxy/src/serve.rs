@@ -139,7 +139,7 @@ impl Inner {
     }
 
     fn unknown(&self, path: &str, client: Arc<Peer>) -> Status {
-        let failure = Failure::Unimplemented(format!("unknown method {path}: this pipe serves {}", self.name));
+        let failure = Failure::Unimplemented(format!("unknown method {path}; this pipe serves {}", self.name));
         let asked = Asked {
             group: self.group.token(),
             version: self.version.to_string(),
@@ -218,13 +218,13 @@ impl Call {
             };
             let Some(_waiting) = self.service.shared.storage.on_release(busy.disk, wake) else {
                 return Err(Failure::Busy(format!(
-                    "csi-proxy: {busy}, and another call waits for it: nothing was done"
+                    "csi-proxy: {busy}, and another call is waiting for it; nothing was done"
                 )));
             };
             if timeout_at(end, wait).await.is_err() {
                 let held = busy.held + began.elapsed();
                 let busy = DiskBusy { held, ..busy };
-                return Err(Failure::Late(format!("csi-proxy: the deadline passed; {busy}: nothing was done")));
+                return Err(Failure::Late(format!("csi-proxy: the deadline passed while {busy}; nothing was done")));
             }
         }
     }
@@ -240,7 +240,7 @@ impl Call {
         match shared.pool.run(left, run).await {
             Ok(result) => result,
             Err(NotRun::Panicked(error)) => {
-                tracing::error!(service = self.service.name, method = self.method, %error, "a call has ended in a panic");
+                tracing::error!(service = self.service.name, method = self.method, %error, "call panicked");
                 Err(Failure::Panicked)
             }
             Err(full @ NotRun::Full { .. }) => Err(Failure::Busy(full.to_string())),

@@ -80,7 +80,7 @@ impl Failure {
             | Self::Busy(text)
             | Self::Late(text) => text.clone(),
             Self::Storage { prefix, error } => format!("{prefix}{}", error.text()),
-            Self::Panicked => "csi-proxy: the call ended in a panic, which its log has".to_owned(),
+            Self::Panicked => "csi-proxy: the call panicked; see its log".to_owned(),
         }
     }
 

@@ -116,7 +116,7 @@ async fn program_starts_fifty_times_with_all_of_its_pipes() {
 #[tokio::test]
 async fn selftest_is_a_command_of_the_program() {
     let ends = [
-        (vec!["selftest", "--disk=1", r"--directory=C:\work\selftest"], 0, "as expected"),
+        (vec!["selftest", "--disk=1", r"--directory=C:\work\selftest"], 0, "steps passed"),
         (vec!["selftest", "--disk=0", r"--directory=C:\work\selftest"], 1, "refused"),
         (vec!["selftest"], 2, "--disk"),
     ];
@@ -191,7 +191,7 @@ async fn service_that_cannot_start_reports_no_stop() {
     // The service manager decides whether the start itself fails.
     let started = service.0.start::<OsString>(&[]);
     let end = tokio::time::Instant::now() + program::LIMIT;
-    while !files.log().contains("the service has failed") {
+    while !files.log().contains("service failed") {
         let status = service.0.query_status();
         assert!(tokio::time::Instant::now() < end, "{started:?} {status:?}\n{}", files.log());
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;

@@ -59,7 +59,7 @@ pub fn files(platform: Platform, packages: &[Package], driver: &[u8], texts: &Te
     document(&mut tools, packages)?;
     for package in packages {
         let is_used = used.iter().any(|used| used.name == package.name) || is_for_texts(package);
-        ensure!(is_used, "nothing of {} is in the image: it need not be in packages.lock", package.name);
+        ensure!(is_used, "no file of {} is in the image; remove it from packages.lock", package.name);
     }
     Ok(Files { tools, driver: driver_tree(driver, texts)? })
 }
@@ -80,18 +80,18 @@ fn driver_tree(driver: &[u8], texts: &Texts) -> anyhow::Result<Tree> {
 
 /// Checks the driver's glibc: a program that was built with a newer one does not start.
 fn fits(driver: &[u8], packages: &[Package]) -> anyhow::Result<()> {
-    let libc = packages.iter().find(|package| package.name == "libc6").context("packages.lock has no libc6")?;
+    let libc = packages.iter().find(|package| package.name == "libc6").context("libc6 is missing in packages.lock")?;
     let minor = libc.version.strip_prefix("2.").and_then(|rest| rest.split(['-', '.']).next()?.parse::<u32>().ok());
-    let minor = minor.with_context(|| format!("{} is no version of glibc 2", libc.version))?;
+    let minor = minor.with_context(|| format!("{} is not a version of glibc 2", libc.version))?;
     let asks = newest_glibc(driver).context("the driver")?.unwrap_or(0);
-    ensure!(asks <= minor, "the driver asks for glibc 2.{asks}, the image has 2.{minor}: build it on Debian 12");
+    ensure!(asks <= minor, "the driver requires glibc 2.{asks}, but the image has 2.{minor}; build it on Debian 12");
     Ok(())
 }
 
 /// Returns the certificates in the format of `update-ca-certificates`.
 fn authorities(packages: &[Package]) -> anyhow::Result<Vec<u8>> {
     let package = packages.iter().find(|package| package.name == "ca-certificates");
-    let package = package.context("packages.lock has no ca-certificates")?;
+    let package = package.context("ca-certificates is missing in packages.lock")?;
     let mut all = Vec::new();
     for (_, entry) in package.entries.iter().filter(|(path, _)| path.starts_with(AUTHORITIES_FROM)) {
         if let Entry::File { contents, .. } = entry {
@@ -99,7 +99,7 @@ fn authorities(packages: &[Package]) -> anyhow::Result<Vec<u8>> {
             all.push(b'\n');
         }
     }
-    ensure!(all.len() > 100_000, "ca-certificates has certificates of {} bytes", all.len());
+    ensure!(all.len() > 100_000, "the certificates of ca-certificates have only {} bytes", all.len());
     Ok(all)
 }
 

@@ -31,16 +31,16 @@ pub(crate) async fn cargo(root: &Path, args: &[&str]) -> anyhow::Result<String> 
     #[expect(clippy::disallowed_methods, reason = "this is the one module that starts children")]
     let mut command = Command::new(&program);
     command.args(args).current_dir(root);
-    String::from_utf8(finished(&program, command).await?).context("what cargo says")
+    String::from_utf8(finished(&program, command).await?).context("cargo's output")
 }
 
 async fn finished(program: &str, mut command: Command) -> anyhow::Result<Vec<u8>> {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(BOUND, command.output()).await;
-    let ended = ended.with_context(|| format!("{program} did not end within {} s", BOUND.as_secs()))?;
+    let ended = ended.with_context(|| format!("{program} did not exit within {} s", BOUND.as_secs()))?;
     let ended = ended.with_context(|| format!("start {program}"))?;
     if !ended.status.success() {
-        bail!("{program} ended with {}: {}", ended.status, String::from_utf8_lossy(&ended.stderr).trim());
+        bail!("{program} exited with {}: {}", ended.status, String::from_utf8_lossy(&ended.stderr).trim());
     }
     Ok(ended.stdout)
 }

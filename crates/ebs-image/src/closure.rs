@@ -37,7 +37,7 @@ impl<'a> Pick<'a> {
         let mut ahead = vec![path.to_owned()];
         while let Some(path) = ahead.pop() {
             if let Some(contents) = self.follow(&path)? {
-                ahead.extend(self.needed_by(contents).with_context(|| format!("what {path} needs"))?);
+                ahead.extend(self.needed_by(contents).with_context(|| format!("libraries of {path}"))?);
             }
         }
         Ok(())
@@ -69,7 +69,8 @@ impl<'a> Pick<'a> {
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
             let found = self.files.get(path.as_str());
-            let (package, entry) = *found.with_context(|| format!("no package of packages.lock has {path}"))?;
+            let (package, entry) =
+                *found.with_context(|| format!("{path} not found in the packages of packages.lock"))?;
             self.used.insert(&package.name, package);
             match entry {
                 Entry::Link(to) => {
@@ -98,6 +99,6 @@ impl<'a> Pick<'a> {
         let places = [format!("usr/lib/{}", self.platform.triplet()), "usr/lib".to_owned(), "usr/lib64".to_owned()];
         let paths = places.iter().map(|place| format!("{place}/{name}"));
         let mut there = paths.filter(|path| self.files.contains_key(path.as_str()));
-        there.next().with_context(|| format!("no package of packages.lock has the library {name}"))
+        there.next().with_context(|| format!("library {name} not found in the packages of packages.lock"))
     }
 }

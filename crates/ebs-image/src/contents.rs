@@ -36,14 +36,14 @@ const fn program(path: &'static str, why: &'static str) -> Program {
 
 /// The programs in addition to the driver.
 pub const PROGRAMS: [Program; 8] = [
-    program("usr/sbin/blkid", "every stage: what a disk holds"),
-    program("usr/sbin/dumpe2fs", "for people: the features and the state of an ext file system"),
-    program("usr/sbin/e2fsck", "an ext file system that was not unmounted cleanly, or must grow"),
-    program("usr/sbin/mke2fs", "ext2, ext3, ext4 on a proven blank disk"),
+    program("usr/sbin/blkid", "every stage: contents of a disk"),
+    program("usr/sbin/dumpe2fs", "for people: features and state of an ext file system"),
+    program("usr/sbin/e2fsck", "repair of an ext file system, also before growth"),
+    program("usr/sbin/mke2fs", "ext2, ext3 and ext4 on a proven blank disk"),
     program("usr/sbin/mkfs.xfs", "xfs on a proven blank disk"),
-    program("usr/sbin/resize2fs", "an ext file system smaller than its disk"),
-    program("usr/sbin/xfs_growfs", "an xfs file system smaller than its disk"),
-    program("usr/sbin/xfs_repair", "for people: an xfs that does not mount, on nodes without a tool for it"),
+    program("usr/sbin/resize2fs", "growth of an ext file system"),
+    program("usr/sbin/xfs_growfs", "growth of an xfs file system"),
+    program("usr/sbin/xfs_repair", "for people: repair of an xfs file system, on nodes without the tool"),
 ];
 
 /// Libraries that no program names, because they are loaded at run time.

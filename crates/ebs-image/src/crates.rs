@@ -38,7 +38,7 @@ pub async fn linked(root: &Path, platform: Platform) -> anyhow::Result<Vec<Crate
     let metadata: Metadata = serde_json::from_str(&child::cargo(root, &metadata).await?).context("cargo metadata")?;
     let lock = std::fs::read_to_string(root.join("Cargo.lock")).context("read Cargo.lock")?;
     let crates = of(&named(&tree), &metadata.packages, &checksums(&lock))?;
-    ensure!(crates.len() > 50, "only {} crates in the driver: that cannot be all", crates.len());
+    ensure!(crates.len() > 50, "only {} crates found in the driver; the list is incomplete", crates.len());
     Ok(crates)
 }
 
@@ -51,12 +51,13 @@ fn of(
     for key in named {
         let (name, version) = key;
         let is_it = |package: &&Package| package.name.as_str() == name && package.version.to_string() == *version;
-        let package = packages.iter().find(is_it).with_context(|| format!("cargo metadata lacks {name} {version}"))?;
+        let package =
+            packages.iter().find(is_it).with_context(|| format!("{name} {version} is missing in cargo metadata"))?;
         if package.source.is_none() {
             continue;
         }
         let directory = package.manifest_path.parent().context("a manifest's directory")?.as_std_path().to_owned();
-        let licence = package.license.clone().with_context(|| format!("{name} {version} names no licence"))?;
+        let licence = package.license.clone().with_context(|| format!("{name} {version} has no licence"))?;
         // An old syntax of cargo for OR.
         let licence = licence.replace('/', " OR ");
         let sha256 = checksums.get(key).cloned();

@@ -27,7 +27,7 @@ pub(crate) fn needs(contents: &[u8], platform: Platform) -> anyhow::Result<Optio
     let header = FileHeader64::<Endianness>::parse(contents).context("the ELF header")?;
     let endian = header.endian().context("the ELF header")?;
     let machine = header.e_machine(endian);
-    ensure!(machine == platform.machine(), "it is for another machine (ELF number {machine}) than {platform}");
+    ensure!(machine == platform.machine(), "the program is for another machine (ELF number {machine}) than {platform}");
     let mut needs = Needs::default();
     for segment in header.program_headers(endian, contents).context("program headers")? {
         if let Some(path) = segment.interpreter(endian, contents).context("the loader's path")? {

@@ -52,7 +52,7 @@ pub fn of_one_that_starts_nothing(program: &[u8], known: &[String]) -> anyhow::R
     imports.start_nothing(known)?;
     let is_known = |name: &str| known.iter().any(|known| known.to_lowercase().starts_with(name));
     let named: Vec<&str> = names_in(program).into_iter().filter(|name| !is_known(name)).collect();
-    ensure!(named.is_empty(), "it can look up what starts processes: it holds the names {}", named.join(", "));
+    ensure!(named.is_empty(), "the program contains names of functions that start processes: {}", named.join(", "));
     Ok(imports)
 }
 
@@ -73,7 +73,7 @@ fn names_in(program: &[u8]) -> Vec<&'static str> {
 /// # Errors
 /// It is not such a program, or broken.
 pub fn imports(program: &[u8]) -> anyhow::Result<Imports> {
-    let file = PeFile64::parse(program).context("it is no 64-bit program of Windows")?;
+    let file = PeFile64::parse(program).context("not a 64-bit Windows program")?;
     let mut all = Imports::default();
     if let Some(table) = file.import_table().context("the imports")? {
         let mut libraries = table.descriptors().context("the imports")?;
@@ -137,19 +137,15 @@ impl Imports {
     /// The error names the imports, or a known function that is not imported. Too few imports are also an error,
     /// because they were not read then.
     pub fn start_nothing(&self, known: &[String]) -> anyhow::Result<()> {
-        ensure!(
-            self.functions.len() >= 20,
-            "only {} imports were read: that is no whole program",
-            self.functions.len()
-        );
+        ensure!(self.functions.len() >= 20, "only {} imports found; the program is incomplete", self.functions.len());
         let is_of = |function: &str, name: &String| function.rsplit('!').next() == Some(name.as_str());
         let (expected, starting): (Vec<&str>, Vec<&str>) =
             self.starting().into_iter().partition(|function| known.iter().any(|name| is_of(function, name)));
-        ensure!(starting.is_empty(), "it can start processes: it imports {}", starting.join(", "));
+        ensure!(starting.is_empty(), "the program imports functions that start processes: {}", starting.join(", "));
         let idle = known.iter().find(|name| !expected.iter().any(|function| is_of(function, name)));
         ensure!(
             idle.is_none(),
-            "it does not import {}: that is no exception any more",
+            "the program does not import {}; remove the exception",
             idle.map_or("", String::as_str)
         );
         Ok(())
@@ -249,7 +245,7 @@ mod tests {
         let wide: Vec<u8> = "CreateProcessW".bytes().flat_map(|letter| [letter, 0]).collect();
         for name in [&b"xShellExecuteExW"[..], b"NtCreateUserProcess", &wide] {
             let refused = of_one_that_starts_nothing(&[&plain[..], name].concat(), &[]).unwrap_err().to_string();
-            assert!(refused.contains("look up"), "{refused}");
+            assert!(refused.contains("names of functions"), "{refused}");
         }
     }
 
@@ -267,7 +263,7 @@ mod tests {
             of_one_that_starts_nothing(&with(more), &known).unwrap_err();
         }
         let looked_up = [&with(&["CreateProcessW"])[..], b"ShellExecuteExW"].concat();
-        assert!(of_one_that_starts_nothing(&looked_up, &known).unwrap_err().to_string().contains("look up"));
+        assert!(of_one_that_starts_nothing(&looked_up, &known).unwrap_err().to_string().contains("names of functions"));
     }
 
     #[test]

@@ -38,13 +38,13 @@ pub async fn packages(directory: &Path, platform: Platform, pinned: Pinned) -> a
     for deb in debs(directory)? {
         let package = Package::read(&deb, platform).await?;
         let pin = wanted.remove(&package.name);
-        let pin = pin.with_context(|| format!("{} is not in packages.lock, or there twice", deb.display()))?;
+        let pin = pin.with_context(|| format!("{} is missing in packages.lock, or listed twice", deb.display()))?;
         if pinned == Pinned::Exactly {
             let bytes = std::fs::read(&deb).with_context(|| format!("read {}", deb.display()))?;
             let found = hex::encode(Sha256::digest(&bytes));
             ensure!(
                 (&package.version, &found) == (&pin.version, &pin.sha256),
-                "{} has version {} and SHA-256 {found}; packages.lock wants {} and {}",
+                "{} has version {} and SHA-256 {found}, but packages.lock requires {} and {}",
                 deb.display(),
                 package.version,
                 pin.version,
@@ -54,7 +54,7 @@ pub async fn packages(directory: &Path, platform: Platform, pinned: Pinned) -> a
         packages.push(package);
     }
     let missing: Vec<String> = wanted.into_keys().collect();
-    ensure!(missing.is_empty(), "{} lacks {}: deploy/image/fetch gets them", directory.display(), missing.join(", "));
+    ensure!(missing.is_empty(), "{} lacks {}; run deploy/image/fetch", directory.display(), missing.join(", "));
     packages.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(packages)
 }
@@ -68,10 +68,10 @@ fn pins(lock: &str, platform: Platform) -> anyhow::Result<BTreeMap<String, Pin>>
         let [machine, name, version, sha256] = words[..] else {
             anyhow::bail!("packages.lock: {line:?} is not `machine package version sha256`");
         };
-        ensure!(sha256.len() == 64, "packages.lock: {sha256:?} is no SHA-256");
+        ensure!(sha256.len() == 64, "packages.lock: {sha256:?} is not a SHA-256");
         if machine.parse::<Platform>()? == platform {
             let pin = Pin { version: version.to_owned(), sha256: sha256.to_owned() };
-            ensure!(pins.insert(name.to_owned(), pin).is_none(), "packages.lock has {name} twice for {machine}");
+            ensure!(pins.insert(name.to_owned(), pin).is_none(), "packages.lock lists {name} twice for {machine}");
         }
     }
     Ok(pins)

@@ -16,7 +16,7 @@ use ebs_image::release::Inputs;
 use ebs_image::windows;
 
 #[derive(Parser)]
-#[command(name = "ebs-image", about = "Makes the container image and the release, reproducibly")]
+#[command(name = "ebs-image", about = "Builds the container image and the release reproducibly")]
 struct Arguments {
     #[command(flatten)]
     inputs: InputArgs,
@@ -26,74 +26,74 @@ struct Arguments {
 
 #[derive(Args)]
 struct InputArgs {
-    /// The repository
+    /// Directory of the repository
     #[arg(long, default_value = ".")]
     root: PathBuf,
-    /// Debian packages, in a directory for each platform: deploy/image/fetch gets them
+    /// Directory of the Debian packages, with a subdirectory per platform, from deploy/image/fetch
     #[arg(long)]
     packages: Option<PathBuf>,
-    /// A driver program, like amd64=target/release/aws-ebs-csi-driver; once for each platform
+    /// Driver program, such as amd64=target/release/aws-ebs-csi-driver; once per platform
     #[arg(long = "driver", value_parser = driver)]
     drivers: Vec<(Platform, PathBuf)>,
-    /// The time of all files, in seconds since 1970: the commit's time
+    /// Time of all files in seconds since 1970, usually the commit's time
     #[arg(long, env = "SOURCE_DATE_EPOCH")]
     epoch: Option<u64>,
-    /// The commit that it is made from
+    /// Commit of the source
     #[arg(long, env = "GIT_COMMIT", default_value = "")]
     commit: String,
-    /// Take newer packages than those of packages.lock too
+    /// Accept other package versions than those of packages.lock
     #[arg(long)]
     unpinned: bool,
 }
 
 #[derive(Subcommand)]
 enum Task {
-    /// The files of one platform's image, below an existing directory
+    /// Write the files of one platform's image to an existing directory
     Tree { to: PathBuf },
-    /// An archive of the image: OCI's layout, which docker load reads too when it is for one platform
+    /// Write the image as an archive in OCI layout, which docker load also reads for one platform
     Pack {
         to: PathBuf,
-        /// Layers as they are, for a machine that runs the image at once
+        /// Leave layers uncompressed, for immediate use on this machine
         #[arg(long)]
         uncompressed: bool,
     },
-    /// Everything that users fetch
+    /// Write all files of a release
     Release {
         to: PathBuf,
-        /// Helm's program
+        /// Path of the helm program
         #[arg(long)]
         helm: String,
     },
-    /// An archive of an image of Windows nodes, over bases that are named by their digests
+    /// Write an archive of an image for Windows nodes, over bases referenced by digest
     Windows {
         to: PathBuf,
-        /// aws-ebs-csi-driver.exe or csi-node-driver-registrar.exe: the image has its name
+        /// Program aws-ebs-csi-driver.exe or csi-node-driver-registrar.exe, which also names the image
         #[arg(long)]
         program: PathBuf,
-        /// A base, like ltsc2022=DIRECTORY with its manifest.json and config.json; once for each version of Windows
+        /// Base image, such as ltsc2022=DIRECTORY with its manifest.json and config.json; once per version of Windows
         #[arg(long = "base", required = true, value_parser = base)]
         bases: Vec<(windows::Release, PathBuf)>,
     },
-    /// What programs of Windows import; fails when one can start processes, or is larger than it may be
+    /// Print what Windows programs import, and fail if one can start processes or exceeds --at-most
     Imports {
         #[arg(required = true)]
         programs: Vec<PathBuf>,
-        /// Bytes that each may have
+        /// Maximum size of each program in bytes
         #[arg(long)]
         at_most: Option<usize>,
-        /// A function that starts processes and that each of them may import, like CreateProcessW
+        /// Allowed function that starts processes, such as CreateProcessW
         #[arg(long = "known", value_name = "FUNCTION")]
         known: Vec<String>,
     },
 }
 
 fn base(text: &str) -> Result<(windows::Release, PathBuf), String> {
-    let (release, path) = text.split_once('=').ok_or("it is not like ltsc2022=DIRECTORY")?;
+    let (release, path) = text.split_once('=').ok_or("expected RELEASE=DIRECTORY, such as ltsc2022=DIRECTORY")?;
     Ok((release.parse().map_err(|error: anyhow::Error| error.to_string())?, path.into()))
 }
 
 fn driver(text: &str) -> Result<(Platform, PathBuf), String> {
-    let (platform, path) = text.split_once('=').ok_or("it is not like amd64=PATH")?;
+    let (platform, path) = text.split_once('=').ok_or("expected PLATFORM=PATH, such as amd64=PATH")?;
     Ok((platform.parse().map_err(|error: anyhow::Error| error.to_string())?, path.into()))
 }
 
@@ -113,7 +113,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let args = arguments.inputs;
     let mut out = std::io::stdout();
     let about = || {
-        let epoch = args.epoch.context("--epoch, or SOURCE_DATE_EPOCH, is missing")?;
+        let epoch = args.epoch.context("--epoch is missing; set it or SOURCE_DATE_EPOCH")?;
         anyhow::Ok(About {
             what: DRIVER_IMAGE,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -125,7 +125,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Task::Tree { to } => {
             let inputs = args.inputs(about()?)?;
             let parts = inputs.parts().await?;
-            let [part] = parts.as_slice() else { anyhow::bail!("a tree is of one platform") };
+            let [part] = parts.as_slice() else { anyhow::bail!("tree requires exactly one --driver") };
             part.files.joined()?.write(&to, inputs.about.epoch)
         }
         Task::Pack { to, uncompressed } => {
@@ -199,13 +199,13 @@ fn windows_image(
 }
 
 fn said_of(program: &Path, at_most: Option<usize>, known: &[String]) -> anyhow::Result<String> {
-    let bytes = std::fs::read(program).context("read it")?;
+    let bytes = std::fs::read(program).context("read")?;
     let most = at_most.unwrap_or(usize::MAX);
-    ensure!(bytes.len() <= most, "it has {} bytes, and may have {most}", bytes.len());
+    ensure!(bytes.len() <= most, "has {} bytes, at most {most} are allowed", bytes.len());
     let all = of_one_that_starts_nothing(&bytes, known)?;
     let starts = match known {
-        [] => "none starts a process, nor is one that does named".to_owned(),
-        known => format!("only {} starts processes, and no other that does is named", known.join(" and ")),
+        [] => "none starts a process, and none is named".to_owned(),
+        known => format!("only {} starts processes, and no other is named", known.join(" and ")),
     };
     let libraries: Vec<&str> = all.libraries.iter().map(String::as_str).collect();
     let count = all.functions.len();

@@ -17,8 +17,8 @@ const FILE_SYSTEMS: [&str; 3] = ["e2fsprogs", "xfsprogs", "util-linux"];
 /// The changelog has no section of it.
 pub fn notes(changelog: &str, about: &About, images: &[&Image], packages: &[Package]) -> anyhow::Result<String> {
     let section = section(changelog, &about.version).or_else(|| section(changelog, "Unreleased"));
-    let section = section.with_context(|| format!("CHANGELOG.md has nothing on {}", about.version))?;
-    ensure!(!section.is_empty(), "CHANGELOG.md says nothing of {}", about.version);
+    let section = section.with_context(|| format!("CHANGELOG.md has no section {}", about.version))?;
+    ensure!(!section.is_empty(), "CHANGELOG.md does not mention {}", about.version);
     let mut notes = format!("# {}\n\n{section}\n\n## Image\n\n", about.version);
     writeln!(notes, "`{}`:\n", about.reference())?;
     for image in images {
@@ -26,7 +26,7 @@ pub fn notes(changelog: &str, about: &About, images: &[&Image], packages: &[Pack
         let (whole, tenth) = (megabytes / 10, megabytes % 10);
         writeln!(notes, "- linux/{}: `{}`, {whole}.{tenth} MB compressed", image.platform, image.digest())?;
     }
-    notes.push_str("\nFile-system tools, whose versions decide which kernels can mount new volumes:\n\n");
+    notes.push_str("\nFile-system tools, whose versions determine which kernels can mount new volumes:\n\n");
     for package in packages.iter().filter(|package| FILE_SYSTEMS.contains(&package.name.as_str())) {
         writeln!(notes, "- {} {} (Debian 12)", package.name, package.version)?;
     }

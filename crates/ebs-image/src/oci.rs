@@ -111,7 +111,7 @@ impl Image {
         let size = image.size();
         ensure!(
             compression == Compression::None || size <= MOST_BYTES,
-            "the layers of {platform} have {size} bytes, and may have {MOST_BYTES}"
+            "the layers of {platform} have {size} bytes, at most {MOST_BYTES} are allowed"
         );
         Ok(image)
     }

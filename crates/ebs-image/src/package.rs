@@ -75,7 +75,7 @@ impl Package {
 /// # Errors
 /// The directory contains no package. The text explains how to get them.
 pub(crate) fn debs(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let fetch = || format!("no packages in {}: deploy/image/fetch gets them", directory.display());
+    let fetch = || format!("no packages in {}; run deploy/image/fetch", directory.display());
     let listed = std::fs::read_dir(directory).with_context(fetch)?;
     let paths = listed.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<PathBuf>>>()?;
     let mut debs: Vec<PathBuf> =
@@ -94,7 +94,7 @@ fn entries(archive: &[u8]) -> anyhow::Result<BTreeMap<String, Entry>> {
     let mut entries = BTreeMap::new();
     for entry in tar::Archive::new(archive).entries().context("its files")? {
         let mut entry = entry.context("its files")?;
-        let path = entry.path().context("a path")?.to_str().context("a path that is no text")?.to_owned();
+        let path = entry.path().context("a path")?.to_str().context("a path that is not UTF-8")?.to_owned();
         let kind = entry.header().entry_type();
         let read = if kind == EntryType::Regular {
             let executable = entry.header().mode().context("a mode")? & 0o100 != 0;
@@ -102,8 +102,8 @@ fn entries(archive: &[u8]) -> anyhow::Result<BTreeMap<String, Entry>> {
             entry.read_to_end(&mut contents).with_context(|| format!("read {path}"))?;
             Entry::File { contents, executable }
         } else if kind == EntryType::Symlink {
-            let to = entry.link_name().context("a link")?.context("a link to nothing")?;
-            Entry::Link(to.to_str().context("a link that is no text")?.to_owned())
+            let to = entry.link_name().context("a link")?.context("a link without a target")?;
+            Entry::Link(to.to_str().context("a link that is not UTF-8")?.to_owned())
         } else {
             continue;
         };

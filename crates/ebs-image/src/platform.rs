@@ -62,7 +62,7 @@ impl FromStr for Platform {
     fn from_str(text: &str) -> anyhow::Result<Self> {
         match Self::ALL.into_iter().find(|platform| platform.name() == text) {
             Some(platform) => Ok(platform),
-            None => bail!("{text} is not a platform of this image: amd64, arm64"),
+            None => bail!("unsupported platform {text}; use amd64 or arm64"),
         }
     }
 }

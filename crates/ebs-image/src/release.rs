@@ -48,7 +48,7 @@ impl Inputs {
     /// # Errors
     /// Something is missing or does not fit.
     pub async fn parts(&self) -> anyhow::Result<Vec<Parts>> {
-        ensure!(!self.drivers.is_empty(), "no driver program was given");
+        ensure!(!self.drivers.is_empty(), "--driver is missing");
         let mut parts = Vec::new();
         for (platform, driver) in &self.drivers {
             let part = self.part(*platform, driver).await;
@@ -80,7 +80,7 @@ impl Inputs {
         let text =
             std::fs::read_to_string(self.root.join("rust-toolchain.toml")).context("read rust-toolchain.toml")?;
         let channel = text.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
-        Ok(channel.context("rust-toolchain.toml names no channel")?.to_owned())
+        Ok(channel.context("channel is missing in rust-toolchain.toml")?.to_owned())
     }
 
     /// Writes the whole release into a new directory, and returns the names of its files.
@@ -140,7 +140,7 @@ async fn chart_package(helm: &str, chart: &Path, about: &About) -> anyhow::Resul
     child::output(helm, &args).await.context("package the chart")?;
     let name = format!("{NAME}-{}.tgz", about.version);
     let made = std::fs::read(scratch.path().join(&name));
-    let made = made.with_context(|| format!("the chart is not of version {}: there is no {name}", about.version))?;
+    let made = made.with_context(|| format!("the chart does not have version {}: {name} not found", about.version))?;
     let mut bytes = Vec::new();
     let mut unpacked = tar::Archive::new(GzDecoder::new(made.as_slice()));
     let mut tree = Tree::default();
@@ -165,12 +165,12 @@ struct Output {
 
 impl Output {
     fn new(directory: &Path) -> anyhow::Result<Self> {
-        let named = || format!("make {} anew", directory.display());
+        let named = || format!("recreate {}", directory.display());
         if directory.exists() {
             // Nothing is removed from a directory that is not a release.
             let is_release =
                 directory.join(SUMS).is_file() || directory.read_dir().with_context(named)?.next().is_none();
-            ensure!(is_release, "{} holds something else than a release", directory.display());
+            ensure!(is_release, "{} has files that are not from a release", directory.display());
             std::fs::remove_dir_all(directory).with_context(named)?;
         }
         std::fs::create_dir_all(directory).with_context(named)?;

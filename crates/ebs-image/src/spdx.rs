@@ -66,7 +66,8 @@ fn of_debian(id: &str, debian: &Package, platform: Platform) -> Value {
     let mut about = package(id, &debian.name, &debian.version, licence);
     about["supplier"] = json!("Organization: Debian");
     about["sourceInfo"] = json!(format!("built by Debian from the source package {}", debian.source));
-    about["licenseComments"] = json!(format!("of the files taken; all in /usr/share/doc/{}/copyright", debian.name));
+    about["licenseComments"] =
+        json!(format!("of the files in the image; all licences are in /usr/share/doc/{}/copyright", debian.name));
     let version = debian.version.replace('+', "%2B").replace(':', "%3A");
     let purl = format!("pkg:deb/debian/{}@{version}?arch={platform}&distro=debian-12", debian.name);
     about["externalRefs"] = purl_reference(&purl);

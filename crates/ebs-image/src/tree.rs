@@ -45,7 +45,7 @@ impl Tree {
     /// # Errors
     /// A different entry exists.
     pub fn add(&mut self, path: &str, node: Node) -> anyhow::Result<()> {
-        ensure!(!path.is_empty() && !path.starts_with('/'), "{path:?} is no path in the image");
+        ensure!(!path.is_empty() && !path.starts_with('/'), "{path:?} is not a valid path in the image");
         for (end, _) in path.match_indices('/') {
             self.put(&path[..end], Node::Directory)?;
         }
@@ -62,7 +62,7 @@ impl Tree {
 
     fn put(&mut self, path: &str, node: Node) -> anyhow::Result<()> {
         let there = self.0.entry(path.to_owned()).or_insert_with(|| node.clone());
-        ensure!(*there == node, "{path} is in the image twice, and not the same");
+        ensure!(*there == node, "{path} is in the image twice with different contents");
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl Tree {
             };
             written.with_context(|| format!("write {path}"))?;
         }
-        archive.into_inner().context("end the archive")?.flush().context("write the archive")
+        archive.into_inner().context("finish the archive")?.flush().context("write the archive")
     }
 
     /// Writes the files below an existing directory, for another packer. The owner is the user of this process.

@@ -27,8 +27,8 @@ use crate::tree::{Node, Tree};
 /// Our images for Windows nodes. Each has one program of its name in the root of drive C, where pods and host processes
 /// start it.
 pub const IMAGES: [What; 2] = [
-    What { name: NAME, description: "Amazon EBS volumes by CSI: the node service of Windows" },
-    What { name: "csi-node-driver-registrar", description: "Makes a CSI driver known to the kubelet" },
+    What { name: NAME, description: "Amazon EBS volumes by CSI: the node service for Windows" },
+    What { name: "csi-node-driver-registrar", description: "Registers a CSI driver with the kubelet" },
 ];
 /// The account that may open csi-proxy's pipes.
 const USER: &str = "ContainerAdministrator";
@@ -78,7 +78,7 @@ impl FromStr for Release {
     fn from_str(text: &str) -> anyhow::Result<Self> {
         match Self::ALL.into_iter().find(|release| release.name() == text) {
             Some(release) => Ok(release),
-            None => bail!("{text} is no version of Windows that the image is for: ltsc2019, ltsc2022, ltsc2025"),
+            None => bail!("unsupported version of Windows {text}; use ltsc2019, ltsc2022 or ltsc2025"),
         }
     }
 }
@@ -90,7 +90,7 @@ impl FromStr for Release {
 pub fn image_of(program: &Path) -> anyhow::Result<What> {
     let name = program.file_stem().and_then(OsStr::to_str).unwrap_or_default();
     let Some(what) = IMAGES.into_iter().find(|what| what.name == name) else {
-        bail!("{} is for no image: those are of {}.exe and {}.exe", program.display(), IMAGES[0].name, IMAGES[1].name)
+        bail!("no image for {}; use {}.exe or {}.exe", program.display(), IMAGES[0].name, IMAGES[1].name)
     };
     Ok(what)
 }
@@ -100,7 +100,7 @@ pub fn image_of(program: &Path) -> anyhow::Result<What> {
 /// # Errors
 /// The program is not for Windows, or the name of a text is not a valid file name.
 pub fn files(what: What, program: &[u8], texts: &[(String, Vec<u8>)]) -> anyhow::Result<Tree> {
-    ensure!(program.starts_with(b"MZ"), "it is no program of Windows");
+    ensure!(program.starts_with(b"MZ"), "not a Windows program");
     let mut tree = Tree::default();
     tree.add(&format!("{}.exe", what.name), Node::File { contents: program.to_vec(), executable: true })?;
     for (name, text) in texts {
@@ -118,7 +118,7 @@ pub fn pack(base: &Base, files: &Tree, about: &About) -> anyhow::Result<Image> {
     let mut image = Image::begin(Platform::Amd64);
     let (digest, descriptor) = image.layer(archive, Compression::Gzip)?;
     let size = descriptor["size"].as_u64().unwrap_or(u64::MAX);
-    ensure!(size <= MOST_BYTES, "the layer for {} has {size} bytes, and may have {MOST_BYTES}", base.release());
+    ensure!(size <= MOST_BYTES, "the layer for {} has {size} bytes, at most {MOST_BYTES} are allowed", base.release());
     let ours = json!({ "created": about.created(), "created_by": format!("{}: program", about.what.name) });
     let mut config = base.config().clone();
     config["created"] = about.created().into();

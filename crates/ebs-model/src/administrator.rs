@@ -27,7 +27,7 @@ impl<E: Ec2> World<E> {
         }
         for snapshot in std::mem::take(&mut self.to_switch_off) {
             let is_done = self.switched_off(&snapshot).await;
-            self.tell(format!("fast restores of {snapshot} are {}switched off", if is_done { "" } else { "not " }));
+            self.tell(format!("fast restores of {snapshot} are {}disabled", if is_done { "" } else { "not " }));
             if !is_done {
                 self.to_switch_off.insert(snapshot);
             }

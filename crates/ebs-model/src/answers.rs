@@ -48,11 +48,13 @@ impl<E: Ec2> World<E> {
         match answer {
             Ok(Reply::Volume(volume)) => {
                 if call.is_contrary {
-                    return broken(format!("CreateVolume of {name} succeeded although its content is another"));
+                    return broken(format!(
+                        "CreateVolume of {name} succeeded although the existing volume has another content source"
+                    ));
                 }
                 match &self.beliefs.claims[at].state {
                     VolumeBelief::Exists(disk) | VolumeBelief::Deleting(disk) if disk.id != volume.volume_id => {
-                        broken(format!("{name} is {} and now {}", disk.id, volume.volume_id))
+                        broken(format!("{name} changed from {} to {}", disk.id, volume.volume_id))
                     }
                     VolumeBelief::Exists(_) | VolumeBelief::Deleting(_) => Ok(()),
                     VolumeBelief::Absent | VolumeBelief::Unknown => {
@@ -62,7 +64,7 @@ impl<E: Ec2> World<E> {
                     }
                 }
             }
-            Ok(_) => broken("CreateVolume was answered with something else"),
+            Ok(_) => broken("CreateVolume returned an unexpected reply"),
             Err(refused) => self.creation_refused(call, at, &refused, truth),
         }
     }
@@ -73,10 +75,10 @@ impl<E: Ec2> World<E> {
             return broken(format!("a foreign volume was adopted: {id} for {name}"));
         }
         if self.beliefs.deleted.contains(id) {
-            return broken(format!("{name} was answered with {id}, which was deleted"));
+            return broken(format!("{name} returned {id}, which was deleted"));
         }
         let Some(real) = truth.volumes.iter().find(|v| v.id == *id).filter(|v| is_live(v)) else {
-            return broken(format!("{name} was answered with {id}, which EC2 does not have"));
+            return broken(format!("{name} returned {id}, which EC2 does not have"));
         };
         let zone = volume.accessible_topology.first().and_then(|t| t.segments.values().next()).cloned();
         let origin = match (&real.snapshot_id, &real.source_volume_id) {
@@ -87,19 +89,19 @@ impl<E: Ec2> World<E> {
         let size = i64::from(real.size_gib);
         let kind = order.kind();
         let rules = [
-            (zone.as_ref() == Some(&real.zone), "the zone in the answer is not the volume's"),
-            (order.origin != Origin::Blank || order.zones.contains(&real.zone), "the zone is none that was asked for"),
-            (content::gib(volume.capacity_bytes) == size, "the size in the answer is not the volume's"),
-            (size >= order.gib, "the volume is smaller than asked for"),
-            (real.multi_attach == order.shared, "multi-attach is not as asked for"),
-            (real.volume_type == kind, "the type is not as asked for"),
-            (origin == order.origin, "the source is not the one asked for"),
-            (order.key.is_none() || real.encrypted, "it is not encrypted"),
-            (order.iops.is_none() || real.iops == order.iops, "its IOPS are not those asked for"),
-            (matches!(real.state.as_str(), "available" | "in-use"), "the volume is not usable yet"),
+            (zone.as_ref() == Some(&real.zone), "the zone in the reply is not the volume's"),
+            (order.origin != Origin::Blank || order.zones.contains(&real.zone), "the zone was not requested"),
+            (content::gib(volume.capacity_bytes) == size, "the size in the reply is not the volume's"),
+            (size >= order.gib, "the volume is smaller than requested"),
+            (real.multi_attach == order.shared, "multi-attach differs from the request"),
+            (real.volume_type == kind, "the type differs from the request"),
+            (origin == order.origin, "the source differs from the request"),
+            (order.key.is_none() || real.encrypted, "the volume is not encrypted"),
+            (order.iops.is_none() || real.iops == order.iops, "the IOPS differ from the request"),
+            (matches!(real.state.as_str(), "available" | "in-use"), "the volume is not available yet"),
         ];
         if let Some((_, rule)) = rules.iter().find(|(holds, _)| !holds) {
-            return broken(format!("CreateVolume of {name} gave {id}, but {rule}: {order:?}, {real:?}"));
+            return broken(format!("CreateVolume of {name} returned {id}, but {rule}: {order:?}, {real:?}"));
         }
         Ok(Disk {
             id: id.clone(),
@@ -155,7 +157,7 @@ impl<E: Ec2> World<E> {
         }
         if let VolumeBelief::Exists(disk) = &claim.state {
             return broken(format!(
-                "{} exists as {}, and the same request for it is refused: {refused:?}",
+                "{} exists as {}, but the same request for it fails: {refused:?}",
                 claim.name, disk.id
             ));
         }
@@ -166,7 +168,7 @@ impl<E: Ec2> World<E> {
         if !left.is_empty() {
             let name = &claim.name;
             return broken(format!(
-                "CreateVolume of {name} was refused for good ({refused:?}) and left {left:?} behind"
+                "CreateVolume of {name} failed with a final error ({refused:?}) and left {left:?} behind"
             ));
         }
         let refused_in = self.drivers[call.driver].process.served_since(Sidecar::Provisioner);
@@ -192,7 +194,7 @@ impl<E: Ec2> World<E> {
         match answer {
             Ok(_) => {
                 if truth.volumes.iter().any(|v| v.id == id && is_live(v)) {
-                    return broken(format!("DeleteVolume of {id} succeeded, and EC2 still has it"));
+                    return broken(format!("DeleteVolume of {id} succeeded, but EC2 still has it"));
                 }
                 self.beliefs.deleted.insert(id.to_owned());
                 let claim = &mut self.beliefs.claims[at];
@@ -232,7 +234,7 @@ impl<E: Ec2> World<E> {
                     real => broken(format!("{id} was published to {instance} as {device}, but EC2 has {real:?}")),
                 }
             }
-            Ok(_) => broken("Publish was answered with something else"),
+            Ok(_) => broken("Publish returned an unexpected reply"),
             Err(refused) => {
                 let expected = match refused.code {
                     // EC2 did not know a new object yet. An attacher that receives this error loses nothing.
@@ -286,13 +288,15 @@ impl<E: Ec2> World<E> {
         match answer {
             Ok(Reply::Snapshot(answered)) => {
                 if call.is_contrary {
-                    return broken(format!("CreateSnapshot of {name} succeeded although its source is another"));
+                    return broken(format!(
+                        "CreateSnapshot of {name} succeeded although the existing snapshot has another source"
+                    ));
                 }
                 match &mut snap.state {
                     SnapshotBelief::Exists { id, .. } | SnapshotBelief::Deleting { id, .. }
                         if *id != answered.snapshot_id =>
                     {
-                        return broken(format!("{name} is {id} and now {}", answered.snapshot_id));
+                        return broken(format!("{name} changed from {id} to {}", answered.snapshot_id));
                     }
                     SnapshotBelief::Exists { ready, .. } => *ready |= answered.ready_to_use,
                     SnapshotBelief::Deleting { .. } => {}
@@ -303,7 +307,7 @@ impl<E: Ec2> World<E> {
                 }
                 self.check_snapshot(&name, order, &answered, truth)
             }
-            Ok(_) => broken("CreateSnapshot was answered with something else"),
+            Ok(_) => broken("CreateSnapshot returned an unexpected reply"),
             Err(refused) => self.snapshot_refused(call, at, &refused, truth),
         }
     }
@@ -321,22 +325,25 @@ impl<E: Ec2> World<E> {
         let is_deleting =
             self.beliefs.snaps.iter().any(|s| matches!(&s.state, SnapshotBelief::Deleting { id: d, .. } if d == id));
         let Some(real) = truth.snapshots.iter().find(|s| s.id == *id) else {
-            let what = format!("{name} was answered with {id}, which EC2 does not have");
+            let what = format!("{name} returned {id}, which EC2 does not have");
             return if is_deleting { Ok(()) } else { broken(what) };
         };
         let rules = [
-            (!self.foreign_snapshots.contains(id), "it is foreign"),
-            (answered.source_volume_id == *source && real.volume_id == *source, "its source is another"),
+            (!self.foreign_snapshots.contains(id), "the snapshot is foreign"),
+            (answered.source_volume_id == *source && real.volume_id == *source, "the source differs from the request"),
             (
                 content::gib(answered.size_bytes) == i64::from(real.size_gib),
-                "the size in the answer is not the snapshot's",
+                "the size in the reply is not the snapshot's",
             ),
-            (!answered.ready_to_use || real.state == "completed", "it is reported ready and is not"),
-            (!answered.ready_to_use || options_applied, "it is reported ready without its lock or fast restores"),
+            (!answered.ready_to_use || real.state == "completed", "the snapshot is reported ready but is not"),
+            (
+                !answered.ready_to_use || options_applied,
+                "the snapshot is reported ready without its lock or fast restores",
+            ),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => {
-                broken(format!("CreateSnapshot of {name} gave {id}, but {rule}: {answered:?}, {real:?}"))
+                broken(format!("CreateSnapshot of {name} returned {id}, but {rule}: {answered:?}, {real:?}"))
             }
             None => Ok(()),
         }
@@ -366,7 +373,7 @@ impl<E: Ec2> World<E> {
         match snap.state {
             _ if call.is_contrary => return Ok(()),
             SnapshotBelief::Exists { .. } => {
-                return broken(format!("{name} exists, and the same request for it is refused: {refused:?}"));
+                return broken(format!("{name} exists, but the same request for it fails: {refused:?}"));
             }
             _ if snap.creating > 0 => return Ok(()),
             _ => {}
@@ -375,7 +382,7 @@ impl<E: Ec2> World<E> {
             named_snapshots(truth, name).filter(|s| !self.foreign_snapshots.contains(&s.id)).map(|s| &s.id).collect();
         if !left.is_empty() {
             return broken(format!(
-                "CreateSnapshot of {name} was refused for good ({refused:?}) and left {left:?} behind"
+                "CreateSnapshot of {name} failed with a final error ({refused:?}) and left {left:?} behind"
             ));
         }
         self.beliefs.snaps[at].state = SnapshotBelief::Absent;
@@ -392,7 +399,7 @@ impl<E: Ec2> World<E> {
         match answer {
             Ok(_) => {
                 if truth.snapshots.iter().any(|s| s.id == id) {
-                    return broken(format!("DeleteSnapshot of {id} succeeded, and EC2 still has it"));
+                    return broken(format!("DeleteSnapshot of {id} succeeded, but EC2 still has it"));
                 }
                 if matches!(&snap.state, SnapshotBelief::Deleting { id: known, .. } if known == id) {
                     snap.state = SnapshotBelief::Absent;
@@ -430,7 +437,7 @@ impl<E: Ec2> World<E> {
 }
 
 pub(crate) fn unexpected(rpc: &str, what: &str, refused: &RpcError) -> Checked {
-    broken(format!("{rpc} of {what} ended with {:?} without a reason for it: {}", refused.code, refused.message))
+    broken(format!("{rpc} of {what} failed with {:?} without a reason: {}", refused.code, refused.message))
 }
 
 fn short(reply: &Reply) -> String {

@@ -150,7 +150,10 @@ impl<E: Ec2> World<E> {
         let call = self.expect(target.clone(), driver.process.id);
         let id = self.next_call;
         self.next_call += 1;
-        self.tell(format!("#{id} {target:?} within {deadline:?}{}", if call.is_contrary { ", contrary" } else { "" }));
+        self.tell(format!(
+            "#{id} {target:?} within {deadline:?}{}",
+            if call.is_contrary { ", with conflicting parameters" } else { "" }
+        ));
         self.calls.insert(id, call);
         self.history.push(target);
         let called = driver.call(rpc, deadline);

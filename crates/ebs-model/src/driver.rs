@@ -175,9 +175,9 @@ impl<E: Ec2> Driver<E> {
         tokio::select! {
             biased;
             // The process owns the sender.
-            _changed = term.changed() => Err(refused(RpcCode::Unavailable, "the connection is lost")),
+            _changed = term.changed() => Err(refused(RpcCode::Unavailable, "connection lost")),
             answer = self.answer(rpc) => answer,
-            () = tokio::time::sleep(deadline) => Err(refused(RpcCode::DeadlineExceeded, "the deadline has passed")),
+            () = tokio::time::sleep(deadline) => Err(refused(RpcCode::DeadlineExceeded, "deadline exceeded")),
         }
     }
 
@@ -199,7 +199,7 @@ impl<E: Ec2> Driver<E> {
         let reply = match rpc {
             Rpc::CreateVolume(r) => {
                 let volume = service.create_volume(over(connection, r)).await?.into_inner().volume;
-                Reply::Volume(volume.ok_or_else(|| refused(RpcCode::Other(-1), "an answer without a volume"))?)
+                Reply::Volume(volume.ok_or_else(|| refused(RpcCode::Other(-1), "reply without a volume"))?)
             }
             Rpc::DeleteVolume(r) => service.delete_volume(over(connection, r)).await.map(|_| Reply::Done)?,
             Rpc::Publish(r) => Reply::Published(
@@ -215,7 +215,7 @@ impl<E: Ec2> Driver<E> {
             }
             Rpc::CreateSnapshot(r) => {
                 let snapshot = service.create_snapshot(over(connection, r)).await?.into_inner().snapshot;
-                Reply::Snapshot(snapshot.ok_or_else(|| refused(RpcCode::Other(-1), "an answer without a snapshot"))?)
+                Reply::Snapshot(snapshot.ok_or_else(|| refused(RpcCode::Other(-1), "reply without a snapshot"))?)
             }
             Rpc::DeleteSnapshot(r) => service.delete_snapshot(over(connection, r)).await.map(|_| Reply::Done)?,
         };

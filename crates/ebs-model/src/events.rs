@@ -73,7 +73,7 @@ impl<E: Ec2> World<E> {
         let gap = self.rng.millis(0, 5_000);
         let next = self.start_driver().await;
         held.iter().for_each(|sidecar| self.holders[sidecar.place()] = next);
-        self.tell(format!("driver {} dies; the next is there in {gap:?}", process.id));
+        self.tell(format!("driver {} is killed and replaced after {gap:?}", process.id));
         self.no_driver_until = Instant::now() + gap;
     }
 
@@ -88,7 +88,7 @@ impl<E: Ec2> World<E> {
         leases.iter().for_each(|sidecar| self.drivers[old].process.lose_lease(*sidecar));
         let next = self.next_holder(old, &leases).await;
         let gap = self.rng.millis(0, 20_000);
-        self.tell(format!("driver {old} loses the leases of {leases:?} to {next} in {gap:?}"));
+        self.tell(format!("driver {old} loses the leases of {leases:?} to {next} after {gap:?}"));
         self.no_driver_until = Instant::now() + gap;
     }
 
@@ -101,7 +101,7 @@ impl<E: Ec2> World<E> {
         self.drivers[old].process.lose_lease(Sidecar::Resizer);
         let next = self.next_holder(old, &[Sidecar::Resizer]).await;
         let gap = self.rng.millis(0, 2_000);
-        self.tell(format!("driver {old} loses the lease of the resizer to {next} in {gap:?}"));
+        self.tell(format!("driver {old} loses the lease of the resizer to {next} after {gap:?}"));
         self.no_driver_until = Instant::now() + gap;
     }
 
@@ -114,7 +114,7 @@ impl<E: Ec2> World<E> {
         process.die();
         let next = self.next_holder(died, &leases).await;
         let gap = self.rng.millis(10_000, 20_000);
-        self.tell(format!("driver {died} dies, and {next} has the leases of {leases:?} in {gap:?}"));
+        self.tell(format!("driver {died} is killed, and {next} gets the leases of {leases:?} after {gap:?}"));
         self.no_driver_until = Instant::now() + gap;
     }
 
@@ -171,11 +171,11 @@ impl<E: Ec2> World<E> {
             _ => Effect::Busy,
         };
         let time = self.rng.millis(5_000, 120_000);
-        self.tell(format!("for {time:?} attachments stick: {}", effect.kind()));
+        self.tell(format!("for {time:?}, attachments are stuck: {}", effect.kind()));
         self.sticky_until = Some(Instant::now() + time);
         let rule = Rule { name: Some(STICKY.to_owned()), ..Rule::new(effect).chance(0.7) };
         let set = self.sim.faults().add(rule);
-        assert!(set.is_ok(), "a rule for attachments: {set:?}");
+        assert!(set.is_ok(), "rule for attachments: {set:?}");
     }
 
     /// Ends the delay for new calls at its time. Delayed attachments stay delayed.
@@ -189,7 +189,7 @@ impl<E: Ec2> World<E> {
     /// Releases delayed attachments.
     pub(crate) fn release(&mut self) {
         self.sim.engine().release_all();
-        self.tell("what sticks is released");
+        self.tell("stuck attachments are released");
     }
 
     /// Terminates an instance: EC2 ends its attachments, and the orchestrator is no longer certain of them.
@@ -222,7 +222,7 @@ impl<E: Ec2> World<E> {
         let Some(action) = self.rng.pick(&RIGHTS).copied() else { return };
         let time = self.rng.millis(1_000, 200_000);
         self.network.take_right(action, time);
-        self.tell(format!("for {time:?} there is no right to {action}"));
+        self.tell(format!("for {time:?}, IAM denies {action}"));
     }
 
     /// Returns the time until the next step.

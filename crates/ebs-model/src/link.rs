@@ -135,7 +135,7 @@ impl<E: Ec2> Link<E> {
             if let Ok(done) = &answer {
                 let what = did(done, &subject);
                 if what != EventKind::Other {
-                    network.tell(|| format!("EC2 did {action} for driver {}: {what:?}", process.id));
+                    network.tell(|| format!("EC2 executed {action} for driver {}: {what:?}", process.id));
                     network.note(Ec2Event { process, sent, at: Instant::now(), what });
                 }
             }

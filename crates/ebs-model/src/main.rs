@@ -12,20 +12,20 @@ use tokio::time::Instant;
 
 const STACK: usize = 16 << 20;
 
-/// The model test, for longer than `make test` has time for.
+/// The model test, for longer runs than in `make test`.
 #[derive(Debug, Parser)]
 #[command(name = "ebs-model")]
 struct Arguments {
-    /// Run new seeds for this many seconds.
+    /// Run new seeds for this time, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// The first seed; the default is one that no previous run had.
+    /// First seed [default: an unused one]
     #[arg(long)]
     from: Option<u64>,
     /// Run only this seed, and print every call.
     #[arg(long)]
     seed: Option<u64>,
-    /// Plant this bug, to see whether the model finds it.
+    /// Plant this bug, to check that the model finds it.
     #[arg(long, value_parser = planted)]
     planted: Option<Planted>,
     /// Number of threads, each with separate seeds.
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         }
     });
     let (runs, failures) = (next.load(Ordering::Relaxed) - from, failures.load(Ordering::Relaxed));
-    let _closed = writeln!(out, "{runs} seeds from {from} on, {failures} failed");
+    let _closed = writeln!(out, "{runs} seeds from {from}, {failures} failed");
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -82,5 +82,5 @@ fn one(seed: u64, planted: Option<Planted>, verbose: bool) -> Result<Vec<String>
 
 fn planted(name: &str) -> Result<Planted, String> {
     let named = |bug: &&Planted| format!("{bug:?}").eq_ignore_ascii_case(name);
-    Planted::ALL.iter().find(named).copied().ok_or_else(|| format!("no such bug; choose one of {:?}", Planted::ALL))
+    Planted::ALL.iter().find(named).copied().ok_or_else(|| format!("unknown bug; choose one of {:?}", Planted::ALL))
 }

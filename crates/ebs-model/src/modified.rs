@@ -30,18 +30,18 @@ impl<E: Ec2> World<E> {
                 let answered = content::gib(bytes);
                 let real = truth.volumes.iter().find(|v| v.id == id);
                 if answered < gib {
-                    return broken(format!("{id} was to have {gib} GiB and is reported to have {answered}"));
+                    return broken(format!("{id} is reported with {answered} GiB instead of {gib}"));
                 }
                 if let Some(disk) = self.beliefs.disk(id) {
                     disk.gib = disk.gib.max(answered);
                     let size = real.map(|v| i64::from(v.size_gib));
                     if size.map_or(!is_deleting, |size| size < answered) {
-                        return broken(format!("{id} is reported to have {answered} GiB and has {size:?}"));
+                        return broken(format!("{id} is reported with {answered} GiB but has {size:?}"));
                     }
                 }
                 self.check_ratio(call, id, answered, real)
             }
-            Ok(_) => broken("Expand was answered with something else"),
+            Ok(_) => broken("Expand returned an unexpected reply"),
             Err(refused) if self.is_expected_of_a_change(call, id, &refused) => Ok(()),
             Err(refused) => unexpected("ControllerExpandVolume", id, &refused),
         }
@@ -56,7 +56,7 @@ impl<E: Ec2> World<E> {
         let least = within_limits(ratio * u64::try_from(gib).unwrap_or(0), &real.volume_type, gib);
         match real.iops {
             Some(iops) if u64::from(iops) < least => {
-                broken(format!("{id} has {gib} GiB and was to have {least} IOPS by its tags, and has {iops}"))
+                broken(format!("{id} of {gib} GiB has {iops} IOPS instead of {least} by its tags"))
             }
             _ => Ok(()),
         }
@@ -90,10 +90,10 @@ impl<E: Ec2> World<E> {
                     disk.changes.apply(class, call.gib);
                     Ok(())
                 }
-                (Some(_), None) if !is_deleting => broken(format!("{id} was modified, and EC2 does not have it")),
+                (Some(_), None) if !is_deleting => broken(format!("{id} was modified, but EC2 does not have it")),
                 _ => Ok(()),
             },
-            Ok(_) => broken("Modify was answered with something else"),
+            Ok(_) => broken("Modify returned an unexpected reply"),
             Err(refused) => self.modification_refused(call, id, class, (&refused, real)),
         }
     }
@@ -120,7 +120,7 @@ impl<E: Ec2> World<E> {
             return unexpected("ControllerModifyVolume", id, refused);
         }
         if real.is_some_and(|real| class.has_left_its_mark(real)) {
-            return broken(format!("{class:?} was called infeasible for {id}, and its tag is there: {refused:?}"));
+            return broken(format!("{class:?} was rejected as infeasible for {id}, but its tag is set: {refused:?}"));
         }
         (disk.changes.pending, disk.changes.refusals) = (None, 0);
         Ok(())

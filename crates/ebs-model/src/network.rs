@@ -156,8 +156,8 @@ impl Network {
     /// Returns EC2's error for a signature with a wrong time.
     pub(crate) fn refusal_for_a_clock(&self, action: Action, driver: usize) -> Ec2Error {
         lock(&self.facts).wrong_clock = true;
-        self.tell(|| format!("driver {driver}: {action} is refused: its clock is wrong"));
-        Ec2Error::new(action, ErrorClass::Unauthenticated, "the signature is of another time")
+        self.tell(|| format!("driver {driver}: {action} is rejected because its clock is wrong"));
+        Ec2Error::new(action, ErrorClass::Unauthenticated, "the signature has expired")
     }
 
     /// Returns whether a call of this run has failed because of a driver's clock.
@@ -338,11 +338,11 @@ pub(crate) fn injected_error(action: Action, response: Response, planted: Option
             (ErrorClass::VolumeNotFound, "The volume does not exist.")
         }
         Response::NoSource => (ErrorClass::SnapshotNotFound, "The snapshot does not exist."),
-        Response::Unclear if planted == Some(Planted::UnclearIsRefused) => (ErrorClass::Other, "it did not work"),
+        Response::Unclear if planted == Some(Planted::UnclearIsRefused) => (ErrorClass::Other, "internal failure"),
         Response::Unclear => (ErrorClass::Ambiguous, "the reply was lost"),
         Response::NotSent => (ErrorClass::NotSent, "the connection was refused"),
         Response::Throttled => (ErrorClass::Throttled, "Request limit exceeded."),
-        Response::NoRoom => (ErrorClass::InsufficientCapacity, "There is not enough room in the zone."),
+        Response::NoRoom => (ErrorClass::InsufficientCapacity, "There is not enough capacity in the zone."),
     };
     Some(Ec2Error::new(action, class, message))
 }

@@ -63,7 +63,7 @@ pub fn caught(seed: u64, run: impl FnOnce() -> Result<Vec<String>, Failure>) -> 
     std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text =
-            text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without text");
+            text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic without a message");
         Err(Failure { seed, rule: format!("the run panicked: {text}"), trace: Vec::new() })
     })
 }

@@ -51,13 +51,13 @@ impl<E: Ec2> World<E> {
                 self.call_a_new_driver().await;
             }
             if open.is_empty() && self.running.is_empty() {
-                self.tell(format!("everything is as wanted after {:?}", began.elapsed()));
+                self.tell(format!("the desired state is reached after {:?}", began.elapsed()));
                 return Ok(());
             }
             if began.elapsed() >= TO_CONVERGE {
                 let time = TO_CONVERGE.as_secs() / 60;
                 return broken(format!(
-                    "{time} min after the faults were over there was still work on {open:?}: {:?}",
+                    "{time} min after the last fault, {open:?} is still unfinished: {:?}",
                     self.retries
                 ));
             }
@@ -183,7 +183,7 @@ impl<E: Ec2> World<E> {
 
     /// Deletes everything, and checks that nothing stays or reappears.
     pub(crate) async fn take_all_down(&mut self) -> Checked {
-        self.tell("-- everything goes");
+        self.tell("-- deleting everything");
         self.beliefs.claims.iter_mut().for_each(|claim| claim.wish = false);
         self.beliefs.snaps.iter_mut().for_each(|snap| snap.wish = false);
         self.settle_down().await?;
@@ -192,7 +192,7 @@ impl<E: Ec2> World<E> {
             if !self.beliefs.snaps.iter().any(is_held) {
                 break;
             }
-            self.tell("-- a day later no lock holds any more");
+            self.tell("-- one day later, all locks have expired");
             self.pass(LOCKS_END).await?;
             self.network.end_locks();
             self.locks_have_ended = true;
@@ -206,7 +206,7 @@ impl<E: Ec2> World<E> {
             .map(|v| &v.id)
             .chain(truth.snapshots.iter().filter(|s| !self.foreign_snapshots.contains(&s.id)).map(|s| &s.id))
             .collect();
-        if left.is_empty() { Ok(()) } else { broken(format!("everything was deleted, and there is {left:?}")) }
+        if left.is_empty() { Ok(()) } else { broken(format!("everything was deleted, but {left:?} is left")) }
     }
 
     /// Deletes snapshots that two drivers have created concurrently, as an administrator.

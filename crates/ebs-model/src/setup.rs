@@ -84,7 +84,7 @@ impl<E: Ec2> World<E> {
         world.populate_account(&mut setup).await;
         world.start_drivers(&mut setup).await;
         let fault_plan = crate::network::lock(&world.network.fault_plan).clone();
-        world.tell(format!("{fault_plan:?}{}", if quota_is_small { ", few volumes allowed" } else { "" }));
+        world.tell(format!("{fault_plan:?}{}", if quota_is_small { ", low volume quota" } else { "" }));
         world
     }
 

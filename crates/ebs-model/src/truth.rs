@@ -51,7 +51,7 @@ impl<E: Ec2> World<E> {
             }
             match &claim.state {
                 VolumeBelief::Absent if !live.is_empty() => {
-                    return broken(format!("{} was given up for good, and there is {live:?}", claim.name));
+                    return broken(format!("{} was abandoned after a final error, but {live:?} exists", claim.name));
                 }
                 VolumeBelief::Exists(disk) => self.check_disk(&claim.name, disk, truth)?,
                 VolumeBelief::Absent | VolumeBelief::Unknown | VolumeBelief::Deleting(_) => {}
@@ -59,7 +59,7 @@ impl<E: Ec2> World<E> {
         }
         let back = truth.volumes.iter().find(|v| self.beliefs.deleted.contains(&v.id) && is_live(v));
         if let Some(volume) = back {
-            return broken(format!("{} was deleted for good and lives", volume.id));
+            return broken(format!("{} was deleted but still exists", volume.id));
         }
         let known = |v: &&SimVolume| {
             self.foreign.contains_key(&v.id)
@@ -67,23 +67,23 @@ impl<E: Ec2> World<E> {
                 || self.beliefs.claims.iter().any(|c| v.tags.get(DriverName::VOLUME_NAME_TAG) == Some(&c.name))
         };
         match truth.volumes.iter().find(|v| is_live(v) && !known(v)) {
-            Some(volume) => broken(format!("a volume that carries no name: {volume:?}")),
+            Some(volume) => broken(format!("volume without a name: {volume:?}")),
             None => Ok(()),
         }
     }
 
     fn check_disk(&self, name: &str, disk: &Disk, truth: &StateView) -> Checked {
         let Some(real) = truth.volumes.iter().find(|v| v.id == disk.id && is_live(v)) else {
-            return broken(format!("{name} is lost: nobody asked to delete {}", disk.id));
+            return broken(format!("{name} is lost: {} was deleted without a request", disk.id));
         };
         if i64::from(real.size_gib) < disk.gib {
-            return broken(format!("{name} had {} GiB and has {}", disk.gib, real.size_gib));
+            return broken(format!("{name} shrank from {} GiB to {}", disk.gib, real.size_gib));
         }
         if let Some((key, value)) = disk.tags.iter().find(|(key, value)| real.tags.get(*key) != Some(*value)) {
             return broken(format!("{name}, {}, has lost its tag {key}={value}: {:?}", disk.id, real.tags));
         }
         if disk.changes.calls == 0 && disk.iops.is_some_and(|iops| real.iops < Some(iops)) {
-            return broken(format!("{name}, {}, had {:?} IOPS and has {:?}", disk.id, disk.iops, real.iops));
+            return broken(format!("{name}, {}, changed from {:?} IOPS to {:?}", disk.id, disk.iops, real.iops));
         }
         if let (None, Some((class, gib))) = (&disk.changes.pending, &disk.changes.applied)
             && let Some(what) = class.missing_in(real, *gib)
@@ -122,7 +122,7 @@ impl<E: Ec2> World<E> {
             if attachment(truth, &other, instance).is_some_and(|a| a.device == *device) {
                 let id = event.process.id;
                 return broken(format!(
-                    "driver {id} asks for {device} on {instance} for {volume} and has given it to {other} itself"
+                    "driver {id} requests {device} on {instance} for {volume} but has assigned it to {other}"
                 ));
             }
         }
@@ -142,13 +142,16 @@ impl<E: Ec2> World<E> {
             }
             match &snap.state {
                 SnapshotBelief::Absent if !found.is_empty() => {
-                    return broken(format!("{} was given up for good, and there is {}", snap.name, found[0].id));
+                    return broken(format!(
+                        "{} was abandoned after a final error, but {} exists",
+                        snap.name, found[0].id
+                    ));
                 }
                 SnapshotBelief::Exists { id, .. } if found.first().is_none_or(|s| s.id != *id) => {
-                    return broken(format!("{} is lost: nobody asked to delete {id}", snap.name));
+                    return broken(format!("{} is lost: {id} was deleted without a request", snap.name));
                 }
                 SnapshotBelief::Exists { gib, .. } if i64::from(found[0].size_gib) != *gib => {
-                    return broken(format!("{} had {gib} GiB and has {}", snap.name, found[0].size_gib));
+                    return broken(format!("{} changed from {gib} GiB to {}", snap.name, found[0].size_gib));
                 }
                 _ => {}
             }
@@ -161,7 +164,7 @@ impl<E: Ec2> World<E> {
         }
         let back = truth.snapshots.iter().find(|s| self.beliefs.deleted.contains(&s.id));
         match back {
-            Some(snapshot) => broken(format!("{} was deleted for good and is there", snapshot.id)),
+            Some(snapshot) => broken(format!("{} was deleted but still exists", snapshot.id)),
             None => Ok(()),
         }
     }
@@ -175,7 +178,7 @@ impl<E: Ec2> World<E> {
                     == (before.size_gib, &before.tags, before.attachments.len())
             });
             if !same {
-                return broken(format!("a foreign volume was changed: {before:?} is {now:?}"));
+                return broken(format!("a foreign volume was changed from {before:?} to {now:?}"));
             }
         }
         match self.foreign_snapshots.iter().find(|id| !truth.snapshots.iter().any(|s| s.id == **id)) {
@@ -201,7 +204,9 @@ impl<E: Ec2> World<E> {
 
     fn saw_created(&mut self, event: &Ec2Event, name: &str, id: &str) -> Checked {
         let is_excused = event.process.had_in_flight_at_loss(Sidecar::Provisioner, event.sent);
-        let Some(claim) = self.beliefs.by_name(name) else { return broken(format!("nobody asked for {name}: {id}")) };
+        let Some(claim) = self.beliefs.by_name(name) else {
+            return broken(format!("no client requested {name}: {id}"));
+        };
         let is_old = self.made.contains(id);
         self.made.insert(id.to_owned());
         match &claim.state {
@@ -209,10 +214,10 @@ impl<E: Ec2> World<E> {
             VolumeBelief::Unknown => Ok(()),
             VolumeBelief::Absent if is_excused && claim.refused_in.is_none_or(|since| since <= event.sent) => {
                 claim.state = VolumeBelief::Unknown;
-                self.tell(format!("{id} comes late, as a lost lease allows"));
+                self.tell(format!("{id} is created late, as a lost lease allows"));
                 Ok(())
             }
-            state => broken(format!("{name} is {state:?}, and driver {} makes {id}", event.process.id)),
+            state => broken(format!("{name} is {state:?}, but driver {} creates {id}", event.process.id)),
         }
     }
 
@@ -220,7 +225,7 @@ impl<E: Ec2> World<E> {
         let node = self.nodes.iter().position(|n| n.id == instance);
         let (Some(node), Some(disk)) = (node, self.beliefs.disk(volume)) else {
             return broken(format!(
-                "driver {} attaches {volume} to {instance}, which nobody asked for",
+                "driver {} attaches {volume} to {instance}, which no client requested",
                 event.process.id
             ));
         };
@@ -231,7 +236,7 @@ impl<E: Ec2> World<E> {
         let was_foreseeable = hold.freed_in.is_some_and(|since| event.sent < since);
         if event.process.had_in_flight_at_loss(Sidecar::Attacher, event.sent) && !was_foreseeable {
             hold.state = AttachmentBelief::Maybe;
-            self.tell(format!("{volume} comes late to {instance}, as a lost lease allows"));
+            self.tell(format!("{volume} is attached late to {instance}, as a lost lease allows"));
             return Ok(());
         }
         broken(format!("driver {} attaches {volume} to {instance} after a successful detach", event.process.id))
@@ -246,7 +251,7 @@ impl<E: Ec2> World<E> {
             && matches!(disk.hold(node).state, AttachmentBelief::Attached(_))
         {
             disk.hold(node).state = AttachmentBelief::Maybe;
-            self.tell(format!("{volume} leaves {instance} late, as a lost process or lease allows"));
+            self.tell(format!("{volume} is detached late from {instance}, as a lost process or lease allows"));
         }
     }
 
@@ -262,7 +267,7 @@ impl<E: Ec2> World<E> {
                     && !self.network.is_gone(id)
             });
         let Some(snap) = self.beliefs.snaps.iter_mut().find(|s| s.name == name) else {
-            return broken(format!("nobody asked for {name}: {id}"));
+            return broken(format!("no client requested {name}: {id}"));
         };
         let known = match &snap.state {
             SnapshotBelief::Exists { id, .. } | SnapshotBelief::Deleting { id, .. } => Some(id),
@@ -279,9 +284,9 @@ impl<E: Ec2> World<E> {
         }
         if is_excused {
             snap.twinned = true;
-            self.tell(format!("{name} was taken twice, as a lost lease allows"));
+            self.tell(format!("{name} was created twice, as a lost lease allows"));
             return Ok(());
         }
-        broken(format!("{name} is {:?}, and driver {} takes {id}", snap.state, event.process.id))
+        broken(format!("{name} is {:?}, but driver {} creates {id}", snap.state, event.process.id))
     }
 }

@@ -112,7 +112,7 @@ impl<E: Ec2> World<E> {
         let end = Instant::now() + at_most;
         while !self.running.is_empty() {
             if Instant::now() >= end {
-                return broken("a call outlived its deadline");
+                return broken("a call ran past its deadline");
             }
             self.pass(Duration::from_secs(1)).await?;
         }
@@ -130,6 +130,6 @@ impl<E: Ec2> World<E> {
         self.network.give_rights();
         self.sim.faults().clear();
         self.release();
-        self.tell("-- the faults are over");
+        self.tell("-- the faults end");
     }
 }

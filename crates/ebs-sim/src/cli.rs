@@ -20,31 +20,31 @@ use crate::server::{ServerConfig, TimingMode};
 /// A simulated EC2 for Amazon EBS volumes: API, instance metadata and disks, on this machine alone.
 ///
 /// It listens on 127.0.0.1 and speaks the EC2 Query API: the AWS CLI, boto3, the SDKs and CSI drivers work against it
-/// unchanged. It never contacts AWS. When it is ready it writes the env file, which says how to reach it.
+/// unchanged. It never contacts AWS. When it is ready, it writes its addresses to the env file.
 #[derive(Debug, Parser)]
 #[command(name = "ebs-sim", version, about, after_long_help = EXAMPLES)]
 pub struct Cli {
-    /// Directory for state and backing files; created when missing, used by one simulator at a time
+    /// Directory for state and backing files; created if missing, used by one simulator at a time
     #[arg(long, value_name = "DIR")]
     pub state_dir: PathBuf,
 
-    /// File that is written when the simulator is ready; a shell can source it
+    /// File with addresses and credentials for a shell to source, written when the simulator is ready
     #[arg(long, value_name = "FILE")]
     pub env_file: PathBuf,
 
-    /// Where the EC2 API listens [default: a free port of 127.0.0.1]
+    /// Address of the EC2 API [default: a free port of 127.0.0.1]
     #[arg(long, value_name = "ADDR")]
     pub ec2_listen: Option<SocketAddr>,
 
-    /// Where the instance metadata service listens [default: a free port of 127.0.0.1]
+    /// Address of the instance metadata service [default: a free port of 127.0.0.1]
     #[arg(long, value_name = "ADDR")]
     pub imds_listen: Option<SocketAddr>,
 
-    /// Where the control API listens [default: a free port of 127.0.0.1]
+    /// Address of the control API [default: a free port of 127.0.0.1]
     #[arg(long, value_name = "ADDR")]
     pub control_listen: Option<SocketAddr>,
 
-    /// How long things take: no time at all, as long as in EC2 (calls included), or as the scenario says
+    /// Duration of calls and state changes: none, as in EC2, or as set by the scenario
     #[arg(long, value_enum, default_value_t = TimingMode::Instant)]
     pub timing: TimingMode,
 
@@ -53,12 +53,12 @@ pub struct Cli {
     #[arg(long, value_name = "default|off|FILE")]
     pub limits: Option<String>,
 
-    /// JSON file, a list of what happens at which time, such as [{"at_ms": 5000, "rule": {"actions": ["AttachVolume"],
+    /// JSON file with a list of timed steps, such as [{"at_ms": 5000, "rule": {"actions": ["AttachVolume"],
     /// "chance": 0.1, "effect": {"kind": "lose-reply"}}}]
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
 
-    /// Eventual consistency: reads may show objects as they were up to so many milliseconds ago, at most 15000
+    /// Eventual consistency: maximum age of the objects that reads return, in milliseconds, at most 15000
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=15_000))]
     pub max_lag: u64,
 
@@ -71,7 +71,7 @@ pub struct Cli {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// What attached volumes are on this machine: loop devices (needs root), or nothing
+    /// Devices of attached volumes on this machine: loop devices (requires root), or none
     #[arg(long, value_enum, default_value_t = Devices::Loop)]
     pub devices: Devices,
 
@@ -95,7 +95,7 @@ pub struct Cli {
     #[arg(long, value_name = "TOKEN", requires = "access_key")]
     pub session_token: Option<String>,
 
-    /// Refuse what this IAM policy does not allow; several together are one [default: allow everything]
+    /// Reject calls that this IAM policy does not allow; several policies are combined [default: allow everything]
     #[arg(long, value_name = "FILE")]
     pub policy: Vec<PathBuf>,
 
@@ -103,11 +103,11 @@ pub struct Cli {
     #[arg(long, value_name = "KEY=VALUE", value_parser = principal_tag)]
     pub principal_tag: Vec<(String, String)>,
 
-    /// Write into the ledger which of the project's own policies allow each call
+    /// Record in the ledger which of the project's own policies allow each call
     #[arg(long)]
     pub audit_policies: bool,
 
-    /// Answer metadata requests without a session token too
+    /// Also answer metadata requests without a session token
     #[arg(long)]
     pub imds_v1: bool,
 }
@@ -121,21 +121,21 @@ Examples:
   curl -s \"$EBS_SIM_CONTROL/ledger?since=0\"       # every call so far
   curl -s $EBS_SIM_CONTROL/faults -d '{\"actions\":[\"CreateVolume\"],\"times\":1,\"effect\":{\"kind\":\"lose-reply\"}}'
 
-It ends on SIGTERM, SIGINT or POST /shutdown of the control API, and takes its devices with it. The state survives any
-other end, and the next start on the same directory goes on with it. RUST_LOG=debug shows more.
-Exit codes: 0 after a clean end, 1 when something failed, 2 when the command line is wrong.";
+SIGTERM, SIGINT or POST /shutdown of the control API stop it and remove its devices. The state survives any other exit,
+and the next start on the same directory continues from it. RUST_LOG=debug logs more.
+Exit codes: 0 after a clean shutdown, 1 after a failure, 2 for an invalid command line.";
 
 /// A command line that cannot be executed. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// The zone does not exist.
-    #[error("{flag} {given}: no such zone, choose one of {known}")]
+    #[error("{flag} {given}: zone not found; choose one of {known}")]
     Zone { flag: &'static str, given: String, known: String },
     /// Both instances are in one zone.
-    #[error("--second-zone {0} is the zone of the first instance: the second one must be in another")]
+    #[error("--second-zone {0} is also the zone of the first instance; choose another zone")]
     SameZone(String),
     /// An invalid instance type.
-    #[error("--instance-type {0:?} cannot be an instance type: it looks like m5.large")]
+    #[error("--instance-type {0:?} is not an instance type; use one like m5.large")]
     InstanceType(String),
     /// A file with invalid content.
     #[error("{flag} {path}: {why}")]
@@ -146,17 +146,17 @@ pub enum CliError {
         why: String,
     },
     /// Timing that requires a scenario.
-    #[error("--timing scripted needs --scenario FILE, with a step that sets timing")]
+    #[error("--timing scripted requires --scenario FILE with a step that sets timing")]
     NoScript,
     /// A policy cannot be used.
     #[error("--policy")]
     Policy(#[from] PolicyError),
     /// The state directory cannot be used.
-    #[error("--state-dir {path}: cannot {step} it")]
+    #[error("--state-dir: {step} {path}")]
     StateDir { path: PathBuf, step: &'static str, source: io::Error },
     /// Loop devices are not available.
     #[error(
-        "--devices loop needs {missing}; without it, use --devices none (attachments then exist in EC2's state only)"
+        "--devices loop requires {missing}; otherwise use --devices none (attachments then exist only in EC2's state)"
     )]
     Devices { missing: String },
 }
@@ -258,7 +258,7 @@ impl Cli {
             ("--control-listen", self.control_listen),
         ] {
             if let Some(address) = address.filter(|address| !address.ip().is_loopback()) {
-                warnings.push(format!("{flag} {address} is open to other machines: the simulator has no encryption"));
+                warnings.push(format!("{flag} {address} is reachable from other machines, without encryption"));
             }
         }
         warnings
@@ -275,7 +275,7 @@ fn zones() -> Vec<ZoneName> {
 fn principal_tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("a tag of the caller is KEY=VALUE".to_owned()),
+        _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
 
@@ -288,7 +288,7 @@ fn find_zone(flag: &'static str, given: &str, zones: &[ZoneName]) -> Result<Zone
 
 /// Reads and parses a file.
 fn content<T>(flag: &'static str, path: &Path, read: impl FnOnce(&[u8]) -> Result<T, String>) -> Result<T, CliError> {
-    let bytes = fs::read(path).map_err(|error| format!("cannot read it: {error}"));
+    let bytes = fs::read(path).map_err(|error| format!("read: {error}"));
     bytes.and_then(|bytes| read(&bytes)).map_err(|why| CliError::Content { flag, path: path.to_owned(), why })
 }
 

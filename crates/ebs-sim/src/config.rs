@@ -19,7 +19,7 @@ pub use oddities::Oddities;
 /// The devices behind the disks of the machine's own instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Devices {
-    /// Loop devices of this machine, with udev's links; needs root.
+    /// Loop devices of this machine, with udev's links; requires root.
     Loop,
     /// None: attachments exist only in EC2's state.
     None,
@@ -98,7 +98,7 @@ impl TimingOverride {
             if let Some([least, most]) = span
                 && least > most
             {
-                return Err(format!("{field}: {least} is more than {most}: the first is the least"));
+                return Err(format!("{field}: minimum {least} exceeds maximum {most}"));
             }
         }
         Ok(())
@@ -236,16 +236,16 @@ impl EngineConfig {
             limits.check().map_err(|bad| bad.to_string())?;
         }
         if self.devices == Devices::Loop && self.state_dir.is_none() {
-            return Err("loop devices need a state directory for their backing files".to_owned());
+            return Err("loop devices require a state directory for their backing files".to_owned());
         }
         for zone in [&self.zone, &self.second_zone] {
             if !self.zones.iter().any(|z| z.name == *zone) {
                 let known: Vec<&str> = self.zones.iter().map(|z| z.name.as_str()).collect();
-                return Err(format!("there is no zone {zone} here: choose one of {}", known.join(", ")));
+                return Err(format!("zone {zone} not found; choose one of {}", known.join(", ")));
             }
         }
         if self.zone == self.second_zone {
-            return Err(format!("both instances would be in {}: the second must be in another zone", self.zone));
+            return Err(format!("both instances are in {}; choose another zone for the second one", self.zone));
         }
         Ok(())
     }

@@ -68,9 +68,7 @@ impl Control {
             .route("/heal", post(fault_injection::heal))
             .route("/advance", post(settings::advance))
             .route("/shutdown", post(settings::shutdown))
-            .fallback(async || {
-                reply(StatusCode::NOT_FOUND, &json!({"error": "there is nothing here", "routes": ROUTES}))
-            })
+            .fallback(async || reply(StatusCode::NOT_FOUND, &json!({"error": "route not found", "routes": ROUTES})))
             .with_state(Arc::new(self))
     }
 }
@@ -89,10 +87,10 @@ fn refuse(message: impl std::fmt::Display) -> Response<Body> {
 
 async fn bytes(body: Body) -> Result<Vec<u8>, Response<Body>> {
     let bytes = body::to_bytes(body, MAX_BODY).await;
-    bytes.map(Into::into).map_err(|_| refuse(format!("the body cannot be read, or has more than {MAX_BODY} bytes")))
+    bytes.map(Into::into).map_err(|_| refuse(format!("read body: incomplete, or longer than {MAX_BODY} bytes")))
 }
 
 /// Parses the body.
 async fn json_of<T: DeserializeOwned>(body: Body, what: &str) -> Result<T, Response<Body>> {
-    serde_json::from_slice(&bytes(body).await?).map_err(|error| refuse(format!("the body is no {what}: {error}")))
+    serde_json::from_slice(&bytes(body).await?).map_err(|error| refuse(format!("parse body as {what}: {error}")))
 }

@@ -63,13 +63,13 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Another simulator uses the state directory.
-    #[error("another simulator uses {0}: stop it, or choose another state directory")]
+    #[error("lock {0}: another simulator uses it; stop it, or choose another state directory")]
     StateDirInUse(PathBuf),
     /// A file or directory could not be used.
-    #[error("cannot {step} {path}")]
+    #[error("{step} {path}")]
     Io { step: &'static str, path: PathBuf, source: std::io::Error },
     /// The saved state cannot be read.
-    #[error("cannot use the state in {path}: {reason}; move it away to start afresh")]
+    #[error("load state from {path}: {reason}; move it away to start with an empty state")]
     State { path: PathBuf, reason: String },
     /// The configuration contradicts itself.
     #[error("{0}")]
@@ -78,7 +78,7 @@ pub enum EngineError {
     #[error("{0}")]
     Plane(String),
     /// The engine has been shut down already.
-    #[error("the simulator core has ended")]
+    #[error("the simulator core has stopped")]
     Ended,
 }
 
@@ -144,7 +144,7 @@ impl Engine {
     /// # Errors
     /// The [`Fault`] that EC2 would return, or `NoReply` for a reply that a fault rule dropped.
     pub async fn call(&self, call: Call) -> Result<Reply, Fault> {
-        let none = || Err(Fault::with_status(504, "NoReply", "A fault rule took the reply away."));
+        let none = || Err(Fault::with_status(504, "NoReply", "A fault rule dropped the reply."));
         self.serve(Caller::Own, call, |_| ()).await.answer.into_result().unwrap_or_else(none)
     }
 

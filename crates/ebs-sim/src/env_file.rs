@@ -13,10 +13,10 @@ const HEADER: &str = "# How to reach a running ebs-sim; written when it is ready
 #[derive(Debug, thiserror::Error)]
 pub enum EnvFileError {
     /// The file exists and was not written by a simulator.
-    #[error("{0} exists and is no env file of a simulator: it stays as it is, choose another --env-file")]
+    #[error("replace {0}: not the env file of a simulator; choose another --env-file")]
     Foreign(PathBuf),
     /// The system rejects the operation.
-    #[error("cannot {step} the env file {path}")]
+    #[error("{step} env file {path}")]
     Io { step: &'static str, path: PathBuf, source: io::Error },
 }
 

@@ -108,7 +108,7 @@ impl Ledger {
         if let Some(file) = &mut state.file
             && let Err(error) = file.append(&line)
         {
-            tracing::error!(%error, "a call could not be written to the ledger file: a restart would forget it");
+            tracing::error!(%error, "failed to write a call to the ledger file, so a restart loses it");
         }
         state.lines.push_back(line.into_boxed_str());
     }

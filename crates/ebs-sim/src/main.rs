@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!(%error, "cannot start the runtime");
+            tracing::error!(%error, "failed to start the runtime");
             return ExitCode::FAILURE;
         }
     };
@@ -49,14 +49,14 @@ async fn run(cli: &Cli, config: ebs_sim::ServerConfig) -> anyhow::Result<()> {
     for warning in cli.warnings() {
         tracing::warn!("{warning}");
     }
-    let mut signals = Signals::listen().context("cannot wait for signals")?;
+    let mut signals = Signals::listen().context("listen for signals")?;
     let env_file = EnvFile::claim(&cli.env_file)?;
     let server = tokio::select! {
         server = Server::start(config) => server?,
-        name = signals.next() => anyhow::bail!("ended by {name} before it was ready"),
+        name = signals.next() => anyhow::bail!("stopped by {name} before it was ready"),
     };
     if let Err(error) = env_file.write(&server.env()) {
-        server.shutdown().await.context("and nobody can be told")?;
+        server.shutdown().await.context("shut down after failing to write the env file")?;
         return Err(error.into());
     }
     let env = server.env();
@@ -71,12 +71,12 @@ async fn run(cli: &Cli, config: ebs_sim::ServerConfig) -> anyhow::Result<()> {
     );
     tokio::select! {
         name = signals.next() => tracing::info!(signal = name, "ending"),
-        () = server.end_wanted() => tracing::info!("ending: the control API asked for it"),
+        () = server.end_wanted() => tracing::info!("ending after POST /shutdown of the control API"),
     }
     tokio::select! {
         result = server.shutdown() => result?,
         name = signals.next() => {
-            tracing::warn!(signal = name, "ending at once: devices may be left, the next start removes them");
+            tracing::warn!(signal = name, "ending immediately, leaving devices to the next start");
             std::process::exit(CUT_SHORT);
         }
     }

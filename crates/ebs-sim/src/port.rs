@@ -209,5 +209,5 @@ use call;
 
 /// The engine replied with the reply of another action, which is a bug of the engine.
 fn unexpected(action: Action, reply: &Reply) -> Ec2Error {
-    Ec2Error::new(action, ErrorClass::Other, format!("the simulator answered with {reply:?}"))
+    Ec2Error::new(action, ErrorClass::Other, format!("unexpected reply of the simulator: {reply:?}"))
 }

@@ -31,23 +31,23 @@ const ANY_KEY: (&str, &str) = ("EBSSIMACCEPTSANYKEY0", "ebs-sim-accepts-any-secr
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The simulated EC2 itself could not start.
-    #[error("the simulated EC2 cannot start")]
+    #[error("start the simulated EC2")]
     Start(#[source] EngineError),
     /// A port could not be opened.
     #[error(transparent)]
     Listen(#[from] OpenError),
     /// The state has no instance for this machine, or no other one.
-    #[error("the state directory knows {0} instances, two are needed: remove the directory and start afresh")]
+    #[error("load the state directory: {0} instances instead of two; remove the directory and start again")]
     Instances(usize),
     /// The ledger's files cannot be used.
-    #[error("cannot open the ledger in {path}")]
+    #[error("open the ledger in {path}")]
     Ledger { path: PathBuf, source: std::io::Error },
     /// The shutdown left something behind.
-    #[error("the simulated EC2 did not end cleanly")]
+    #[error("stop the simulated EC2")]
     Stop(#[source] EngineError),
     /// The shutdown took too long.
     #[error(
-        "the simulated EC2 did not end within {0:?}: devices may be left; the next start from the same directory removes them"
+        "stop the simulated EC2: not done within {0:?}; start it again on the same directory to remove leftover devices"
     )]
     StopTooLate(Duration),
 }

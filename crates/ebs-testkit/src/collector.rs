@@ -57,7 +57,7 @@ impl Collector {
     pub async fn start(dir: &Path, args: &[&str]) -> anyhow::Result<Self> {
         let program = std::env::var_os(PROGRAM).with_context(|| {
             format!(
-                "{PROGRAM} must hold the path of the collector: eval \"$(scripts/setup test)\" builds it and says where"
+                "{PROGRAM} is not set to the path of the collector; eval \"$(scripts/setup test)\" builds it and sets the variable"
             )
         })?;
         let process = Process::spawn(ProcessSpec {
@@ -111,7 +111,7 @@ impl Collector {
                 return Ok(found);
             }
             if tokio::time::Instant::now() > deadline {
-                bail!("{what}: not of the collector within {BOUND:?}, which wrote:\n{log}");
+                bail!("{what}: not received by the collector within {BOUND:?}; its log:\n{log}");
             }
         }
     }

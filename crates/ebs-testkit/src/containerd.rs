@@ -47,7 +47,7 @@ impl Containerd {
     /// Its programs are missing or it does not answer.
     pub async fn start() -> anyhow::Result<Self> {
         let programs = PathBuf::from(std::env::var_os(PROGRAMS).with_context(|| {
-            format!("{PROGRAMS} must hold the directory of containerd: eval \"$(scripts/setup test)\" fetches it")
+            format!("{PROGRAMS} is not set to the directory of containerd; eval \"$(scripts/setup test)\" downloads it and sets the variable")
         })?);
         let dir = OwnDir::new("containerd-").context("a directory for containerd")?;
         let run = dir.path().join("run");
@@ -64,7 +64,7 @@ impl Containerd {
             env: BTreeMap::from([("PATH".to_owned(), path)]),
             log: dir.path().join("log"),
         })?;
-        dir.note(&daemon.record()?).context("write containerd down")?;
+        dir.note(&daemon.record()?).context("record containerd")?;
         let mut containerd = Self { daemon, programs, socket, dir };
         containerd.until_ready().await?;
         Ok(containerd)
@@ -77,7 +77,7 @@ impl Containerd {
             let Err(error) = answer else { return Ok(()) };
             let ended = self.daemon.ended()?;
             if ended.is_some() || Instant::now() > deadline {
-                bail!("containerd does not answer ({ended:?}): {error:#}\n{}", self.daemon.log_tail(20));
+                bail!("containerd does not reply ({ended:?}): {error:#}\n{}", self.daemon.log_tail(20));
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -92,7 +92,7 @@ impl Containerd {
         self.ctr(&["images", "import", "--snapshotter", SNAPSHOTTER, archive]).await.context("import the image")?;
         let names = self.ctr(&["images", "list", "--quiet"]).await?;
         let names: Vec<&str> = names.lines().collect();
-        let [name] = names.as_slice() else { bail!("the archive has not one image but {names:?}") };
+        let [name] = names.as_slice() else { bail!("the archive has {names:?} instead of one image") };
         Ok((*name).to_owned())
     }
 
@@ -188,7 +188,7 @@ impl<'a> ImagePod<'a> {
         let ended = self.run.stop(STOP_BOUND).await?;
         ensure!(
             matches!(ended, Ending::Ended(status) if status.success()),
-            "the node service did not end cleanly: {ended:?}\n{}",
+            "the node service did not stop cleanly: {ended:?}\n{}",
             self.log_tail()
         );
         Ok(())
@@ -203,7 +203,7 @@ impl<'a> ImagePod<'a> {
         let shim = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse::<u32>().ok());
         let run = RunDir::current()?;
         run.note(&ProcessRecord::of("containerd's shim", shim.context("the container's shim")?)?)?;
-        run.note(&ProcessRecord::of("node pod of an image", pid)?).context("write the container's process down")
+        run.note(&ProcessRecord::of("node pod of an image", pid)?).context("record the container's process")
     }
 }
 

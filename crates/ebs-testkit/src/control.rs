@@ -84,7 +84,7 @@ impl Ledger {
         let told = |call: &Call| {
             let why =
                 if call.denied.is_empty() { "another policy allows it".to_owned() } else { call.denied.join("; ") };
-            format!("{} {:?} is not allowed by {policy}: {why}", call.action, call.parameters)
+            format!("{policy} does not allow {} {:?}: {why}", call.action, call.parameters)
         };
         calls.map(told).collect()
     }
@@ -306,7 +306,7 @@ impl Control {
                 return Ok(state);
             }
             if tokio::time::Instant::now() > deadline {
-                bail!("{what}: not so within {bound:?}; EC2 holds {state:?}");
+                bail!("{what}: condition not met within {bound:?}; EC2 has {state:?}");
             }
         }
     }
@@ -314,7 +314,7 @@ impl Control {
     async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let body = self.call(http::Method::GET, path, Vec::new()).await?;
         serde_json::from_slice(&body)
-            .with_context(|| format!("understand the simulator's {path}: {}", String::from_utf8_lossy(&body)))
+            .with_context(|| format!("parse the simulator's {path}: {}", String::from_utf8_lossy(&body)))
     }
 
     async fn call(&self, method: http::Method, path: &str, body: Vec<u8>) -> anyhow::Result<Bytes> {
@@ -331,9 +331,9 @@ impl Control {
             anyhow::Ok((status, response.into_body().collect().await?.to_bytes()))
         };
         let answer = tokio::time::timeout(ANSWER_BOUND, exchange).await;
-        let (status, body) = answer.with_context(|| format!("{uri}: no answer within {ANSWER_BOUND:?}"))??;
+        let (status, body) = answer.with_context(|| format!("{uri}: no reply within {ANSWER_BOUND:?}"))??;
         if !status.is_success() {
-            bail!("{uri} answered {status}: {}", String::from_utf8_lossy(&body));
+            bail!("{uri} returned {status}: {}", String::from_utf8_lossy(&body));
         }
         Ok(body)
     }

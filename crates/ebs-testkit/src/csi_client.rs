@@ -119,7 +119,7 @@ impl CsiClient {
         loop {
             tick.tick().await;
             if let Some(status) = driver.ended()? {
-                bail!("the driver ended with {status} while starting:\n{}", driver.log_tail(30));
+                bail!("the driver exited with {status} while starting:\n{}", driver.log_tail(30));
             }
             let answer = client.probe().await;
             if matches!(answer, Ok(true)) {
@@ -165,7 +165,7 @@ impl CsiClient {
     /// The driver's status.
     pub async fn create_volume(&self, request: csi::CreateVolumeRequest) -> Result<csi::Volume, Status> {
         let answer = self.controller().create_volume(request).await?.into_inner();
-        answer.volume.ok_or_else(|| Status::internal("CreateVolume answered without a volume"))
+        answer.volume.ok_or_else(|| Status::internal("CreateVolume returned no volume"))
     }
 
     /// DeleteVolume.
@@ -188,7 +188,7 @@ impl CsiClient {
             ..Default::default()
         };
         let answer = self.controller().create_snapshot(request).await?.into_inner();
-        answer.snapshot.ok_or_else(|| Status::internal("CreateSnapshot answered without a snapshot"))
+        answer.snapshot.ok_or_else(|| Status::internal("CreateSnapshot returned no snapshot"))
     }
 
     /// Repeats CreateSnapshot until the snapshot is ready, as the snapshotter does, for at most `bound`.

@@ -70,7 +70,7 @@ impl CutDisks {
         args.extend(["--parent".into(), std::process::id().to_string().into()]);
         args.extend(["--mount".into(), mount.clone().into(), "--socket".into(), socket.clone().into()]);
         let mut server = Process::spawn(ProcessSpec {
-            name: "server of disks".to_owned(),
+            name: "disk server".to_owned(),
             program: program.to_owned(),
             args,
             env: std::collections::BTreeMap::new(),
@@ -81,21 +81,24 @@ impl CutDisks {
             match UnixStream::connect(&socket) {
                 Ok(control) => break control,
                 Err(_) if server.ended()?.is_none() && Instant::now() < deadline => tokio::time::sleep(LOOK).await,
-                Err(error) => bail!("the server of disks does not start: {error}\n{}", server.log_tail(20)),
+                Err(error) => bail!("the disk server does not start: {error}\n{}", server.log_tail(20)),
             }
         };
-        let device = fs::metadata(&mount).context("look at the disks' files")?.dev();
+        let device = fs::metadata(&mount).context("list the disks' files")?.dev();
         Ok(Self { server, control: BufReader::new(control), mount, connection: Some(rustix::fs::minor(device)) })
     }
 
     fn ask(&mut self, command: &str) -> anyhow::Result<String> {
-        self.control.get_mut().write_all(format!("{command}\n").as_bytes()).context("ask the server of disks")?;
+        self.control
+            .get_mut()
+            .write_all(format!("{command}\n").as_bytes())
+            .context("send a command to the disk server")?;
         let mut line = String::new();
-        self.control.read_line(&mut line).context("hear the server of disks")?;
+        self.control.read_line(&mut line).context("read the disk server's reply")?;
         match line.trim_end().split_once(' ') {
             Some(("ok", answer)) => Ok(answer.to_owned()),
             _ if line.trim_end() == "ok" => Ok(String::new()),
-            _ => bail!("the server of disks on {command:?}: {line}"),
+            _ => bail!("disk server command {command:?}: {line}"),
         }
     }
 
@@ -123,7 +126,7 @@ impl CutDisks {
     /// The server has ended.
     pub fn cut(&mut self, volume: &VolumeId, seed: u64) -> anyhow::Result<Cut> {
         let answer = self.ask(&format!("cut {} {seed}", Self::file(volume)))?;
-        cut_of(&answer).with_context(|| format!("not the answer to a cut: {answer}"))
+        cut_of(&answer).with_context(|| format!("invalid reply to a cut: {answer}"))
     }
 
     /// Cuts the power of the disk in the middle of a write, after this number of changes.
@@ -247,7 +250,7 @@ impl CutDisks {
 impl Drop for CutDisks {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            tracing::warn!(mount = %self.mount.display(), %error, "the disks' files stay mounted");
+            tracing::warn!(mount = %self.mount.display(), %error, "failed to unmount the disks' files");
         }
     }
 }
@@ -269,11 +272,11 @@ fn clear_lost_devices(place: &Path) {
         }
         let device = Path::new("/dev").join(entry.file_name());
         if let Err(error) = thaw_device(&device, place) {
-            tracing::debug!(device = %device.display(), %error, "not thawed");
+            tracing::debug!(device = %device.display(), %error, "failed to thaw");
         }
         match run_tool(LOSETUP, &["--detach", &device.to_string_lossy()], TOOL_BOUND) {
-            Ok(_) => tracing::info!(device = %device.display(), "detached a disk of a run that was killed"),
-            Err(error) => tracing::warn!(device = %device.display(), %error, "a disk of a run that was killed stays"),
+            Ok(_) => tracing::info!(device = %device.display(), "detached a disk of a killed run"),
+            Err(error) => tracing::warn!(device = %device.display(), %error, "failed to detach a disk of a killed run"),
         }
     }
 }
@@ -318,7 +321,7 @@ impl Attached {
         // For a device in use, this sets autoclear: it is detached with its last user, even if that is killed.
         tool(LOSETUP, &["--detach", &device.to_string_lossy()], TOOL_BOUND).await?;
         let attached = Self { device, backing, held };
-        ensure!(attached.is_there(), "{} was detached although it is held open", attached.device.display());
+        ensure!(attached.is_there(), "{} was detached although it is open", attached.device.display());
         Ok(attached)
     }
 
@@ -348,7 +351,7 @@ impl Attached {
         drop(held);
         let deadline = Instant::now() + LET_GO;
         while is_backed_by(&device, &backing) {
-            ensure!(Instant::now() < deadline, "{} is kept open by somebody", device.display());
+            ensure!(Instant::now() < deadline, "{} is still open in another process", device.display());
             tokio::time::sleep(LOOK).await;
         }
         Ok(())

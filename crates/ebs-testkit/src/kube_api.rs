@@ -236,7 +236,7 @@ impl KubeApi {
     /// # Errors
     /// The kernel's error.
     pub fn kill(&mut self) -> anyhow::Result<()> {
-        let killed = self.server.as_mut().context("no API server runs")?.kill();
+        let killed = self.server.as_mut().context("the API server is not running")?.kill();
         self.server = None;
         killed
     }
@@ -246,7 +246,7 @@ impl KubeApi {
     /// # Errors
     /// The kernel's error.
     pub async fn stop(&mut self) -> anyhow::Result<Ending> {
-        let ending = self.server.as_mut().context("no API server runs")?.stop(STOP_GRACE).await;
+        let ending = self.server.as_mut().context("the API server is not running")?.stop(STOP_GRACE).await;
         self.server = None;
         ending
     }
@@ -263,7 +263,7 @@ impl KubeApi {
             loop {
                 tick.tick().await;
                 if let Some(status) = server.ended()? {
-                    bail!("it ended with {status}");
+                    bail!("it exited with {status}");
                 }
                 if let Ok(answer) = self.rest.call("GET", "/readyz", None).await
                     && answer.status == 200
@@ -272,7 +272,7 @@ impl KubeApi {
                 }
             }
         };
-        let ready = tokio::time::timeout(READY_BOUND, ready).await.context("its time is over").flatten();
+        let ready = tokio::time::timeout(READY_BOUND, ready).await.context("timed out").flatten();
         ready.with_context(|| format!("kube-apiserver is not ready; its log ends:\n{}", server.log_tail(30)))
     }
 
@@ -281,7 +281,7 @@ impl KubeApi {
     /// # Errors
     /// The server is not running.
     pub fn pause(&self) -> anyhow::Result<()> {
-        self.server.as_ref().context("no API server runs")?.signal(Signal::STOP)
+        self.server.as_ref().context("the API server is not running")?.signal(Signal::STOP)
     }
 
     /// Resumes it.
@@ -289,7 +289,7 @@ impl KubeApi {
     /// # Errors
     /// The server is not running.
     pub fn resume(&self) -> anyhow::Result<()> {
-        self.server.as_ref().context("no API server runs")?.signal(Signal::CONT)
+        self.server.as_ref().context("the API server is not running")?.signal(Signal::CONT)
     }
 }
 
@@ -313,9 +313,9 @@ pub fn authority() -> anyhow::Result<String> {
 /// Returns the path of an object of a manifest.
 fn path_of(object: &str) -> anyhow::Result<String> {
     let field = |prefix: &str| object.lines().find_map(|line| line.strip_prefix(prefix)).map(str::trim);
-    let version = field("apiVersion: ").context("an object without a version")?;
-    let kind = field("kind: ").context("an object without a kind")?;
-    let name = field("  name: ").context("an object without a name")?;
+    let version = field("apiVersion: ").context("the object has no version")?;
+    let kind = field("kind: ").context("the object has no kind")?;
+    let name = field("  name: ").context("the object has no name")?;
     let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
     let namespace = field("  namespace: ").map(|name| format!("/namespaces/{name}"));
     let (plural, is_namespaced) = match kind {
@@ -326,7 +326,7 @@ fn path_of(object: &str) -> anyhow::Result<String> {
         "ClusterRoleBinding" => ("clusterrolebindings", false),
         "ValidatingAdmissionPolicy" => ("validatingadmissionpolicies", false),
         "ValidatingAdmissionPolicyBinding" => ("validatingadmissionpolicybindings", false),
-        other => bail!("{other} has no path here yet"),
+        other => bail!("unsupported kind {other}"),
     };
     let namespace = namespace.filter(|_| is_namespaced).unwrap_or_default();
     Ok(format!("{root}{namespace}/{plural}/{name}"))
@@ -334,13 +334,10 @@ fn path_of(object: &str) -> anyhow::Result<String> {
 
 fn program(variable: &str, name: &str) -> anyhow::Result<PathBuf> {
     let Some(path) = std::env::var_os(variable).map(PathBuf::from) else {
-        bail!(
-            "{variable} is not set: it names the program {name}. `make test` builds it and sets the variable; by hand: \
-             eval \"$(scripts/setup test)\""
-        );
+        bail!("{variable} is not set to the program {name}; use `make test`, or eval \"$(scripts/setup test)\"");
     };
     if !path.is_file() {
-        bail!("{variable}={}: no such file. `scripts/setup test` builds it", path.display());
+        bail!("{variable}={}: file not found; `scripts/setup test` builds it", path.display());
     }
     Ok(path)
 }
@@ -386,7 +383,7 @@ fn start_etcd(program: PathBuf, dir: &OwnDir, client: &str, peer: &str) -> anyho
     args.extend(flags.map(OsString::from));
     let log = dir.path().join("etcd.log");
     let etcd = Process::spawn(ProcessSpec { name: "etcd".to_owned(), program, args, env: BTreeMap::new(), log })?;
-    dir.note(&etcd.record()?).context("write etcd down")?;
+    dir.note(&etcd.record()?).context("record etcd")?;
     Ok(etcd)
 }
 

@@ -66,7 +66,7 @@ fn check<T>(rpc: &str, path: &Path, answer: &Result<T, Status>) -> anyhow::Resul
     let at = as_in_table(path);
     anyhow::ensure!(
         !forgets_mount(mount_points(&table).contains(&at), status.code()),
-        "{rpc} failed with {:?}, after which the kubelet forgets the mount, while {} is a mount: {}",
+        "{rpc} failed with the final code {:?}, so the kubelet forgets the mount, but {} is mounted: {}",
         status.code(),
         at.display(),
         status.message()

@@ -182,7 +182,7 @@ impl LoopLeft {
         };
         let within = tokio::time::timeout(FREE_BOUND, free).await;
         let (device, backing) = (self.device.display(), self.backing.display());
-        within.with_context(|| format!("{device} on {backing} cannot be removed; is somebody using it?"))
+        within.with_context(|| format!("remove {device} on {backing}: still present; close its users"))
     }
 
     fn is_there(&self) -> bool {

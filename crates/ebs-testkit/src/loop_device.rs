@@ -195,7 +195,7 @@ impl LoopDevice {
         let deadline = Instant::now() + LET_GO;
         while self.is_ours() {
             if Instant::now() > deadline {
-                return Err(io::Error::other(format!("{} is kept open by somebody", self.device.display())));
+                return Err(io::Error::other(format!("{} is still open in another process", self.device.display())));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -254,7 +254,7 @@ impl Drop for LoopDevice {
         if self.is_ours()
             && let Err(error) = self.detach()
         {
-            tracing::warn!(device = %self.device.display(), %error, "loop device of a test stays behind");
+            tracing::warn!(device = %self.device.display(), %error, "failed to remove the loop device of a test");
         }
         tracing::debug!(directory = %self.directory.path().display(), "removing the backing file");
     }
@@ -275,7 +275,9 @@ pub(crate) fn refuse_unless_root(what: &str) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    Err(io::Error::other(format!("{what} needs root: run this test as root (sudo -E cargo test, or in a container)")))
+    Err(io::Error::other(format!(
+        "{what} requires root; run this test as root (sudo -E cargo test, or in a container)"
+    )))
 }
 
 fn unless_none(found: Result<u64, rustix::io::Errno>) -> io::Result<Option<u64>> {
@@ -306,7 +308,7 @@ fn run(places: &[&str], args: &[&std::ffi::OsStr]) -> io::Result<Output> {
     let program = places
         .iter()
         .find(|path| Path::new(path).exists())
-        .ok_or_else(|| io::Error::other(format!("{} is missing: install util-linux and mount", places[0])))?;
+        .ok_or_else(|| io::Error::other(format!("{} is missing; install util-linux and mount", places[0])))?;
     #[expect(clippy::disallowed_methods, reason = "a fixture's own tool, by absolute path, with a cleared environment")]
     let output = Command::new(program).args(args).env_clear().env("LC_ALL", "C").stdin(Stdio::null()).output()?;
     if output.status.success() {

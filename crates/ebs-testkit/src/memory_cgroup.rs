@@ -94,7 +94,7 @@ impl Drop for MemoryCgroup {
     fn drop(&mut self) {
         match fs::remove_dir(&self.directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(directory = %self.directory.display(), %error, "the cgroup of a test stays behind");
+                tracing::warn!(directory = %self.directory.display(), %error, "failed to remove the cgroup of a test");
             }
             _ => {}
         }

@@ -94,7 +94,7 @@ impl NodePod {
         let log = self.container.run.log_tail(20);
         ensure!(
             matches!(ended, crate::process::Ending::Ended(status) if status.success()),
-            "the node service did not end cleanly: {ended:?}\n{log}"
+            "the node service did not stop cleanly: {ended:?}\n{log}"
         );
         Ok(())
     }
@@ -120,7 +120,7 @@ pub async fn run_in_pod(world: &World, program: &[&str], rights: &Rights) -> any
     let program = program.iter().map(|&word| word.to_owned()).collect();
     let mut container = Container::start(world, "tool-pod", program, rights)?;
     let status = container.run.wait(TOOL_BOUND).await?;
-    Ok((status, container.run.output().context("read what it wrote")?))
+    Ok((status, container.run.output().context("read its output")?))
 }
 
 #[derive(Debug)]
@@ -156,9 +156,9 @@ impl Container {
     /// Records the process inside, which outlives runc if that is killed.
     fn note(&self) -> anyhow::Result<()> {
         let text = run_tool(RUNC, &["--root", &self.state.to_string_lossy(), "state", &self.id], TOOL_BOUND)?;
-        let state: Value = serde_json::from_str(&text).context("what runc says of the container")?;
+        let state: Value = serde_json::from_str(&text).context("state of the container from runc")?;
         let pid = state["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("the container's process")?;
-        RunDir::current()?.note(&ProcessRecord::of("node pod", pid)?).context("write the container's process down")
+        RunDir::current()?.note(&ProcessRecord::of("node pod", pid)?).context("record the container's process")
     }
 
     fn remove(&mut self) {

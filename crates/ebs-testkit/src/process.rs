@@ -69,7 +69,7 @@ impl Process {
         let log = log.with_context(|| format!("open the log {}", spec.log.display()))?;
         let log_start = log.metadata().context("size of the log")?.len();
         if !spec.program.is_file() {
-            bail!("{}: no program at {}", spec.name, spec.program.display());
+            bail!("start {}: no program at {}", spec.name, spec.program.display());
         }
         #[expect(clippy::disallowed_methods, reason = "this is the one module that starts children")]
         let mut command = Command::new("/usr/bin/setpriv");
@@ -114,7 +114,7 @@ impl Process {
     /// The kernel's error.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         if self.ended.is_none() {
-            self.ended = self.child.try_wait().with_context(|| format!("look after {}", self.name))?;
+            self.ended = self.child.try_wait().with_context(|| format!("wait for {}", self.name))?;
         }
         Ok(self.ended)
     }
@@ -185,7 +185,7 @@ impl Process {
         if ready == 0 {
             bail!("{} (process {}) still runs after {bound:?}", self.name, self.pid());
         }
-        self.ended()?.with_context(|| format!("{} ended, but has no status", self.name))
+        self.ended()?.with_context(|| format!("{} exited without a status", self.name))
     }
 
     /// Returns its output since its start.
@@ -269,7 +269,7 @@ impl Tool {
     fn ended(&self, status: ExitStatus, args: &[&str]) -> anyhow::Result<String> {
         let output = self.process.output().context("read the tool's output")?;
         if !status.success() {
-            bail!("{} {} ended with {status}: {}", self.process.name, args.join(" "), output.trim());
+            bail!("{} {} exited with {status}: {}", self.process.name, args.join(" "), output.trim());
         }
         Ok(output)
     }

@@ -56,7 +56,7 @@ impl ProcessRecord {
         let bound = Timespec::try_from(GONE_BOUND).context("a bound that the kernel knows")?;
         let gone = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&bound));
         let gone = gone.with_context(|| format!("wait for {} (process {})", self.name, self.pid))?;
-        ensure!(gone > 0, "{} (process {}) was killed and is still there after {GONE_BOUND:?}", self.name, self.pid);
+        ensure!(gone > 0, "{} (process {}) still exists {GONE_BOUND:?} after it was killed", self.name, self.pid);
         Ok(true)
     }
 }
@@ -93,7 +93,7 @@ fn boot_id() -> anyhow::Result<String> {
 fn start_ticks(pid: u32) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/stat");
     let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-    parse_start_ticks(&text).with_context(|| format!("{path} shows no running process: {text:?}"))
+    parse_start_ticks(&text).with_context(|| format!("{path} is not from a running process: {text:?}"))
 }
 
 /// Returns the 22nd field. The second one is the program's name in brackets and may contain anything.

@@ -42,7 +42,7 @@ impl ReplacedTool {
 impl Drop for ReplacedTool {
     fn drop(&mut self) {
         if let Err(error) = unmount(&self.tool, UnmountFlags::DETACH) {
-            tracing::warn!(tool = %self.tool.display(), %error, "a replaced tool of a test stays replaced");
+            tracing::warn!(tool = %self.tool.display(), %error, "failed to restore a tool that a test replaced");
         }
     }
 }

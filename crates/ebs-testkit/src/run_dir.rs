@@ -91,7 +91,7 @@ impl RunDir {
                 return Ok(Self { path, _lock: lock });
             }
         }
-        Err(io::Error::other(format!("no directory below {} could be claimed", parent.display())))
+        Err(io::Error::other(format!("claim a directory below {}: none available", parent.display())))
     }
 
     /// Returns its real path.
@@ -171,13 +171,13 @@ impl OwnDir {
 
 impl fmt::Display for Swept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "left by a former test run and removed: {}", self.dir.display())?;
+        write!(f, "removed leftovers of a previous test run: {}", self.dir.display())?;
         for removed in &self.removed {
             write!(f, ", {removed}")?;
         }
         match &self.trouble {
             None => Ok(()),
-            Some(trouble) => write!(f, "; but not all of it, the next run tries again: {trouble:#}"),
+            Some(trouble) => write!(f, "; failed to remove the rest, the next run retries: {trouble:#}"),
         }
     }
 }
@@ -219,7 +219,7 @@ impl Abandoned {
             removed.push(found.to_string());
         }
         let still = Leftovers::below(&self.dir)?;
-        ensure!(still.mounts.is_empty(), "cannot be unmounted: {still}");
+        ensure!(still.mounts.is_empty(), "failed to unmount: {still}");
         fs::remove_dir_all(&self.dir).with_context(|| format!("remove {}", self.dir.display()))
     }
 

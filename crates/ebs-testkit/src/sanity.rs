@@ -162,13 +162,12 @@ struct Failure {
 /// # Errors
 /// The variable is missing or the file does not exist. The text explains how to get the program.
 pub fn program() -> anyhow::Result<PathBuf> {
-    let how = "`make test` builds it from acceptance/sanity and sets the variable; by hand: \
-               cd acceptance/sanity && go build -o csi-sanity .";
+    let how = "use `make test`, or build it: cd acceptance/sanity && go build -o csi-sanity .";
     let Some(path) = std::env::var_os(PROGRAM).map(PathBuf::from) else {
-        bail!("{PROGRAM} is not set: it names the csi-sanity program. {how}");
+        bail!("{PROGRAM} is not set to the csi-sanity program; {how}");
     };
     if !path.is_file() {
-        bail!("{PROGRAM}={}: no such file. {how}", path.display());
+        bail!("{PROGRAM}={}: file not found; {how}", path.display());
     }
     Ok(path)
 }
@@ -190,14 +189,14 @@ pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::
     })?;
     let status = process.wait(bound).await.with_context(|| process.log_tail(40))?;
     let text = std::fs::read(&report)
-        .with_context(|| format!("csi-sanity ended with {status} and without a report:\n{}", process.log_tail(40)))?;
+        .with_context(|| format!("csi-sanity exited with {status} and without a report:\n{}", process.log_tail(40)))?;
     let mut result = parse(&text)?;
     // Specs of other parts are also reported as skipped.
     result.skipped.retain(|name, _| spec.part.has(name));
     let calls = std::fs::read(&call_report).context("read csi-sanity's report of calls")?;
-    result.calls = serde_json::from_slice(&calls).context("understand csi-sanity's report of calls")?;
+    result.calls = serde_json::from_slice(&calls).context("parse csi-sanity's report of calls")?;
     if status.success() != result.failed.is_empty() {
-        bail!("csi-sanity ended with {status}, but reports {} failed specs", result.failed.len());
+        bail!("csi-sanity exited with {status}, but reports {} failed specs", result.failed.len());
     }
     Ok(result)
 }
@@ -239,7 +238,7 @@ fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result
 }
 
 fn parse(report: &[u8]) -> anyhow::Result<SanityResult> {
-    let suites: Vec<Suite> = serde_json::from_slice(report).context("understand csi-sanity's report")?;
+    let suites: Vec<Suite> = serde_json::from_slice(report).context("parse csi-sanity's report")?;
     let mut result =
         SanityResult { passed: Vec::new(), failed: BTreeMap::new(), skipped: BTreeMap::new(), calls: BTreeMap::new() };
     for spec in suites.into_iter().flat_map(|suite| suite.specs.unwrap_or_default()) {

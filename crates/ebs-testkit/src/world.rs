@@ -114,7 +114,7 @@ impl World {
     /// # Errors
     /// It was not started, or was stopped.
     pub fn driver(&mut self) -> anyhow::Result<&mut Process> {
-        self.driver.as_mut().context("no driver runs in this world")
+        self.driver.as_mut().context("the driver is not running")
     }
 
     /// Sends the driver a signal.
@@ -122,7 +122,7 @@ impl World {
     /// # Errors
     /// It is not running.
     pub fn signal_driver(&self, signal: Signal) -> anyhow::Result<()> {
-        self.driver.as_ref().context("no driver runs in this world")?.signal(signal)
+        self.driver.as_ref().context("the driver is not running")?.signal(signal)
     }
 
     /// Starts the driver without waiting.
@@ -133,7 +133,7 @@ impl World {
         let driver = self.driver.insert(Process::spawn(self.spec.clone())?);
         // A process that has already ended needs no record.
         if let Ok(record) = driver.record() {
-            self.dir.note(&record).context("write the driver down")?;
+            self.dir.note(&record).context("record the driver")?;
         }
         Ok(driver)
     }
@@ -225,7 +225,9 @@ impl World {
             }
         };
         let seen = tokio::time::timeout(READY_BOUND, seen).await;
-        seen.with_context(|| format!("{what}: not in the driver's log, which ends:\n{}", log_tail(&self.spec.log, 30)))?
+        seen.with_context(|| {
+            format!("{what}: not found in the driver's log, which ends:\n{}", log_tail(&self.spec.log, 30))
+        })?
     }
 
     /// Returns the EC2 calls since a position of the ledger.
@@ -241,7 +243,7 @@ impl World {
     /// # Errors
     /// EC2's error, or the simulator has ended.
     pub async fn tag_instances(&self, key: &str, value: &str) -> anyhow::Result<()> {
-        let engine = self.sim.as_ref().context("the simulator has ended")?.engine();
+        let engine = self.sim.as_ref().context("the simulator has stopped")?.engine();
         let resources = engine.snapshot_of_state().await.instances.into_iter().map(|instance| instance.id).collect();
         let tags = vec![Tag { key: key.to_owned(), value: value.to_owned() }];
         engine.call(Call::CreateTags(CreateTags { resources, tags, dry_run: false })).await?;
@@ -269,7 +271,7 @@ impl World {
         if self.driver.is_some() {
             match self.stop_driver().await? {
                 Ending::Ended(status) if status.success() => {}
-                other => bail!("the driver did not end cleanly: {other:?}"),
+                other => bail!("the driver did not stop cleanly: {other:?}"),
             }
         }
         if let Some(sim) = self.sim.take() {

@@ -59,7 +59,7 @@ impl Writer {
             }
         };
         tokio::time::timeout(CHUNK_BOUND, moved).await.context("the writer makes no progress")?;
-        ensure!(!ended(), "the writer ended early");
+        ensure!(!ended(), "the writer stopped early");
         Ok(())
     }
 

@@ -97,7 +97,7 @@ async fn whole(seed: u64, options: &Options) -> Outcome {
     };
     match tokio::time::timeout(CYCLE, cycle.all()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => cycle.shared.broken(format!("the cycle came to no end: {error:#}")),
+        Ok(Err(error)) => cycle.shared.broken(format!("the cycle did not finish: {error:#}")),
         Err(_elapsed) => cycle.shared.broken("the cycle hangs"),
     }
     let logs: Vec<String> = cycle.shared.nodes.iter().map(Node::log_tail).collect();
@@ -246,7 +246,7 @@ impl Cycle {
                 let places = [node.target(&volume.id), node.raw_target(&volume.id)];
                 let places: Vec<_> = places.iter().filter(|path| path.exists()).collect();
                 if !places.is_empty() {
-                    self.shared.broken(format!("places of mounts were left behind: {places:?}"));
+                    self.shared.broken(format!("mount directories were left behind: {places:?}"));
                 }
             }
         }

@@ -121,7 +121,7 @@ impl Fault {
         match self.blow {
             Blow::Kill { with_tools } => {
                 let tools = node.kill(with_tools)?;
-                let fate = if with_tools { "killed too" } else { "left running" };
+                let fate = if with_tools { "killed as well" } else { "left running" };
                 shared.tell(format!("kill -9 of the service of node {index}, {tools} tools {fate}"));
                 shared.count("services killed");
                 if with_tools {
@@ -137,7 +137,7 @@ impl Fault {
             }
             Blow::CutNode => {
                 shared.tell(format!("node {index} loses its power"));
-                shared.count("nodes that lost their power");
+                shared.count("nodes without power");
                 for (volume, place) in shared.places.iter().enumerate() {
                     if place.at.get() == Some(index) && !place.is_dead.get() {
                         shared.cut(volume, seed.wrapping_add(volume as u64))?;
@@ -165,7 +165,7 @@ fn lose_records(shared: &Shared, node: &Node) -> anyhow::Result<()> {
     }
     for record in records(&node.state()) {
         let _gone = std::fs::remove_file(record);
-        shared.tell("planted: the record of the format was never on the disk");
+        shared.tell("planted: the format record was never written to the disk");
     }
     Ok(())
 }

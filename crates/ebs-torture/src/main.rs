@@ -14,26 +14,26 @@ use ebs_testkit::run_dir::RunDir;
 use ebs_torture::{Counts, Options, Planted, ServiceOptions, run, serve};
 use tokio::time::Instant;
 
-/// The node torture, for longer than `make test` has time for. Needs root.
+/// The node torture, for longer runs than in `make test`. Requires root.
 #[derive(Debug, Parser)]
 #[command(name = "ebs-torture")]
 struct Arguments {
-    /// How many cycles; 100 when neither this nor a time is given.
+    /// Number of cycles [default: 100, without --seconds].
     #[arg(long)]
     cycles: Option<u64>,
-    /// For how long.
+    /// Duration in seconds.
     #[arg(long)]
     seconds: Option<u64>,
-    /// A bug to plant.
+    /// Plant this bug, to check that the torture finds it.
     #[arg(long)]
     planted: Option<String>,
-    /// The first seed; without it one that no run before had.
+    /// First seed [default: an unused one].
     #[arg(long)]
     from: Option<u64>,
-    /// Run this seed only.
+    /// Run only this seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Threads; each runs cycles of its own.
+    /// Number of threads, each with separate cycles.
     #[arg(long, default_value_t = 2)]
     threads: u64,
     #[command(subcommand)]
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
 /// Fails if the parent has already ended: the kernel does not signal that for a parent that ended before the prctl.
 fn lives(parent: u32) -> anyhow::Result<()> {
     let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
-    anyhow::ensure!(now.and_then(|pid| u32::try_from(pid).ok()) == Some(parent), "the run that started this is gone");
+    anyhow::ensure!(now.and_then(|pid| u32::try_from(pid).ok()) == Some(parent), "the parent process has ended");
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn service(options: &ServiceOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let planted = arguments.planted.as_deref().map(|name| Planted::parse(name).context("no such bug")).transpose()?;
+    let planted = arguments.planted.as_deref().map(|name| Planted::parse(name).context("unknown bug")).transpose()?;
     let options = Options { program: std::env::current_exe()?, planted };
     // The first call removes what killed runs have left.
     let _place = RunDir::current()?;
@@ -145,7 +145,7 @@ fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     tell(summary(cycles, from, began.elapsed(), &counts));
     let seeds: Vec<String> = failed.iter().map(u64::to_string).collect();
     tell(match &*seeds {
-        [] => "every rule held in every cycle".to_owned(),
+        [] => "all rules held in every cycle".to_owned(),
         seeds => format!("{} cycles failed; to run one again: --seed {}", seeds.len(), seeds.join(", ")),
     });
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -157,8 +157,7 @@ fn summary(cycles: u64, from: u64, took: Duration, counts: &Counts) -> String {
     let outcomes: Vec<String> = outcomes.iter().map(|(outcome, count)| format!("  {count:>8} {outcome}")).collect();
     let rate = f64::from(u32::try_from(cycles).unwrap_or(u32::MAX)) / took.as_secs_f64().max(f64::MIN_POSITIVE);
     format!(
-        "{cycles} cycles from seed {from} in {} s, {rate:.2} a second; what happened in them:\n{counts}\
-         after the last fault, of {volumes} volumes that were looked at:\n{}",
+        "{cycles} cycles from seed {from} in {} s, {rate:.2} per second, with these events:\n{counts}after the last fault, of {volumes} checked volumes:\n{}",
         took.as_secs(),
         outcomes.join("\n")
     )

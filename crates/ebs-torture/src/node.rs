@@ -236,7 +236,7 @@ impl Node {
             let unmounted = tokio::task::spawn_blocking(move || rustix::mount::unmount(at, flags));
             let unmounted = tokio::time::timeout(UNMOUNT, unmounted).await;
             match unmounted
-                .with_context(|| format!("unmounting {} of a disk without power hangs", left.display()))??
+                .with_context(|| format!("unmounting {} of a disk without power does not finish", left.display()))??
             {
                 Ok(()) => {}
                 // A process that was just killed may still exist.

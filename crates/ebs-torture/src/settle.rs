@@ -55,7 +55,7 @@ pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Resu
         }
         by_hand(volume, shared, exception)?;
         if let Some(why) = stage_or_refusal(volume, shared).await? {
-            volume.broken(shared, &format!("a hand ({}) does not help: {why}", exception.as_str()));
+            volume.broken(shared, &format!("manual repair ({}) fails: {why}", exception.as_str()));
             return Ok(());
         }
     } else {
@@ -93,7 +93,7 @@ async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
     let deadline = Instant::now() + bound(shared);
     while !is_free(volume.device()?).context("look at the device")? {
         if Instant::now() > deadline {
-            volume.broken(shared, "the disk is held by somebody although nothing is mounted and no fault goes on");
+            volume.broken(shared, "the disk is still open although nothing is mounted and no fault is active");
             return Ok(false);
         }
         tokio::time::sleep(RETRY).await;
@@ -116,7 +116,7 @@ async fn stage_or_refusal(volume: &mut Volume, shared: &Shared) -> anyhow::Resul
             _ => {}
         }
         if Instant::now() > deadline {
-            return Ok(Some("it fails again and again".to_owned()));
+            return Ok(Some("it fails repeatedly".to_owned()));
         }
         tokio::time::sleep(RETRY).await;
     }
@@ -132,17 +132,17 @@ fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
         return Some(Exception::GrowthBrokenOff);
     } else if !truth.has_file_system && truth.half_by_cut {
         if !names_what_it_found {
-            shared.count("of the wiped, those that failed to mount instead of being refused");
+            shared.count("wiped volumes that had failed to mount instead of being rejected");
         }
         return Some(Exception::FormatCut);
     } else if !truth.has_file_system && truth.half {
         Exception::FormatForgotten
     } else {
-        volume.broken(shared, &format!("a volume that nobody else has written to needs a hand to be staged: {why}"));
+        volume.broken(shared, &format!("a volume that only the driver has written to requires manual repair: {why}"));
         return None;
     };
     if !names_what_it_found {
-        volume.broken(shared, &format!("a refusal without evidence: {why}"));
+        volume.broken(shared, &format!("rejected without evidence: {why}"));
         return None;
     }
     Some(exception)
@@ -150,7 +150,7 @@ fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
 
 /// Does the manual repair of the documentation.
 fn by_hand(volume: &mut Volume, shared: &Shared, exception: Exception) -> anyhow::Result<()> {
-    shared.tell(format!("volume {}: a hand helps, {}", volume.index, exception.as_str()));
+    shared.tell(format!("volume {}: manual repair, {}", volume.index, exception.as_str()));
     match exception {
         Exception::HoldsData => Ok(()),
         Exception::FormatCut | Exception::FormatForgotten => {
@@ -183,7 +183,7 @@ async fn end(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     until_done(volume, shared, "unstage", async |v, s| v.unstage(s, None).await).await?;
     let record = crate::planted::record_of(Path::new(&shared.nodes[node].state()), &volume.id);
     if records(&shared.nodes[node].state()).contains(&record) {
-        volume.broken(shared, "the record of a format was left behind");
+        volume.broken(shared, "a format record was left behind");
     }
     Ok(())
 }
@@ -201,7 +201,7 @@ pub(crate) async fn until_done(
             Answer::Done => return Ok(()),
             _ if shared.is_broken() => return Ok(()),
             other if Instant::now() > deadline => {
-                volume.broken(shared, &format!("{what} comes to no end although the faults have ended: {other:?}"));
+                volume.broken(shared, &format!("{what} does not finish although the faults have ended: {other:?}"));
                 return Ok(());
             }
             _ => tokio::time::sleep(RETRY).await,

@@ -35,12 +35,10 @@ impl Exception {
     /// Returns a description.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::HoldsData => "refused for data of others, which is unchanged",
-            Self::FormatCut => "wiped by hand after a power cut during the first mkfs",
-            Self::FormatForgotten => {
-                "wiped by hand after a first mkfs that was interrupted, and whose record was forgotten"
-            }
-            Self::GrowthBrokenOff => "checked by hand after an offline growth that was interrupted",
+            Self::HoldsData => "rejected because of foreign data, which is unchanged",
+            Self::FormatCut => "wiped manually after a power cut during the first mkfs",
+            Self::FormatForgotten => "wiped manually after an interrupted first mkfs whose record was lost",
+            Self::GrowthBrokenOff => "repaired manually after an interrupted offline growth",
         }
     }
 }
@@ -170,10 +168,10 @@ impl Shared {
             Some(cut) => cut,
             None => self.disks.borrow_mut().cut(&place.id, seed).context("cut the power of a disk")?,
         };
-        self.tell(format!("disk {volume} has lost its power: of what was not flushed {cut:?}"));
+        self.tell(format!("disk {volume} lost power: of its unflushed writes, {cut:?}"));
         let mut counts = self.counts.borrow_mut();
-        counts.add("disks that lost their power", 1);
-        counts.add("disks that lost data with it", u64::from(cut.lost + cut.torn > 0));
+        counts.add("disks that lost power", 1);
+        counts.add("disks that lost unflushed data", u64::from(cut.lost + cut.torn > 0));
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl Trouble {
     pub(crate) fn idle(&self) -> Option<&'static str> {
         match (self.is_in_use(), self.is_frozen, self.copy.is_some()) {
             (true, ..) => None,
-            (_, true, _) => Some("a frozen file system that nothing uses"),
+            (_, true, _) => Some("an unused frozen file system"),
             (_, _, true) => Some("an idle copy of its mount in another mount namespace"),
             _ => None,
         }
@@ -187,11 +187,11 @@ impl Volume {
             Ok(()) => {
                 self.trouble.is_read_only = true;
                 self.truth.unsynced.clear();
-                shared.count("file systems that the kernel turned read-only");
-                self.tell(shared, "the kernel found an error and turned the file system read-only");
+                shared.count("file systems that became read-only");
+                self.tell(shared, "the kernel found an error and made the file system read-only");
                 Ok(())
             }
-            Err(error) if self.has_power(shared, cuts) => Err(error).context("let the kernel find an error"),
+            Err(error) if self.has_power(shared, cuts) => Err(error).context("trigger a file system error"),
             Err(_) => Ok(()),
         }
     }
@@ -204,8 +204,8 @@ impl Volume {
         let script = FAILURES[usize::try_from(self.rng.below(FAILURES.len() as u64))?];
         let _failing = [ReplacedTool::by_script("resize2fs", script)?, ReplacedTool::by_script("xfs_growfs", script)?];
         let (cuts, kills, tool_kills) = (self.cuts(shared), self.kills(shared), self.node(shared).tool_kills.get());
-        self.tell(shared, &format!("tools that grow file systems fail ({script})"));
-        shared.count("growths that failed");
+        self.tell(shared, &format!("growth tools fail ({script})"));
+        shared.count("failed growths");
         self.growth_fails = true;
         let mut answer = self.stage(shared, false, None).await?;
         for _ in 0..REPEATS {
@@ -223,7 +223,7 @@ impl Volume {
             || self.node(shared).client().is_none()
             || !self.has_power(shared, cuts);
         if !is_explained && answer != Answer::Done {
-            self.broken(shared, &format!("a growth that fails keeps the volume from its pod: {answer:?}"));
+            self.broken(shared, &format!("a failed growth prevents publishing: {answer:?}"));
         }
         Ok(())
     }
@@ -241,23 +241,20 @@ impl Volume {
             && frozen::thaw(&staging).await.unwrap_or(false)
             && self.has_power(shared, cuts)
         {
-            self.broken(shared, "stage hands out a frozen file system");
+            self.broken(shared, "stage succeeds with a frozen file system");
         }
         if was_used {
             return Ok(());
         }
         let is_read_only = self.is_read_only_at(shared, &staging).await?;
         if is_read_only && self.has_power(shared, cuts) {
-            self.broken(
-                shared,
-                "stage hands out a file system that the kernel turned read-only, and nothing else uses it",
-            );
+            self.broken(shared, "stage succeeds with an otherwise unused file system that the kernel made read-only");
         }
         self.trouble.is_read_only = is_read_only;
         let has_errors =
             self.is_ext() && ext_damage::state(self.device()?).is_ok_and(|state| state & STATE_ERRORS != 0);
         if has_errors && self.has_power(shared, cuts) {
-            self.broken(shared, "stage hands out a file system with errors that e2fsck has not repaired");
+            self.broken(shared, "stage succeeds with a file system whose errors e2fsck has not repaired");
         }
         Ok(())
     }

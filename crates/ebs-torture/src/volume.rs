@@ -86,7 +86,7 @@ impl Volume {
     }
 
     pub(crate) fn device(&self) -> anyhow::Result<&Path> {
-        Ok(self.disk.as_ref().context("the disk is attached nowhere")?.path())
+        Ok(self.disk.as_ref().context("the disk is not attached")?.path())
     }
 
     pub(crate) fn tell(&self, shared: &Shared, line: &str) {
@@ -251,7 +251,7 @@ impl Volume {
             None => None,
         };
         if number.is_some_and(|number| number != own) && self.has_power(shared, cuts) {
-            self.broken(shared, &format!("another disk is shown at {}", at.display()));
+            self.broken(shared, &format!("another disk is at {}", at.display()));
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ impl Volume {
         match tokio::task::spawn_blocking(write).await? {
             Ok(hash) if synced => {
                 self.tell(shared, &format!("wrote {name}"));
-                shared.count("files acknowledged");
+                shared.count("acknowledged files");
                 self.truth.files.push(Kept { name, hash });
             }
             Ok(hash) => {
@@ -48,7 +48,7 @@ impl Volume {
             Err(error) if self.has_power(shared, cuts) => {
                 self.broken(shared, &format!("a pod cannot write {name}: {error}"));
             }
-            Err(error) => self.tell(shared, &format!("wrote not {name}: {error}")),
+            Err(error) => self.tell(shared, &format!("failed to write {name}: {error}")),
         }
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Volume {
         match tokio::task::spawn_blocking(write).await? {
             Ok(()) if synced => {
                 self.tell(shared, &format!("{who} wrote {length} bytes at {offset} of the device"));
-                shared.count("raw writes acknowledged");
+                shared.count("acknowledged raw writes");
                 self.truth.raw.push(raw);
             }
             Ok(()) => {

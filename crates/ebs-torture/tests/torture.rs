@@ -86,9 +86,7 @@ fn nodes_with_kills_and_power_cuts_keep_acknowledged_data() {
     assert!(cycles >= 2, "only {cycles} cycles in {BOUND:?}");
     // A fault that never happens proves nothing.
     if cycles == CYCLES {
-        for what in
-            ["services killed", "nodes that lost their power", "disks that lost data with it", "files acknowledged"]
-        {
+        for what in ["services killed", "nodes without power", "disks that lost unflushed data", "acknowledged files"] {
             assert!(counts.of(what) > 0, "no {what} in {cycles} cycles:\n{counts}");
         }
         assert!(counts.of(STAGED) > counts.of(Exception::FormatCut.as_str()), "{counts}");
@@ -110,14 +108,14 @@ fn first_seed(bug: Planted) -> u64 {
 fn rules_against(bug: Planted) -> &'static [&'static str] {
     match bug {
         Planted::RecordOutlivesRefusal | Planted::RecordOutlivesRawPublish | Planted::ForceWithoutRecord => &["raw"],
-        Planted::MountStaysBehind => &["mounts were left behind"],
-        Planted::RecordNotKept => &["needs a hand"],
-        Planted::UnstageIgnoresUses => &["still published", "holds the disk"],
-        Planted::GrowthDecidesAccess => &["a code that is final", "a growth that fails"],
-        Planted::FrozenStaysFrozen => &["a frozen file system"],
+        Planted::MountStaysBehind => &["mounts were left behind", "mount directories were left behind"],
+        Planted::RecordNotKept => &["requires manual repair"],
+        Planted::UnstageIgnoresUses => &["still published", "the disk is still open"],
+        Planted::GrowthDecidesAccess => &["a final code", "a failed growth"],
+        Planted::FrozenStaysFrozen => &["frozen file system"],
         Planted::CopyHoldsVolume => &["an idle copy"],
         Planted::FlushLeftOut => &["data on the raw device is lost"],
-        Planted::JournalErrorIgnored => &["with errors", "what e2fsck -p repairs"],
+        Planted::JournalErrorIgnored => &["whose errors e2fsck has not repaired", "although e2fsck -p repairs"],
         Planted::ReadOnlyPublished => &["was published for writing"],
         // The wrong disk was mounted, bound or formatted. It does not count that the service cannot find a disk that
         // was attached after its start.
@@ -157,7 +155,7 @@ impl Aligned {
 }
 
 async fn disks(place: &Path) -> CutDisks {
-    CutDisks::start(Path::new(env!("CARGO_BIN_EXE_ebs-torture")), place).await.expect("the server of disks")
+    CutDisks::start(Path::new(env!("CARGO_BIN_EXE_ebs-torture")), place).await.expect("the disk server")
 }
 
 /// A flush of the loop device is a flush of the disk. Data that was written after it does not survive every cut.

@@ -74,7 +74,7 @@ impl Disks {
         let gone = json!({ "node-name": serial });
         while let Err(error) = machine.monitor().execute("blockdev-del", &gone) {
             if Instant::now() > deadline {
-                return Err(error).context("the guest does not let go of it");
+                return Err(error).context("the guest does not release it");
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -87,7 +87,7 @@ impl Disks {
     /// # Errors
     /// It is not plugged in.
     pub fn grow(&mut self, machine: &mut Machine, serial: &str, gib: u64) -> anyhow::Result<()> {
-        let old = *self.plugged.get(serial).context("it is not plugged")?;
+        let old = *self.plugged.get(serial).context("it is not plugged in")?;
         standing_still(machine, |machine| identity::rewrite(machine.pid(), serial, old, gib * GIB))?;
         self.plugged.insert(serial.to_owned(), gib * GIB);
         Ok(())

@@ -130,7 +130,7 @@ async fn connect(path: &Path, process: &mut Process) -> anyhow::Result<UnixStrea
             return Ok(stream);
         }
         if let Some(status) = process.ended()? {
-            bail!("QEMU ended with {status}: {}", process.log_tail(20));
+            bail!("QEMU exited with {status}: {}", process.log_tail(20));
         }
         if Instant::now() > deadline {
             bail!("QEMU does not listen at {}: {}", path.display(), process.log_tail(20));
@@ -158,7 +158,7 @@ impl Monitor {
     fn line(&mut self) -> anyhow::Result<Value> {
         let mut text = String::new();
         self.from.read_line(&mut text).context("read from the monitor")?;
-        serde_json::from_str(&text).with_context(|| format!("the monitor said {text:?}"))
+        serde_json::from_str(&text).with_context(|| format!("unexpected reply of the monitor: {text:?}"))
     }
 
     /// Runs one command. Skips events.

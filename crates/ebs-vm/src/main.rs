@@ -16,21 +16,21 @@ use ebs_vm::pack;
 use ebs_vm::suite::Suite;
 use tokio::time::Instant;
 
-/// The node service on real NVMe disks in a virtual machine. Needs root and `scripts/setup vm`.
+/// Tests of the node service on real NVMe disks in a virtual machine. Requires root and `scripts/setup vm`.
 #[derive(Debug, Parser)]
 #[command(name = "ebs-vm")]
 struct Arguments {
-    /// Where `scripts/setup vm` has unpacked kernels, separated by colons. The first runs all tests, the others those that depend on
+    /// Directories of kernels from `scripts/setup vm`, separated by colons. The first runs all tests, the others those that depend on
     /// the kernel.
     #[arg(long, required = true, value_delimiter = ':')]
     kernel: Vec<PathBuf>,
-    /// Run only the tests whose names hold one of these, separated by commas.
+    /// Run only tests whose names contain one of these texts, separated by commas.
     #[arg(long, default_value = "")]
     only: String,
-    /// Seconds after which the machine is given up.
+    /// Time limit of the machine, in seconds.
     #[arg(long, default_value_t = 600)]
     limit: u64,
-    /// Print the console of the machine at the end.
+    /// Print the console of the machine after the tests.
     #[arg(long)]
     console: bool,
 }
@@ -129,11 +129,11 @@ impl Run {
         let mut from = BufReader::new(line);
         let mut to = line;
         loop {
-            let left = deadline.checked_duration_since(Instant::now()).context("the time limit has passed")?;
+            let left = deadline.checked_duration_since(Instant::now()).context("time limit exceeded")?;
             line.set_read_timeout(Some(left.max(Duration::from_millis(1)))).context("a bound for the line")?;
             let mut text = String::new();
-            let read = from.read_line(&mut text).context("nothing came from the machine before the time limit")?;
-            ensure!(read > 0, "the machine has ended");
+            let read = from.read_line(&mut text).context("no message from the machine within the time limit")?;
+            ensure!(read > 0, "the machine has stopped");
             // The kernel may print something before the tests begin.
             let Ok(said) = serde_json::from_str::<Said>(&text) else { continue };
             let outcome = match said {
@@ -174,7 +174,7 @@ impl Run {
             Said::FailWrites { serial } => Disks::fail_writes(machine, &serial),
             Said::Heal { serial } => Disks::heal(machine, &serial),
             Said::Release { serial } => Disks::release(machine, &serial),
-            other => bail!("{other:?} asks for nothing"),
+            other => bail!("invalid request {other:?}"),
         }
     }
 }

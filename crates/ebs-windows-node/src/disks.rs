@@ -77,8 +77,8 @@ impl Disks {
         let Some(guid) = self.shown_at(path)? else { return Err(refuse(found()?)) };
         match self.owner(&guid, volume, None)? {
             Owner::Volume(disk) => Ok((guid, disk)),
-            Owner::Vanished => Err(refuse(format!("{guid}, whose disk is not there"))),
-            Owner::Other(disk) => Err(refuse(format!("{guid} of disk {disk}, which is not this volume"))),
+            Owner::Vanished => Err(refuse(format!("{guid}, whose disk is missing"))),
+            Owner::Other(disk) => Err(refuse(format!("{guid} of disk {disk}, which belongs to another volume"))),
         }
     }
 

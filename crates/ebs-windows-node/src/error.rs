@@ -19,7 +19,7 @@ pub enum NodeError {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// A failed step.
-    #[error("{rpc} of volume {volume} at {path} failed")]
+    #[error("{rpc} of volume {volume} at {path}")]
     Work {
         /// The RPC.
         rpc: Rpc,
@@ -54,7 +54,7 @@ pub enum Cause {
     #[error(transparent)]
     Refused(#[from] Refused),
     /// All callers have disconnected, so no further step was started.
-    #[error("the client no longer waits, so the driver stopped before {before}")]
+    #[error("the client disconnected, so the driver stopped before {before}")]
     Abandoned {
         /// The step that was not started.
         before: &'static str,
@@ -76,7 +76,7 @@ impl Cause {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The number of the volume's disk belongs to another disk now.
-    #[error("the volume was disk {was}, and now {}", .now.map_or_else(|| "it is none".to_owned(), |now| format!("it is disk {now}")))]
+    #[error("the volume was disk {was} and {}", .now.map_or_else(|| "now has no disk".to_owned(), |now| format!("is now disk {now}")))]
     DiskChanged {
         /// The number at the first check.
         was: DiskNumber,
@@ -84,7 +84,7 @@ pub enum Refused {
         now: Option<DiskNumber>,
     },
     /// The disk is smaller than the size in EC2.
-    #[error("the disk has {found}, less than the {promised} of the volume")]
+    #[error("the disk has {found}, less than the volume's {promised}")]
     TooSmall {
         /// The size that Windows reports.
         found: Bytes,
@@ -92,7 +92,7 @@ pub enum Refused {
         promised: Gib,
     },
     /// The disk is smaller than the requested size of the expansion.
-    #[error("Windows shows {found} of the disk, and the volume is to have {required}")]
+    #[error("Windows reports {found} for the disk, less than the required {required}")]
     NotGrown {
         /// The size that Windows reports.
         found: Bytes,
@@ -100,27 +100,27 @@ pub enum Refused {
         required: Bytes,
     },
     /// The disk is not blank, and cannot be mounted.
-    #[error("the disk is not blank, it holds {contents}: the driver does not format it")]
+    #[error("the disk is not blank and holds {contents}, so the driver does not format it")]
     NotBlank {
         /// A description of its contents.
         contents: String,
     },
     /// The node has the csi-proxy of another project, which cannot read a disk.
     #[error(
-        "Windows recognises no file system on disk {disk}, and this node's csi-proxy cannot tell whether it is blank: the driver does not format it"
+        "disk {disk} has no known file system and this node's csi-proxy cannot prove that it is blank, so the driver does not format it"
     )]
     NotProvenBlank {
         /// The disk.
         disk: DiskNumber,
     },
     /// The disk is blank, but the volume was created from a snapshot or another volume.
-    #[error("the disk is blank, although the volume was made from a {origin}: the driver does not format it")]
+    #[error("the disk is blank although the volume was created from a {origin}, so the driver does not format it")]
     BlankRestore {
         /// `snapshot` or `clone`.
         origin: VolumeOrigin,
     },
     /// Windows does not show the volume of a partition.
-    #[error("disk {disk} has a partition, and Windows does not show its volume yet")]
+    #[error("disk {disk} has a partition whose volume does not appear in Windows yet")]
     VolumeNotShown {
         /// The disk.
         disk: DiskNumber,
@@ -132,13 +132,13 @@ pub enum Refused {
         found: String,
     },
     /// Another entry is at the path, which the driver did not create.
-    #[error("the path is taken: it is {found}")]
+    #[error("the path is in use by {found}")]
     InTheWay {
         /// A description of the entry.
         found: String,
     },
     /// The volume is not staged at the requested path.
-    #[error("the volume is not mounted at the staging path {staging}: {found}")]
+    #[error("the volume is not mounted at the staging path {staging}: found {found}")]
     NotStaged {
         /// The path.
         staging: WinPath,
@@ -146,7 +146,7 @@ pub enum Refused {
         found: String,
     },
     /// The path does not lead to the volume.
-    #[error("the path does not show this volume: it is {found}")]
+    #[error("the volume is not mounted at the path: found {found}")]
     NotPublished {
         /// A description of what is at the path.
         found: String,
@@ -230,31 +230,29 @@ fn of_refused(refused: &Refused) -> Meaning {
 fn next_step(cause: &Cause) -> Option<&'static str> {
     Some(match cause {
         Cause::Storage(StorageError::Search(SearchError::NotFound { .. })) => {
-            "check that EC2 lists the volume as attached to this instance, then call again"
+            "check that EC2 lists the volume as attached to this instance, then retry"
         }
-        Cause::Abandoned { .. } => "call again with the same request",
+        Cause::Abandoned { .. } => "retry with the same request",
         Cause::Proxy(ProxyError::Unreachable { .. } | ProxyError::Late { .. }) => {
-            "see whether the service csiproxy runs on the node, then call again"
+            "check that the service csiproxy runs on the node, then retry"
         }
-        Cause::Proxy(ProxyError::Busy { .. }) => "call again",
-        Cause::Proxy(ProxyError::Unsupported { .. }) => "upgrade csi-proxy on the node, then call again",
+        Cause::Proxy(ProxyError::Busy { .. }) => "retry",
+        Cause::Proxy(ProxyError::Unsupported { .. }) => "upgrade csi-proxy on the node, then retry",
         Cause::Storage(_) | Cause::Proxy(_) => return None,
         Cause::Refused(refused) => match refused {
-            Refused::DiskChanged { .. } | Refused::VolumeNotShown { .. } | Refused::NotGrown { .. } => "call again",
+            Refused::DiskChanged { .. } | Refused::VolumeNotShown { .. } | Refused::NotGrown { .. } => "retry",
             Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
             Refused::NotBlank { .. } => {
-                "this may be data, of Linux for one: take a snapshot of the volume before anything else; if nothing was ever in it, delete the \
-                 claim, or wipe the whole disk on purpose"
+                "this may be data, for example of Linux: first take a snapshot of the volume; if it never held data, delete the claim, or wipe the whole disk"
             }
             Refused::NotProvenBlank { .. } => {
-                "install this project's csi-proxy on the node, or run the driver as a process of the host (--windows-host-process): both read the \
-                 disk; or start the driver with --format-over-csi-proxy, if no volume with other data can ever be given to a Windows node"
+                "install this project's csi-proxy, or run the driver as a host process (--windows-host-process), to check the disk; or set --format-over-csi-proxy, if Windows nodes never get volumes with other data"
             }
             Refused::BlankRestore { .. } => {
-                "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
+                "if the source is blank on purpose, set formatBlankRestore: \"true\" in the StorageClass"
             }
-            Refused::OtherMount { .. } => "unmount it, then call again",
-            Refused::InTheWay { .. } => "remove it or choose another path",
+            Refused::OtherMount { .. } => "unmount it, then retry",
+            Refused::InTheWay { .. } => "remove it, or choose another path",
             Refused::NotStaged { .. } => "stage the volume there first",
             Refused::NotPublished { .. } => return None,
         },

@@ -108,7 +108,7 @@ impl OverProxy {
         let mut disks = self.disks.clone();
         let asked = disks.list_disk_locations(disk::ListDiskLocationsRequest {});
         let all = self.wait("ListDiskLocations", QUICKLY, asked).unwrap_or_else(|error| {
-            tracing::warn!(%error, "disks do not tell their places");
+            tracing::warn!(%error, "failed to read the locations of disks");
             disk::ListDiskLocationsResponse::default()
         });
         let place = |at: disk::DiskLocation| DiskLocation {
@@ -214,7 +214,7 @@ fn contents_of(call: &'static str, found: contents::GetDiskContentsResponse) -> 
         contents::Contents::FileSystem => Contents::FileSystem(guid(call, &found.volume_id)?),
         contents::Contents::Foreign => Contents::Foreign(found.description),
         contents::Contents::Unspecified => {
-            return Err(ProxyError::Odd { call, what: format!("contents {} of a disk", found.contents) });
+            return Err(ProxyError::Odd { call, what: format!("unknown disk contents {}", found.contents) });
         }
     })
 }
@@ -248,7 +248,7 @@ impl NodeStorage for OverProxy {
                 Look::Found(disk) => return Ok(disk),
                 Look::RescanAndWait(time) => {
                     if let Err(error) = self.rescan() {
-                        tracing::warn!(%error, "the rescan for a disk failed");
+                        tracing::warn!(%error, "failed to rescan for a disk");
                     }
                     self.pause(time);
                 }
@@ -350,7 +350,7 @@ impl NodeStorage for OverProxy {
             match self.wait("ResizeVolume", SLOWLY, self.volumes.clone().resize_volume(request)) {
                 Ok(_done) => return Ok(self.volume_stats(volume)?.total),
                 Err(error @ ProxyError::Refused { .. }) if waited < patience => {
-                    tracing::info!(volume, %error, "the resize is tried again");
+                    tracing::info!(volume, %error, "retrying resize");
                     self.pause(pause);
                     waited += pause;
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -408,7 +408,7 @@ impl NodeStorage for OverProxy {
         };
         // A container may not see the volume through the link.
         let Some(volume) = self.shown(path)? else { return Err(StorageError::from(error).into()) };
-        tracing::debug!(path, %error, "this process cannot ask the volume for its space; csi-proxy can");
+        tracing::debug!(path, %error, "failed to read the volume's space, asking csi-proxy");
         let VolumeStats { total, used } = self.volume_stats(&volume.to_string())?;
         let free = total.saturating_sub(used);
         Ok(Space { available: free, total, free })

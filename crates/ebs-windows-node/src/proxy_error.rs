@@ -8,7 +8,7 @@ use tonic::Status;
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// The proxy returned an error.
-    #[error("csi-proxy refused {call}: {message}")]
+    #[error("call csi-proxy's {call}: {message}")]
     Refused {
         /// The method.
         call: &'static str,
@@ -16,7 +16,7 @@ pub enum ProxyError {
         message: String,
     },
     /// The proxy does not have the call.
-    #[error("csi-proxy does not have the call {call}: {message}")]
+    #[error("call csi-proxy's {call}: unsupported: {message}")]
     Unsupported {
         /// The method.
         call: &'static str,
@@ -24,7 +24,7 @@ pub enum ProxyError {
         message: String,
     },
     /// The proxy was busy and did nothing.
-    #[error("csi-proxy was too busy for {call}: {message}")]
+    #[error("call csi-proxy's {call}: busy: {message}")]
     Busy {
         /// The method.
         call: &'static str,
@@ -32,7 +32,7 @@ pub enum ProxyError {
         message: String,
     },
     /// The proxy was not reachable, or the connection broke. The outcome of the call is unknown.
-    #[error("csi-proxy did not answer {call}")]
+    #[error("call csi-proxy's {call}")]
     Unreachable {
         /// The method.
         call: &'static str,
@@ -41,7 +41,7 @@ pub enum ProxyError {
         status: Box<Status>,
     },
     /// The reply did not arrive in time. The call continues in the proxy.
-    #[error("csi-proxy has not answered {call} within {within:?}")]
+    #[error("call csi-proxy's {call}: no reply within {within:?}")]
     Late {
         /// The method.
         call: &'static str,
@@ -49,7 +49,7 @@ pub enum ProxyError {
         within: Duration,
     },
     /// An invalid reply.
-    #[error("csi-proxy answered {call} with {what}")]
+    #[error("call csi-proxy's {call}: unexpected reply: {what}")]
     Odd {
         /// The method.
         call: &'static str,

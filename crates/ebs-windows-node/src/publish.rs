@@ -22,7 +22,7 @@ pub(crate) fn run(disks: &Disks, plan: &Publish, waiters: &Waiters) -> Result<()
                 same => return same,
             }
             still_wanted(waiters, "replacing the link")?;
-            tracing::info!(volume = %plan.volume, path = target, leads_to, "the link led elsewhere and is replaced");
+            tracing::info!(volume = %plan.volume, path = target, leads_to, "replacing a link to another target");
             storage.rmdir(&target, false)?;
         }
         found => {
@@ -42,8 +42,8 @@ fn staged(disks: &Disks, plan: &Publish) -> Result<(), Cause> {
     match disks.storage.look(&plan.staging.to_string(), Role::Staging)? {
         Found::MountPoint(guid) => match disks.owner(&guid, &plan.volume, plan.device.as_deref())? {
             Owner::Volume(_) => Ok(()),
-            Owner::Vanished => refuse(format!("the disk of {guid} is not there")),
-            Owner::Other(disk) => refuse(format!("disk {disk} is mounted there, which is not this volume")),
+            Owner::Vanished => refuse(format!("{guid}, whose disk is missing")),
+            Owner::Other(disk) => refuse(format!("a mount of disk {disk}, which belongs to another volume")),
         },
         found => refuse(found.to_string()),
     }

@@ -13,7 +13,7 @@ use winstorage::types::WinPath;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// A required field is missing.
-    #[error("the request has no {field}")]
+    #[error("missing field {field}")]
     Missing {
         /// Its name.
         field: &'static str,
@@ -22,7 +22,7 @@ pub enum RequestError {
     #[error("the volume does not exist")]
     NoSuchVolume(#[source] IdError),
     /// An invalid path.
-    #[error("{field} is {path:?}, which is no absolute path")]
+    #[error("{field} {path:?} is not an absolute path")]
     Path {
         /// The field.
         field: &'static str,
@@ -30,7 +30,7 @@ pub enum RequestError {
         path: String,
     },
     /// An invalid path of an existing volume.
-    #[error("the volume is not at {path:?}, which is no absolute path")]
+    #[error("the volume is not at {path:?}: not an absolute path")]
     NoSuchPath {
         /// The path as received.
         path: String,
@@ -39,16 +39,18 @@ pub enum RequestError {
     #[error(transparent)]
     Capability(#[from] CapabilityError),
     /// Neither block nor mount.
-    #[error("volume_capability has no mount: set it")]
+    #[error("volume_capability.mount is missing; set it")]
     AccessTypeUnset,
     /// A raw block volume.
-    #[error("raw block volumes are not supported on Windows: use volumeMode Filesystem")]
+    #[error("raw block volumes are unsupported on Windows; use volumeMode Filesystem")]
     Block,
     /// An unsupported file system.
-    #[error("the file system {0:?} is not supported on Windows: ask for ntfs, or for none")]
+    #[error("file system {0:?} is unsupported on Windows; use ntfs, or leave it empty")]
     FileSystem(String),
     /// An option for mkfs on Linux.
-    #[error("the volume context has {0}, which is for file systems of Linux: volumes are formatted as NTFS here")]
+    #[error(
+        "volume context has {0}, which applies only to Linux file systems; remove it, because Windows formats volumes as NTFS"
+    )]
     FormatOption(FormatKey),
     /// An invalid publish or volume context, from the controller or a person.
     #[error(transparent)]
@@ -196,7 +198,7 @@ fn file_system(asked: &str, volume: &VolumeId) -> Result<(), RequestError> {
     match asked.to_ascii_lowercase().as_str() {
         "" | "ntfs" => Ok(()),
         "ext2" | "ext3" | "ext4" => {
-            tracing::warn!(%volume, asked, "file systems of Linux are not made on Windows: the volume is NTFS");
+            tracing::warn!(%volume, asked, "using NTFS instead of a Linux file system");
             Ok(())
         }
         _ => Err(RequestError::FileSystem(asked.to_owned())),
@@ -211,7 +213,7 @@ fn warn_of_flags(wire: Option<&csi::VolumeCapability>, volume: &VolumeId, read_o
         _ => String::new(),
     };
     if !flags.is_empty() || read_only {
-        tracing::warn!(%volume, flags, read_only, "mount flags and read-only have no effect on Windows");
+        tracing::warn!(%volume, flags, read_only, "ignoring mount flags and read-only, which have no effect on Windows");
     }
 }
 

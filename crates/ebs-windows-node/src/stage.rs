@@ -53,7 +53,7 @@ pub(crate) fn run(disks: &Disks, plan: &Stage, waiters: &Waiters) -> Result<(), 
             // The volume is already mounted at its current size. NodeExpandVolume reports a failed growth.
             if let Err(error) = grow(disks, disk, &volume, GROWTH_AT_STAGE, waiters) {
                 let error = ebs_driver::status::chain(&error);
-                tracing::warn!(volume = %plan.volume, %disk, error, "the file system was not grown to its disk");
+                tracing::warn!(volume = %plan.volume, %disk, error, "failed to grow the file system to its disk");
             }
             Ok(())
         }
@@ -88,8 +88,8 @@ fn mounted(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> 
         Found::MountPoint(there) => match disks.owner(&there, &plan.volume, device(&plan.attachment).as_deref())? {
             // Its disk was detached or is offline, so the mount point leads nowhere.
             Owner::Vanished => {
-                still_wanted(waiters, "removing a mount point that leads nowhere")?;
-                tracing::warn!(volume = %plan.volume, path, mounted = %there, "the volume that was mounted there is gone");
+                still_wanted(waiters, "removing a stale mount point")?;
+                tracing::warn!(volume = %plan.volume, path, mounted = %there, "removing the mount point of a missing volume");
                 storage.rmdir(&path, false)?;
             }
             Owner::Volume(disk) | Owner::Other(disk) => {
@@ -184,7 +184,7 @@ fn put_back(disks: &Disks, plan: &Stage, disk: DiskNumber) {
         Ok::<(), Cause>(())
     };
     if let Err(error) = offline() {
-        tracing::warn!(volume = %plan.volume, %disk, error = ebs_driver::status::chain(&error), "the disk stays online after a failure");
+        tracing::warn!(volume = %plan.volume, %disk, error = ebs_driver::status::chain(&error), "keeping the disk online after a failure");
     }
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn grow(
 ) -> Result<Option<u64>, Cause> {
     let storage = &disks.storage;
     if let Err(error) = storage.rescan() {
-        tracing::warn!(%disk, %error, "the rescan before a growth failed");
+        tracing::warn!(%disk, %error, "failed to rescan before growing");
     }
     let (size, text) = (storage.disk_size(disk)?, volume.to_string());
     let used = storage.volume_stats(&text)?.total;

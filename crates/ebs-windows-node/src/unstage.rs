@@ -24,7 +24,7 @@ pub(crate) fn run(disks: &Disks, plan: &At, waiters: &Waiters) -> Result<(), Cau
             }
             // An offline disk shows no volume, and a detached one does not exist.
             Owner::Vanished => {
-                tracing::warn!(volume = %plan.volume, path, mounted = %guid, "the volume that was mounted there is gone, and what was not flushed is lost");
+                tracing::warn!(volume = %plan.volume, path, mounted = %guid, "the mounted volume is missing, unflushed data is lost");
                 disks.present(&plan.volume, None)?
             }
             Owner::Other(disk) => {
@@ -50,7 +50,7 @@ fn remove_place(disks: &Disks, path: &str) -> Result<(), Cause> {
         },
         Found::Missing => Ok(()),
         found => {
-            tracing::warn!(path, %found, "nothing was mounted there, and what is there stays");
+            tracing::warn!(path, %found, "nothing is mounted at the staging path, keeping its contents");
             Ok(())
         }
     }

@@ -254,7 +254,7 @@ async fn failed_stage_over_csi_proxy_is_finished_by_the_next() -> anyhow::Result
         let world = World::new().await?;
         world.host.inject(step, 0, Effect::FailAfter(Answer::Com(0x8004_1001)));
         let refused = world.stage().await.expect_err(step);
-        assert!(refused.message().contains("csi-proxy refused"), "{step}: {refused}");
+        assert!(refused.message().contains("call csi-proxy's"), "{step}: {refused}");
         world.stage().await.unwrap_or_else(|error| panic!("{step}: {error}"));
         assert_eq!(world.formats(), 1, "{step}");
         world.unstage().await?;

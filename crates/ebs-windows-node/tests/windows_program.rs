@@ -195,7 +195,7 @@ async fn hung_format_delays_the_end_of_csi_proxy_by_20_seconds() -> anyhow::Resu
     ensure!(code == Some(1) && took >= Duration::from_secs(20), "{code:?} after {took:?}: {}", proxy.log());
     ensure!(proxy.log().contains("1 call"), "{}", proxy.log());
     let refused = staged.err().context("its csi-proxy has gone")?;
-    ensure!(refused.message().contains("csi-proxy did not answer FormatVolume"), "{refused}");
+    ensure!(refused.message().contains("call csi-proxy's FormatVolume"), "{refused}");
     driver.wine.press_control_c()?;
     ensure!(driver.wine.exit_code().await? == Some(0), "{}", driver.wine.log());
     Ok(server.shutdown().await?)

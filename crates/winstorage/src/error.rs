@@ -40,7 +40,7 @@ pub enum StorageError {
     #[error("no partition found on disk {0} after one was created")]
     NoPartition(DiskNumber),
     /// A volume without a partition has no disk.
-    #[error("volume {0} lies on no partition of a disk")]
+    #[error("volume {0} has no partition on a disk")]
     NoDisk(VolumeGuid),
     /// A volume with several partitions, so that its disk is ambiguous.
     #[error("volume {volume} spans {count} partitions, on more than one disk")]
@@ -59,7 +59,7 @@ pub enum StorageError {
         volume: String,
     },
     /// A disk that was to be partitioned already has contents.
-    #[error("disk {0} has partitions: it is in use")]
+    #[error("disk {0} is in use: it has partitions")]
     InUse(DiskNumber),
     /// A disk or volume of Windows itself.
     #[error("{operation} refused: {object} {reason}")]
@@ -82,10 +82,10 @@ pub enum StorageError {
         contents: String,
     },
     /// The disk is offline, so the driver neither reads its contents nor partitions it.
-    #[error("disk {0} is offline: bring it online, then call again")]
+    #[error("disk {0} is offline; bring it online, then retry")]
     DiskOffline(DiskNumber),
     /// Windows assigned the number to another disk during the operation.
-    #[error("{operation} refused: disk {disk} was replaced by another disk during the call; call again")]
+    #[error("{operation} refused: disk {disk} was replaced by another disk during the call; retry")]
     DiskReplaced {
         /// The operation.
         operation: &'static str,
@@ -93,7 +93,7 @@ pub enum StorageError {
         disk: DiskNumber,
     },
     /// Another operation is changing the disk.
-    #[error("{0}: nothing was done, call again later")]
+    #[error("{0}; nothing was done, retry later")]
     DiskBusy(DiskBusy),
     /// Windows keeps the disk offline.
     #[error("bring disk {disk} online{}", .reason.map_or_else(String::new, |reason| format!(": Windows keeps it offline because {reason}")))]
@@ -107,7 +107,7 @@ pub enum StorageError {
         cause: HostError,
     },
     /// The volume already has a file system.
-    #[error("FormatVolume refused: volume {0} is formatted already, and formatting destroys what it holds")]
+    #[error("FormatVolume refused: volume {0} is already formatted, and formatting destroys its data")]
     AlreadyFormatted(VolumeGuid),
     /// A directory that is not a mount point. Drivers of the PowerShell era match this text.
     #[error(
@@ -161,7 +161,7 @@ pub enum StorageError {
     #[error("invalid authentication type authType={0}")]
     Authentication(i32),
     /// A secret of a length that initiators reject.
-    #[error("the CHAP secret has {0} bytes: 12 to 16 are expected, 1 to 16 with IPsec")]
+    #[error("invalid CHAP secret: {0} bytes; use 12 to 16, or 1 to 16 with IPsec")]
     ChapSecret(usize),
     /// The portal does not offer this target.
     #[error("target {iqn} not found at portal {portal}")]
@@ -201,7 +201,7 @@ pub enum StorageError {
         to: &'static str,
     },
     /// Windows returned a value that csi-proxy does not know.
-    #[error("service {name} has the unknown {what} {value:?}")]
+    #[error("service {name} has unknown {what} {value:?}")]
     ServiceWord {
         /// Its name.
         name: ServiceName,
@@ -219,7 +219,7 @@ pub enum StorageError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WayError {
     /// A link above the last component.
-    #[error("{path}: its component {component} is {what}, which is not followed")]
+    #[error("{path}: component {component} is {what}, which is not followed")]
     Link {
         /// The whole path.
         path: String,
@@ -229,7 +229,7 @@ pub enum WayError {
         what: &'static str,
     },
     /// A link that leads out of the working directories, or whose chain of links is too long.
-    #[error("{path}: its target {target:?} {reason}")]
+    #[error("{path}: target {target:?} {reason}")]
     Target {
         /// The link.
         path: String,
@@ -239,7 +239,7 @@ pub enum WayError {
         reason: &'static str,
     },
     /// An operation on the working directory itself, which belongs to the administrator.
-    #[error("{operation} refused: {path} is a working directory itself")]
+    #[error("{operation} refused: {path} is itself a working directory")]
     WorkingDirectory {
         /// The operation.
         operation: &'static str,
@@ -253,7 +253,7 @@ pub enum WayError {
         path: String,
     },
     /// The path already exists.
-    #[error("{path} exists already")]
+    #[error("{path} already exists")]
     Exists {
         /// The path.
         path: String,
@@ -346,5 +346,5 @@ impl StorageError {
 }
 
 fn dependents_hint(result: u32) -> &'static str {
-    if result == crate::host::result::DEPENDENTS_RUNNING { " (other services that need it are running)" } else { "" }
+    if result == crate::host::result::DEPENDENTS_RUNNING { " (dependent services are running)" } else { "" }
 }

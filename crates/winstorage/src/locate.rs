@@ -44,7 +44,7 @@ pub enum SearchError {
         volume: String,
     },
     /// Several disks match the volume. The search does not guess.
-    #[error("volume {volume} is named by disk {first} and by disk {second}")]
+    #[error("disks {first} and {second} both identify themselves as volume {volume}")]
     Ambiguous {
         /// The volume.
         volume: String,

@@ -174,11 +174,11 @@ fn plain(path: &str, component: &Component) -> Result<(), PathError> {
     let name = component.as_str();
     let refuse = |reason| Err(PathError::Component { path: path.to_owned(), component: name.to_owned(), reason });
     if name.contains(|char| char < ' ' || char == '<' || char == '>') {
-        refuse("has a character that no file name has")
+        refuse("contains a character that is invalid in file names")
     } else if name.ends_with(['.', ' ']) {
-        refuse("ends in a dot or blank that Windows drops")
+        refuse("ends with a dot or space, which Windows drops")
     } else if is_device(name) {
-        refuse("is a device")
+        refuse("is a device name")
     } else {
         Ok(())
     }

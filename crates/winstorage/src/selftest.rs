@@ -72,14 +72,14 @@ fn done<T>(result: Result<T, StorageError>) -> Result<T, String> {
 /// A refusal whose text has `part` in it.
 fn refused<T: std::fmt::Debug>(result: Result<T, StorageError>, part: &str) -> Result<(), String> {
     match result {
-        Ok(value) => Err(format!("it was done: {value:?}")),
+        Ok(value) => Err(format!("it succeeded: {value:?}")),
         Err(error) if error.text().contains(part) => Ok(()),
-        Err(error) => Err(format!("{part:?} is not in: {}", error.text())),
+        Err(error) => Err(format!("{part:?} is missing in: {}", error.text())),
     }
 }
 
 fn equal<T: PartialEq + std::fmt::Debug>(is: &T, expected: &T) -> Result<(), String> {
-    if is == expected { Ok(()) } else { Err(format!("{is:?} instead of {expected:?}")) }
+    if is == expected { Ok(()) } else { Err(format!("found {is:?}, expected {expected:?}")) }
 }
 
 #[cfg(test)]

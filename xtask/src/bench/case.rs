@@ -9,17 +9,17 @@ use super::BenchArgs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CaseName {
-    /// Lives in open loop, all budgets for the driver alone
+    /// Lifecycles at a fixed rate, with all API budgets for the driver
     Steady,
-    /// The same while another client uses half of every budget
+    /// The same, while another client uses half of every budget
     Competitor,
-    /// All lives at once
+    /// All lifecycles at the same time
     Burst,
-    /// Stage and publish on a node: added time and memory; needs root
+    /// Added time and memory of stage and publish on a node; requires root
     Node,
-    /// The program itself: its start, its memory, its file
+    /// Start time, memory and file size of the program
     Process,
-    /// A day, its quiet hours compressed, with a storm of throttles in the afternoon
+    /// A day with compressed quiet hours and a throttling storm in the afternoon
     Day,
 }
 

@@ -170,11 +170,11 @@ pub(super) async fn all(site: Site, phases: &[Phase], bound: Duration) -> anyhow
     let mut samples = Vec::new();
     let gather = async {
         while let Some(ended) = running.join_next().await {
-            let (phase, of_life) = ended.context("a life panicked")??;
+            let (phase, of_life) = ended.context("lifecycle panicked")??;
             samples.extend(of_life.into_iter().map(|sample| (phase, sample)));
         }
         anyhow::Ok(())
     };
-    timeout(bound, gather).await.with_context(|| format!("lives still run after {bound:?}"))??;
+    timeout(bound, gather).await.with_context(|| format!("lifecycles still running after {bound:?}"))??;
     Ok(samples)
 }

@@ -61,15 +61,19 @@ impl NodeFigures {
                 self.stage_and_publish - self.kernel_and_blkid,
                 ADDED,
             ),
-            ("resident memory in the end, in MiB", self.memory_in_the_end.whole, MEMORY),
-            ("its own memory since the first look, in MiB", self.memory_in_the_end.own - self.memory_early.own, GROWTH),
+            ("resident memory at the end, in MiB", self.memory_in_the_end.whole, MEMORY),
+            (
+                "growth of private memory since the first measurement, in MiB",
+                self.memory_in_the_end.own - self.memory_early.own,
+                GROWTH,
+            ),
         ]
     }
 
     /// Returns the missed targets as text.
     pub(super) fn missed(&self) -> Vec<String> {
         let missed = self.verdicts().into_iter().filter(|(_, reached, target)| reached > target);
-        missed.map(|(what, reached, target)| format!("node: {what} is {reached:.3}, not {target:.3}")).collect()
+        missed.map(|(what, reached, target)| format!("node: {what} is {reached:.3}, target {target:.3}")).collect()
     }
 
     /// Formats the results for people.
@@ -102,7 +106,7 @@ pub(super) fn play(places: Places) -> anyhow::Result<NodeFigures> {
         // The receiver waits.
         let _ = sender.send(perform(&places).await);
     });
-    receiver.recv().context("the case ended without figures")?.context("the case node")
+    receiver.recv().context("the case returned no results")?.context("node case")
 }
 
 async fn perform(places: &Places) -> anyhow::Result<NodeFigures> {
@@ -276,8 +280,11 @@ mod tests {
         assert_eq!(good.missed(), Vec::<String>::new());
         for (bad, word) in [
             (NodeFigures { stage_and_publish: 0.0312, ..good.clone() }, "added"),
-            (NodeFigures { memory_in_the_end: Resident { whole: 12.1, own: 4.4 }, ..good.clone() }, "in the end"),
-            (NodeFigures { memory_early: Resident { whole: 11.6, own: 3.8 }, ..good.clone() }, "since the first look"),
+            (NodeFigures { memory_in_the_end: Resident { whole: 12.1, own: 4.4 }, ..good.clone() }, "at the end"),
+            (
+                NodeFigures { memory_early: Resident { whole: 11.6, own: 3.8 }, ..good.clone() },
+                "since the first measurement",
+            ),
         ] {
             let missed = bad.missed();
             assert!(missed.len() == 1 && missed[0].contains(word), "{missed:?}");

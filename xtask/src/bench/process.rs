@@ -81,9 +81,9 @@ impl ProcessFigures {
     fn verdicts(&self) -> [(&'static str, f64, f64); 3] {
         let bytes = f64::from(u32::try_from(self.file_bytes).unwrap_or(u32::MAX));
         [
-            ("resident memory when idle, in MiB", self.idle.whole, self.memory_target()),
-            ("seconds from the start to the first answer", self.to_answer, ANSWERS_WITHIN),
-            ("bytes of the program's file", bytes, FILE_SIZE),
+            ("idle resident memory, in MiB", self.idle.whole, self.memory_target()),
+            ("seconds from start to first reply", self.to_answer, ANSWERS_WITHIN),
+            ("size of the program, in bytes", bytes, FILE_SIZE),
         ]
     }
 
@@ -91,7 +91,7 @@ impl ProcessFigures {
     pub(super) fn missed(&self) -> Vec<String> {
         let missed = self.verdicts().into_iter().filter(|(_, reached, target)| self.ours && reached > target);
         missed
-            .map(|(what, reached, target)| format!("{}: {what} is {reached:.3}, not {target:.3}", self.mode))
+            .map(|(what, reached, target)| format!("{}: {what} is {reached:.3}, target {target:.3}", self.mode))
             .collect()
     }
 

@@ -62,7 +62,7 @@ impl Resident {
 /// No process listens there.
 pub(super) fn listener(socket: &Path) -> anyhow::Result<u32> {
     let stream = UnixStream::connect(socket).with_context(|| format!("connect to {}", socket.display()))?;
-    let peer = rustix::net::sockopt::socket_peercred(stream.as_fd()).context("who listens on the socket")?;
+    let peer = rustix::net::sockopt::socket_peercred(stream.as_fd()).context("read the peer of the socket")?;
     u32::try_from(peer.pid.as_raw_nonzero().get()).context("a process id")
 }
 

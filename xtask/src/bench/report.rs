@@ -48,14 +48,14 @@ impl Outcome {
         };
         let mut verdicts = vec![
             verdict(
-                "mutating calls a life, without spare ones",
+                "mutating calls per lifecycle, without spare ones",
                 self.traffic.mutating_per_life,
                 targets.mutating_per_life,
             ),
-            verdict("spare calls a life", self.traffic.spare_per_life, targets.spare_per_life),
-            verdict("throttled, of mutating calls", self.traffic.throttled_mutating, targets.throttled),
-            verdict("throttled, of all calls", self.traffic.throttled_all, targets.throttled),
-            verdict("describe calls a life", self.traffic.describes_per_life, targets.describes_per_life),
+            verdict("spare calls per lifecycle", self.traffic.spare_per_life, targets.spare_per_life),
+            verdict("throttled fraction of mutating calls", self.traffic.throttled_mutating, targets.throttled),
+            verdict("throttled fraction of all calls", self.traffic.throttled_all, targets.throttled),
+            verdict("describe calls per lifecycle", self.traffic.describes_per_life, targets.describes_per_life),
             verdict("peak memory in MiB", mib(self.peak_memory), targets.peak_memory.map(mib)),
         ];
         verdicts.extend(self.phases.iter().flat_map(|phase| self.latency_verdicts(phase)).map(Some));
@@ -96,7 +96,7 @@ impl Outcome {
     /// Returns the missed targets as text.
     pub(super) fn missed(&self) -> Vec<String> {
         let missed = self.verdicts().into_iter().filter(|v| v.reached > v.target);
-        missed.map(|v| format!("{}: {} is {:.3}, not {:.3}", self.case, v.what, v.reached, v.target)).collect()
+        missed.map(|v| format!("{}: {} is {:.3}, target {:.3}", self.case, v.what, v.reached, v.target)).collect()
     }
 }
 
@@ -124,7 +124,7 @@ pub(super) fn print(path: &Path, outcomes: &[Outcome]) {
         text.push_str(&one(outcome));
     }
     text.push_str(&ratios(outcomes));
-    text.push_str(&format!("all figures: {}\n", path.display()));
+    text.push_str(&format!("all results: {}\n", path.display()));
     say(&text);
 }
 
@@ -145,7 +145,7 @@ pub(super) fn write_json(path: &Path, figures: &impl Serialize) -> anyhow::Resul
 
 fn one(outcome: &Outcome) -> String {
     let mut text = format!(
-        "\n{} / {}: {} lives in {:.0} s, driver {:.1} CPU seconds ({:.1} ms a life), peak {:.1} MiB\n",
+        "\n{} / {}: {} lifecycles in {:.0} s, driver {:.1} CPU seconds ({:.1} ms per lifecycle), peak {:.1} MiB\n",
         outcome.case,
         outcome.subject,
         outcome.conditions.lives(),
@@ -162,7 +162,7 @@ fn one(outcome: &Outcome) -> String {
     }
     let of_a_life = &outcome.traffic;
     text.push_str(&format!(
-        "  a life: {:.3} calls that change something, {:.3} spare ones, {:.3} describes\n",
+        "  per lifecycle: {:.3} mutating calls, {:.3} spare calls, {:.3} describes\n",
         of_a_life.mutating_per_life, of_a_life.spare_per_life, of_a_life.describes_per_life
     ));
     for v in outcome.verdicts() {
@@ -264,9 +264,9 @@ mod tests {
         let slow = outcome(1.001, 4.0, 0.0).missed();
         assert!(slow.len() == 1 && slow[0].contains("p99 of added latency of ControllerUnpublishVolume"), "{slow:?}");
         let spare = outcome(0.5, 4.0, 0.601).missed();
-        assert!(spare.len() == 1 && spare[0].contains("spare calls a life"), "{spare:?}");
+        assert!(spare.len() == 1 && spare[0].contains("spare calls per lifecycle"), "{spare:?}");
         let calls = outcome(0.5, 4.1, 0.0).missed();
-        assert!(calls.len() == 1 && calls[0].contains("mutating calls a life"), "{calls:?}");
+        assert!(calls.len() == 1 && calls[0].contains("mutating calls per lifecycle"), "{calls:?}");
         let mut unjudged = outcome(1.001, 4.0, 0.0);
         unjudged.phases[0].judged = Judged::No;
         assert_eq!(unjudged.missed(), Vec::<String>::new());

@@ -47,7 +47,7 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn of(dir: Option<PathBuf>, bin_dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        let own = std::env::current_exe().context("where this program is")?;
+        let own = std::env::current_exe().context("path of this program")?;
         let beside = own.parent().context("the directory of this program")?;
         let target = beside.parent().unwrap_or(beside);
         let dir = std::path::absolute(dir.unwrap_or_else(|| target.join("bench"))).context("the directory's path")?;
@@ -198,7 +198,7 @@ async fn start(case: &Case, places: &Places) -> anyhow::Result<Running> {
 async fn join(socket: &Path, sim_env: &Path) -> anyhow::Result<Running> {
     let env = env_of_file(sim_env)?;
     let client = CsiClient::lazy(socket);
-    ensure!(client.probe().await.context("Probe of the other driver")?, "the other driver is not ready");
+    ensure!(client.probe().await.context("Probe of the other driver")?, "other driver is not ready");
     let driver_pid = process_stat::listener(socket)?;
     Ok(Running { client, control: control_of(&env)?, driver_pid, env, started: Vec::new() })
 }
@@ -211,7 +211,7 @@ async fn whole_ledger(control: &Control, from: u64) -> anyhow::Result<Ledger> {
     let ledger = control.ledger(from).await?;
     let expected = ledger.next - from;
     let got = u64::try_from(ledger.calls.len()).context("a number of calls")?;
-    ensure!(got == expected, "the simulator kept {got} of {expected} calls");
+    ensure!(got == expected, "the simulator recorded {got} of {expected} calls");
     Ok(ledger)
 }
 
@@ -220,7 +220,7 @@ async fn nothing_left(control: &Control) -> anyhow::Result<()> {
     let state = control.state().await?;
     let left: Vec<_> = state.live_volumes().into_iter().filter(|v| v.tags.contains_key("CSIVolumeName")).collect();
     if !left.is_empty() {
-        bail!("{} volumes are left, the first is {:?}", left.len(), left[0]);
+        bail!("{} volumes are left, first {:?}", left.len(), left[0]);
     }
     Ok(())
 }

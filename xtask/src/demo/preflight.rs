@@ -27,16 +27,17 @@ pub(super) fn check(places: &Places) -> anyhow::Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    bail!("the demo cannot run here; nothing was done. Missing:\n  - {}", missing.join("\n  - "))
+    bail!("the demo did not start; missing:\n  - {}", missing.join("\n  - "))
 }
 
 fn missing(places: &Places, is_root: bool) -> Vec<String> {
     let mut missing = Vec::new();
     if !is_root {
-        missing.push("root (loop devices and mounts need it): run `sudo -E make demo`, or use a container".to_owned());
+        missing.push("root, for loop devices and mounts: run `sudo -E make demo`, or use a container".to_owned());
     }
     if is_root && !Path::new("/dev/loop-control").exists() {
-        missing.push("loop devices (/dev/loop-control): `modprobe loop`, or give the container /dev".to_owned());
+        missing
+            .push("loop devices (/dev/loop-control): run `modprobe loop`, or mount /dev into the container".to_owned());
     }
     let absent: Vec<(&str, &str)> = TOOLS.into_iter().filter(|(tool, _)| !is_installed(tool)).collect();
     if !absent.is_empty() {

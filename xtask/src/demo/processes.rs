@@ -81,7 +81,7 @@ impl Processes {
 
     /// Waits until the simulator has written its env file.
     pub(super) async fn simulator_ready(&mut self) -> anyhow::Result<Control> {
-        let simulator = self.simulator.as_mut().context("the simulator does not run")?;
+        let simulator = self.simulator.as_mut().context("the simulator is not running")?;
         let file = self.dir.join("sim/env");
         self.env = until_ready(simulator, &file, START_BOUND).await?;
         let control = Control::new(self.env.get("EBS_SIM_CONTROL").context("EBS_SIM_CONTROL in the env file")?);
@@ -112,7 +112,7 @@ impl Processes {
 
     /// Kills the driver without warning.
     pub(super) fn kill_driver(&mut self) -> anyhow::Result<()> {
-        self.driver.as_mut().context("the driver does not run")?.kill()
+        self.driver.as_mut().context("the driver is not running")?.kill()
     }
 
     /// Stops both processes, which must end cleanly.
@@ -121,7 +121,7 @@ impl Processes {
             let Some(mut running) = process.take() else { continue };
             match running.stop(STOP_BOUND).await? {
                 Ending::Ended(status) if status.success() => {}
-                other => bail!("process {} did not end cleanly: {other:?}", running.pid()),
+                other => bail!("process {} did not stop cleanly: {other:?}", running.pid()),
             }
         }
         Ok(())
@@ -142,7 +142,7 @@ impl Processes {
         }
         Leftovers::clean_below(&dir).await?;
         let still = Leftovers::below(&dir)?;
-        ensure!(still.is_empty(), "still there: {still}");
+        ensure!(still.is_empty(), "still present: {still}");
         Ok(())
     }
 

@@ -122,11 +122,11 @@ impl Report {
             *sum.entry(&call.action).or_default() += 1;
         }
         let total: usize = sum.values().sum();
-        say(&format!("{:WIDTH$} {:>8}  {total} EC2 calls", "all of it", seconds(self.begun.elapsed())));
+        say(&format!("{:WIDTH$} {:>8}  {total} EC2 calls", "total", seconds(self.begun.elapsed())));
         for (action, count) in sum {
             say(&format!("{:WIDTH$} {:>8}  {count} {action}", "", ""));
         }
-        say("nothing is left: no volume and no snapshot in EC2, no loop device, no link, no mount, no process");
+        say("no leftovers: no volume or snapshot in EC2, no loop device, link, mount or process");
     }
 }
 

@@ -36,16 +36,17 @@ impl StateDir {
         let mut entries = fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))?;
         ensure!(
             is_ours || entries.next().is_none(),
-            "{} holds things that are not the demo's: choose another directory with EBS_DEMO_DIR or --state-dir",
+            "{} has files that are not from the demo; choose another directory with EBS_DEMO_DIR or --state-dir",
             dir.display()
         );
         let socket = dir.join("csi/csi.sock");
         ensure!(
             socket.as_os_str().len() <= SOCKET_BYTES,
-            "{} is longer than the {SOCKET_BYTES} bytes of a socket's path: choose a shorter directory with EBS_DEMO_DIR",
+            "{} exceeds {SOCKET_BYTES} bytes, the limit of a socket path; choose a shorter directory with EBS_DEMO_DIR",
             socket.display()
         );
-        fs::write(dir.join(MARK), "state of `make demo`; may be removed when no demo runs\n").context("mark it")?;
+        fs::write(dir.join(MARK), "State of `make demo`; can be removed while no demo is running\n")
+            .context("mark it")?;
         let path = dir.join(LOCK);
         let lock = File::options().create(true).truncate(false).write(true).open(&path);
         let lock = lock.with_context(|| format!("open {}", path.display()))?;
@@ -53,7 +54,7 @@ impl StateDir {
             Ok(()) => Ok(Self { dir, _lock: lock }),
             Err(TryLockError::WouldBlock) => {
                 bail!(
-                    "another demo runs in {}: wait for it, or choose another directory with EBS_DEMO_DIR",
+                    "another demo is running in {}; wait for it, or choose another directory with EBS_DEMO_DIR",
                     dir.display()
                 )
             }
@@ -80,7 +81,7 @@ impl StateDir {
             lines.push(found.to_string());
         }
         let still = Leftovers::below(&self.dir)?;
-        ensure!(still.is_empty(), "cannot be removed: {still}; is somebody using it?");
+        ensure!(still.is_empty(), "still present: {still}; close its users");
         for name in DIRECTORIES {
             remove(&self.dir.join(name), |path| fs::remove_dir_all(path))?;
         }
@@ -104,7 +105,7 @@ impl StateDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             text => {
                 serde_json::from_slice(&text.with_context(|| format!("read {}", path.display()))?).with_context(|| {
-                    format!("{} is damaged: end the processes of the former run and remove it", path.display())
+                    format!("{} is damaged; stop the processes of the previous run and remove it", path.display())
                 })
             }
         }
@@ -129,7 +130,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("thesis.tex"), "years").unwrap();
         let error = StateDir::take(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("not the demo's") && error.contains("EBS_DEMO_DIR"), "{error}");
+        assert!(error.contains("not from the demo") && error.contains("EBS_DEMO_DIR"), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
@@ -138,7 +139,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = StateDir::take(dir.path()).unwrap();
         let error = StateDir::take(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("another demo runs"), "{error}");
+        assert!(error.contains("another demo is running"), "{error}");
         drop(first);
         StateDir::take(dir.path()).unwrap().clean().await.unwrap();
     }

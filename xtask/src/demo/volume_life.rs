@@ -30,10 +30,9 @@ struct Life {
 }
 
 pub(super) async fn run(processes: &mut Processes, state_dir: &StateDir, report: &mut Report) -> anyhow::Result<()> {
-    say(&format!("one volume's life, on real block devices; state and logs in {}", state_dir.dir().display()));
-    let control = report
-        .step(None, "start ebs-sim, the simulated EC2 (times as EC2 has them)", processes.simulator_ready())
-        .await?;
+    say(&format!("a volume's lifecycle on real block devices; state and logs in {}", state_dir.dir().display()));
+    let control =
+        report.step(None, "start ebs-sim, the simulated EC2 (with EC2's delays)", processes.simulator_ready()).await?;
     let csi =
         report.step(Some(&control), "start aws-ebs-csi-driver (mode all)", processes.start_driver(state_dir)).await?;
     let clients = processes.clients(csi, control.clone()).await?;
@@ -87,7 +86,7 @@ fn ext4() -> Access {
 
 /// Runs blocking work (reads, writes, syncs) while the clock continues.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> anyhow::Result<T> {
-    Ok(tokio::task::spawn_blocking(work).await.context("the work broke off")??)
+    Ok(tokio::task::spawn_blocking(work).await.context("the work stopped early")??)
 }
 
 async fn first_volume(life: &Life, report: &mut Report) -> anyhow::Result<(VolumeOnNode, String)> {
@@ -124,7 +123,8 @@ async fn restore(
     let control = Some(&control);
     let csi = life.clients.csi.clone();
     let taken = async { taking.join_next().await.context("the snapshot")?? };
-    let snapshot = report.step(control, "the first volume's snapshot, asked for meanwhile, is ready", taken).await?;
+    let snapshot =
+        report.step(control, "the first volume's snapshot, created in the meantime, is ready", taken).await?;
     life.snapshot = Some(snapshot.clone());
     let create = async {
         let request = restored_volume("demo-restored", 6, &ext4(), &snapshot);
@@ -160,18 +160,18 @@ async fn grow(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
         let file = volume.target.join("stream");
         let writer = Writer::start(file.clone());
         writer.progress().await?;
-        ensure!(volume.expand_in_ec2(4).await.map_err(refused)?, "the node is told to do nothing");
+        ensure!(volume.expand_in_ec2(4).await.map_err(refused)?, "the controller requests no expansion on the node");
         let capacity = volume.expand_on_node().await.map_err(refused)?;
         ensure!(capacity == 4 * GIB, "the node reports {capacity} bytes");
         writer.progress().await?;
         let hash = writer.end().await?;
         let found = blocking(move || content::hash_file(&file)).await?;
-        ensure!(found == hash, "what was written last is not what is read");
+        ensure!(found == hash, "the data read differs from the last write");
         let (total, _) = volume.stats().await.map_err(refused)?;
         ensure!(about(total, 4), "the file system has {total} bytes");
         Ok(())
     };
-    report.step(control, "expand it to 4 GiB online, while it is being written", expand).await?;
+    report.step(control, "expand it to 4 GiB online, during writes", expand).await?;
     life.volumes.push(volume);
     Ok(())
 }
@@ -198,21 +198,21 @@ async fn raw_block(
     ensure!(read == written, "written {written}, read {read}");
     report.step(Some(&control), "unpublish and detach it", async { volume.take_down().await.map_err(refused) }).await?;
     crash(&mut volume, processes, report, &control).await?;
-    let csi = report.step(Some(&control), "start the driver again", processes.start_driver(state_dir)).await?;
+    let csi = report.step(Some(&control), "restart the driver", processes.start_driver(state_dir)).await?;
     life.clients.csi = csi.clone();
     for former in life.volumes.iter_mut().chain([&mut volume]) {
         former.set_client(&csi);
     }
-    report.step(Some(&control), "retry the attach: it finishes, once only", retry(&mut volume, &control)).await?;
+    report.step(Some(&control), "retry the attach: it completes exactly once", retry(&mut volume, &control)).await?;
     let again = async {
         volume.stage().await.map_err(refused)?;
         volume.publish().await.map_err(refused)?;
         let target = volume.target.clone();
         let found = blocking(move || content::hash_start(&target, BLOCK_BYTES)).await?;
-        ensure!(found == written, "the data of the raw block volume changed");
+        ensure!(found == written, "the data of the raw block volume has changed");
         Ok(())
     };
-    report.step(Some(&control), "publish it again: the data are still there", again).await?;
+    report.step(Some(&control), "publish it again: the data is unchanged", again).await?;
     life.volumes.push(volume);
     Ok(())
 }
@@ -230,12 +230,12 @@ async fn crash(
             state.volume(&id).is_some_and(|volume| volume.attachments.iter().any(|a| a.state == "attaching"))
         };
         tokio::select! {
-            answer = volume.attach() => anyhow::bail!("the attach was over too soon: {answer:?}"),
+            answer = volume.attach() => anyhow::bail!("the attach finished too early: {answer:?}"),
             state = control.until(BOUND, "the volume is attaching", attaching) => state?,
         };
         processes.kill_driver()
     };
-    report.step(Some(control), "kill -9 the driver in the middle of the next attach", kill).await
+    report.step(Some(control), "kill -9 the driver during the next attach", kill).await
 }
 
 async fn retry(volume: &mut VolumeOnNode, control: &Control) -> anyhow::Result<()> {
@@ -247,7 +247,7 @@ async fn retry(volume: &mut VolumeOnNode, control: &Control) -> anyhow::Result<(
     let id = volume.id().to_owned();
     let of_it = |call: &&ebs_testkit::control::Call| call.parameters.get("VolumeId").is_some_and(|v| *v == id);
     let attaches = ledger.calls.iter().filter(of_it).filter(|call| call.action == "AttachVolume" && call.did_work());
-    ensure!(attaches.count() == 2, "one attach before the crash and one in it were expected: {}", ledger.summary());
+    ensure!(attaches.count() == 2, "expected one attach before the crash and one during it: {}", ledger.summary());
     Ok(())
 }
 
@@ -288,7 +288,7 @@ async fn take_down(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
     report.step(Some(&control), "nothing left: EC2, loop devices, links, mounts", proof).await?;
     let rights = async {
         let beyond = control.ledger(0).await?.beyond(POLICY);
-        ensure!(beyond.is_empty(), "calls that {POLICY} does not allow:\n{}", beyond.join("\n"));
+        ensure!(beyond.is_empty(), "{POLICY} does not allow these calls:\n{}", beyond.join("\n"));
         Ok(())
     };
     report.step(Some(&control), "every call was allowed by deploy/iam/managed-v2.json", rights).await

@@ -94,19 +94,19 @@ pub(super) async fn suites(logs: &Path) -> anyhow::Result<Vec<Suite>> {
         log: log.clone(),
     };
     let status = Process::spawn(spec)?.wait(CARGO_BOUND).await?;
-    let printed = std::fs::read(&log).context("read what cargo printed")?;
+    let printed = std::fs::read(&log).context("read cargo's output")?;
     let mut suites = Vec::new();
     let mut said = String::new();
     for message in Message::parse_stream(BufReader::new(printed.as_slice())) {
-        match message.context("read what cargo printed")? {
+        match message.context("read cargo's output")? {
             Message::CompilerArtifact(artifact) => suites.extend(suite_of(artifact)),
             Message::CompilerMessage(message) => said.push_str(&message.to_string()),
             Message::TextLine(line) => said.extend([line.as_str(), "\n"]),
             _ => {}
         }
     }
-    ensure!(status.success(), "cargo cannot build the tests ({status}):\n{said}");
-    ensure!(!suites.is_empty(), "cargo names no test executable:\n{said}");
+    ensure!(status.success(), "build the tests with cargo ({status}):\n{said}");
+    ensure!(!suites.is_empty(), "cargo lists no test executable:\n{said}");
     suites.push(documentation()?);
     suites.sort_by_key(|suite| SLOW.iter().position(|slow| *slow == suite.target()).unwrap_or(SLOW.len()));
     Ok(suites)

@@ -92,8 +92,8 @@ fn in_crate(name: &str, sources: &[&Source], exceptions: &[Exception]) -> Vec<Fi
     for exception in exceptions.iter().filter(|e| e.of == name) {
         let unused = exception.modules.iter().filter(|module| !found.contains(**module));
         findings.extend(unused.map(|module| {
-            let problem = format!("{module} of {name} is in no circle any more");
-            Finding::new(Path::new("xtask/src/tidy/circles.rs"), 1, problem, "take it out of EXCEPTIONS")
+            let problem = format!("{module} of {name} is no longer in a cycle");
+            Finding::new(Path::new("xtask/src/tidy/circles.rs"), 1, problem, "remove it from EXCEPTIONS")
         }));
     }
     findings
@@ -105,12 +105,11 @@ fn finding(name: &str, arrows: &Arrows, circle: &BTreeSet<String>) -> Finding {
     for (from, to) in way_round(arrows, circle) {
         let (file, line) = &arrows[&from][&to];
         first.get_or_insert((file, *line));
-        steps.push(format!("{from} knows {to} ({}:{line})", file.display()));
+        steps.push(format!("{from} uses {to} ({}:{line})", file.display()));
     }
     let (file, line) = first.expect("a circle has arrows");
-    let problem = format!("modules of {name} in a circle: {}", steps.join(", "));
-    let mend =
-        "move what both need below both; a circle that must stay goes into EXCEPTIONS in xtask/src/tidy/circles.rs";
+    let problem = format!("modules of {name} in a cycle: {}", steps.join(", "));
+    let mend = "move shared code below both, or add a necessary cycle to EXCEPTIONS in xtask/src/tidy/circles.rs";
     Finding::new(file, line, problem, mend)
 }
 
@@ -268,8 +267,8 @@ mod tests {
             ("c.rs", "fn f() -> crate::a::A {}"),
             ("d.rs", ""),
         ];
-        let expected = "modules of x in a circle: a knows b (crates/x/src/a.rs:1), b knows c \
-                        (crates/x/src/b/deep.rs:2), c knows a (crates/x/src/c.rs:1)";
+        let expected = "modules of x in a cycle: a uses b (crates/x/src/a.rs:1), b uses c \
+                        (crates/x/src/b/deep.rs:2), c uses a (crates/x/src/c.rs:1)";
         assert_eq!(findings(&files, &[]), [expected]);
     }
 
@@ -297,6 +296,6 @@ mod tests {
         let larger = [("a.rs", "use crate::b;"), ("b.rs", "use crate::c;"), ("c.rs", "use crate::a;")];
         assert_eq!(findings(&larger, &STAYS).len(), 1);
         let none = [("a.rs", "use crate::b;"), ("b.rs", "")];
-        assert_eq!(findings(&none, &STAYS), ["a of x is in no circle any more", "b of x is in no circle any more"]);
+        assert_eq!(findings(&none, &STAYS), ["a of x is no longer in a cycle", "b of x is no longer in a cycle"]);
     }
 }

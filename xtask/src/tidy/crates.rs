@@ -23,17 +23,21 @@ fn of_crate(tree: &Tree, manifest: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |file: &Path, problem: String, mend| findings.push(Finding::new(file, 1, problem, mend));
     if !manifest.text.contains("[lints]\nworkspace = true") && !UNSAFE.contains(&name) {
-        let problem = format!("{name} does not take the workspace's lints");
+        let problem = format!("{name} does not use the workspace's lints");
         find(&manifest.path, problem, "add [lints] with workspace = true");
     }
     let is_root = |path: &Path| {
         path.starts_with(folder.join("src")) && (path.ends_with("src/lib.rs") || path.ends_with("main.rs"))
     };
     for root in tree.rust().filter(|source| is_root(&source.path) && !source.text.starts_with("//! ")) {
-        find(&root.path, format!("{name} does not describe itself"), "start the file with a //! comment");
+        find(&root.path, format!("{name} has no description"), "begin the file with a //! comment");
     }
     if !tree.file(Path::new(MAP)).is_some_and(|map| map.text.contains(&format!("`{name}`"))) {
-        find(Path::new(MAP), format!("the crate map lacks {name}"), "add a row: what it is and whom it may use");
+        find(
+            Path::new(MAP),
+            format!("{name} is missing in the crate map"),
+            "add a row with its purpose and allowed dependencies",
+        );
     }
     findings
 }
@@ -49,8 +53,8 @@ fn missing_files(tree: &Tree) -> Vec<Finding> {
         Finding::new(
             Path::new(MAP),
             line,
-            format!("the map names {span}, which is not there"),
-            "name the file as it is now",
+            format!("the map names {span}, which does not exist"),
+            "use the current file name",
         )
     };
     missing.map(finding).collect()

@@ -19,7 +19,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let errors: Vec<(String, Vec<String>)> = tree.rust().filter(|s| is_product(s)).flat_map(errors_of).collect();
     let mut findings = Vec::new();
     let mut find = |page: &str, line, problem| {
-        findings.push(Finding::new(Path::new(page), line, problem, "name each error once, with a link to its entry"));
+        findings.push(Finding::new(Path::new(page), line, problem, "list each error once, with a link to its entry"));
     };
     let mut named = BTreeSet::new();
     for path in PAGES {
@@ -32,10 +32,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                     find(path, at + 1, format!("{name} has no entry"));
                 }
                 if !named.insert(name.to_owned()) {
-                    find(path, at + 1, format!("{name} is here twice"));
+                    find(path, at + 1, format!("{name} is listed twice"));
                 }
                 if !errors.iter().any(|(error, variants)| error == name || variants.iter().any(|v| v == name)) {
-                    find(path, at + 1, format!("there is no error {name}"));
+                    find(path, at + 1, format!("error {name} does not exist"));
                 }
             }
         }
@@ -116,9 +116,9 @@ mod tests {
         assert_eq!(problems(&one), ["the error ebs_driver::Why::Two has no entry"]);
         assert!(problems(&format!("| `ebs_driver::Why::Two` | [Entry](#entry) |\n{one}")).is_empty());
         for (row, problem) in [
-            ("| `ebs_driver::Why` | [Entry](#entry) |\n", "ebs_driver::Why is here twice"),
-            ("| `ebs_driver::Gone` | [Entry](#entry) |\n", "there is no error ebs_driver::Gone"),
-            ("| `ebs_driver::Why::Other` | [Entry](#entry) |\n", "there is no error ebs_driver::Why::Other"),
+            ("| `ebs_driver::Why` | [Entry](#entry) |\n", "ebs_driver::Why is listed twice"),
+            ("| `ebs_driver::Gone` | [Entry](#entry) |\n", "error ebs_driver::Gone does not exist"),
+            ("| `ebs_driver::Why::Other` | [Entry](#entry) |\n", "error ebs_driver::Why::Other does not exist"),
         ] {
             assert_eq!(problems(&format!("{whole}{row}")), [problem]);
         }

@@ -18,7 +18,7 @@ fn left_out(tree: &Tree, folder: &Path) -> Vec<Finding> {
     let below = tree.sources.iter().filter_map(|source| source.path.strip_prefix(folder).ok()?.iter().next()?.to_str());
     let names: BTreeSet<&str> = below.filter(|name| *name != "README.md").collect();
     let missing = names.into_iter().filter(|name| !page.text.contains(&format!("]({name}")));
-    missing.map(|name| Finding::new(&index, 1, format!("it leaves out {name}"), "link to it")).collect()
+    missing.map(|name| Finding::new(&index, 1, format!("{name} is missing"), "link to it")).collect()
 }
 
 #[cfg(test)]
@@ -33,6 +33,6 @@ mod tests {
         sources.push(Source::new("docs/README.md", "[a](a.md#x) [sub](sub/c.md)\n"));
         let found = check(&Tree { sources });
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!(found[0].problem, "it leaves out b.md");
+        assert_eq!(found[0].problem, "b.md is missing");
     }
 }

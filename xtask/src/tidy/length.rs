@@ -17,7 +17,7 @@ fn too_long(source: &Source) -> Option<Finding> {
             &source.path,
             MOST_LINES + 1,
             format!("{lines} lines of product code, at most {MOST_LINES}"),
-            "split it along its ideas: one idea a file",
+            "split it by subject",
         )
     })
 }

@@ -29,8 +29,8 @@ fn bare_issues(source: &Source) -> Vec<Finding> {
             Finding::new(
                 &source.path,
                 at + 1,
-                "names an issue by a bare number",
-                "give the reason itself, or name another project's issue like owner/repository#12",
+                "references an issue by a bare number",
+                "write the reason instead, or reference another project's issue like owner/repository#12",
             )
         })
         .collect()
@@ -43,8 +43,8 @@ fn pointers(source: &Source) -> Vec<Finding> {
             findings.push(Finding::new(
                 &source.path,
                 at + 1,
-                format!("points at {place}, which a clone does not have"),
-                "copy what the repository needs into it",
+                format!("references {place}, which is missing in a clone"),
+                "copy the contents into the repository",
             ));
         }
     }

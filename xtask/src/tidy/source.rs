@@ -25,12 +25,11 @@ impl Tree {
     pub(super) fn read(root: &Path) -> anyhow::Result<Self> {
         let mut sources = Vec::new();
         for entry in WalkDir::new(root).sort_by_file_name().into_iter().filter_entry(is_ours) {
-            let entry = entry.context("cannot walk the workspace")?;
+            let entry = entry.context("list the workspace")?;
             if !entry.file_type().is_file() {
                 continue;
             }
-            let bytes =
-                std::fs::read(entry.path()).with_context(|| format!("cannot read {}", entry.path().display()))?;
+            let bytes = std::fs::read(entry.path()).with_context(|| format!("read {}", entry.path().display()))?;
             if let Ok(text) = String::from_utf8(bytes) {
                 let path = entry.path().strip_prefix(root).context("outside of the workspace")?.to_owned();
                 sources.push(Source { path, text });

@@ -21,7 +21,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 fn empty_name(path: &Path) -> Option<Finding> {
     let part = path.iter().map(|part| part.to_string_lossy()).map(|part| part.trim_end_matches(".rs").to_owned());
     let name = part.into_iter().find(|part| EMPTY_NAMES.contains(&part.as_str()))?;
-    Some(Finding::new(path, 1, format!("the name {name:?} says nothing"), "name it after the idea inside"))
+    Some(Finding::new(path, 1, format!("the name {name:?} is meaningless"), "name it after its subject"))
 }
 
 /// Returns attributes that neither product nor tests may have.
@@ -31,10 +31,10 @@ fn attributes(source: &Source) -> Vec<Finding> {
         let line = line.trim();
         let mut find = |problem, mend| findings.push(Finding::new(&source.path, at + 1, problem, mend));
         if line.starts_with("#[allow(") || line.starts_with("#![allow(") {
-            find("a lint is allowed", "use #[expect(lint, reason = \"…\")], which tells when it is no longer needed");
+            find("#[allow] of a lint", "use #[expect(lint, reason = \"…\")], which warns when it is no longer needed");
         }
         if line.starts_with("#[ignore") {
-            find("a test is ignored", "let it run, or let it say what is missing and fail");
+            find("ignored test", "run it, or let it fail and report what is missing");
         }
     }
     for (at, line) in source.text.lines().enumerate() {
@@ -59,8 +59,8 @@ fn in_product(source: &Source) -> Vec<Finding> {
             findings.push(Finding::new(
                 &source.path,
                 at + 1,
-                "unsafe code outside of ebs-mounter, winstorage's real host and csi-proxy's windows",
-                "use a safe wrapper (rustix), or give one of these crates one",
+                "unsafe code outside ebs-mounter, winstorage's real host and csi-proxy's windows",
+                "use a safe wrapper (rustix), or add one to these crates",
             ));
         }
     }
@@ -69,8 +69,8 @@ fn in_product(source: &Source) -> Vec<Finding> {
             Finding::new(
                 &source.path,
                 line,
-                "names tonic::Code",
-                "return an error by its meaning; the status.rs of ebs-driver or of csi-proxy chooses the code",
+                "uses tonic::Code",
+                "return an error with its meaning; status.rs of ebs-driver or csi-proxy chooses the code",
             )
         }));
     }

@@ -68,12 +68,12 @@ fn flags_and_defaults_match_the_official_registrar() {
 /// unknown flag or an invalid value is 2.
 #[test]
 fn missing_path_and_two_health_ports_exit_1_others_2() {
-    refused("", 1, "--kubelet-registration-path is required");
-    refused("--kubelet-registration-path=", 1, "--kubelet-registration-path is required");
+    refused("", 1, "--kubelet-registration-path is missing");
+    refused("--kubelet-registration-path=", 1, "--kubelet-registration-path is missing");
     refused(&format!("{REQUIRED} --http-endpoint=:9809 --health-port=9809"), 1, "--http-endpoint and --health-port");
     for (line, because) in [
         ("--no-such-flag", "--no-such-flag"),
-        ("--csi-address=csi.sock", "--csi-address is \"csi.sock\", which is none of"),
+        ("--csi-address=csi.sock", "--csi-address \"csi.sock\" must be /PATH"),
         ("--csi-address=tcp://192.0.2.1:1", "loopback"),
         ("--plugin-registration-path=", "--plugin-registration-path is empty"),
         ("--plugin-registration-path=tcp://nowhere", "loopback"),
@@ -92,7 +92,7 @@ fn missing_path_and_two_health_ports_exit_1_others_2() {
         refused(&format!("{REQUIRED} {line}"), 2, because);
     }
     let long = format!("{REQUIRED} --csi-address=/{}", "x".repeat(107));
-    refused(&long, 2, "108 bytes, and at most 107");
+    refused(&long, 2, "108 bytes, at most 107");
 }
 
 /// The probe, `--mode=kubelet-registration-probe`, requires the path; `--version` requires no other flag.
@@ -101,7 +101,7 @@ fn old_probe_and_version_end_at_once() {
     assert!(matches!(read(&format!("{REQUIRED} --mode=kubelet-registration-probe")).unwrap().0, Job::Probe));
     let with_both = format!("{REQUIRED} -mode kubelet-registration-probe --http-endpoint=:1 --health-port=1");
     assert!(matches!(read(&with_both).unwrap().0, Job::Probe));
-    refused("--mode=kubelet-registration-probe", 1, "--kubelet-registration-path is required");
+    refused("--mode=kubelet-registration-probe", 1, "--kubelet-registration-path is missing");
     assert!(matches!(read("--version").unwrap().0, Job::Version));
     assert!(matches!(read("-version --mode=kubelet-registration-probe").unwrap().0, Job::Version));
     for help in ["--help", "-h", "-help"] {
@@ -123,10 +123,10 @@ fn health_port_is_an_http_endpoint_on_all_addresses() {
 fn flags_without_effect_are_logged() {
     assert_eq!(notes("--http-endpoint=:1 --enable-pprof --v=5 --mode="), Vec::<String>::new());
     for (line, said) in [
-        ("--connection-timeout=10s", "--connection-timeout has no effect"),
-        ("--automaxprocs", "--automaxprocs has no effect"),
-        ("--mode=other", "--mode=other has no effect"),
-        ("--enable-pprof", "--enable-pprof has no effect without"),
+        ("--connection-timeout=10s", "--connection-timeout is ignored"),
+        ("--automaxprocs", "--automaxprocs is ignored"),
+        ("--mode=other", "--mode=other is ignored"),
+        ("--enable-pprof", "--enable-pprof is ignored without"),
         ("--log-flush-frequency=1s", "--log-flush-frequency has no effect"),
         ("--enable-pprof=false no", "argument \"no\" is ignored"),
     ] {

@@ -39,7 +39,7 @@ impl Listener {
 
     pub(super) async fn accept(&mut self) -> io::Result<Stream> {
         let accepted = self.0.recv().await;
-        let stream = accepted.ok_or_else(|| io::Error::other("the thread that accepts connections has ended"))??;
+        let stream = accepted.ok_or_else(|| io::Error::other("the thread that accepts connections has stopped"))??;
         Ok(Box::new(TcpStream::from_std(stream)?))
     }
 }

@@ -36,10 +36,10 @@ async fn late_driver_is_registered_once_it_has_started() -> anyhow::Result<()> {
 async fn driver_without_a_valid_name_ends_the_registrar() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     for (nth, (says, because)) in [
-        (Says::Fails, "failed GetPluginInfo: "),
-        (Says::Nothing, "did not answer GetPluginInfo within 300ms (--timeout)"),
-        (Says::Name(""), "its name is empty"),
-        (Says::Name("../x"), "which cannot be part of a file name"),
+        (Says::Fails, "call GetPluginInfo of the driver at "),
+        (Says::Nothing, "no reply within 300ms (--timeout)"),
+        (Says::Name(""), "the driver's name is empty"),
+        (Says::Name("../x"), "is invalid in a file name"),
     ]
     .into_iter()
     .enumerate()
@@ -59,7 +59,7 @@ async fn slow_driver_is_queried_again() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
     let driver = FakeDriver::at(&sandbox.driver(), Says::Nothing)?;
     let registrar = sandbox.start("registrar", &["--timeout=3s"])?;
-    said(&registrar, "the driver is asked again").await?;
+    said(&registrar, "retrying GetPluginInfo").await?;
     driver.say(Says::Name(NAME));
     FakeKubelet::watching(&sandbox.registration()).meet().await?.register().await?;
     Ok(())
@@ -76,10 +76,10 @@ async fn registrar_reconnects_to_a_restarted_driver() -> anyhow::Result<()> {
     met.register().await?;
     let number = std::fs::metadata(&met.socket)?.ino();
     drop(driver);
-    said(&registrar, "the connection to the driver is lost").await?;
+    said(&registrar, "connection to the driver lost").await?;
     ensure!(met.info().await?.name == NAME);
     let _back = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
-    said(&registrar, "connected to the driver again").await?;
+    said(&registrar, "reconnected to the driver").await?;
     met.register().await?;
     ensure!(std::fs::metadata(&met.socket)?.ino() == number, "the kubelet was told");
     registrar.signal(Signal::TERM)?;

@@ -33,11 +33,11 @@ async fn file_in_the_way_and_missing_directory_are_errors() -> anyhow::Result<()
     let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
     std::fs::write(sandbox.socket(NAME), "kept")?;
     let output = ends_with(&mut sandbox.start("file", &[])?, 1).await?;
-    ensure!(output.contains("is not a socket: it is left alone"), "{output}");
+    ensure!(output.contains("exists and is not a socket; remove it"), "{output}");
     ensure!(std::fs::read_to_string(sandbox.socket(NAME))? == "kept");
     let nowhere = format!("--plugin-registration-path={}/nowhere", sandbox.path().display());
     let output = ends_with(&mut sandbox.start("nowhere", &[&nowhere])?, 1).await?;
-    ensure!(output.contains("nowhere, the directory for the registration socket, does not exist"), "{output}");
+    ensure!(output.contains("nowhere of the registration socket: not found"), "{output}");
     let long = format!("--plugin-registration-path={}/{}", sandbox.path().display(), "x".repeat(80));
     let output = ends_with(&mut sandbox.start("long", &[&long])?, 1).await?;
     ensure!(output.contains("is too long for a socket"), "{output}");
@@ -59,7 +59,7 @@ async fn vanished_socket_is_restored() -> anyhow::Result<()> {
             std::fs::remove_dir_all(sandbox.registration())?;
             eventually("the loss in the log", async || {
                 let output = registrar.output().ok()?;
-                (output.matches("the registration socket has vanished").count() == 2).then_some(())
+                (output.matches("registration socket is missing").count() == 2).then_some(())
             })
             .await?;
             std::fs::create_dir(sandbox.registration())?;
@@ -85,7 +85,7 @@ async fn second_registrar_takes_over_from_the_first() -> anyhow::Result<()> {
     let mut second = sandbox.start("second", &[])?;
     kubelet.meet().await?.register().await?;
     let number = std::fs::metadata(sandbox.socket(NAME))?.ino();
-    said(&first, "another process has put its registration socket in the place").await?;
+    said(&first, "another process replaced the registration socket").await?;
     first.signal(Signal::TERM)?;
     ends_with(&mut first, 0).await?;
     ensure!(std::fs::metadata(sandbox.socket(NAME))?.ino() == number, "the first one has meddled");

@@ -4,7 +4,7 @@ use winstorage::types::DiskNumber;
 
 /// A text that is not a disk number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no disk number: decimal digits up to 4294967295 are expected")]
+#[error("{text:?} is not a disk number; use decimal digits, at most 4294967295")]
 pub(crate) struct NoDiskNumber {
     text: String,
 }

@@ -22,14 +22,14 @@ pub(super) fn live(is_asked: impl Fn() -> bool, work: impl FnOnce() -> Result<()
     match (ended, is_asked()) {
         (Ok(()), true) => End::Stopped(None),
         (Err(text), true) => End::Stopped(Some(text)),
-        (Ok(()), false) => End::Failed("the service has ended by itself".to_owned()),
+        (Ok(()), false) => End::Failed("the service stopped unexpectedly".to_owned()),
         (Err(text), false) => End::Failed(text),
     }
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("panic: {}", text.unwrap_or("without a text"))
+    format!("panic: {}", text.unwrap_or("without a message"))
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn requested_stop_is_not_a_failure() {
         assert_eq!(live(|| true, || Ok(())), End::Stopped(None));
-        let left = "2 calls still ran 20 s after the stop, and were left".to_owned();
+        let left = "2 calls were still running 20 s after the stop and were abandoned".to_owned();
         assert_eq!(live(|| true, || Err(left.clone())), End::Stopped(Some(left)));
         assert!(matches!(live(|| true, || panic!("late")), End::Stopped(Some(_))));
     }

@@ -30,7 +30,9 @@ pub(super) fn run_as_service<M: MakeHost>() -> ExitCode {
     match service_dispatcher::start(NAME, service_main::<M>) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("csi-proxy: -windows-service is for the service control manager: {error}"));
+            complain(&format!(
+                "csi-proxy: connect to the service control manager, which -windows-service requires: {error}"
+            ));
             ExitCode::FAILURE
         }
     }
@@ -39,22 +41,22 @@ pub(super) fn run_as_service<M: MakeHost>() -> ExitCode {
 extern "system" fn service_main<M: MakeHost>(_: u32, _: *mut *mut u16) {
     // A panic must not unwind into Windows' frames.
     if std::panic::catch_unwind(serve::<M>).is_err() {
-        fail("a panic outside of the service's work");
+        fail("panic outside the service's work");
     }
 }
 
 /// Ends the process without reporting STOPPED, which the service control manager treats as a crash. The reason goes to
 /// the event log, because a log file may not exist yet.
 fn fail(reason: &str) -> ! {
-    tracing::error!(reason, "the service has failed");
-    report(&format!("csi-proxy has failed: {reason}"));
+    tracing::error!(reason, "service failed");
+    report(&format!("csi-proxy failed: {reason}"));
     std::process::exit(1)
 }
 
 fn report(text: &str) {
     match EventLog::open() {
         Ok(events) => events.error(text),
-        Err(error) => tracing::warn!(%error, "the event log cannot be written"),
+        Err(error) => tracing::warn!(%error, "failed to write to the event log"),
     }
 }
 
@@ -79,7 +81,7 @@ fn serve<M: MakeHost>() {
     match live(|| asked.load(Ordering::Acquire), || run::<M>(&told, stop)) {
         End::Stopped(left) => {
             if let Some(left) = left {
-                report(&format!("csi-proxy was stopped: {left}"));
+                report(&format!("csi-proxy stopped: {left}"));
             }
             told.stopped();
         }
@@ -88,7 +90,9 @@ fn serve<M: MakeHost>() {
 }
 
 fn run<M: MakeHost>(told: &Told, stop: CancellationToken) -> Result<(), String> {
-    let Command::Run(settings) = command::<M>()? else { return Err("the command line runs no service".to_owned()) };
+    let Command::Run(settings) = command::<M>()? else {
+        return Err("the command line does not run a service".to_owned());
+    };
     let started = Started::new::<M>(*settings)?;
     let ended = Arc::new(Ended::default());
     std::thread::scope(|scope| {

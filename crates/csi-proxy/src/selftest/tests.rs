@@ -28,8 +28,8 @@ fn selftest_prints_each_step_and_cleans_up() {
     let lines: Vec<&str> = told.lines().collect();
     let (sum, steps) = lines.split_last().unwrap();
     assert!(steps.len() >= 19 && steps.iter().all(|line| line.starts_with("ok ")), "{told}");
-    assert_eq!(**sum, format!("{0} of {0} as expected", steps.len()));
-    assert!(steps.iter().any(|line| line.contains("operations by chance")), "{told}");
+    assert_eq!(**sum, format!("{0} of {0} steps passed", steps.len()));
+    assert!(steps.iter().any(|line| line.contains("random operations")), "{told}");
     assert!(!host.is_online(1) && host.is_online(2) && host.kind_at(r"C:\ProgramData\csi-proxy-selftest").is_none());
 }
 
@@ -63,9 +63,9 @@ fn selftest_without_a_spare_disk_changes_nothing() {
         ("--disk=2", "nothing was done"),
         ("--disk=7", "not found"),
         (r"--disk=1 --directory=C:\ProgramData\a", "exists"),
-        ("--disk=1 --directory=a", "no absolute path"),
-        (r"--disk=1 --directory=C:\", "below another one"),
-        (r"--disk=1 --directory=C:\a", "below another one"),
+        ("--disk=1 --directory=a", "not an absolute path"),
+        (r"--disk=1 --directory=C:\", "below another directory"),
+        (r"--disk=1 --directory=C:\a", "below another directory"),
     ] {
         let (result, told) = executed(&host, line);
         let error = result.unwrap_err();

@@ -81,8 +81,7 @@ fn explained(nth: usize, error: io::Error) -> io::Error {
     }
     let user = own_user().unwrap_or_else(|| "this process's user".to_owned());
     let missing = format!(
-        "{error}: the security descriptor does not let {user} add instances of the pipe (FILE_CREATE_PIPE_INSTANCE, 0x4); add \
-         (A;;GA;;;{user}) to --pipe-security-descriptor"
+        "{error}: {user} lacks FILE_CREATE_PIPE_INSTANCE (0x4); add (A;;GA;;;{user}) to --pipe-security-descriptor"
     );
     io::Error::new(error.kind(), missing)
 }
@@ -130,7 +129,7 @@ impl Maker {
                 },
                 Err(error) if error.raw_os_error() == Some(NO_DATA) => {
                     if let Err(error) = waiting.disconnect() {
-                        tracing::debug!(pipe = self.pipe, %error, "a client that has left could not be let go");
+                        tracing::debug!(pipe = self.pipe, %error, "failed to disconnect a client that has left");
                     }
                     continue;
                 }
@@ -149,7 +148,7 @@ impl Maker {
         loop {
             match self.instance(false) {
                 Err(error) if tries < TRIES => {
-                    tracing::warn!(pipe = self.pipe, %error, "no new instance of the pipe could be made");
+                    tracing::warn!(pipe = self.pipe, %error, "failed to create a new instance of the pipe");
                     tries += 1;
                     sleep(PAUSE).await;
                 }

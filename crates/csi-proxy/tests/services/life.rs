@@ -156,7 +156,7 @@ async fn call_is_rejected_when_threads_and_queue_are_full() {
     for _ in 0..MORE {
         let refused = next(&mut calls).await.unwrap_err();
         assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
-        assert!(refused.message().contains("try again later"), "{refused}");
+        assert!(refused.message().contains("retry later"), "{refused}");
     }
     gate.open();
     for _ in 0..RUN + WAIT {
@@ -228,7 +228,7 @@ async fn second_waiter_for_a_disk_is_refused_with_its_holder() {
         tokio::time::timeout(Duration::from_secs(45), calls.join_next()).await.expect("one is refused at once");
     let refused = refused.unwrap().unwrap().unwrap_err();
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
-    assert!(refused.message().contains("disk 1 is being changed by SetDiskState(offline)"), "{refused}");
+    assert!(refused.message().contains("disk 1 is in use by SetDiskState(offline)"), "{refused}");
     gate.open();
     for _ in 0..2 {
         calls.join_next().await.unwrap().unwrap().expect("it had its turn");

@@ -36,8 +36,8 @@ const REFUSALS: [(&str, &str, &str, &str); 13] = [
     ("iscsi", "DiscoverTargetPortal", "InvalidArgument", "target_portal is missing"),
     ("iscsi", "GetTargetDisks", "InvalidArgument", "target_portal is missing"),
     ("iscsi", "RemoveTargetPortal", "InvalidArgument", "target_portal is missing"),
-    ("iscsi", "SetMutualChapSecret", "Unknown", "the CHAP secret has 0 bytes"),
-    ("volume", "FormatVolume", "Unknown", "is formatted already"),
+    ("iscsi", "SetMutualChapSecret", "Unknown", "invalid CHAP secret: 0 bytes"),
+    ("volume", "FormatVolume", "Unknown", "is already formatted"),
     ("volume", "GetVolumeIDFromMount", "Unknown", "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>"),
     (
         "volume",

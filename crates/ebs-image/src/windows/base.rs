@@ -38,7 +38,7 @@ impl Base {
         let digest = digest_of(manifest);
         let manifest: Value = serde_json::from_slice(manifest).with_context(|| named("manifest"))?;
         let said = manifest["config"]["digest"].as_str().unwrap_or_default();
-        ensure!(said == digest_of(config), "{} names another configuration, {said:?}", named("manifest"));
+        ensure!(said == digest_of(config), "{} references another configuration, {said:?}", named("manifest"));
         let config: Value = serde_json::from_slice(config).with_context(|| named("configuration"))?;
         let (system, machine) = (config["os"].as_str(), config["architecture"].as_str());
         ensure!(
@@ -50,7 +50,7 @@ impl Base {
         let version = config["os.version"].as_str().unwrap_or_default().to_owned();
         ensure!(
             version.starts_with(release.build()),
-            "the base for {release} has os.version {version:?} and not {}N",
+            "the base for {release} has os.version {version:?} instead of {}N",
             release.build()
         );
         let layers = manifest["layers"].as_array().with_context(|| format!("{} has no layers", named("manifest")))?;
@@ -101,13 +101,13 @@ fn digest_of(bytes: &[u8]) -> String {
 fn layer(descriptor: &Value) -> anyhow::Result<Value> {
     let kind = descriptor["mediaType"].as_str().unwrap_or_default();
     let Some((_, ours)) = LAYERS.iter().find(|(theirs, _)| *theirs == kind) else {
-        bail!("{kind:?} is no kind of layer that is known")
+        bail!("unknown kind of layer {kind:?}")
     };
     let digest = descriptor["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:")).unwrap_or_default();
     let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-    ensure!(is_digest && descriptor["size"].as_u64().is_some_and(|size| size > 0), "{descriptor} is no descriptor");
+    ensure!(is_digest && descriptor["size"].as_u64().is_some_and(|size| size > 0), "{descriptor} is not a descriptor");
     let has_urls = descriptor["urls"].as_array().is_some_and(|urls| !urls.is_empty());
-    ensure!(*ours != FOREIGN || has_urls, "the foreign layer {digest} says nowhere that it can be fetched from");
+    ensure!(*ours != FOREIGN || has_urls, "the foreign layer {digest} has no URLs");
     let mut layer = descriptor.clone();
     layer["mediaType"] = (*ours).into();
     Ok(layer)

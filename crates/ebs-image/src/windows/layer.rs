@@ -28,7 +28,7 @@ pub(super) fn archive(files: &Tree, epoch: u64) -> anyhow::Result<Vec<u8>> {
     for (path, node) in all.nodes() {
         entry(&mut archive, path, node, epoch).with_context(|| format!("write {path}"))?;
     }
-    archive.into_inner().context("end the archive")
+    archive.into_inner().context("finish the archive")
 }
 
 fn entry<W: Write>(archive: &mut Builder<W>, path: &str, node: &Node, epoch: u64) -> anyhow::Result<()> {

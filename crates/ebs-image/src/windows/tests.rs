@@ -193,8 +193,8 @@ fn base_that_does_not_fit_is_rejected() {
         (|_, config| config["os"] = "linux".into(), "linux on amd64"),
         (|_, config| config["architecture"] = "arm64".into(), "windows on arm64"),
         (|manifest, _| manifest["layers"][1]["mediaType"] = "text/plain".into(), "text/plain"),
-        (|manifest, _| manifest["layers"][0]["urls"] = json!([]), "nowhere"),
-        (|manifest, _| manifest["layers"][1]["digest"] = "sha256:zz".into(), "no descriptor"),
+        (|manifest, _| manifest["layers"][0]["urls"] = json!([]), "no URLs"),
+        (|manifest, _| manifest["layers"][1]["digest"] = "sha256:zz".into(), "not a descriptor"),
         (|_, config| config["rootfs"]["diff_ids"] = json!([]), "2 layers"),
     ];
     for (change, why) in cases {

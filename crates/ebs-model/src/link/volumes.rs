@@ -121,7 +121,7 @@ impl<E: Ec2> Link<E> {
         let (ec2, request) = (self.ec2(), request.clone());
         let volume = request.volume.to_string();
         if !self.process.begins_to_modify(&volume) {
-            self.network.violated(format!("driver {} sends two ModifyVolume of {volume} at once", self.process.id));
+            self.network.violated(format!("driver {} sends two concurrent ModifyVolume of {volume}", self.process.id));
         }
         let outcome = self.network.outcome_of_change(Action::ModifyVolume, &[(&volume, "")]);
         let ec2_call = Ec2Call::change(Action::ModifyVolume, of(&volume), |_, _| EventKind::Other).with(outcome);

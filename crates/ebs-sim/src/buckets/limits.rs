@@ -35,7 +35,7 @@ pub struct Limits {
 
 /// Invalid limits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("rates: {name:?} {rule}")]
+#[error("parse rate {name:?}: {rule}")]
 pub struct BadLimits {
     name: String,
     rule: &'static str,
@@ -61,10 +61,10 @@ impl Limits {
             let action = name.strip_suffix(UNFILTERED);
             let rule = match action {
                 Some(action) if !action.starts_with("Describe") && action != "*" => {
-                    Some("has :unfiltered, which only describes can be")
+                    Some(":unfiltered is only valid for a Describe action")
                 }
                 _ => (!pattern::means_any(action.unwrap_or(name), |_| true))
-                    .then_some("names no action of the simulated EC2"),
+                    .then_some("the simulated EC2 has no such action"),
             };
             if let Some(rule) = rule {
                 return Err(BadLimits { name: name.clone(), rule });

@@ -109,7 +109,8 @@ fn most_specific_name_sets_the_rate() {
 
 #[test]
 fn limit_for_unknown_action_is_rejected_by_name() {
-    for (name, word) in [("CreateVolum", "no action"), ("CreateVolume:unfiltered", "only describes"), ("", "no action")]
+    for (name, word) in
+        [("CreateVolum", "no such action"), ("CreateVolume:unfiltered", "only valid"), ("", "no such action")]
     {
         let limits = Limits { enabled: true, rates: [(name.to_owned(), Rate { capacity: 1, per_second: 1 })].into() };
         let message = limits.check().unwrap_err().to_string();

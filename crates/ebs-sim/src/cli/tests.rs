@@ -78,7 +78,7 @@ fn files_are_parsed_before_anything_starts() {
     let bad = file("bad", r#"{"enabled":true,"rates":{"CreateVolum":{"capacity":1,"per_second":2}}}"#);
     for (args, words) in [
         (&["--limits", &bad][..], ["--limits", "CreateVolum"]),
-        (&["--limits", "/nowhere/limits"], ["--limits", "cannot read"]),
+        (&["--limits", "/nowhere/limits"], ["--limits", "read: "]),
         (&["--scenario", &bad], ["--scenario", "list"]),
         (&["--account", &bad], ["--account", "enabled"]),
         (&["--timing", "scripted"], ["--timing scripted", "--scenario"]),

@@ -19,14 +19,12 @@ impl AccessKey {
     /// # Errors
     /// A sentence that describes the problem without the secret.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (id, secret) = text.split_once(':').ok_or("an access key is ID:SECRET, with a colon between them")?;
+        let (id, secret) = text.split_once(':').ok_or("expected ID:SECRET, separated by a colon")?;
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            return Err("the ID of an access key is one or more letters and digits".to_owned());
+            return Err("the ID must be one or more letters and digits".to_owned());
         }
         if secret.is_empty() || !secret.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(
-                "the SECRET of an access key is one or more printable ASCII characters without spaces".to_owned()
-            );
+            return Err("the SECRET must be one or more printable ASCII characters without spaces".to_owned());
         }
         Ok(Self { id: id.to_owned(), secret: secret.to_owned(), session_token: None })
     }
@@ -34,7 +32,7 @@ impl AccessKey {
 
 impl fmt::Debug for AccessKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AccessKey({}, secret not shown)", self.id)
+        write!(f, "AccessKey({}, secret hidden)", self.id)
     }
 }
 

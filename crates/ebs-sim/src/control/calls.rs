@@ -19,10 +19,10 @@ fn parameters<'a>(query: &'a str, known: &[&str]) -> Result<BTreeMap<&'a str, &'
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         if !known.contains(&name) {
-            return Err(format!("{name:?} is not understood: there is {}", known.join(", ")));
+            return Err(format!("unknown parameter {name:?}; use {}", known.join(", ")));
         }
         if found.insert(name, value).is_some() {
-            return Err(format!("{name} is given twice"));
+            return Err(format!("duplicate parameter {name}"));
         }
     }
     Ok(found)
@@ -30,7 +30,7 @@ fn parameters<'a>(query: &'a str, known: &[&str]) -> Result<BTreeMap<&'a str, &'
 
 fn number<T: std::str::FromStr>(found: &BTreeMap<&str, &str>, name: &str, default: T) -> Result<T, String> {
     let given = found.get(name);
-    given.map_or(Ok(default), |text| text.parse().map_err(|_| format!("{name}={text} is no number")))
+    given.map_or(Ok(default), |text| text.parse().map_err(|_| format!("{name}={text} is not a number")))
 }
 
 pub(super) async fn ledger(State(control): State<Arc<Control>>, RawQuery(query): RawQuery) -> Response<Body> {
@@ -85,10 +85,10 @@ pub(super) async fn remove_rule(State(control): State<Arc<Control>>, Path(id): P
     match id.parse() {
         Ok(number) if control.engine.faults().remove(number) => done(),
         Ok(_) => no_rule(&id),
-        Err(_) => refuse(format!("{id:?} is no number of a rule")),
+        Err(_) => refuse(format!("{id:?} is not the number of a rule")),
     }
 }
 
 fn no_rule(which: &str) -> Response<Body> {
-    reply(StatusCode::NOT_FOUND, &json!({"error": format!("there is no rule {which}")}))
+    reply(StatusCode::NOT_FOUND, &json!({"error": format!("rule {which} not found")}))
 }

@@ -18,7 +18,7 @@ pub(super) async fn consistency(State(control): State<Arc<Control>>) -> Response
 }
 
 pub(super) async fn set_consistency(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<Lag>(body, "consistency, {\"max_lag_ms\": NUMBER}").await {
+    match json_of::<Lag>(body, "{\"max_lag_ms\": NUMBER}").await {
         Ok(lag) => match lag.check() {
             Ok(()) => {
                 control.engine.set_consistency(lag.consistency());
@@ -31,14 +31,14 @@ pub(super) async fn set_consistency(State(control): State<Arc<Control>>, body: B
 }
 
 pub(super) async fn release(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<Stuck>(body, "attachment, {\"volume\": ID or \"*\", \"instance\": ID}").await {
+    match json_of::<Stuck>(body, "{\"volume\": ID or \"*\", \"instance\": ID}").await {
         Ok(stuck) => stuck.release(&control.engine).map_or_else(refuse, |()| done()),
         Err(refusal) => refusal,
     }
 }
 
 pub(super) async fn heal(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<Stuck>(body, "device, {\"volume\": ID}").await {
+    match json_of::<Stuck>(body, "{\"volume\": ID}").await {
         Ok(stuck) => control.engine.heal_device(&stuck.volume).map_or_else(refuse, |()| done()),
         Err(refusal) => refusal,
     }

@@ -23,8 +23,8 @@ fn given(value: Value) -> Result<Limits, String> {
     let limits: Limits = match value.as_str() {
         Some("default") => Limits::ec2(),
         Some("off") => Limits::off(),
-        Some(other) => return Err(format!("limits are \"default\", \"off\" or an object, not {other:?}")),
-        None => serde_json::from_value(value).map_err(|error| format!("these are no limits: {error}"))?,
+        Some(other) => return Err(format!("invalid limits {other:?}; use \"default\", \"off\" or an object")),
+        None => serde_json::from_value(value).map_err(|error| format!("parse limits: {error}"))?,
     };
     limits.check().map_err(|bad| bad.to_string())?;
     Ok(limits)
@@ -57,7 +57,7 @@ pub(super) async fn timing(State(control): State<Arc<Control>>) -> Response<Body
 }
 
 pub(super) async fn set_timing(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<TimingOverride>(body, "set of times in milliseconds").await {
+    match json_of::<TimingOverride>(body, "times in milliseconds").await {
         Ok(times) => {
             if let Err(why) = times.check() {
                 return refuse(why);
@@ -71,12 +71,12 @@ pub(super) async fn set_timing(State(control): State<Arc<Control>>, body: Body) 
 }
 
 pub(super) async fn advance(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    match json_of::<Leap>(body, "leap, {\"ms\": NUMBER}").await {
+    match json_of::<Leap>(body, "{\"ms\": NUMBER}").await {
         Ok(Leap { ms }) if ms <= MAX_LEAP_MS => {
             control.engine.advance(Duration::from_millis(ms));
             reply(StatusCode::OK, &json!({"now": timestamp(control.engine.now())}))
         }
-        Ok(Leap { ms }) => refuse(format!("ms: {ms} is more than {MAX_LEAP_MS}, ten years")),
+        Ok(Leap { ms }) => refuse(format!("ms: {ms} exceeds {MAX_LEAP_MS}, ten years")),
         Err(refusal) => refusal,
     }
 }

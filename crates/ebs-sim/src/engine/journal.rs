@@ -69,7 +69,7 @@ impl Input {
             }
             Self::Heal { volume } => return sim.heal_device(&volume).map_err(|fault| fault.to_string()),
         };
-        if sim.mark() == mark { Ok(()) } else { Err("does not lead where it led the first time".to_owned()) }
+        if sim.mark() == mark { Ok(()) } else { Err("replays to a different state than it first produced".to_owned()) }
     }
 }
 
@@ -113,7 +113,7 @@ pub(super) fn replay(path: &Path, sim: &mut Sim) -> io::Result<Result<Option<Sys
         }
         let input: Input = match serde_json::from_slice(&line) {
             Ok(input) => input,
-            Err(error) => return Ok(Err(format!("line {number} is none of a simulator's: {error}"))),
+            Err(error) => return Ok(Err(format!("line {number} is not an input of a simulator: {error}"))),
         };
         last = input.now().or(last);
         if let Err(why) = input.replay(sim) {

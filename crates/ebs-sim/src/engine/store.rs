@@ -115,12 +115,12 @@ impl Store {
     pub(super) fn write(&mut self, now: SystemTime, input: &Input, sim: &Sim) {
         let Some((number, journal)) = &mut self.journal else { return };
         if let Err(error) = journal.write(input) {
-            tracing::error!(%error, "a change could not be written down: a restart would forget it");
+            tracing::error!(%error, "failed to write a change to the journal, so a restart loses it");
         }
         let number = *number;
         let full = journal.lines() >= LINES && self.saving.as_ref().is_none_or(JoinHandle::is_finished);
         if full && let Err(error) = self.turn_over(number + 1, sim, now) {
-            tracing::warn!(%error, "the state could not be saved: its journal goes on");
+            tracing::warn!(%error, "failed to save state, continuing its journal");
         }
     }
 
@@ -134,7 +134,7 @@ impl Store {
             let _lock = lock;
             match write_state(&dir, Header { journal: number, now }, &sim) {
                 Ok(()) => remove_journals(&dir, number),
-                Err(error) => tracing::warn!(%error, "the state could not be saved: its journals stay"),
+                Err(error) => tracing::warn!(%error, "failed to save state, keeping its journals"),
             }
         }));
         Ok(())
@@ -150,7 +150,7 @@ impl Store {
             let Some((number, _)) = self.journal else { return };
             match write_state(&self.dir, Header { journal: number + 1, now }, &sim) {
                 Ok(()) => remove_journals(&self.dir, number + 1),
-                Err(error) => tracing::warn!(%error, "the state could not be saved: its journal stays"),
+                Err(error) => tracing::warn!(%error, "failed to save state, keeping its journal"),
             }
         })
         .await;
@@ -170,7 +170,7 @@ impl Store {
 fn split(saved: &[u8]) -> Result<(Header, &[u8]), String> {
     let end = saved.iter().position(|byte| *byte == b'\n').unwrap_or(saved.len());
     let (header, state) = saved.split_at(end);
-    let header = serde_json::from_slice(header).map_err(|e| format!("it is not a state of a simulator: {e}"))?;
+    let header = serde_json::from_slice(header).map_err(|e| format!("not the state of a simulator: {e}"))?;
     Ok((header, state.get(1..).unwrap_or_default()))
 }
 

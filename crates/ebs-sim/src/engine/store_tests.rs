@@ -105,7 +105,7 @@ async fn diverging_journal_is_rejected_and_named() {
     let other: String = whole.lines().skip(1).map(|line| format!("{line}\n")).collect();
     std::fs::write(&path, other).unwrap();
     let refused = Engine::start(config(dir.path())).await.unwrap_err().to_string();
-    assert!(refused.contains(&name) && refused.contains("does not lead where it led"), "{refused}");
+    assert!(refused.contains(&name) && refused.contains("replays to a different state"), "{refused}");
 }
 
 #[tokio::test]

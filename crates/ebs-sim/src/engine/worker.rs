@@ -80,7 +80,7 @@ impl Worker {
         };
         let Some(Work { effect, held }) = self.running.remove(&id) else { return };
         if let Outcome::Failed(reason) = &outcome {
-            tracing::error!(?effect, reason, "work on the data plane failed");
+            tracing::error!(?effect, reason, "data plane task failed");
         }
         self.core.lock().finish(&effect, &outcome);
         if let Some(held) = held {

@@ -9,7 +9,7 @@ use super::Rule;
 /// # Errors
 /// A sentence that names the rule and the field.
 pub fn rules_from_json(json: &[u8]) -> Result<Vec<Rule>, String> {
-    let value: Value = serde_json::from_slice(json).map_err(|e| format!("no JSON: {e}"))?;
+    let value: Value = serde_json::from_slice(json).map_err(|e| format!("not JSON: {e}"))?;
     let values = match value {
         Value::Array(values) => values,
         one @ Value::Object(_) => vec![one],

@@ -140,20 +140,20 @@ impl Rule {
 
     fn check_when(&self) -> Result<(), BadRule> {
         if !(0.0..=1.0).contains(&self.chance) {
-            return Err(BadRule::new("chance", format!("{} is not between 0 and 1", self.chance)));
+            return Err(BadRule::new("chance", format!("{} is outside 0 to 1", self.chance)));
         }
         for (field, count) in [("nth", self.nth), ("times", self.times)] {
             if count == Some(0) {
-                return Err(BadRule::new(field, "0 would hit nothing: leave it away, or count from 1"));
+                return Err(BadRule::new(field, "0 matches no call; omit it, or count from 1"));
             }
         }
         if let (from, Some(until)) = (self.from_ms.unwrap_or(0), self.until_ms)
             && until <= from
         {
-            return Err(BadRule::new("until_ms", format!("{until} is not after from_ms, {from}")));
+            return Err(BadRule::new("until_ms", format!("{until} is not later than from_ms {from}")));
         }
         if self.resource.as_deref() == Some("") {
-            return Err(BadRule::new("resource", "\"\" names nothing: leave it away for all"));
+            return Err(BadRule::new("resource", "\"\" matches nothing; omit it to match all"));
         }
         Ok(())
     }
@@ -161,13 +161,13 @@ impl Rule {
     fn check_actions(&self) -> Result<(), BadRule> {
         for action in &self.actions {
             if !pattern::means_any(action, |_| true) {
-                return Err(BadRule::new("actions", format!("{action:?} names no action of the simulated EC2")));
+                return Err(BadRule::new("actions", format!("the simulated EC2 has no action {action:?}")));
             }
             if let Some(only) = self.effect.only_on()
                 && !pattern::means_any(action, |known| pattern::matches(only, known))
             {
                 let kind = self.effect.kind();
-                return Err(BadRule::new("actions", format!("{kind} happens to {only} only, not to {action}")));
+                return Err(BadRule::new("actions", format!("{kind} applies only to {only}, not to {action}")));
             }
         }
         Ok(())
@@ -175,24 +175,24 @@ impl Rule {
 
     fn check_effect(&self) -> Result<(), BadRule> {
         match &self.effect {
-            Effect::Error { code, .. } if code.is_empty() => Err(BadRule::new("effect.code", "is empty")),
+            Effect::Error { code, .. } if code.is_empty() => Err(BadRule::new("effect.code", "must not be empty")),
             Effect::Error { status, .. } if !(400..600).contains(status) => {
-                Err(BadRule::new("effect.status", format!("{status} is no error: use 400 to 599")))
+                Err(BadRule::new("effect.status", format!("{status} is not an error status; use 400 to 599")))
             }
             Effect::Stale { lag_ms } if *lag_ms > MAX_LAG_MS => {
-                Err(BadRule::new("effect.lag_ms", format!("{lag_ms} is more than {MAX_LAG_MS}, EC2's longest lag")))
+                Err(BadRule::new("effect.lag_ms", format!("{lag_ms} exceeds {MAX_LAG_MS}, EC2's longest lag")))
             }
             Effect::Oversize { bytes } if *bytes > MAX_REPLY => {
-                Err(BadRule::new("effect.bytes", format!("{bytes} is more than {MAX_REPLY}")))
+                Err(BadRule::new("effect.bytes", format!("{bytes} exceeds {MAX_REPLY}")))
             }
             Effect::Eat { fraction } if !(0.0..=1.0).contains(fraction) => {
-                Err(BadRule::new("effect.fraction", format!("{fraction} is not between 0 and 1")))
+                Err(BadRule::new("effect.fraction", format!("{fraction} is outside 0 to 1")))
             }
             Effect::Eat { .. } if self.resource.is_some() || self.nth.is_some() || self.times.is_some() => {
-                Err(BadRule::new("effect", "eat works all the time: resource, nth and times mean nothing with it"))
+                Err(BadRule::new("effect", "eat is always active; omit resource, nth and times"))
             }
             Effect::Eat { .. } if self.chance < 1.0 => {
-                Err(BadRule::new("chance", "eat works all the time: use its fraction"))
+                Err(BadRule::new("chance", "eat is always active; use its fraction instead"))
             }
             _ => Ok(()),
         }

@@ -208,7 +208,7 @@ fn rules_are_added_atomically_and_removed_by_id_or_name() {
     let named = Rule { name: Some("n".into()), ..lost() };
     let bad = lost().chance(2.0);
     let (place, why) = rules.add(at(0), vec![named.clone(), bad]).unwrap_err();
-    assert_eq!((place, why.to_string().as_str()), (1, "chance: 2 is not between 0 and 1"));
+    assert_eq!((place, why.to_string().as_str()), (1, "chance: 2 is outside 0 to 1"));
     assert_eq!(rules.list().len(), 1);
     let ids = rules.add(at(0), vec![named.clone(), named.clone(), lost()]).unwrap();
     assert_eq!(ids, [2, 3, 4]);
@@ -279,6 +279,6 @@ fn invalid_rule_is_rejected_with_index_and_field() {
         let message = rules_from_json(format!("[{good},{rule}]").as_bytes()).unwrap_err();
         assert!(words.iter().all(|word| message.contains(word)), "{rule}: {message}");
     }
-    assert!(rules_from_json(b"[{]").unwrap_err().contains("no JSON"));
+    assert!(rules_from_json(b"[{]").unwrap_err().contains("not JSON"));
     assert!(rules_from_json(b"3").unwrap_err().contains("neither"));
 }

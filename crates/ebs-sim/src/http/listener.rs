@@ -22,7 +22,7 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A listener that could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address} for {purpose}: choose another address, or port 0 for a free one")]
+#[error("listen on {address} for {purpose}; choose another address, or port 0 for a free port")]
 pub struct OpenError {
     address: SocketAddr,
     purpose: &'static str,
@@ -68,7 +68,7 @@ impl Listener {
                     Ok((stream, _)) => { connections.spawn(serve_one(stream, app.clone(), stop.clone())); }
                     // Out of file descriptors, most likely: wait for connections to end instead of spinning.
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept a connection");
+                        tracing::warn!(%error, "failed to accept a connection");
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 },
@@ -78,7 +78,7 @@ impl Listener {
         drop(self.socket);
         let drained = tokio::time::timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
         if drained.is_err() {
-            tracing::warn!(connections = connections.len(), "cutting connections that did not end in time");
+            tracing::warn!(connections = connections.len(), "closing connections after the shutdown timeout");
         }
     }
 }
@@ -105,6 +105,6 @@ async fn serve_one(stream: TcpStream, app: Router, stop: CancellationToken) {
         }
     };
     if let Err(error) = result {
-        tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "connection ended early");
     }
 }

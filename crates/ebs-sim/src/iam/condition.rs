@@ -55,22 +55,22 @@ impl Condition {
             None => (None, operator),
             Some(("ForAnyValue", name)) => (Some(Quantifier::Any), name),
             Some(("ForAllValues", name)) => (Some(Quantifier::All), name),
-            Some((other, _)) => return Err(format!("{other:?} is neither ForAnyValue nor ForAllValues")),
+            Some((other, _)) => return Err(format!("invalid quantifier {other:?}; use ForAnyValue or ForAllValues")),
         };
         let (name, if_exists) = name.strip_suffix("IfExists").map_or((name, false), |name| (name, true));
         let operator = operator_named(name)?;
         let key_text = key;
         let key = Key::parse(key)?;
         if quantifier.is_none() && key == Key::TagKeys && operator != Operator::Null {
-            return Err(format!("{key_text} has several values: write ForAnyValue:{name} or ForAllValues:{name}"));
+            return Err(format!("{key_text} has several values; use ForAnyValue:{name} or ForAllValues:{name}"));
         }
         if matches!(operator, Operator::Bool | Operator::Null)
             && values.iter().any(|value| !["true", "false"].contains(&value.to_ascii_lowercase().as_str()))
         {
-            return Err(format!("{name} compares with \"true\" or \"false\", not with {}", values.join(", ")));
+            return Err(format!("{name} requires \"true\" or \"false\", not {}", values.join(", ")));
         }
         if operator == Operator::Null && (if_exists || quantifier.is_some()) {
-            return Err("Null takes neither IfExists nor a quantifier".to_owned());
+            return Err("Null supports neither IfExists nor a quantifier".to_owned());
         }
         let wildcards = matches!(operator, Operator::Like { .. });
         let values = values.iter().map(|value| Pattern::parse(value, wildcards)).collect::<Result<_, _>>()?;
@@ -143,8 +143,7 @@ fn operator_named(name: &str) -> Result<Operator, String> {
         "Null" => Operator::Null,
         other => {
             return Err(format!(
-                "the simulator does not know the condition operator {other:?}; it knows StringEquals, StringNotEquals, \
-                 StringEqualsIgnoreCase, StringNotEqualsIgnoreCase, StringLike, StringNotLike, Bool, Null"
+                "unsupported condition operator {other:?}; use StringEquals, StringNotEquals, StringEqualsIgnoreCase, StringNotEqualsIgnoreCase, StringLike, StringNotLike, Bool or Null"
             ));
         }
     })

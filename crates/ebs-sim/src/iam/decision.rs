@@ -26,7 +26,7 @@ impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {}: ", self.action, self.resource)?;
         if self.why.is_empty() {
-            return write!(f, "no statement is about this action and resource");
+            return write!(f, "no statement matches this action and resource");
         }
         write!(f, "{}", self.why.join("; "))
     }
@@ -58,7 +58,7 @@ pub(super) fn decide<'a>(
     let why = near.map(|(policy, statement)| {
         let unmet = statement.conditions.iter().filter(|c| c.met(check, &lookup) == Met::No);
         let unmet: Vec<String> = unmet.map(|c| c.explain(check, &lookup)).collect();
-        format!("{} of {} wants {}", statement.name, policy.name, unmet.join(" and "))
+        format!("{} of {} requires {}", statement.name, policy.name, unmet.join(" and "))
     });
     Err(Denial { why: why.collect(), ..denial(check) })
 }

@@ -16,13 +16,13 @@ const VERSION: &str = "2012-10-17";
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// The file cannot be read.
-    #[error("cannot read the policy {path}")]
+    #[error("read policy {path}")]
     Read { path: PathBuf, source: std::io::Error },
     /// Invalid JSON.
-    #[error("the policy {name} is no JSON")]
+    #[error("parse policy {name}: not JSON")]
     Json { name: String, source: serde_json::Error },
     /// An invalid or unknown element.
-    #[error("the policy {name}, {place}: {problem}")]
+    #[error("parse policy {name}: {place} {problem}")]
     Element {
         name: String,
         /// The statement and the field.
@@ -93,14 +93,14 @@ fn wrong<T>(place: impl Into<String>, problem: impl Into<String>) -> Result<T, W
 }
 
 fn document(value: &Value) -> Result<Vec<Statement>, Wrong> {
-    let Value::Object(fields) = value else { return wrong("the document", "is no JSON object") };
+    let Value::Object(fields) = value else { return wrong("document", "is not a JSON object") };
     for field in fields.keys() {
         if !["Version", "Id", "Statement"].contains(&field.as_str()) {
-            return wrong(format!("field {field}"), "is unknown; a policy has Version, Id and Statement");
+            return wrong(format!("field {field}"), "is unknown; use Version, Id and Statement");
         }
     }
     if fields.get("Version").and_then(Value::as_str) != Some(VERSION) {
-        return wrong("field Version", format!("must be {VERSION:?}: without it, variables are plain text"));
+        return wrong("field Version", format!("must be {VERSION:?}; variables are plain text in other versions"));
     }
     let statements = match fields.get("Statement") {
         Some(Value::Array(statements)) => statements.as_slice(),
@@ -112,19 +112,19 @@ fn document(value: &Value) -> Result<Vec<Statement>, Wrong> {
 
 fn statement(at: usize, value: &Value) -> Result<Statement, Wrong> {
     let number = format!("statement {}", at + 1);
-    let Value::Object(fields) = value else { return wrong(number, "is no JSON object") };
+    let Value::Object(fields) = value else { return wrong(number, "is not a JSON object") };
     let name = match fields.get("Sid") {
         Some(Value::String(sid)) => format!("{number} ({sid})"),
-        Some(_) => return wrong(format!("{number}, field Sid"), "is no text"),
+        Some(_) => return wrong(format!("{number}, field Sid"), "is not text"),
         None => number,
     };
     for field in fields.keys() {
         const KNOWN: [&str; 7] = ["Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"];
         if field.ends_with("Principal") {
-            return wrong(format!("{name}, field {field}"), "has no place in an identity-based policy");
+            return wrong(format!("{name}, field {field}"), "is invalid in an identity-based policy");
         }
         if !KNOWN.contains(&field.as_str()) {
-            return wrong(format!("{name}, field {field}"), format!("is unknown; there are {}", KNOWN.join(", ")));
+            return wrong(format!("{name}, field {field}"), format!("is unknown; use {}", KNOWN.join(", ")));
         }
     }
     let allows = match fields.get("Effect").and_then(Value::as_str) {
@@ -152,7 +152,7 @@ fn one_of<T>(
         _ => {
             return wrong(
                 format!("{statement}, field {field}"),
-                format!("exactly one of {field} and {opposite} is needed"),
+                format!("requires exactly one of {field} and {opposite}"),
             );
         }
     };
@@ -167,7 +167,7 @@ fn one_of<T>(
 
 fn action(text: &str) -> Result<Pattern, String> {
     if text != "*" && !text.contains(':') {
-        return Err(format!("{text:?} names no service: an action is \"*\" or service:Action"));
+        return Err(format!("has {text:?} without a service; use \"*\" or service:Action"));
     }
     Pattern::parse(text, true)
 }
@@ -177,7 +177,7 @@ fn texts(place: &str, value: &Value) -> Result<Vec<String>, Wrong> {
     let text = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(truth) => Ok(truth.to_string()),
-        other => wrong(place, format!("{other} is no text")),
+        other => wrong(place, format!("is {other}, not text")),
     };
     match value {
         Value::Array(values) if values.is_empty() => wrong(place, "is an empty list"),
@@ -190,12 +190,12 @@ fn conditions(statement: &str, value: Option<&Value>) -> Result<Vec<Condition>, 
     let operators = match value {
         None => return Ok(Vec::new()),
         Some(Value::Object(operators)) => operators,
-        Some(_) => return wrong(format!("{statement}, field Condition"), "is no JSON object"),
+        Some(_) => return wrong(format!("{statement}, field Condition"), "is not a JSON object"),
     };
     let mut conditions = Vec::new();
     for (operator, keys) in operators {
         let place = format!("{statement}, field Condition.{operator}");
-        let Value::Object(keys) = keys else { return wrong(place, "is no JSON object") };
+        let Value::Object(keys) = keys else { return wrong(place, "is not a JSON object") };
         for (key, values) in keys {
             let place = format!("{place}.{key}");
             let values = texts(&place, values)?;

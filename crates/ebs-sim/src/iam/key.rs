@@ -34,7 +34,7 @@ impl Key {
         let (name, tag) = text.split_once('/').map_or((text, None), |(name, tag)| (name, Some(tag)));
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
         match tag {
-            Some("") => Err(format!("{text:?} names no tag after the slash")),
+            Some("") => Err(format!("{text:?} has no tag after the slash")),
             Some(tag) if is("aws:RequestTag") => Ok(Self::RequestTag(tag.to_owned())),
             Some(tag) if is("aws:ResourceTag") || is("ec2:ResourceTag") => Ok(Self::ResourceTag(tag.to_owned())),
             Some(tag) if is("aws:PrincipalTag") => Ok(Self::PrincipalTag(tag.to_owned())),
@@ -45,8 +45,7 @@ impl Key {
                 Ok(Self::Attribute(known.expect("the guard has found it")))
             }
             _ => Err(format!(
-                "the simulator does not know the condition key {text:?}; it knows aws:RequestTag/…, aws:ResourceTag/…, \
-                 ec2:ResourceTag/…, aws:PrincipalTag/…, aws:TagKeys, ec2:CreateAction, {}",
+                "unsupported condition key {text:?}; use aws:RequestTag/…, aws:ResourceTag/…, ec2:ResourceTag/…, aws:PrincipalTag/…, aws:TagKeys, ec2:CreateAction, {}",
                 ATTRIBUTES.join(", ")
             )),
         }
@@ -55,7 +54,7 @@ impl Key {
     /// Returns the key itself, unless it may have several values.
     pub(super) fn single(self, text: &str) -> Result<Self, String> {
         match self {
-            Self::TagKeys => Err(format!("{text} has several values and cannot be a variable")),
+            Self::TagKeys => Err(format!("{text} has several values, which a variable does not support")),
             key => Ok(key),
         }
     }

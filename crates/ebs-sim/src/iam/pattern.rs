@@ -122,9 +122,7 @@ impl ArnPattern {
         }
         let parts = arn_parts(text);
         if parts.len() != ARN_PARTS || parts[0] != "arn" {
-            return Err(format!(
-                "{text:?} is neither \"*\" nor an ARN (arn:partition:service:region:account:resource)"
-            ));
+            return Err(format!("{text:?} is not \"*\" or an ARN (arn:partition:service:region:account:resource)"));
         }
         let parts = parts.into_iter().map(|part| Pattern::parse(part, true)).collect::<Result<_, _>>()?;
         Ok(Self::Parts(parts))

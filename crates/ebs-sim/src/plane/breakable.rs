@@ -47,7 +47,7 @@ impl LoopPlane {
     pub(super) fn connect_breakable(&self, volume: &str) -> io::Result<PathBuf> {
         self.connect_both(volume).inspect_err(|_| {
             if let Err(error) = self.forget_breakable(volume) {
-                tracing::warn!(volume, %error, "a lower device is left");
+                tracing::warn!(volume, %error, "failed to remove a lower device");
             }
         })
     }

@@ -45,13 +45,12 @@ impl LoopPlane {
     pub(crate) fn open(state_dir: &Path, by_id_dir: &Path) -> Result<Self, PlaneError> {
         if !rustix::process::geteuid().is_root() {
             return Err(PlaneError::Missing(
-                "loop devices need root: run the simulator as root, or without devices (--devices none)".to_owned(),
+                "open loop devices: root required; run the simulator as root, or use --devices none".to_owned(),
             ));
         }
         if !Path::new("/dev/loop-control").exists() {
             return Err(PlaneError::Missing(
-                "/dev/loop-control is not there: load the kernel's loop module (modprobe loop), or run the simulator \
-                 without devices (--devices none)"
+                "open /dev/loop-control: not found; load the loop module (modprobe loop), or use --devices none"
                     .to_owned(),
             ));
         }
@@ -127,8 +126,7 @@ impl LoopPlane {
             // It would disappear under its new user, and a second device over one file would corrupt it.
             Some(connected) if sysfs::goes_with_last_user(&connected.name) => {
                 return Err(io::Error::other(format!(
-                    "{} of {volume} was disconnected while it was in use: it must be gone before the volume can be \
-                     connected again; unmount or close it",
+                    "{} of {volume} is still in use after it was disconnected; unmount or close it before connecting the volume again",
                     connected.device().display()
                 )));
             }
@@ -150,7 +148,7 @@ impl LoopPlane {
                 Ok(device) => return Ok(device),
                 Err(error) => tracing::warn!(
                     volume, %error,
-                    "the state directory takes no device files: while the I/O of this volume fails, its writes succeed and are lost"
+                    "device files unsupported in the state directory, so writes to this volume succeed and are lost while its I/O fails"
                 ),
             }
         }
@@ -215,8 +213,7 @@ impl LoopPlane {
             }
         }
         Err(io::Error::other(format!(
-            "{volume} was written to during each of {COPY_TRIES} copies, and the file system of the state directory \
-             cannot copy by reference: stop the writer, or use XFS or Btrfs there"
+            "copy {volume}: written to during each of {COPY_TRIES} copies; stop the writer, or put the state directory on XFS or Btrfs"
         )))
     }
 
@@ -234,7 +231,7 @@ impl LoopPlane {
     /// Disconnects everything below the directory. A device in use disappears with its last user. A child of this
     /// process that is just starting may briefly be such a user: retry before reporting it.
     pub(crate) fn take_down(&self) -> Result<(), String> {
-        let connected = self.connected().map_err(|e| format!("cannot list loop devices: {e}"))?;
+        let connected = self.connected().map_err(|e| format!("list loop devices: {e}"))?;
         let mut left = Vec::new();
         for device in connected {
             let Some(volume) = super::backing::id_of(&device.file) else { continue };
@@ -256,14 +253,14 @@ impl LoopPlane {
         if left.is_empty() {
             return Ok(());
         }
-        Err(format!("still in use, gone when nobody uses them any more: {}", left.join(", ")))
+        Err(format!("in use until their last user closes them: {}", left.join(", ")))
     }
 }
 
 impl Drop for LoopPlane {
     fn drop(&mut self) {
         if let Err(left) = self.take_down() {
-            tracing::warn!(left, "loop devices are left");
+            tracing::warn!(left, "failed to remove loop devices");
         }
     }
 }

@@ -23,7 +23,7 @@ impl Losetup {
             .map(|dir| Path::new(dir).join("losetup"))
             .find(|path| path.is_file())
             .map(|path| Self { path })
-            .ok_or_else(|| "losetup is not there: install util-linux (Debian: apt-get install mount)".to_owned())
+            .ok_or_else(|| "run losetup: not found; install util-linux (Debian: apt-get install mount)".to_owned())
     }
 
     /// Connects a file to a free loop device and returns the device's path.
@@ -86,5 +86,5 @@ fn run<'a>(program: &Path, arguments: impl IntoIterator<Item = &'a OsStr>) -> io
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("{} ended with {}: {}", program.display(), output.status, said.trim())))
+    Err(io::Error::other(format!("{} failed with {}: {}", program.display(), output.status, said.trim())))
 }

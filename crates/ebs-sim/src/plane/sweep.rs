@@ -22,20 +22,20 @@ impl LoopPlane {
         let known = self.volumes.ids().unwrap_or_default();
         let loose: BTreeSet<String> = known.union(volumes).filter(|id| !connected.contains(*id)).cloned().collect();
         if let Err(error) = self.by_id.sweep(&names, &loose) {
-            tracing::warn!(%error, "links of a former run are left");
+            tracing::warn!(%error, "failed to remove links of a previous run");
         }
         for device in stale {
-            tracing::info!(device = device.name, file = %device.file.display(), "removing a device of a former run");
+            tracing::info!(device = device.name, file = %device.file.display(), "removing a device of a previous run");
             if let Err(error) = self.release(device) {
-                tracing::warn!(%error, device = device.name, "a device of a former run is left");
+                tracing::warn!(%error, device = device.name, "failed to remove a device of a previous run");
             }
         }
         if let Err(error) = self.sweep_breakable(|id| connected.contains(id)) {
-            tracing::warn!(%error, "lower devices of a former run are left");
+            tracing::warn!(%error, "failed to remove lower devices of a previous run");
         }
         for (backing, known) in [(&self.volumes, volumes), (&self.snapshots, snapshots)] {
             if let Err(error) = backing.sweep(known) {
-                tracing::warn!(%error, "data of a former run are left");
+                tracing::warn!(%error, "failed to remove data of a previous run");
             }
         }
     }

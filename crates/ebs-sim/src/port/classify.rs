@@ -11,8 +11,8 @@ pub(super) fn understood(action: Action, answer: Answer) -> Result<Reply, Ec2Err
     let unknown = |why: &str| Err(Ec2Error::new(action, ErrorClass::Ambiguous, why));
     match answer {
         Answer::Delivered(result) => result.map_err(|fault| error(action, fault)),
-        Answer::Silence => unknown("the connection broke before there was a reply"),
-        Answer::Corrupted(..) => unknown("the reply cannot be read"),
+        Answer::Silence => unknown("the connection closed before a reply"),
+        Answer::Corrupted(..) => unknown("invalid reply"),
     }
 }
 

@@ -26,7 +26,7 @@ impl Lag {
     /// A sentence that names the field.
     pub fn check(self) -> Result<(), String> {
         if self.max_lag_ms > MAX_LAG_MS {
-            return Err(format!("max_lag_ms: {} is more than {MAX_LAG_MS}, EC2's longest lag", self.max_lag_ms));
+            return Err(format!("max_lag_ms: {} exceeds {MAX_LAG_MS}, EC2's longest lag", self.max_lag_ms));
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ pub struct Step {
 
 /// Parses a list of steps and checks each.
 pub(super) fn list(json: &[u8]) -> Result<Vec<Step>, String> {
-    let values: Vec<Value> = serde_json::from_slice(json).map_err(|e| format!("no list of steps: {e}"))?;
+    let values: Vec<Value> = serde_json::from_slice(json).map_err(|e| format!("not a list of steps: {e}"))?;
     values
         .into_iter()
         .enumerate()
@@ -74,7 +74,7 @@ impl Step {
         ];
         if given.into_iter().filter(|given| *given).count() != 1 {
             return Err(
-                "needs exactly one of rule, remove, timing, limits, consistency, release, advance_ms".to_owned()
+                "requires exactly one of rule, remove, timing, limits, consistency, release, advance_ms".to_owned()
             );
         }
         if let Some(lag) = self.consistency {
@@ -87,11 +87,11 @@ impl Step {
     }
 
     pub(super) fn take(self, engine: &Engine) {
-        tracing::info!(step = serde_json::to_string(&self).unwrap_or_default(), "a step of the scenario");
+        tracing::info!(step = serde_json::to_string(&self).unwrap_or_default(), "running scenario step");
         if let Some(rule) = self.rule
             && let Err(bad) = engine.faults().add(rule)
         {
-            tracing::error!(%bad, "a rule of the scenario was refused");
+            tracing::error!(%bad, "invalid rule in the scenario");
         }
         match self.remove.as_deref() {
             Some("*") => engine.faults().clear(),
@@ -108,7 +108,7 @@ impl Step {
             engine.set_consistency(lag.consistency());
         }
         if let Some(Err(fault)) = self.release.map(|stuck| stuck.release(engine)) {
-            tracing::warn!(%fault, "nothing to release");
+            tracing::warn!(%fault, "failed to release an attachment");
         }
         if let Some(ms) = self.advance_ms {
             engine.advance(Duration::from_millis(ms));

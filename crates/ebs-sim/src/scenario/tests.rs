@@ -61,5 +61,5 @@ fn invalid_step_is_rejected_with_index_and_field() {
         let message = Scenario::from_json(format!("[{good},{step}]").as_bytes()).unwrap_err();
         assert!(words.iter().all(|word| message.contains(word)), "{step}: {message}");
     }
-    assert!(Scenario::from_json(b"{}").unwrap_err().contains("no list"));
+    assert!(Scenario::from_json(b"{}").unwrap_err().contains("not a list"));
 }

@@ -83,10 +83,10 @@ impl ServerConfig {
 /// How long the simulated EC2 takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum TimingMode {
-    /// Every change of state finishes at once.
+    /// State changes finish immediately.
     Instant,
-    /// As long as EC2 usually takes, calls included, with EC2's rate limits.
+    /// Calls and state changes take as long as in EC2, with EC2's rate limits.
     Realistic,
-    /// By the scenario. Changes finish at once until it sets times.
+    /// The scenario sets the times; until then, state changes finish immediately.
     Scripted,
 }

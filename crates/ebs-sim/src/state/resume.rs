@@ -18,10 +18,9 @@ impl Sim {
     /// # Errors
     /// A sentence for people.
     pub(crate) fn read(saved: &[u8]) -> Result<Self, String> {
-        let mut sim: Self =
-            serde_json::from_slice(saved).map_err(|e| format!("it is not a state of a simulator: {e}"))?;
+        let mut sim: Self = serde_json::from_slice(saved).map_err(|e| format!("not the state of a simulator: {e}"))?;
         if sim.format != FORMAT {
-            return Err(format!("its format is {}, this simulator writes {FORMAT}", sim.format));
+            return Err(format!("unsupported format {}, this simulator writes {FORMAT}", sim.format));
         }
         sim.revision = 1;
         Ok(sim)

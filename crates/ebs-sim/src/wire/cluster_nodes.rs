@@ -32,13 +32,13 @@ pub(crate) fn decode(target: &str, body: &[u8]) -> Result<Call, Fault> {
     let make = match action {
         "AttachClusterNodeVolume" => Call::AttachClusterNodeVolume,
         "DetachClusterNodeVolume" => Call::DetachClusterNodeVolume,
-        _ => return Err(Fault::new("UnknownOperationException", format!("There is no {action}."))),
+        _ => return Err(Fault::new("UnknownOperationException", format!("Unknown action {action}."))),
     };
     let members: BTreeMap<String, Value> = serde_json::from_slice(body)
         .map_err(|error| Fault::new("SerializationException", format!("The body cannot be read: {error}")))?;
     let text = |name: &str| match members.get(name) {
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(Fault::new("SerializationException", format!("{name} is no text."))),
+        Some(_) => Err(Fault::new("SerializationException", format!("{name} is not a string."))),
         None => Err(Fault::new("ValidationException", format!("{name} must not be null."))),
     };
     Ok(make(ClusterNodeVolume {

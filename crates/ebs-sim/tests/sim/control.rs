@@ -78,18 +78,18 @@ async fn bad_input_is_rejected_by_field_and_changes_nothing() {
     let good = r#"{"effect":{"kind":"throttle"}}"#;
     for (request, body, words) in [
         ("POST /faults", &format!("[{good},{{\"chance\":7,{}]", &good[1..]), ["rule 2", "chance"]),
-        ("POST /faults", &"{".to_owned(), ["no JSON", ""]),
+        ("POST /faults", &"{".to_owned(), ["not JSON", ""]),
         ("PUT /limits", &"\"some\"".to_owned(), ["default", "some"]),
         (
             "PUT /limits",
             &r#"{"enabled":true,"rates":{"Fly":{"capacity":1,"per_second":1}}}"#.to_owned(),
-            ["Fly", "no action"],
+            ["Fly", "no such action"],
         ),
         ("PUT /limits", &r#"{"enabled":true,"rates":{"*":{"capacity":1}}}"#.to_owned(), ["per_second", ""]),
         ("PUT /timing", &r#"{"atach_ms":1}"#.to_owned(), ["atach_ms", ""]),
         ("POST /advance", &r#"{"ms":-1}"#.to_owned(), ["-1", ""]),
         ("POST /advance", &r#"{"ms":99999999999999}"#.to_owned(), ["ms", "ten years"]),
-        ("POST /advance", &String::new(), ["leap", ""]),
+        ("POST /advance", &String::new(), ["NUMBER", ""]),
         ("GET /ledger?sins=1", &String::new(), ["sins", "since"]),
     ] {
         let reply = send(&control, request, &[], body).await;

@@ -67,7 +67,7 @@ async fn second_signal_ends_simulator_at_once() {
     process.signal(Signal::INT);
     let (status, log) = process.end().await;
     assert_eq!(status.code(), Some(1), "{log}");
-    assert!(log.contains("ending at once"), "{log}");
+    assert!(log.contains("ending immediately"), "{log}");
     drop(stuck);
 }
 

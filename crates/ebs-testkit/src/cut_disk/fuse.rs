@@ -80,7 +80,7 @@ pub(super) fn serve(connection: &File, tree: &impl Tree) -> io::Result<()> {
                 _ => return Err(error),
             },
         };
-        let request = Request::read(&buffer[..length]).ok_or_else(|| io::Error::other("half a request"))?;
+        let request = Request::read(&buffer[..length]).ok_or_else(|| io::Error::other("incomplete request"))?;
         let answer = match request.code {
             FORGET | BATCH_FORGET | INTERRUPT => continue,
             DESTROY => return Ok(()),

@@ -94,7 +94,7 @@ pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     let _serving =
         std::thread::Builder::new().name("disks".to_owned()).spawn(move || fuse::serve(&connection, &served))?;
     let listener = UnixListener::bind(socket).context("the control socket")?;
-    let (control, _) = listener.accept().context("wait for whoever uses the disks")?;
+    let (control, _) = listener.accept().context("accept the control connection")?;
     obey(&disks, &control).context("the control connection")
 }
 
@@ -135,7 +135,7 @@ fn command(disks: &Disks, line: &str) -> anyhow::Result<String> {
         return Ok(String::new());
     }
     let name = words.get(1).context("a disk's name")?;
-    let store = &mut disks.iter_mut().find(|disk| disk.name == *name).context("no such disk")?.store;
+    let store = &mut disks.iter_mut().find(|disk| disk.name == *name).context("disk not found")?.store;
     match words[..] {
         ["size", _, bytes] => store.resize(bytes.parse()?),
         ["cut", _, seed] => return Ok(numbers(store.cut(seed.parse()?))),
@@ -151,7 +151,7 @@ fn command(disks: &Disks, line: &str) -> anyhow::Result<String> {
             let (flushes, unflushed) = store.flushes();
             return Ok(format!("{flushes} {unflushed}"));
         }
-        _ => bail!("not a command: {line}"),
+        _ => bail!("unknown command: {line}"),
     }
     Ok(String::new())
 }

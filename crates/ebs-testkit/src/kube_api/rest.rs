@@ -35,7 +35,7 @@ impl Answer {
     /// The server's error.
     pub fn granted(self) -> anyhow::Result<Value> {
         if !(200..300).contains(&self.status) {
-            bail!("the API server answered {}: {}", self.status, self.body);
+            bail!("the API server returned {}: {}", self.status, self.body);
         }
         Ok(self.body)
     }
@@ -66,7 +66,7 @@ impl Rest {
     /// There is no response within a minute.
     pub(super) async fn call(&self, method: &str, path: &str, body: Option<(&str, Vec<u8>)>) -> anyhow::Result<Answer> {
         let answer = tokio::time::timeout(ANSWER_BOUND, self.ask(method, path, body)).await;
-        answer.with_context(|| format!("{method} {path}: no answer"))?.with_context(|| format!("{method} {path}"))
+        answer.with_context(|| format!("{method} {path}: no reply"))?.with_context(|| format!("{method} {path}"))
     }
 
     async fn ask(&self, method: &str, path: &str, body: Option<(&str, Vec<u8>)>) -> anyhow::Result<Answer> {
@@ -87,7 +87,7 @@ impl Rest {
         };
         let answer = send.send_request(request).await.context("send the request")?;
         let status = answer.status().as_u16();
-        let bytes = answer.into_body().collect().await.context("read the answer")?.to_bytes();
+        let bytes = answer.into_body().collect().await.context("read the reply")?.to_bytes();
         let body = serde_json::from_slice(&bytes)
             .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
         Ok(Answer { status, body })

@@ -49,7 +49,7 @@ impl SharedKubeApi {
                 drop(kept);
             })
             .context("a thread for the API server")?;
-        let server = started.await.map_err(|_| anyhow!("the thread of the API server has ended"))??;
+        let server = started.await.map_err(|_| anyhow!("the thread of the API server has stopped"))??;
         Ok(Self { server, stop: Some(stop), keeper: Some(keeper) })
     }
 }

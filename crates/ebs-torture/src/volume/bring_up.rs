@@ -75,10 +75,10 @@ impl Volume {
             self.broken(shared, "a volume with raw data on it was staged: it was formatted over");
         }
         if !self.node(shared).is_file_system_at(&staging).await? && self.has_power(shared, cuts) {
-            self.broken(shared, "stage says that it is done, and nothing is mounted");
+            self.broken(shared, "stage succeeds, but nothing is mounted");
         }
         self.look_whose_disk_is_at(shared, &staging, cuts).await?;
-        shared.count("stages done");
+        shared.count("completed stages");
         self.truth.has_file_system = true;
         (self.truth.unclear, self.truth.half, self.truth.half_by_cut) = (false, false, false);
         (self.truth.refused, self.truth.half_grown, self.truth.maybe_raw) = (false, false, false);
@@ -100,7 +100,7 @@ impl Volume {
         let tools_were_killed = before.tool_kills != self.node(shared).tool_kills.get();
         let is_struck = tools_were_killed || self.kills(shared) != before.kills || self.node(shared).has_orphans();
         if before.must_be_repaired && !is_struck && self.has_power(shared, before.cuts) {
-            self.broken(shared, &format!("stage refuses what e2fsck -p repairs: {why}"));
+            self.broken(shared, &format!("stage fails although e2fsck -p repairs the file system: {why}"));
         }
         if refusal == Refusal::Failed && before.spoilt && !tools_were_killed {
             // An mkfs that rejects its arguments has ended by itself with an error, so its record is gone.
@@ -113,7 +113,7 @@ impl Volume {
         // After a killed growth the driver checks the file system, and answers with the result of the check.
         self.truth.half_grown |= self.may_have_grown() && (tools_were_killed || refusal == Refusal::Failed);
         if shared.planted == Some(Planted::RecordOutlivesRefusal) && self.keeper.put_back() {
-            self.tell(shared, "planted: the record of the refused format is back");
+            self.tell(shared, "planted: the record of the rejected format is restored");
         }
     }
 
@@ -125,7 +125,7 @@ impl Volume {
             && !self.node(shared).is_down.get()
             && self.is_staged(shared).await?
         {
-            self.broken(shared, &format!("stage answers a code that is final, with the volume mounted: {why}"));
+            self.broken(shared, &format!("stage returns a final code with the volume mounted: {why}"));
         }
         Ok(())
     }
@@ -164,18 +164,18 @@ impl Volume {
             let raw_target = self.node(shared).raw_target(&self.id);
             self.look_whose_disk_is_at(shared, &raw_target, cuts).await?;
             if !is_published && self.has_power(shared, cuts) {
-                self.broken(shared, "publish says that it is done, and no device is at the target");
+                self.broken(shared, "publish succeeds, but the target is not a device");
             }
             if shared.planted == Some(Planted::RecordOutlivesRawPublish) && self.keeper.put_back() {
-                self.tell(shared, "planted: the record of the interrupted format is back");
+                self.tell(shared, "planted: the record of the interrupted format is restored");
             }
         } else {
             if !self.node(shared).is_file_system_at(&target).await? && self.has_power(shared, cuts) {
-                self.broken(shared, "publish says that it is done, and nothing is mounted at the target");
+                self.broken(shared, "publish succeeds, but nothing is mounted at the target");
             }
             let is_read_only = was_read_only && self.is_read_only_at(shared, &target).await?;
             if is_read_only && self.has_power(shared, cuts) {
-                self.broken(shared, "a file system that the kernel turned read-only was published for writing");
+                self.broken(shared, "a file system that the kernel made read-only was published for writing");
             }
             self.trouble.is_read_only &= is_read_only || !is_new;
             self.look_at_files(shared, target, cuts).await;
@@ -186,7 +186,7 @@ impl Volume {
     /// For a planted bug: binds the staged file system to the target, whatever its state.
     fn bind_read_only(&self, shared: &Shared, staging: &Path) -> anyhow::Result<()> {
         let target = self.node(shared).target(&self.id);
-        self.tell(shared, "planted: publish shows a read-only file system");
+        self.tell(shared, "planted: publish uses a read-only file system");
         std::fs::create_dir_all(&target)?;
         Ok(mount_bind(staging, &target)?)
     }
@@ -216,7 +216,7 @@ impl Volume {
         }
         // A record is valid only for a disk of its size.
         self.truth.half |= self.truth.unclear;
-        shared.count("disks made larger");
+        shared.count("grown disks");
         self.tell(shared, &format!("the disk has {} MiB", self.bytes / MIB));
         Ok(())
     }
@@ -234,7 +234,7 @@ impl Volume {
         let answer =
             self.call(shared, leave, "expand", async move |mut client| client.node_expand_volume(request).await).await;
         if answer == Answer::Done {
-            shared.count("growths under a mount done");
+            shared.count("completed online growths");
             self.trouble.must_grow = false;
             self.look_at_files(shared, target, cuts).await;
         }

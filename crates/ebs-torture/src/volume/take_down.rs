@@ -27,7 +27,7 @@ impl Volume {
         let answer =
             self.call(shared, leave, what, async move |mut client| client.node_unpublish_volume(request).await).await;
         if answer == Answer::Done && (target.exists() || !node.mounts_at(&target).await?.is_empty()) {
-            self.broken(shared, "unpublish says that it is done, and the target is still there");
+            self.broken(shared, "unpublish succeeds, but the target still exists");
         }
         Ok(answer)
     }
@@ -66,7 +66,7 @@ impl Volume {
         if shared.planted == Some(Planted::UnstageIgnoresUses)
             && matches!(&answer, Answer::Refused(Refusal::Rule, why) if why.contains("still in use"))
         {
-            self.tell(shared, "planted: unstage says that it is done");
+            self.tell(shared, "planted: unstage succeeds");
             answer = Answer::Done;
         }
         if answer != Answer::Done {
@@ -85,7 +85,7 @@ impl Volume {
             return Ok(answer);
         }
         if !is_free(self.device()?).context("look at the disk")? {
-            self.broken(shared, "unstage says that it is done, and somebody holds the disk");
+            self.broken(shared, "unstage succeeds, but the disk is still open");
             return Ok(answer);
         }
         self.truth.record_forgotten();
@@ -115,7 +115,7 @@ impl Volume {
             && !was_published
             && !self.node(shared).has_orphans()
         {
-            self.broken(shared, &format!("unstage is refused because of {idle}: {answer:?}"));
+            self.broken(shared, &format!("unstage fails because of {idle}: {answer:?}"));
         }
     }
 
@@ -123,7 +123,7 @@ impl Volume {
     fn lose(&self, shared: &Shared, unflushed: &[Raw]) -> anyhow::Result<()> {
         let backing = shared.disks.borrow().backing(&self.id, self.at);
         for raw in unflushed {
-            self.tell(shared, "planted: unstage has flushed nothing");
+            self.tell(shared, "planted: unstage does not flush");
             let disk = std::fs::File::options().write(true).open(&backing).context("the disk's file")?;
             disk.write_all_at(&vec![0; raw.length], raw.offset).context("undo a write")?;
         }
@@ -145,7 +145,7 @@ impl Volume {
         if place.is_dead.replace(false) || !has_power {
             shared.disks.borrow_mut().power_on(&self.id)?;
             self.truth.power_lost();
-            self.tell(shared, "the disk has power again");
+            self.tell(shared, "the disk regains power");
         }
         let nodes = shared.nodes.len() as u64;
         let to = usize::try_from(self.rng.below(nodes)).unwrap_or(0);

@@ -41,10 +41,11 @@ pub(crate) async fn complete_at_once(node: &Node) -> anyhow::Result<()> {
     let (looks, seen) = watch.end().await?;
     ensure!(seen.is_empty(), "for a moment the target had [{}]", seen.join("], ["));
     let table = std::fs::read_to_string("/proc/self/mountinfo").context("the mount table")?;
-    ensure!(!table.contains("/csi/binding/"), "a mount is left in the workshop:\n{table}");
-    content::write_file(&disk.volume.staging.join("data"), 1, 4096).context("the staging path is written still")?;
-    let way = if kernel()? >= (5, 12) { "at once" } else { "in two steps" };
-    node.say(&Said::Note { text: format!("binds were made {way}; the target was looked at {looks} times") })?;
+    ensure!(!table.contains("/csi/binding/"), "a mount is left in the temporary directory:\n{table}");
+    content::write_file(&disk.volume.staging.join("data"), 1, 4096)
+        .context("the staging path is no longer writable")?;
+    let way = if kernel()? >= (5, 12) { "in one step" } else { "in two steps" };
+    node.say(&Said::Note { text: format!("binds were made {way}; the target was checked {looks} times") })?;
     disk.volume.unstage().await.map_err(refused).context("unstage")?;
     disk.unplug()
 }

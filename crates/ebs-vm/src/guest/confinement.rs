@@ -17,12 +17,12 @@ pub(crate) async fn enforced(node: &Node) -> anyhow::Result<()> {
     ensure!(label.trim() == "ebs-csi-node (enforce)", "the driver runs as {label:?}");
     let before = denied()?;
     ensure!(before.is_empty(), "denied to the node:\n{}", before.join("\n"));
-    std::fs::write(SECRET, "secret").context("a file that is not the driver's business")?;
+    std::fs::write(SECRET, "secret").context("a file outside the driver's profile")?;
     let confined = ["-p", "ebs-csi-node", "--", "/usr/sbin/blkid", "-p", SECRET];
     let refused =
-        run_tool("/usr/bin/aa-exec", &confined, BOUND).err().context("the profile lets everything be read")?;
+        run_tool("/usr/bin/aa-exec", &confined, BOUND).err().context("the profile allows reading every file")?;
     ensure!(refused.to_string().contains("Permission denied"), "{refused:#}");
-    ensure!(denied()?.iter().any(|line| line.contains(SECRET)), "the kernel does not log what it denies");
+    ensure!(denied()?.iter().any(|line| line.contains(SECRET)), "the kernel does not log denials");
     Ok(())
 }
 

@@ -37,7 +37,7 @@ pub(crate) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     disk.unplug()?;
     disk.plug()?;
     disk.bring_up().await?;
-    ensure!(content::hash_file(&file)? == written, "the data differ");
+    ensure!(content::hash_file(&file)? == written, "the data differs");
     disk.take_down().await?;
     disk.unplug()
 }
@@ -53,7 +53,7 @@ pub(crate) async fn raw(node: &Node) -> anyhow::Result<()> {
     disk.unplug()?;
     disk.plug()?;
     disk.bring_up().await?;
-    ensure!(content::hash_start(&target, DATA)? == written, "the data differ");
+    ensure!(content::hash_start(&target, DATA)? == written, "the data differs");
     disk.take_down().await?;
     disk.unplug()
 }
@@ -86,7 +86,7 @@ pub(crate) async fn statistics(node: &Node) -> anyhow::Result<()> {
     let mounter = Mounter::new(MounterConfig::new("/tmp/statistics"))?;
     let volume = VolumeId::parse(disk.volume.id())?;
     let device = mounter.find(&DeviceQuery { volume, hint: None, partition: None }).await?;
-    let error = mounter.nvme_statistics(&device).await.err().context("statistics of a disk that has none")?;
+    let error = mounter.nvme_statistics(&device).await.err().context("a disk without statistics returned some")?;
     let error = format!("{:#}", anyhow::Error::from(error));
     // Status code type 0, code 2 or type 1, code 9, with the bit "do not retry".
     ensure!(error.contains("returned status 0x4"), "{error}");
@@ -105,7 +105,7 @@ pub(crate) async fn grows(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     writer.progress().await?;
     node.ask(&Said::Grow { serial: disk.serial.clone(), gib: 3 })?;
     let controller = disk.controller()?.context("its controller")?;
-    std::fs::write(controller.join("rescan_controller"), "1").context("look again")?;
+    std::fs::write(controller.join("rescan_controller"), "1").context("rescan")?;
     let size = std::path::Path::new("/sys/block").join(disk.name()?).join("size");
     until("the disk is larger", || Ok(std::fs::read_to_string(&size)?.trim() == "6291456")).await?;
     disk.volume.volume.capacity_bytes = 3 * GIB;
@@ -113,7 +113,7 @@ pub(crate) async fn grows(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     ensure!(now == 3 * GIB, "{now} bytes");
     writer.progress().await?;
     let last = writer.end().await?;
-    ensure!(content::hash_file(&file)? == last, "what was written last is not what is read");
+    ensure!(content::hash_file(&file)? == last, "the data read differs from the last write");
     let (total, _) = disk.volume.stats().await.map_err(refused)?;
     ensure!(total > 27 * GIB / 10, "{total} bytes after growth");
     disk.take_down().await?;

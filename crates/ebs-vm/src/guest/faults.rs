@@ -44,10 +44,10 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
     // In any case, because later tests need a machine that can be paused.
     node.ask(&Said::Release { serial: slow.serial.clone() })?;
     let other = other.context("the other volume")?;
-    let status = staged.err().context("a disk whose reads hang was staged")?;
-    ensure!(other < gave_up, "the other volume had to wait for the one that hangs ({status:?})");
+    let status = staged.err().context("a disk with hanging reads was staged")?;
+    ensure!(other < gave_up, "the other volume waited for the hanging one ({status:?})");
     // The timeout of the read, or the client timeout, because the blank proof has ten minutes.
-    let words = ["has not returned", "Timeout expired"];
+    let words = ["did not return", "Timeout expired"];
     ensure!(words.iter().any(|word| status.message().contains(word)), "{status:?}");
     quick.unplug()?;
     // Calls that hung return one after the other.
@@ -62,7 +62,7 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
         }
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
-    Err(last.context("no attempt")?).context("the disk does not hang any more and is not staged")
+    Err(last.context("no attempt")?).context("the disk no longer hangs but is not staged")
 }
 
 /// Returns the options of the file system that is mounted at a path.
@@ -133,8 +133,8 @@ async fn mended(failing: &impl Fails, written: &str) -> anyhow::Result<()> {
     failing.heal()?;
     take_down_after_errors(disk).await.context("with errors")?;
     disk.bring_up().await.context("after the errors")?;
-    ensure!(disk.health().await?.is_none(), "not healthy after the next stage");
-    ensure!(content::hash_file(&disk.volume.target.join("before"))? == written, "what was synced before is lost");
+    ensure!(disk.health().await?.is_none(), "unhealthy after the next stage");
+    ensure!(content::hash_file(&disk.volume.target.join("before"))? == written, "synced data is lost");
     content::write_file(&disk.volume.target.join("after"), 5, DATA).context("write after the errors")?;
     disk.take_down().await
 }
@@ -150,7 +150,10 @@ async fn ext4_errors(node: &Node, failing: &impl Fails) -> anyhow::Result<()> {
         let fails = content::write_file(&target.join("new"), 6, 4096);
         match disk.health().await? {
             Some(health) => break health,
-            None => ensure!(Instant::now() < deadline, "healthy after {LEVEL:?} without writes; the last: {fails:?}"),
+            None => ensure!(
+                Instant::now() < deadline,
+                "still healthy after {LEVEL:?} of failed writes; the last: {fails:?}"
+            ),
         }
         tokio::time::sleep(LOOK).await;
     };
@@ -159,7 +162,7 @@ async fn ext4_errors(node: &Node, failing: &impl Fails) -> anyhow::Result<()> {
     node.say(&Said::Note { text: format!("ext4 after errors: {reason}, and the mount table says {options}") })?;
     let wanted = if is_said { "ReadOnlyAfterErrors" } else { "FileSystemErrors" };
     ensure!(status == VolumeHealthErrorType::Degraded && reason == wanted, "{status:?} {reason} with {options}");
-    ensure!(content::write_file(&target.join("new"), 6, 4096).is_err(), "it is written still");
+    ensure!(content::write_file(&target.join("new"), 6, 4096).is_err(), "it is still writable");
     mended(failing, &written).await
 }
 
@@ -197,14 +200,14 @@ pub(crate) async fn flaky(node: &Node) -> anyhow::Result<()> {
     let written = content::write_file(&file, 7, DATA)?;
     disk.take_down().await?;
     flaky.turn(Mood::AllFails)?;
-    std::fs::write("/proc/sys/vm/drop_caches", "3").context("forget what was read")?;
+    std::fs::write("/proc/sys/vm/drop_caches", "3").context("drop caches")?;
     for _attempt in 0..2 {
-        let status = disk.volume.stage().await.err().context("a disk that cannot be read was staged")?;
+        let status = disk.volume.stage().await.err().context("an unreadable disk was staged")?;
         ensure!(status.message().contains("Input/output error"), "{status:?}");
     }
     flaky.turn(Mood::Well)?;
     disk.bring_up().await.context("after the errors")?;
-    ensure!(content::hash_file(&file)? == written, "the data differ");
+    ensure!(content::hash_file(&file)? == written, "the data differs");
     disk.take_down().await?;
     ext4_errors(node, &flaky).await?;
     flaky.unplug().await
@@ -218,14 +221,14 @@ pub(crate) async fn vanishes(node: &Node) -> anyhow::Result<()> {
     let written = content::write_file(&file, 8, DATA)?;
     std::fs::File::open(&disk.volume.target)?.sync_all().context("sync the directory")?;
     disk.unplug()?;
-    until("the disk is gone", || Ok(disk.controller()?.is_none())).await?;
+    until("the disk disappears", || Ok(disk.controller()?.is_none())).await?;
     let health = disk.health().await?;
     let is_reported = health.as_ref().is_some_and(|(status, _)| *status == VolumeHealthErrorType::Inaccessible);
     ensure!(is_reported, "{health:?}");
     disk.take_down().await?;
     disk.plug()?;
     disk.bring_up().await?;
-    ensure!(content::hash_file(&file)? == written, "what was synced is lost");
+    ensure!(content::hash_file(&file)? == written, "synced data is lost");
     disk.take_down().await?;
     disk.unplug()
 }

@@ -64,8 +64,8 @@ impl<'a> FlakyDisk<'a> {
     pub(crate) async fn unplug(self) -> anyhow::Result<()> {
         let controller = self.disk.controller()?.context("its controller")?;
         write(&controller.join("delete_controller"), "1")?;
-        until("the disk is gone", || Ok(self.disk.controller()?.is_none())).await?;
-        std::fs::remove_file(port().join("subsystems").join(SUBSYSTEM)).context("end to serve")?;
+        until("the disk disappears", || Ok(self.disk.controller()?.is_none())).await?;
+        std::fs::remove_file(port().join("subsystems").join(SUBSYSTEM)).context("stop serving")?;
         write(&namespace().join("enable"), "0")?;
         for made in [port(), namespace(), subsystem()] {
             std::fs::remove_dir(&made).with_context(|| format!("remove {}", made.display()))?;

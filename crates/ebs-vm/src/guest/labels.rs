@@ -20,9 +20,9 @@ const OF_A_POD: &str = "system_u:system_r:container_t:s0";
 /// Loads the policy in one write, as the kernel requires.
 pub(crate) fn load_policy() -> anyhow::Result<()> {
     let policy = std::fs::read("/etc/selinux/policy").context("the compiled policy")?;
-    std::fs::write("/sys/fs/selinux/load", policy).context("the kernel refuses the policy")?;
-    let enforced = std::fs::read_to_string("/sys/fs/selinux/enforce").context("whether SELinux is in force")?;
-    ensure!(enforced.trim() == "1", "SELinux is not in force");
+    std::fs::write("/sys/fs/selinux/load", policy).context("load the policy into the kernel")?;
+    let enforced = std::fs::read_to_string("/sys/fs/selinux/enforce").context("read SELinux's mode")?;
+    ensure!(enforced.trim() == "1", "SELinux is not enforcing");
     Ok(())
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> 
     }
     disk.take_down().await?;
     bring_up(&disk, "c3,c4").await.context("for the next pod")?;
-    ensure!(content::hash_file(&file)? == written, "the data differ");
+    ensure!(content::hash_file(&file)? == written, "the data differs");
     shown(&disk, "c3,c4")?;
     read_as("c3,c4", &file).context("the next pod")?;
     unread_as("c1,c2", &file)?;

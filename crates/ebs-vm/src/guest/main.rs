@@ -94,11 +94,12 @@ async fn run() -> anyhow::Result<()> {
     let only = std::env::var("EBS_ONLY").unwrap_or_default();
     for name in suite.tests(&only) {
         if name == FLAKY && node::kernel()? < (5, 14) {
-            let why = "before 5.14 the kernel's NVMe target takes a number alone for a serial number".to_owned();
+            let why = "kernels before 5.14 accept only numbers as serial numbers of NVMe targets".to_owned();
             node.say(&Said::Skipped { test: name.to_owned(), why })?;
             continue;
         }
-        let (_, test) = TESTS.iter().find(|(known, _)| *known == name).with_context(|| format!("no test {name}"))?;
+        let (_, test) =
+            TESTS.iter().find(|(known, _)| *known == name).with_context(|| format!("unknown test {name}"))?;
         one(&node, name, test(&node)).await?;
     }
     node.say(&Said::Done)
@@ -108,7 +109,7 @@ async fn one(node: &Node, name: &str, test: impl Future<Output = anyhow::Result<
     let began = Instant::now();
     let outcome = match tokio::time::timeout(BOUND, test).await {
         Ok(outcome) => outcome,
-        Err(elapsed) => Err(elapsed).context("the test takes too long"),
+        Err(elapsed) => Err(elapsed).context("the test timed out"),
     };
     let test = name.to_owned();
     match outcome {

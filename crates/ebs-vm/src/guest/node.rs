@@ -209,7 +209,7 @@ impl Disk<'_> {
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let deadline = Instant::now() + LEVEL;
     while !is_so()? {
-        ensure!(Instant::now() < deadline, "not so after {LEVEL:?}: {what}");
+        ensure!(Instant::now() < deadline, "condition not met within {LEVEL:?}: {what}");
         tokio::time::sleep(LOOK).await;
     }
     Ok(())

@@ -43,11 +43,11 @@ pub(crate) async fn after(node: &Node, carried: &str) -> anyhow::Result<()> {
         disk.plug()?;
         disk.bring_up().await.context(*fs_type)?;
         let now = content::hash_file(&disk.volume.target.join("acknowledged"))?;
-        ensure!(now == hash, "{fs_type}: what was acknowledged before the power cut is lost");
+        ensure!(now == hash, "{fs_type}: data acknowledged before the power cut is lost");
         disk.take_down().await?;
         let device = format!("/dev/{}", disk.name()?);
         let check = if *fs_type == "ext4" { ("/usr/sbin/e2fsck", "-fn") } else { ("/usr/sbin/xfs_repair", "-n") };
-        run_tool(check.0, &[check.1, &device], CHECK).with_context(|| format!("{fs_type} is not whole"))?;
+        run_tool(check.0, &[check.1, &device], CHECK).with_context(|| format!("{fs_type} is damaged"))?;
         disk.unplug()?;
     }
     Ok(())

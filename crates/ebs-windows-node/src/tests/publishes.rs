@@ -42,7 +42,7 @@ async fn foreign_entry_at_the_target_is_not_removed() {
         let before = world.host.kind_at(TARGET);
         for refused in [world.publish().await.unwrap_err(), world.unpublish().await.unwrap_err()] {
             assert_eq!(code(&refused), "FailedPrecondition");
-            assert!(refused.message().contains("the path is taken"), "{refused}");
+            assert!(refused.message().contains("the path is in use"), "{refused}");
         }
         assert_eq!(world.host.kind_at(TARGET), before);
     }
@@ -58,10 +58,10 @@ async fn only_a_staged_volume_is_published() {
     world.stage().await.unwrap();
     let other = csi::NodePublishVolumeRequest { volume_id: "vol-0aaaaaaaaaaaaaaaa".to_owned(), ..publish_request() };
     let refused = world.publish_as(other).await.unwrap_err();
-    assert!(refused.message().contains("not this volume"), "{refused}");
+    assert!(refused.message().contains("another volume"), "{refused}");
     world.host.remove_disk(1);
     let refused = world.publish().await.unwrap_err();
-    assert!(refused.message().contains("is not there"), "{refused}");
+    assert!(refused.message().contains("disk is missing"), "{refused}");
     assert_eq!(world.host.kind_at(TARGET), None);
 }
 

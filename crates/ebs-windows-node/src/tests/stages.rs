@@ -56,7 +56,7 @@ async fn disk_is_identified_by_its_serial_number() {
     world.host.add_disk(2, " VOL0123456789ABCDEF0 ", GIB, true);
     let refused = world.stage().await.unwrap_err();
     assert_eq!(code(&refused), "FailedPrecondition");
-    assert!(refused.message().contains("disk 1 and by disk 2"), "{refused}");
+    assert!(refused.message().contains("disks 1 and 2"), "{refused}");
 }
 
 /// Such disks do not identify themselves.
@@ -136,7 +136,7 @@ async fn volume_that_windows_does_not_show_yet_is_unavailable() {
     let world = World { node: service(&host, "m5.large"), host };
     let refused = world.stage().await.unwrap_err();
     assert_eq!(code(&refused), "Unavailable");
-    assert!(refused.message().contains("does not show its volume yet"), "{refused}");
+    assert!(refused.message().contains("does not appear in Windows yet"), "{refused}");
 }
 
 /// The disk is replaced before the format.

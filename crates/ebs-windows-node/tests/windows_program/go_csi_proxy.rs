@@ -58,7 +58,7 @@ async fn driver_works_with_the_go_csi_proxy() -> anyhow::Result<()> {
         ensure!(!empty.exists(), "nothing was mounted there, and it stays");
         std::fs::create_dir_all(full.join("data"))?;
         let refused = unpublish(&full).await?.err().context("there is something in it")?;
-        ensure!(refused.message().contains("csi-proxy refused Rmdir"), "{refused}");
+        ensure!(refused.message().contains("call csi-proxy's Rmdir"), "{refused}");
         ensure!(full.join("data").exists(), "what is in it is gone");
 
         let staged = node.node_stage_volume(stage(VOLUME, &in_kubelets_words(&windows, &staging)?)).await;

@@ -54,7 +54,7 @@ fn answer_all(host: &FakeHost, mut connection: TcpStream) -> io::Result<()> {
     let requests = BufReader::new(connection.try_clone()?);
     for request in requests.lines() {
         let request = request?;
-        let answer = answer(host, &request).unwrap_or_else(|| format!("not understood: {request}"));
+        let answer = answer(host, &request).unwrap_or_else(|| format!("unknown request: {request}"));
         connection.write_all(format!("{answer}\n").as_bytes())?;
     }
     Ok(())

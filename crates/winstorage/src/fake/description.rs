@@ -142,7 +142,7 @@ impl FaultDescription {
             (None, Some(code), None, None) => Ok(Effect::Fail(Answer::Win32(code))),
             (None, None, Some(code), None) => Ok(Effect::Fail(Answer::Method(code))),
             (None, None, None, Some(code)) => Ok(Effect::Fail(Answer::Com(code))),
-            _ => Err(format!("the fault of {} has not exactly one of delay_ms, win32, result, com", self.step)),
+            _ => Err(format!("the fault of {} requires exactly one of delay_ms, win32, result, com", self.step)),
         }
     }
 }
@@ -157,7 +157,7 @@ impl Description {
             state.add_described(disk)?;
         }
         for (path, entry) in &self.tree {
-            let path = WinPath::normalise(path).ok_or_else(|| format!("{path} is no absolute path"))?;
+            let path = WinPath::normalise(path).ok_or_else(|| format!("{path} is not an absolute path"))?;
             state.files.place(&path, entry.kind());
         }
         state.shares.all.clone_from(&self.shares);
@@ -235,10 +235,10 @@ impl State {
             "reserved" => PartitionKind::Reserved,
             "data" => PartitionKind::Data,
             "other" => PartitionKind::Other,
-            other => return Err(format!("{other} is no kind of partition")),
+            other => return Err(format!("{other} is not a kind of partition")),
         };
         if described.number == 0 {
-            return Err("partitions are numbered from 1".to_owned());
+            return Err("partition numbers start at 1".to_owned());
         }
         if let Some(VolumeDescription { id, formatted, used }) = &described.volume {
             let (id, is_formatted, used) = (id.clone(), *formatted, *used);

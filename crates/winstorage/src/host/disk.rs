@@ -55,11 +55,11 @@ impl std::fmt::Display for OfflineReason {
             1 => "the SAN policy keeps new disks offline",
             2 => "it is a second path to another disk",
             3 => "it holds a shadow copy of a disk that is online",
-            4 => "its signature collides with that of another disk",
+            4 => "its signature collides with another disk's",
             5 => "resources are exhausted",
-            6 => "critical writes to it failed",
-            7 => "it needs a scan of its integrity",
-            8 => "it has lost data that was written",
+            6 => "a critical write failed",
+            7 => "it requires an integrity scan",
+            8 => "it has lost written data",
             _ => "the reason is unknown",
         };
         write!(f, "{text} (OfflineReason {})", self.0)

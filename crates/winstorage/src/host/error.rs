@@ -74,7 +74,7 @@ impl fmt::Display for Answer {
             },
             Self::Method(number) => write!(f, "result {number}"),
             Self::Com(number) => write!(f, "HRESULT {number:#010x}"),
-            Self::Malformed(what) => write!(f, "unexpected answer: {what}"),
+            Self::Malformed(what) => write!(f, "unexpected reply: {what}"),
         }
     }
 }

@@ -55,7 +55,7 @@ fn serial_numbers_match_as_a_whole_and_must_be_unique() {
         assert!(matches!(look(&[(2, other)]), Ok(Look::RescanAndWait(_))), "{other}");
     }
     let twice = look(&[(2, "vol0123456789abcdef0_1"), (4, "vol0123456789abcdef0_2")]).unwrap_err();
-    assert_eq!(twice.to_string(), "volume vol-0123456789abcdef0 is named by disk 2 and by disk 4");
+    assert_eq!(twice.to_string(), "disks 2 and 4 both identify themselves as volume vol-0123456789abcdef0");
 }
 
 /// The search ends after some seconds.

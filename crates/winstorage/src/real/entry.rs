@@ -83,7 +83,7 @@ impl FsEntry for OpenEntry {
         }
         let data = device::reparse_data(&self.file).map_err(self.failed("FSCTL_GET_REPARSE_POINT"))?;
         reparse::parse(&data, is_directory)
-            .ok_or_else(|| HostError::malformed("FSCTL_GET_REPARSE_POINT", &self.shown, "reparse data that is none"))
+            .ok_or_else(|| HostError::malformed("FSCTL_GET_REPARSE_POINT", &self.shown, "invalid reparse data"))
     }
 
     fn child(&self, name: &str) -> Result<Option<Box<dyn FsEntry>>, HostError> {
@@ -119,7 +119,7 @@ impl FsEntry for OpenEntry {
             class = FileFullDirectoryInfo;
             let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_le_bytes()).collect();
             let some = directory::names(&bytes);
-            names.extend(some.ok_or_else(|| HostError::malformed(STEP, &self.shown, "a listing that is none"))?);
+            names.extend(some.ok_or_else(|| HostError::malformed(STEP, &self.shown, "an invalid directory listing"))?);
         }
     }
 
@@ -136,7 +136,7 @@ impl FsEntry for OpenEntry {
         device::set_reparse_data(&link, &data).map_err(|code| {
             // Without a link, the empty directory must not remain.
             let removed = dispose(&link);
-            tracing::debug!(removed = removed.is_ok(), "a link that could not be made is taken back");
+            tracing::debug!(removed = removed.is_ok(), "removed a link that could not be created");
             failed("FSCTL_SET_REPARSE_POINT")(code)
         })
     }

@@ -27,7 +27,7 @@ pub type WindowsHost = WmiHost<ComWmi, Win32>;
 #[must_use]
 pub fn windows_host(encrypt: bool) -> WindowsHost {
     if let Err(error) = privilege::allow_symbolic_links() {
-        tracing::warn!(%error, "this process may not make symbolic links");
+        tracing::warn!(%error, "this process lacks the privilege to create symbolic links");
     }
     if encrypt {
         security::encrypt();

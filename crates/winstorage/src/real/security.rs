@@ -34,7 +34,7 @@ pub(super) fn encrypt() {
             )
         };
         if joined < 0 || (secured < 0 && secured != RPC_E_TOO_LATE) {
-            tracing::warn!(joined, secured, "COM does not encrypt by itself; the connections to WMI still do");
+            tracing::warn!(joined, secured, "failed to set COM's packet privacy, WMI connections still use it");
         }
     });
 }

@@ -209,7 +209,7 @@ pub(crate) fn replay(on: &Ground<'_>, model: &mut Model, chance: &mut Chance, co
     let seed = chance.0;
     for nth in 0..count {
         let request = Request::any(chance, on.disks.len());
-        let at = |text: String| format!("{request:?}, operation {nth} by chance of {seed}: {text}");
+        let at = |text: String| format!("{request:?}, random operation {nth} of seed {seed}: {text}");
         let expected = model.expect(request);
         let is = told(&request.run(on)).map_err(&at)?;
         equal(&is, &expected).map_err(&at)?;
@@ -235,7 +235,7 @@ fn there(on: &Ground<'_>, place: usize) -> Result<Place, String> {
         Err(error) => Err(error.text()),
         Ok(volume) => {
             let disk = (0..on.disks.len()).find(|disk| (on.volume)(*disk).as_ref() == Some(&volume));
-            disk.map(Place::Mount).ok_or_else(|| format!("volume {volume} of no disk is at place {place}"))
+            disk.map(Place::Mount).ok_or_else(|| format!("volume {volume} at place {place} has no disk"))
         }
     }
 }
@@ -249,7 +249,7 @@ fn settle(on: &Ground<'_>, expected: Disk, disk: usize) -> Result<(), String> {
             return Ok(());
         }
         if waited >= SETTLE {
-            return Err(format!("its volume is not shown after {SETTLE:?}"));
+            return Err(format!("its volume does not appear within {SETTLE:?}"));
         }
         on.storage.pause(PAUSE);
         waited += PAUSE;

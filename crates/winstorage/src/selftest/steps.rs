@@ -11,25 +11,25 @@ const NOT_MOUNTED: &str = "(Get-Item -Path $Env:mountpath).Target, output: , err
 const MISSING: &str = "because it does not exist";
 
 pub(super) const ALL: [Step; 20] = [
-    ("the disk is listed with what it says of itself", is_listed),
-    ("the disk that Windows lives on is out of reach", windows_is_safe),
-    ("a disk that is offline is not partitioned", offline_is_not_partitioned),
-    ("the disk goes offline and online, also when it is so already", goes_offline_and_online),
-    ("a disk that is read-only is writable once it was brought online", becomes_writable),
-    ("the disk gets one partition with one volume, however often it is asked for", is_partitioned),
+    ("the disk is listed with its identifiers", is_listed),
+    ("Windows' own disk is protected", windows_is_safe),
+    ("an offline disk is not partitioned", offline_is_not_partitioned),
+    ("the disk goes offline and online, also when it already is", goes_offline_and_online),
+    ("bringing a read-only disk online makes it writable", becomes_writable),
+    ("repeated partitioning creates one partition with one volume", is_partitioned),
     ("the volume is formatted once", is_formatted),
-    ("a directory without a mount, and a missing one, return the errors that Go drivers match", is_told_unmounted),
-    ("the volume is mounted, also when it is already", is_mounted),
+    ("errors about an unmounted and a missing directory have the expected text", is_told_unmounted),
+    ("the volume is mounted, also when it already is", is_mounted),
     ("the volume of a mount point is found", is_found),
-    ("the volume is found through a link, and so is its space", is_found_through_a_link),
-    ("a link on the way of a path is not followed", links_are_not_followed),
-    ("removal of a link leaves what it leads to", removal_leaves_the_target),
-    ("removal of a tree does not go into a mount point", removal_stops_at_mount_points),
-    ("growth to all that there is finds that it is so", is_grown),
-    ("the volume is flushed and unmounted, and the directory stays", is_unmounted),
-    ("a path outside of the working directories is refused", outside_is_refused),
-    ("operations by chance come to what the model says", follows_the_model),
-    ("the directory is removed, also when it is not there", is_removed),
+    ("the volume and its free space are found through a link", is_found_through_a_link),
+    ("a link in the middle of a path is not followed", links_are_not_followed),
+    ("removing a link keeps its target", removal_leaves_the_target),
+    ("removing a tree does not descend into a mount point", removal_stops_at_mount_points),
+    ("growing a volume to its maximum size changes nothing", is_grown),
+    ("the volume is flushed and unmounted, and the directory remains", is_unmounted),
+    ("a path outside the working directories is rejected", outside_is_refused),
+    ("random operations match the model", follows_the_model),
+    ("the directory is removed, also when it is missing", is_removed),
     ("the disk goes offline at the end", ends_offline),
 ];
 
@@ -37,7 +37,7 @@ fn is_listed(bench: &Bench<'_>) -> Result<(), String> {
     let ids = done(bench.storage.list_disk_ids())?;
     let known = ids.get(&bench.spare.disk).ok_or("the disk is not in the list")?;
     if known.serial_number.trim().is_empty() && known.page83.is_empty() {
-        return Err("the disk tells neither a serial number nor an identifier".to_owned());
+        return Err("the disk has neither a serial number nor an identifier".to_owned());
     }
     Ok(())
 }
@@ -93,10 +93,10 @@ fn is_formatted(bench: &Bench<'_>) -> Result<(), String> {
     equal(&done(bench.storage.is_volume_formatted(&volume))?, &false)?;
     done(bench.storage.format_volume(&volume))?;
     equal(&done(bench.storage.is_volume_formatted(&volume))?, &true)?;
-    refused(bench.storage.format_volume(&volume), "is formatted already")?;
+    refused(bench.storage.format_volume(&volume), "is already formatted")?;
     let (stats, size) = (done(bench.storage.volume_stats(&volume))?, done(bench.storage.disk_size(bench.spare.disk))?);
     if stats.total == 0 || stats.total > size || stats.used >= stats.total {
-        return Err(format!("{stats:?} on a disk of {size} bytes"));
+        return Err(format!("unexpected {stats:?} on a disk of {size} bytes"));
     }
     Ok(())
 }

@@ -40,12 +40,12 @@ fn failed_step_reports_what_it_found() {
     host.inject("device_number", 1, Effect::Fail(Answer::Win32(1)));
     assert_eq!(
         failed(&storage, &spare),
-        [("the disk is listed with what it says of itself", "the disk is not in the list".to_owned())]
+        [("the disk is listed with its identifiers", "the disk is not in the list".to_owned())]
     );
     let (host, storage, spare) = machine();
     host.inject("flush", 0, Effect::Fail(Answer::Method(4)));
     let steps: Vec<&str> = failed(&storage, &spare).into_iter().map(|(step, _)| step).collect();
-    assert_eq!(steps, ["the volume is flushed and unmounted, and the directory stays"]);
+    assert_eq!(steps, ["the volume is flushed and unmounted, and the directory remains"]);
 }
 
 /// A disk that has a partition, or that Windows lives on, is not used up.
@@ -104,7 +104,7 @@ fn a_machine_that_does_otherwise_than_the_model_is_found_out() {
         host.inject("unmount", skip, Effect::Fail(Answer::Win32(5)));
     }
     let found = failed(&storage, &spare);
-    let by_chance = |(step, _): &&(&str, String)| step.starts_with("operations by chance");
+    let by_chance = |(step, _): &&(&str, String)| step.starts_with("random operations");
     let chance = found.iter().find(by_chance).unwrap_or_else(|| panic!("{found:?}"));
     assert!(chance.1.contains("operation ") && chance.1.contains("Unmount("), "{chance:?}");
 }

@@ -33,8 +33,8 @@ impl fmt::Display for Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Blank => f.write_str("nothing"),
-            Self::Offline => f.write_str("a partition that is offline"),
-            Self::Coming => f.write_str("a partition whose volume Windows does not show yet"),
+            Self::Offline => f.write_str("an offline partition"),
+            Self::Coming => f.write_str("a partition whose volume does not appear in Windows yet"),
             Self::BlankVolume(volume) => write!(f, "the blank volume {volume}"),
             Self::FileSystem(volume) => write!(f, "a file system, on volume {volume}"),
             Self::Foreign(what) => f.write_str(what),
@@ -93,7 +93,7 @@ impl Storage {
     fn blank(&self, disk: DiskNumber, within: (u64, u64), seed: &str) -> Result<Contents, StorageError> {
         Ok(match self.first_byte(disk, within, seed)? {
             None => Contents::Blank,
-            Some(at) => Contents::Foreign(format!("no partition, and bytes that are not zero at offset {at}")),
+            Some(at) => Contents::Foreign(format!("no partition, and nonzero bytes at offset {at}")),
         })
     }
 
@@ -109,7 +109,7 @@ impl Storage {
             return Ok(if unused.is_some() {
                 Contents::Offline
             } else {
-                Contents::Foreign("a partition that is offline".to_owned())
+                Contents::Foreign("an offline partition".to_owned())
             });
         }
         let volumes = self.host.volumes_of_partition(partition)?;
@@ -123,13 +123,13 @@ impl Storage {
         if row.is_formatted {
             return Ok(Contents::FileSystem(volume.clone()));
         }
-        let unknown = || Contents::Foreign("a partition with nothing that Windows knows".to_owned());
+        let unknown = || Contents::Foreign("a partition with unknown contents".to_owned());
         let Some(unused) = unused else { return Ok(unknown()) };
         Ok(match self.first_byte(partition.disk, unused, seed)? {
             None => Contents::BlankVolume(volume.clone()),
-            Some(at) => Contents::Foreign(format!(
-                "a partition without a file system that Windows knows, and bytes that are not zero at offset {at}"
-            )),
+            Some(at) => {
+                Contents::Foreign(format!("a partition without a known file system, and nonzero bytes at offset {at}"))
+            }
         })
     }
 
@@ -147,7 +147,7 @@ impl Storage {
             Ok([only]) => Contents::FileSystem(only),
             Err(_) => {
                 let all = partitions.len();
-                Contents::Foreign(format!("{all} partitions, {count} of them with a file system that Windows knows"))
+                Contents::Foreign(format!("{all} partitions, {count} of them with a known file system"))
             }
         })
     }
@@ -178,7 +178,7 @@ impl Storage {
         let bytes = self.host.read_disk(disk, at, length)?;
         let wanted = usize::try_from(end - at).unwrap_or(length).min(length);
         if bytes.len() < wanted {
-            let what = format!("{} bytes of {wanted} at offset {at}", bytes.len());
+            let what = format!("short read: {} of {wanted} bytes at offset {at}", bytes.len());
             return Err(crate::host::HostError::malformed("ReadFile", format!("disk {disk}"), what).into());
         }
         // A comparison as a whole first, because nearly all of the many bytes are zero.

@@ -33,14 +33,14 @@ impl Storage {
             let number = match self.host.device_number(&device) {
                 Ok(number) => number,
                 Err(error) => {
-                    warn!(device, %error, "a disk that does not tell its number is left out");
+                    warn!(device, %error, "skipping a disk without a number");
                     continue;
                 }
             };
             let page83 = match self.host.device_ids(&device) {
                 Ok(descriptor) => page83::identifier(&descriptor),
                 Err(error) => {
-                    warn!(disk = %number, %error, "a disk does not tell its identifiers");
+                    warn!(disk = %number, %error, "failed to read the identifiers of a disk");
                     String::new()
                 }
             };
@@ -69,14 +69,14 @@ impl Storage {
         loop {
             // Only disks without a serial number of EBS are identified by their location.
             let places = self.list_disk_locations().unwrap_or_else(|error| {
-                warn!(%error, "disks do not tell their places");
+                warn!(%error, "failed to read the locations of disks");
                 BTreeMap::new()
             });
             match search.look(&self.list_disk_ids()?, &places)? {
                 Look::Found(disk) => return Ok(disk),
                 Look::RescanAndWait(time) => {
                     if let Err(error) = self.rescan() {
-                        warn!(%error, "the rescan for a disk failed");
+                        warn!(%error, "failed to rescan for a disk");
                     }
                     self.host.pause(time);
                 }
@@ -90,7 +90,7 @@ impl Storage {
     /// Several disks match the volume, or the host failed.
     pub fn present_disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<Option<DiskNumber>, StorageError> {
         let places = self.list_disk_locations().unwrap_or_else(|error| {
-            warn!(%error, "disks do not tell their places");
+            warn!(%error, "failed to read the locations of disks");
             BTreeMap::new()
         });
         match DiskSearch::new(volume, device).look(&self.list_disk_ids()?, &places)? {
@@ -177,7 +177,7 @@ impl Storage {
     /// Clears the read-only attribute.
     pub(super) fn make_writable(&self, disk: &Disk) -> Result<(), StorageError> {
         if disk.is_read_only {
-            warn!(disk = %disk.number, "Windows has made the disk read-only; the attribute is cleared");
+            warn!(disk = %disk.number, "clearing the read-only attribute that Windows has set");
             self.host.set_disk_read_only(disk, false)?;
         }
         Ok(())

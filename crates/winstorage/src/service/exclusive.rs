@@ -51,7 +51,7 @@ pub struct DiskBusy {
 impl fmt::Display for DiskBusy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { disk, operation, held } = self;
-        write!(f, "disk {disk} is being changed by {operation}, for {} s so far", held.as_secs())
+        write!(f, "disk {disk} is in use by {operation} for {} s so far", held.as_secs())
     }
 }
 

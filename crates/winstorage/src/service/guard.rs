@@ -58,7 +58,7 @@ impl Storage {
         let refuse = |reason| Err(refused(operation, format!("volume {volume}"), reason));
         let partitions = self.host.partitions_of_volume(&row)?;
         if partitions.iter().any(|partition| partition.is_boot || partition.is_system) {
-            return refuse("is one that Windows starts from");
+            return refuse("is a boot or system volume");
         }
         let mut disks: Vec<Disk> = Vec::new();
         for partition in &partitions {
@@ -86,10 +86,10 @@ impl Storage {
 
     fn system_reason(&self, disk: &Disk) -> Result<Option<&'static str>, StorageError> {
         if disk.is_boot || disk.is_system {
-            return Ok(Some("is a disk that Windows starts from"));
+            return Ok(Some("is a boot or system disk"));
         }
         let holds_windows = self.host.system_disk()? == Some(disk.number);
-        Ok(holds_windows.then_some("is on the disk that holds %SystemRoot%"))
+        Ok(holds_windows.then_some("is on the disk of %SystemRoot%"))
     }
 }
 

@@ -74,7 +74,7 @@ impl Storage {
             Err(error) if ours.disk.is_read_only => error,
             flushed => return Ok(flushed?),
         };
-        warn!(volume = %ours.row.id, error = %failed, "the flush failed on a read-only disk; it is made writable and flushed again");
+        warn!(volume = %ours.row.id, error = %failed, "flush failed on a read-only disk, making it writable and flushing again");
         self.make_writable(&ours.disk)?;
         Ok(self.host.flush(&ours.row)?)
     }

@@ -82,7 +82,7 @@ fn forget_mount(entry: &dyn FsEntry, kind: &EntryKind, path: &WinPath) {
         return;
     }
     if let Err(error) = entry.unmount() {
-        debug!(%path, %error, "Windows did not take the mount point from its list");
+        debug!(%path, %error, "failed to remove the mount point from Windows' list");
     }
 }
 

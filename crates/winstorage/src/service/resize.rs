@@ -38,7 +38,7 @@ impl Storage {
         let wanted = if wanted == 0 { self.host.largest_size(partition)? } else { wanted };
         if wanted < partition.size.saturating_add(TOLERANCE) {
             if wanted > partition.size {
-                warn!(%volume, wanted, is = partition.size, "a growth of less than 100 MiB is left undone");
+                warn!(%volume, wanted, is = partition.size, "skipping growth of less than 100 MiB");
             }
             return Ok(partition.size);
         }
@@ -59,7 +59,7 @@ impl Storage {
             if left < pause {
                 return Err(error.into());
             }
-            info!(disk = %partition.disk, partition = %partition.number, %error, "the volume is held; its resize is tried again");
+            info!(disk = %partition.disk, partition = %partition.number, %error, "volume is in use, retrying its resize");
             self.host.pause(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

@@ -184,7 +184,7 @@ fn status(name: &ServiceName, row: &ServiceRow) -> ServiceStatus {
         "Paused" => ServiceStatus::Paused,
         "Unknown" => ServiceStatus::Unknown,
         other => {
-            warn!(service = %name, state = other, "a service is in a state that is not known here");
+            warn!(service = %name, state = other, "service is in an unknown state");
             ServiceStatus::Unknown
         }
     }

@@ -60,7 +60,7 @@ impl Storage {
     pub fn remove_smb_global_mapping(&self, remote_path: &str) -> Result<(), StorageError> {
         let remote = remote(remote_path)?;
         let Some(mapping) = self.host.mapping(&remote.root)? else {
-            info!(share = remote.root, "the share is not mapped: there is nothing to remove");
+            info!(share = remote.root, "share is not mapped, nothing to remove");
             return Ok(());
         };
         Ok(self.host.remove_mapping(&mapping)?)
@@ -72,14 +72,14 @@ impl Storage {
             Ok(Some(mapping)) if mapping.status == MappingStatus::Ok => mapping,
             Ok(_) => return Ok(false),
             Err(error) => {
-                warn!(share = root, %error, "cannot tell whether the share is mapped: it is mapped anew");
+                warn!(share = root, %error, "failed to check whether the share is mapped, mapping it again");
                 return Ok(false);
             }
         };
         match self.host.path_valid(root) {
             Ok(true) => return Ok(true),
-            Ok(false) => warn!(share = root, "the share is mapped and leads nowhere: it is mapped anew"),
-            Err(error) => warn!(share = root, %error, "the share is mapped and cannot be reached: it is mapped anew"),
+            Ok(false) => warn!(share = root, "share is mapped to a missing target, mapping it again"),
+            Err(error) => warn!(share = root, %error, "share is mapped but unreachable, mapping it again"),
         }
         self.host.remove_mapping(&mapping)?;
         Ok(false)

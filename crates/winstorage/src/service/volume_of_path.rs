@@ -109,7 +109,7 @@ impl Storage {
             EntryKind::MountPoint(volume) => Step::Volume(volume),
             EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
                 let to = WinPath::normalise(without_prefix(&target));
-                Step::Above(to.ok_or_else(|| leads_out(path, &target, "is no absolute path"))?)
+                Step::Above(to.ok_or_else(|| leads_out(path, &target, "is not an absolute path"))?)
             }
             EntryKind::File | EntryKind::Directory | EntryKind::OtherReparse(_) => Step::Above(parent),
         })

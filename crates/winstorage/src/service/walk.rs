@@ -115,7 +115,7 @@ pub(super) fn link_on_the_way(path: &WinPath, component: &Component, kind: &Entr
         EntryKind::Junction { .. } => "a junction",
         EntryKind::MountPoint(_) => "a volume mount point",
         EntryKind::OtherReparse(_) => "a reparse point of an unknown kind",
-        EntryKind::File | EntryKind::Directory => "no directory",
+        EntryKind::File | EntryKind::Directory => "not a directory",
     };
     WayError::Link { path: path.to_string(), component: component.to_string(), what }
 }

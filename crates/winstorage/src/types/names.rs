@@ -6,16 +6,16 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Not a valid name for the service control manager.
-    #[error("invalid service name {0:?}: 1 to 256 characters without / and \\ are expected")]
+    #[error("invalid service name {0:?}; use 1 to 256 characters without / and \\")]
     Service(String),
     /// Not an iSCSI qualified, EUI or NAA name.
-    #[error("invalid iSCSI name {0:?}: iqn.…, eui.… or naa.… of at most 223 characters is expected")]
+    #[error("invalid iSCSI name {0:?}; use iqn.…, eui.… or naa.… of at most 223 characters")]
     Iqn(String),
     /// Neither an IP address nor a host name.
-    #[error("invalid target portal address {0:?}: an IP address or a host name is expected")]
+    #[error("invalid target portal address {0:?}; use an IP address or a host name")]
     Address(String),
     /// A port that does not fit 16 bits.
-    #[error("invalid target portal port {0}: at most 65535 is expected")]
+    #[error("invalid target portal port {0}; use at most 65535")]
     Port(u32),
 }
 

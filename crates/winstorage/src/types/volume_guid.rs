@@ -11,7 +11,7 @@ pub struct VolumeGuid(String);
 
 /// An invalid volume id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(r"invalid volume id {0:?}: \\?\Volume{{GUID}}\ is expected")]
+#[error(r"invalid volume id {0:?}; use \\?\Volume{{GUID}}\")]
 pub struct VolumeIdError(pub String);
 
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];

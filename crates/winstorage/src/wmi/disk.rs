@@ -134,7 +134,7 @@ fn read_disk(row: &Row, number: DiskNumber) -> Result<Disk, String> {
             MBR => PartitionStyle::Mbr,
             GPT => PartitionStyle::Gpt,
             // Only a disk that is known to be empty may be initialised.
-            other => return Err(format!("PartitionStyle is {other}, which is not known")),
+            other => return Err(format!("PartitionStyle has the unknown value {other}")),
         },
         serial: row.text("SerialNumber")?.to_owned(),
         is_offline: row.flag("IsOffline")?,

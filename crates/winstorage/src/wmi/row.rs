@@ -53,7 +53,7 @@ impl Row {
     /// # Errors
     /// As [`Self::number`].
     pub fn number32(&self, name: &str) -> Result<u32, String> {
-        u32::try_from(self.number(name)?).map_err(|_| self.odd(name, "number of 32 bits"))
+        u32::try_from(self.number(name)?).map_err(|_| self.odd(name, "32-bit number"))
     }
 
     /// Returns a flag, false if it is not set.
@@ -76,7 +76,7 @@ impl Row {
         match self.value(name) {
             Value::Text(text) => Ok(text),
             Value::Null => Ok(""),
-            _ => Err(self.odd(name, "text")),
+            _ => Err(self.odd(name, "string")),
         }
     }
 
@@ -104,6 +104,6 @@ impl Row {
     }
 
     fn odd(&self, name: &str, wanted: &str) -> String {
-        format!("{name} is {:?}, no {wanted}", self.value(name))
+        format!("{name} is {:?}, not a {wanted}", self.value(name))
     }
 }

@@ -197,7 +197,7 @@ fn a_methods_result_is_an_error_with_class_method_and_code() {
     assert_eq!(rescan(serde_json::json!({"returns": {"ReturnValue": 4}})), Err(format!("{text}result 4")));
     assert_eq!(rescan(serde_json::json!({"refused": 0x8004_100E_u32})), Err(format!("{text}HRESULT 0x8004100e")));
     let odd = rescan(serde_json::json!({"returns": {}}));
-    assert_eq!(odd, Err(format!("{text}unexpected answer: ReturnValue is Null, no number")));
+    assert_eq!(odd, Err(format!("{text}unexpected reply: ReturnValue is Null, not a number")));
 }
 
 /// So a disk that is not known to be empty is never initialised.

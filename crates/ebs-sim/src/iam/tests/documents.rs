@@ -35,7 +35,7 @@ fn unsupported_element_is_rejected_with_statement_and_field() {
         ),
         (of(r#""Effect":"Allow","Action":"DeleteVolume","Resource":"*""#), ["field Action", "service:Action"]),
         (of(r#""Effect":"Allow","Action":[],"Resource":"*""#), ["field Action", "empty list"]),
-        (of(r#""Effect":"Allow","Action":[7],"Resource":"*""#), ["field Action", "7 is no text"]),
+        (of(r#""Effect":"Allow","Action":[7],"Resource":"*""#), ["field Action", "is 7, not text"]),
         (of(r#""Effect":"Allow","Action":"ec2:*","Resource":"volume/*""#), ["field Resource", "ARN"]),
         (
             of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Principal":"*""#),
@@ -43,7 +43,7 @@ fn unsupported_element_is_rejected_with_statement_and_field() {
         ),
         (
             of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":[]"#),
-            ["field Condition", "no JSON object"],
+            ["field Condition", "not a JSON object"],
         ),
         (
             of(
@@ -55,7 +55,7 @@ fn unsupported_element_is_rejected_with_statement_and_field() {
             of(
                 r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"aws:SourceIp":"::1"}}"#,
             ),
-            ["Condition.StringEquals.aws:SourceIp", "does not know the condition key"],
+            ["Condition.StringEquals.aws:SourceIp", "unsupported condition key"],
         ),
         (
             of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"aws:TagKeys":"a"}}"#),
@@ -81,8 +81,8 @@ fn unsupported_element_is_rejected_with_statement_and_field() {
         (r#"{"Version":"2008-10-17","Statement":[]}"#.to_owned(), ["field Version", "2012-10-17"]),
         (r#"{"Statement":[]}"#.to_owned(), ["field Version", "2012-10-17"]),
         (r#"{"Version":"2012-10-17","Statement":[],"Name":"x"}"#.to_owned(), ["field Name", "unknown"]),
-        ("[]".to_owned(), ["the document", "no JSON object"]),
-        ("{".to_owned(), ["test", "no JSON"]),
+        ("[]".to_owned(), ["document", "not a JSON object"]),
+        ("{".to_owned(), ["test", "not JSON"]),
     ];
     for (text, says) in table {
         let message = refused(&text);

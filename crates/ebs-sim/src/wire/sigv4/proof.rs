@@ -93,7 +93,7 @@ fn proof(mut parts: BTreeMap<String, String>, expires: bool) -> Result<Proof, Fa
         return Err(incomplete("Credential is not KEY/DATE/REGION/SERVICE/aws4_request"));
     };
     if !stamp.starts_with(date) {
-        return Err(incomplete("the date of the credential scope is not that of the request"));
+        return Err(incomplete("the credential scope and the request have different dates"));
     }
     let expires = if expires { Some(lifetime(&take("Expires")?)?) } else { None };
     Ok(Proof {
@@ -102,7 +102,7 @@ fn proof(mut parts: BTreeMap<String, String>, expires: bool) -> Result<Proof, Fa
         service: service.to_owned(),
         signed_headers: take("SignedHeaders")?,
         signature: take("Signature")?,
-        sent: parse_stamp(&stamp).ok_or_else(|| incomplete("X-Amz-Date is no time"))?,
+        sent: parse_stamp(&stamp).ok_or_else(|| incomplete("X-Amz-Date is not a time"))?,
         token,
         expires,
     })
@@ -111,7 +111,7 @@ fn proof(mut parts: BTreeMap<String, String>, expires: bool) -> Result<Proof, Fa
 /// Returns the validity of a query string.
 fn lifetime(seconds: &str) -> Result<Duration, Fault> {
     let seconds = seconds.parse().ok().filter(|seconds| (1..=LONGEST).contains(seconds));
-    let no_time = || incomplete("X-Amz-Expires is no number of seconds up to a week");
+    let no_time = || incomplete("X-Amz-Expires is not a number of seconds up to a week");
     seconds.map(Duration::from_secs).ok_or_else(no_time)
 }
 

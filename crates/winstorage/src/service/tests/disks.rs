@@ -155,7 +155,7 @@ fn concurrent_changes_of_one_disk_are_rejected() {
         let first = scope.spawn(|| storage.partition_disk(DiskNumber(1)));
         assert!(gate.wait_reached());
         let refused = storage.set_disk_state(DiskNumber(1), false).unwrap_err();
-        assert!(refused.text().contains("disk 1 is being changed by PartitionDisk"), "{refused}");
+        assert!(refused.text().contains("disk 1 is in use by PartitionDisk"), "{refused}");
         assert_eq!(host.calls("set_online"), 0);
         let (woken, wakes) = std::sync::mpsc::channel();
         let wake = |name: &'static str| {

@@ -70,7 +70,7 @@ fn share_link_is_checked_before_and_created_after_mapping() {
     storage.new_smb_global_mapping(&mapping(&at("smb"))).unwrap();
 
     let taken = storage.new_smb_global_mapping(&mapping(&at("pods"))).unwrap_err();
-    let text = format!(r"creating link {} to \\Host\Share\Sub failed with error: {0} exists already", at("pods"));
+    let text = format!(r"creating link {} to \\Host\Share\Sub failed with error: {0} already exists", at("pods"));
     assert_eq!(taken.text(), text);
     assert!(
         matches!(taken, StorageError::ShareLink { cause, .. } if matches!(*cause, StorageError::Way(WayError::Exists { .. })))
