@@ -62,5 +62,5 @@ packed() {
   local directory=$1 paths
   shift
   mapfile -t paths < <(ls -A "$directory")
-  tar --sort=name --format=gnu --mtime="@${SOURCE_DATE_EPOCH:-0}" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C "$directory" -c "${@:-${paths[@]}}"
+  tar --sort=name --format=gnu --mtime="@${SOURCE_DATE_EPOCH:-0}" --owner=0 --group=0 --numeric-owner -C "$directory" -c "${@:-${paths[@]}}"
 }
