@@ -54,6 +54,7 @@ archive() {
     jq -c --arg name "$3" '[{Config: .config.digest, RepoTags: [$name], Layers: [.layers[].digest]}]
       | walk(if type == "string" then sub("^sha256:"; "blobs/sha256/") else . end)' "$layout/blobs/$manifest" >"$layout/manifest.json"
   done
+  chmod -R u=rwX,go=rX "$layout"
   packed "$layout" >"$2"
 }
 
