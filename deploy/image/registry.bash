@@ -33,6 +33,12 @@ image_in_registry() {
   edited "$image" ". * $configuration"
 }
 
+# labels NAME DESCRIPTION: prints the labels of an image. The caller sets `version` and `created`.
+labels() {
+  jq -cn --arg title "$1" --arg description "$2" --arg version "$version" --arg revision "${GIT_COMMIT:-}" --arg created "$created" \
+    '{$title, $description, licenses: "Apache-2.0", $version, $revision, $created} | with_entries(.key |= "org.opencontainers.image.\(.)")'
+}
+
 # edited IMAGE FILTER: replaces the image by one whose configuration is what jq's filter makes of it.
 edited() {
   local configuration
