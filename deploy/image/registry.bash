@@ -7,7 +7,8 @@ crane() { "${EBS_CRANE:-crane}" "$@" 2>>"$registry_directory/log"; }
 registry_up() {
   registry_directory=$1
   mkdir -p "$1"
-  setpriv --pdeathsig KILL "${EBS_CRANE:-crane}" registry serve --address 127.0.0.1:0 --disk "$1" >/dev/null 2>"$1/log" </dev/null &
+  : >"$1/log"
+  setpriv --pdeathsig KILL "${EBS_CRANE:-crane}" registry serve --address 127.0.0.1:0 --disk "$1" >/dev/null 2>>"$1/log" </dev/null &
   registry_process=$!
   local port='' try
   for try in {1..100}; do
