@@ -36,7 +36,7 @@ image_in_registry() {
 
 # labels NAME DESCRIPTION: prints the labels of an image. The caller sets `version` and `created`.
 labels() {
-  jq -cn --arg title "$1" --arg description "$2" --arg version "$version" --arg revision "${GIT_COMMIT:-}" --arg created "$created" \
+  jq -cn --arg title "$1" --arg description "$2" --arg version "${version:?}" --arg revision "${GIT_COMMIT:-}" --arg created "${created:?}" \
     '{$title, $description, licenses: "Apache-2.0", $version, $revision, $created} | with_entries(.key |= "org.opencontainers.image.\(.)")'
 }
 
