@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
+.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,15 +131,6 @@ image: image-programs ## The container image as an archive, without a container 
 RELEASE ?= $(or $(CARGO_TARGET_DIR),target)/release-files
 release: image-programs ## All that users fetch: archives, images, chart, bills of materials, notes, checksums (ARCHES, RELEASE=DIRECTORY)
 	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && deploy/image/pack --release $(RELEASE) $(BUILT) && deploy/image/check $(RELEASE)
-
-# cargo does not know of KEEP_SYMBOLS: the driver is linked anew before and, by the next release build, after.
-start-up-functions: export KEEP_SYMBOLS := 1
-start-up-functions: ## Find anew which functions the driver runs, for the layout of release programs (needs root, valgrind)
-	@scripts/setup build
-	touch crates/ebs-csi-driver/src/main.rs
-	deploy/image/build native ebs-sim xtask
-	scripts/start-up-functions $(NATIVE_RELEASE)
-	touch crates/ebs-csi-driver/src/main.rs
 
 ci: ## What a change must pass: formatting, clippy, tidy, tests
 	.ci/run
