@@ -9,13 +9,16 @@ die() { printf 'windows.bash: %s\n' "$*" >&2; exit 1; }
 registry_up "$work/registry"
 export BASE=$registry/base
 
-# base RELEASE VERSION [OS]: a base whose first layer only its owner's servers have.
+# base RELEASE VERSION [OS]: makes a base up, of one foreign layer: only its owner's servers distribute it.
 base() {
   mkdir -p "$work/base/Files"
   echo "$1" >"$work/base/Files/base"
   packed "$work/base" >"$work/base.tar"
   image_in_registry "base:$1" "{\"architecture\": \"amd64\", \"os\": \"${3:-windows}\", \"os.version\": \"$2\", \"config\": {\"Cmd\": [\"cmd.exe\"], \"Env\": [\"A=b\"], \"User\": \"ContainerUser\"}}" "$work/base.tar"
+  crane manifest "$BASE:$1" | jq -c --arg url "$url" '.layers[0] += {mediaType: "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip", urls: [$url]}' |
+    crane edit manifest "$BASE:$1" --tag "$BASE:$1" >/dev/null
 }
+url=https://base.example/layer
 bases() { base ltsc2019 10.0.17763.42 && base ltsc2022 10.0.20348.42 && base ltsc2025 10.0.26100.42; }
 # equal WHAT FOUND WANTED
 equal() { [ "$2" = "$3" ] || die "$1: $2 instead of $3"; }
@@ -38,7 +41,8 @@ deploy/image/windows "$image:v1" "$work/aws-ebs-csi-driver.exe" >"$work/first"
 equal "versions of Windows" "$(crane manifest "$image:v1" | jq -r '.manifests[].platform | "\(.os)/\(.architecture) \(."os.version")"' | paste -sd,)" \
   "windows/amd64 10.0.17763.42,windows/amd64 10.0.20348.42,windows/amd64 10.0.26100.42"
 manifest=$(crane manifest "$image:v1-ltsc2022")
-equal "first layer" "$(jq -r '.layers[0].digest' <<<"$manifest")" "$(crane manifest "$BASE:ltsc2022" | jq -r '.layers[0].digest')"
+equal "first layer" "$(jq -c '.layers[0]' <<<"$manifest")" "$(crane manifest "$BASE:ltsc2022" | jq -c '.layers[0]')"
+equal "address of the foreign layer" "$(jq -r '.layers[0].urls[]' <<<"$manifest")" "$url"
 equal "annotation" "$(jq -r '.annotations["org.opencontainers.image.base.digest"]' <<<"$manifest")" "$(crane digest "$BASE:ltsc2022")"
 equal "layers" "$(jq '.layers | length' <<<"$manifest")" 2
 equal "configuration" "$(crane config "$image:v1-ltsc2022" | jq -c '[(.rootfs.diff_ids | length), (.history | length), .config.Entrypoint, .config.User, .config.Cmd, .config.Env, ."os.version"]')" \
