@@ -1,19 +1,14 @@
 //! Errors of the controller RPCs.
 
-use std::error::Error;
-use std::fmt;
-use std::sync::Arc;
-
 use ebs_cloud::{CloudError, CloudErrorKind};
 use ebs_types::IdError;
 
 use super::codes;
 use crate::capability::CapabilityError;
 use crate::capacity::CapacityError;
-use crate::operation::OperationError;
 use crate::parameters::ParameterError;
 use crate::rpc::Rpc;
-use crate::status::{IntoStatus, Meaning};
+use crate::status::{IntoStatus, Meaning, into_status};
 use crate::tags::TagError;
 use crate::topology::TopologyError;
 
@@ -84,55 +79,34 @@ pub enum ControllerError {
     #[error(transparent)]
     Parameter(#[from] ParameterError),
     #[error(transparent)]
+    Tag(#[from] TagError),
+    #[error(transparent)]
     Capability(#[from] CapabilityError),
     #[error(transparent)]
     Capacity(#[from] CapacityError),
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    #[error(transparent)]
-    Cloud(#[from] AtRpc),
-}
-
-/// An error of `ebs-cloud`, with the RPC that it failed. Displays like the error itself.
-#[derive(Debug)]
-pub struct AtRpc {
-    pub rpc: Rpc,
-    pub error: CloudError,
-}
-
-impl fmt::Display for AtRpc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl Error for AtRpc {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.source()
-    }
-}
-
-impl From<TagError> for ControllerError {
-    fn from(error: TagError) -> Self {
-        Self::Parameter(error.into())
-    }
+    /// A call of `ebs-cloud` failed.
+    #[error("{error}")]
+    Cloud {
+        rpc: Rpc,
+        #[source]
+        error: CloudError,
+    },
 }
 
 impl ControllerError {
     /// Returns a closure for `map_err` after a call of `ebs-cloud`.
-    pub(super) fn at(rpc: Rpc) -> impl FnOnce(CloudError) -> Self {
-        move |error| Self::Cloud(AtRpc { rpc, error })
+    pub(super) fn during(rpc: Rpc) -> impl FnOnce(CloudError) -> Self {
+        move |error| Self::Cloud { rpc, error }
     }
 }
 
-/// Wraps an error that refused a request before an operation started.
-pub(super) fn refused(error: impl Into<ControllerError>) -> OperationError<ControllerError> {
-    OperationError::Failed(Arc::new(error.into()))
-}
+into_status!(ControllerError);
 
 impl IntoStatus for ControllerError {
     fn is_abandoned(&self) -> bool {
-        matches!(self, Self::Cloud(AtRpc { error, .. }) if error.kind == CloudErrorKind::Abandoned)
+        matches!(self, Self::Cloud { error, .. } if error.kind == CloudErrorKind::Abandoned)
     }
 
     fn meaning(&self) -> Meaning {
@@ -149,17 +123,17 @@ impl IntoStatus for ControllerError {
             Self::NoSuchId { .. } | Self::NoSuchSnapshot { .. } => Meaning::NotFound,
             Self::NoSuchToken(_) => Meaning::BadPageToken,
             Self::ZoneUnknown { .. } | Self::OutpostUnknown { .. } => Meaning::InProgress,
-            Self::Parameter(error) => error.meaning(),
+            Self::Parameter(_) | Self::Tag(_) => Meaning::InvalidArgument,
             Self::Capability(error) => error.meaning(),
             Self::Capacity(error) => error.meaning(),
             Self::Topology(error) => error.meaning(),
-            Self::Cloud(AtRpc { rpc, error }) => codes::meaning(*rpc, &error.kind).unwrap_or(Meaning::NotFound),
+            Self::Cloud { rpc, error } => codes::meaning(*rpc, &error.kind).unwrap_or(Meaning::NotFound),
         }
     }
 
     fn next_step(&self) -> Option<String> {
         let hint = match self {
-            Self::Cloud(AtRpc { error, .. }) => match error.kind {
+            Self::Cloud { error, .. } => match error.kind {
                 CloudErrorKind::InProgress | CloudErrorKind::Abandoned => {
                     "call again with the same request to continue"
                 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::node::{MIB, Node, block, mount, refused};
-use crate::release::sysfs_with;
+use crate::release::{another_namespace, sysfs_with};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
@@ -14,7 +14,7 @@ use ebs_testkit::content;
 use ebs_testkit::kubelet;
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
-use ebs_testkit::process::{Process, ProcessSpec, run_tool};
+use ebs_testkit::process::run_tool;
 use rustix::fs::{major, minor};
 use tonic::{Code, Request};
 
@@ -78,27 +78,6 @@ fn stage_fails_while_a_dead_file_system_is_in_use() {
     });
 }
 
-/// Starts a process in its own mount namespace, which has copies of all mounts. It first runs a shell command there.
-async fn another_namespace(node: &Node, first: &str) -> Process {
-    let script = format!("{first}; touch {}; exec /usr/bin/sleep 600", node.text("entered"));
-    let args = ["--mount", "--propagation", "private", "/bin/sh", "-c", &script];
-    let spec = ProcessSpec {
-        name: "a container with mounts of its own".to_owned(),
-        program: "/usr/bin/unshare".into(),
-        args: args.map(Into::into).into(),
-        env: Default::default(),
-        log: node.path("holder.log"),
-    };
-    let process = Process::spawn(spec).unwrap();
-    let entered = async {
-        while !node.path("entered").exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(BOUND, entered).await.expect("a namespace of its own");
-    process
-}
-
 /// A second mount would show the same dead file system.
 #[test]
 fn dead_file_system_used_in_another_namespace_is_not_staged() {
@@ -106,7 +85,7 @@ fn dead_file_system_used_in_another_namespace_is_not_staged() {
         let node = Node::new(320 * MIB);
         node.staged("xfs").await;
         std::fs::write(node.path("staging/file"), "kept").unwrap();
-        let mut holder = another_namespace(&node, &format!("exec 3< {}", node.text("staging/file"))).await;
+        let mut holder = another_namespace(&node, Some("staging/file")).await;
         shut_down(&node, "staging");
         // The first call unmounts it and finds the holder. The next calls find the dead file system again.
         let process = format!("process {}", holder.pid());
@@ -127,7 +106,7 @@ fn idle_copy_of_a_dead_mount_does_not_block_a_stage() {
     in_mount_namespace(|| async {
         let node = Node::new(320 * MIB);
         node.staged("xfs").await;
-        let _holder = another_namespace(&node, "true").await;
+        let _holder = another_namespace(&node, None).await;
         shut_down(&node, "staging");
         node.staged("xfs").await;
         std::fs::write(node.path("staging/file"), "x").unwrap();

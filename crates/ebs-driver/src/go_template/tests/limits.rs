@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::volume;
-use crate::{TemplateError, check, render};
+use crate::go_template::{TemplateError, check, render};
 
 /// The error names the limit: length, depth, steps or output.
 #[test]
@@ -48,66 +48,14 @@ fn template_over_a_limit_fails_with_that_limit() {
     assert!(render("{{printf \"%.99999999s\" .PVName}}", &volume()).is_err());
 }
 
-/// Parts of templates, which get past the first error.
+/// Parts of templates, which get past the first error, separated by `¦`.
+const PIECES: &str = "{{¦}}¦{{- ¦ -}}¦if ¦else¦end¦range ¦with ¦define ¦template ¦block ¦break¦continue¦.¦.PVCName¦$¦$x¦:=¦=¦,¦|¦\
+                      (¦)¦ ¦\n¦\"¦`¦'¦\\¦\"a\"¦\"x\"¦1¦-1¦1.5¦0x¦1e¦99999999999999999999¦nil¦true¦/*¦*/¦printf ¦\
+                      \"%*.[3]d%+q%\"¦print ¦slice ¦field ¦substring ¦index ¦len ¦eq ¦and ¦é¦\0¦x";
+
 fn piece() -> impl Strategy<Value = String> {
-    let pieces = [
-        "{{",
-        "}}",
-        "{{- ",
-        " -}}",
-        "if ",
-        "else",
-        "end",
-        "range ",
-        "with ",
-        "define ",
-        "template ",
-        "block ",
-        "break",
-        "continue",
-        ".",
-        ".PVCName",
-        "$",
-        "$x",
-        ":=",
-        "=",
-        ",",
-        "|",
-        "(",
-        ")",
-        " ",
-        "\n",
-        "\"",
-        "`",
-        "'",
-        "\\",
-        "\"a\"",
-        "\"x\"",
-        "1",
-        "-1",
-        "1.5",
-        "0x",
-        "1e",
-        "99999999999999999999",
-        "nil",
-        "true",
-        "/*",
-        "*/",
-        "printf ",
-        "\"%*.[3]d%+q%\"",
-        "print ",
-        "slice ",
-        "field ",
-        "substring ",
-        "index ",
-        "len ",
-        "eq ",
-        "and ",
-        "é",
-        "\u{0}",
-        "x",
-    ];
-    prop_oneof![8 => proptest::sample::select(pieces.map(str::to_owned).to_vec()), 1 => any::<String>()]
+    let pieces: Vec<String> = PIECES.split('¦').map(str::to_owned).collect();
+    prop_oneof![8 => proptest::sample::select(pieces), 1 => any::<String>()]
 }
 
 proptest! {

@@ -83,10 +83,3 @@ proptest! {
         prop_assert_eq!(is_known, VolumeContext::parse(&context, fs_type).is_ok());
     }
 }
-
-#[test]
-fn ext2_volume_that_no_node_could_stage_is_not_created() {
-    let format = FormatOptions { bigalloc: true, ..FormatOptions::default() };
-    let refused = check_format_options(&format, &[Access::Mount { fs_type: "ext2".to_owned() }]).unwrap_err();
-    assert!(refused.to_string().contains("ext4bigalloc") && refused.to_string().contains("ext2"), "{refused}");
-}

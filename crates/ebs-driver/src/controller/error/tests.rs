@@ -1,5 +1,5 @@
 use super::*;
-use crate::operation::Key;
+use crate::operation::{Key, OperationError};
 use crate::status::chain;
 
 #[test]
@@ -45,6 +45,6 @@ fn invalid_requests_have_matching_codes() {
 #[test]
 fn cloud_error_is_reported_once() {
     let error = CloudErrorKind::LimitExceeded.error("create pvc-1: a quota is reached");
-    let error = refused(AtRpc { rpc: Rpc::CreateVolume, error });
+    let error = ControllerError::during(Rpc::CreateVolume)(error);
     assert_eq!(chain(&error), "create pvc-1: a quota is reached");
 }

@@ -7,35 +7,35 @@ use std::path::Path;
 
 use ebs_mounter::{DeviceNumber, DiskUses, Hold};
 
-use super::Inner;
+use super::LinuxNode;
 use super::decide::describe;
-use super::error::{Cause, Refused};
-use super::request::Unmount;
+use super::error::{Cause, NodeRefusal};
+use super::request::VolumePath;
 
 /// The number of uses that an error names.
 const NAMED: usize = 4;
 
 /// Refuses while the disk is bound as a raw device at another path. Writes through such a bind would corrupt a file
 /// system that the driver makes, checks, grows or mounts here.
-pub(super) async fn refuse_raw_binds(node: &Inner, disk: DeviceNumber, here: &Path) -> Result<(), Cause> {
+pub(super) async fn refuse_raw_binds(node: &LinuxNode, disk: DeviceNumber, here: &Path) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let at = names(uses.raw.iter().filter(|bind| bind.at != here).map(|bind| bind.at.display().to_string()));
-    if at.is_empty() { Ok(()) } else { Err(Refused::BoundRaw { at }.into()) }
+    if at.is_empty() { Ok(()) } else { Err(NodeRefusal::BoundRaw { at }.into()) }
 }
 
 /// Refuses to publish a raw disk while a file system of it is mounted, or while a bind remains of a detached disk that
 /// had the same number: a process that uses either would write to this disk. Another bind of the present disk is the
 /// volume for another pod.
-pub(super) async fn refuse_before_raw(node: &Inner, disk: DeviceNumber) -> Result<(), Cause> {
+pub(super) async fn refuse_before_raw(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let former = uses.raw.iter().filter(|bind| bind.is_former);
     let at = names(former.map(|bind| format!("{} (of a detached disk)", bind.at.display())));
     if !at.is_empty() {
-        return Err(Refused::BoundRaw { at }.into());
+        return Err(NodeRefusal::BoundRaw { at }.into());
     }
     let at = names(uses.mounts.iter().map(|entry| format!("{} ({})", entry.target.display(), describe(entry))));
     if !at.is_empty() {
-        return Err(Refused::MountedToo { at }.into());
+        return Err(NodeRefusal::MountedToo { at }.into());
     }
     // Another pod that uses the device may hold it exclusively.
     if uses.raw.is_empty() { refuse_unseen(node, disk).await } else { Ok(()) }
@@ -44,7 +44,7 @@ pub(super) async fn refuse_before_raw(node: &Inner, disk: DeviceNumber) -> Resul
 /// Refuses while the disk is held where the mount table does not show it: mounted in another namespace, or opened by a
 /// tool. A device that the kernel built on the disk belongs to the pod, such as an LVM volume group that was activated
 /// automatically.
-async fn refuse_unseen(node: &Inner, disk: DeviceNumber) -> Result<(), Cause> {
+async fn refuse_unseen(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
     let hold = node.mounter.hold_of(disk).await.map_err(Cause::io("open the device exclusively"))?;
     let Hold::Held(who) = hold else { return Ok(()) };
     let by = named(who);
@@ -52,23 +52,23 @@ async fn refuse_unseen(node: &Inner, disk: DeviceNumber) -> Result<(), Cause> {
         tracing::warn!(%disk, by, "publishing a raw disk that is held by a device built on it");
         return Ok(());
     }
-    Err(Refused::HeldBeforeRaw { by }.into())
+    Err(NodeRefusal::HeldBeforeRaw { by }.into())
 }
 
 /// Refuses to unstage while uses of the volume would remain after the unmount of everything at the staging path.
-pub(super) async fn refuse_other_uses(node: &Inner, disk: DeviceNumber, staging: &Path) -> Result<(), Cause> {
-    let at = elsewhere(node, disk, staging).await?;
-    if at.is_empty() { Ok(()) } else { Err(Refused::InUse { at }.into()) }
+pub(super) async fn refuse_other_uses(node: &LinuxNode, disk: DeviceNumber, staging: &Path) -> Result<(), Cause> {
+    let at = other_uses(node, disk, staging).await?;
+    if at.is_empty() { Ok(()) } else { Err(NodeRefusal::InUse { at }.into()) }
 }
 
 /// Describes the uses of the volume that would remain after the unmount of everything at the staging path. Returns an empty
 /// string when no use would remain.
-pub(super) async fn elsewhere(node: &Inner, disk: DeviceNumber, staging: &Path) -> Result<String, Cause> {
+pub(super) async fn other_uses(node: &LinuxNode, disk: DeviceNumber, staging: &Path) -> Result<String, Cause> {
     let uses = uses(node, disk).await?;
     Ok(names(left_over(&uses, staging)))
 }
 
-async fn uses(node: &Inner, disk: DeviceNumber) -> Result<DiskUses, Cause> {
+async fn uses(node: &LinuxNode, disk: DeviceNumber) -> Result<DiskUses, Cause> {
     node.mounter.uses_of(disk).await.map_err(Cause::io("find other uses of the device"))
 }
 
@@ -81,9 +81,14 @@ fn left_over<'a>(uses: &'a DiskUses, staging: &'a Path) -> impl Iterator<Item = 
 
 /// Refuses to report a volume as unstaged while a holder keeps its disk where the mount table does not show it. Ends a
 /// freeze that holds the disk without any mount. Afterwards, unsynced writes are on the disk.
-pub(super) async fn let_go(node: &Inner, disk: DeviceNumber, plan: &Unmount, unmounted: bool) -> Result<(), Cause> {
+pub(super) async fn ensure_released(
+    node: &LinuxNode,
+    disk: DeviceNumber,
+    plan: &VolumePath,
+    unmounted: bool,
+) -> Result<(), Cause> {
     let Err(held) = refuse_held(node, disk, unmounted).await else { return Ok(()) };
-    if !matches!(held, Cause::Refused(Refused::Held { .. })) {
+    if !matches!(held, Cause::Refused(NodeRefusal::Held { .. })) {
         return Err(held);
     }
     let thawed = node.mounter.thaw_unmounted(disk, &plan.path).await;
@@ -95,14 +100,14 @@ pub(super) async fn let_go(node: &Inner, disk: DeviceNumber, plan: &Unmount, unm
 }
 
 /// Refuses while a process or device holds the disk where the mount table does not show it. Flushes a free disk.
-pub(super) async fn refuse_held(node: &Inner, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
+pub(super) async fn refuse_held(node: &LinuxNode, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
     match node.mounter.hold_of(disk).await.map_err(Cause::io("check that the device is free"))? {
         Hold::Free => Ok(()),
         Hold::Gone => {
             tracing::warn!(%disk, "device vanished during the unstage");
             Ok(())
         }
-        Hold::Held(who) => Err(Refused::Held { by: named(who), unmounted }.into()),
+        Hold::Held(who) => Err(NodeRefusal::Held { by: named(who), unmounted }.into()),
     }
 }
 

@@ -8,7 +8,6 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use csi_proto::csi::identity_server::{Identity, IdentityServer};
 use http::{Request, Response};
@@ -19,45 +18,42 @@ use tonic::service::{AxumBody, Routes};
 use tower::Service;
 
 use crate::status::{Meaning, status};
+use crate::timeouts;
 
-/// The time for which a call waits for the services, if its client waits as long. It is longer than all sources of
-/// metadata take together.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Opens the other services. Its drop without a call of [`Opening::open`] ends the waiting calls.
+/// Opens the other services. Its drop without a call of [`StartupGate::open`] ends the waiting calls.
 #[derive(Debug)]
-pub struct Opening(watch::Sender<Option<Routes>>);
+pub struct StartupGate(watch::Sender<Option<Routes>>);
 
-impl Opening {
+impl StartupGate {
     /// Sets the services, which from now on answer all calls, including the waiting ones.
     pub fn open(self, services: Routes) {
         self.0.send_replace(Some(services));
     }
 }
 
-/// Returns routes on which `identity` answers at once, and all other calls wait for [`Opening::open`].
-pub fn early<I: Identity>(identity: I) -> (Routes, Opening) {
+/// Returns routes on which `identity` answers at once, and all other calls wait for [`StartupGate::open`].
+pub fn startup_gate<I: Identity>(identity: I) -> (Routes, StartupGate) {
     let (sender, services) = watch::channel(None);
     let router = Routes::new(IdentityServer::new(identity)).into_axum_router();
-    (Routes::from(router.fallback_service(Late { services })), Opening(sender))
+    (Routes::from(router.fallback_service(WaitingCalls { services })), StartupGate(sender))
 }
 
 /// Forwards calls to services that are opened later.
 #[derive(Debug, Clone)]
-struct Late {
+struct WaitingCalls {
     services: watch::Receiver<Option<Routes>>,
 }
 
-impl Late {
+impl WaitingCalls {
     async fn services(mut self) -> Result<Routes, &'static str> {
         // The sender is dropped when the driver stops before it has started. Opened services stay readable.
-        let opened = timeout(PATIENCE, self.services.wait_for(Option::is_some)).await;
+        let opened = timeout(timeouts::STARTUP, self.services.wait_for(Option::is_some)).await;
         let opened = opened.map_err(|_elapsed| "the driver is still starting; its log shows what it waits for")?;
         opened.ok().and_then(|services| services.clone()).ok_or("the driver is stopping before it has started")
     }
 }
 
-impl Service<Request<AxumBody>> for Late {
+impl Service<Request<AxumBody>> for WaitingCalls {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
@@ -67,9 +63,9 @@ impl Service<Request<AxumBody>> for Late {
     }
 
     fn call(&mut self, request: Request<AxumBody>) -> Self::Future {
-        let late = self.clone();
+        let calls = self.clone();
         Box::pin(async move {
-            match late.services().await {
+            match calls.services().await {
                 // Routes are always ready.
                 Ok(mut services) => services.call(request).await,
                 Err(reason) => {

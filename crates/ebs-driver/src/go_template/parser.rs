@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::lexer::{Keyword, PlacedToken, Token};
+use super::lexer::{PlacedToken, Token};
 use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
 use super::{Result, TemplateError, functions, limits, printf};
 
@@ -23,18 +23,6 @@ enum Ends {
     Text,
     End,
     Else,
-}
-
-/// The construct of a pipeline.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Context {
-    Action,
-    If,
-    With,
-    Range,
-    Template,
-    Block,
-    Parenthesis,
 }
 
 struct Parser {
@@ -81,7 +69,7 @@ impl Parser {
         if self.accept(token) { Ok(()) } else { self.error(format!("expected {what}")) }
     }
 
-    fn accept_keyword(&mut self, keyword: Keyword) -> bool {
+    fn accept_keyword(&mut self, keyword: &'static str) -> bool {
         self.accept(&Token::Keyword(keyword))
     }
 
@@ -105,38 +93,36 @@ impl Parser {
             }
             self.expect(&Token::Open, "{{")?;
             match self.peek_word() {
-                Some(Token::Keyword(Keyword::End)) => {
+                Some(Token::Keyword("end")) => {
                     self.at += 1;
                     self.expect(&Token::Close, "}} after end")?;
                     return Ok((nodes, Ends::End));
                 }
-                Some(Token::Keyword(Keyword::Else)) => {
+                Some(Token::Keyword("else")) => {
                     self.at += 1;
                     return Ok((nodes, Ends::Else));
                 }
-                Some(Token::Keyword(Keyword::Define)) if outermost => self.define()?,
+                Some(Token::Keyword("define")) if outermost => self.define()?,
                 _ => nodes.push(self.nested(Self::action)?),
             }
         }
     }
 
     fn action(&mut self) -> Result<Node> {
-        if self.accept_keyword(Keyword::If) {
-            self.branch(Context::If).map(Node::If)
-        } else if self.accept_keyword(Keyword::With) {
-            self.branch(Context::With).map(Node::With)
-        } else if self.accept_keyword(Keyword::Range) {
-            self.branch(Context::Range).map(Node::Range)
-        } else if self.accept_keyword(Keyword::Break) {
-            self.leave_range("break").map(|()| Node::Break)
-        } else if self.accept_keyword(Keyword::Continue) {
-            self.leave_range("continue").map(|()| Node::Continue)
-        } else if self.accept_keyword(Keyword::Template) {
-            self.call()
-        } else if self.accept_keyword(Keyword::Block) {
-            self.block()
-        } else {
-            self.pipeline(Context::Action).map(Node::Action)
+        let Some(Token::Keyword(keyword)) = self.peek_word() else {
+            return self.pipeline(&Token::Close, false).map(Node::Action);
+        };
+        let keyword = *keyword;
+        self.at += 1;
+        match keyword {
+            "if" => self.branch(keyword).map(Node::If),
+            "with" => self.branch(keyword).map(Node::With),
+            "range" => self.branch(keyword).map(Node::Range),
+            "break" => self.leave_range(keyword).map(|()| Node::Break),
+            "continue" => self.leave_range(keyword).map(|()| Node::Continue),
+            "template" => self.call(),
+            "block" => self.block(),
+            _ => self.error(format!("unexpected {{{{{keyword}}}}}")),
         }
     }
 
@@ -145,27 +131,26 @@ impl Parser {
         if self.ranges == 0 { self.error(format!("{{{{{what}}}}} outside of a range")) } else { Ok(()) }
     }
 
-    fn branch(&mut self, context: Context) -> Result<Branch> {
+    fn branch(&mut self, keyword: &'static str) -> Result<Branch> {
         let scope = self.variables.len();
-        let pipe = self.pipeline(context)?;
-        self.ranges += usize::from(context == Context::Range);
+        let is_range = keyword == "range";
+        let pipe = self.pipeline(&Token::Close, is_range)?;
+        self.ranges += usize::from(is_range);
         let (body, end) = self.list(false)?;
-        self.ranges -= usize::from(context == Context::Range);
+        self.ranges -= usize::from(is_range);
         let otherwise = match end {
             Ends::End => Vec::new(),
-            Ends::Else => self.otherwise(context)?,
+            Ends::Else => self.otherwise(keyword)?,
             Ends::Text => return self.error("missing {{end}}"),
         };
         self.variables.truncate(scope);
         Ok(Branch { pipe, body, otherwise })
     }
 
-    fn otherwise(&mut self, context: Context) -> Result<Vec<Node>> {
-        if context == Context::If && self.accept_keyword(Keyword::If) {
-            return self.nested(|p| p.branch(Context::If)).map(|b| vec![Node::If(b)]);
-        }
-        if context == Context::With && self.accept_keyword(Keyword::With) {
-            return self.nested(|p| p.branch(Context::With)).map(|b| vec![Node::With(b)]);
+    fn otherwise(&mut self, keyword: &'static str) -> Result<Vec<Node>> {
+        if keyword != "range" && self.accept_keyword(keyword) {
+            let node = if keyword == "if" { Node::If } else { Node::With };
+            return self.nested(|p| p.branch(keyword)).map(|branch| vec![node(branch)]);
         }
         self.expect(&Token::Close, "}} after else")?;
         match self.list(false)? {
@@ -196,14 +181,14 @@ impl Parser {
     fn call(&mut self) -> Result<Node> {
         let line = self.line();
         let name = self.name("template")?;
-        let argument = if self.accept(&Token::Close) { None } else { Some(self.pipeline(Context::Template)?) };
+        let argument = if self.accept(&Token::Close) { None } else { Some(self.pipeline(&Token::Close, false)?) };
         Ok(Node::Call { line, name, argument })
     }
 
     fn block(&mut self) -> Result<Node> {
         let line = self.line();
         let name = self.name("block")?;
-        let argument = Some(self.pipeline(Context::Block)?);
+        let argument = Some(self.pipeline(&Token::Close, false)?);
         self.template(name.clone())?;
         Ok(Node::Call { line, name, argument })
     }
@@ -232,14 +217,13 @@ impl Parser {
         Ok(())
     }
 
-    fn pipeline(&mut self, context: Context) -> Result<Pipe> {
-        let end = if context == Context::Parenthesis { Token::RightParen } else { Token::Close };
+    fn pipeline(&mut self, end: &Token, is_range: bool) -> Result<Pipe> {
         self.peek_word();
         let line = self.line();
-        let (variables, assigns) = self.declarations(context)?;
+        let (variables, assigns) = self.declarations(is_range)?;
         let mut commands: Vec<Command> = Vec::new();
         loop {
-            if self.accept(&end) {
+            if self.accept(end) {
                 break;
             }
             let command = self.command()?;
@@ -255,7 +239,7 @@ impl Parser {
     }
 
     /// Parses `$x :=`, `$x =`, and in a range `$i, $x :=`.
-    fn declarations(&mut self, context: Context) -> Result<(Vec<String>, bool)> {
+    fn declarations(&mut self, is_range: bool) -> Result<(Vec<String>, bool)> {
         let mut names = Vec::new();
         loop {
             let start = self.at;
@@ -263,20 +247,16 @@ impl Parser {
                 return if names.is_empty() { Ok((names, false)) } else { self.error("expected a variable") };
             };
             self.at += 1;
-            if self.accept(&Token::Declare) {
+            let declares = self.accept(&Token::Declare);
+            // For an assignment, the evaluation checks whether the variable exists.
+            if declares || self.accept(&Token::Assign) {
                 names.push(name);
                 self.variables.extend(names.iter().cloned());
-                return Ok((names, false));
-            }
-            if self.accept(&Token::Assign) {
-                // The evaluation checks whether it exists.
-                names.push(name);
-                self.variables.extend(names.iter().cloned());
-                return Ok((names, true));
+                return Ok((names, !declares));
             }
             if self.accept(&Token::Comma) {
                 names.push(name);
-                if context != Context::Range || names.len() > 1 {
+                if !is_range || names.len() > 1 {
                     return self.error("too many variables");
                 }
                 continue;
@@ -351,7 +331,7 @@ impl Parser {
             Token::Identifier(name) => return self.error(format!("function {name:?} is not defined")),
             Token::LeftParen => {
                 self.at += 1;
-                let pipe = self.nested(|p| p.pipeline(Context::Parenthesis))?;
+                let pipe = self.nested(|p| p.pipeline(&Token::RightParen, false))?;
                 return Ok(Some(Operand::Pipe(Box::new(pipe))));
             }
             _ => return Ok(None),

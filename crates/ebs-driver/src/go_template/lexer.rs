@@ -32,23 +32,11 @@ pub(super) enum Token {
     /// `$name`, with the dollar sign.
     Variable(String),
     Identifier(String),
-    Keyword(Keyword),
+    Keyword(&'static str),
 }
 
 /// Words that are not names of functions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keyword {
-    Block,
-    Break,
-    Continue,
-    Define,
-    Else,
-    End,
-    If,
-    Range,
-    Template,
-    With,
-}
+const KEYWORDS: [&str; 10] = ["block", "break", "continue", "define", "else", "end", "if", "range", "template", "with"];
 
 /// A token and the line it starts on.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,6 +80,14 @@ impl<'t> Lexer<'t> {
 
     fn push(&mut self, token: Token, line: usize) {
         self.out.push(PlacedToken { token, line });
+    }
+
+    /// Consumes a token of this length.
+    fn take(&mut self, bytes: usize, token: Token) -> Result<()> {
+        let line = self.line;
+        self.skip(bytes);
+        self.push(token, line);
+        Ok(())
     }
 
     fn error<T>(&self, message: impl Into<String>) -> Result<T> {
@@ -163,18 +159,10 @@ impl<'t> Lexer<'t> {
 
     fn word(&mut self, c: char) -> Result<()> {
         let line = self.line;
-        let single = match c {
-            '=' => Some(Token::Assign),
-            '|' => Some(Token::Pipe),
-            ',' => Some(Token::Comma),
-            _ => None,
-        };
-        if let Some(token) = single {
-            self.skip(1);
-            self.push(token, line);
-            return Ok(());
-        }
         match c {
+            '=' => self.take(1, Token::Assign),
+            '|' => self.take(1, Token::Pipe),
+            ',' => self.take(1, Token::Comma),
             c if SPACES.contains(&c) => {
                 // White space before a closing trim mark belongs to the mark.
                 while self.peek().is_some_and(|c| SPACES.contains(&c)) && closes(self.rest()).is_none() {
@@ -183,63 +171,44 @@ impl<'t> Lexer<'t> {
                 self.push(Token::Space, line);
                 Ok(())
             }
-            ':' if self.rest().starts_with(":=") => {
-                self.skip(2);
-                self.push(Token::Declare, line);
-                Ok(())
+            ':' if self.rest().starts_with(":=") => self.take(2, Token::Declare),
+            '(' => {
+                self.parens += 1;
+                self.take(1, Token::LeftParen)
             }
-            '(' | ')' => self.paren(c),
+            ')' => match self.parens.checked_sub(1) {
+                Some(parens) => {
+                    self.parens = parens;
+                    self.take(1, Token::RightParen)
+                }
+                None => self.error("unexpected closing parenthesis"),
+            },
             '"' => self.string(),
             '`' => self.raw_string(),
             '\'' => self.error("character constants are not supported"),
             '$' => self.name(c),
             '.' if !self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => self.name(c),
             '.' | '+' | '-' | '0'..='9' => self.number(),
-            c if is_name(c) => self.identifier(),
+            c if is_name(c) => self.name(c),
             c => self.error(format!("unexpected {c:?} in an action")),
         }
     }
 
-    fn paren(&mut self, c: char) -> Result<()> {
+    /// Reads `.Field`, `$variable`, the plain `.` and `$`, or a word.
+    fn name(&mut self, first: char) -> Result<()> {
         let line = self.line;
-        self.skip(1);
-        if c == '(' {
-            self.parens += 1;
-            self.push(Token::LeftParen, line);
-            return Ok(());
-        }
-        match self.parens.checked_sub(1) {
-            Some(parens) => self.parens = parens,
-            None => return self.error("unexpected closing parenthesis"),
-        }
-        self.push(Token::RightParen, line);
-        Ok(())
-    }
-
-    /// Reads `.Field`, `$variable`, or the plain `.` and `$`.
-    fn name(&mut self, sign: char) -> Result<()> {
-        let line = self.line;
-        self.skip(1);
+        self.skip(usize::from(matches!(first, '.' | '$')));
         let name = self.take_name();
         if !self.at_terminator() {
-            return self.bad_character();
+            return self.error(format!("unexpected {:?} after a name", self.peek().unwrap_or(' ')));
         }
-        let token = match (sign, name) {
+        let token = match (first, name) {
             ('.', "") => Token::Dot,
             ('.', name) => Token::Field(name.to_owned()),
-            (_, name) => Token::Variable(format!("${name}")),
+            ('$', name) => Token::Variable(format!("${name}")),
+            (_, name) => word(name),
         };
         self.push(token, line);
-        Ok(())
-    }
-
-    fn identifier(&mut self) -> Result<()> {
-        let line = self.line;
-        let name = self.take_name();
-        if !self.at_terminator() {
-            return self.bad_character();
-        }
-        self.push(word(name), line);
         Ok(())
     }
 
@@ -256,26 +225,16 @@ impl<'t> Lexer<'t> {
             || self.peek().is_none_or(|c| SPACES.contains(&c) || matches!(c, '.' | ',' | '|' | ':' | ')' | '('))
     }
 
-    fn bad_character<T>(&self) -> Result<T> {
-        self.error(format!("unexpected {:?} after a name", self.peek().unwrap_or(' ')))
-    }
-
     fn number(&mut self) -> Result<()> {
-        let line = self.line;
         let rest = self.rest();
         let length = rest[1..].find(|c| !(is_name(c) || c == '.')).map_or(rest.len(), |end| end + 1);
         match literals::integer(&rest[..length]) {
-            Ok(number) => {
-                self.skip(length);
-                self.push(Token::Int(number), line);
-                Ok(())
-            }
+            Ok(number) => self.take(length, Token::Int(number)),
             Err(message) => self.error(message),
         }
     }
 
     fn string(&mut self) -> Result<()> {
-        let line = self.line;
         let body = &self.rest()[1..];
         let mut escaped = false;
         let end = body.find(|c| {
@@ -287,22 +246,15 @@ impl<'t> Lexer<'t> {
             return self.error("unclosed quoted constant");
         };
         match literals::unescape(&body[..end]) {
-            Ok(text) => {
-                self.skip(end + 2);
-                self.push(Token::Str(text), line);
-                Ok(())
-            }
+            Ok(text) => self.take(end + 2, Token::Str(text)),
             Err(message) => self.error(message),
         }
     }
 
     fn raw_string(&mut self) -> Result<()> {
-        let line = self.line;
         let body = &self.rest()[1..];
         let Some(end) = body.find('`') else { return self.error("unclosed raw string") };
-        self.skip(end + 2);
-        self.push(Token::Str(body[..end].to_owned()), line);
-        Ok(())
+        self.take(end + 2, Token::Str(body[..end].to_owned()))
     }
 }
 
@@ -325,20 +277,12 @@ fn is_name(c: char) -> bool {
 }
 
 fn word(name: &str) -> Token {
-    Token::Keyword(match name {
-        "block" => Keyword::Block,
-        "break" => Keyword::Break,
-        "continue" => Keyword::Continue,
-        "define" => Keyword::Define,
-        "else" => Keyword::Else,
-        "end" => Keyword::End,
-        "if" => Keyword::If,
-        "range" => Keyword::Range,
-        "template" => Keyword::Template,
-        "with" => Keyword::With,
-        "nil" => return Token::Nil,
-        "true" => return Token::Bool(true),
-        "false" => return Token::Bool(false),
-        name => return Token::Identifier(name.to_owned()),
-    })
+    match name {
+        "nil" => Token::Nil,
+        "true" | "false" => Token::Bool(name == "true"),
+        name => match KEYWORDS.into_iter().find(|keyword| *keyword == name) {
+            Some(keyword) => Token::Keyword(keyword),
+            None => Token::Identifier(name.to_owned()),
+        },
+    }
 }
