@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, anyhow};
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use process_signals::Signals;
+use component_base::signals::Signals;
 
 use processes::Processes;
 use report::{Report, say};

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use klog::Output;
-use process_signals::Signals;
+use component_base::logs::{self, Output};
+use component_base::signals::Signals;
 use tokio_util::sync::CancellationToken;
 use winstorage::host::Host;
 use winstorage::path::Validation;
@@ -117,9 +117,9 @@ struct Started {
 impl Started {
     /// Creates everything that must exist before the pipes open.
     fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
-        let log = klog::init_files(settings.log.clone(), NAME, is_ours);
+        let log = logs::init_files(settings.log.clone(), NAME, is_ours);
         let log = log.map_err(|error| format!("open the log file: {error}"))?;
-        klog::log_panics();
+        logs::log_panics();
         Self::with_log::<M>(settings, log)
             .inspect_err(|text| tracing::error!(error = text, "csi-proxy failed to start"))
     }
@@ -305,7 +305,7 @@ fn version() -> String {
 
 /// Returns whether a log target is this project's code. Lines of other crates may contain headers and requests.
 fn is_ours(target: &str) -> bool {
-    ["csi_proxy", "winstorage", "grpc_authority", "klog"].iter().any(|name| target.starts_with(name))
+    ["csi_proxy", "winstorage", "grpc_authority", "component_base"].iter().any(|name| target.starts_with(name))
 }
 
 fn print(text: &str) -> ExitCode {

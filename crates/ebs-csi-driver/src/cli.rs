@@ -11,13 +11,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use component_base::flags::{as_in_go, given, value as values};
+use component_base::http::HttpEndpoint;
 use ebs_driver::config::{DriverConfig, Mode};
 use ebs_metadata::{LimitFlags, SourceKind};
-use ebs_telemetry::{HttpEndpoint, LogConfig, TlsFiles};
+use ebs_telemetry::{LogConfig, TlsFiles};
 use ebs_types::DriverName;
-use go_flags::value as values;
 
 use flags::{AwsFlags, CommonFlags, ControllerFlags, NodeFlags};
 use system::Platform;
@@ -301,34 +301,15 @@ impl ModeArguments {
     }
 }
 
-fn given(matches: &ArgMatches) -> BTreeSet<String> {
-    let ids = matches.ids().map(clap::Id::as_str);
-    ids.filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine)).map(str::to_owned).collect()
-}
-
 fn usage(mode: &str) -> String {
     format!("{NAME} [{mode}] [FLAGS]")
 }
 
-/// Returns the command with the syntax of the reference's flags. A bare boolean is true and takes a value only after
-/// `=`. The last occurrence of a flag wins.
+/// Returns the command with the syntax of the reference's flags.
 fn command() -> Command {
     Arguments::command().mut_subcommands(|mode| {
         let usage = usage(mode.get_name());
-        mode.args_override_self(true).override_usage(usage).after_help(MODES).mut_args(|flag| match flag.get_action() {
-            ArgAction::SetTrue => flag
-                .clone()
-                .action(ArgAction::Set)
-                .num_args(0..=1)
-                .require_equals(true)
-                .value_name("BOOL")
-                .default_value(if flag.get_default_values().is_empty() { "false" } else { "true" })
-                .default_missing_value("true")
-                .hide_default_value(true)
-                .hide_possible_values(true)
-                .value_parser(values::boolean),
-            _ => flag,
-        })
+        as_in_go(mode).override_usage(usage).after_help(MODES)
     })
 }
 

@@ -71,8 +71,9 @@ fn exceeded(exceeded: Exceeded) -> DiskExceeded {
 mod tests {
     use std::sync::Arc;
 
+    use component_base::http::HttpEndpoint;
     use ebs_mounter::{STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError};
-    use ebs_telemetry::{HttpEndpoint, Listen, Metrics, MetricsConfig, Pages, Readiness};
+    use ebs_telemetry::{Listen, Metrics, MetricsConfig, Pages, Readiness};
     use ebs_types::VolumeId;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::task::JoinSet;

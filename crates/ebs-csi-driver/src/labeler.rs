@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use component_base::signals::Signals;
 use ebs_aws::{AwsConfig, AwsEc2};
 use ebs_kubernetes::{Connections, LabelerOptions, Times};
 use ebs_telemetry::{Metrics, MetricsConfig, Pages};
-use process_signals::Signals;
 use tokio::task::JoinSet;
 
 use crate::cli::LabelerSettings;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use component_base::signals::Signals;
 use ebs_driver::operation::Operations;
 use ebs_driver::server;
-use process_signals::Signals;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 

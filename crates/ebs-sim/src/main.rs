@@ -8,7 +8,7 @@ use clap::Parser;
 use ebs_sim::Server;
 use ebs_sim::cli::Cli;
 use ebs_sim::env_file::EnvFile;
-use process_signals::Signals;
+use component_base::signals::Signals;
 use tracing_subscriber::EnvFilter;
 
 /// Exit code after a second signal.

@@ -11,8 +11,8 @@ mod rate;
 mod readiness;
 mod traces;
 
-pub use http::{BadHttpEndpoint, HttpEndpoint, Listen, Pages, Tls, TlsError, TlsFiles, serve};
-pub use logging::{BadModuleLevel, LogConfig, LogFormat, LoggingError, ModuleLevels, init, log_panics};
+pub use http::{Listen, Pages, Tls, TlsError, TlsFiles, serve};
+pub use logging::{LogConfig, LoggingError, init};
 pub use metrics::{
     CallEnd, DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks, HealthFailure, Metrics, MetricsConfig,
     NotGrownVolume, PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume,

@@ -2,6 +2,7 @@
 
 mod wanted;
 
+use component_base::logs::{Lines, LogSettings};
 use tracing::Dispatch;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
@@ -9,18 +10,13 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-pub use klog::{BadModuleLevel, LogFormat, ModuleLevels, log_panics};
-
 use crate::traces::{self, Traces};
 use wanted::Wanted;
 
+/// Settings of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogConfig {
-    pub format: LogFormat,
-    /// `--v`: 2 shows events for operators, 4 adds each request and step, 7 and above show everything.
-    pub verbosity: u32,
-    /// `--vmodule`: a higher verbosity for some source files.
-    pub modules: ModuleLevels,
+    pub settings: LogSettings,
     /// `RUST_LOG`: directives that override the verbosity for the targets that they name.
     pub directives: Option<String>,
 }
@@ -47,9 +43,10 @@ where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let directives = config.directives.as_deref();
-    let wanted = Wanted::new(config.verbosity, config.modules.clone(), directives)
+    let LogSettings { format, verbosity, modules } = config.settings.clone();
+    let wanted = Wanted::new(verbosity, modules, directives)
         .map_err(|error| LoggingError::Directives(directives.unwrap_or_default().to_owned(), error))?;
-    let lines = klog::Lines::new(config.format, writer, wanted::CARELESS).with_filter(wanted);
+    let lines = Lines::new(format, writer, wanted::CARELESS).with_filter(wanted);
     let spans = traces.map(|traces| traces.layer().with_filter(filter_fn(traces::is_exported)));
     Ok(tracing_subscriber::registry().with(lines).with(spans).into())
 }
@@ -64,6 +61,8 @@ pub(crate) fn to(config: &LogConfig, lines: std::sync::Arc<std::sync::Mutex<Vec<
 mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
+
+    use component_base::logs::LogFormat;
 
     use super::*;
 
@@ -91,7 +90,11 @@ mod tests {
     }
 
     fn at(verbosity: u32) -> LogConfig {
-        LogConfig { verbosity, ..LogConfig::default() }
+        LogConfig { settings: LogSettings { verbosity, ..LogSettings::default() }, directives: None }
+    }
+
+    fn json(verbosity: u32) -> LogConfig {
+        LogConfig { settings: LogSettings { format: LogFormat::Json, ..at(verbosity).settings }, directives: None }
     }
 
     /// A line has a verbosity from 0 to 8, by its level or more finely by its name. `--v` shows lines up to its number.
@@ -120,8 +123,7 @@ mod tests {
 
     #[test]
     fn json_line_has_its_verbosity() {
-        let config = LogConfig { format: LogFormat::Json, ..at(6) };
-        let out = logged(&config, || tracing::debug!(name: "v5", "found"));
+        let out = logged(&json(6), || tracing::debug!(name: "v5", "found"));
         assert!(out.contains("\"v\":5"), "{out}");
     }
 
@@ -133,7 +135,8 @@ mod tests {
             tracing::debug!(name: "v6", "six");
         };
         let with = |modules: &str, verbosity| {
-            let config = LogConfig { modules: modules.parse().unwrap(), ..at(verbosity) };
+            let mut config = at(verbosity);
+            config.settings.modules = modules.parse().unwrap();
             logged(&config, log).lines().count()
         };
         assert_eq!(with("logging=5", 0), 2);
@@ -240,8 +243,7 @@ mod tests {
     /// A JSON line is one object with ts, caller, msg, and v or err.
     #[test]
     fn json_line_has_its_error_under_err() {
-        let config = LogConfig { format: LogFormat::Json, ..at(2) };
-        let out = logged(&config, || {
+        let out = logged(&json(2), || {
             let error = std::io::Error::other("no\nroom");
             tracing::error!(error = &error as &dyn std::error::Error, volume = "vol-0a", "failed to create");
         });

@@ -3,16 +3,16 @@
 mod detaches;
 mod disks;
 mod ec2_calls;
-mod exposition;
 mod health;
 mod operations;
 mod panics;
-mod store;
 mod table;
 mod unhealthy;
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use component_base::metrics::{Family, Format, Histograms, Numbers, page};
 
 pub use detaches::{PendingDetach, PendingDetaches};
 pub use disks::{DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks};
@@ -22,15 +22,11 @@ pub use operations::{RunningOperation, RunningOperations};
 pub use panics::count_panics;
 pub use unhealthy::{NotGrownVolume, UnhealthyVolume, UnhealthyVolumes};
 
-pub(crate) use exposition::Format;
-
 use detaches::DetachCollector;
 use disks::DiskCollector;
 use ec2_calls::Ec2Calls;
-use exposition::Family;
 use health::HealthChecks;
 use panics::Panics;
-use store::{Histograms, Numbers};
 
 /// All metrics that the process counts.
 #[derive(Debug)]
@@ -142,7 +138,7 @@ impl Metrics {
 
     /// Returns the page in Prometheus' text format, without the statistics of disks.
     pub fn page(&self) -> String {
-        exposition::page(self.known(), Format::Text)
+        page(self.known(), Format::Text)
     }
 
     /// Returns the whole page.
@@ -153,7 +149,7 @@ impl Metrics {
         if let Some(disks) = &self.disks {
             families.extend(disks.families().await);
         }
-        exposition::page(families, format)
+        page(families, format)
     }
 
     fn known(&self) -> Vec<Family> {

@@ -61,15 +61,17 @@ fn invalid_argument_is_rejected_by_name() {
 
 #[test]
 fn each_flag_of_the_table_is_parsed() {
-    for flag in flags() {
-        let name = flag.name;
-        assert!(usage().contains(&format!("  --{name}")));
-        let argument = match (flag.kind, name) {
-            (Kind::Boolean, _) => format!("-{name}"),
-            (Kind::Value(_), "api-groups") => "-api-groups=disk".to_owned(),
-            (Kind::Value(_), "validate-paths") => "-validate-paths=strict".to_owned(),
-            (Kind::Value(_), "vmodule") => "-vmodule=pipe=1".to_owned(),
-            (Kind::Value(_), _) => format!("-{name}=1"),
+    let command = flags::command::<Flags>("csi-proxy");
+    for flag in command.get_arguments().filter_map(|flag| flag.get_long()) {
+        assert!(usage().contains(&format!("  --{flag}")), "{flag}: {}", usage());
+        let is_boolean = command.get_arguments().any(|arg| arg.get_long() == Some(flag) && arg.is_require_equals_set());
+        let argument = match flag {
+            _ if is_boolean => format!("-{flag}"),
+            "api-groups" => "-api-groups=disk".to_owned(),
+            "validate-paths" => "-validate-paths=strict".to_owned(),
+            "vmodule" => "-vmodule=pipe=1".to_owned(),
+            "metrics-bind-address" => "-metrics-bind-address=:1".to_owned(),
+            _ => format!("-{flag}=1"),
         };
         read([argument]).unwrap();
     }

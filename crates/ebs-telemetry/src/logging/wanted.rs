@@ -1,6 +1,6 @@
 //! The filter for log lines.
 
-use klog::{ByVerbosity, Careless, ModuleLevels};
+use component_base::logs::{ByVerbosity, Careless, ModuleLevels};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use component_base::metrics::{Family, Histograms, Numbers, Sample};
 use tokio::time::Instant;
 
-use super::exposition::{Family, Sample};
-use super::store::{Histograms, Numbers};
 use super::table;
 
 /// Minimum age of a detachment with a series.
@@ -53,8 +52,8 @@ impl DetachCollector {
             let PendingDetach { volume_id, instance_id, attachment_state, since } = detach;
             Sample::number(&[attachment_state, instance_id, volume_id], since.elapsed().as_secs_f64())
         };
-        let seconds = Family { row: &table::DETACH_PENDING, samples: long().map(sample).collect() };
-        let age = Family { row: &table::DETACH_AGE, samples: long().map(sample).collect() };
+        let seconds = Family { desc: &table::DETACH_PENDING, samples: long().map(sample).collect() };
+        let age = Family { desc: &table::DETACH_AGE, samples: long().map(sample).collect() };
         self.scrapes.add(&[], 1.0);
         self.seconds.observe(&[], began.elapsed().as_secs_f64());
         [seconds, age, self.scrapes.family(), self.seconds.family()]

@@ -4,12 +4,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use component_base::metrics::{Desc, Family, Histograms, Numbers, Sample, Value, cumulative, float};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::exposition::{Family, Sample, float};
-use super::store::{Histograms, Numbers, cumulative};
-use super::table::{self, Row};
+use super::table;
 
 /// How long a result is reused, so that two concurrent scrapes read the disks once.
 const FRESH: Duration = Duration::from_secs(1);
@@ -122,16 +121,16 @@ fn seconds(microseconds: u64) -> f64 {
 }
 
 fn of_volumes(report: &DiskReport) -> Vec<Family> {
-    let numbers = |row: &'static Row, number: fn(&DiskStatistics) -> f64| {
+    let numbers = |desc: &'static Desc, number: fn(&DiskStatistics) -> f64| {
         let sample = |disk: &DiskStatistics| Sample::number(&[&report.instance_id, &disk.volume_id], number(disk));
-        Family { row, samples: report.disks.iter().map(sample).collect() }
+        Family { desc, samples: report.disks.iter().map(sample).collect() }
     };
-    let latencies = |row: &'static Row, transfers: fn(&DiskStatistics) -> &DiskTransfers| {
+    let latencies = |desc: &'static Desc, transfers: fn(&DiskStatistics) -> &DiskTransfers| {
         let sample = |disk: &DiskStatistics| Sample {
             labels: vec![report.instance_id.clone(), disk.volume_id.clone()],
             value: latency(transfers(disk)),
         };
-        Family { row, samples: report.disks.iter().map(sample).collect() }
+        Family { desc, samples: report.disks.iter().map(sample).collect() }
     };
     vec![
         numbers(&table::READ_OPERATIONS, |disk| float(disk.reads.operations)),
@@ -152,7 +151,7 @@ fn of_volumes(report: &DiskReport) -> Vec<Family> {
 
 /// The log page has no sum of latencies for its histogram. The total time of all operations is that sum: it covers the
 /// same operations of the same volume.
-fn latency(transfers: &DiskTransfers) -> super::exposition::Value {
+fn latency(transfers: &DiskTransfers) -> Value {
     let mut bins: Vec<(f64, u64)> =
         transfers.latency.iter().map(|(up_to, count)| (up_to.map_or(f64::INFINITY, seconds), *count)).collect();
     bins.sort_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -297,7 +296,7 @@ aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 2
             microseconds: 3,
             ..DiskTransfers::default()
         };
-        let super::super::exposition::Value::Histogram { buckets, count, .. } = latency(&transfers) else { panic!() };
+        let Value::Histogram { buckets, count, .. } = latency(&transfers) else { panic!() };
         assert_eq!(buckets, [(0.000_128, 4), (0.000_256, 14)]);
         assert_eq!(count, 15);
     }

@@ -1,7 +1,7 @@
 //! The periodic health check of EC2: whether it responds and accepts the driver.
 
-use super::exposition::Family;
-use super::store::Numbers;
+use component_base::metrics::{Family, Numbers};
+
 use super::table;
 
 /// Why a health check failed. The names are gRPC codes.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::exposition::{Family, Sample, float};
+use component_base::metrics::{Family, Sample, float};
+
 use super::table;
 
 /// A running operation.
@@ -32,7 +33,7 @@ pub(super) fn families(source: &dyn RunningOperations) -> [Family; 2] {
     let count = kinds.iter().map(|(kind, (count, _))| Sample::number(&[kind], float(*count)));
     let oldest = kinds.iter().map(|(kind, (_, oldest))| Sample::number(&[kind], oldest.as_secs_f64()));
     [
-        Family { row: &table::OPERATIONS, samples: count.collect() },
-        Family { row: &table::OLDEST_OPERATION, samples: oldest.collect() },
+        Family { desc: &table::OPERATIONS, samples: count.collect() },
+        Family { desc: &table::OLDEST_OPERATION, samples: oldest.collect() },
     ]
 }

@@ -2,10 +2,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Mutex;
 
+use component_base::metrics::{Desc, Kind};
 use tokio::time::Instant;
 
-use super::table::{Kind, Origin, Row, Shown, TABLE};
+use super::table::TABLE;
 use super::*;
+
+/// A metric of the table.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) desc: &'static Desc,
+    pub(super) shown: Shown,
+    pub(super) origin: Origin,
+}
+
+/// The drivers that have the metric.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shown {
+    /// In every mode.
+    Everywhere,
+    /// In modes with a controller service.
+    Controller,
+    /// Modes with a controller service, with `--deprecated-metrics` only.
+    Deprecated,
+    /// In modes with a node service.
+    Node,
+    /// With metrics over TLS.
+    Tls,
+}
+
+/// The origin of the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The reference driver. Type, labels and buckets are the same and never change.
+    Reference,
+    Ours,
+}
 
 const TOOK: Duration = Duration::from_millis(200);
 
@@ -287,12 +319,12 @@ async fn page_has_exactly_the_declared_metrics() {
     let page = full_page().await;
     let types: BTreeMap<&str, &str> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
-    let declared: BTreeMap<&str, &str> = TABLE.iter().map(|row| (row.name(), kind(row))).collect();
+    let declared: BTreeMap<&str, &str> = TABLE.iter().map(|row| (row.desc.name, row.desc.kind.as_str())).collect();
     assert_eq!(types, declared);
     assert_eq!(TABLE.len(), declared.len(), "each is declared once");
     for row in TABLE {
-        let sample = lines(&page, row.name()).into_iter().find(|line| {
-            let rest = &line[row.name().len()..];
+        let sample = lines(&page, row.desc.name).into_iter().find(|line| {
+            let rest = &line[row.desc.name.len()..];
             ["{", " ", "_bucket", "_count"].iter().any(|next| rest.starts_with(next))
         });
         let sample = sample.unwrap();
@@ -302,14 +334,14 @@ async fn page_has_exactly_the_declared_metrics() {
             .map(|(labels, _)| labels.split(',').map(|label| label.split('=').next().unwrap()).collect())
             .unwrap_or_default();
         let labels: Vec<&str> = shown.into_iter().filter(|label| *label != "le").collect();
-        assert_eq!(labels, row.labels(), "{}", row.name());
+        assert_eq!(labels, row.desc.labels, "{}", row.desc.name);
     }
 }
 
 #[test]
 fn labels_are_sorted_and_open_metrics_names_unique() {
-    assert!(TABLE.iter().all(|row| row.labels().is_sorted()));
-    let bare = |row: &&Row| row.name().strip_suffix("_total").unwrap_or(row.name());
+    assert!(TABLE.iter().all(|row| row.desc.labels.is_sorted()));
+    let bare = |row: &&Row| row.desc.name.strip_suffix("_total").unwrap_or(row.desc.name);
     assert_eq!(TABLE.iter().map(bare).collect::<BTreeSet<_>>().len(), TABLE.len());
 }
 
@@ -317,8 +349,15 @@ fn labels_are_sorted_and_open_metrics_names_unique() {
 fn reference_metrics_keep_names_types_and_labels() {
     let ours: Vec<String> = TABLE
         .iter()
-        .filter(|row| row.origin() == Origin::Reference)
-        .map(|row| format!("{} {} {}", row.name().replace("aws_ebs_csi_", ""), kind(row), row.labels().join(",")))
+        .filter(|row| row.origin == Origin::Reference)
+        .map(|row| {
+            format!(
+                "{} {} {}",
+                row.desc.name.replace("aws_ebs_csi_", ""),
+                row.desc.kind.as_str(),
+                row.desc.labels.join(",")
+            )
+        })
         .collect();
     assert_eq!(
         ours,
@@ -352,12 +391,10 @@ fn reference_metrics_keep_names_types_and_labels() {
     );
 }
 
-fn kind(row: &Row) -> &'static str {
-    match row.kind() {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram(_) | Kind::DiskHistogram => "histogram",
-    }
+/// Returns the unit in the name, or an empty text for plain numbers.
+fn unit(name: &str) -> &'static str {
+    let bare = name.strip_suffix("_total").unwrap_or(name);
+    ["seconds", "bytes"].into_iter().find(|unit| bare.ends_with(unit)).unwrap_or("")
 }
 
 /// Returns the table of `docs/metrics.md`.
@@ -365,29 +402,29 @@ fn table() -> String {
     let mut table =
         "| metric | type | unit | labels | shown | whose | meaning |\n|---|---|---|---|---|---|---|\n".to_owned();
     for row in TABLE {
-        let labels: Vec<String> = row.labels().iter().map(|label| format!("`{label}`")).collect();
-        let shown = match row.shown() {
+        let labels: Vec<String> = row.desc.labels.iter().map(|label| format!("`{label}`")).collect();
+        let shown = match row.shown {
             Shown::Everywhere => "always",
             Shown::Controller => "controller, all",
             Shown::Deprecated => "controller, all: `--deprecated-metrics`",
             Shown::Node => "node, all",
             Shown::Tls => "with TLS",
         };
-        let whose = if row.origin() == Origin::Reference { "reference" } else { "ours" };
-        let bounds = match row.kind() {
-            Kind::Histogram(bounds) => {
+        let whose = if row.origin == Origin::Reference { "reference" } else { "ours" };
+        let bounds = match row.desc.kind {
+            Kind::Histogram(bounds) if !bounds.is_empty() => {
                 let bounds: Vec<String> = bounds.iter().map(ToString::to_string).collect();
                 format!("; up to {}", bounds.join(", "))
             }
-            Kind::Counter | Kind::Gauge | Kind::DiskHistogram => String::new(),
+            Kind::Counter | Kind::Gauge | Kind::Histogram(_) => String::new(),
         };
         table.push_str(&format!(
             "| `{}` | {} | {} | {} | {shown} | {whose} | {}{bounds} |\n",
-            row.name(),
-            kind(row),
-            row.unit(),
+            row.desc.name,
+            row.desc.kind.as_str(),
+            unit(row.desc.name),
             labels.join(", "),
-            row.help(),
+            row.desc.help,
         ));
     }
     table

@@ -1,6 +1,7 @@
 //! Unhealthy volumes of this node, queried on each scrape.
 
-use super::exposition::{Family, Sample, float};
+use component_base::metrics::{Family, Sample, float};
+
 use super::table;
 
 /// An unhealthy volume.
@@ -38,5 +39,5 @@ pub(super) fn families(source: &dyn UnhealthyVolumes) -> [Family; 2] {
     let unhealthy = source.unhealthy().iter().map(ill).collect();
     let behind = |volume: &NotGrownVolume| Sample::number(&[&volume.volume_id], float(volume.missing));
     let not_grown = source.not_grown().iter().map(behind).collect();
-    [Family { row: &table::UNHEALTHY, samples: unhealthy }, Family { row: &table::NOT_GROWN, samples: not_grown }]
+    [Family { desc: &table::UNHEALTHY, samples: unhealthy }, Family { desc: &table::NOT_GROWN, samples: not_grown }]
 }

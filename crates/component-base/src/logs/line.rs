@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::{Level, Metadata};
 
-use super::date::Date;
-use super::{LogFormat, Shape, quote, verbosity};
+use super::{LogFormat, Shape, quote, utc, verbosity};
 
 /// Field names of an event's error. JSON writes each of them as `err`.
 const ERROR_FIELDS: [&str; 2] = ["error", "err"];
@@ -109,7 +108,7 @@ impl Line<'_> {
         let mut line = String::new();
         if shape.header {
             let letter = severity(*self.metadata.level());
-            let (stamp, caller) = (Date::from(self.at).stamp(), self.caller(shape.directory));
+            let (stamp, caller) = (utc(self.at, "%m%d %H:%M:%S.%6f"), self.caller(shape.directory));
             // Writing to a string cannot fail.
             let _infallible = write!(line, "{letter}{stamp} {:>7} {caller}] ", std::process::id());
         }
@@ -193,7 +192,7 @@ mod tests {
         static CALLSITE: tracing::callsite::DefaultCallsite = tracing::callsite::DefaultCallsite::new(&METADATA);
         static METADATA: Metadata<'static> = tracing::metadata! {
             name: "test",
-            target: "klog",
+            target: "component_base",
             level: Level::INFO,
             fields: &["message"],
             callsite: &CALLSITE,

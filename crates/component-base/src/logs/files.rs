@@ -4,23 +4,20 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::date::Date;
-use super::quote;
+use super::{now, quote, utc};
 
 /// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// A normal event.
     Info,
-    /// A problem that needs attention.
     Warning,
-    /// A failed operation.
     Error,
-    /// The process exits. No line has this severity.
+    /// No line has this severity.
     Fatal,
 }
 
@@ -86,7 +83,11 @@ impl Output {
         } else {
             let made = || {
                 let directory = destination.directory.clone().unwrap_or_else(std::env::temp_dir);
-                directory.join(format!("{program}.INFO.{}.{}.log", Date::now().compact(), std::process::id()))
+                directory.join(format!(
+                    "{program}.INFO.{}.{}.log",
+                    utc(SystemTime::now(), "%Y%m%d-%H%M%S"),
+                    std::process::id()
+                ))
             };
             let path = destination.file.clone().unwrap_or_else(made);
             Some(Mutex::new(LogFile::open(path, !destination.bare_file)?))
@@ -165,7 +166,7 @@ impl LogFile {
         }
         let line = format!(
             "Log file created at: {}\nLog line format: [IWEF]mmdd hh:mm:ss.uuuuuu threadid file:line] msg\n",
-            Date::now()
+            now()
         );
         self.append(line.as_bytes())
     }
@@ -220,7 +221,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
-    use crate::{ByVerbosity, Careless, Lines, LogFormat, ModuleLevels, Shape};
+    use crate::logs::{ByVerbosity, Careless, Lines, LogFormat, ModuleLevels, Shape};
 
     /// A directory for one test, removed on drop.
     struct Directory(PathBuf);
