@@ -22,8 +22,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use by_verbosity::ByVerbosity;
-pub use file_flags::{FileLogFlags, FileSettings};
-pub use files::{Destination, LineWriter, Output, Severity};
+pub use file_flags::FileLogFlags;
+pub use files::{LineWriter, Output, Severity};
 pub use flags::{BadLogFlags, LogFlags, LogSettings};
 pub use layer::{Careless, Lines};
 pub use vmodule::{BadModuleLevel, ModuleLevels};
@@ -66,15 +66,15 @@ pub fn init(settings: &LogSettings, is_ours: fn(&str) -> bool) -> Result<(), Try
     tracing_subscriber::registry().with(lines).try_init()
 }
 
-/// Sets up logging for the whole process with [`FileSettings`] and returns the log. Only code that `is_ours` is logged.
-/// `program` is part of the name of a log file without an explicit name.
+/// Sets up logging for the whole process and returns the log. Only code that `is_ours` is logged. `program` is part of
+/// the name of a log file without an explicit name.
 ///
 /// # Errors
 /// The log file cannot be opened, or logging is set up already.
-pub fn init_files(settings: FileSettings, program: &str, is_ours: fn(&str) -> bool) -> std::io::Result<Output> {
-    let FileSettings { verbosity, modules, shape, destination } = settings;
-    let output = Output::open(destination, program)?;
-    let wanted = ByVerbosity::new(verbosity, modules, is_ours).without_others();
+pub fn init_files(flags: &FileLogFlags, program: &str, is_ours: fn(&str) -> bool) -> std::io::Result<Output> {
+    let output = Output::open(flags, program)?;
+    let wanted = ByVerbosity::new(flags.v, flags.vmodule.clone(), is_ours).without_others();
+    let shape = Shape { header: !flags.skip_headers, directory: flags.add_dir_header, ..Shape::PRINTED };
     let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape).with_filter(wanted);
     tracing_subscriber::registry().with(lines).try_init().map_err(std::io::Error::other)?;
     Ok(output)

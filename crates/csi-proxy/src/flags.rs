@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use component_base::flags::{self, CommandLine};
 use component_base::http::{BadHttpEndpoint, HttpEndpoint};
-use component_base::logs::{BadModuleLevel, FileLogFlags, FileSettings};
+use component_base::logs::FileLogFlags;
 
 use crate::groups::ApiGroups;
 use crate::selftest::{self, Selftest};
@@ -62,7 +62,7 @@ pub struct Settings {
     /// Whether PartitionDisk and FormatVolume overwrite existing contents.
     pub allow_reformat: bool,
     /// Format and destination of the log.
-    pub log: FileSettings,
+    pub log: FileLogFlags,
     /// Warnings about the command line, for when the log exists.
     pub warnings: Vec<String>,
 }
@@ -141,9 +141,6 @@ pub enum BadCommandLine {
     /// An unknown flag, or an invalid value.
     #[error(transparent)]
     Flags(#[from] flags::BadCommandLine),
-    /// An invalid verbosity of source files.
-    #[error("--vmodule: {0}")]
-    Modules(#[from] BadModuleLevel),
     /// An invalid address of the metrics.
     #[error("--metrics-bind-address: {0}")]
     Metrics(#[from] BadHttpEndpoint),
@@ -181,7 +178,6 @@ pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<
 }
 
 fn settings(flags: Flags) -> Result<Settings, BadCommandLine> {
-    let log = flags.log.settings()?;
     let (working_dirs, mut warnings) = working_dirs(&flags);
     if flags.validate_paths == PathChecks::Legacy {
         warnings.push(
@@ -206,7 +202,7 @@ fn settings(flags: Flags) -> Result<Settings, BadCommandLine> {
         },
         validate_paths: flags.validate_paths,
         allow_reformat: flags.allow_reformat,
-        log,
+        log: flags.log,
         warnings,
     })
 }

@@ -117,7 +117,7 @@ struct Started {
 impl Started {
     /// Creates everything that must exist before the pipes open.
     fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
-        let log = logs::init_files(settings.log.clone(), NAME, is_ours);
+        let log = logs::init_files(&settings.log, NAME, is_ours);
         let log = log.map_err(|error| format!("open the log file: {error}"))?;
         logs::log_panics();
         Self::with_log::<M>(settings, log)

@@ -71,12 +71,10 @@ fn exceeded(exceeded: Exceeded) -> DiskExceeded {
 mod tests {
     use std::sync::Arc;
 
-    use component_base::http::HttpEndpoint;
+    use component_base::metrics::Format;
     use ebs_mounter::{STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError};
-    use ebs_telemetry::{Listen, Metrics, MetricsConfig, Pages, Readiness};
+    use ebs_telemetry::{Metrics, MetricsConfig};
     use ebs_types::VolumeId;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::task::JoinSet;
 
     use super::*;
 
@@ -112,33 +110,10 @@ mod tests {
         page
     }
 
-    async fn scraped(disks: Recorded) -> String {
-        let metrics = Metrics::new(MetricsConfig { disks: Some(Arc::new(disks)), ..MetricsConfig::default() });
-        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = taken.local_addr().unwrap();
-        drop(taken);
-        let endpoint: HttpEndpoint = address.to_string().parse().unwrap();
-        let pages = Pages { metrics: Arc::new(metrics), readiness: Readiness::starting("starting") };
-        let mut tasks = JoinSet::new();
-        tasks.spawn(ebs_telemetry::serve(Listen { endpoint, tls: None }, pages));
-        let connected = async {
-            loop {
-                match tokio::net::TcpStream::connect(address).await {
-                    Ok(stream) => return stream,
-                    Err(_) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
-                }
-            }
-        };
-        let mut stream = tokio::time::timeout(std::time::Duration::from_secs(60), connected).await.unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).await.unwrap();
-        reply
-    }
-
     #[tokio::test]
     async fn each_log_page_field_reaches_its_metric() {
-        let page = scraped(Recorded(page())).await;
+        let disks: Option<Arc<dyn Disks>> = Some(Arc::new(Recorded(page())));
+        let page = Metrics::new(MetricsConfig { disks, ..MetricsConfig::default() }).scrape(Format::Text).await;
         let of_it = r#"instance_id="i-1",volume_id="vol-0123456789abcdef0""#;
         for (name, value) in [
             ("read_ops_total", "1e+06"),
@@ -160,10 +135,13 @@ mod tests {
             let line = format!("\naws_ebs_csi_{name}{{{of_it}}} {value}\n");
             assert!(page.contains(&line), "{line}{page}");
         }
+        // The upper bound of a bin is its `le`, and the open bin is only in `+Inf`.
         for line in [
             format!(r#"aws_ebs_csi_read_io_latency_seconds_bucket{{{of_it},le="0.001"}} 5"#),
             format!(r#"aws_ebs_csi_read_io_latency_seconds_bucket{{{of_it},le="+Inf"}} 12"#),
             r#"aws_ebs_csi_nvme_collector_errors_total{instance_id="i-1"} 1"#.to_owned(),
+            r#"aws_ebs_csi_nvme_collector_scrapes_total{instance_id="i-1"} 1"#.to_owned(),
+            r#"aws_ebs_csi_nvme_collector_duration_seconds_count{instance_id="i-1"} 1"#.to_owned(),
         ] {
             assert!(page.contains(&line), "{line}: {page}");
         }

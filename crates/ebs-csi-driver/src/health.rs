@@ -233,6 +233,6 @@ mod tests {
         for secret in ["arn:", "123456789012", "assumed-role", "Zk3yAA", "request id", "0f1e2d3c", "User"] {
             assert!(!reason.contains(secret), "{secret} in {reason}");
         }
-        assert!(reason.contains("refuses") && reason.contains("log"), "{reason}");
+        assert!(reason.contains("denies") && reason.contains("log"), "{reason}");
     }
 }

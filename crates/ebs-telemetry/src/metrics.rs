@@ -144,7 +144,7 @@ impl Metrics {
     /// Returns the whole page.
     ///
     /// Cancellation: the future may be dropped.
-    pub(crate) async fn scrape(&self, format: Format) -> String {
+    pub async fn scrape(&self, format: Format) -> String {
         let mut families = self.known();
         if let Some(disks) = &self.disks {
             families.extend(disks.families().await);

@@ -16,9 +16,9 @@ fn refused(line: &[&str]) -> String {
 fn command_line_of_a_go_proxy_installation_is_accepted() {
     let line = ["-windows-service", r"-log_file=\etc\kubernetes\logs\csi-proxy.log", "-logtostderr=false", "-v", "5"];
     let given = settings(&line);
-    assert!(given.windows_service && !given.log.destination.only_stderr);
-    assert_eq!(given.log.destination.file, Some(PathBuf::from(r"\etc\kubernetes\logs\csi-proxy.log")));
-    assert_eq!(given.log.verbosity, 5);
+    assert!(given.windows_service && !given.log.logtostderr);
+    assert_eq!(given.log.log_file, r"\etc\kubernetes\logs\csi-proxy.log");
+    assert_eq!(given.log.v, 5);
     let doubled =
         line.map(|argument| if argument.starts_with('-') { format!("-{argument}") } else { argument.to_owned() });
     assert_eq!(given, settings(&doubled.each_ref().map(String::as_str)));
@@ -33,7 +33,7 @@ fn defaults_are_the_safest_settings() {
     assert_eq!((given.metrics_bind_address, given.audit_log), (None, AuditTo::Log));
     assert_eq!(given.validate_paths, PathChecks::Strict);
     assert_eq!(given.pipe_security, DEFAULT_PIPE_SECURITY);
-    assert!(given.log.destination.only_stderr);
+    assert!(given.log.logtostderr);
 }
 
 /// The kubelet's directory is always included.
