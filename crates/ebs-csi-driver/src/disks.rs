@@ -21,7 +21,7 @@ struct Node {
 
 impl NodeDisks {
     /// Reads the disks through this mounter from now on.
-    pub(crate) fn of(&self, mounter: &Mounter, instance_id: String, mounts_below: Option<PathBuf>) {
+    pub(crate) fn set_node(&self, mounter: &Mounter, instance_id: String, mounts_below: Option<PathBuf>) {
         self.0.get_or_init(|| Node { mounter: mounter.clone(), instance_id, mounts_below });
     }
 }

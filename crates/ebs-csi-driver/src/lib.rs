@@ -140,10 +140,10 @@ async fn serve(settings: &Settings, signals: Signals, system: System) -> anyhow:
         endpoint = %settings.driver.endpoint,
         "starting"
     );
-    let (front, foundation) = compose::open(settings).await?;
-    let of_building = settings.clone();
-    let building = async move { compose::build(&of_building, foundation, system).await };
-    Box::pin(supervise::run(front, building, signals, settings.shutdown_timeout)).await
+    let (listener, startup) = compose::open(settings).await?;
+    let cloned = settings.clone();
+    let building = async move { startup.build(&cloned, system).await };
+    Box::pin(supervise::run(listener, building, signals, settings.shutdown_timeout)).await
 }
 
 #[cfg(test)]

@@ -14,14 +14,14 @@ use ebs_types::DriverName;
 #[cfg(target_os = "linux")]
 pub use linux::System;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Service, Shown, build, finish};
+pub(crate) use linux::{NodeMetrics, Service, build, finish};
 #[cfg(windows)]
 pub use windows::System;
 #[cfg(windows)]
-pub(crate) use windows::{Service, Shown, build, finish};
+pub(crate) use windows::{NodeMetrics, Service, build, finish};
 
 /// The parts of the node service that every platform needs, other than its settings.
-pub(crate) struct Here {
+pub(crate) struct NodeParts {
     pub(crate) driver: DriverName,
     pub(crate) machine: Arc<Machine>,
     pub(crate) operations: Operations,

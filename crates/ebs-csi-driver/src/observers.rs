@@ -72,7 +72,7 @@ impl Observer for Counting {
 pub(crate) struct Detaches(OnceLock<Arc<Cloud<AwsEc2>>>);
 
 impl Detaches {
-    pub(crate) fn of(&self, cloud: &Arc<Cloud<AwsEc2>>) {
+    pub(crate) fn set_cloud(&self, cloud: &Arc<Cloud<AwsEc2>>) {
         self.0.get_or_init(|| Arc::clone(cloud));
     }
 }

@@ -11,7 +11,7 @@ use ebs_mounter::{Mounter, MounterConfig};
 use ebs_telemetry::{Disks, NotGrownVolume, UnhealthyVolume, UnhealthyVolumes};
 use tokio::task::JoinSet;
 
-use super::Here;
+use super::NodeParts;
 use crate::cli::NodeSettings;
 use crate::disks::NodeDisks;
 use crate::environment::environment;
@@ -47,12 +47,12 @@ pub(crate) async fn finish(node: &Service) {
 
 /// Sources of a node that the metrics read. Empty until the node service exists.
 #[derive(Default)]
-pub(crate) struct Shown {
+pub(crate) struct NodeMetrics {
     volumes: Arc<NodeVolumes>,
     disks: Arc<NodeDisks>,
 }
 
-impl Shown {
+impl NodeMetrics {
     pub(crate) fn volumes(&self) -> Option<Arc<dyn UnhealthyVolumes>> {
         Some(Arc::clone(&self.volumes) as _)
     }
@@ -68,8 +68,8 @@ impl Shown {
 /// This machine lacks something that the node service needs.
 pub(crate) async fn build(
     settings: &NodeSettings,
-    here: Here,
-    shown: &Shown,
+    parts: NodeParts,
+    metrics: &NodeMetrics,
     background: &mut JoinSet<()>,
     _system: System,
 ) -> anyhow::Result<NodeService> {
@@ -78,16 +78,16 @@ pub(crate) async fn build(
             "process lacks CAP_SYS_ADMIN: volumes cannot be staged or published; run it as root in a privileged container"
         );
     }
-    let Here { driver, machine, operations } = here;
+    let NodeParts { driver, machine, operations } = parts;
     let metadata = machine.metadata();
     let config = mounter_config(settings, &metadata)?;
     // It reads the state directory, which may hang.
     let mounter = tokio::task::spawn_blocking(move || Mounter::new(config)).await.context("inspect this machine")?;
     let mounter = mounter.context("start the node service")?;
-    shown.disks.of(&mounter, metadata.node.to_string(), settings.mounts_below.clone());
+    metrics.disks.set_node(&mounter, metadata.node.to_string(), settings.mounts_below.clone());
     let options = NodeOptions { driver, machine, limits: settings.limits, legacy_xfs: settings.legacy_xfs };
     let node = NodeService::new(options, mounter, operations);
-    shown.volumes.of(&node);
+    metrics.volumes.set_node(&node);
     background.spawn(node.clone().watch_health());
     Ok(node)
 }
@@ -120,7 +120,7 @@ impl std::fmt::Debug for NodeVolumes {
 }
 
 impl NodeVolumes {
-    fn of(&self, node: &NodeService) {
+    fn set_node(&self, node: &NodeService) {
         self.0.get_or_init(|| node.clone());
     }
 }
@@ -128,20 +128,20 @@ impl NodeVolumes {
 impl UnhealthyVolumes for NodeVolumes {
     fn unhealthy(&self) -> Vec<UnhealthyVolume> {
         let unhealthy = self.0.get().map(NodeService::unhealthy_volumes).unwrap_or_default();
-        let shown = |ebs_driver::node::UnhealthyVolume { volume, status, reason }| UnhealthyVolume {
+        let volume = |ebs_driver::node::UnhealthyVolume { volume, status, reason }| UnhealthyVolume {
             volume_id: volume.to_string(),
             status,
             reason,
         };
-        unhealthy.into_iter().map(shown).collect()
+        unhealthy.into_iter().map(volume).collect()
     }
 
     fn not_grown(&self) -> Vec<NotGrownVolume> {
         let not_grown = self.0.get().map(NodeService::volumes_not_grown).unwrap_or_default();
-        let shown = |ebs_driver::node::NotGrownVolume { volume, missing }| NotGrownVolume {
+        let volume = |ebs_driver::node::NotGrownVolume { volume, missing }| NotGrownVolume {
             volume_id: volume.to_string(),
             missing,
         };
-        not_grown.into_iter().map(shown).collect()
+        not_grown.into_iter().map(volume).collect()
     }
 }

@@ -13,7 +13,7 @@ use winstorage::real::{Win32, windows_host};
 use winstorage::types::WinPath;
 use winstorage::{Policy, Storage};
 
-use super::Here;
+use super::NodeParts;
 use crate::cli::NodeSettings;
 
 /// The directory in which the kubelet keeps staged and published volumes.
@@ -53,10 +53,10 @@ pub(crate) async fn finish(_node: &Service) {}
 /// Sources of a node that the metrics read. Windows disks have no EBS statistics, and Windows does not report damaged
 /// file systems.
 #[derive(Default)]
-pub(crate) struct Shown;
+pub(crate) struct NodeMetrics;
 
 #[expect(clippy::unused_self, reason = "the type of Linux uses it")]
-impl Shown {
+impl NodeMetrics {
     pub(crate) fn volumes(&self) -> Option<Arc<dyn UnhealthyVolumes>> {
         None
     }
@@ -72,12 +72,12 @@ impl Shown {
 /// The machine's storage cannot be reached.
 pub(crate) async fn build(
     settings: &NodeSettings,
-    here: Here,
-    _shown: &Shown,
+    parts: NodeParts,
+    _metrics: &NodeMetrics,
     _background: &mut JoinSet<()>,
     system: System,
 ) -> anyhow::Result<WindowsNode> {
-    let Here { driver, machine, operations } = here;
+    let NodeParts { driver, machine, operations } = parts;
     let unusable = "open the storage of this machine";
     let storage: Arc<dyn NodeStorage> = if settings.host_process {
         let host = (system.host)().map_err(|reason| anyhow!(reason)).context(unusable)?;
