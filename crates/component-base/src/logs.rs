@@ -15,6 +15,7 @@ mod quote;
 mod verbosity;
 mod vmodule;
 
+use std::error::Error;
 use std::time::SystemTime;
 
 use tracing_subscriber::Layer;
@@ -89,6 +90,12 @@ pub fn now() -> String {
 /// Formats a time by directives of strftime(3), in UTC, so that logs of nodes in several time zones can be compared.
 fn utc(at: SystemTime, format: &str) -> String {
     jiff::Timestamp::try_from(at).unwrap_or_default().strftime(format).to_string()
+}
+
+/// Returns an error and its causes in one line.
+pub fn chain(error: &dyn Error) -> String {
+    std::iter::successors(error.source(), |cause| cause.source())
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Logs a panic as one line, in the format of the others.

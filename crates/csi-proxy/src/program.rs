@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use component_base::logs::{self, Output};
+use component_base::logs::{self, Output, chain};
 use component_base::signals::Signals;
 use tokio_util::sync::CancellationToken;
 use winstorage::host::Host;
@@ -21,7 +21,7 @@ use winstorage::types::WinPath;
 
 use crate::audit::{AuditSink, IntoFile, IntoLog};
 use crate::flags::{AuditTo, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read};
-use crate::proxy::{Parts, Proxy, ProxyError, Transport};
+use crate::proxy::{Parts, Proxy, Transport};
 use crate::selftest::{self, Selftest};
 use crate::serve::OPERATIONS;
 
@@ -226,16 +226,6 @@ impl Started {
         opened();
         proxy.run().await.map_err(|error| chain(&error))
     }
-}
-
-fn chain(error: &ProxyError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 fn announce(settings: &Settings) {

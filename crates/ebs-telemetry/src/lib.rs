@@ -19,4 +19,4 @@ pub use metrics::{
     UnhealthyVolumes, count_panics,
 };
 pub use readiness::Readiness;
-pub use traces::{BadAuthorities, BadTraceEndpoint, TraceCounts, TraceExport, Traces, TracesError};
+pub use traces::{BadAuthorities, BadTraceEndpoint, TraceExport, Traces, TracesError};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::http::Version;
 use component_base::http::Handshake;
+use component_base::logs::chain;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls_pki_types::pem::PemObject;
@@ -183,12 +184,6 @@ fn configuration(files: &TlsFiles, [certificate, key]: &Contents) -> Result<Arc<
         .map_err(pair)?;
     config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
     Ok(Arc::new(config))
-}
-
-/// Returns the error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |cause| cause.source())
-        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]

@@ -19,18 +19,6 @@ pub enum HealthFailure {
     Internal,
 }
 
-impl HealthFailure {
-    const fn reason(self) -> &'static str {
-        match self {
-            Self::Unavailable => "Unavailable",
-            Self::DeadlineExceeded => "DeadlineExceeded",
-            Self::Unauthenticated => "Unauthenticated",
-            Self::PermissionDenied => "PermissionDenied",
-            Self::Internal => "Internal",
-        }
-    }
-}
-
 /// The series of health checks.
 #[derive(Debug)]
 pub(super) struct HealthChecks {
@@ -51,7 +39,7 @@ impl HealthChecks {
             Ok(()) => self.success.set(&[], 1.0),
             Err(failure) => {
                 self.success.set(&[], 0.0);
-                self.failures.add(&[failure.reason()], 1.0);
+                self.failures.add(&[&format!("{failure:?}")], 1.0);
             }
         }
     }
