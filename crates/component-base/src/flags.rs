@@ -186,6 +186,7 @@ mod tests {
         }
         assert_eq!((flags(&["-v=5"]).v, flags(&["-v", "0x6"]).v, flags(&[]).v), (5, 6, 0));
         assert_eq!(flags(&["--list=a,b", "-list", "c"]).list, ["a,b", "c"], "a list accumulates");
+        assert_eq!(flags(&["-timeout", "1m30s"]).timeout, Duration::from_secs(90));
         let line = read(&["--v=0"]).unwrap();
         assert!(line.is_given("v") && !line.is_given("timeout"), "a default is not given");
     }

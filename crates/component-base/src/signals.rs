@@ -48,16 +48,17 @@ impl Signals {
     /// call count as one.
     pub async fn next(&mut self) -> &'static str {
         #[cfg(unix)]
-        tokio::select! {
+        let name = tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
-        }
+        };
         #[cfg(windows)]
-        tokio::select! {
+        let name = tokio::select! {
             _ = self.shutdown.recv() => "CTRL_SHUTDOWN",
             _ = self.close.recv() => "CTRL_CLOSE",
             _ = self.interrupt.recv() => "CTRL_BREAK",
             _ = self.control_c.recv() => "CTRL_C",
-        }
+        };
+        name
     }
 }
