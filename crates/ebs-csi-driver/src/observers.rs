@@ -207,33 +207,19 @@ mod tests {
     }
 
     #[test]
-    fn time_in_rate_limiter_is_counted_by_action() {
+    fn rpcs_waits_and_spare_calls_are_counted() {
         let metrics = Arc::new(Metrics::default());
-        Counting::new(Arc::clone(&metrics)).waited(Action::AttachVolume, Duration::from_secs(2));
-        let line = r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 2"#;
-        assert!(metrics.page().contains(line), "{}", metrics.page());
-    }
-
-    #[test]
-    fn spare_calls_and_timed_out_waits_are_counted_apart() {
-        let metrics = Arc::new(Metrics::default());
-        Counting::new(Arc::clone(&metrics)).spared(Action::DetachVolume);
-        Counting::new(Arc::clone(&metrics)).ended_by_time(Action::AttachVolume);
-        for line in [
-            r#"aws_ebs_csi_spare_calls_total{request="DetachVolume"} 1"#,
-            r#"aws_ebs_csi_waits_ended_by_time_total{request="AttachVolume"} 1"#,
-        ] {
-            assert!(metrics.page().contains(line), "{}", metrics.page());
-        }
-    }
-
-    #[test]
-    fn rpcs_are_counted_by_method_and_code() {
-        let metrics = Arc::new(Metrics::default());
-        Counting::new(Arc::clone(&metrics)).finished("CreateVolume", "Aborted", Duration::from_secs(1));
+        let counting = Counting::new(Arc::clone(&metrics));
+        counting.finished("CreateVolume", "Aborted", Duration::from_secs(1));
+        counting.waited(Action::AttachVolume, Duration::from_secs(2));
+        counting.spared(Action::DetachVolume);
+        counting.ended_by_time(Action::AttachVolume);
         for line in [
             r#"aws_ebs_csi_rpc_requests_total{code="Aborted",method="CreateVolume"} 1"#,
             r#"aws_ebs_csi_rpc_duration_seconds_sum{method="CreateVolume"} 1"#,
+            r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 2"#,
+            r#"aws_ebs_csi_spare_calls_total{request="DetachVolume"} 1"#,
+            r#"aws_ebs_csi_waits_ended_by_time_total{request="AttachVolume"} 1"#,
         ] {
             assert!(metrics.page().contains(line), "{}", metrics.page());
         }

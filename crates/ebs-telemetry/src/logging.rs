@@ -1,17 +1,20 @@
 //! Log lines on standard error in klog's format, and the filter for them.
 
-mod wanted;
-
-use component_base::logs::{Lines, LogSettings};
-use tracing::Dispatch;
-use tracing_subscriber::Layer;
-use tracing_subscriber::filter::filter_fn;
+use component_base::logs::{ByVerbosity, Careless, Lines, LogSettings};
+use tracing::{Dispatch, Level, Metadata};
+use tracing_subscriber::filter::{FilterExt, ParseError, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
+use crate::ours::is_ours;
 use crate::traces::{self, Traces};
-use wanted::Wanted;
+
+/// The AWS SDK's warnings contain complete errors, including whole replies of STS. Only the message, which is fixed
+/// text, and the credential provider are logged. The driver's own lines report the failure.
+const CARELESS: Careless =
+    Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
 
 /// Settings of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +29,7 @@ pub struct LogConfig {
 pub enum LoggingError {
     /// Invalid directives.
     #[error("parse RUST_LOG={0:?} as log directives such as info,ebs_driver=debug")]
-    Directives(String, #[source] tracing_subscriber::filter::ParseError),
+    Directives(String, #[source] ParseError),
     /// Logging was set up before.
     #[error("set up logging: already set up in this process")]
     AlreadySet(#[source] tracing_subscriber::util::TryInitError),
@@ -44,11 +47,29 @@ where
 {
     let directives = config.directives.as_deref();
     let LogSettings { format, verbosity, modules } = config.settings.clone();
-    let wanted = Wanted::new(verbosity, modules, directives)
+    let wanted = wanted(ByVerbosity::new(verbosity, modules, is_ours), directives)
         .map_err(|error| LoggingError::Directives(directives.unwrap_or_default().to_owned(), error))?;
-    let lines = Lines::new(format, writer, wanted::CARELESS).with_filter(wanted);
+    let lines = Lines::new(format, writer, CARELESS).with_filter(wanted);
     let spans = traces.map(|traces| traces.layer().with_filter(filter_fn(traces::is_exported)));
     Ok(tracing_subscriber::registry().with(lines).with(spans).into())
+}
+
+/// Filters by `--v` and `--vmodule`, unless `RUST_LOG` has a directive for the target.
+fn wanted(
+    by_verbosity: ByVerbosity,
+    directives: Option<&str>,
+) -> Result<Box<dyn Filter<Registry> + Send + Sync>, ParseError> {
+    let Some(directives) = directives else { return Ok(by_verbosity.boxed()) };
+    // A directive covers a target where it gives the same result on top of "off" and on top of "everything".
+    let over = |base: &str| EnvFilter::builder().parse(format!("{base},{directives}"));
+    let by_directives = over("off")?.or(over("trace")?.and(by_verbosity));
+    Ok(filter_fn(is_safe).and(by_directives).boxed())
+}
+
+/// Below INFO, other crates print headers and bodies with credentials. These lines are never shown, even when
+/// `RUST_LOG` enables them.
+fn is_safe(metadata: &Metadata<'_>) -> bool {
+    is_ours(metadata.target()) || *metadata.level() <= Level::INFO
 }
 
 /// Writes lines into a buffer, for the tests of other modules.
@@ -119,12 +140,6 @@ mod tests {
             let expected: Vec<u32> = all.into_iter().filter(|of| *of <= verbosity).collect();
             assert_eq!(shown.collect::<Vec<u32>>(), expected, "{verbosity}: {out}");
         }
-    }
-
-    #[test]
-    fn json_line_has_its_verbosity() {
-        let out = logged(&json(6), || tracing::debug!(name: "v5", "found"));
-        assert!(out.contains("\"v\":5"), "{out}");
     }
 
     #[test]
@@ -242,7 +257,9 @@ mod tests {
 
     /// A JSON line is one object with ts, caller, msg, and v or err.
     #[test]
-    fn json_line_has_its_error_under_err() {
+    fn json_line_has_its_verbosity_or_error() {
+        let out = logged(&json(6), || tracing::debug!(name: "v5", "found"));
+        assert!(out.contains("\"v\":5"), "{out}");
         let out = logged(&json(2), || {
             let error = std::io::Error::other("no\nroom");
             tracing::error!(error = &error as &dyn std::error::Error, volume = "vol-0a", "failed to create");
