@@ -20,8 +20,8 @@ use crate::environment::environment;
 use crate::health::{self, HealthPages};
 use crate::kubernetes;
 use crate::machine::{Location, Sources};
-use crate::node::{self, NodeMetrics, NodeParts, System};
-use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, Running};
+use crate::node::{self, NodeParts, System};
+use crate::observers::{Counting, EXPECTED_ACTIONS, pending_detaches, running};
 use crate::version::{COMMIT, VERSION};
 
 /// Variables that the reference driver's SDK reads and this driver ignores.
@@ -41,7 +41,6 @@ pub(crate) struct Listener {
 /// A driver that serves Identity and the pages, and has to build its other services.
 pub(crate) struct Startup {
     pages: Pages,
-    sources: MetricSources,
     controller_operations: Operations,
     node_operations: Operations,
     counting: Arc<Counting>,
@@ -71,16 +70,23 @@ pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Listener, Start
     let driver = &settings.driver;
     let bound = server::bind(&driver.endpoint, driver.endpoint_mode).context("listen for CSI requests")?;
     let (controller_operations, node_operations) = (Operations::new(), Operations::new());
-    let sources = MetricSources::default();
-    let running = Running([controller_operations.clone(), node_operations.clone()]);
+    let has_controller = driver.mode.has_controller();
+    let config = MetricsConfig {
+        version: VERSION,
+        commit: COMMIT,
+        with_deprecated: settings.deprecated_metrics,
+        expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
+        checks_health: has_controller,
+    };
     let mut background = JoinSet::new();
-    let config = sources.metrics_config(settings, running);
     let pages = serve_pages(settings.http.as_ref(), config, "the driver is starting", &mut background).await?;
+    let operations = [controller_operations.clone(), node_operations.clone()];
+    pages.metrics.set_operations(move || running(&operations));
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
     let (readiness, starting) = Readiness::starting();
     let (routes, opening) = server::early(IdentityService::new(driver, readiness));
     let listener = Listener { bound, routes, observer: Arc::clone(&counting) as _, opening, starting };
-    Ok((listener, Startup { pages, sources, controller_operations, node_operations, counting, background }))
+    Ok((listener, Startup { pages, controller_operations, node_operations, counting, background }))
 }
 
 impl Startup {
@@ -131,7 +137,8 @@ impl Startup {
         let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
         let observer = Arc::clone(&self.counting);
         let cloud = Arc::new(Cloud::observed(Arc::new(ec2), config, observer));
-        self.sources.detaches.set_cloud(&cloud);
+        let of_metrics = Arc::clone(&cloud);
+        self.pages.metrics.set_detaches(move || pending_detaches(&of_metrics));
         Ok(cloud)
     }
 
@@ -169,32 +176,9 @@ impl Startup {
             driver: settings.driver.name.clone(),
             machine: Arc::clone(machine),
             operations: self.node_operations.clone(),
+            metrics: Arc::clone(&self.pages.metrics),
         };
-        node::build(node, parts, &self.sources.node, &mut self.background, system).await.map(Some)
-    }
-}
-
-/// Sources that the metrics read on each scrape. The pages are served before these sources exist.
-#[derive(Default)]
-struct MetricSources {
-    detaches: Arc<Detaches>,
-    node: NodeMetrics,
-}
-
-impl MetricSources {
-    fn metrics_config(&self, settings: &Settings, running: Running) -> MetricsConfig {
-        let (has_controller, has_node) = (settings.driver.mode.has_controller(), settings.node.is_some());
-        MetricsConfig {
-            version: VERSION,
-            commit: COMMIT,
-            with_deprecated: settings.deprecated_metrics,
-            expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
-            checks_health: has_controller,
-            detaches: has_controller.then(|| Arc::clone(&self.detaches) as _),
-            volumes: has_node.then(|| self.node.volumes()).flatten(),
-            operations: Some(Arc::new(running)),
-            disks: has_node.then(|| self.node.disks()).flatten(),
-        }
+        node::build(node, parts, &mut self.background, system).await.map(Some)
     }
 }
 

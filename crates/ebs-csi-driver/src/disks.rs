@@ -2,36 +2,23 @@
 
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::OnceLock;
 
 use ebs_driver::status::chain;
 use ebs_mounter::{Exceeded, LatencyBin, Mounter, NvmeStatistics, Transfers, VolumeStatistics};
 use ebs_telemetry::{DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks};
 
-/// The disks of this node. Empty until the node is known.
-#[derive(Debug, Default)]
-pub(crate) struct NodeDisks(OnceLock<Node>);
-
-#[derive(Debug)]
-struct Node {
-    mounter: Mounter,
-    instance_id: String,
-    mounts_below: Option<PathBuf>,
-}
-
-impl NodeDisks {
-    /// Reads the disks through this mounter from now on.
-    pub(crate) fn set_node(&self, mounter: &Mounter, instance_id: String, mounts_below: Option<PathBuf>) {
-        self.0.get_or_init(|| Node { mounter: mounter.clone(), instance_id, mounts_below });
-    }
+/// The disks of this node.
+pub(crate) struct NodeDisks {
+    pub(crate) mounter: Mounter,
+    pub(crate) instance_id: String,
+    pub(crate) mounts_below: Option<PathBuf>,
 }
 
 impl Disks for NodeDisks {
-    fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>> {
+    fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>> {
         Box::pin(async {
-            let Node { mounter, instance_id, mounts_below } = self.0.get()?;
-            let statistics = mounter.volume_statistics(mounts_below.as_deref()).await;
-            Some(report(instance_id.clone(), statistics))
+            let statistics = self.mounter.volume_statistics(self.mounts_below.as_deref()).await;
+            report(self.instance_id.clone(), statistics)
         })
     }
 }
@@ -69,26 +56,23 @@ fn exceeded(exceeded: Exceeded) -> DiskExceeded {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use component_base::metrics::Format;
     use ebs_mounter::{STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError};
-    use ebs_telemetry::{Metrics, MetricsConfig};
+    use ebs_telemetry::Metrics;
     use ebs_types::VolumeId;
 
     use super::*;
 
     /// A volume that returns this log page.
-    #[derive(Debug)]
     struct Recorded([u8; STATISTICS_PAGE_BYTES]);
 
     impl Disks for Recorded {
-        fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>> {
+        fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>> {
             let page = StatisticsPageError::InstanceStore;
             let failed = vec![StatisticsError::Page { path: "/dev/nvme9n1".into(), source: page }];
             let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
             let read = vec![(volume, NvmeStatistics::decode(&self.0).unwrap())];
-            Box::pin(async { Some(report("i-1".to_owned(), VolumeStatistics { read, failed })) })
+            Box::pin(async { report("i-1".to_owned(), VolumeStatistics { read, failed }) })
         }
     }
 
@@ -112,8 +96,9 @@ mod tests {
 
     #[tokio::test]
     async fn each_log_page_field_reaches_its_metric() {
-        let disks: Option<Arc<dyn Disks>> = Some(Arc::new(Recorded(page())));
-        let page = Metrics::new(MetricsConfig { disks, ..MetricsConfig::default() }).scrape(Format::Text).await;
+        let metrics = Metrics::default();
+        metrics.set_disks(Recorded(page()));
+        let page = metrics.scrape(Format::Text).await;
         let of_it = r#"instance_id="i-1",volume_id="vol-0123456789abcdef0""#;
         for (name, value) in [
             ("read_ops_total", "1e+06"),

@@ -32,7 +32,7 @@ impl<E: Ec2> HealthCheck for Arc<Cloud<E>> {
 }
 
 /// Where the result is published.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct HealthPages {
     pub(crate) readiness: ebs_telemetry::Readiness,
     pub(crate) metrics: Arc<Metrics>,

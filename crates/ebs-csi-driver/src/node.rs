@@ -9,20 +9,22 @@ use std::sync::Arc;
 
 use ebs_driver::operation::Operations;
 use ebs_metadata::Machine;
+use ebs_telemetry::Metrics;
 use ebs_types::DriverName;
 
 #[cfg(target_os = "linux")]
 pub use linux::System;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{NodeMetrics, Service, build, finish};
+pub(crate) use linux::{Service, build, finish};
 #[cfg(windows)]
 pub use windows::System;
 #[cfg(windows)]
-pub(crate) use windows::{NodeMetrics, Service, build, finish};
+pub(crate) use windows::{Service, build, finish};
 
 /// The parts of the node service that every platform needs, other than its settings.
 pub(crate) struct NodeParts {
     pub(crate) driver: DriverName,
     pub(crate) machine: Arc<Machine>,
     pub(crate) operations: Operations,
+    pub(crate) metrics: Arc<Metrics>,
 }

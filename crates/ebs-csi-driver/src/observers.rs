@@ -1,6 +1,6 @@
 //! Counts the events of the other crates, and notes doubts about the health of EC2.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_aws::AwsEc2;
@@ -8,7 +8,7 @@ use ebs_cloud::Cloud;
 use ebs_driver::operation::Operations;
 use ebs_driver::server::RpcObserver;
 use ebs_ec2::{Action, AttachmentState, Attempt, AttemptOutcome, ErrorClass, Observation, Observer};
-use ebs_telemetry::{CallEnd, Metrics, PendingDetach, PendingDetaches, RunningOperation, RunningOperations};
+use ebs_telemetry::{CallEnd, Metrics, PendingDetach, RunningOperation};
 use tokio::sync::Notify;
 
 /// Counts RPCs and calls to EC2. Wakes the health watch when a failed call suggests that EC2 is unavailable to the
@@ -67,37 +67,15 @@ impl Observer for Counting {
     }
 }
 
-/// Detachments that the cloud waits for. Empty until the cloud exists.
-#[derive(Debug, Default)]
-pub(crate) struct Detaches(OnceLock<Arc<Cloud<AwsEc2>>>);
-
-impl Detaches {
-    pub(crate) fn set_cloud(&self, cloud: &Arc<Cloud<AwsEc2>>) {
-        self.0.get_or_init(|| Arc::clone(cloud));
-    }
+/// Returns the detachments that the cloud waits for.
+pub(crate) fn pending_detaches(cloud: &Cloud<AwsEc2>) -> Vec<PendingDetach> {
+    cloud.attachments.pending_detaches().into_iter().map(detach).collect()
 }
 
-impl PendingDetaches for Detaches {
-    fn pending(&self) -> Vec<PendingDetach> {
-        let pending = self.0.get().map(|cloud| cloud.attachments.pending_detaches()).unwrap_or_default();
-        pending.into_iter().map(detach).collect()
-    }
-}
-
-/// The running operations of all services of the process.
-pub(crate) struct Running(pub(crate) [Operations; 2]);
-
-impl std::fmt::Debug for Running {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").finish_non_exhaustive()
-    }
-}
-
-impl RunningOperations for Running {
-    fn running(&self) -> Vec<RunningOperation> {
-        let ages = self.0.iter().flat_map(Operations::ages);
-        ages.map(|(kind, age)| RunningOperation { kind, age }).collect()
-    }
+/// Returns the running operations of all services of the process.
+pub(crate) fn running(operations: &[Operations]) -> Vec<RunningOperation> {
+    let ages = operations.iter().flat_map(Operations::ages);
+    ages.map(|(kind, age)| RunningOperation { kind, age }).collect()
 }
 
 fn detach(detach: ebs_cloud::PendingDetach) -> PendingDetach {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use csi_proxy_proto::pipes;
-use ebs_telemetry::{Disks, UnhealthyVolumes};
 use ebs_windows_node::{NodeOptions, NodeStorage, OverProxy, Unproven, WindowsNode};
 use tokio::task::JoinSet;
 use winstorage::host::{Host, SpaceHost};
@@ -50,34 +49,18 @@ pub(crate) type Service = WindowsNode;
 /// Does nothing: the node service has no background work.
 pub(crate) async fn finish(_node: &Service) {}
 
-/// Sources of a node that the metrics read. Windows disks have no EBS statistics, and Windows does not report damaged
-/// file systems.
-#[derive(Default)]
-pub(crate) struct NodeMetrics;
-
-#[expect(clippy::unused_self, reason = "the type of Linux uses it")]
-impl NodeMetrics {
-    pub(crate) fn volumes(&self) -> Option<Arc<dyn UnhealthyVolumes>> {
-        None
-    }
-
-    pub(crate) fn disks(&self) -> Option<Arc<dyn Disks>> {
-        None
-    }
-}
-
-/// Builds the node service.
+/// Builds the node service. Windows disks have no EBS statistics, and Windows does not report damaged file systems, so
+/// that it adds no metrics.
 ///
 /// # Errors
 /// The machine's storage cannot be reached.
 pub(crate) async fn build(
     settings: &NodeSettings,
     parts: NodeParts,
-    _metrics: &NodeMetrics,
     _background: &mut JoinSet<()>,
     system: System,
 ) -> anyhow::Result<WindowsNode> {
-    let NodeParts { driver, machine, operations } = parts;
+    let NodeParts { driver, machine, operations, metrics: _ } = parts;
     let unusable = "open the storage of this machine";
     let storage: Arc<dyn NodeStorage> = if settings.host_process {
         let host = (system.host)().map_err(|reason| anyhow!(reason)).context(unusable)?;

@@ -56,8 +56,18 @@ pub enum TlsError {
     Stuck { path: PathBuf, within: Duration },
 }
 
-/// The contents of the certificate's file and of the key's file.
-type Contents = [Vec<u8>; 2];
+/// The contents of both files. It holds the private key, so it is never printed.
+#[derive(PartialEq, Eq)]
+struct Contents {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl std::fmt::Debug for Contents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Contents").finish_non_exhaustive()
+    }
+}
 
 /// A certificate that is reloaded when its files change.
 #[derive(Debug)]
@@ -140,7 +150,6 @@ impl Tls {
 }
 
 /// Handshakes of TLS, which note the state of the certificate.
-#[derive(Debug)]
 pub(super) struct WithMetrics {
     pub(super) tls: Arc<Tls>,
     pub(super) metrics: Arc<Metrics>,
@@ -163,10 +172,10 @@ async fn read(files: &TlsFiles, within: Duration) -> Result<Contents, TlsError> 
         Ok(read) => read.map_err(|source| TlsError::Read { path: path.to_owned(), source }),
         Err(_elapsed) => Err(TlsError::Stuck { path: path.to_owned(), within }),
     };
-    Ok([contents(&files.certificate).await?, contents(&files.key).await?])
+    Ok(Contents { certificate: contents(&files.certificate).await?, key: contents(&files.key).await? })
 }
 
-fn configuration(files: &TlsFiles, [certificate, key]: &Contents) -> Result<Arc<ServerConfig>, TlsError> {
+fn configuration(files: &TlsFiles, Contents { certificate, key }: &Contents) -> Result<Arc<ServerConfig>, TlsError> {
     let pem = |path: &Path, source| TlsError::Pem { path: path.to_owned(), source };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()

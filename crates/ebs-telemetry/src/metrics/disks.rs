@@ -1,7 +1,7 @@
 //! Statistics of this node's volumes, read on each scrape.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use component_base::metrics::{Desc, Family, Histograms, Numbers, Sample, Value, cumulative, float};
@@ -61,18 +61,16 @@ pub struct DiskReport {
 }
 
 /// Reads the statistics of the volumes.
-pub trait Disks: std::fmt::Debug + Send + Sync + 'static {
-    /// Returns the statistics of all volumes within a few seconds, even if single disks hang. Returns `None` before the
-    /// node is known.
+pub trait Disks: Send + Sync + 'static {
+    /// Returns the statistics of all volumes within a few seconds, even if single disks hang.
     ///
     /// Cancellation: the future may be dropped.
-    fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>>;
+    fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>>;
 }
 
 /// Shows the statistics, and the number and duration of the reads.
-#[derive(Debug)]
 pub(super) struct DiskCollector {
-    source: Arc<dyn Disks>,
+    pub(super) source: OnceLock<Box<dyn Disks>>,
     /// The last result and its time. The reader holds the lock, so that concurrent scrapes wait for the same result.
     last: Mutex<Option<(Instant, DiskReport)>>,
     scrapes: Numbers,
@@ -81,9 +79,9 @@ pub(super) struct DiskCollector {
 }
 
 impl DiskCollector {
-    pub(super) fn new(source: Arc<dyn Disks>) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            source,
+            source: OnceLock::new(),
             last: Mutex::default(),
             scrapes: Numbers::new(&table::DISK_SCRAPES),
             errors: Numbers::new(&table::DISK_ERRORS),
@@ -93,13 +91,14 @@ impl DiskCollector {
 
     /// Cancellation: nothing is shown, and the next scrape reads again.
     pub(super) async fn families(&self) -> Vec<Family> {
+        let Some(source) = self.source.get() else { return Vec::new() };
         let began = Instant::now();
         let mut last = self.last.lock().await;
         let kept = last.take_if(|(read, _)| read.elapsed() <= FRESH);
         let (read, report, new_errors) = match kept {
             Some((read, report)) => (read, report, 0),
             None => {
-                let Some(report) = self.source.read().await else { return Vec::new() };
+                let report = source.read().await;
                 let errors = report.errors;
                 (Instant::now(), report, errors)
             }
@@ -169,41 +168,31 @@ fn latency(transfers: &DiskTransfers) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex as Lock;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::metrics::{Format, Metrics, MetricsConfig};
+    use crate::metrics::{Format, Metrics};
 
     /// A node that counts its reads.
-    #[derive(Debug, Default)]
-    struct Node {
-        report: Lock<Option<DiskReport>>,
-        asked: AtomicU64,
-        slow: Duration,
-    }
+    #[derive(Clone, Default)]
+    struct Node(Arc<AtomicU64>);
 
     impl Disks for Node {
-        fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>> {
+        fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>> {
             Box::pin(async {
-                self.asked.fetch_add(1, Ordering::SeqCst);
-                tokio::time::sleep(self.slow).await;
-                self.report.lock().unwrap().clone()
+                self.0.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                let disk = DiskStatistics { volume_id: "vol-1".to_owned(), ..DiskStatistics::default() };
+                DiskReport { instance_id: "i-1".to_owned(), disks: vec![disk], errors: 2 }
             })
         }
     }
 
-    fn one_volume() -> DiskReport {
-        let disk = DiskStatistics { volume_id: "vol-1".to_owned(), ..DiskStatistics::default() };
-        DiskReport { instance_id: "i-1".to_owned(), disks: vec![disk], errors: 2 }
-    }
-
-    fn metrics(node: &Arc<Node>) -> Metrics {
-        Metrics::new(MetricsConfig { disks: Some(Arc::clone(node) as _), ..MetricsConfig::default() })
-    }
-
-    fn node(report: Option<DiskReport>) -> Arc<Node> {
-        Arc::new(Node { report: Lock::new(report), ..Node::default() })
+    fn metrics(node: &Node) -> Metrics {
+        let metrics = Metrics::default();
+        metrics.set_disks(node.clone());
+        metrics
     }
 
     async fn page(metrics: &Metrics) -> String {
@@ -213,24 +202,22 @@ mod tests {
     /// Concurrent scrapes share one read, and its failure counts once. A second later the disks are read again.
     #[tokio::test(start_paused = true)]
     async fn concurrent_scrapes_share_one_read() {
-        let node =
-            Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
+        let node = Node::default();
         let metrics = metrics(&node);
         let (one, other) = tokio::join!(page(&metrics), page(&metrics));
-        assert_eq!(node.asked.load(Ordering::SeqCst), 1);
+        assert_eq!(node.0.load(Ordering::SeqCst), 1);
         assert!(one.contains("read_ops_total") && other.contains("read_ops_total"));
         assert!(other.contains("errors_total{instance_id=\"i-1\"} 2\n"), "{other}");
         assert!(other.contains("scrapes_total{instance_id=\"i-1\"} 2\n"), "{other}");
         tokio::time::advance(FRESH * 2).await;
         let later = page(&metrics).await;
-        assert_eq!(node.asked.load(Ordering::SeqCst), 2);
+        assert_eq!(node.0.load(Ordering::SeqCst), 2);
         assert!(later.contains("errors_total{instance_id=\"i-1\"} 4\n"), "{later}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn cancelled_scrape_does_not_block_the_next() {
-        let node =
-            Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
+        let node = Node::default();
         let metrics = metrics(&node);
         assert!(tokio::time::timeout(Duration::from_secs(1), page(&metrics)).await.is_err());
         assert!(page(&metrics).await.contains("read_ops_total"));
@@ -238,7 +225,7 @@ mod tests {
 
     #[tokio::test]
     async fn disk_metrics_are_absent_before_node_is_known() {
-        assert!(!page(&metrics(&node(None))).await.contains("nvme"));
+        assert!(!page(&Metrics::default()).await.contains("nvme"));
     }
 
     #[test]

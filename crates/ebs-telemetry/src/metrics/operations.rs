@@ -16,16 +16,10 @@ pub struct RunningOperation {
     pub age: Duration,
 }
 
-/// Lists running operations. Must not block.
-pub trait RunningOperations: std::fmt::Debug + Send + Sync + 'static {
-    /// Returns all running operations.
-    fn running(&self) -> Vec<RunningOperation>;
-}
-
 /// Returns the number of operations of each kind, and the age of the oldest.
-pub(super) fn families(source: &dyn RunningOperations) -> [Family; 2] {
+pub(super) fn families(running: Vec<RunningOperation>) -> [Family; 2] {
     let mut kinds: BTreeMap<&str, (u64, Duration)> = BTreeMap::new();
-    for RunningOperation { kind, age } in source.running() {
+    for RunningOperation { kind, age } in running {
         let (count, oldest) = kinds.entry(kind).or_default();
         *count += 1;
         *oldest = age.max(*oldest);

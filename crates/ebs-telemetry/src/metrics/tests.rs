@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use component_base::metrics::{Desc, Kind};
 use tokio::time::Instant;
@@ -166,12 +166,12 @@ fn last_health_check_shows_and_failures_count_by_reason() {
     assert!(!without.page().contains("health_check"));
 }
 
-#[derive(Debug, Default)]
-struct Waiting(Mutex<Vec<PendingDetach>>);
-
-impl PendingDetaches for Waiting {
-    fn pending(&self) -> Vec<PendingDetach> {
-        self.0.lock().unwrap().clone()
+fn pending() -> PendingDetach {
+    PendingDetach {
+        volume_id: "vol-1".into(),
+        instance_id: "i-1".into(),
+        attachment_state: "busy".into(),
+        since: Instant::now(),
     }
 }
 
@@ -179,15 +179,10 @@ impl PendingDetaches for Waiting {
 /// reference's name, and a gauge.
 #[tokio::test(start_paused = true)]
 async fn detachment_shows_from_60_s_until_its_end() {
-    let waiting = Arc::new(Waiting::default());
-    waiting.0.lock().unwrap().push(PendingDetach {
-        volume_id: "vol-1".into(),
-        instance_id: "i-1".into(),
-        attachment_state: "busy".into(),
-        since: Instant::now(),
-    });
-    let detaches: Arc<dyn PendingDetaches> = Arc::clone(&waiting) as _;
-    let metrics = Metrics::new(MetricsConfig { detaches: Some(detaches), ..MetricsConfig::default() });
+    let waiting = Arc::new(Mutex::new(vec![pending()]));
+    let metrics = Metrics::default();
+    let source = Arc::clone(&waiting);
+    metrics.set_detaches(move || source.lock().unwrap().clone());
     let name = "aws_ebs_csi_ec2_detach_pending_seconds_total";
     tokio::time::advance(Duration::from_secs(60)).await;
     assert_eq!(lines(&metrics.page(), name), Vec::<String>::new());
@@ -196,38 +191,39 @@ async fn detachment_shows_from_60_s_until_its_end() {
     assert_eq!(lines(&metrics.page(), name), [format!("{name}{labels} 65")]);
     let level = "aws_ebs_csi_ec2_detachment_age_seconds";
     assert_eq!(lines(&metrics.page(), level), [format!("{level}{labels} 65")]);
-    waiting.0.lock().unwrap().clear();
+    waiting.lock().unwrap().clear();
     assert_eq!(lines(&metrics.page(), name), Vec::<String>::new());
 }
 
 #[test]
 fn each_query_of_detachments_is_counted_and_timed() {
-    let detaches: Arc<dyn PendingDetaches> = Arc::new(Waiting::default());
-    let metrics = Metrics::new(MetricsConfig { detaches: Some(detaches), ..MetricsConfig::default() });
+    let metrics = Metrics::default();
+    metrics.set_detaches(Vec::new);
     let _first = metrics.page();
     let page = metrics.page();
     assert!(page.contains("aws_ebs_csi_ec2_collector_scrapes_total 2"), "{page}");
     assert!(page.contains(r#"aws_ebs_csi_ec2_collector_duration_seconds_bucket{le="10"} 2"#), "{page}");
 }
 
-impl Disks for Waiting {
-    fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>> {
+struct OneDisk;
+
+impl Disks for OneDisk {
+    fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>> {
         let disk = DiskStatistics { volume_id: "vol-1".to_owned(), ..DiskStatistics::default() };
-        Box::pin(async { Some(DiskReport { instance_id: "i-1".to_owned(), disks: vec![disk], errors: 0 }) })
+        Box::pin(async { DiskReport { instance_id: "i-1".to_owned(), disks: vec![disk], errors: 0 } })
     }
 }
 
-impl RunningOperations for Waiting {
-    fn running(&self) -> Vec<RunningOperation> {
-        let ages = [("NodeVolume", 2), ("Attachment", 900), ("NodeVolume", 30)];
-        ages.map(|(kind, seconds)| RunningOperation { kind, age: Duration::from_secs(seconds) }).to_vec()
-    }
+fn running() -> Vec<RunningOperation> {
+    let ages = [("NodeVolume", 2), ("Attachment", 900), ("NodeVolume", 30)];
+    ages.map(|(kind, seconds)| RunningOperation { kind, age: Duration::from_secs(seconds) }).to_vec()
 }
 
 #[test]
 fn running_operations_show_count_and_age_of_oldest() {
-    let operations: Option<Arc<dyn RunningOperations>> = Some(Arc::new(Waiting::default()));
-    let page = Metrics::new(MetricsConfig { operations, ..MetricsConfig::default() }).page();
+    let metrics = Metrics::default();
+    metrics.set_operations(running);
+    let page = metrics.page();
     for (name, kind, value) in [
         ("running", "NodeVolume", "2"),
         ("running", "Attachment", "1"),
@@ -241,25 +237,18 @@ fn running_operations_show_count_and_age_of_oldest() {
 
 /// Returns a page with a sample of every metric.
 async fn full_page() -> String {
-    let unhealthy = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "NoAnswer" };
-    let waiting = Arc::new(Waiting::default());
-    waiting.0.lock().unwrap().push(PendingDetach {
-        volume_id: "vol-1".into(),
-        instance_id: "i-1".into(),
-        attachment_state: "busy".into(),
-        since: Instant::now(),
-    });
     let metrics = Metrics::new(MetricsConfig {
         version: "v1.2.3",
         commit: "abc",
         with_deprecated: true,
         expected_actions: vec!["CreateVolume"],
         checks_health: true,
-        detaches: Some(Arc::clone(&waiting) as _),
-        volumes: Some(Arc::new(Volumes(Mutex::new(vec![unhealthy]), vec![not_grown()]))),
-        operations: Some(Arc::clone(&waiting) as _),
-        disks: Some(waiting),
     });
+    let since = pending();
+    metrics.set_detaches(move || vec![since.clone()]);
+    metrics.set_volumes(|| vec![unhealthy("NoAnswer")], || vec![not_grown()]);
+    metrics.set_operations(running);
+    metrics.set_disks(OneDisk);
     metrics.count_rpc("CreateVolume", "OK", TOOK);
     for end in [CallEnd::Done, CallEnd::Throttled, CallEnd::Refused("VolumeInUse")] {
         metrics.count_ec2_call("AttachVolume", end, TOOK);
@@ -406,17 +395,8 @@ fn documented_metrics_match_the_code() {
     }
 }
 
-#[derive(Debug)]
-struct Volumes(Mutex<Vec<UnhealthyVolume>>, Vec<NotGrownVolume>);
-
-impl UnhealthyVolumes for Volumes {
-    fn unhealthy(&self) -> Vec<UnhealthyVolume> {
-        self.0.lock().unwrap().clone()
-    }
-
-    fn not_grown(&self) -> Vec<NotGrownVolume> {
-        self.1.clone()
-    }
+fn unhealthy(reason: &'static str) -> UnhealthyVolume {
+    UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason }
 }
 
 fn not_grown() -> NotGrownVolume {
@@ -425,8 +405,8 @@ fn not_grown() -> NotGrownVolume {
 
 #[test]
 fn not_grown_volume_shows_gauge_of_missing_bytes() {
-    let volumes: Arc<dyn UnhealthyVolumes> = Arc::new(Volumes(Mutex::default(), vec![not_grown()]));
-    let metrics = Metrics::new(MetricsConfig { volumes: Some(volumes), ..MetricsConfig::default() });
+    let metrics = Metrics::default();
+    metrics.set_volumes(Vec::new, || vec![not_grown()]);
     let line = r#"aws_ebs_csi_volume_not_grown_bytes{volume_id="vol-1"} 1.073741824e+09"#;
     assert_eq!(lines(&metrics.page(), "aws_ebs_csi_volume_not_grown_bytes{"), [line]);
 }
@@ -434,13 +414,14 @@ fn not_grown_volume_shows_gauge_of_missing_bytes() {
 /// The gauge has the volume's status and reason, and disappears when the volume is healthy.
 #[test]
 fn unhealthy_volume_has_gauge_until_it_is_healthy() {
-    let volume = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "ReadOnlyAfterErrors" };
-    let volumes = Arc::new(Volumes(Mutex::new(vec![volume]), Vec::new()));
-    let metrics = Metrics::new(MetricsConfig { volumes: Some(Arc::clone(&volumes) as _), ..MetricsConfig::default() });
+    let volumes = Arc::new(Mutex::new(vec![unhealthy("ReadOnlyAfterErrors")]));
+    let metrics = Metrics::default();
+    let source = Arc::clone(&volumes);
+    metrics.set_volumes(move || source.lock().unwrap().clone(), Vec::new);
     let name = "aws_ebs_csi_volume_unhealthy{";
     let line = r#"aws_ebs_csi_volume_unhealthy{reason="ReadOnlyAfterErrors",status="Degraded",volume_id="vol-1"} 1"#;
     assert_eq!(lines(&metrics.page(), name), [line]);
-    volumes.0.lock().unwrap().clear();
+    volumes.lock().unwrap().clear();
     assert!(lines(&metrics.page(), name).is_empty());
     assert!(!Metrics::default().page().contains("aws_ebs_csi_volume_unhealthy"));
 }
