@@ -94,7 +94,7 @@ fn utc(at: SystemTime, format: &str) -> String {
 
 /// Returns an error and its causes in one line.
 pub fn chain(error: &dyn Error) -> String {
-    std::iter::successors(error.source(), |cause| cause.source())
+    std::iter::successors(error.source(), |&cause| cause.source())
         .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
