@@ -26,5 +26,6 @@ pub(crate) struct NodeParts {
     pub(crate) driver: DriverName,
     pub(crate) machine: Arc<Machine>,
     pub(crate) operations: Operations,
+    #[cfg_attr(windows, expect(dead_code, reason = "Windows reports no statistics of disks or file systems"))]
     pub(crate) metrics: Arc<Metrics>,
 }

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 
 use axum::body::{Body, to_bytes};
+use component_base::http::HEADERS_WITHIN;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
@@ -10,8 +11,6 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-
-use component_base::http::HEADERS_WITHIN;
 
 use super::*;
 use crate::{Pages, Readiness};
