@@ -254,7 +254,8 @@ mod tests {
     #[test]
     fn log_file_is_rotated_before_it_exceeds_its_limit() {
         let directory = Directory::new("anew");
-        let with_header = FileLogFlags { skip_log_headers: false, ..flags(&directory.file()) };
+        let mut with_header = flags(&directory.file());
+        with_header.skip_log_headers = false;
         let new = logged(&with_header, 400, Shape::PRINTED, |_| {
             for number in 0..20 {
                 tracing::info!("line {number}");
@@ -289,7 +290,8 @@ mod tests {
         assert!(lines[0] == "before" && lines[1].ends_with("] after"), "{lines:?}");
         std::fs::remove_file(directory.file()).unwrap();
         let log_dir = directory.0.display().to_string();
-        let nameless = FileLogFlags { log_file: String::new(), log_dir, ..flags(&directory.file()) };
+        let mut nameless = flags(&directory.file());
+        (nameless.log_file, nameless.log_dir) = (String::new(), log_dir);
         Output::open(&nameless, "program").unwrap().json_line("{}");
         let names: Vec<_> = std::fs::read_dir(&directory.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         let name = names[0].to_str().unwrap();

@@ -290,7 +290,7 @@ async fn page_has_exactly_the_declared_metrics() {
 #[test]
 fn labels_are_sorted_and_open_metrics_names_unique() {
     assert!(TABLE.iter().all(|row| row.desc.labels.is_sorted()));
-    let bare = |row: &&Row| row.desc.name.strip_suffix("_total").unwrap_or(row.desc.name);
+    let bare = |row: &Row| row.desc.name.strip_suffix("_total").unwrap_or(row.desc.name);
     assert_eq!(TABLE.iter().map(bare).collect::<BTreeSet<_>>().len(), TABLE.len());
 }
 
