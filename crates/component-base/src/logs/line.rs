@@ -279,7 +279,7 @@ mod tests {
         let printed = line.render(LogFormat::Text, Shape { header: false, ..Shape::PRINTED });
         assert_eq!(printed, "Working directories: [C:\\a \"b\"]\\r\\nE0101 forged volume=\"vol-1\" size=4");
         let with_directory = line.render(LogFormat::Text, Shape { directory: true, ..Shape::PRINTED });
-        assert!(with_directory.contains(" src/line.rs:") && with_directory.contains("] Working"), "{with_directory}");
+        assert!(with_directory.contains(" logs/line.rs:") && with_directory.contains("] Working"), "{with_directory}");
         assert!(line.render(LogFormat::Text, Shape::PRINTED).contains(" line.rs:"));
     }
 
