@@ -60,8 +60,8 @@ struct Flags {
     /// Verbosity of single source files, by patterns of their names; text format only
     #[arg(long, default_value = "", value_name = "PATTERN=N,…")]
     vmodule: String,
-    /// Format of the log lines
-    #[arg(long, default_value = "text", value_name = "FORMAT")]
+    /// Format of the log lines, text or json
+    #[arg(long, default_value = "text", value_name = "FORMAT", hide_possible_values = true)]
     logging_format: LogFormat,
     #[command(flatten)]
     log: LogFlags,
