@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, anyhow};
+use component_base::signals::Signals;
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use process_signals::Signals;
 
 use processes::Processes;
 use report::{Report, say};

@@ -4,55 +4,76 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use go_flags::{BadCommandLine, CommandLine, Flag, value};
-use klog::{BadLogFlags, LogSettings};
+use clap::Args;
+use component_base::flags::{BadCommandLine, CommandLine, command, value};
+use component_base::http::{BadHttpEndpoint, HttpEndpoint};
+use component_base::logs::{BadLogFlags, LogFlags, LogFormat, LogSettings};
 
 use crate::address::{Address, BadAddress};
-use crate::http_pages::HttpAddress;
 use crate::platform::Platform;
 use crate::version;
 
 /// The probe mode of earlier releases.
 const PROBE: &str = "kubelet-registration-probe";
 
-/// The registrar's own flags, without those that the log library adds.
-const OWN: [Flag; 12] = [
-    Flag::value(
-        "csi-address",
-        "ADDRESS",
-        "/run/csi/socket",
-        "Address of the driver: /PATH, unix:///PATH, or on Windows unix://C:\\PATH",
-    ),
-    Flag::value(
-        "kubelet-registration-path",
-        "PATH",
-        "",
-        "Required: path of the driver's socket on the node, passed to the kubelet unchanged",
-    ),
-    Flag::value(
-        "plugin-registration-path",
-        "DIRECTORY",
-        "/registration",
-        "Directory where the kubelet's plugins_registry is mounted",
-    ),
-    Flag::value("timeout", "DURATION", "1s", "Timeout of the driver's GetPluginInfo and of a whole health check"),
-    Flag::value("http-endpoint", "ADDRESS", "", "Address of /healthz: HOST:PORT or :PORT; empty: none"),
-    Flag::value("health-port", "PORT", "0", "Deprecated: use --http-endpoint=:PORT; 0: none"),
-    Flag::boolean(
-        "enable-pprof",
-        "Serve /debug/pprof/ at the HTTP endpoint: arguments, threads and memory, but no profiles",
-    ),
-    Flag::value(
-        "mode",
-        "MODE",
-        "",
-        "kubelet-registration-probe: exit immediately with 0, for probes of earlier releases",
-    ),
-    Flag::value("connection-timeout", "DURATION", "0", "Ignored, as in earlier releases"),
-    Flag::boolean("automaxprocs", "Ignored: the registrar has one thread"),
-    Flag::boolean("version", "Print the version and exit"),
-    Flag::boolean("help", "Print this help and exit"),
-];
+#[derive(Debug, Args)]
+struct Flags {
+    /// Address of the driver: /PATH, unix:///PATH, or on Windows unix://C:\PATH
+    #[arg(long, default_value = "/run/csi/socket", value_name = "ADDRESS")]
+    csi_address: String,
+    /// Required: path of the driver's socket on the node, passed to the kubelet unchanged
+    #[arg(long, default_value = "", value_name = "PATH")]
+    kubelet_registration_path: String,
+    /// Directory where the kubelet's plugins_registry is mounted
+    #[arg(long, default_value = "/registration", value_name = "DIRECTORY")]
+    plugin_registration_path: String,
+    /// Timeout of the driver's GetPluginInfo and of a whole health check
+    #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = value::positive_duration)]
+    timeout: Duration,
+    /// Address of /healthz: HOST:PORT or :PORT; empty: none
+    #[arg(long, default_value = "", value_name = "ADDRESS")]
+    http_endpoint: String,
+    /// Deprecated: use --http-endpoint=:PORT; 0: none
+    #[arg(long, default_value = "0", value_name = "PORT", value_parser = port)]
+    health_port: u16,
+    /// Serve /debug/pprof/ at the HTTP endpoint: arguments, threads and memory, but no profiles
+    #[arg(long)]
+    enable_pprof: bool,
+    /// kubelet-registration-probe: exit immediately with 0, for probes of earlier releases
+    #[arg(long, default_value = "", value_name = "MODE")]
+    mode: String,
+    /// Ignored, as in earlier releases
+    #[arg(long, default_value = "0", value_name = "DURATION", value_parser = value::duration)]
+    connection_timeout: Duration,
+    /// Ignored: the registrar has one thread
+    #[arg(long)]
+    automaxprocs: bool,
+    /// Print the version and exit
+    #[arg(long)]
+    version: bool,
+    /// Print this help and exit
+    #[arg(long, alias = "h")]
+    help: bool,
+    /// Verbosity of the log: 2 for operators, 5 shows each request, 7 shows everything
+    #[arg(long, default_value = "0", value_name = "LEVEL", value_parser = value::level)]
+    v: u32,
+    /// Verbosity of single source files, by patterns of their names; text format only
+    #[arg(long, default_value = "", value_name = "PATTERN=N,…")]
+    vmodule: String,
+    /// Format of the log lines, text or json
+    #[arg(long, default_value = "text", value_name = "FORMAT", hide_possible_values = true)]
+    logging_format: LogFormat,
+    #[command(flatten)]
+    log: LogFlags,
+    /// Words that are not flags are ignored, with a warning.
+    #[arg(hide = true)]
+    words: Vec<String>,
+}
+
+/// The official registrar treats a negative port as not set.
+fn port(text: &str) -> Result<u16, String> {
+    u16::try_from(value::integer(text)?.max(0)).map_err(|_| "it must be a port from 1 to 65535, or 0".to_owned())
+}
 
 /// The task of the process.
 #[derive(Debug)]
@@ -73,7 +94,7 @@ pub(crate) struct Settings {
     pub(crate) registration: Place,
     /// Of a single call.
     pub(crate) timeout: Duration,
-    pub(crate) http: Option<HttpAddress>,
+    pub(crate) http: Option<HttpEndpoint>,
     /// Whether to serve `/debug/pprof/` too.
     pub(crate) diagnostics: bool,
 }
@@ -90,10 +111,12 @@ pub(crate) enum Place {
 /// An invalid command line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("{0}")]
-    Flags(BadCommandLine),
-    #[error("{0}")]
-    Log(BadLogFlags),
+    #[error(transparent)]
+    Flags(#[from] BadCommandLine),
+    #[error(transparent)]
+    Log(#[from] BadLogFlags),
+    #[error("--http-endpoint: {0}")]
+    Http(#[from] BadHttpEndpoint),
     #[error("--{flag} {value:?} {cause}")]
     Address {
         flag: &'static str,
@@ -118,7 +141,7 @@ impl Refused {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NoEndpoint | Self::TwoHealthPorts => 1,
-            Self::Flags(_) | Self::Log(_) | Self::Address { .. } | Self::NoDirectory => 2,
+            Self::Flags(_) | Self::Log(_) | Self::Http(_) | Self::Address { .. } | Self::NoDirectory => 2,
         }
     }
 }
@@ -126,98 +149,84 @@ impl Refused {
 /// Parses the arguments without the program's name. Returns the task, the settings of the log, and notes about flags
 /// without effect.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<(Job, LogSettings, Vec<String>), Refused> {
-    let line = match CommandLine::read(&flags(), arguments) {
-        Ok(line) if line.boolean("help") => return Ok((Job::Help, LogSettings::default(), Vec::new())),
-        Err(BadCommandLine::Help) => return Ok((Job::Help, LogSettings::default(), Vec::new())),
-        read => read.map_err(Refused::Flags)?,
-    };
-    let log = LogSettings::of(&line).map_err(Refused::Log)?;
+    let line = CommandLine::<Flags>::read(arguments)?;
+    let flags = &line.flags;
+    let log = flags.log.settings(flags.logging_format, flags.v, &flags.vmodule)?;
     // Settings are also checked when the process ends early, so that a mistake is reported where it was made.
-    let settings = settings(&line);
-    let job = match settings {
-        _ if line.boolean("version") => Job::Version,
-        Ok(_) | Err(Refused::TwoHealthPorts) if line.text("mode") == PROBE => Job::Probe,
+    let job = match settings(flags) {
+        _ if flags.help => Job::Help,
+        _ if flags.version => Job::Version,
+        Ok(_) | Err(Refused::TwoHealthPorts) if flags.mode == PROBE => Job::Probe,
         settings => Job::Register(settings?),
     };
     Ok((job, log, without_effect(&line)))
 }
 
-/// Returns all flags, in the order of the usage text.
-pub(crate) fn flags() -> Vec<Flag> {
-    OWN.into_iter().chain(klog::FLAGS).collect()
-}
-
 pub(crate) fn usage() -> String {
     let about = "Registers a CSI driver with the kubelet of its node.";
-    format!("{about}\n\n{}", go_flags::usage(version::NAME, &flags()))
+    command::<Flags>(version::NAME).about(about).render_help().to_string()
 }
 
-fn settings(line: &CommandLine) -> Result<Settings, Refused> {
-    let timeout = line.parsed("timeout", value::positive_duration).map_err(Refused::Flags)?;
-    line.parsed("connection-timeout", value::duration).map_err(Refused::Flags)?;
-    let endpoint = line.text("kubelet-registration-path").to_owned();
-    if endpoint.is_empty() {
+fn settings(flags: &Flags) -> Result<Settings, Refused> {
+    if flags.kubelet_registration_path.is_empty() {
         return Err(Refused::NoEndpoint);
     }
-    let refused = |flag| move |cause| Refused::Address { flag, value: line.text(flag).to_owned(), cause };
-    let flag = "csi-address";
-    let driver = Address::parse(line.text(flag), Platform::HERE).map_err(refused(flag))?;
+    let driver = Address::parse(&flags.csi_address, Platform::HERE);
     Ok(Settings {
-        driver,
-        endpoint,
-        registration: place(line, refused("plugin-registration-path"))?,
-        timeout,
-        http: http(line)?,
-        diagnostics: line.boolean("enable-pprof"),
+        driver: driver.map_err(refused("csi-address", &flags.csi_address))?,
+        endpoint: flags.kubelet_registration_path.clone(),
+        registration: place(&flags.plugin_registration_path)?,
+        timeout: flags.timeout,
+        http: http(flags)?,
+        diagnostics: flags.enable_pprof,
     })
 }
 
-fn place(line: &CommandLine, refused: impl FnOnce(BadAddress) -> Refused) -> Result<Place, Refused> {
-    match line.text("plugin-registration-path") {
+fn refused(flag: &'static str, value: &str) -> impl FnOnce(BadAddress) -> Refused {
+    move |cause| Refused::Address { flag, value: value.to_owned(), cause }
+}
+
+fn place(path: &str) -> Result<Place, Refused> {
+    match path {
         "" => Err(Refused::NoDirectory),
-        tcp if tcp.starts_with("tcp:") => match Address::parse(tcp, Platform::HERE).map_err(refused)? {
-            Address::Tcp(address) => Ok(Place::Tcp(address)),
-            Address::Local(_) => Err(Refused::NoDirectory),
-        },
+        tcp if tcp.starts_with("tcp:") => {
+            match Address::parse(tcp, Platform::HERE).map_err(refused("plugin-registration-path", tcp))? {
+                Address::Tcp(address) => Ok(Place::Tcp(address)),
+                Address::Local(_) => Err(Refused::NoDirectory),
+            }
+        }
         directory => Ok(Place::Directory(directory.to_owned())),
     }
 }
 
-fn http(line: &CommandLine) -> Result<Option<HttpAddress>, Refused> {
-    let port = line.parsed("health-port", |text| {
-        let port = value::integer(text)?;
-        // The official registrar treats a negative port as not set.
-        u16::try_from(port.max(0)).map_err(|_| "it must be a port from 1 to 65535, or 0".to_owned())
-    });
-    let port = port.map_err(Refused::Flags)?;
-    match (line.text("http-endpoint"), port) {
+fn http(flags: &Flags) -> Result<Option<HttpEndpoint>, Refused> {
+    match (flags.http_endpoint.as_str(), flags.health_port) {
         ("", 0) => Ok(None),
-        ("", port) => HttpAddress::parse(&format!(":{port}")).map(Some).map_err(|must| {
-            Refused::Flags(BadCommandLine::Value { flag: "health-port", value: port.to_string(), must })
-        }),
-        (_, 0) => line.parsed("http-endpoint", HttpAddress::parse).map(Some).map_err(Refused::Flags),
+        ("", port) => Ok(Some(format!(":{port}").parse()?)),
+        (endpoint, 0) => Ok(Some(endpoint.parse()?)),
         _ => Err(Refused::TwoHealthPorts),
     }
 }
 
 /// Returns a line for each flag that is accepted but has no effect, or less than expected.
-fn without_effect(line: &CommandLine) -> Vec<String> {
-    let has_http = !line.text("http-endpoint").is_empty() || line.text("health-port") != "0";
-    let mode = line.text("mode");
+fn without_effect(line: &CommandLine<Flags>) -> Vec<String> {
+    let flags = &line.flags;
+    let has_http = !flags.http_endpoint.is_empty() || flags.health_port != 0;
+    let unknown_mode = format!("--mode={} is ignored: unknown mode", flags.mode);
     let notes = [
-        (line.is_given("connection-timeout"), "--connection-timeout is ignored, as in earlier releases".to_owned()),
-        (line.is_given("automaxprocs"), "--automaxprocs is ignored: the registrar has one thread".to_owned()),
-        (line.is_given("health-port"), "--health-port is deprecated: use --http-endpoint=:PORT".to_owned()),
-        (!["", PROBE].contains(&mode), format!("--mode={mode} is ignored: unknown mode")),
-        (line.boolean("enable-pprof") && !has_http, "--enable-pprof is ignored without --http-endpoint".to_owned()),
+        (line.is_given("connection_timeout"), "--connection-timeout is ignored, as in earlier releases"),
+        (line.is_given("automaxprocs"), "--automaxprocs is ignored: the registrar has one thread"),
+        (line.is_given("health_port"), "--health-port is deprecated: use --http-endpoint=:PORT"),
+        (!["", PROBE].contains(&flags.mode.as_str()), unknown_mode.as_str()),
+        (flags.enable_pprof && !has_http, "--enable-pprof is ignored without --http-endpoint"),
     ];
-    let ignored = line.words().iter().map(|word| {
+    let ignored = flags.words.iter().map(|word| {
         format!(
             "argument {word:?} is ignored; write the value of a boolean flag after an equals sign, as in --flag=false"
         )
     });
     let given = notes.into_iter().filter(|(given, _)| *given).map(|(_, note)| note);
-    given.chain(LogSettings::without_effect(line)).chain(ignored).collect()
+    given.chain(flags.log.without_effect()).map(str::to_owned).chain(ignored).collect()
 }
 
 #[cfg(test)]

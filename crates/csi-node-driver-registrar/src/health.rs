@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use component_base::logs::chain;
 use csi_proto::registration::InfoRequest;
 use csi_proto::registration::registration_client::RegistrationClient;
 use http::StatusCode;
@@ -61,15 +62,4 @@ impl Check {
 fn failed(text: String) -> (StatusCode, String) {
     tracing::warn!(reason = text, "health check failed");
     (StatusCode::INTERNAL_SERVER_ERROR, text)
-}
-
-/// Formats an error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
 }

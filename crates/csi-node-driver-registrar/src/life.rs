@@ -2,15 +2,19 @@
 
 use std::convert::Infallible;
 
-use process_signals::Signals;
+use axum::Router;
+use axum::http::Uri;
+use axum::routing::get;
+use component_base::http::{ClearText, HttpEndpoint, serve};
+use component_base::signals::Signals;
 use tokio::sync::mpsc;
 
 use crate::address::{Address, BadAddress};
 use crate::cli::{Place, Settings};
+use crate::diagnostics;
 use crate::driver::{Driver, DriverError};
 use crate::driver_name::DriverName;
 use crate::health::Check;
-use crate::http_pages::{self, HttpAddress, Pages};
 use crate::platform::Platform;
 use crate::registration;
 use crate::server::{ServeError, Server, Site};
@@ -59,7 +63,7 @@ pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(),
     let address = server.address().clone();
     tracing::info!(driver = %name, %address, endpoint = settings.endpoint, "serving the kubelet");
     let check = Check { address, driver: name.clone(), bound: settings.timeout };
-    let pages = Pages { check, diagnostics: settings.diagnostics };
+    let pages = pages(check, settings.diagnostics);
     let end = tokio::select! {
         served = server.serve() => match served {
             Ok(never) => match never {},
@@ -99,9 +103,15 @@ fn site(place: &Place, name: &DriverName) -> Result<Site, LifeError> {
     }
 }
 
-async fn health(address: Option<&HttpAddress>, pages: Pages) -> Infallible {
-    match address {
-        Some(address) => http_pages::serve(address, pages).await,
+/// Returns `/healthz`, and `/debug/pprof/` if it is enabled.
+fn pages(check: Check, diagnostics: bool) -> Router {
+    let pages = Router::new().route("/healthz", get(async move || check.answer().await));
+    if diagnostics { pages.fallback(async |uri: Uri| diagnostics::page(uri.path())) } else { pages }
+}
+
+async fn health(endpoint: Option<&HttpEndpoint>, pages: Router) -> Infallible {
+    match endpoint {
+        Some(endpoint) => serve(endpoint, "/healthz", ClearText, pages).await,
         None => std::future::pending().await,
     }
 }

@@ -11,6 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
+pub(crate) use component_base::http::is_of_one_client;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::address::Address;
@@ -75,9 +76,4 @@ pub(crate) async fn connect(address: &Address) -> io::Result<Stream> {
         Address::Local(path) => system::connect(path).await,
         Address::Tcp(address) => Ok(Box::new(TcpStream::connect(address).await?)),
     }
-}
-
-/// Returns whether the error concerns one client, which has disconnected before `accept`. The next one may succeed.
-pub(crate) fn is_of_one_client(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }

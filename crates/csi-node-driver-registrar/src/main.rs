@@ -13,7 +13,6 @@ mod diagnostics;
 mod driver;
 mod driver_name;
 mod health;
-mod http_pages;
 mod life;
 mod local;
 mod platform;
@@ -23,8 +22,10 @@ mod socket_file;
 mod stream;
 mod version;
 
+use component_base::logs;
+use component_base::signals::Signals;
+
 use cli::{Job, Refused, Settings};
-use process_signals::Signals;
 
 /// Exit code of an error while running.
 const FAILED: u8 = 1;
@@ -48,8 +49,8 @@ fn prepare() -> Result<Job, Refused> {
     let (job, log, notes) = cli::read(std::env::args_os().skip(1))?;
     if let Job::Register(_) = job {
         // A process has one logger.
-        drop(klog::init(&log, is_ours));
-        klog::log_panics();
+        drop(logs::init(&log, is_ours));
+        logs::log_panics();
         for note in notes {
             tracing::warn!("{note}");
         }
@@ -58,7 +59,7 @@ fn prepare() -> Result<Job, Refused> {
 }
 
 fn is_ours(target: &str) -> bool {
-    ["csi_node_driver_registrar", "klog", "grpc_authority"].iter().any(|name| target.starts_with(name))
+    ["csi_node_driver_registrar", "component_base", "grpc_authority"].iter().any(|name| target.starts_with(name))
 }
 
 /// Prints the error and returns the exit code. If standard error is closed, the text is lost.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use klog::{Date, Output};
+use component_base::logs::{Output, now};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -82,20 +82,13 @@ impl Audit {
 
     /// Records that a mutating call is about to begin.
     pub(crate) fn begin(&self, id: u64, asked: &Asked) {
-        self.write(&Record {
-            time: Date::now().to_string(),
-            event: "begin",
-            id,
-            asked,
-            outcome: None,
-            milliseconds: None,
-        });
+        self.write(&Record { time: now(), event: "begin", id, asked, outcome: None, milliseconds: None });
     }
 
     /// Records the end of a call.
     pub(crate) fn end(&self, id: u64, asked: &Asked, outcome: &Outcome, took: Duration) {
         let milliseconds = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-        let time = Date::now().to_string();
+        let time = now();
         self.write(&Record { time, event: "call", id, asked, outcome: Some(outcome), milliseconds });
     }
 

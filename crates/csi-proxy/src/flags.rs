@@ -6,14 +6,16 @@ mod tests;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use go_flags::{CommandLine, Flag, Kind};
-use klog::{FILE_FLAGS, FileSettings};
+use clap::Args;
+use component_base::flags::{self, CommandLine};
+use component_base::http::{BadHttpEndpoint, HttpEndpoint};
+use component_base::logs::FileLogFlags;
 
 use crate::groups::ApiGroups;
 use crate::selftest::{self, Selftest};
 
 /// How strictly paths are checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum PathChecks {
     /// Checks each component, in all calls that take a path.
     Strict,
@@ -46,7 +48,7 @@ pub struct Settings {
     /// Whether new SMB mappings are encrypted.
     pub require_privacy: bool,
     /// The address of the metrics endpoint, if enabled.
-    pub metrics_bind_address: Option<String>,
+    pub metrics_bind_address: Option<HttpEndpoint>,
     /// The enabled groups and versions.
     pub api_groups: ApiGroups,
     /// The access rights of the pipes, in SDDL.
@@ -60,7 +62,7 @@ pub struct Settings {
     /// Whether PartitionDisk and FormatVolume overwrite existing contents.
     pub allow_reformat: bool,
     /// Format and destination of the log.
-    pub log: FileSettings,
+    pub log: FileLogFlags,
     /// Warnings about the command line, for when the log exists.
     pub warnings: Vec<String>,
 }
@@ -80,36 +82,74 @@ pub enum Command {
 
 const KUBELET: &str = r"C:\var\lib\kubelet";
 
-const OWN: [Flag; 15] = [
-    Flag::value("kubelet-path", "DIRECTORY", KUBELET, "directory of the kubelet, always a working directory"),
-    Flag::value("working-dir", "DIRECTORY", "", "additional working directory; may be repeated"),
-    Flag::value("kubelet-csi-plugins-path", "DIRECTORY", "", "deprecated: use --working-dir"),
-    Flag::value("kubelet-pod-path", "DIRECTORY", "", "deprecated: use --working-dir"),
-    Flag::boolean("windows-service", "run as a service of the service control manager"),
-    Flag { name: "require-privacy", kind: Kind::Boolean, default: "true", help: "encrypt new SMB mappings" },
-    Flag::value("metrics-bind-address", "ADDRESS", "", "address of /metrics, such as 127.0.0.1:8888; none by default"),
-    Flag::value("api-groups", "GROUPS", "", "serve only these groups or group/version pairs, separated by commas"),
-    Flag::value("pipe-security-descriptor", "SDDL", DEFAULT_PIPE_SECURITY, "security descriptor of the pipes, in SDDL"),
-    Flag::boolean("insecure-pipe-acl", "accept a security descriptor that gives large groups write access"),
-    Flag::value("audit-log", "FILE", "", "file for records of calls, or off; the log by default"),
-    Flag::value("validate-paths", "VALUE", "strict", "strict, or legacy like the Go proxy (insecure)"),
-    Flag::boolean("allow-reformat", "overwrite data on disks, like the Go proxy"),
-    Flag::boolean("version", "print the version"),
-    Flag::boolean("help", "print this help"),
-];
+#[derive(Debug, Args)]
+struct Flags {
+    /// directory of the kubelet, always a working directory
+    #[arg(long, default_value = KUBELET, value_name = "DIRECTORY")]
+    kubelet_path: String,
+    /// additional working directory; may be repeated
+    #[arg(long, value_name = "DIRECTORY")]
+    working_dir: Vec<String>,
+    /// deprecated: use --working-dir
+    #[arg(long, value_name = "DIRECTORY")]
+    kubelet_csi_plugins_path: Vec<String>,
+    /// deprecated: use --working-dir
+    #[arg(long, value_name = "DIRECTORY")]
+    kubelet_pod_path: Vec<String>,
+    /// run as a service of the service control manager
+    #[arg(long)]
+    windows_service: bool,
+    /// encrypt new SMB mappings (the default)
+    #[arg(long, default_value = "true")]
+    require_privacy: bool,
+    /// address of /metrics, such as 127.0.0.1:8888; none by default
+    #[arg(long, default_value = "", value_name = "ADDRESS")]
+    metrics_bind_address: String,
+    /// serve only these groups or group/version pairs, separated by commas
+    #[arg(long, default_value = "", value_name = "GROUPS", value_parser = ApiGroups::parse)]
+    api_groups: ApiGroups,
+    /// security descriptor of the pipes, in SDDL
+    #[arg(long, default_value = DEFAULT_PIPE_SECURITY, value_name = "SDDL")]
+    pipe_security_descriptor: String,
+    /// accept a security descriptor that gives large groups write access
+    #[arg(long)]
+    insecure_pipe_acl: bool,
+    /// file for records of calls, or off; the log by default
+    #[arg(long, default_value = "", value_name = "FILE")]
+    audit_log: String,
+    /// strict, or legacy like the Go proxy (insecure)
+    #[arg(long, default_value = "strict", value_name = "VALUE", hide_possible_values = true)]
+    validate_paths: PathChecks,
+    /// overwrite data on disks, like the Go proxy
+    #[arg(long)]
+    allow_reformat: bool,
+    /// print the version
+    #[arg(long)]
+    version: bool,
+    /// print this help
+    #[arg(long, alias = "h")]
+    help: bool,
+    #[arg(hide = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    log: FileLogFlags,
+}
 
 /// An invalid command line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCommandLine {
     /// An unknown flag, or an invalid value.
     #[error(transparent)]
-    Flags(#[from] go_flags::BadCommandLine),
-    /// An invalid flag of the log.
-    #[error(transparent)]
-    Log(#[from] klog::BadLogFlags),
+    Flags(#[from] flags::BadCommandLine),
+    /// An invalid address of the metrics.
+    #[error("--metrics-bind-address: {0}")]
+    Metrics(#[from] BadHttpEndpoint),
     /// An argument that is not a flag.
     #[error("unexpected argument {0:?}; use flags only")]
     Argument(String),
+    /// The self-test's disk is missing or invalid.
+    #[error("--disk is {0:?}, but it must be the number of a spare disk, which is formatted")]
+    Disk(String),
 }
 
 /// Parses the command line without the program's name. If a flag is repeated, the last value counts, except that
@@ -124,80 +164,67 @@ pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<
         let asked = selftest::read(arguments)?;
         return Ok(asked.map_or_else(|| Command::Help(selftest::usage()), Command::Selftest));
     }
-    let line = match CommandLine::read(&flags(), arguments) {
-        Err(go_flags::BadCommandLine::Help) => return Ok(Command::Help(usage())),
-        read => read?,
-    };
-    if let Some(word) = line.words().first() {
+    let flags = CommandLine::<Flags>::read(arguments)?.flags;
+    if let Some(word) = flags.words.first() {
         return Err(BadCommandLine::Argument(word.clone()));
     }
-    if line.boolean("help") {
+    if flags.help {
         return Ok(Command::Help(usage()));
     }
-    if line.boolean("version") {
+    if flags.version {
         return Ok(Command::Version);
     }
-    let api_groups = line.parsed("api-groups", |text| ApiGroups::parse(text).map_err(|error| error.to_string()))?;
-    let (working_dirs, mut warnings) = working_dirs(&line);
-    let validate_paths = line.parsed("validate-paths", path_checks)?;
-    if validate_paths == PathChecks::Legacy {
+    settings(flags).map(|settings| Command::Run(Box::new(settings)))
+}
+
+fn settings(flags: Flags) -> Result<Settings, BadCommandLine> {
+    let (working_dirs, mut warnings) = working_dirs(&flags);
+    if flags.validate_paths == PathChecks::Legacy {
         warnings.push(
             "Insecure: --validate-paths=legacy lets clients use paths outside the working directories".to_owned(),
         );
     }
-    Ok(Command::Run(Box::new(Settings {
+    Ok(Settings {
         working_dirs,
-        windows_service: line.boolean("windows-service"),
-        require_privacy: line.boolean("require-privacy"),
-        metrics_bind_address: filled(&line, "metrics-bind-address").map(str::to_owned),
-        api_groups,
-        pipe_security: line.text("pipe-security-descriptor").to_owned(),
-        insecure_pipe_acl: line.boolean("insecure-pipe-acl"),
-        audit_log: match line.text("audit-log") {
+        windows_service: flags.windows_service,
+        require_privacy: flags.require_privacy,
+        metrics_bind_address: match flags.metrics_bind_address.as_str() {
+            "" => None,
+            address => Some(address.parse()?),
+        },
+        api_groups: flags.api_groups,
+        pipe_security: flags.pipe_security_descriptor,
+        insecure_pipe_acl: flags.insecure_pipe_acl,
+        audit_log: match flags.audit_log.as_str() {
             "" => AuditTo::Log,
             "off" => AuditTo::Off,
             file => AuditTo::File(file.into()),
         },
-        validate_paths,
-        allow_reformat: line.boolean("allow-reformat"),
-        log: FileSettings::of(&line)?,
+        validate_paths: flags.validate_paths,
+        allow_reformat: flags.allow_reformat,
+        log: flags.log,
         warnings,
-    })))
+    })
 }
 
 /// Returns the output of `--help`.
 fn usage() -> String {
     let about = "csi-proxy: storage of this node for CSI drivers in Windows containers";
     let tests = "csi-proxy selftest --help: test this machine's storage with a spare disk";
-    format!("{about}\n\n{}\n{tests}\n", go_flags::usage("csi-proxy", &flags()))
+    flags::command::<Flags>("csi-proxy").about(about).after_help(tests).render_help().to_string()
 }
 
-/// Returns the table of flags, including the flags of the log.
-fn flags() -> Vec<Flag> {
-    OWN.into_iter().chain(FILE_FLAGS).collect()
-}
-
-fn filled<'a>(line: &'a CommandLine, flag: &str) -> Option<&'a str> {
-    Some(line.text(flag)).filter(|text| !text.is_empty())
-}
-
-fn working_dirs(line: &CommandLine) -> (Vec<String>, Vec<String>) {
-    let mut directories = line.all("working-dir").to_vec();
+fn working_dirs(flags: &Flags) -> (Vec<String>, Vec<String>) {
+    let mut directories = flags.working_dir.clone();
     let mut warnings = Vec::new();
-    for old in ["kubelet-csi-plugins-path", "kubelet-pod-path"] {
-        for directory in line.all(old) {
-            warnings.push(format!("--{old} is deprecated: use --working-dir={directory}"));
+    let old =
+        [("kubelet-csi-plugins-path", &flags.kubelet_csi_plugins_path), ("kubelet-pod-path", &flags.kubelet_pod_path)];
+    for (flag, given) in old {
+        for directory in given {
+            warnings.push(format!("--{flag} is deprecated: use --working-dir={directory}"));
             directories.push(directory.clone());
         }
     }
-    directories.push(line.text("kubelet-path").to_owned());
+    directories.push(flags.kubelet_path.clone());
     (directories, warnings)
-}
-
-fn path_checks(text: &str) -> Result<PathChecks, String> {
-    match text {
-        "strict" => Ok(PathChecks::Strict),
-        "legacy" => Ok(PathChecks::Legacy),
-        _ => Err("it must be strict or legacy".to_owned()),
-    }
 }

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use klog::Output;
-use process_signals::Signals;
+use component_base::logs::{self, Output, chain};
+use component_base::signals::Signals;
 use tokio_util::sync::CancellationToken;
 use winstorage::host::Host;
 use winstorage::path::Validation;
@@ -21,7 +21,7 @@ use winstorage::types::WinPath;
 
 use crate::audit::{AuditSink, IntoFile, IntoLog};
 use crate::flags::{AuditTo, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read};
-use crate::proxy::{Parts, Proxy, ProxyError, Transport};
+use crate::proxy::{Parts, Proxy, Transport};
 use crate::selftest::{self, Selftest};
 use crate::serve::OPERATIONS;
 
@@ -117,9 +117,9 @@ struct Started {
 impl Started {
     /// Creates everything that must exist before the pipes open.
     fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
-        let log = klog::init_files(settings.log.clone(), NAME, is_ours);
+        let log = logs::init_files(&settings.log, NAME, is_ours);
         let log = log.map_err(|error| format!("open the log file: {error}"))?;
-        klog::log_panics();
+        logs::log_panics();
         Self::with_log::<M>(settings, log)
             .inspect_err(|text| tracing::error!(error = text, "csi-proxy failed to start"))
     }
@@ -228,16 +228,6 @@ impl Started {
     }
 }
 
-fn chain(error: &ProxyError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
 fn announce(settings: &Settings) {
     tracing::info!("Starting CSI-Proxy Server ...");
     tracing::info!("Version: {}", version());
@@ -305,7 +295,7 @@ fn version() -> String {
 
 /// Returns whether a log target is this project's code. Lines of other crates may contain headers and requests.
 fn is_ours(target: &str) -> bool {
-    ["csi_proxy", "winstorage", "grpc_authority", "klog"].iter().any(|name| target.starts_with(name))
+    ["csi_proxy", "winstorage", "grpc_authority", "component_base"].iter().any(|name| target.starts_with(name))
 }
 
 fn print(text: &str) -> ExitCode {

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use component_base::http::{ClearText, HttpEndpoint, serve_on};
 use csi_proxy_proto::{Group, Version, pipe_name};
 use futures_util::{Stream, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,7 +18,7 @@ use crate::audit::{Audit, AuditSink};
 use crate::connection::Connection;
 use crate::figures::Figures;
 use crate::groups::ApiGroups;
-use crate::metrics::{Metrics, MetricsListener};
+use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::pool::Pool;
 use crate::serve::{GroupService, OPERATIONS, QUEUE, Shared};
@@ -54,7 +55,7 @@ pub struct Parts {
     /// The enabled groups and versions.
     pub api_groups: ApiGroups,
     /// The address of the metrics endpoint, if enabled.
-    pub metrics_bind_address: Option<String>,
+    pub metrics_bind_address: Option<HttpEndpoint>,
     /// Queries the system for the resource usage of this process.
     pub figures: fn() -> Figures,
     /// The destinations of audit records.
@@ -155,8 +156,14 @@ impl Proxy {
         }
         let (mut pages, mut metrics_address) = (JoinSet::new(), None);
         if let Some(listener) = listener {
-            metrics_address = listener.address().ok();
-            pages.spawn(listener.serve(metrics, stop.clone()));
+            metrics_address = listener.local_addr().ok();
+            let stopped = stop.clone().cancelled_owned();
+            pages.spawn(async move {
+                tokio::select! {
+                    () = stopped => {}
+                    never = serve_on(listener, ClearText, metrics.router()) => match never {},
+                }
+            });
         }
         Ok(Self { shared, services, pages, stop, metrics_address })
     }
@@ -215,9 +222,8 @@ fn panicked(error: &tokio::task::JoinError) -> ServeError {
     ServeError { group: Group::Disk, version: Group::Disk.versions()[0], reason: error.to_string() }
 }
 
-async fn bind(address: &str) -> Result<MetricsListener, ProxyError> {
-    let bound = MetricsListener::bind(address).await;
-    bound.map_err(|source| ProxyError::Metrics { address: address.to_owned(), source })
+async fn bind(endpoint: &HttpEndpoint) -> Result<tokio::net::TcpListener, ProxyError> {
+    endpoint.bind().await.map_err(|source| ProxyError::Metrics { address: endpoint.to_string(), source })
 }
 
 async fn serve<S, I>(

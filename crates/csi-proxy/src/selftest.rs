@@ -8,25 +8,32 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use go_flags::{BadCommandLine, CommandLine, Flag};
+use clap::Args;
+use component_base::flags::CommandLine;
 use winstorage::host::Host;
 use winstorage::selftest::{Outcome, Spare, run};
 use winstorage::service::{Policy, Storage};
 use winstorage::types::{DiskNumber, WinPath};
 
+use crate::flags::BadCommandLine;
+
 /// The first word of the command line.
 pub(crate) const WORD: &str = "selftest";
 
-const FLAGS: [Flag; 3] = [
-    Flag::value("disk", "NUMBER", "", "required: number of a spare disk without partitions, which is formatted"),
-    Flag::value(
-        "directory",
-        "DIRECTORY",
-        r"C:\ProgramData\csi-proxy-selftest",
-        "working directory, which must not exist and is removed at the end",
-    ),
-    Flag::boolean("help", "print this help"),
-];
+#[derive(Debug, Args)]
+struct Flags {
+    /// required: number of a spare disk without partitions, which is formatted
+    #[arg(long, default_value = "", value_name = "NUMBER")]
+    disk: String,
+    /// working directory, which must not exist and is removed at the end
+    #[arg(long, default_value = r"C:\ProgramData\csi-proxy-selftest", value_name = "DIRECTORY")]
+    directory: String,
+    /// print this help
+    #[arg(long, alias = "h")]
+    help: bool,
+    #[arg(hide = true)]
+    words: Vec<String>,
+}
 
 /// The spare disk and directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,26 +44,21 @@ pub struct Selftest {
 
 /// Parses the arguments after the word; `None` if help is requested.
 pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<Selftest>, BadCommandLine> {
-    let line = match CommandLine::read(&FLAGS, arguments) {
-        Err(BadCommandLine::Help) => return Ok(None),
-        read => read?,
-    };
-    if let Some(word) = line.words().first() {
-        return Err(BadCommandLine::Syntax(word.clone()));
+    let Flags { disk, directory, help, words } = CommandLine::<Flags>::read(arguments)?.flags;
+    if let Some(word) = words.into_iter().next() {
+        return Err(BadCommandLine::Argument(word));
     }
-    if line.boolean("help") {
+    if help {
         return Ok(None);
     }
-    let disk = line.parsed("disk", |text| {
-        text.parse::<u32>().map_err(|_| "it must be the number of a spare disk, which is formatted".to_owned())
-    })?;
-    Ok(Some(Selftest { disk, directory: line.text("directory").to_owned() }))
+    let disk = disk.parse().map_err(|_| BadCommandLine::Disk(disk))?;
+    Ok(Some(Selftest { disk, directory }))
 }
 
 /// Returns the output of `selftest --help`.
 pub(crate) fn usage() -> String {
     let about = "csi-proxy selftest: tests the storage functions of this machine with a spare disk, which it formats";
-    format!("{about}\n\n{}", go_flags::usage("csi-proxy selftest", &FLAGS))
+    component_base::flags::command::<Flags>("csi-proxy selftest").about(about).render_help().to_string()
 }
 
 /// Runs all steps, and writes a line for each and the total to `out`.

@@ -11,13 +11,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use component_base::flags::{as_in_go, given, value as values};
+use component_base::http::HttpEndpoint;
 use ebs_driver::config::{DriverConfig, Mode};
 use ebs_metadata::{LimitFlags, SourceKind};
-use ebs_telemetry::{HttpEndpoint, LogConfig, TlsFiles};
+use ebs_telemetry::{LogConfig, TlsFiles};
 use ebs_types::DriverName;
-use go_flags::value as values;
 
 use flags::{AwsFlags, CommonFlags, ControllerFlags, NodeFlags};
 use system::Platform;
@@ -38,6 +38,14 @@ enum Role {
     Labeler,
     PreStopHook,
 }
+
+const ROLES: [Role; 5] = [
+    Role::Driver(Mode::All),
+    Role::Driver(Mode::Controller),
+    Role::Driver(Mode::Node),
+    Role::Labeler,
+    Role::PreStopHook,
+];
 
 /// The flags as given, before they are checked against each other.
 #[derive(Debug, Clone)]
@@ -157,7 +165,7 @@ pub(crate) struct Refused(clap::Error);
 
 impl Refused {
     pub(crate) fn new(message: impl std::fmt::Display) -> Self {
-        Self(Arguments::command().override_usage(usage("MODE")).error(ErrorKind::ValueValidation, message))
+        Self(command().error(ErrorKind::ValueValidation, message))
     }
 
     /// Prints the error to standard error (help: to standard output) and returns the exit code: 2, or 0 for help.
@@ -185,12 +193,25 @@ impl Flags {
         if arguments.len() == 1 {
             arguments.insert(0, NAME.into());
         }
-        let explained =
-            |error| Refused(misplaced::explain(error, &mut Arguments::command().override_usage(usage("MODE"))));
+        let explained = |error| Refused(misplaced::explain(error, &mut command()));
         let mut matches = command().try_get_matches_from(arguments).map_err(explained)?;
-        let given = matches.subcommand().map(|(_, of_mode)| given(of_mode)).unwrap_or_default();
-        let parsed = Arguments::from_arg_matches_mut(&mut matches).map_err(Refused)?;
-        Ok(Self { given, ..parsed.mode.into_flags() })
+        let (mode, matches) = matches.remove_subcommand().ok_or_else(|| Refused::new("missing mode"))?;
+        let role = ROLES.into_iter().find(|role| role.mode().0 == mode);
+        let role = role.ok_or_else(|| Refused::new(format!("unknown mode {mode}")))?;
+        Self::of_mode(role, matches).map_err(Refused)
+    }
+
+    fn of_mode(role: Role, mut matches: ArgMatches) -> Result<Self, clap::Error> {
+        let matches = &mut matches;
+        let given = given(matches);
+        Ok(Self {
+            role,
+            given,
+            common: CommonFlags::from_arg_matches_mut(matches)?,
+            aws: role.calls_aws().then(|| AwsFlags::from_arg_matches_mut(matches)).transpose()?,
+            controller: role.has_controller().then(|| ControllerFlags::from_arg_matches_mut(matches)).transpose()?,
+            node: role.has_node().then(|| NodeFlags::from_arg_matches_mut(matches)).transpose()?,
+        })
     }
 
     /// Returns whether the command line sets the flag with this field name, to any value.
@@ -219,117 +240,59 @@ impl Flags {
     }
 }
 
-#[derive(Parser)]
-#[command(name = NAME, disable_help_subcommand = true, about = "Amazon EBS volumes for container orchestrators (CSI)")]
-struct Arguments {
-    #[command(subcommand)]
-    mode: ModeArguments,
-}
-
-#[derive(Subcommand)]
-enum ModeArguments {
-    /// Controller and node services in one process (the default)
-    All {
-        #[command(flatten)]
-        common: CommonFlags,
-        #[command(flatten)]
-        aws: AwsFlags,
-        #[command(flatten)]
-        controller: ControllerFlags,
-        #[command(flatten)]
-        node: NodeFlags,
-    },
-    /// Identity and controller services
-    Controller {
-        #[command(flatten)]
-        common: CommonFlags,
-        #[command(flatten)]
-        aws: AwsFlags,
-        #[command(flatten)]
-        controller: ControllerFlags,
-    },
-    /// Identity and node services
-    Node {
-        #[command(flatten)]
-        common: CommonFlags,
-        #[command(flatten)]
-        node: NodeFlags,
-    },
-    /// Label Node objects with instance metadata
-    #[command(name = "metadataLabeler")]
-    MetadataLabeler {
-        #[command(flatten)]
-        common: CommonFlags,
-        #[command(flatten)]
-        aws: AwsFlags,
-    },
-    /// Wait until the volumes of a draining node are detached
-    #[command(name = "pre-stop-hook")]
-    PreStopHook {
-        #[command(flatten)]
-        common: CommonFlags,
-    },
-}
-
-impl ModeArguments {
-    fn into_flags(self) -> Flags {
-        let driver = Role::Driver;
-        let given = BTreeSet::new();
+impl Role {
+    /// Returns the name of the mode, and its help.
+    fn mode(self) -> (&'static str, &'static str) {
         match self {
-            Self::All { common, aws, controller, node } => Flags {
-                given,
-                role: driver(Mode::All),
-                common,
-                aws: Some(aws),
-                controller: Some(controller),
-                node: Some(node),
-            },
-            Self::Controller { common, aws, controller } => {
-                let role = driver(Mode::Controller);
-                Flags { role, given, common, aws: Some(aws), controller: Some(controller), node: None }
-            }
-            Self::Node { common, node } => {
-                Flags { role: driver(Mode::Node), given, common, aws: None, controller: None, node: Some(node) }
-            }
-            Self::MetadataLabeler { common, aws } => {
-                Flags { role: Role::Labeler, given, common, aws: Some(aws), controller: None, node: None }
-            }
-            Self::PreStopHook { common } => {
-                Flags { role: Role::PreStopHook, given, common, aws: None, controller: None, node: None }
-            }
+            Self::Driver(Mode::All) => ("all", "Controller and node services in one process (the default)"),
+            Self::Driver(Mode::Controller) => ("controller", "Identity and controller services"),
+            Self::Driver(Mode::Node) => ("node", "Identity and node services"),
+            Self::Labeler => ("metadataLabeler", "Label Node objects with instance metadata"),
+            Self::PreStopHook => ("pre-stop-hook", "Wait until the volumes of a draining node are detached"),
         }
     }
-}
 
-fn given(matches: &ArgMatches) -> BTreeSet<String> {
-    let ids = matches.ids().map(clap::Id::as_str);
-    ids.filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine)).map(str::to_owned).collect()
+    fn has_controller(self) -> bool {
+        matches!(self, Self::Driver(mode) if mode.has_controller())
+    }
+
+    fn calls_aws(self) -> bool {
+        self.has_controller() || self == Self::Labeler
+    }
+
+    fn has_node(self) -> bool {
+        matches!(self, Self::Driver(Mode::All | Mode::Node))
+    }
+
+    /// Returns the subcommand with the flags of the mode, in the syntax of the reference's flags.
+    fn command(self) -> Command {
+        let (name, help) = self.mode();
+        let mut command = CommonFlags::augment_args(Command::new(name).about(help));
+        if self.calls_aws() {
+            command = AwsFlags::augment_args(command);
+        }
+        if self.has_controller() {
+            command = ControllerFlags::augment_args(command);
+        }
+        if self.has_node() {
+            command = NodeFlags::augment_args(command);
+        }
+        as_in_go(command).override_usage(usage(name)).after_help(MODES)
+    }
 }
 
 fn usage(mode: &str) -> String {
     format!("{NAME} [{mode}] [FLAGS]")
 }
 
-/// Returns the command with the syntax of the reference's flags. A bare boolean is true and takes a value only after
-/// `=`. The last occurrence of a flag wins.
 fn command() -> Command {
-    Arguments::command().mut_subcommands(|mode| {
-        let usage = usage(mode.get_name());
-        mode.args_override_self(true).override_usage(usage).after_help(MODES).mut_args(|flag| match flag.get_action() {
-            ArgAction::SetTrue => flag
-                .clone()
-                .action(ArgAction::Set)
-                .num_args(0..=1)
-                .require_equals(true)
-                .value_name("BOOL")
-                .default_value(if flag.get_default_values().is_empty() { "false" } else { "true" })
-                .default_missing_value("true")
-                .hide_default_value(true)
-                .hide_possible_values(true)
-                .value_parser(values::boolean),
-            _ => flag,
-        })
-    })
+    Command::new(NAME)
+        .about("Amazon EBS volumes for container orchestrators (CSI)")
+        .override_usage(usage("MODE"))
+        .disable_help_subcommand(true)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(ROLES.map(Role::command))
 }
 
 #[cfg(test)]

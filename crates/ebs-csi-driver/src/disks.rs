@@ -2,36 +2,23 @@
 
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::OnceLock;
 
 use ebs_driver::status::chain;
 use ebs_mounter::{Exceeded, LatencyBin, Mounter, NvmeStatistics, Transfers, VolumeStatistics};
 use ebs_telemetry::{DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks};
 
-/// The disks of this node. Empty until the node is known.
-#[derive(Debug, Default)]
-pub(crate) struct NodeDisks(OnceLock<Node>);
-
-#[derive(Debug)]
-struct Node {
-    mounter: Mounter,
-    instance_id: String,
-    mounts_below: Option<PathBuf>,
-}
-
-impl NodeDisks {
-    /// Reads the disks through this mounter from now on.
-    pub(crate) fn of(&self, mounter: &Mounter, instance_id: String, mounts_below: Option<PathBuf>) {
-        self.0.get_or_init(|| Node { mounter: mounter.clone(), instance_id, mounts_below });
-    }
+/// The disks of this node.
+pub(crate) struct NodeDisks {
+    pub(crate) mounter: Mounter,
+    pub(crate) instance_id: String,
+    pub(crate) mounts_below: Option<PathBuf>,
 }
 
 impl Disks for NodeDisks {
-    fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>> {
+    fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>> {
         Box::pin(async {
-            let Node { mounter, instance_id, mounts_below } = self.0.get()?;
-            let statistics = mounter.volume_statistics(mounts_below.as_deref()).await;
-            Some(report(instance_id.clone(), statistics))
+            let statistics = self.mounter.volume_statistics(self.mounts_below.as_deref()).await;
+            report(self.instance_id.clone(), statistics)
         })
     }
 }
@@ -69,27 +56,23 @@ fn exceeded(exceeded: Exceeded) -> DiskExceeded {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
+    use component_base::metrics::Format;
     use ebs_mounter::{STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError};
-    use ebs_telemetry::{HttpEndpoint, Listen, Metrics, MetricsConfig, Pages, Readiness};
+    use ebs_telemetry::Metrics;
     use ebs_types::VolumeId;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::task::JoinSet;
 
     use super::*;
 
     /// A volume that returns this log page.
-    #[derive(Debug)]
     struct Recorded([u8; STATISTICS_PAGE_BYTES]);
 
     impl Disks for Recorded {
-        fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>> {
+        fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>> {
             let page = StatisticsPageError::InstanceStore;
             let failed = vec![StatisticsError::Page { path: "/dev/nvme9n1".into(), source: page }];
             let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
             let read = vec![(volume, NvmeStatistics::decode(&self.0).unwrap())];
-            Box::pin(async { Some(report("i-1".to_owned(), VolumeStatistics { read, failed })) })
+            Box::pin(async { report("i-1".to_owned(), VolumeStatistics { read, failed }) })
         }
     }
 
@@ -111,33 +94,11 @@ mod tests {
         page
     }
 
-    async fn scraped(disks: Recorded) -> String {
-        let metrics = Metrics::new(MetricsConfig { disks: Some(Arc::new(disks)), ..MetricsConfig::default() });
-        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = taken.local_addr().unwrap();
-        drop(taken);
-        let endpoint: HttpEndpoint = address.to_string().parse().unwrap();
-        let pages = Pages { metrics: Arc::new(metrics), readiness: Readiness::starting("starting") };
-        let mut tasks = JoinSet::new();
-        tasks.spawn(ebs_telemetry::serve(Listen { endpoint, tls: None }, pages));
-        let connected = async {
-            loop {
-                match tokio::net::TcpStream::connect(address).await {
-                    Ok(stream) => return stream,
-                    Err(_) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
-                }
-            }
-        };
-        let mut stream = tokio::time::timeout(std::time::Duration::from_secs(60), connected).await.unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).await.unwrap();
-        reply
-    }
-
     #[tokio::test]
     async fn each_log_page_field_reaches_its_metric() {
-        let page = scraped(Recorded(page())).await;
+        let metrics = Metrics::default();
+        metrics.set_disks(Recorded(page()));
+        let page = metrics.scrape(Format::Text).await;
         let of_it = r#"instance_id="i-1",volume_id="vol-0123456789abcdef0""#;
         for (name, value) in [
             ("read_ops_total", "1e+06"),
@@ -159,10 +120,13 @@ mod tests {
             let line = format!("\naws_ebs_csi_{name}{{{of_it}}} {value}\n");
             assert!(page.contains(&line), "{line}{page}");
         }
+        // The upper bound of a bin is its `le`, and the open bin is only in `+Inf`.
         for line in [
             format!(r#"aws_ebs_csi_read_io_latency_seconds_bucket{{{of_it},le="0.001"}} 5"#),
             format!(r#"aws_ebs_csi_read_io_latency_seconds_bucket{{{of_it},le="+Inf"}} 12"#),
             r#"aws_ebs_csi_nvme_collector_errors_total{instance_id="i-1"} 1"#.to_owned(),
+            r#"aws_ebs_csi_nvme_collector_scrapes_total{instance_id="i-1"} 1"#.to_owned(),
+            r#"aws_ebs_csi_nvme_collector_duration_seconds_count{instance_id="i-1"} 1"#.to_owned(),
         ] {
             assert!(page.contains(&line), "{line}: {page}");
         }

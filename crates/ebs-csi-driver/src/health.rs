@@ -32,17 +32,17 @@ impl<E: Ec2> HealthCheck for Arc<Cloud<E>> {
 }
 
 /// Where the result is published.
-#[derive(Debug, Clone)]
-pub(crate) struct Shown {
+#[derive(Clone)]
+pub(crate) struct HealthPages {
     pub(crate) readiness: ebs_telemetry::Readiness,
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Checks EC2 until dropped, the first time at once, and publishes the results in `shown`. `in_doubt` is notified when
+/// Checks EC2 until dropped, the first time at once, and publishes the results on `pages`. `in_doubt` is notified when
 /// a call to EC2 failed in a way that affects other calls, too. The next check then follows at once, but at least 10 s
 /// after the previous one.
-pub(crate) async fn watch(check: impl HealthCheck, shown: Shown, in_doubt: Arc<Notify>) {
-    shown.readiness.set_not_ready("EC2 has not answered the first health check yet");
+pub(crate) async fn watch(check: impl HealthCheck, pages: HealthPages, in_doubt: Arc<Notify>) {
+    pages.readiness.set_not_ready("EC2 has not answered the first health check yet");
     let mut before = None;
     loop {
         let asked = Instant::now();
@@ -53,7 +53,7 @@ pub(crate) async fn watch(check: impl HealthCheck, shown: Shown, in_doubt: Arc<N
                 format!("EC2 could not be reached, or did not respond, within {PATIENCE:?}"),
             )),
         };
-        let now = shown.show(answer, before);
+        let now = pages.publish(answer, before);
         let due = asked + if now.is_ok() { CALM } else { TROUBLE };
         before = Some(now);
         tokio::select! {
@@ -66,9 +66,9 @@ pub(crate) async fn watch(check: impl HealthCheck, shown: Shown, in_doubt: Arc<N
 /// The result of the last check.
 type Outcome = Result<(), HealthFailure>;
 
-impl Shown {
+impl HealthPages {
     /// Publishes a result. Logs it when it differs from the previous one.
-    fn show(&self, answer: Result<(), (HealthFailure, String)>, before: Option<Outcome>) -> Outcome {
+    fn publish(&self, answer: Result<(), (HealthFailure, String)>, before: Option<Outcome>) -> Outcome {
         let now = answer.as_ref().copied().map_err(|(failure, _)| *failure);
         self.metrics.note_health_check(now);
         match now {
@@ -147,7 +147,7 @@ mod tests {
     /// A watch over an EC2 that can be switched off.
     struct Watched {
         works: Arc<AtomicBool>,
-        shown: Shown,
+        pages: HealthPages,
         in_doubt: Arc<Notify>,
         _task: JoinSet<()>,
     }
@@ -159,22 +159,22 @@ mod tests {
 
         fn refusing(works: bool, words: Option<&'static str>) -> Self {
             let works = Arc::new(AtomicBool::new(works));
-            let shown = Shown {
+            let pages = HealthPages {
                 readiness: ebs_telemetry::Readiness::starting("starting"),
                 metrics: Arc::new(Metrics::new(MetricsConfig { checks_health: true, ..MetricsConfig::default() })),
             };
             let in_doubt = Arc::new(Notify::new());
             let mut task = JoinSet::new();
             let check = Switch(Arc::clone(&works), words);
-            task.spawn(watch(check, shown.clone(), Arc::clone(&in_doubt)));
-            Self { works, shown, in_doubt, _task: task }
+            task.spawn(watch(check, pages.clone(), Arc::clone(&in_doubt)));
+            Self { works, pages, in_doubt, _task: task }
         }
 
         /// Waits until the page and the metric agree.
         async fn until(&self, well: bool) {
             let line = format!("aws_ebs_csi_ec2_health_check_success {}\n", u8::from(well));
             let level = async {
-                while self.shown.readiness.get().is_ok() != well || !self.shown.metrics.page().contains(&line) {
+                while self.pages.readiness.get().is_ok() != well || !self.pages.metrics.page().contains(&line) {
                     sleep(Duration::from_secs(1)).await;
                 }
             };
@@ -206,7 +206,7 @@ mod tests {
         watched.until(false).await;
         assert!(began.elapsed() <= TROUBLE + PATIENCE + Duration::from_secs(2), "{:?}", began.elapsed());
         let failed = || {
-            let page = watched.shown.metrics.page();
+            let page = watched.pages.metrics.page();
             let line = page.lines().find(|line| line.starts_with("aws_ebs_csi_ec2_health_check_failures_total"));
             let count = line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok());
             count.unwrap_or(0)
@@ -229,10 +229,10 @@ mod tests {
         watched.until(true).await;
         watched.works.store(false, Ordering::SeqCst);
         watched.until(false).await;
-        let reason = watched.shown.readiness.get().expect_err("not ready");
+        let reason = watched.pages.readiness.get().expect_err("not ready");
         for secret in ["arn:", "123456789012", "assumed-role", "Zk3yAA", "request id", "0f1e2d3c", "User"] {
             assert!(!reason.contains(secret), "{secret} in {reason}");
         }
-        assert!(reason.contains("refuses") && reason.contains("log"), "{reason}");
+        assert!(reason.contains("denies") && reason.contains("log"), "{reason}");
     }
 }

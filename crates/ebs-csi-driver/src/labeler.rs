@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use ebs_aws::{AwsConfig, AwsEc2};
+use component_base::signals::Signals;
+use ebs_aws::AwsEc2;
 use ebs_kubernetes::{Connections, LabelerOptions, Times};
-use ebs_telemetry::{Metrics, MetricsConfig, Pages};
-use process_signals::Signals;
+use ebs_telemetry::MetricsConfig;
 use tokio::task::JoinSet;
 
 use crate::cli::LabelerSettings;
@@ -28,15 +28,10 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 /// The mode cannot work, or the process has lost its lease.
 pub(crate) async fn run(settings: &LabelerSettings, mut signals: Signals) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, mode = "metadataLabeler", "starting");
-    let pages = Pages {
-        metrics: Arc::new(Metrics::new(MetricsConfig { version: VERSION, commit: COMMIT, ..MetricsConfig::default() })),
-        readiness: ebs_telemetry::Readiness::starting("the labeler is starting"),
-    };
-    ebs_telemetry::count_panics(&pages.metrics);
     let mut background = JoinSet::new();
-    if let Some(listen) = compose::listen(settings.http.as_ref()).await? {
-        background.spawn(ebs_telemetry::serve(listen, pages.clone()));
-    }
+    let config = MetricsConfig { version: VERSION, commit: COMMIT, ..MetricsConfig::default() };
+    let pages =
+        compose::serve_pages(settings.http.as_ref(), config, "the labeler is starting", &mut background).await?;
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
     let built = tokio::select! {
         built = build(settings, Arc::clone(&counting)) => Some(built?),
@@ -66,16 +61,9 @@ async fn build(
     let lease = connect().await.map_err(|reason| anyhow!(reason)).context(needed)?;
     let kinds = settings.metadata_sources.clone();
     let sources = Sources { kinds, driver: settings.driver.clone(), cluster: Ok(work.clone()) };
-    let region = sources.region().await?.region().context("determine the AWS region: AWS_REGION is not set; set it")?;
     let extra = settings.user_agent_extra.as_ref().map(|extra| format!("{extra}-{USER_AGENT}"));
-    let config = AwsConfig {
-        region,
-        ec2_endpoint: environment("AWS_EC2_ENDPOINT"),
-        sagemaker_endpoint: environment("AWS_SAGEMAKER_ENDPOINT"),
-        user_agent_extra: Some(extra.unwrap_or_else(|| USER_AGENT.to_owned())),
-        version: VERSION.to_owned(),
-        log_bodies: settings.log_aws_bodies,
-    };
+    let user_agent = extra.unwrap_or_else(|| USER_AGENT.to_owned());
+    let config = compose::aws_config(&sources.region().await?, Some(user_agent), settings.log_aws_bodies)?;
     let ec2 = AwsEc2::connect(&config, counting).await.context("create the EC2 client")?;
     tracing::info!(
         region = config.region,

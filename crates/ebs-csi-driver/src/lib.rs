@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use component_base::signals::Signals;
 use ebs_telemetry::Traces;
-use process_signals::Signals;
 use tokio::runtime::{Builder, Runtime};
 
 mod cli;
@@ -77,7 +77,7 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> Result<(Flags, Opti
     let traces = flags.traces().then(Traces::default);
     let log = flags.log(std::env::var("RUST_LOG").ok().filter(|directives| !directives.is_empty()))?;
     ebs_telemetry::init(&log, traces.as_ref()).map_err(|error| Refused::new(ebs_driver::status::chain(&error)))?;
-    ebs_telemetry::log_panics();
+    component_base::logs::log_panics();
     Ok((flags, traces))
 }
 
@@ -140,10 +140,10 @@ async fn serve(settings: &Settings, signals: Signals, system: System) -> anyhow:
         endpoint = %settings.driver.endpoint,
         "starting"
     );
-    let (front, foundation) = compose::open(settings).await?;
-    let of_building = settings.clone();
-    let building = async move { compose::build(&of_building, foundation, system).await };
-    Box::pin(supervise::run(front, building, signals, settings.shutdown_timeout)).await
+    let (listener, startup) = compose::open(settings).await?;
+    let cloned = settings.clone();
+    let building = async move { startup.build(&cloned, system).await };
+    Box::pin(supervise::run(listener, building, signals, settings.shutdown_timeout)).await
 }
 
 #[cfg(test)]

@@ -26,24 +26,24 @@ pub(crate) struct Sources {
 }
 
 /// Where the process runs.
-pub(crate) enum Whereabouts {
+pub(crate) enum Location {
     /// The region is configured and the process needs nothing else, so no source is asked.
     Region(String),
     Instance(Arc<Machine>),
     /// Not an EC2 instance: its name, and the kind of machine.
-    Foreign {
+    NotEc2 {
         name: String,
         what: String,
     },
 }
 
-impl Whereabouts {
+impl Location {
     /// Returns the region, if known.
     pub(crate) fn region(&self) -> Option<String> {
         match self {
             Self::Region(region) => Some(region.clone()),
             Self::Instance(machine) => Some(machine.metadata().region.clone()),
-            Self::Foreign { .. } => environment("AWS_REGION"),
+            Self::NotEc2 { .. } => environment("AWS_REGION"),
         }
     }
 }
@@ -71,22 +71,22 @@ impl Sources {
     ///
     /// # Errors
     /// AWS_REGION is not set, and no source returns a region.
-    pub(crate) async fn region(&self) -> anyhow::Result<Whereabouts> {
+    pub(crate) async fn region(&self) -> anyhow::Result<Location> {
         if let Some(region) = environment("AWS_REGION") {
-            return Ok(Whereabouts::Region(region));
+            return Ok(Location::Region(region));
         }
         let machine = self.machine().await;
         let needed = "determine the AWS region without AWS_REGION";
-        Ok(Whereabouts::Instance(Arc::new(machine.context(needed)?)))
+        Ok(Location::Instance(Arc::new(machine.context(needed)?)))
     }
 
     /// Returns this machine, for its node service.
     ///
     /// # Errors
     /// No source identifies the machine, or shows that it is not an EC2 instance.
-    pub(crate) async fn node(&self) -> anyhow::Result<Whereabouts> {
+    pub(crate) async fn node(&self) -> anyhow::Result<Location> {
         let unknown = match self.machine().await {
-            Ok(machine) => return Ok(Whereabouts::Instance(Arc::new(machine))),
+            Ok(machine) => return Ok(Location::Instance(Arc::new(machine))),
             Err(unknown) => unknown,
         };
         let Some(what) = unknown.foreign().map(str::to_owned) else {
@@ -99,7 +99,7 @@ impl Sources {
             reason = %unknown,
             "this machine is not an EC2 instance: EBS volumes cannot be attached to it, its node service is idle"
         );
-        Ok(Whereabouts::Foreign { name, what })
+        Ok(Location::NotEc2 { name, what })
     }
 
     /// Ends when a machine that was not recognised as an EC2 instance proves to be one. This happens where the

@@ -9,20 +9,23 @@ use std::sync::Arc;
 
 use ebs_driver::operation::Operations;
 use ebs_metadata::Machine;
+use ebs_telemetry::Metrics;
 use ebs_types::DriverName;
 
 #[cfg(target_os = "linux")]
 pub use linux::System;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Service, Shown, build, finish};
+pub(crate) use linux::{Service, build, finish};
 #[cfg(windows)]
 pub use windows::System;
 #[cfg(windows)]
-pub(crate) use windows::{Service, Shown, build, finish};
+pub(crate) use windows::{Service, build, finish};
 
 /// The parts of the node service that every platform needs, other than its settings.
-pub(crate) struct Here {
+pub(crate) struct NodeParts {
     pub(crate) driver: DriverName,
     pub(crate) machine: Arc<Machine>,
     pub(crate) operations: Operations,
+    #[cfg_attr(windows, expect(dead_code, reason = "Windows reports no statistics of disks or file systems"))]
+    pub(crate) metrics: Arc<Metrics>,
 }

@@ -1,6 +1,6 @@
 //! Counts the events of the other crates, and notes doubts about the health of EC2.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_aws::AwsEc2;
@@ -8,7 +8,7 @@ use ebs_cloud::Cloud;
 use ebs_driver::operation::Operations;
 use ebs_driver::server::RpcObserver;
 use ebs_ec2::{Action, AttachmentState, Attempt, AttemptOutcome, ErrorClass, Observation, Observer};
-use ebs_telemetry::{CallEnd, Metrics, PendingDetach, PendingDetaches, RunningOperation, RunningOperations};
+use ebs_telemetry::{CallEnd, Metrics, PendingDetach, RunningOperation};
 use tokio::sync::Notify;
 
 /// Counts RPCs and calls to EC2. Wakes the health watch when a failed call suggests that EC2 is unavailable to the
@@ -67,37 +67,15 @@ impl Observer for Counting {
     }
 }
 
-/// Detachments that the cloud waits for. Empty until the cloud exists.
-#[derive(Debug, Default)]
-pub(crate) struct Detaches(OnceLock<Arc<Cloud<AwsEc2>>>);
-
-impl Detaches {
-    pub(crate) fn of(&self, cloud: &Arc<Cloud<AwsEc2>>) {
-        self.0.get_or_init(|| Arc::clone(cloud));
-    }
+/// Returns the detachments that the cloud waits for.
+pub(crate) fn pending_detaches(cloud: &Cloud<AwsEc2>) -> Vec<PendingDetach> {
+    cloud.attachments.pending_detaches().into_iter().map(detach).collect()
 }
 
-impl PendingDetaches for Detaches {
-    fn pending(&self) -> Vec<PendingDetach> {
-        let pending = self.0.get().map(|cloud| cloud.attachments.pending_detaches()).unwrap_or_default();
-        pending.into_iter().map(detach).collect()
-    }
-}
-
-/// The running operations of all services of the process.
-pub(crate) struct Running(pub(crate) [Operations; 2]);
-
-impl std::fmt::Debug for Running {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").finish_non_exhaustive()
-    }
-}
-
-impl RunningOperations for Running {
-    fn running(&self) -> Vec<RunningOperation> {
-        let ages = self.0.iter().flat_map(Operations::ages);
-        ages.map(|(kind, age)| RunningOperation { kind, age }).collect()
-    }
+/// Returns the running operations of all services of the process.
+pub(crate) fn running(operations: &[Operations]) -> Vec<RunningOperation> {
+    let ages = operations.iter().flat_map(Operations::ages);
+    ages.map(|(kind, age)| RunningOperation { kind, age }).collect()
 }
 
 fn detach(detach: ebs_cloud::PendingDetach) -> PendingDetach {
@@ -207,33 +185,19 @@ mod tests {
     }
 
     #[test]
-    fn time_in_rate_limiter_is_counted_by_action() {
+    fn rpcs_waits_and_spare_calls_are_counted() {
         let metrics = Arc::new(Metrics::default());
-        Counting::new(Arc::clone(&metrics)).waited(Action::AttachVolume, Duration::from_secs(2));
-        let line = r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 2"#;
-        assert!(metrics.page().contains(line), "{}", metrics.page());
-    }
-
-    #[test]
-    fn spare_calls_and_timed_out_waits_are_counted_apart() {
-        let metrics = Arc::new(Metrics::default());
-        Counting::new(Arc::clone(&metrics)).spared(Action::DetachVolume);
-        Counting::new(Arc::clone(&metrics)).ended_by_time(Action::AttachVolume);
-        for line in [
-            r#"aws_ebs_csi_spare_calls_total{request="DetachVolume"} 1"#,
-            r#"aws_ebs_csi_waits_ended_by_time_total{request="AttachVolume"} 1"#,
-        ] {
-            assert!(metrics.page().contains(line), "{}", metrics.page());
-        }
-    }
-
-    #[test]
-    fn rpcs_are_counted_by_method_and_code() {
-        let metrics = Arc::new(Metrics::default());
-        Counting::new(Arc::clone(&metrics)).finished("CreateVolume", "Aborted", Duration::from_secs(1));
+        let counting = Counting::new(Arc::clone(&metrics));
+        counting.finished("CreateVolume", "Aborted", Duration::from_secs(1));
+        counting.waited(Action::AttachVolume, Duration::from_secs(2));
+        counting.spared(Action::DetachVolume);
+        counting.ended_by_time(Action::AttachVolume);
         for line in [
             r#"aws_ebs_csi_rpc_requests_total{code="Aborted",method="CreateVolume"} 1"#,
             r#"aws_ebs_csi_rpc_duration_seconds_sum{method="CreateVolume"} 1"#,
+            r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 2"#,
+            r#"aws_ebs_csi_spare_calls_total{request="DetachVolume"} 1"#,
+            r#"aws_ebs_csi_waits_ended_by_time_total{request="AttachVolume"} 1"#,
         ] {
             assert!(metrics.page().contains(line), "{}", metrics.page());
         }

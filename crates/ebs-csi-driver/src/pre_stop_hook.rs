@@ -1,8 +1,8 @@
 //! Mode `pre-stop-hook`: waits until this node's volumes are detached. It has no CSI service and no socket.
 
 use anyhow::{Context, bail};
+use component_base::signals::Signals;
 use ebs_kubernetes::PreStop;
-use process_signals::Signals;
 
 use crate::cli::HookSettings;
 use crate::environment::environment;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use component_base::signals::Signals;
 use ebs_driver::operation::Operations;
 use ebs_driver::server;
-use process_signals::Signals;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::compose::{Driver, Front};
+use crate::compose::{Driver, Listener};
 use crate::node;
 
 /// Serves Identity from the start, and all services once `building` has ended. The first signal starts the drain. A
@@ -18,12 +18,12 @@ use crate::node;
 /// # Errors
 /// Building or serving failed, or operations were still running at the end: the error names them.
 pub(crate) async fn run(
-    front: Front,
+    listener: Listener,
     building: impl Future<Output = anyhow::Result<Driver>> + Send + 'static,
     mut signals: Signals,
     limit: Duration,
 ) -> anyhow::Result<()> {
-    let Front { bound, routes, observer, opening, starting } = front;
+    let Listener { bound, routes, observer, opening, starting } = listener;
     let endpoint = bound.endpoint().clone();
     let stop = CancellationToken::new();
     let serving = server::serve(bound, routes, observer, stop.clone().cancelled_owned(), limit);

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use component_base::signals::Signals;
 use ebs_sim::Server;
 use ebs_sim::cli::Cli;
 use ebs_sim::env_file::EnvFile;
-use process_signals::Signals;
 use tracing_subscriber::EnvFilter;
 
 /// Exit code after a second signal.

@@ -11,12 +11,11 @@ mod rate;
 mod readiness;
 mod traces;
 
-pub use http::{BadHttpEndpoint, HttpEndpoint, Listen, Pages, Tls, TlsError, TlsFiles, serve};
-pub use logging::{BadModuleLevel, LogConfig, LogFormat, LoggingError, ModuleLevels, init, log_panics};
+pub use http::{Listen, Pages, Tls, TlsError, TlsFiles, serve};
+pub use logging::{LogConfig, LoggingError, init};
 pub use metrics::{
     CallEnd, DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks, HealthFailure, Metrics, MetricsConfig,
-    NotGrownVolume, PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume,
-    UnhealthyVolumes, count_panics,
+    NotGrownVolume, PendingDetach, RunningOperation, UnhealthyVolume, count_panics,
 };
 pub use readiness::Readiness;
-pub use traces::{BadAuthorities, BadTraceEndpoint, TraceCounts, TraceExport, Traces, TracesError};
+pub use traces::{BadAuthorities, BadTraceEndpoint, TraceExport, Traces, TracesError};

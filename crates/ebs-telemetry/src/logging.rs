@@ -1,26 +1,25 @@
 //! Log lines on standard error in klog's format, and the filter for them.
 
-mod wanted;
-
-use tracing::Dispatch;
-use tracing_subscriber::Layer;
-use tracing_subscriber::filter::filter_fn;
+use component_base::logs::{ByVerbosity, Careless, Lines, LogSettings};
+use tracing::{Dispatch, Level, Metadata};
+use tracing_subscriber::filter::{FilterExt, ParseError, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
-pub use klog::{BadModuleLevel, LogFormat, ModuleLevels, log_panics};
-
+use crate::ours::is_ours;
 use crate::traces::{self, Traces};
-use wanted::Wanted;
 
+/// The AWS SDK's warnings contain complete errors, including whole replies of STS. Only the message, which is fixed
+/// text, and the credential provider are logged. The driver's own lines report the failure.
+const CARELESS: Careless =
+    Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
+
+/// Settings of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogConfig {
-    pub format: LogFormat,
-    /// `--v`: 2 shows events for operators, 4 adds each request and step, 7 and above show everything.
-    pub verbosity: u32,
-    /// `--vmodule`: a higher verbosity for some source files.
-    pub modules: ModuleLevels,
+    pub settings: LogSettings,
     /// `RUST_LOG`: directives that override the verbosity for the targets that they name.
     pub directives: Option<String>,
 }
@@ -30,7 +29,7 @@ pub struct LogConfig {
 pub enum LoggingError {
     /// Invalid directives.
     #[error("parse RUST_LOG={0:?} as log directives such as info,ebs_driver=debug")]
-    Directives(String, #[source] tracing_subscriber::filter::ParseError),
+    Directives(String, #[source] ParseError),
     /// Logging was set up before.
     #[error("set up logging: already set up in this process")]
     AlreadySet(#[source] tracing_subscriber::util::TryInitError),
@@ -47,11 +46,30 @@ where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let directives = config.directives.as_deref();
-    let wanted = Wanted::new(config.verbosity, config.modules.clone(), directives)
+    let LogSettings { format, verbosity, modules } = config.settings.clone();
+    let wanted = wanted(ByVerbosity::new(verbosity, modules, is_ours), directives)
         .map_err(|error| LoggingError::Directives(directives.unwrap_or_default().to_owned(), error))?;
-    let lines = klog::Lines::new(config.format, writer, wanted::CARELESS).with_filter(wanted);
+    let lines = Lines::new(format, writer, CARELESS).with_filter(wanted);
     let spans = traces.map(|traces| traces.layer().with_filter(filter_fn(traces::is_exported)));
     Ok(tracing_subscriber::registry().with(lines).with(spans).into())
+}
+
+/// Filters by `--v` and `--vmodule`, unless `RUST_LOG` has a directive for the target.
+fn wanted(
+    by_verbosity: ByVerbosity,
+    directives: Option<&str>,
+) -> Result<Box<dyn Filter<Registry> + Send + Sync>, ParseError> {
+    let Some(directives) = directives else { return Ok(by_verbosity.boxed()) };
+    // A directive covers a target where it gives the same result on top of "off" and on top of "everything".
+    let over = |base: &str| EnvFilter::builder().parse(format!("{base},{directives}"));
+    let by_directives = over("off")?.or(over("trace")?.and(by_verbosity));
+    Ok(filter_fn(is_safe).and(by_directives).boxed())
+}
+
+/// Below INFO, other crates print headers and bodies with credentials. These lines are never shown, even when
+/// `RUST_LOG` enables them.
+fn is_safe(metadata: &Metadata<'_>) -> bool {
+    is_ours(metadata.target()) || *metadata.level() <= Level::INFO
 }
 
 /// Writes lines into a buffer, for the tests of other modules.
@@ -64,6 +82,8 @@ pub(crate) fn to(config: &LogConfig, lines: std::sync::Arc<std::sync::Mutex<Vec<
 mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
+
+    use component_base::logs::LogFormat;
 
     use super::*;
 
@@ -91,7 +111,11 @@ mod tests {
     }
 
     fn at(verbosity: u32) -> LogConfig {
-        LogConfig { verbosity, ..LogConfig::default() }
+        LogConfig { settings: LogSettings { verbosity, ..LogSettings::default() }, directives: None }
+    }
+
+    fn json(verbosity: u32) -> LogConfig {
+        LogConfig { settings: LogSettings { format: LogFormat::Json, ..at(verbosity).settings }, directives: None }
     }
 
     /// A line has a verbosity from 0 to 8, by its level or more finely by its name. `--v` shows lines up to its number.
@@ -119,13 +143,6 @@ mod tests {
     }
 
     #[test]
-    fn json_line_has_its_verbosity() {
-        let config = LogConfig { format: LogFormat::Json, ..at(6) };
-        let out = logged(&config, || tracing::debug!(name: "v5", "found"));
-        assert!(out.contains("\"v\":5"), "{out}");
-    }
-
-    #[test]
     fn vmodule_adds_lines_of_named_files_and_hides_none() {
         let log = || {
             tracing::info!(name: "v2", "two");
@@ -133,7 +150,8 @@ mod tests {
             tracing::debug!(name: "v6", "six");
         };
         let with = |modules: &str, verbosity| {
-            let config = LogConfig { modules: modules.parse().unwrap(), ..at(verbosity) };
+            let mut config = at(verbosity);
+            config.settings.modules = modules.parse().unwrap();
             logged(&config, log).lines().count()
         };
         assert_eq!(with("logging=5", 0), 2);
@@ -239,9 +257,10 @@ mod tests {
 
     /// A JSON line is one object with ts, caller, msg, and v or err.
     #[test]
-    fn json_line_has_its_error_under_err() {
-        let config = LogConfig { format: LogFormat::Json, ..at(2) };
-        let out = logged(&config, || {
+    fn json_line_has_its_verbosity_or_error() {
+        let out = logged(&json(6), || tracing::debug!(name: "v5", "found"));
+        assert!(out.contains("\"v\":5"), "{out}");
+        let out = logged(&json(2), || {
             let error = std::io::Error::other("no\nroom");
             tracing::error!(error = &error as &dyn std::error::Error, volume = "vol-0a", "failed to create");
         });

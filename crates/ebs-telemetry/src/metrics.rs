@@ -3,37 +3,35 @@
 mod detaches;
 mod disks;
 mod ec2_calls;
-mod exposition;
 mod health;
 mod operations;
 mod panics;
-mod store;
 mod table;
 mod unhealthy;
 
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-pub use detaches::{PendingDetach, PendingDetaches};
+use component_base::metrics::{Family, Format, Histograms, Numbers, page};
+
+pub use detaches::PendingDetach;
 pub use disks::{DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks};
 pub use ec2_calls::CallEnd;
 pub use health::HealthFailure;
-pub use operations::{RunningOperation, RunningOperations};
+pub use operations::RunningOperation;
 pub use panics::count_panics;
-pub use unhealthy::{NotGrownVolume, UnhealthyVolume, UnhealthyVolumes};
-
-pub(crate) use exposition::Format;
+pub use unhealthy::{NotGrownVolume, UnhealthyVolume};
 
 use detaches::DetachCollector;
 use disks::DiskCollector;
 use ec2_calls::Ec2Calls;
-use exposition::Family;
 use health::HealthChecks;
 use panics::Panics;
-use store::{Histograms, Numbers};
+
+/// Values that are read on each scrape, once the driver has them. Must not block.
+type Source<T> = OnceLock<Box<dyn Fn() -> Vec<T> + Send + Sync>>;
 
 /// All metrics that the process counts.
-#[derive(Debug)]
 pub struct Metrics {
     build: Numbers,
     panics: Panics,
@@ -44,10 +42,11 @@ pub struct Metrics {
     ended_by_time: Numbers,
     ec2_calls: Ec2Calls,
     health_checks: Option<HealthChecks>,
-    detaches: Option<DetachCollector>,
-    volumes: Option<Arc<dyn UnhealthyVolumes>>,
-    operations: Option<Arc<dyn RunningOperations>>,
-    disks: Option<DiskCollector>,
+    detaches: DetachCollector,
+    unhealthy: Source<UnhealthyVolume>,
+    not_grown: Source<NotGrownVolume>,
+    operations: Source<RunningOperation>,
+    disks: DiskCollector,
 }
 
 /// Contents of the page in addition to the metrics of every driver.
@@ -63,14 +62,6 @@ pub struct MetricsConfig {
     pub expected_actions: Vec<&'static str>,
     /// The driver checks the health of EC2.
     pub checks_health: bool,
-    /// Source of pending detachments.
-    pub detaches: Option<Arc<dyn PendingDetaches>>,
-    /// Source of the health of this node's volumes.
-    pub volumes: Option<Arc<dyn UnhealthyVolumes>>,
-    /// Source of running operations.
-    pub operations: Option<Arc<dyn RunningOperations>>,
-    /// Source of this node's disk statistics.
-    pub disks: Option<Arc<dyn Disks>>,
 }
 
 impl Default for Metrics {
@@ -94,11 +85,38 @@ impl Metrics {
             ended_by_time: Numbers::new(&table::ENDED_BY_TIME),
             ec2_calls: Ec2Calls::new(&config.expected_actions, config.with_deprecated),
             health_checks: config.checks_health.then(HealthChecks::new),
-            detaches: config.detaches.map(DetachCollector::new),
-            volumes: config.volumes,
-            operations: config.operations,
-            disks: config.disks.map(DiskCollector::new),
+            detaches: DetachCollector::new(),
+            unhealthy: Source::new(),
+            not_grown: Source::new(),
+            operations: Source::new(),
+            disks: DiskCollector::new(),
         }
+    }
+
+    /// Sets the source of pending detachments, without finished ones. Further calls have no effect.
+    pub fn set_detaches(&self, source: impl Fn() -> Vec<PendingDetach> + Send + Sync + 'static) {
+        self.detaches.source.get_or_init(|| Box::new(source));
+    }
+
+    /// Sets the sources of this node's unhealthy volumes, and of those whose growth failed or is overdue. Further calls
+    /// have no effect.
+    pub fn set_volumes(
+        &self,
+        unhealthy: impl Fn() -> Vec<UnhealthyVolume> + Send + Sync + 'static,
+        not_grown: impl Fn() -> Vec<NotGrownVolume> + Send + Sync + 'static,
+    ) {
+        self.unhealthy.get_or_init(|| Box::new(unhealthy));
+        self.not_grown.get_or_init(|| Box::new(not_grown));
+    }
+
+    /// Sets the source of running operations. Further calls have no effect.
+    pub fn set_operations(&self, source: impl Fn() -> Vec<RunningOperation> + Send + Sync + 'static) {
+        self.operations.get_or_init(|| Box::new(source));
+    }
+
+    /// Sets the source of this node's disk statistics. Further calls have no effect.
+    pub fn set_disks(&self, source: impl Disks) {
+        self.disks.source.get_or_init(|| Box::new(source));
     }
 
     /// Counts an answered RPC. `method` is the bare name (`CreateVolume`), `code` the gRPC code's name (`OK`, `Aborted`
@@ -142,18 +160,16 @@ impl Metrics {
 
     /// Returns the page in Prometheus' text format, without the statistics of disks.
     pub fn page(&self) -> String {
-        exposition::page(self.known(), Format::Text)
+        page(self.known(), Format::Text)
     }
 
     /// Returns the whole page.
     ///
     /// Cancellation: the future may be dropped.
-    pub(crate) async fn scrape(&self, format: Format) -> String {
+    pub async fn scrape(&self, format: Format) -> String {
         let mut families = self.known();
-        if let Some(disks) = &self.disks {
-            families.extend(disks.families().await);
-        }
-        exposition::page(families, format)
+        families.extend(self.disks.families().await);
+        page(families, format)
     }
 
     fn known(&self) -> Vec<Family> {
@@ -168,11 +184,15 @@ impl Metrics {
         ];
         families.extend(self.ec2_calls.families());
         families.extend(self.health_checks.iter().flat_map(HealthChecks::families));
-        families.extend(self.detaches.iter().flat_map(DetachCollector::families));
-        families.extend(self.volumes.iter().flat_map(|source| unhealthy::families(source.as_ref())));
-        families.extend(self.operations.iter().flat_map(|source| operations::families(source.as_ref())));
+        families.extend(self.detaches.families());
+        families.extend(unhealthy::families(&read(&self.unhealthy), &read(&self.not_grown)));
+        families.extend(operations::families(read(&self.operations)));
         families
     }
+}
+
+fn read<T>(source: &Source<T>) -> Vec<T> {
+    source.get().map(|source| source()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,5 +2,5 @@
 
 /// Returns whether the target is in a crate of this workspace.
 pub(crate) fn is_ours(target: &str) -> bool {
-    target.starts_with("ebs_") || target.starts_with("aws_ebs_csi_driver") || target.starts_with("grpc_authority")
+    ["ebs_", "aws_ebs_csi_driver", "component_base", "grpc_authority"].iter().any(|name| target.starts_with(name))
 }

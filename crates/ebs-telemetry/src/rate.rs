@@ -2,7 +2,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use ebs_types::Tokens;
 use tokio::time::Instant;
 
 /// A token bucket on tokio's clock. It rejects and never waits.
@@ -11,24 +10,25 @@ pub(crate) struct RateLimit {
     burst: f64,
     per_second: f64,
     /// The tokens at that time.
-    state: Mutex<(Tokens, Instant)>,
+    state: Mutex<(f64, Instant)>,
 }
 
 impl RateLimit {
     /// Creates a full bucket.
     pub(crate) fn new(burst: u32, per_second: u32) -> Self {
         let burst = f64::from(burst);
-        Self { burst, per_second: f64::from(per_second), state: Mutex::new((Tokens::full(burst), Instant::now())) }
+        Self { burst, per_second: f64::from(per_second), state: Mutex::new((burst, Instant::now())) }
     }
 
     /// Takes a token, if available.
     pub(crate) fn admit(&self) -> bool {
-        let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let passed = now - state.1;
-        state.1 = now;
-        state.0.refill(passed, self.per_second, self.burst);
-        state.0.take()
+        let (tokens, since) = *state;
+        let now = Instant::now();
+        let tokens = (tokens + (now - since).as_secs_f64() * self.per_second).min(self.burst);
+        let admitted = tokens >= 1.0;
+        *state = (if admitted { tokens - 1.0 } else { tokens }, now);
+        admitted
     }
 }
 

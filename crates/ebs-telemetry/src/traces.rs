@@ -29,7 +29,6 @@ use opentelemetry_otlp::{ExporterBuildError, SpanExporter};
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use tracing::Metadata;
 
-pub use batches::TraceCounts;
 use batches::{Batches, Queue};
 use layer::Spans;
 pub use settings::{BadAuthorities, BadTraceEndpoint};
@@ -99,11 +98,6 @@ impl Traces {
 }
 
 impl TraceExport {
-    /// Returns the counts of spans, which remain valid after the end.
-    pub fn counts(&self) -> TraceCounts {
-        self.queue.counts()
-    }
-
     /// Exports the remaining spans for at most `limit`, and ends.
     ///
     /// Cancellation: dropping the future ends the export at once, and remaining spans are lost.

@@ -1,8 +1,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use go_flags::Kind;
-
 use super::*;
 
 fn read(line: &str) -> Result<(Job, LogSettings, Vec<String>), Refused> {
@@ -55,8 +53,9 @@ fn flags_and_defaults_match_the_official_registrar() {
         ("version", "false"),
         ("vmodule", ""),
     ];
-    let ours: BTreeSet<(&str, &str)> = flags().iter().map(|flag| (flag.name, flag.default)).collect();
-    assert_eq!(ours.into_iter().collect::<Vec<_>>(), official);
+    let ours: BTreeSet<(String, String)> = flags().into_iter().map(|[name, _, default, _]| (name, default)).collect();
+    let ours: Vec<(&str, &str)> = ours.iter().map(|(name, default)| (name.as_str(), default.as_str())).collect();
+    assert_eq!(ours, official);
     let settings = settings("");
     assert_eq!(settings.driver, Address::Local(Platform::HERE.path("/run/csi/socket")));
     assert_eq!(settings.endpoint, "/var/lib/kubelet/plugins/d/csi.sock");
@@ -112,10 +111,10 @@ fn old_probe_and_version_end_at_once() {
 /// The flag is deprecated.
 #[test]
 fn health_port_is_an_http_endpoint_on_all_addresses() {
-    assert_eq!(settings("--health-port=9809").http, HttpAddress::parse(":9809").ok());
-    assert_eq!(settings("--http-endpoint=0.0.0.0:9809").http, HttpAddress::parse("0.0.0.0:9809").ok());
+    assert_eq!(settings("--health-port=9809").http, ":9809".parse().ok());
+    assert_eq!(settings("--http-endpoint=0.0.0.0:9809").http, "0.0.0.0:9809".parse().ok());
     assert_eq!(settings("--health-port=-1").http, None);
-    assert_eq!(settings("--http-endpoint=:1 --health-port=0").http, HttpAddress::parse(":1").ok());
+    assert_eq!(settings("--http-endpoint=:1 --health-port=0").http, ":1".parse().ok());
     assert!(notes("--health-port=9809")[0].contains("deprecated"));
 }
 
@@ -154,15 +153,23 @@ fn arguments_of_the_chart_are_accepted() {
     }
 }
 
+/// Returns name, value, default and help of each flag.
+fn flags() -> Vec<[String; 4]> {
+    let row = |flag: &clap::Arg| {
+        let name = flag.get_long()?.to_owned();
+        let value = flag.get_value_names().map(|names| names[0].to_string()).unwrap_or_default();
+        let default = flag.get_default_values().first().map(|default| default.to_string_lossy().into_owned());
+        Some([name, value, default.unwrap_or_default(), flag.get_help()?.to_string()])
+    };
+    command::<Flags>(version::NAME).get_arguments().filter_map(row).collect()
+}
+
 fn table() -> String {
     let mut text = String::from("| flag | value | default | what it does |\n|---|---|---|---|\n");
-    for flag in flags() {
-        let kind = match flag.kind {
-            Kind::Boolean => "boolean".to_owned(),
-            Kind::Value(value) => format!("`{value}`"),
-        };
-        let default = if flag.default.is_empty() { "–".to_owned() } else { format!("`{}`", flag.default) };
-        text.push_str(&format!("| `--{}` | {kind} | {default} | {} |\n", flag.name, flag.help));
+    for [name, value, default, help] in flags() {
+        let kind = if value == "BOOL" { "boolean".to_owned() } else { format!("`{value}`") };
+        let default = if default.is_empty() { "–".to_owned() } else { format!("`{default}`") };
+        text.push_str(&format!("| `--{name}` | {kind} | {default} | {help} |\n"));
     }
     text
 }

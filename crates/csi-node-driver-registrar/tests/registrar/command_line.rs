@@ -13,7 +13,7 @@ async fn command_line_errors_have_exit_codes_and_texts() -> anyhow::Result<()> {
     for (nth, (line, code, says)) in [
         (&["--version"][..], 0, "csi-node-driver-registrar v"),
         (&["-version"], 0, "csi-node-driver-registrar v"),
-        (&["--help"], 0, "--kubelet-registration-path PATH"),
+        (&["--help"], 0, "--kubelet-registration-path <PATH>"),
         (&[path, "--mode=kubelet-registration-probe"], 0, ""),
         (&[], 1, "--kubelet-registration-path is missing"),
         (&["--mode=kubelet-registration-probe"], 1, "--kubelet-registration-path is missing"),

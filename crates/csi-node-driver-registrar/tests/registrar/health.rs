@@ -114,7 +114,7 @@ async fn taken_http_port_does_not_prevent_registration() -> anyhow::Result<()> {
     let http = format!("--http-endpoint={}", taken.local_addr()?);
     let registrar = sandbox.start("registrar", &[&http])?;
     FakeKubelet::watching(&sandbox.registration()).meet().await?.register().await?;
-    said(&registrar, "failed to listen for health checks").await?;
+    said(&registrar, "failed to listen for /healthz").await?;
     drop(taken);
     let pages = address(&registrar).await?;
     ensure!(page(&pages, "/healthz").await? == (200, "ok".to_owned()));

@@ -16,9 +16,9 @@ fn refused(line: &[&str]) -> String {
 fn command_line_of_a_go_proxy_installation_is_accepted() {
     let line = ["-windows-service", r"-log_file=\etc\kubernetes\logs\csi-proxy.log", "-logtostderr=false", "-v", "5"];
     let given = settings(&line);
-    assert!(given.windows_service && !given.log.destination.only_stderr);
-    assert_eq!(given.log.destination.file, Some(PathBuf::from(r"\etc\kubernetes\logs\csi-proxy.log")));
-    assert_eq!(given.log.verbosity, 5);
+    assert!(given.windows_service && !given.log.logtostderr);
+    assert_eq!(given.log.log_file, r"\etc\kubernetes\logs\csi-proxy.log");
+    assert_eq!(given.log.v, 5);
     let doubled =
         line.map(|argument| if argument.starts_with('-') { format!("-{argument}") } else { argument.to_owned() });
     assert_eq!(given, settings(&doubled.each_ref().map(String::as_str)));
@@ -33,7 +33,7 @@ fn defaults_are_the_safest_settings() {
     assert_eq!((given.metrics_bind_address, given.audit_log), (None, AuditTo::Log));
     assert_eq!(given.validate_paths, PathChecks::Strict);
     assert_eq!(given.pipe_security, DEFAULT_PIPE_SECURITY);
-    assert!(given.log.destination.only_stderr);
+    assert!(given.log.logtostderr);
 }
 
 /// The kubelet's directory is always included.
@@ -61,15 +61,17 @@ fn invalid_argument_is_rejected_by_name() {
 
 #[test]
 fn each_flag_of_the_table_is_parsed() {
-    for flag in flags() {
-        let name = flag.name;
-        assert!(usage().contains(&format!("  --{name}")));
-        let argument = match (flag.kind, name) {
-            (Kind::Boolean, _) => format!("-{name}"),
-            (Kind::Value(_), "api-groups") => "-api-groups=disk".to_owned(),
-            (Kind::Value(_), "validate-paths") => "-validate-paths=strict".to_owned(),
-            (Kind::Value(_), "vmodule") => "-vmodule=pipe=1".to_owned(),
-            (Kind::Value(_), _) => format!("-{name}=1"),
+    let command = flags::command::<Flags>("csi-proxy");
+    for flag in command.get_arguments().filter_map(|flag| flag.get_long()) {
+        assert!(usage().contains(&format!("  --{flag}")), "{flag}: {}", usage());
+        let is_boolean = command.get_arguments().any(|arg| arg.get_long() == Some(flag) && arg.is_require_equals_set());
+        let argument = match flag {
+            _ if is_boolean => format!("-{flag}"),
+            "api-groups" => "-api-groups=disk".to_owned(),
+            "validate-paths" => "-validate-paths=strict".to_owned(),
+            "vmodule" => "-vmodule=pipe=1".to_owned(),
+            "metrics-bind-address" => "-metrics-bind-address=:1".to_owned(),
+            _ => format!("-{flag}=1"),
         };
         read([argument]).unwrap();
     }

@@ -125,7 +125,7 @@ async fn unavailable_metrics_address_fails_the_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let parts =
-        csi_proxy::Parts { metrics_bind_address: Some(address.clone()), ..parts(&machine(), "", &Records::default()) };
+        csi_proxy::Parts { metrics_bind_address: address.parse().ok(), ..parts(&machine(), "", &Records::default()) };
     let error = Proxy::open(&Memory::default(), parts, CancellationToken::new()).await.err().expect("it is taken");
     assert!(error.to_string().contains(&address), "{error}");
 }

@@ -145,7 +145,7 @@ pub(crate) fn parts(host: &FakeHost, groups: &str, records: &Records) -> Parts {
     Parts {
         storage: Arc::new(Storage::new(Arc::new(host.clone()), policy)),
         api_groups: ApiGroups::parse(groups).unwrap(),
-        metrics_bind_address: Some("127.0.0.1:0".to_owned()),
+        metrics_bind_address: "127.0.0.1:0".parse().ok(),
         figures: Figures::default,
         audit: vec![Box::new(records.clone())],
     }

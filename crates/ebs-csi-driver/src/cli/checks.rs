@@ -7,32 +7,16 @@ use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
 use ebs_driver::server::Endpoint;
 use ebs_driver::status::chain;
 use ebs_metadata::{LimitFlags, SourceKind};
-use ebs_telemetry::{BadModuleLevel, LogConfig, LogFormat, TlsFiles};
+use ebs_telemetry::{LogConfig, TlsFiles};
 use ebs_types::DriverName;
 
-use super::flags::{CommonFlags, DEFAULT_FLUSH, Format, NodeFlags};
+use super::flags::{CommonFlags, NodeFlags};
 use super::system::Platform;
-use super::values;
 use super::{Flags, HookSettings, HttpSettings, Job, LabelerSettings, NodeSettings, Refused, Role, Settings};
 
-pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogConfig, Refused> {
-    let log = &common.log;
-    if common.logging_format == Format::Json && !common.vmodule.is_empty() {
-        return Err(Refused::new("--vmodule is unsupported with --logging-format=json; use --logging-format=text"));
-    }
-    if log.log_text_split_stream || log.log_json_split_stream {
-        return Err(Refused::new("split log streams are unsupported: all lines go to standard error; remove the flag"));
-    }
-    if log.log_text_info_buffer_size != "0" || log.log_json_info_buffer_size != "0" {
-        return Err(Refused::new("log buffers are unsupported: lines are written at once; set the size to 0"));
-    }
-    let format = match common.logging_format {
-        Format::Text => LogFormat::Text,
-        Format::Json => LogFormat::Json,
-    };
-    let modules =
-        common.vmodule.parse().map_err(|error: BadModuleLevel| Refused::new(format!("--vmodule: {error}")))?;
-    Ok(LogConfig { format, verbosity: common.verbosity, modules, directives: rust_log })
+pub(super) fn log(common: &CommonFlags, directives: Option<String>) -> Result<LogConfig, Refused> {
+    let settings = common.log.settings(common.logging_format, common.verbosity, &common.vmodule);
+    Ok(LogConfig { settings: settings.map_err(Refused::new)?, directives })
 }
 
 pub(super) fn job(flags: &Flags, version: &str, platform: Platform) -> Result<Job, Refused> {
@@ -199,11 +183,8 @@ fn beside(endpoint: &Endpoint) -> Option<PathBuf> {
 /// Returns a warning for each flag that is given and accepted but changes nothing.
 pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
     let common = &flags.common;
-    let flush_is_set = values::duration(DEFAULT_FLUSH).is_ok_and(|usual| usual != common.log.log_flush_frequency);
-    let mut given = vec![
-        (common.log.logtostderr, "--logtostderr has no effect: all lines go to standard error"),
-        (flush_is_set, "--log-flush-frequency has no effect: lines are written at once"),
-    ];
+    let mut given = vec![(common.logtostderr, "--logtostderr has no effect: all lines go to standard error")];
+    given.extend(common.log.without_effect().map(|note| (true, note)));
     if let Some(node) = &flags.node {
         let (is_windows, is_linux) = (platform == Platform::Windows, platform == Platform::Linux);
         let host_process = node.windows_host_process && is_linux;

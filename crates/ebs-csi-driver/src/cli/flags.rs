@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use component_base::logs::{LogFlags, LogFormat};
 
 use super::values;
 
-/// The reference driver's default of `--log-flush-frequency`.
-pub(super) const DEFAULT_FLUSH: &str = "5s";
+const LOG_HEADING: &str = "Logging flags that have no effect or are unsupported";
 
 /// Flags of every mode.
 #[derive(Debug, Clone, Args)]
@@ -20,7 +20,7 @@ pub(super) struct CommonFlags {
     #[arg(long, default_value = "0600", value_name = "MODE")]
     pub(super) endpoint_mode: String,
     /// Address of /metrics, /healthz and /readyz: HOST:PORT or :PORT; not served if empty
-    #[arg(long, default_value = "", value_name = "ADDRESS", hide_default_value = true)]
+    #[arg(long, default_value = "", value_name = "ADDRESS")]
     pub(super) http_endpoint: String,
     /// Maximum wait for running operations at shutdown; the log then lists unfinished ones
     #[arg(long, default_value = "20s", value_name = "DURATION", value_parser = values::duration)]
@@ -34,61 +34,33 @@ pub(super) struct CommonFlags {
     pub(super) verbosity: u32,
     /// Format of the log lines
     #[arg(long, default_value = "text", value_name = "FORMAT")]
-    pub(super) logging_format: Format,
+    pub(super) logging_format: LogFormat,
     /// Print the version as JSON and exit
     #[arg(long)]
     pub(super) version: bool,
     /// Path of a kubeconfig file [default: the service account of the pod]
-    #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
+    #[arg(long, default_value = "", value_name = "PATH")]
     pub(super) kubeconfig: String,
     /// TLS certificate chain of the HTTP endpoint (PEM); reloaded when it changes
-    #[arg(long, default_value = "", value_name = "FILE", hide_default_value = true)]
+    #[arg(long, default_value = "", value_name = "FILE")]
     pub(super) metrics_cert_file: String,
     /// Private key of the TLS certificate (PEM)
-    #[arg(long, default_value = "", value_name = "FILE", hide_default_value = true)]
+    #[arg(long, default_value = "", value_name = "FILE")]
     pub(super) metrics_key_file: String,
     /// Export traces of RPCs and calls to AWS over OTLP; the OTEL_* variables configure the export
     #[arg(long)]
     pub(super) enable_otel_tracing: bool,
     /// Verbosity of single source files, by patterns of their names without .rs; text format only
-    #[arg(long, default_value = "", value_name = "PATTERN=N,…", hide_default_value = true)]
+    #[arg(long, default_value = "", value_name = "PATTERN=N,…")]
     pub(super) vmodule: String,
-    #[command(flatten)]
+    /// Deprecated: all lines go to standard error
+    #[arg(long, help_heading = LOG_HEADING)]
+    pub(super) logtostderr: bool,
+    #[command(flatten, next_help_heading = LOG_HEADING)]
     pub(super) log: LogFlags,
     /// Words that are not flags are ignored, as in the reference driver.
     #[arg(hide = true)]
     pub(super) ignored: Vec<String>,
-}
-
-/// Flags of the reference driver's log library.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Logging flags that have no effect or are unsupported")]
-pub(super) struct LogFlags {
-    /// Deprecated: all lines go to standard error
-    #[arg(long)]
-    pub(super) logtostderr: bool,
-    /// No effect: lines are written at once
-    #[arg(long, default_value = DEFAULT_FLUSH, value_name = "DURATION", value_parser = values::positive_duration)]
-    pub(super) log_flush_frequency: Duration,
-    /// Unsupported: must be false
-    #[arg(long)]
-    pub(super) log_text_split_stream: bool,
-    /// Unsupported: must be false
-    #[arg(long)]
-    pub(super) log_json_split_stream: bool,
-    /// Unsupported: must be 0
-    #[arg(long, default_value = "0", value_name = "SIZE", value_parser = values::size)]
-    pub(super) log_text_info_buffer_size: String,
-    /// Unsupported: must be 0
-    #[arg(long, default_value = "0", value_name = "SIZE", value_parser = values::size)]
-    pub(super) log_json_info_buffer_size: String,
-}
-
-/// Format of the log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    Text,
-    Json,
 }
 
 /// Flags of modes that call AWS.
@@ -96,7 +68,7 @@ pub(super) enum Format {
 #[command(next_help_heading = "AWS flags")]
 pub(super) struct AwsFlags {
     /// Suffix of the user agent in calls to AWS
-    #[arg(long, default_value = "", value_name = "TEXT", hide_default_value = true)]
+    #[arg(long, default_value = "", value_name = "TEXT")]
     pub(super) user_agent_extra: String,
     /// Log each call to AWS with its request and response bodies
     #[arg(long)]
@@ -114,7 +86,7 @@ pub(super) struct ControllerFlags {
     #[arg(long, value_name = "KEY=VALUE,…")]
     pub(super) extra_volume_tags: Vec<String>,
     /// ID of the cluster, for ownership tags
-    #[arg(long, default_value = "", value_name = "ID", hide_default_value = true)]
+    #[arg(long, default_value = "", value_name = "ID")]
     pub(super) k8s_tag_cluster_id: String,
     /// Skip a tag that EC2 would reject, with a warning, instead of failing the request
     #[arg(long)]
@@ -150,7 +122,7 @@ pub(super) struct NodeFlags {
     #[arg(long)]
     pub(super) legacy_xfs: bool,
     /// Directory below which all mounts are included in the disk metrics, in addition to the driver's own
-    #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
+    #[arg(long, default_value = "", value_name = "PATH")]
     pub(super) csi_mount_point_prefix: String,
     /// On Windows: run as a host process, without csi-proxy
     #[arg(long)]

@@ -1,17 +1,16 @@
 //! The node service over this machine's disks and mounts.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
 use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_metadata::NodeMetadata;
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_telemetry::{Disks, NotGrownVolume, UnhealthyVolume, UnhealthyVolumes};
+use ebs_telemetry::{Metrics, NotGrownVolume, UnhealthyVolume};
 use tokio::task::JoinSet;
 
-use super::Here;
+use super::NodeParts;
 use crate::cli::NodeSettings;
 use crate::disks::NodeDisks;
 use crate::environment::environment;
@@ -45,31 +44,13 @@ pub(crate) async fn finish(node: &Service) {
     }
 }
 
-/// Sources of a node that the metrics read. Empty until the node service exists.
-#[derive(Default)]
-pub(crate) struct Shown {
-    volumes: Arc<NodeVolumes>,
-    disks: Arc<NodeDisks>,
-}
-
-impl Shown {
-    pub(crate) fn volumes(&self) -> Option<Arc<dyn UnhealthyVolumes>> {
-        Some(Arc::clone(&self.volumes) as _)
-    }
-
-    pub(crate) fn disks(&self) -> Option<Arc<dyn Disks>> {
-        Some(Arc::clone(&self.disks) as _)
-    }
-}
-
 /// Builds the node service and starts to watch its volumes.
 ///
 /// # Errors
 /// This machine lacks something that the node service needs.
 pub(crate) async fn build(
     settings: &NodeSettings,
-    here: Here,
-    shown: &Shown,
+    parts: NodeParts,
     background: &mut JoinSet<()>,
     _system: System,
 ) -> anyhow::Result<NodeService> {
@@ -78,16 +59,17 @@ pub(crate) async fn build(
             "process lacks CAP_SYS_ADMIN: volumes cannot be staged or published; run it as root in a privileged container"
         );
     }
-    let Here { driver, machine, operations } = here;
+    let NodeParts { driver, machine, operations, metrics } = parts;
     let metadata = machine.metadata();
     let config = mounter_config(settings, &metadata)?;
     // It reads the state directory, which may hang.
     let mounter = tokio::task::spawn_blocking(move || Mounter::new(config)).await.context("inspect this machine")?;
     let mounter = mounter.context("start the node service")?;
-    shown.disks.of(&mounter, metadata.node.to_string(), settings.mounts_below.clone());
+    let (instance_id, mounts_below) = (metadata.node.to_string(), settings.mounts_below.clone());
+    metrics.set_disks(NodeDisks { mounter: mounter.clone(), instance_id, mounts_below });
     let options = NodeOptions { driver, machine, limits: settings.limits, legacy_xfs: settings.legacy_xfs };
     let node = NodeService::new(options, mounter, operations);
-    shown.volumes.of(&node);
+    show_volumes(&node, &metrics);
     background.spawn(node.clone().watch_health());
     Ok(node)
 }
@@ -109,39 +91,20 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> anyhow::Resul
     })
 }
 
-/// The volumes of this node. Empty until the node service exists.
-#[derive(Default)]
-struct NodeVolumes(OnceLock<NodeService>);
-
-impl std::fmt::Debug for NodeVolumes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeVolumes").finish_non_exhaustive()
-    }
-}
-
-impl NodeVolumes {
-    fn of(&self, node: &NodeService) {
-        self.0.get_or_init(|| node.clone());
-    }
-}
-
-impl UnhealthyVolumes for NodeVolumes {
-    fn unhealthy(&self) -> Vec<UnhealthyVolume> {
-        let unhealthy = self.0.get().map(NodeService::unhealthy_volumes).unwrap_or_default();
-        let shown = |ebs_driver::node::UnhealthyVolume { volume, status, reason }| UnhealthyVolume {
-            volume_id: volume.to_string(),
-            status,
-            reason,
-        };
-        unhealthy.into_iter().map(shown).collect()
-    }
-
-    fn not_grown(&self) -> Vec<NotGrownVolume> {
-        let not_grown = self.0.get().map(NodeService::volumes_not_grown).unwrap_or_default();
-        let shown = |ebs_driver::node::NotGrownVolume { volume, missing }| NotGrownVolume {
-            volume_id: volume.to_string(),
-            missing,
-        };
-        not_grown.into_iter().map(shown).collect()
-    }
+/// Shows unhealthy volumes and volumes that have not grown on the page of metrics.
+fn show_volumes(node: &NodeService, metrics: &Metrics) {
+    let (unhealthy, not_grown) = (node.clone(), node.clone());
+    let ill = |volume: ebs_driver::node::UnhealthyVolume| UnhealthyVolume {
+        volume_id: volume.volume.to_string(),
+        status: volume.status,
+        reason: volume.reason,
+    };
+    let behind = |volume: ebs_driver::node::NotGrownVolume| NotGrownVolume {
+        volume_id: volume.volume.to_string(),
+        missing: volume.missing,
+    };
+    metrics.set_volumes(
+        move || unhealthy.unhealthy_volumes().into_iter().map(ill).collect(),
+        move || not_grown.volumes_not_grown().into_iter().map(behind).collect(),
+    );
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use csi_proxy_proto::pipes;
 use ebs_driver::csi_node::CsiNode;
-use ebs_telemetry::{Disks, UnhealthyVolumes};
 use ebs_windows_node::{NodeOptions, NodeStorage, OverProxy, Unproven, WindowsNode};
 use tokio::task::JoinSet;
 use winstorage::host::{Host, SpaceHost};
@@ -14,7 +13,7 @@ use winstorage::real::{Win32, windows_host};
 use winstorage::types::WinPath;
 use winstorage::{Policy, Storage};
 
-use super::Here;
+use super::NodeParts;
 use crate::cli::NodeSettings;
 
 /// The directory in which the kubelet keeps staged and published volumes.
@@ -51,34 +50,18 @@ pub(crate) type Service = CsiNode<WindowsNode>;
 /// Does nothing: the node service has no background work.
 pub(crate) async fn finish(_node: &Service) {}
 
-/// Sources of a node that the metrics read. Windows disks have no EBS statistics, and Windows does not report damaged
-/// file systems.
-#[derive(Default)]
-pub(crate) struct Shown;
-
-#[expect(clippy::unused_self, reason = "the type of Linux uses it")]
-impl Shown {
-    pub(crate) fn volumes(&self) -> Option<Arc<dyn UnhealthyVolumes>> {
-        None
-    }
-
-    pub(crate) fn disks(&self) -> Option<Arc<dyn Disks>> {
-        None
-    }
-}
-
-/// Builds the node service.
+/// Builds the node service. Windows disks have no EBS statistics, and Windows does not report damaged file systems, so
+/// that it adds no metrics.
 ///
 /// # Errors
 /// The machine's storage cannot be reached.
 pub(crate) async fn build(
     settings: &NodeSettings,
-    here: Here,
-    _shown: &Shown,
+    parts: NodeParts,
     _background: &mut JoinSet<()>,
     system: System,
 ) -> anyhow::Result<CsiNode<WindowsNode>> {
-    let Here { driver, machine, operations } = here;
+    let NodeParts { driver, machine, operations, metrics: _ } = parts;
     let unusable = "open the storage of this machine";
     let storage: Arc<dyn NodeStorage> = if settings.host_process {
         let host = (system.host)().map_err(|reason| anyhow!(reason)).context(unusable)?;

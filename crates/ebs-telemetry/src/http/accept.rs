@@ -1,8 +1,7 @@
 //! Selects the format for a client.
 
 use axum::http::{HeaderMap, header};
-
-use crate::metrics::Format;
+use component_base::metrics::Format;
 
 /// Returns the text format, unless the client asks for OpenMetrics 1.0 and does not accept plain text.
 ///

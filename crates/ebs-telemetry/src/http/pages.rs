@@ -18,7 +18,7 @@ pub(super) const METRICS_BURST: u32 = 10;
 pub(super) const METRICS_PER_SECOND: u32 = 5;
 
 /// The sources of the pages.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Pages {
     /// Source of `/metrics`.
     pub metrics: Arc<Metrics>,

@@ -1,8 +1,13 @@
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tower::ServiceExt;
 
 use super::pages::METRICS_BURST;
 use super::*;
-use crate::Readiness;
+use crate::{Metrics, Readiness};
 
 fn pages() -> Pages {
     Pages { metrics: Arc::new(Metrics::default()), readiness: Readiness::starting("EC2 has not answered yet") }
@@ -25,7 +30,8 @@ async fn started(pages: Pages) -> (JoinSet<()>, std::net::SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut tasks = JoinSet::new();
-    tasks.spawn(run(listener, None, pages));
+    let app = pages.router();
+    tasks.spawn(async { match component_base::http::serve_on(listener, ClearText, app).await {} });
     (tasks, address)
 }
 
@@ -66,10 +72,10 @@ async fn page_is_compressed_only_for_client_that_accepts_gzip() {
 #[tokio::test(start_paused = true)]
 async fn metrics_request_over_rate_limit_gets_429() {
     // The test uses no connections: on a busy machine, the time between two of them may allow the next request.
-    let service = TowerToHyperService::new(pages().router().into_service());
+    let app = pages().router();
     let status = async |path: &str| {
         let request = axum::http::Request::get(path).body(axum::body::Body::empty()).unwrap();
-        hyper::service::Service::call(&service, request).await.unwrap().status().as_u16()
+        app.clone().oneshot(request).await.unwrap().status().as_u16()
     };
     for _ in 0..METRICS_BURST {
         assert_eq!(status("/metrics").await, 200);
@@ -86,47 +92,6 @@ async fn metrics_request_over_rate_limit_gets_429() {
     assert_eq!(status("/metrics").await, 429);
 }
 
-/// A client has 3 s to send its request.
-#[tokio::test]
-async fn client_without_request_is_disconnected() {
-    let (_tasks, address) = started(pages()).await;
-    let cut_off = async |sent: &[u8]| {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(sent).await.unwrap();
-        let mut reply = Vec::new();
-        let ended = tokio::time::timeout(HEADERS_WITHIN * 20, stream.read_to_end(&mut reply)).await;
-        ended.expect("the connection must be closed").unwrap();
-    };
-    tokio::join!(cut_off(b""), cut_off(b"GET /metrics HTTP/1.1\r\n"), cut_off(b"GET"));
-}
-
-/// The listener disconnects idle clients, which makes room for others.
-#[tokio::test]
-async fn idle_connections_do_not_block_other_clients() {
-    let (_tasks, address) = started(pages()).await;
-    let mut held = Vec::new();
-    for _ in 0..2 * CONNECTIONS {
-        held.push(TcpStream::connect(address).await.unwrap());
-    }
-    let answered = tokio::time::timeout(HEADERS_WITHIN * 20, fetch(address, "/healthz")).await;
-    assert!(answered.expect("an answer").starts_with("HTTP/1.1 200"));
-    drop(held);
-}
-
-#[tokio::test(start_paused = true)]
-async fn connection_ends_after_its_lifetime() {
-    struct Deaf;
-    impl Future for Deaf {
-        type Output = hyper::Result<()>;
-        fn poll(self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
-            std::task::Poll::Pending
-        }
-    }
-    let mut asked = false;
-    let ended = tokio::time::timeout(LIFETIME + FAREWELL * 2, bounded(Deaf, |_| asked = true)).await;
-    assert!(ended.is_ok() && asked, "asked to end first, then cut off");
-}
-
 /// `/readyz` shows the reason, and `/healthz` stays healthy.
 #[tokio::test]
 async fn readyz_shows_reason_while_healthz_stays_ok() {
@@ -138,22 +103,4 @@ async fn readyz_shows_reason_while_healthz_stays_ok() {
     assert!(fetch(address, "/healthz").await.starts_with("HTTP/1.1 200"));
     pages.readiness.set_ready();
     assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
-}
-
-/// A failed listener does not stop the driver.
-#[tokio::test(start_paused = true)]
-async fn failed_listener_is_restarted_until_it_starts() {
-    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = taken.local_addr().unwrap();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(serve(Listen { endpoint: address.to_string().parse().unwrap(), tls: None }, pages()));
-    let ended = tokio::time::timeout(RETRY * 3, tasks.join_next()).await;
-    assert!(ended.is_err(), "serve must not return while the address is taken");
-    drop(taken);
-    let served = tokio::time::timeout(RETRY * 3, async {
-        while TcpStream::connect(address).await.is_err() {
-            tokio::time::sleep(RETRY / 2).await;
-        }
-    });
-    served.await.expect("the listener must come back");
 }

@@ -1,13 +1,11 @@
 //! Slow detachments, queried on each scrape.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use component_base::metrics::{Family, Histograms, Numbers, Sample};
 use tokio::time::Instant;
 
-use super::exposition::{Family, Sample};
-use super::store::{Histograms, Numbers};
-use super::table;
+use super::{Source, table};
 
 /// Minimum age of a detachment with a series.
 const WORTH_TELLING: Duration = Duration::from_secs(60);
@@ -25,38 +23,32 @@ pub struct PendingDetach {
     pub since: Instant,
 }
 
-/// Lists pending detachments. Must not block.
-pub trait PendingDetaches: std::fmt::Debug + Send + Sync + 'static {
-    /// Returns all pending detachments, without finished ones.
-    fn pending(&self) -> Vec<PendingDetach>;
-}
-
 /// Shows the detachments, and the number and duration of the queries.
-#[derive(Debug)]
 pub(super) struct DetachCollector {
-    source: Arc<dyn PendingDetaches>,
+    pub(super) source: Source<PendingDetach>,
     scrapes: Numbers,
     seconds: Histograms,
 }
 
 impl DetachCollector {
-    pub(super) fn new(source: Arc<dyn PendingDetaches>) -> Self {
+    pub(super) fn new() -> Self {
         let scrapes = Numbers::new(&table::EC2_COLLECTOR_SCRAPES);
-        Self { source, scrapes, seconds: Histograms::new(&table::EC2_COLLECTOR_SECONDS) }
+        Self { source: Source::new(), scrapes, seconds: Histograms::new(&table::EC2_COLLECTOR_SECONDS) }
     }
 
-    pub(super) fn families(&self) -> [Family; 4] {
+    pub(super) fn families(&self) -> Vec<Family> {
+        let Some(source) = self.source.get() else { return Vec::new() };
         let began = Instant::now();
-        let pending = self.source.pending();
+        let pending = source();
         let long = || pending.iter().filter(|detach| detach.since.elapsed() > WORTH_TELLING);
         let sample = |detach: &PendingDetach| {
             let PendingDetach { volume_id, instance_id, attachment_state, since } = detach;
             Sample::number(&[attachment_state, instance_id, volume_id], since.elapsed().as_secs_f64())
         };
-        let seconds = Family { row: &table::DETACH_PENDING, samples: long().map(sample).collect() };
-        let age = Family { row: &table::DETACH_AGE, samples: long().map(sample).collect() };
+        let seconds = Family { desc: &table::DETACH_PENDING, samples: long().map(sample).collect() };
+        let age = Family { desc: &table::DETACH_AGE, samples: long().map(sample).collect() };
         self.scrapes.add(&[], 1.0);
         self.seconds.observe(&[], began.elapsed().as_secs_f64());
-        [seconds, age, self.scrapes.family(), self.seconds.family()]
+        vec![seconds, age, self.scrapes.family(), self.seconds.family()]
     }
 }

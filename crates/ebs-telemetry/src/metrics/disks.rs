@@ -1,15 +1,14 @@
 //! Statistics of this node's volumes, read on each scrape.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use component_base::metrics::{Desc, Family, Histograms, Numbers, Sample, Value, cumulative, float};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::exposition::{Family, Sample, float};
-use super::store::{Histograms, Numbers, cumulative};
-use super::table::{self, Row};
+use super::table;
 
 /// How long a result is reused, so that two concurrent scrapes read the disks once.
 const FRESH: Duration = Duration::from_secs(1);
@@ -62,18 +61,16 @@ pub struct DiskReport {
 }
 
 /// Reads the statistics of the volumes.
-pub trait Disks: std::fmt::Debug + Send + Sync + 'static {
-    /// Returns the statistics of all volumes within a few seconds, even if single disks hang. Returns `None` before the
-    /// node is known.
+pub trait Disks: Send + Sync + 'static {
+    /// Returns the statistics of all volumes within a few seconds, even if single disks hang.
     ///
     /// Cancellation: the future may be dropped.
-    fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>>;
+    fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>>;
 }
 
 /// Shows the statistics, and the number and duration of the reads.
-#[derive(Debug)]
 pub(super) struct DiskCollector {
-    source: Arc<dyn Disks>,
+    pub(super) source: OnceLock<Box<dyn Disks>>,
     /// The last result and its time. The reader holds the lock, so that concurrent scrapes wait for the same result.
     last: Mutex<Option<(Instant, DiskReport)>>,
     scrapes: Numbers,
@@ -82,9 +79,9 @@ pub(super) struct DiskCollector {
 }
 
 impl DiskCollector {
-    pub(super) fn new(source: Arc<dyn Disks>) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            source,
+            source: OnceLock::new(),
             last: Mutex::default(),
             scrapes: Numbers::new(&table::DISK_SCRAPES),
             errors: Numbers::new(&table::DISK_ERRORS),
@@ -94,13 +91,14 @@ impl DiskCollector {
 
     /// Cancellation: nothing is shown, and the next scrape reads again.
     pub(super) async fn families(&self) -> Vec<Family> {
+        let Some(source) = self.source.get() else { return Vec::new() };
         let began = Instant::now();
         let mut last = self.last.lock().await;
         let kept = last.take_if(|(read, _)| read.elapsed() <= FRESH);
         let (read, report, new_errors) = match kept {
             Some((read, report)) => (read, report, 0),
             None => {
-                let Some(report) = self.source.read().await else { return Vec::new() };
+                let report = source.read().await;
                 let errors = report.errors;
                 (Instant::now(), report, errors)
             }
@@ -122,16 +120,16 @@ fn seconds(microseconds: u64) -> f64 {
 }
 
 fn of_volumes(report: &DiskReport) -> Vec<Family> {
-    let numbers = |row: &'static Row, number: fn(&DiskStatistics) -> f64| {
+    let numbers = |desc: &'static Desc, number: fn(&DiskStatistics) -> f64| {
         let sample = |disk: &DiskStatistics| Sample::number(&[&report.instance_id, &disk.volume_id], number(disk));
-        Family { row, samples: report.disks.iter().map(sample).collect() }
+        Family { desc, samples: report.disks.iter().map(sample).collect() }
     };
-    let latencies = |row: &'static Row, transfers: fn(&DiskStatistics) -> &DiskTransfers| {
+    let latencies = |desc: &'static Desc, transfers: fn(&DiskStatistics) -> &DiskTransfers| {
         let sample = |disk: &DiskStatistics| Sample {
             labels: vec![report.instance_id.clone(), disk.volume_id.clone()],
             value: latency(transfers(disk)),
         };
-        Family { row, samples: report.disks.iter().map(sample).collect() }
+        Family { desc, samples: report.disks.iter().map(sample).collect() }
     };
     vec![
         numbers(&table::READ_OPERATIONS, |disk| float(disk.reads.operations)),
@@ -152,7 +150,7 @@ fn of_volumes(report: &DiskReport) -> Vec<Family> {
 
 /// The log page has no sum of latencies for its histogram. The total time of all operations is that sum: it covers the
 /// same operations of the same volume.
-fn latency(transfers: &DiskTransfers) -> super::exposition::Value {
+fn latency(transfers: &DiskTransfers) -> Value {
     let mut bins: Vec<(f64, u64)> =
         transfers.latency.iter().map(|(up_to, count)| (up_to.map_or(f64::INFINITY, seconds), *count)).collect();
     bins.sort_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -170,116 +168,56 @@ fn latency(transfers: &DiskTransfers) -> super::exposition::Value {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex as Lock;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::metrics::{Metrics, MetricsConfig};
+    use crate::metrics::{Format, Metrics};
 
     /// A node that counts its reads.
-    #[derive(Debug, Default)]
-    struct Node {
-        report: Lock<Option<DiskReport>>,
-        asked: AtomicU64,
-        slow: Duration,
-    }
+    #[derive(Clone, Default)]
+    struct Node(Arc<AtomicU64>);
 
     impl Disks for Node {
-        fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>> {
+        fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>> {
             Box::pin(async {
-                self.asked.fetch_add(1, Ordering::SeqCst);
-                tokio::time::sleep(self.slow).await;
-                self.report.lock().unwrap().clone()
+                self.0.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                let disk = DiskStatistics { volume_id: "vol-1".to_owned(), ..DiskStatistics::default() };
+                DiskReport { instance_id: "i-1".to_owned(), disks: vec![disk], errors: 2 }
             })
         }
     }
 
-    fn one_volume() -> DiskReport {
-        let transfers = |operations, bytes, microseconds| DiskTransfers {
-            operations,
-            bytes,
-            microseconds,
-            latency: vec![(Some(128), 7), (Some(256), 8), (None, 9)],
-        };
-        let disk = DiskStatistics {
-            volume_id: "vol-1".to_owned(),
-            reads: transfers(24, 4096, 2_500_000),
-            writes: transfers(2, 512, 40),
-            volume_exceeded: DiskExceeded { iops_microseconds: 1_000_000, throughput_microseconds: 8 },
-            instance_exceeded: DiskExceeded { iops_microseconds: 9, throughput_microseconds: 10 },
-            queue_length: 11,
-        };
-        DiskReport { instance_id: "i-1".to_owned(), disks: vec![disk], errors: 2 }
-    }
-
-    fn metrics(node: &Arc<Node>) -> Metrics {
-        Metrics::new(MetricsConfig { disks: Some(Arc::clone(node) as _), ..MetricsConfig::default() })
-    }
-
-    fn node(report: Option<DiskReport>) -> Arc<Node> {
-        Arc::new(Node { report: Lock::new(report), ..Node::default() })
+    fn metrics(node: &Node) -> Metrics {
+        let metrics = Metrics::default();
+        metrics.set_disks(node.clone());
+        metrics
     }
 
     async fn page(metrics: &Metrics) -> String {
-        metrics.scrape(crate::metrics::Format::Text).await
-    }
-
-    /// Times are in seconds. A bin's upper bound is `le`, the open bin is only in `+Inf`, and the sum is the total time
-    /// of the operations.
-    #[tokio::test]
-    async fn volume_statistics_have_reference_names_and_labels() {
-        let text = page(&metrics(&node(Some(one_volume())))).await;
-        let of_it = r#"{instance_id="i-1",volume_id="vol-1"}"#;
-        for (name, kind, value) in [
-            ("read_ops_total", "counter", "24"),
-            ("write_ops_total", "counter", "2"),
-            ("read_bytes_total", "counter", "4096"),
-            ("write_bytes_total", "counter", "512"),
-            ("read_seconds_total", "counter", "2.5"),
-            ("write_seconds_total", "counter", "4e-05"),
-            ("exceeded_iops_seconds_total", "counter", "1"),
-            ("exceeded_tp_seconds_total", "counter", "8e-06"),
-            ("ec2_exceeded_iops_seconds_total", "counter", "9e-06"),
-            ("ec2_exceeded_tp_seconds_total", "counter", "1e-05"),
-            ("volume_queue_length", "gauge", "11"),
-        ] {
-            let lines = format!("# TYPE aws_ebs_csi_{name} {kind}\naws_ebs_csi_{name}{of_it} {value}\n");
-            assert!(text.contains(&lines), "{lines}{text}");
-        }
-        let histogram = r#"# TYPE aws_ebs_csi_read_io_latency_seconds histogram
-aws_ebs_csi_read_io_latency_seconds_bucket{instance_id="i-1",volume_id="vol-1",le="0.000128"} 7
-aws_ebs_csi_read_io_latency_seconds_bucket{instance_id="i-1",volume_id="vol-1",le="0.000256"} 15
-aws_ebs_csi_read_io_latency_seconds_bucket{instance_id="i-1",volume_id="vol-1",le="+Inf"} 24
-aws_ebs_csi_read_io_latency_seconds_sum{instance_id="i-1",volume_id="vol-1"} 2.5
-aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 24
-"#;
-        assert!(text.contains(histogram), "{text}");
-        assert!(text.contains("aws_ebs_csi_nvme_collector_scrapes_total{instance_id=\"i-1\"} 1\n"), "{text}");
-        assert!(text.contains("aws_ebs_csi_nvme_collector_errors_total{instance_id=\"i-1\"} 2\n"), "{text}");
-        assert!(text.contains("aws_ebs_csi_nvme_collector_duration_seconds_count{instance_id=\"i-1\"} 1\n"), "{text}");
+        metrics.scrape(Format::Text).await
     }
 
     /// Concurrent scrapes share one read, and its failure counts once. A second later the disks are read again.
     #[tokio::test(start_paused = true)]
     async fn concurrent_scrapes_share_one_read() {
-        let node =
-            Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
+        let node = Node::default();
         let metrics = metrics(&node);
         let (one, other) = tokio::join!(page(&metrics), page(&metrics));
-        assert_eq!(node.asked.load(Ordering::SeqCst), 1);
+        assert_eq!(node.0.load(Ordering::SeqCst), 1);
         assert!(one.contains("read_ops_total") && other.contains("read_ops_total"));
         assert!(other.contains("errors_total{instance_id=\"i-1\"} 2\n"), "{other}");
         assert!(other.contains("scrapes_total{instance_id=\"i-1\"} 2\n"), "{other}");
         tokio::time::advance(FRESH * 2).await;
         let later = page(&metrics).await;
-        assert_eq!(node.asked.load(Ordering::SeqCst), 2);
+        assert_eq!(node.0.load(Ordering::SeqCst), 2);
         assert!(later.contains("errors_total{instance_id=\"i-1\"} 4\n"), "{later}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn cancelled_scrape_does_not_block_the_next() {
-        let node =
-            Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
+        let node = Node::default();
         let metrics = metrics(&node);
         assert!(tokio::time::timeout(Duration::from_secs(1), page(&metrics)).await.is_err());
         assert!(page(&metrics).await.contains("read_ops_total"));
@@ -287,7 +225,7 @@ aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 2
 
     #[tokio::test]
     async fn disk_metrics_are_absent_before_node_is_known() {
-        assert!(!page(&metrics(&node(None))).await.contains("nvme"));
+        assert!(!page(&Metrics::default()).await.contains("nvme"));
     }
 
     #[test]
@@ -297,7 +235,7 @@ aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 2
             microseconds: 3,
             ..DiskTransfers::default()
         };
-        let super::super::exposition::Value::Histogram { buckets, count, .. } = latency(&transfers) else { panic!() };
+        let Value::Histogram { buckets, count, .. } = latency(&transfers) else { panic!() };
         assert_eq!(buckets, [(0.000_128, 4), (0.000_256, 14)]);
         assert_eq!(count, 15);
     }

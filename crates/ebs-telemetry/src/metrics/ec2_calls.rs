@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::exposition::Family;
-use super::store::{Histograms, Numbers};
+use component_base::metrics::{Family, Histograms, Numbers};
+
 use super::table;
 
 /// Label for texts that are not AWS error codes, and for codes beyond [`MOST_CODES`].

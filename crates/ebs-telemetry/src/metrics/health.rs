@@ -1,7 +1,7 @@
 //! The periodic health check of EC2: whether it responds and accepts the driver.
 
-use super::exposition::Family;
-use super::store::Numbers;
+use component_base::metrics::{Family, Numbers};
+
 use super::table;
 
 /// Why a health check failed. The names are gRPC codes.
@@ -17,18 +17,6 @@ pub enum HealthFailure {
     PermissionDenied,
     /// EC2 returned another error.
     Internal,
-}
-
-impl HealthFailure {
-    const fn reason(self) -> &'static str {
-        match self {
-            Self::Unavailable => "Unavailable",
-            Self::DeadlineExceeded => "DeadlineExceeded",
-            Self::Unauthenticated => "Unauthenticated",
-            Self::PermissionDenied => "PermissionDenied",
-            Self::Internal => "Internal",
-        }
-    }
 }
 
 /// The series of health checks.
@@ -51,7 +39,7 @@ impl HealthChecks {
             Ok(()) => self.success.set(&[], 1.0),
             Err(failure) => {
                 self.success.set(&[], 0.0);
-                self.failures.add(&[failure.reason()], 1.0);
+                self.failures.add(&[&format!("{failure:?}")], 1.0);
             }
         }
     }

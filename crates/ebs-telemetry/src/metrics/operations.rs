@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::exposition::{Family, Sample, float};
+use component_base::metrics::{Family, Sample, float};
+
 use super::table;
 
 /// A running operation.
@@ -15,16 +16,10 @@ pub struct RunningOperation {
     pub age: Duration,
 }
 
-/// Lists running operations. Must not block.
-pub trait RunningOperations: std::fmt::Debug + Send + Sync + 'static {
-    /// Returns all running operations.
-    fn running(&self) -> Vec<RunningOperation>;
-}
-
 /// Returns the number of operations of each kind, and the age of the oldest.
-pub(super) fn families(source: &dyn RunningOperations) -> [Family; 2] {
+pub(super) fn families(running: Vec<RunningOperation>) -> [Family; 2] {
     let mut kinds: BTreeMap<&str, (u64, Duration)> = BTreeMap::new();
-    for RunningOperation { kind, age } in source.running() {
+    for RunningOperation { kind, age } in running {
         let (count, oldest) = kinds.entry(kind).or_default();
         *count += 1;
         *oldest = age.max(*oldest);
@@ -32,7 +27,7 @@ pub(super) fn families(source: &dyn RunningOperations) -> [Family; 2] {
     let count = kinds.iter().map(|(kind, (count, _))| Sample::number(&[kind], float(*count)));
     let oldest = kinds.iter().map(|(kind, (_, oldest))| Sample::number(&[kind], oldest.as_secs_f64()));
     [
-        Family { row: &table::OPERATIONS, samples: count.collect() },
-        Family { row: &table::OLDEST_OPERATION, samples: oldest.collect() },
+        Family { desc: &table::OPERATIONS, samples: count.collect() },
+        Family { desc: &table::OLDEST_OPERATION, samples: oldest.collect() },
     ]
 }

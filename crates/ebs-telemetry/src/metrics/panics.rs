@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use component_base::metrics::{Family, Sample, float};
+
 use super::Metrics;
-use super::exposition::{Family, Sample, float};
 use super::table;
 
 /// Counts without a lock, because the panicking thread may hold one.
@@ -17,7 +18,7 @@ impl Panics {
     }
 
     pub(super) fn family(&self) -> Family {
-        Family { row: &table::PANICS, samples: vec![Sample::number(&[], float(self.0.load(Ordering::Relaxed)))] }
+        Family { desc: &table::PANICS, samples: vec![Sample::number(&[], float(self.0.load(Ordering::Relaxed)))] }
     }
 }
 

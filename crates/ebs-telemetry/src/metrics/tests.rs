@@ -1,50 +1,48 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use component_base::metrics::{Desc, Kind};
 use tokio::time::Instant;
 
-use super::table::{Kind, Origin, Row, Shown, TABLE};
+use super::table::TABLE;
 use super::*;
+
+/// A metric of the table.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) desc: &'static Desc,
+    pub(super) shown: Shown,
+    pub(super) origin: Origin,
+}
+
+/// The drivers that have the metric.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shown {
+    /// In every mode.
+    Everywhere,
+    /// In modes with a controller service.
+    Controller,
+    /// Modes with a controller service, with `--deprecated-metrics` only.
+    Deprecated,
+    /// In modes with a node service.
+    Node,
+    /// With metrics over TLS.
+    Tls,
+}
+
+/// The origin of the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The reference driver. Type, labels and buckets are the same and never change.
+    Reference,
+    Ours,
+}
 
 const TOOK: Duration = Duration::from_millis(200);
 
 fn lines(page: &str, name: &str) -> Vec<String> {
     page.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
-}
-
-/// Failed RPCs count, too.
-#[test]
-fn rpcs_are_counted_by_code_and_timed_by_method() {
-    let metrics = Metrics::default();
-    metrics.count_rpc("CreateVolume", "OK", TOOK);
-    metrics.count_rpc("CreateVolume", "OK", TOOK);
-    metrics.count_rpc("CreateVolume", "Aborted", Duration::from_hours(1));
-    let page = metrics.page();
-    for line in [
-        r#"aws_ebs_csi_rpc_requests_total{code="OK",method="CreateVolume"} 2"#,
-        r#"aws_ebs_csi_rpc_requests_total{code="Aborted",method="CreateVolume"} 1"#,
-        r#"aws_ebs_csi_rpc_duration_seconds_bucket{method="CreateVolume",le="0.1"} 0"#,
-        r#"aws_ebs_csi_rpc_duration_seconds_bucket{method="CreateVolume",le="0.5"} 2"#,
-        r#"aws_ebs_csi_rpc_duration_seconds_bucket{method="CreateVolume",le="600"} 2"#,
-        r#"aws_ebs_csi_rpc_duration_seconds_bucket{method="CreateVolume",le="+Inf"} 3"#,
-        r#"aws_ebs_csi_rpc_duration_seconds_sum{method="CreateVolume"} 3600.4"#,
-    ] {
-        assert!(page.contains(&format!("{line}\n")), "{line} in {page}");
-    }
-}
-
-#[test]
-fn ec2_calls_are_counted_by_action_and_outcome() {
-    let metrics = Metrics::default();
-    metrics.count_ec2_call("AttachVolume", CallEnd::Done, TOOK);
-    metrics.count_ec2_call("AttachVolume", CallEnd::Throttled, TOOK);
-    metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
-    let page = metrics.page();
-    for outcome in ["ok", "throttled", "VolumeInUse"] {
-        let line = format!(r#"aws_ebs_csi_api_requests_total{{outcome="{outcome}",request="AttachVolume"}} 1"#);
-        assert!(page.contains(&line), "{page}");
-    }
 }
 
 /// A proxy's page may contain any text. Texts that are not AWS error codes do not become labels, and invented codes
@@ -77,58 +75,61 @@ fn number_of_error_code_labels_is_bounded() {
     assert!(page.contains(r#"aws_ebs_csi_api_request_errors_total{code="VolumeInUse",request="AttachVolume"} 2"#));
 }
 
-/// The series is `aws_ebs_csi_api_request_duration_seconds`.
+/// Failed RPCs count, too. Calls to EC2 count by outcome, and successful, rejected and throttled ones each in a series of
+/// their own, but calls without an answer in none of these. Each deprecated name has the value of its successor.
 #[test]
-fn only_successful_calls_are_timed_in_default_bounds() {
+fn rpcs_and_calls_feed_exactly_their_series() {
+    let config = MetricsConfig { with_deprecated: true, ..MetricsConfig::default() };
+    for (metrics, has_deprecated) in [(Metrics::new(config), true), (Metrics::default(), false)] {
+        metrics.count_rpc("CreateVolume", "OK", TOOK);
+        metrics.count_rpc("CreateVolume", "Aborted", Duration::from_hours(1));
+        for end in [CallEnd::Done, CallEnd::Throttled, CallEnd::Refused("VolumeInUse"), CallEnd::NoAnswer("NotSent")] {
+            metrics.count_ec2_call("AttachVolume", end, TOOK);
+        }
+        metrics.count_ec2_wait("AttachVolume", TOOK);
+        metrics.count_ec2_wait("AttachVolume", TOOK);
+        let page = metrics.page();
+        let of_calls = |line: &&str| line.contains("AttachVolume") || line.contains("CreateVolume");
+        let shown: Vec<&str> = page.lines().filter(of_calls).filter(|line| !line.contains("_bucket")).collect();
+        let (ours, deprecated) = shown.split_at(13);
+        assert_eq!(
+            ours,
+            [
+                r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 0.4"#,
+                r#"aws_ebs_csi_api_request_duration_seconds_sum{request="AttachVolume"} 0.2"#,
+                r#"aws_ebs_csi_api_request_duration_seconds_count{request="AttachVolume"} 1"#,
+                r#"aws_ebs_csi_api_request_errors_total{code="VolumeInUse",request="AttachVolume"} 1"#,
+                r#"aws_ebs_csi_api_request_throttles_total{operation_name="AttachVolume"} 1"#,
+                r#"aws_ebs_csi_api_requests_total{outcome="NotSent",request="AttachVolume"} 1"#,
+                r#"aws_ebs_csi_api_requests_total{outcome="VolumeInUse",request="AttachVolume"} 1"#,
+                r#"aws_ebs_csi_api_requests_total{outcome="ok",request="AttachVolume"} 1"#,
+                r#"aws_ebs_csi_api_requests_total{outcome="throttled",request="AttachVolume"} 1"#,
+                r#"aws_ebs_csi_rpc_duration_seconds_sum{method="CreateVolume"} 3600.2"#,
+                r#"aws_ebs_csi_rpc_duration_seconds_count{method="CreateVolume"} 2"#,
+                r#"aws_ebs_csi_rpc_requests_total{code="Aborted",method="CreateVolume"} 1"#,
+                r#"aws_ebs_csi_rpc_requests_total{code="OK",method="CreateVolume"} 1"#,
+            ]
+        );
+        let expected = [
+            r#"cloudprovider_aws_api_request_duration_seconds_sum{request="AttachVolume"} 0.2"#,
+            r#"cloudprovider_aws_api_request_duration_seconds_count{request="AttachVolume"} 1"#,
+            r#"cloudprovider_aws_api_request_errors{code="VolumeInUse",request="AttachVolume"} 1"#,
+            r#"cloudprovider_aws_api_throttled_requests_total{operation_name="AttachVolume"} 1"#,
+        ];
+        assert_eq!(deprecated, if has_deprecated { &expected[..] } else { &[] });
+    }
+}
+
+/// Text and number of the buckets of the reference's histograms of calls.
+#[test]
+fn calls_are_timed_in_default_bounds() {
     let metrics = Metrics::default();
     metrics.count_ec2_call("AttachVolume", CallEnd::Done, TOOK);
-    metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
-    metrics.count_ec2_call("AttachVolume", CallEnd::NoAnswer("NotSent"), TOOK);
-    let page = metrics.page();
-    let buckets = lines(&page, "aws_ebs_csi_api_request_duration_seconds_bucket");
+    let buckets = lines(&metrics.page(), "aws_ebs_csi_api_request_duration_seconds_bucket");
     let bounds: Vec<&str> = buckets.iter().filter_map(|l| l.split("le=\"").nth(1)?.split('"').next()).collect();
     assert_eq!(bounds, ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"]);
-    let counts: Vec<&str> = buckets.iter().filter_map(|l| l.rsplit(' ').next()).collect();
-    assert_eq!(counts, ["0", "0", "0", "0", "0", "1", "1", "1", "1", "1", "1", "1"]);
-}
-
-/// Rejected calls count by code, throttled calls separately, and calls without an answer as neither.
-#[test]
-fn errors_and_throttles_are_counted_apart() {
-    let metrics = Metrics::default();
-    metrics.count_ec2_call("AttachVolume", CallEnd::Throttled, TOOK);
-    metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
-    metrics.count_ec2_call("AttachVolume", CallEnd::NoAnswer("NotSent"), TOOK);
-    let page = metrics.page();
-    assert_eq!(
-        lines(&page, "aws_ebs_csi_api_request_errors_total"),
-        [r#"aws_ebs_csi_api_request_errors_total{code="VolumeInUse",request="AttachVolume"} 1"#]
-    );
-    assert_eq!(
-        lines(&page, "aws_ebs_csi_api_request_throttles_total"),
-        [r#"aws_ebs_csi_api_request_throttles_total{operation_name="AttachVolume"} 1"#]
-    );
-}
-
-/// The errors are a counter although the name has no `_total`.
-#[test]
-fn deprecated_names_are_optional_and_have_same_values() {
-    let count = |metrics: &Metrics| {
-        metrics.count_ec2_call("AttachVolume", CallEnd::Done, TOOK);
-        metrics.count_ec2_call("AttachVolume", CallEnd::Throttled, TOOK);
-        metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
-        metrics.page()
-    };
-    assert!(!count(&Metrics::default()).contains("cloudprovider_aws"));
-    let page = count(&Metrics::new(MetricsConfig { with_deprecated: true, ..MetricsConfig::default() }));
-    for line in [
-        "# TYPE cloudprovider_aws_api_request_errors counter",
-        r#"cloudprovider_aws_api_request_duration_seconds_count{request="AttachVolume"} 1"#,
-        r#"cloudprovider_aws_api_request_errors{code="VolumeInUse",request="AttachVolume"} 1"#,
-        r#"cloudprovider_aws_api_throttled_requests_total{operation_name="AttachVolume"} 1"#,
-    ] {
-        assert!(page.contains(line), "{line} in {page}");
-    }
+    let counts: String = buckets.iter().filter_map(|l| l.rsplit(' ').next()).collect();
+    assert_eq!(counts, "000001111111");
 }
 
 /// Counters appear with their first use.
@@ -141,15 +142,6 @@ fn durations_of_expected_actions_start_at_zero() {
         assert!(page.contains(&line), "{page}");
     }
     assert!(!page.contains("aws_ebs_csi_api_request_errors_total{"), "{page}");
-}
-
-#[test]
-fn time_in_rate_limiter_adds_up_by_action() {
-    let metrics = Metrics::default();
-    metrics.count_ec2_wait("AttachVolume", TOOK);
-    metrics.count_ec2_wait("AttachVolume", TOOK);
-    let page = metrics.page();
-    assert!(page.contains(r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 0.4"#), "{page}");
 }
 
 /// A driver without health checks shows neither.
@@ -174,12 +166,12 @@ fn last_health_check_shows_and_failures_count_by_reason() {
     assert!(!without.page().contains("health_check"));
 }
 
-#[derive(Debug, Default)]
-struct Waiting(Mutex<Vec<PendingDetach>>);
-
-impl PendingDetaches for Waiting {
-    fn pending(&self) -> Vec<PendingDetach> {
-        self.0.lock().unwrap().clone()
+fn pending() -> PendingDetach {
+    PendingDetach {
+        volume_id: "vol-1".into(),
+        instance_id: "i-1".into(),
+        attachment_state: "busy".into(),
+        since: Instant::now(),
     }
 }
 
@@ -187,15 +179,10 @@ impl PendingDetaches for Waiting {
 /// reference's name, and a gauge.
 #[tokio::test(start_paused = true)]
 async fn detachment_shows_from_60_s_until_its_end() {
-    let waiting = Arc::new(Waiting::default());
-    waiting.0.lock().unwrap().push(PendingDetach {
-        volume_id: "vol-1".into(),
-        instance_id: "i-1".into(),
-        attachment_state: "busy".into(),
-        since: Instant::now(),
-    });
-    let detaches: Arc<dyn PendingDetaches> = Arc::clone(&waiting) as _;
-    let metrics = Metrics::new(MetricsConfig { detaches: Some(detaches), ..MetricsConfig::default() });
+    let waiting = Arc::new(Mutex::new(vec![pending()]));
+    let metrics = Metrics::default();
+    let source = Arc::clone(&waiting);
+    metrics.set_detaches(move || source.lock().unwrap().clone());
     let name = "aws_ebs_csi_ec2_detach_pending_seconds_total";
     tokio::time::advance(Duration::from_secs(60)).await;
     assert_eq!(lines(&metrics.page(), name), Vec::<String>::new());
@@ -204,38 +191,39 @@ async fn detachment_shows_from_60_s_until_its_end() {
     assert_eq!(lines(&metrics.page(), name), [format!("{name}{labels} 65")]);
     let level = "aws_ebs_csi_ec2_detachment_age_seconds";
     assert_eq!(lines(&metrics.page(), level), [format!("{level}{labels} 65")]);
-    waiting.0.lock().unwrap().clear();
+    waiting.lock().unwrap().clear();
     assert_eq!(lines(&metrics.page(), name), Vec::<String>::new());
 }
 
 #[test]
 fn each_query_of_detachments_is_counted_and_timed() {
-    let detaches: Arc<dyn PendingDetaches> = Arc::new(Waiting::default());
-    let metrics = Metrics::new(MetricsConfig { detaches: Some(detaches), ..MetricsConfig::default() });
+    let metrics = Metrics::default();
+    metrics.set_detaches(Vec::new);
     let _first = metrics.page();
     let page = metrics.page();
     assert!(page.contains("aws_ebs_csi_ec2_collector_scrapes_total 2"), "{page}");
     assert!(page.contains(r#"aws_ebs_csi_ec2_collector_duration_seconds_bucket{le="10"} 2"#), "{page}");
 }
 
-impl Disks for Waiting {
-    fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>> {
+struct OneDisk;
+
+impl Disks for OneDisk {
+    fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>> {
         let disk = DiskStatistics { volume_id: "vol-1".to_owned(), ..DiskStatistics::default() };
-        Box::pin(async { Some(DiskReport { instance_id: "i-1".to_owned(), disks: vec![disk], errors: 0 }) })
+        Box::pin(async { DiskReport { instance_id: "i-1".to_owned(), disks: vec![disk], errors: 0 } })
     }
 }
 
-impl RunningOperations for Waiting {
-    fn running(&self) -> Vec<RunningOperation> {
-        let ages = [("NodeVolume", 2), ("Attachment", 900), ("NodeVolume", 30)];
-        ages.map(|(kind, seconds)| RunningOperation { kind, age: Duration::from_secs(seconds) }).to_vec()
-    }
+fn running() -> Vec<RunningOperation> {
+    let ages = [("NodeVolume", 2), ("Attachment", 900), ("NodeVolume", 30)];
+    ages.map(|(kind, seconds)| RunningOperation { kind, age: Duration::from_secs(seconds) }).to_vec()
 }
 
 #[test]
 fn running_operations_show_count_and_age_of_oldest() {
-    let operations: Option<Arc<dyn RunningOperations>> = Some(Arc::new(Waiting::default()));
-    let page = Metrics::new(MetricsConfig { operations, ..MetricsConfig::default() }).page();
+    let metrics = Metrics::default();
+    metrics.set_operations(running);
+    let page = metrics.page();
     for (name, kind, value) in [
         ("running", "NodeVolume", "2"),
         ("running", "Attachment", "1"),
@@ -249,25 +237,18 @@ fn running_operations_show_count_and_age_of_oldest() {
 
 /// Returns a page with a sample of every metric.
 async fn full_page() -> String {
-    let unhealthy = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "NoAnswer" };
-    let waiting = Arc::new(Waiting::default());
-    waiting.0.lock().unwrap().push(PendingDetach {
-        volume_id: "vol-1".into(),
-        instance_id: "i-1".into(),
-        attachment_state: "busy".into(),
-        since: Instant::now(),
-    });
     let metrics = Metrics::new(MetricsConfig {
         version: "v1.2.3",
         commit: "abc",
         with_deprecated: true,
         expected_actions: vec!["CreateVolume"],
         checks_health: true,
-        detaches: Some(Arc::clone(&waiting) as _),
-        volumes: Some(Arc::new(Volumes(Mutex::new(vec![unhealthy]), vec![not_grown()]))),
-        operations: Some(Arc::clone(&waiting) as _),
-        disks: Some(waiting),
     });
+    let since = pending();
+    metrics.set_detaches(move || vec![since.clone()]);
+    metrics.set_volumes(|| vec![unhealthy("NoAnswer")], || vec![not_grown()]);
+    metrics.set_operations(running);
+    metrics.set_disks(OneDisk);
     metrics.count_rpc("CreateVolume", "OK", TOOK);
     for end in [CallEnd::Done, CallEnd::Throttled, CallEnd::Refused("VolumeInUse")] {
         metrics.count_ec2_call("AttachVolume", end, TOOK);
@@ -287,12 +268,12 @@ async fn page_has_exactly_the_declared_metrics() {
     let page = full_page().await;
     let types: BTreeMap<&str, &str> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
-    let declared: BTreeMap<&str, &str> = TABLE.iter().map(|row| (row.name(), kind(row))).collect();
+    let declared: BTreeMap<&str, &str> = TABLE.iter().map(|row| (row.desc.name, row.desc.kind.as_str())).collect();
     assert_eq!(types, declared);
     assert_eq!(TABLE.len(), declared.len(), "each is declared once");
     for row in TABLE {
-        let sample = lines(&page, row.name()).into_iter().find(|line| {
-            let rest = &line[row.name().len()..];
+        let sample = lines(&page, row.desc.name).into_iter().find(|line| {
+            let rest = &line[row.desc.name.len()..];
             ["{", " ", "_bucket", "_count"].iter().any(|next| rest.starts_with(next))
         });
         let sample = sample.unwrap();
@@ -302,14 +283,14 @@ async fn page_has_exactly_the_declared_metrics() {
             .map(|(labels, _)| labels.split(',').map(|label| label.split('=').next().unwrap()).collect())
             .unwrap_or_default();
         let labels: Vec<&str> = shown.into_iter().filter(|label| *label != "le").collect();
-        assert_eq!(labels, row.labels(), "{}", row.name());
+        assert_eq!(labels, row.desc.labels, "{}", row.desc.name);
     }
 }
 
 #[test]
 fn labels_are_sorted_and_open_metrics_names_unique() {
-    assert!(TABLE.iter().all(|row| row.labels().is_sorted()));
-    let bare = |row: &&Row| row.name().strip_suffix("_total").unwrap_or(row.name());
+    assert!(TABLE.iter().all(|row| row.desc.labels.is_sorted()));
+    let bare = |row: &Row| row.desc.name.strip_suffix("_total").unwrap_or(row.desc.name);
     assert_eq!(TABLE.iter().map(bare).collect::<BTreeSet<_>>().len(), TABLE.len());
 }
 
@@ -317,8 +298,15 @@ fn labels_are_sorted_and_open_metrics_names_unique() {
 fn reference_metrics_keep_names_types_and_labels() {
     let ours: Vec<String> = TABLE
         .iter()
-        .filter(|row| row.origin() == Origin::Reference)
-        .map(|row| format!("{} {} {}", row.name().replace("aws_ebs_csi_", ""), kind(row), row.labels().join(",")))
+        .filter(|row| row.origin == Origin::Reference)
+        .map(|row| {
+            format!(
+                "{} {} {}",
+                row.desc.name.replace("aws_ebs_csi_", ""),
+                row.desc.kind.as_str(),
+                row.desc.labels.join(",")
+            )
+        })
         .collect();
     assert_eq!(
         ours,
@@ -352,12 +340,10 @@ fn reference_metrics_keep_names_types_and_labels() {
     );
 }
 
-fn kind(row: &Row) -> &'static str {
-    match row.kind() {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram(_) | Kind::DiskHistogram => "histogram",
-    }
+/// Returns the unit in the name, or an empty text for plain numbers.
+fn unit(name: &str) -> &'static str {
+    let bare = name.strip_suffix("_total").unwrap_or(name);
+    ["seconds", "bytes"].into_iter().find(|unit| bare.ends_with(unit)).unwrap_or("")
 }
 
 /// Returns the table of `docs/metrics.md`.
@@ -365,29 +351,29 @@ fn table() -> String {
     let mut table =
         "| metric | type | unit | labels | shown | whose | meaning |\n|---|---|---|---|---|---|---|\n".to_owned();
     for row in TABLE {
-        let labels: Vec<String> = row.labels().iter().map(|label| format!("`{label}`")).collect();
-        let shown = match row.shown() {
+        let labels: Vec<String> = row.desc.labels.iter().map(|label| format!("`{label}`")).collect();
+        let shown = match row.shown {
             Shown::Everywhere => "always",
             Shown::Controller => "controller, all",
             Shown::Deprecated => "controller, all: `--deprecated-metrics`",
             Shown::Node => "node, all",
             Shown::Tls => "with TLS",
         };
-        let whose = if row.origin() == Origin::Reference { "reference" } else { "ours" };
-        let bounds = match row.kind() {
-            Kind::Histogram(bounds) => {
+        let whose = if row.origin == Origin::Reference { "reference" } else { "ours" };
+        let bounds = match row.desc.kind {
+            Kind::Histogram(bounds) if !bounds.is_empty() => {
                 let bounds: Vec<String> = bounds.iter().map(ToString::to_string).collect();
                 format!("; up to {}", bounds.join(", "))
             }
-            Kind::Counter | Kind::Gauge | Kind::DiskHistogram => String::new(),
+            Kind::Counter | Kind::Gauge | Kind::Histogram(_) => String::new(),
         };
         table.push_str(&format!(
             "| `{}` | {} | {} | {} | {shown} | {whose} | {}{bounds} |\n",
-            row.name(),
-            kind(row),
-            row.unit(),
+            row.desc.name,
+            row.desc.kind.as_str(),
+            unit(row.desc.name),
             labels.join(", "),
-            row.help(),
+            row.desc.help,
         ));
     }
     table
@@ -409,17 +395,8 @@ fn documented_metrics_match_the_code() {
     }
 }
 
-#[derive(Debug)]
-struct Volumes(Mutex<Vec<UnhealthyVolume>>, Vec<NotGrownVolume>);
-
-impl UnhealthyVolumes for Volumes {
-    fn unhealthy(&self) -> Vec<UnhealthyVolume> {
-        self.0.lock().unwrap().clone()
-    }
-
-    fn not_grown(&self) -> Vec<NotGrownVolume> {
-        self.1.clone()
-    }
+fn unhealthy(reason: &'static str) -> UnhealthyVolume {
+    UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason }
 }
 
 fn not_grown() -> NotGrownVolume {
@@ -428,8 +405,8 @@ fn not_grown() -> NotGrownVolume {
 
 #[test]
 fn not_grown_volume_shows_gauge_of_missing_bytes() {
-    let volumes: Arc<dyn UnhealthyVolumes> = Arc::new(Volumes(Mutex::default(), vec![not_grown()]));
-    let metrics = Metrics::new(MetricsConfig { volumes: Some(volumes), ..MetricsConfig::default() });
+    let metrics = Metrics::default();
+    metrics.set_volumes(Vec::new, || vec![not_grown()]);
     let line = r#"aws_ebs_csi_volume_not_grown_bytes{volume_id="vol-1"} 1.073741824e+09"#;
     assert_eq!(lines(&metrics.page(), "aws_ebs_csi_volume_not_grown_bytes{"), [line]);
 }
@@ -437,13 +414,14 @@ fn not_grown_volume_shows_gauge_of_missing_bytes() {
 /// The gauge has the volume's status and reason, and disappears when the volume is healthy.
 #[test]
 fn unhealthy_volume_has_gauge_until_it_is_healthy() {
-    let volume = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "ReadOnlyAfterErrors" };
-    let volumes = Arc::new(Volumes(Mutex::new(vec![volume]), Vec::new()));
-    let metrics = Metrics::new(MetricsConfig { volumes: Some(Arc::clone(&volumes) as _), ..MetricsConfig::default() });
+    let volumes = Arc::new(Mutex::new(vec![unhealthy("ReadOnlyAfterErrors")]));
+    let metrics = Metrics::default();
+    let source = Arc::clone(&volumes);
+    metrics.set_volumes(move || source.lock().unwrap().clone(), Vec::new);
     let name = "aws_ebs_csi_volume_unhealthy{";
     let line = r#"aws_ebs_csi_volume_unhealthy{reason="ReadOnlyAfterErrors",status="Degraded",volume_id="vol-1"} 1"#;
     assert_eq!(lines(&metrics.page(), name), [line]);
-    volumes.0.lock().unwrap().clear();
+    volumes.lock().unwrap().clear();
     assert!(lines(&metrics.page(), name).is_empty());
     assert!(!Metrics::default().page().contains("aws_ebs_csi_volume_unhealthy"));
 }

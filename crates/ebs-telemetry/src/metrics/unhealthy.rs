@@ -1,6 +1,7 @@
 //! Unhealthy volumes of this node, queried on each scrape.
 
-use super::exposition::{Family, Sample, float};
+use component_base::metrics::{Family, Sample, float};
+
 use super::table;
 
 /// An unhealthy volume.
@@ -23,20 +24,11 @@ pub struct NotGrownVolume {
     pub missing: u64,
 }
 
-/// Lists unhealthy volumes. Must not block.
-pub trait UnhealthyVolumes: std::fmt::Debug + Send + Sync + 'static {
-    /// Returns each unhealthy volume once.
-    fn unhealthy(&self) -> Vec<UnhealthyVolume>;
-
-    /// Returns each volume whose growth failed or is overdue once.
-    fn not_grown(&self) -> Vec<NotGrownVolume>;
-}
-
 /// Returns a 1 for each unhealthy volume, and the missing bytes of each volume that has not grown.
-pub(super) fn families(source: &dyn UnhealthyVolumes) -> [Family; 2] {
+pub(super) fn families(unhealthy: &[UnhealthyVolume], not_grown: &[NotGrownVolume]) -> [Family; 2] {
     let ill = |volume: &UnhealthyVolume| Sample::number(&[volume.reason, volume.status, &volume.volume_id], 1.0);
-    let unhealthy = source.unhealthy().iter().map(ill).collect();
+    let unhealthy = unhealthy.iter().map(ill).collect();
     let behind = |volume: &NotGrownVolume| Sample::number(&[&volume.volume_id], float(volume.missing));
-    let not_grown = source.not_grown().iter().map(behind).collect();
-    [Family { row: &table::UNHEALTHY, samples: unhealthy }, Family { row: &table::NOT_GROWN, samples: not_grown }]
+    let not_grown = not_grown.iter().map(behind).collect();
+    [Family { desc: &table::UNHEALTHY, samples: unhealthy }, Family { desc: &table::NOT_GROWN, samples: not_grown }]
 }

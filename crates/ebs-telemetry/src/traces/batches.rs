@@ -25,39 +25,20 @@ pub(super) struct Limits {
     pub(super) export: Duration,
 }
 
-/// Counts of finished spans by their fate.
-#[derive(Debug, Clone, Default)]
-pub struct TraceCounts(Arc<Counts>);
-
+/// Counts of finished spans: accepted by the collector, lost because it did not accept them, and lost because the queue
+/// was full.
 #[derive(Debug, Default)]
-struct Counts {
-    exported: AtomicU64,
-    refused: AtomicU64,
-    dropped: AtomicU64,
-}
-
-impl TraceCounts {
-    /// Returns the number of spans that the collector accepted.
-    pub fn exported(&self) -> u64 {
-        self.0.exported.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of spans that were lost because the collector did not accept them.
-    pub fn refused(&self) -> u64 {
-        self.0.refused.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of spans that were lost because the queue was full.
-    pub fn dropped(&self) -> u64 {
-        self.0.dropped.load(Ordering::Relaxed)
-    }
+pub(super) struct Counts {
+    pub(super) exported: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) dropped: AtomicU64,
 }
 
 /// Accepts finished spans and never waits.
 #[derive(Debug)]
 pub(super) struct Batches {
     queue: mpsc::Sender<SpanData>,
-    counts: TraceCounts,
+    counts: Arc<Counts>,
 }
 
 /// The receiving end.
@@ -66,7 +47,7 @@ pub(super) struct Queue {
     /// Dropped to stop the queue.
     stop: oneshot::Sender<()>,
     sending: JoinSet<()>,
-    counts: TraceCounts,
+    pub(super) counts: Arc<Counts>,
 }
 
 impl Batches {
@@ -78,11 +59,11 @@ impl Batches {
         exporter.set_resource(resource);
         let (queue, spans) = mpsc::channel(limits.queue);
         let (stop, stopped) = oneshot::channel();
-        let counts = TraceCounts::default();
+        let counts = Arc::new(Counts::default());
         let mut sending = JoinSet::new();
-        let sender = Sender { exporter, limits, counts: counts.clone(), failing: false };
+        let sender = Sender { exporter, limits, counts: Arc::clone(&counts), failing: false };
         sending.spawn(sender.run(spans, stopped));
-        (Self { queue, counts: counts.clone() }, Queue { stop, sending, counts })
+        (Self { queue, counts: Arc::clone(&counts) }, Queue { stop, sending, counts })
     }
 }
 
@@ -91,7 +72,7 @@ impl SpanProcessor for Batches {
 
     fn on_end(&self, span: SpanData) {
         if span.span_context.is_sampled() && self.queue.try_send(span).is_err() {
-            self.counts.0.dropped.fetch_add(1, Ordering::Relaxed);
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -106,10 +87,6 @@ impl SpanProcessor for Batches {
 }
 
 impl Queue {
-    pub(super) fn counts(&self) -> TraceCounts {
-        self.counts.clone()
-    }
-
     /// Exports the queued spans, for at most `limit`.
     pub(super) async fn finish(self, limit: Duration) {
         let Self { stop, mut sending, counts } = self;
@@ -118,7 +95,8 @@ impl Queue {
         if !in_time {
             sending.shutdown().await;
         }
-        let (exported, refused, dropped) = (counts.exported(), counts.refused(), counts.dropped());
+        let [exported, refused, dropped] =
+            [&counts.exported, &counts.refused, &counts.dropped].map(|count| count.load(Ordering::Relaxed));
         if !in_time || refused > 0 || dropped > 0 {
             tracing::warn!(exported, refused, dropped, in_time, "some trace spans did not reach the collector");
         }
@@ -128,7 +106,7 @@ impl Queue {
 struct Sender<E> {
     exporter: E,
     limits: Limits,
-    counts: TraceCounts,
+    counts: Arc<Counts>,
     /// The last message failed. The failure has been logged and is not logged again.
     failing: bool,
 }
@@ -166,16 +144,15 @@ impl<E: SpanExporter> Sender<E> {
         let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
         let limit = self.limits.export;
         let sent = timeout(limit, self.exporter.export(batch)).await.unwrap_or(Err(OTelSdkError::Timeout(limit)));
-        let counts = &self.counts.0;
         match sent {
             Ok(()) => {
-                counts.exported.fetch_add(count, Ordering::Relaxed);
+                self.counts.exported.fetch_add(count, Ordering::Relaxed);
                 if std::mem::take(&mut self.failing) {
                     tracing::info!("trace collector accepts spans again");
                 }
             }
             Err(error) => {
-                counts.refused.fetch_add(count, Ordering::Relaxed);
+                self.counts.refused.fetch_add(count, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.failing, true) {
                     tracing::warn!(%error, "failed to export trace spans, not logged again until an export succeeds");
                 }

@@ -1,8 +1,9 @@
 //! Trace data in the fields of a `tracing` span.
 
+use std::collections::HashMap;
 use std::fmt;
 
-use opentelemetry::propagation::{Extractor, TextMapPropagator};
+use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{SpanContext, SpanKind, TraceContextExt};
 use opentelemetry::{Context, KeyValue, Value};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
@@ -21,15 +22,14 @@ pub(super) struct Said {
     pub(super) attributes: Vec<KeyValue>,
     pub(super) failure: Option<String>,
     pub(super) ended: bool,
-    parent: Option<String>,
-    state: Option<String>,
+    /// The headers of the caller's trace context.
+    caller: HashMap<String, String>,
 }
 
 impl Said {
     /// Returns the caller's span, if the request has a valid W3C trace context.
     pub(super) fn remote_parent(&self) -> Option<SpanContext> {
-        self.parent.as_ref()?;
-        let context = TraceContextPropagator::new().extract_with_context(&Context::new(), self);
+        let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &self.caller);
         let parent = context.span().span_context().clone();
         parent.is_valid().then_some(parent)
     }
@@ -38,8 +38,8 @@ impl Said {
         match name {
             KIND => self.kind = kind(&value),
             "otel.name" => self.name = Some(value),
-            "otel.parent" => self.parent = Some(value),
-            "otel.state" => self.state = Some(value),
+            "otel.parent" => drop(self.caller.insert("traceparent".to_owned(), value)),
+            "otel.state" => drop(self.caller.insert("tracestate".to_owned(), value)),
             "otel.status_description" => self.failure = Some(shortened(value)),
             name => self.attribute(name, shortened(value)),
         }
@@ -70,20 +70,6 @@ fn shortened(mut text: String) -> String {
         text.push('…');
     }
     text
-}
-
-impl Extractor for Said {
-    fn get(&self, key: &str) -> Option<&str> {
-        match key {
-            "traceparent" => self.parent.as_deref(),
-            "tracestate" => self.state.as_deref(),
-            _ => None,
-        }
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        vec!["traceparent", "tracestate"]
-    }
 }
 
 impl Visit for Said {
@@ -130,8 +116,9 @@ mod tests {
     use super::*;
 
     fn parent(parent: &str, state: Option<&str>) -> Option<SpanContext> {
-        let said = Said { parent: Some(parent.to_owned()), state: state.map(str::to_owned), ..Said::default() };
-        said.remote_parent()
+        let headers = [("traceparent", Some(parent)), ("tracestate", state)];
+        let given = headers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        Said { caller: given.collect(), ..Said::default() }.remote_parent()
     }
 
     const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

@@ -2,16 +2,16 @@ use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 
 use axum::body::{Body, to_bytes};
+use component_base::http::HEADERS_WITHIN;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::super::{HEADERS_WITHIN, run};
 use super::*;
 use crate::{Pages, Readiness};
 
@@ -66,7 +66,9 @@ impl Served {
         let metrics = Arc::new(Metrics::default());
         let pages = Pages { metrics: Arc::clone(&metrics), readiness: Readiness::starting("starting") };
         let mut tasks = JoinSet::new();
-        tasks.spawn(run(listener, Some(tls), pages));
+        let handshake = WithMetrics { tls, metrics: Arc::clone(&metrics) };
+        let app = pages.router();
+        tasks.spawn(async { match component_base::http::serve_on(listener, handshake, app).await {} });
         Self { secret, address, metrics, _tasks: tasks }
     }
 

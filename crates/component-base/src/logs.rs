@@ -6,7 +6,6 @@
 //! Decision: `docs/decisions/0025-log-in-klogs-format.md`.
 
 mod by_verbosity;
-mod date;
 mod file_flags;
 mod files;
 mod flags;
@@ -16,24 +15,26 @@ mod quote;
 mod verbosity;
 mod vmodule;
 
+use std::error::Error;
+use std::time::SystemTime;
+
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use by_verbosity::ByVerbosity;
-pub use date::Date;
-pub use file_flags::{FILE_FLAGS, FileSettings};
-pub use files::{Destination, LineWriter, Output, Severity};
-pub use flags::{BadLogFlags, FLAGS, LogSettings};
+pub use file_flags::FileLogFlags;
+pub use files::{LineWriter, Output, Severity};
+pub use flags::{BadLogFlags, LogFlags, LogSettings};
 pub use layer::{Careless, Lines};
 pub use vmodule::{BadModuleLevel, ModuleLevels};
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// `text`: `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`. `json`: one object a line with `ts`,
+/// `caller`, `msg`, `v` or `err`, then the keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`.
     #[default]
     Text,
-    /// One JSON object a line: `ts`, `caller`, `msg`, `v` or `err`, then the keys.
     Json,
 }
 
@@ -66,18 +67,35 @@ pub fn init(settings: &LogSettings, is_ours: fn(&str) -> bool) -> Result<(), Try
     tracing_subscriber::registry().with(lines).try_init()
 }
 
-/// Sets up logging for the whole process with [`FileSettings`] and returns the log. Only code that `is_ours` is logged.
-/// `program` is part of the name of a log file without an explicit name.
+/// Sets up logging for the whole process and returns the log. Only code that `is_ours` is logged. `program` is part of
+/// the name of a log file without an explicit name.
 ///
 /// # Errors
 /// The log file cannot be opened, or logging is set up already.
-pub fn init_files(settings: FileSettings, program: &str, is_ours: fn(&str) -> bool) -> std::io::Result<Output> {
-    let FileSettings { verbosity, modules, shape, destination } = settings;
-    let output = Output::open(destination, program)?;
-    let wanted = ByVerbosity::new(verbosity, modules, is_ours).without_others();
+pub fn init_files(flags: &FileLogFlags, program: &str, is_ours: fn(&str) -> bool) -> std::io::Result<Output> {
+    let output = Output::open(flags, program)?;
+    let wanted = ByVerbosity::new(flags.v, flags.vmodule.clone(), is_ours).without_others();
+    let shape = Shape { header: !flags.skip_headers, directory: flags.add_dir_header, ..Shape::PRINTED };
     let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape).with_filter(wanted);
     tracing_subscriber::registry().with(lines).try_init().map_err(std::io::Error::other)?;
     Ok(output)
+}
+
+/// Returns the current time in UTC in RFC 3339 format, with microseconds.
+#[must_use]
+pub fn now() -> String {
+    utc(SystemTime::now(), "%Y-%m-%dT%H:%M:%S.%6fZ")
+}
+
+/// Formats a time by directives of strftime(3), in UTC, so that logs of nodes in several time zones can be compared.
+fn utc(at: SystemTime, format: &str) -> String {
+    jiff::Timestamp::try_from(at).unwrap_or_default().strftime(format).to_string()
+}
+
+/// Returns an error and its causes in one line.
+pub fn chain(error: &dyn Error) -> String {
+    std::iter::successors(error.source(), |&cause| cause.source())
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Logs a panic as one line, in the format of the others.

@@ -76,6 +76,12 @@ pub fn integer(text: &str) -> Result<i64, String> {
     i64::from_str_radix(&signed, radix).map_err(|_| bad())
 }
 
+/// Parses a verbosity of the log.
+pub fn level(text: &str) -> Result<u32, String> {
+    let level = i32::try_from(integer(text)?).ok().and_then(|level| u32::try_from(level).ok());
+    level.ok_or_else(|| "it must be a whole number from 0 to 2147483647".to_owned())
+}
+
 /// Checks a size in the format of Kubernetes quantities, `64Ki`, `1.5M`. Returns `0` for any spelling of zero.
 pub fn size(text: &str) -> Result<String, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -142,6 +148,8 @@ mod tests {
         ] {
             assert_eq!(integer(text), Ok(number), "{text}");
         }
+        assert_eq!((level("0x5"), level("2147483647")), (Ok(5), Ok(2_147_483_647)));
+        assert!(level("-1").is_err() && level("2147483648").unwrap_err().contains("2147483647"));
         for text in
             ["", "-", "+", "1.0", "1e3", "many", " 1", "1 ", "0x", "08", "--1", "+-1", "1_000", "9223372036854775808"]
         {

@@ -1,15 +1,70 @@
 //! Metrics as text. The text format 0.0.4 equals the output of Prometheus' Go library byte for byte, because dashboards
 //! and scripts depend on it. OpenMetrics 1.0 is for clients that accept nothing else.
 //!
-//! The encoder is our own. Of the two well-maintained crates, `prometheus-client` prints only OpenMetrics, which has no
-//! counter without `_total` and writes bounds as `le="10.0"`. `prometheus` prints numbers as Rust does, and needs
-//! protobuf and globals.
+//! The encoder is our own. `metrics-exporter-prometheus` counts whole numbers only, while the reference counts seconds,
+//! and it has no histograms that a device counts by itself. `prometheus-client` prints only OpenMetrics, which has no
+//! counter without `_total` and writes bounds as `le="10.0"`. `prometheus` prints numbers as Rust does.
 
-use super::table::{Kind, Row};
+mod store;
+
+pub use store::{Histograms, Numbers, cumulative};
+
+/// The Prometheus type of a metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// Increases until a restart.
+    Counter,
+    /// A current value.
+    Gauge,
+    /// Counts by these upper bounds, in the metric's unit. Without any, each sample has its own bounds.
+    Histogram(&'static [f64]),
+}
+
+/// The declaration of a metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Desc {
+    /// The name on the page, including `_total`.
+    pub name: &'static str,
+    pub kind: Kind,
+    /// In alphabetical order, as on the page.
+    pub labels: &'static [&'static str],
+    pub help: &'static str,
+}
+
+impl Kind {
+    /// Returns the name on the page.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram(_) => "histogram",
+        }
+    }
+}
+
+impl Desc {
+    pub const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Counter, labels: &[], help }
+    }
+
+    pub const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Gauge, labels: &[], help }
+    }
+
+    pub const fn histogram(name: &'static str, bounds: &'static [f64], help: &'static str) -> Self {
+        Self { name, kind: Kind::Histogram(bounds), labels: &[], help }
+    }
+
+    #[must_use]
+    pub const fn by(mut self, labels: &'static [&'static str]) -> Self {
+        self.labels = labels;
+        self
+    }
+}
 
 /// The format of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// Prometheus' text format 0.0.4.
     Text,
     /// OpenMetrics 1.0.
@@ -18,21 +73,22 @@ pub(crate) enum Format {
 
 /// All samples of one metric.
 #[derive(Debug)]
-pub(super) struct Family {
-    pub(super) row: &'static Row,
-    pub(super) samples: Vec<Sample>,
+pub struct Family {
+    pub desc: &'static Desc,
+    pub samples: Vec<Sample>,
 }
 
 /// The current value of a series.
 #[derive(Debug)]
-pub(super) struct Sample {
-    /// In the number and order of the row's labels.
-    pub(super) labels: Vec<String>,
-    pub(super) value: Value,
+pub struct Sample {
+    /// In the number and order of the declared labels.
+    pub labels: Vec<String>,
+    pub value: Value,
 }
 
+/// A number, or the counts of a histogram.
 #[derive(Debug)]
-pub(super) enum Value {
+pub enum Value {
     /// The value of a counter or gauge.
     Number(f64),
     Histogram {
@@ -46,7 +102,7 @@ pub(super) enum Value {
 
 impl Format {
     /// Returns the media type.
-    pub(crate) const fn content_type(self) -> &'static str {
+    pub const fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -55,14 +111,15 @@ impl Format {
 }
 
 impl Sample {
-    pub(super) fn number(labels: &[&str], value: f64) -> Self {
+    /// Returns a sample of a counter or gauge.
+    pub fn number(labels: &[&str], value: f64) -> Self {
         Self { labels: labels.iter().map(|&label| label.to_owned()).collect(), value: Value::Number(value) }
     }
 }
 
 /// Returns the page. Families are sorted by name, and samples by labels. A family without samples is left out.
-pub(super) fn page(mut families: Vec<Family>, format: Format) -> String {
-    families.sort_by_key(|family| family.row.name());
+pub fn page(mut families: Vec<Family>, format: Format) -> String {
+    families.sort_by_key(|family| family.desc.name);
     let mut page = Page { text: String::new(), format };
     for family in families.iter_mut().filter(|family| !family.samples.is_empty()) {
         family.samples.sort_by(|one, other| one.labels.cmp(&other.labels));
@@ -81,11 +138,11 @@ struct Page {
 
 impl Page {
     fn family(&mut self, family: &Family) {
-        let row = family.row;
-        let name = self.family_name(row);
-        self.text.push_str(&format!("# HELP {name} {}\n# TYPE {name} {}\n", self.help(row), self.kind(row)));
+        let desc = family.desc;
+        let name = self.family_name(desc);
+        self.text.push_str(&format!("# HELP {name} {}\n# TYPE {name} {}\n", self.help(desc), self.kind(desc)));
         for sample in &family.samples {
-            let labels = Labels { row, values: &sample.labels };
+            let labels = Labels { desc, values: &sample.labels };
             match &sample.value {
                 Value::Number(number) => self.line("", &labels, None, &self.number(*number)),
                 Value::Histogram { buckets, sum, count } => {
@@ -101,28 +158,24 @@ impl Page {
     }
 
     /// OpenMetrics names a counter without `_total`, and its sample with it.
-    fn family_name(&self, row: &Row) -> &'static str {
-        let bare = row.name().strip_suffix("_total").filter(|_| row.kind() == Kind::Counter);
-        bare.filter(|_| self.format == Format::OpenMetrics).unwrap_or(row.name())
+    fn family_name(&self, desc: &Desc) -> &'static str {
+        let bare = desc.name.strip_suffix("_total").filter(|_| desc.kind == Kind::Counter);
+        bare.filter(|_| self.format == Format::OpenMetrics).unwrap_or(desc.name)
     }
 
     /// OpenMetrics requires `_total` in the name of a counter. Without it the type is `unknown`, as in Go's library.
-    fn kind(&self, row: &Row) -> &'static str {
-        match row.kind() {
-            Kind::Counter if self.format == Format::OpenMetrics && !row.name().ends_with("_total") => "unknown",
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram(_) | Kind::DiskHistogram => "histogram",
-        }
+    fn kind(&self, desc: &Desc) -> &'static str {
+        let is_nameless = desc.kind == Kind::Counter && !desc.name.ends_with("_total");
+        if is_nameless && self.format == Format::OpenMetrics { "unknown" } else { desc.kind.as_str() }
     }
 
-    fn help(&self, row: &Row) -> String {
-        let help = row.help().replace('\\', "\\\\").replace('\n', "\\n");
+    fn help(&self, desc: &Desc) -> String {
+        let help = desc.help.replace('\\', "\\\\").replace('\n', "\\n");
         if self.format == Format::OpenMetrics { help.replace('"', "\\\"") } else { help }
     }
 
     fn line(&mut self, suffix: &str, labels: &Labels<'_>, bound: Option<&str>, value: &str) {
-        let line = format!("{}{suffix}{} {value}\n", labels.row.name(), labels.text(bound));
+        let line = format!("{}{suffix}{} {value}\n", labels.desc.name, labels.text(bound));
         self.text.push_str(&line);
     }
 
@@ -141,13 +194,13 @@ impl Page {
 }
 
 struct Labels<'a> {
-    row: &'static Row,
+    desc: &'static Desc,
     values: &'a [String],
 }
 
 impl Labels<'_> {
     fn text(&self, bound: Option<&str>) -> String {
-        let own = self.row.labels().iter().copied().zip(self.values.iter().map(String::as_str));
+        let own = self.desc.labels.iter().copied().zip(self.values.iter().map(String::as_str));
         let pair = |(name, value): (&str, &str)| {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             format!("{name}=\"{value}\"")
@@ -159,7 +212,7 @@ impl Labels<'_> {
 
 /// Counts beyond 2^53 lose their last digits, as in Prometheus itself, which stores only floats.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus stores floats")]
-pub(super) fn float(number: u64) -> f64 {
+pub fn float(number: u64) -> f64 {
     number as f64
 }
 
@@ -187,7 +240,6 @@ fn as_go_prints(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::table;
 
     /// The exponent has at least two digits and appears below 1e-4 and from 1e6 on.
     #[test]
@@ -221,6 +273,11 @@ mod tests {
         }
     }
 
+    const RPCS: Desc = Desc::counter("aws_ebs_csi_rpc_requests_total", "Requests").by(&["code", "method"]);
+    const ERRORS: Desc = Desc::counter("cloudprovider_aws_api_request_errors", "Errors").by(&["code", "request"]);
+    const SECONDS: Desc =
+        Desc::histogram("aws_ebs_csi_api_request_duration_seconds", &[0.5, 10.0], "Time that").by(&["request"]);
+
     fn sample(labels: &[&str], value: Value) -> Sample {
         Sample { value, ..Sample::number(labels, 0.0) }
     }
@@ -229,15 +286,15 @@ mod tests {
         let histogram = |count| Value::Histogram { buckets: vec![(0.5, 1), (10.0, 3)], sum: 12.0, count };
         vec![
             Family {
-                row: &table::RPCS,
+                desc: &RPCS,
                 samples: vec![
                     Sample::number(&["OK", "a\\b\"c\nd"], 2_000_000.0),
                     Sample::number(&["Aborted", "Probe"], 1.0),
                 ],
             },
-            Family { row: &table::OLD_EC2_ERRORS, samples: vec![Sample::number(&["X", "DeleteVolume"], 1.0)] },
-            Family { row: &table::EC2_SECONDS, samples: vec![sample(&["DeleteVolume"], histogram(4))] },
-            Family { row: &table::EC2_THROTTLES, samples: Vec::new() },
+            Family { desc: &ERRORS, samples: vec![Sample::number(&["X", "DeleteVolume"], 1.0)] },
+            Family { desc: &SECONDS, samples: vec![sample(&["DeleteVolume"], histogram(4))] },
+            Family { desc: &SECONDS, samples: Vec::new() },
         ]
     }
 

@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::exposition::{Family, Sample, Value};
-use super::table::{Kind, Row};
+use super::{Desc, Family, Kind, Sample, Value};
 
 /// The series of a counter or a gauge.
 #[derive(Debug)]
-pub(super) struct Numbers {
-    row: &'static Row,
+pub struct Numbers {
+    desc: &'static Desc,
     series: Mutex<BTreeMap<Vec<String>, f64>>,
 }
 
 /// The series of a histogram.
 #[derive(Debug)]
-pub(super) struct Histograms {
-    row: &'static Row,
+pub struct Histograms {
+    desc: &'static Desc,
     bounds: &'static [f64],
     series: Mutex<BTreeMap<Vec<String>, Observed>>,
 }
@@ -28,37 +27,37 @@ struct Observed {
     sum: f64,
 }
 
-fn owned(row: &Row, labels: &[&str]) -> Vec<String> {
-    debug_assert_eq!(labels.len(), row.labels().len(), "labels of {}", row.name());
+fn owned(desc: &Desc, labels: &[&str]) -> Vec<String> {
+    debug_assert_eq!(labels.len(), desc.labels.len(), "labels of {}", desc.name);
     labels.iter().map(|&label| label.to_owned()).collect()
 }
 
 impl Numbers {
     /// Creates the store without series.
-    pub(super) fn new(row: &'static Row) -> Self {
-        Self { row, series: Mutex::default() }
+    pub fn new(desc: &'static Desc) -> Self {
+        Self { desc, series: Mutex::default() }
     }
 
-    /// Adds to the series with these labels, in the row's order. A new series starts at zero.
-    pub(super) fn add(&self, labels: &[&str], by: f64) {
-        *self.series().entry(owned(self.row, labels)).or_default() += by;
+    /// Adds to the series with these labels, in the declared order. A new series starts at zero.
+    pub fn add(&self, labels: &[&str], by: f64) {
+        *self.series().entry(owned(self.desc, labels)).or_default() += by;
     }
 
     /// Sets the series.
-    pub(super) fn set(&self, labels: &[&str], to: f64) {
-        self.series().insert(owned(self.row, labels), to);
+    pub fn set(&self, labels: &[&str], to: f64) {
+        self.series().insert(owned(self.desc, labels), to);
     }
 
     /// Returns all series.
-    pub(super) fn family(&self) -> Family {
-        self.family_as(self.row)
+    pub fn family(&self) -> Family {
+        self.family_as(self.desc)
     }
 
-    /// Returns all series under the name of another row, which has the same labels.
-    pub(super) fn family_as(&self, row: &'static Row) -> Family {
+    /// Returns all series under another declaration, which has the same labels.
+    pub fn family_as(&self, desc: &'static Desc) -> Family {
         let sample =
             |(labels, number): (&Vec<String>, &f64)| Sample { labels: labels.clone(), value: Value::Number(*number) };
-        Family { row, samples: self.series().iter().map(sample).collect() }
+        Family { desc, samples: self.series().iter().map(sample).collect() }
     }
 
     fn series(&self) -> MutexGuard<'_, BTreeMap<Vec<String>, f64>> {
@@ -68,21 +67,21 @@ impl Numbers {
 
 impl Histograms {
     /// Creates the store without series.
-    pub(super) fn new(row: &'static Row) -> Self {
-        let bounds = match row.kind() {
+    pub fn new(desc: &'static Desc) -> Self {
+        let bounds = match desc.kind {
             Kind::Histogram(bounds) => bounds,
-            Kind::Counter | Kind::Gauge | Kind::DiskHistogram => &[],
+            Kind::Counter | Kind::Gauge => &[],
         };
-        Self { row, bounds, series: Mutex::default() }
+        Self { desc, bounds, series: Mutex::default() }
     }
 
     /// Creates a series at zero.
-    pub(super) fn expect(&self, labels: &[&str]) {
+    pub fn expect(&self, labels: &[&str]) {
         self.change(labels, |_| ());
     }
 
     /// Counts an observation.
-    pub(super) fn observe(&self, labels: &[&str], value: f64) {
+    pub fn observe(&self, labels: &[&str], value: f64) {
         let at = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
         self.change(labels, |observed| {
             observed.sum += value;
@@ -93,22 +92,22 @@ impl Histograms {
     }
 
     /// Returns all series.
-    pub(super) fn family(&self) -> Family {
-        self.family_as(self.row)
+    pub fn family(&self) -> Family {
+        self.family_as(self.desc)
     }
 
-    /// Returns all series under the name of another row, which has the same labels and bounds.
-    pub(super) fn family_as(&self, row: &'static Row) -> Family {
+    /// Returns all series under another declaration, which has the same labels and bounds.
+    pub fn family_as(&self, desc: &'static Desc) -> Family {
         let sample = |(labels, observed): (&Vec<String>, &Observed)| Sample {
             labels: labels.clone(),
             value: cumulative(self.bounds.iter().copied(), &observed.counts, observed.sum),
         };
-        Family { row, samples: self.series().iter().map(sample).collect() }
+        Family { desc, samples: self.series().iter().map(sample).collect() }
     }
 
     fn change(&self, labels: &[&str], change: impl FnOnce(&mut Observed)) {
         let zero = || Observed { counts: vec![0; self.bounds.len() + 1], sum: 0.0 };
-        change(self.series().entry(owned(self.row, labels)).or_insert_with(zero));
+        change(self.series().entry(owned(self.desc, labels)).or_insert_with(zero));
     }
 
     fn series(&self) -> MutexGuard<'_, BTreeMap<Vec<String>, Observed>> {
@@ -118,7 +117,7 @@ impl Histograms {
 
 /// Returns a histogram from counts per bound. In Prometheus, each bucket includes the counts of all lower ones. There
 /// is at most one more count than bounds, for observations above all bounds.
-pub(super) fn cumulative(bounds: impl IntoIterator<Item = f64>, counts: &[u64], sum: f64) -> Value {
+pub fn cumulative(bounds: impl IntoIterator<Item = f64>, counts: &[u64], sum: f64) -> Value {
     let mut below = 0;
     let bucket = |(bound, count): (f64, &u64)| {
         below += count;

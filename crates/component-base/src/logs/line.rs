@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::{Level, Metadata};
 
-use super::date::Date;
-use super::{LogFormat, Shape, quote, verbosity};
+use super::{LogFormat, Shape, quote, utc, verbosity};
 
 /// Field names of an event's error. JSON writes each of them as `err`.
 const ERROR_FIELDS: [&str; 2] = ["error", "err"];
@@ -109,7 +108,7 @@ impl Line<'_> {
         let mut line = String::new();
         if shape.header {
             let letter = severity(*self.metadata.level());
-            let (stamp, caller) = (Date::from(self.at).stamp(), self.caller(shape.directory));
+            let (stamp, caller) = (utc(self.at, "%m%d %H:%M:%S.%6f"), self.caller(shape.directory));
             // Writing to a string cannot fail.
             let _infallible = write!(line, "{letter}{stamp} {:>7} {caller}] ", std::process::id());
         }
@@ -193,7 +192,7 @@ mod tests {
         static CALLSITE: tracing::callsite::DefaultCallsite = tracing::callsite::DefaultCallsite::new(&METADATA);
         static METADATA: Metadata<'static> = tracing::metadata! {
             name: "test",
-            target: "klog",
+            target: "component_base",
             level: Level::INFO,
             fields: &["message"],
             callsite: &CALLSITE,
@@ -280,7 +279,7 @@ mod tests {
         let printed = line.render(LogFormat::Text, Shape { header: false, ..Shape::PRINTED });
         assert_eq!(printed, "Working directories: [C:\\a \"b\"]\\r\\nE0101 forged volume=\"vol-1\" size=4");
         let with_directory = line.render(LogFormat::Text, Shape { directory: true, ..Shape::PRINTED });
-        assert!(with_directory.contains(" src/line.rs:") && with_directory.contains("] Working"), "{with_directory}");
+        assert!(with_directory.contains(" logs/line.rs:") && with_directory.contains("] Working"), "{with_directory}");
         assert!(line.render(LogFormat::Text, Shape::PRINTED).contains(" line.rs:"));
     }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use process_signals::Signals;
+use component_base::signals::Signals;
 use rustix::process::{Signal, getpid, kill_process};
 
 /// Timeout of a signal on a busy machine.

@@ -1,5 +1,9 @@
 //! The listen address.
 
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 
 /// A TCP listen address as users write it: `host:port`, or `:port` for all addresses.
@@ -25,13 +29,29 @@ impl std::str::FromStr for HttpEndpoint {
 
 impl HttpEndpoint {
     /// Binds the address. `:port` binds both address families where the machine has both.
-    pub(super) async fn bind(&self) -> std::io::Result<TcpListener> {
+    ///
+    /// # Errors
+    /// The address is taken, or does not belong to this machine.
+    pub async fn bind(&self) -> io::Result<TcpListener> {
         let Some(port) = self.0.strip_prefix(':') else { return TcpListener::bind(&self.0).await };
-        match TcpListener::bind(format!("[::]:{port}")).await {
+        match port.parse().map_err(io::Error::other).and_then(both_families) {
             Ok(listener) => Ok(listener),
             Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,
         }
     }
+}
+
+/// Binds IPv6 for clients of IPv4, too, which a listener of Windows does not do by itself.
+fn both_families(port: u16) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV6, Type::STREAM, None)?;
+    socket.set_only_v6(false)?;
+    // On Windows it would let another program take the port over.
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
+    socket.listen(128)?;
+    TcpListener::from_std(socket.into())
 }
 
 impl std::fmt::Display for HttpEndpoint {
@@ -52,5 +72,12 @@ mod tests {
         for bad in ["", "3301", "localhost", "localhost:", "localhost:http", "::1:80", "0.0.0.0:70000"] {
             assert!(bad.parse::<HttpEndpoint>().is_err(), "{bad}");
         }
+    }
+
+    #[tokio::test]
+    async fn all_addresses_include_ipv4() {
+        let listener = ":0".parse::<HttpEndpoint>().unwrap().bind().await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("a listener on all addresses");
     }
 }

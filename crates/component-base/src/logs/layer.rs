@@ -14,7 +14,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::line::{Fields, Line, Value};
-use super::{LogFormat, Shape};
+use super::{LogFormat, Shape, chain};
 
 /// Crates whose events are logged with only the message and these fields.
 #[derive(Debug, Clone, Copy)]
@@ -116,14 +116,7 @@ impl Visit for Fields {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        let mut chain = value.to_string();
-        let mut next = value.source();
-        while let Some(cause) = next {
-            chain.push_str(": ");
-            chain.push_str(&cause.to_string());
-            next = cause.source();
-        }
-        self.set(field.name(), Value::Text(chain));
+        self.set(field.name(), Value::Text(chain(value)));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {

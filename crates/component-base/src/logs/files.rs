@@ -3,24 +3,21 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::date::Date;
-use super::quote;
+use super::{FileLogFlags, now, quote, utc};
 
 /// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// A normal event.
     Info,
-    /// A problem that needs attention.
     Warning,
-    /// A failed operation.
     Error,
-    /// The process exits. No line has this severity.
+    /// No line has this severity.
     Fatal,
 }
 
@@ -45,32 +42,15 @@ impl Severity {
     }
 }
 
-/// The outputs of log lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Destination {
-    /// Log only to standard error.
-    pub only_stderr: bool,
-    /// Log to the file and to standard error.
-    pub also_stderr: bool,
-    /// Also log to standard error from this severity on.
-    pub stderr_from: Severity,
-    /// The log file.
-    pub file: Option<PathBuf>,
-    /// Directory of a log file without an explicit name. Default: the directory of temporary files.
-    pub directory: Option<PathBuf>,
-    /// The log file is rotated before it exceeds this size in bytes. 0: never.
-    pub file_bytes: u64,
-    /// Omit the header lines of the file.
-    pub bare_file: bool,
-}
-
 /// The open log of a process. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Output(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    destination: Destination,
+    also_stderr: bool,
+    /// Log to standard error, too, from this severity on.
+    stderr_from: Severity,
     /// `None`: standard error.
     file: Option<Mutex<LogFile>>,
 }
@@ -80,18 +60,10 @@ impl Output {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open(destination: Destination, program: &str) -> io::Result<Self> {
-        let file = if destination.only_stderr {
-            None
-        } else {
-            let made = || {
-                let directory = destination.directory.clone().unwrap_or_else(std::env::temp_dir);
-                directory.join(format!("{program}.INFO.{}.{}.log", Date::now().compact(), std::process::id()))
-            };
-            let path = destination.file.clone().unwrap_or_else(made);
-            Some(Mutex::new(LogFile::open(path, !destination.bare_file)?))
-        };
-        Ok(Self(Arc::new(Shared { destination, file })))
+    pub fn open(flags: &FileLogFlags, program: &str) -> io::Result<Self> {
+        let file = if flags.logtostderr { None } else { Some(Mutex::new(LogFile::open(flags, program)?)) };
+        let (also_stderr, stderr_from) = (flags.alsologtostderr, flags.stderrthreshold);
+        Ok(Self(Arc::new(Shared { also_stderr, stderr_from, file })))
     }
 
     /// Writes a line that is already a JSON document, without a header. Control characters within its strings are
@@ -101,14 +73,13 @@ impl Output {
     }
 
     fn write(&self, severity: Severity, bytes: &[u8]) {
-        let Destination { also_stderr, stderr_from, file_bytes, .. } = self.0.destination;
-        let file = self.0.file.as_ref().map(Mutex::lock);
+        let Shared { also_stderr, stderr_from, file } = &*self.0;
+        let file = file.as_ref().map(|file| file.lock().unwrap_or_else(PoisonError::into_inner));
         // A failure to write the log cannot be reported.
-        if file.is_none() || also_stderr || severity >= stderr_from {
+        if file.is_none() || *also_stderr || severity >= *stderr_from {
             drop(io::stderr().write_all(bytes));
         }
-        let file = file.map(|locked| locked.unwrap_or_else(PoisonError::into_inner));
-        drop(file.map(|mut file: MutexGuard<'_, LogFile>| file.write(file_bytes, bytes)));
+        drop(file.map(|mut file| file.write(bytes)));
     }
 }
 
@@ -147,14 +118,24 @@ struct LogFile {
     path: PathBuf,
     file: File,
     written: u64,
+    /// The file is rotated before it exceeds this size in bytes. 0: never.
+    limit: u64,
     has_header: bool,
 }
 
 impl LogFile {
-    fn open(path: PathBuf, has_header: bool) -> io::Result<Self> {
+    fn open(flags: &FileLogFlags, program: &str) -> io::Result<Self> {
+        const MEGABYTE: u64 = 1024 * 1024;
+        let path = if flags.log_file.is_empty() {
+            let directory = if flags.log_dir.is_empty() { std::env::temp_dir() } else { PathBuf::from(&flags.log_dir) };
+            let now = utc(SystemTime::now(), "%Y%m%d-%H%M%S");
+            directory.join(format!("{program}.INFO.{now}.{}.log", std::process::id()))
+        } else {
+            PathBuf::from(&flags.log_file)
+        };
         let file = append_to(&path)?;
-        let written = file.metadata()?.len();
-        let mut opened = Self { path, file, written, has_header };
+        let (written, limit) = (file.metadata()?.len(), flags.log_file_max_size.saturating_mul(MEGABYTE));
+        let mut opened = Self { path, file, written, limit, has_header: !flags.skip_log_headers };
         opened.begin()?;
         Ok(opened)
     }
@@ -165,7 +146,7 @@ impl LogFile {
         }
         let line = format!(
             "Log file created at: {}\nLog line format: [IWEF]mmdd hh:mm:ss.uuuuuu threadid file:line] msg\n",
-            Date::now()
+            now()
         );
         self.append(line.as_bytes())
     }
@@ -176,18 +157,18 @@ impl LogFile {
         Ok(())
     }
 
-    fn write(&mut self, file_bytes: u64, bytes: &[u8]) -> io::Result<()> {
-        if file_bytes > 0 && self.written.saturating_add(length(bytes)) > file_bytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.limit > 0 && self.written.saturating_add(length(bytes)) > self.limit {
             // If the rotation fails, the file grows by the same size again before the next attempt: a long log is
             // better than a lost one.
             self.written = 0;
-            drop(self.begin_anew());
+            drop(self.rotate());
         }
         self.append(bytes)
     }
 
     /// Rotates the file: it replaces the previous old file, and a new one is opened.
-    fn begin_anew(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         // Windows renames an open file only if every process that has it open allows it, as Rust's standard files do.
         // If the rename fails, the file is truncated.
         if std::fs::rename(&self.path, before(&self.path)).is_err() {
@@ -214,13 +195,15 @@ fn before(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
     use std::path::Path;
 
     use tracing_subscriber::Layer;
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
-    use crate::{ByVerbosity, Careless, Lines, LogFormat, ModuleLevels, Shape};
+    use crate::flags::CommandLine;
+    use crate::logs::{ByVerbosity, Careless, Lines, LogFormat, ModuleLevels, Shape};
 
     /// A directory for one test, removed on drop.
     struct Directory(PathBuf);
@@ -243,36 +226,37 @@ mod tests {
         }
     }
 
-    fn into(file: &Path) -> Destination {
-        Destination {
-            only_stderr: false,
-            also_stderr: false,
-            stderr_from: Severity::Fatal,
-            file: Some(file.to_owned()),
-            directory: None,
-            file_bytes: 0,
-            bare_file: true,
-        }
+    /// Logs into this file alone.
+    fn flags(file: &Path) -> FileLogFlags {
+        let fixed =
+            ["-logtostderr=false", "-stderrthreshold=FATAL", "-skip_log_headers", "-log_file"].map(OsString::from);
+        CommandLine::read(fixed.into_iter().chain([file.into()])).unwrap().flags
+    }
+
+    fn open(flags: &FileLogFlags, limit: u64) -> Output {
+        let mut file = LogFile::open(flags, "program").unwrap();
+        file.limit = limit;
+        Output(Arc::new(Shared { also_stderr: false, stderr_from: Severity::Fatal, file: Some(Mutex::new(file)) }))
     }
 
     /// Returns the lines of a file after `log` has written to it.
-    fn logged(destination: Destination, shape: Shape, log: impl FnOnce(&Output)) -> Vec<String> {
-        let file = destination.file.clone().unwrap();
-        let output = Output::open(destination, "program").unwrap();
+    fn logged(flags: &FileLogFlags, limit: u64, shape: Shape, log: impl FnOnce(&Output)) -> Vec<String> {
+        let output = open(flags, limit);
         let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape);
         let wanted = ByVerbosity::new(2, ModuleLevels::default(), |_| true);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines.with_filter(wanted)), || {
             log(&output);
         });
-        std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect()
+        std::fs::read_to_string(&flags.log_file).unwrap().lines().map(str::to_owned).collect()
     }
 
     /// The old file is kept.
     #[test]
     fn log_file_is_rotated_before_it_exceeds_its_limit() {
         let directory = Directory::new("anew");
-        let bounded = Destination { file_bytes: 400, bare_file: false, ..into(&directory.file()) };
-        let new = logged(bounded, Shape::PRINTED, |_| {
+        let mut with_header = flags(&directory.file());
+        with_header.skip_log_headers = false;
+        let new = logged(&with_header, 400, Shape::PRINTED, |_| {
             for number in 0..20 {
                 tracing::info!("line {number}");
             }
@@ -288,8 +272,8 @@ mod tests {
         let directory = Directory::new("on");
         std::fs::create_dir(before(&directory.file())).unwrap();
         std::fs::write(before(&directory.file()).join("in the way"), "").unwrap();
-        let bounded = Destination { file_bytes: 100, ..into(&directory.file()) };
-        let lines = logged(bounded, Shape { header: false, ..Shape::PRINTED }, |_| {
+        let without_header = Shape { header: false, ..Shape::PRINTED };
+        let lines = logged(&flags(&directory.file()), 100, without_header, |_| {
             for number in 0..50 {
                 tracing::info!("line {number}");
             }
@@ -302,23 +286,25 @@ mod tests {
     fn existing_file_is_appended_and_default_has_program_name() {
         let directory = Directory::new("name");
         std::fs::write(directory.file(), "before\n").unwrap();
-        let lines = logged(into(&directory.file()), Shape::PRINTED, |_| tracing::info!("after"));
+        let lines = logged(&flags(&directory.file()), 0, Shape::PRINTED, |_| tracing::info!("after"));
         assert!(lines[0] == "before" && lines[1].ends_with("] after"), "{lines:?}");
         std::fs::remove_file(directory.file()).unwrap();
-        let nameless = Destination { file: None, directory: Some(directory.0.clone()), ..into(&directory.file()) };
-        Output::open(nameless, "program").unwrap().json_line("{}");
+        let log_dir = directory.0.display().to_string();
+        let mut nameless = flags(&directory.file());
+        (nameless.log_file, nameless.log_dir) = (String::new(), log_dir);
+        Output::open(&nameless, "program").unwrap().json_line("{}");
         let names: Vec<_> = std::fs::read_dir(&directory.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         let name = names[0].to_str().unwrap();
         assert!(names.len() == 1 && name.starts_with("program.INFO.2") && name.ends_with(".log"), "{names:?}");
-        let missing = into(&directory.0.join("none").join("file"));
-        assert!(Output::open(missing, "program").is_err());
+        let missing = flags(&directory.0.join("none").join("file"));
+        assert!(Output::open(&missing, "program").is_err());
     }
 
     /// Only control characters are changed.
     #[test]
     fn document_has_no_header_and_escaped_control_characters() {
         let directory = Directory::new("document");
-        let lines = logged(into(&directory.file()), Shape::PRINTED, |output| {
+        let lines = logged(&flags(&directory.file()), 0, Shape::PRINTED, |output| {
             output.json_line("{\"path\":\"größe \u{9b}31m\u{7f}\"}");
         });
         assert_eq!(lines, ["{\"path\":\"größe \\u009b31m\\u007f\"}"]);

@@ -1,0 +1,77 @@
+//! The flags of Kubernetes' log library.
+
+use std::time::Duration;
+
+use super::{BadModuleLevel, LogFormat, ModuleLevels};
+use crate::flags::value;
+
+/// The default of `--log-flush-frequency`.
+const FLUSH: &str = "5s";
+
+/// Flags of the log library that have no effect or are unsupported.
+#[derive(Debug, Clone, clap::Args)]
+pub struct LogFlags {
+    /// No effect: lines are written at once
+    #[arg(long, default_value = FLUSH, value_name = "DURATION", value_parser = value::positive_duration)]
+    log_flush_frequency: Duration,
+    /// Unsupported: must be false
+    #[arg(long)]
+    log_text_split_stream: bool,
+    /// Unsupported: must be false
+    #[arg(long)]
+    log_json_split_stream: bool,
+    /// Unsupported: must be 0
+    #[arg(long, default_value = "0", value_name = "SIZE", value_parser = value::size)]
+    log_text_info_buffer_size: String,
+    /// Unsupported: must be 0
+    #[arg(long, default_value = "0", value_name = "SIZE", value_parser = value::size)]
+    log_json_info_buffer_size: String,
+}
+
+/// Settings of the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogSettings {
+    pub format: LogFormat,
+    /// `--v`: 2 shows events for operators, 4 adds each request and step, 7 and above show everything.
+    pub verbosity: u32,
+    /// `--vmodule`: a higher verbosity for some source files.
+    pub modules: ModuleLevels,
+}
+
+/// Invalid or unsupported log flags.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadLogFlags {
+    #[error("--vmodule: {0}")]
+    Modules(#[from] BadModuleLevel),
+    #[error("--vmodule is unsupported with --logging-format=json; use --logging-format=text")]
+    ModulesOfJson,
+    #[error("split log streams are unsupported: all lines go to standard error; remove the flag")]
+    SplitStream,
+    #[error("log buffers are unsupported: lines are written at once; set the size to 0")]
+    Buffer,
+}
+
+impl LogFlags {
+    /// Returns the settings of `--logging-format`, `--v`, and `--vmodule`.
+    ///
+    /// # Errors
+    /// [`BadLogFlags`].
+    pub fn settings(&self, format: LogFormat, verbosity: u32, modules: &str) -> Result<LogSettings, BadLogFlags> {
+        if format == LogFormat::Json && !modules.is_empty() {
+            return Err(BadLogFlags::ModulesOfJson);
+        }
+        if self.log_text_split_stream || self.log_json_split_stream {
+            return Err(BadLogFlags::SplitStream);
+        }
+        if self.log_text_info_buffer_size != "0" || self.log_json_info_buffer_size != "0" {
+            return Err(BadLogFlags::Buffer);
+        }
+        Ok(LogSettings { format, verbosity, modules: modules.parse()? })
+    }
+
+    /// Returns a warning if a flag without effect differs from its default.
+    pub fn without_effect(&self) -> Option<&'static str> {
+        let is_default = value::duration(FLUSH).is_ok_and(|usual| usual == self.log_flush_frequency);
+        (!is_default).then_some("--log-flush-frequency has no effect: lines are written at once")
+    }
+}

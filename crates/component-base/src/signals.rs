@@ -1,0 +1,64 @@
+//! Requests to stop a process: signals on Unix, console and shutdown events on Windows.
+
+use std::io;
+
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
+#[cfg(windows)]
+use tokio::signal::windows::{
+    CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
+};
+
+/// Receives requests to stop. As long as it exists, they do not end the process by themselves.
+///
+/// On Unix this remains so until the process ends. On Windows it applies while a `Signals` exists. After a closed
+/// console or a shutdown of the machine or container, Windows ends the process some seconds later, and the process
+/// cannot extend that time.
+#[derive(Debug)]
+pub struct Signals {
+    #[cfg(unix)]
+    terminate: Signal,
+    #[cfg(unix)]
+    interrupt: Signal,
+    #[cfg(windows)]
+    shutdown: CtrlShutdown,
+    #[cfg(windows)]
+    close: CtrlClose,
+    #[cfg(windows)]
+    interrupt: CtrlBreak,
+    #[cfg(windows)]
+    control_c: CtrlC,
+}
+
+impl Signals {
+    /// Starts to listen. Must be called in a runtime.
+    ///
+    /// # Errors
+    /// The system rejects the handler.
+    pub fn listen() -> io::Result<Self> {
+        #[cfg(unix)]
+        let signals = Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+        #[cfg(windows)]
+        let signals =
+            Self { shutdown: ctrl_shutdown()?, close: ctrl_close()?, interrupt: ctrl_break()?, control_c: ctrl_c()? };
+        Ok(signals)
+    }
+
+    /// Waits for the next request since [`Self::listen`] and returns its name. Equal requests that arrive before this
+    /// call count as one.
+    pub async fn next(&mut self) -> &'static str {
+        #[cfg(unix)]
+        let name = tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        };
+        #[cfg(windows)]
+        let name = tokio::select! {
+            _ = self.shutdown.recv() => "CTRL_SHUTDOWN",
+            _ = self.close.recv() => "CTRL_CLOSE",
+            _ = self.interrupt.recv() => "CTRL_BREAK",
+            _ = self.control_c.recv() => "CTRL_C",
+        };
+        name
+    }
+}
