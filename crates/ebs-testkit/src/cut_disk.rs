@@ -23,7 +23,6 @@ use crate::frozen::thaw_device;
 use crate::loop_device::clear_read_only;
 use crate::process::{Process, ProcessSpec, run_tool, tool};
 
-mod fuse;
 mod server;
 mod store;
 

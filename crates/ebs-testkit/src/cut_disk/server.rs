@@ -1,21 +1,31 @@
 //! The server process of the disks: one FUSE file each, in memory. It does no I/O on the loop devices above its files,
 //! so a hanging device cannot prevent its end. It ends with the process that started it.
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
+use fuser::{
+    Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, LockOwner, MountOption,
+    OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, Session, SessionACL,
+    WriteFlags,
+};
 use nix::sched::{CloneFlags, unshare};
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change};
 
-use super::fuse::{self, Errno, Kind, Tree};
 use super::store::{Cut, Store};
 
 /// Node directories have numbers from here on, disks from `FIRST_DISK` on.
 const FIRST_NODE: u64 = 2;
 const FIRST_DISK: u64 = 1000;
+/// How long the kernel may cache names and sizes.
+const UNCACHED: Duration = Duration::ZERO;
+/// Maximum bytes of one write.
+const MAX_WRITE: u32 = 1 << 20;
 
 #[derive(Debug)]
 struct Disk {
@@ -34,50 +44,138 @@ impl Disks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, node: u64, work: impl FnOnce(&mut Disk) -> Result<T, Errno>) -> Result<T, Errno> {
+    fn with<T>(&self, node: INodeNo, work: impl FnOnce(&mut Disk) -> Result<T, Errno>) -> Result<T, Errno> {
         let mut disks = self.lock();
-        let index = node.checked_sub(FIRST_DISK).and_then(|index| usize::try_from(index).ok());
-        work(index.and_then(|index| disks.get_mut(index)).ok_or(libc::ENOENT)?)
+        let index = node.0.checked_sub(FIRST_DISK).and_then(|index| usize::try_from(index).ok());
+        work(index.and_then(|index| disks.get_mut(index)).ok_or(Errno::ENOENT)?)
     }
 
-    fn on_store<T>(&self, node: u64, work: impl FnOnce(&mut Store) -> io::Result<T>) -> Result<T, Errno> {
-        self.with(node, |disk| work(&mut disk.store).map_err(|_| libc::EIO))
+    fn on_store<T>(&self, node: INodeNo, work: impl FnOnce(&mut Store) -> io::Result<T>) -> Result<T, Errno> {
+        self.with(node, |disk| work(&mut disk.store).map_err(|_| Errno::EIO))
     }
-}
 
-impl Tree for Disks {
-    fn lookup(&self, parent: u64, name: &str) -> Result<(u64, Kind), Errno> {
-        let node = if parent == fuse::ROOT {
+    fn find(&self, parent: INodeNo, name: &str) -> Result<FileAttr, Errno> {
+        let node = if parent == INodeNo::ROOT {
             name.parse::<u64>().ok().filter(|node| *node < FIRST_DISK - FIRST_NODE).map(|node| FIRST_NODE + node)
         } else {
             self.lock().iter().position(|disk| disk.name == name).map(|index| FIRST_DISK + index as u64)
         };
-        let node = node.ok_or(libc::ENOENT)?;
-        Ok((node, self.look(node)?))
+        self.attributes(INodeNo(node.ok_or(Errno::ENOENT)?))
     }
 
-    fn look(&self, node: u64) -> Result<Kind, Errno> {
-        if node < FIRST_DISK {
-            return Ok(Kind::Directory);
+    fn attributes(&self, node: INodeNo) -> Result<FileAttr, Errno> {
+        let (kind, perm, size) = if node.0 < FIRST_DISK {
+            (FileType::Directory, 0o755, 0)
+        } else {
+            (FileType::RegularFile, 0o600, self.with(node, |disk| Ok(disk.store.bytes()))?)
+        };
+        let time = SystemTime::UNIX_EPOCH;
+        let (ino, blocks) = (node, size.div_ceil(512));
+        let (atime, mtime, ctime, crtime) = (time, time, time, time);
+        let (nlink, uid, gid, rdev, blksize, flags) = (2, 0, 0, 0, 4096, 0);
+        Ok(FileAttr {
+            ino,
+            size,
+            blocks,
+            atime,
+            mtime,
+            ctime,
+            crtime,
+            kind,
+            perm,
+            nlink,
+            uid,
+            gid,
+            rdev,
+            blksize,
+            flags,
+        })
+    }
+}
+
+impl Filesystem for Disks {
+    fn init(&mut self, _: &Request, config: &mut fuser::KernelConfig) -> io::Result<()> {
+        config.set_max_write(MAX_WRITE).map(drop).map_err(|most| io::Error::other(format!("writes of {most} bytes")))
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match self.find(parent, &name.to_string_lossy()) {
+            Ok(found) => reply.entry(&UNCACHED, &found, Generation(0)),
+            Err(error) => reply.error(error),
         }
-        self.with(node, |disk| Ok(Kind::File { bytes: disk.store.bytes() }))
     }
 
-    fn read(&self, node: u64, offset: u64, length: u64) -> Result<Vec<u8>, Errno> {
-        self.on_store(node, |store| store.read(offset, length))
+    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.attributes(node) {
+            Ok(found) => reply.attr(&UNCACHED, &found),
+            Err(error) => reply.error(error),
+        }
     }
 
-    fn write(&self, node: u64, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
-        self.on_store(node, |store| store.write(offset, bytes))
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }
 
-    fn sync(&self, node: u64) -> Result<(), Errno> {
-        self.on_store(node, Store::flush)
+    fn read(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.on_store(node, |store| store.read(offset, size.into())) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(error),
+        }
     }
 
-    fn zero(&self, node: u64, offset: u64, length: u64) -> Result<(), Errno> {
-        self.with(node, |disk| if disk.can_zero { Ok(()) } else { Err(libc::EOPNOTSUPP) })?;
-        self.on_store(node, |store| store.zero(offset, length))
+    fn write(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let written = self.on_store(node, |store| store.write(offset, data));
+        match written.and_then(|()| u32::try_from(data.len()).map_err(|_| Errno::EIO)) {
+            Ok(length) => reply.written(length),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn fsync(&self, _: &Request, node: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        done(self.on_store(node, Store::flush), reply);
+    }
+
+    /// Makes a range read as zeros: the loop device's write-zeroes and discard.
+    fn fallocate(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        _mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let can_zero = self.with(node, |disk| if disk.can_zero { Ok(()) } else { Err(Errno::EOPNOTSUPP) });
+        done(can_zero.and_then(|()| self.on_store(node, |store| store.zero(offset, length))), reply);
+    }
+}
+
+fn done(outcome: Result<(), Errno>, reply: ReplyEmpty) {
+    match outcome {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
     }
 }
 
@@ -87,12 +185,13 @@ impl Tree for Disks {
 /// The mount or the socket fails.
 pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     let disks = Disks::default();
-    let connection = fuse::connect(mount).context("mount the disks' files")?;
+    let mut config = Config::default();
+    config.mount_options = vec![MountOption::FSName("ebs-cut-disk".to_owned())];
+    config.acl = SessionACL::All;
+    let session = Session::new(disks.clone(), mount, &config).context("mount the disks' files")?;
     leave_mounts(mount).context("leave the mounts of the caller")?;
-    let served = disks.clone();
     // It ends with the process, together with the connection and every request that waits in the kernel.
-    let _serving =
-        std::thread::Builder::new().name("disks".to_owned()).spawn(move || fuse::serve(&connection, &served))?;
+    let _serving = session.spawn().context("serve the disks' files")?;
     let listener = UnixListener::bind(socket).context("the control socket")?;
     let (control, _) = listener.accept().context("accept the control connection")?;
     obey(&disks, &control).context("the control connection")
