@@ -17,6 +17,8 @@
 //!
 //! Time is real here, so a seed determines the steps and the moments of the faults, but not the result of races.
 //! Planted bugs prove that the torture finds bugs ([`Planted`]).
+//!
+//! [`vm`] tests the same service on real NVMe disks in a virtual machine.
 
 mod calls;
 mod cycle;
@@ -29,6 +31,7 @@ mod shared;
 mod step;
 mod trouble;
 mod truth;
+pub mod vm;
 mod volume;
 mod writes;
 
