@@ -51,9 +51,6 @@ pub struct SpanSeen {
 
 impl Collector {
     /// Starts a collector that writes into `dir`, with these arguments (`-hang`; `-cert` and `-key`).
-    ///
-    /// # Errors
-    /// The program is missing or does not start.
     pub async fn start(dir: &Path, args: &[&str]) -> anyhow::Result<Self> {
         let program = std::env::var_os(PROGRAM).with_context(|| {
             format!(
@@ -74,25 +71,16 @@ impl Collector {
     }
 
     /// Returns all messages so far.
-    ///
-    /// # Errors
-    /// Its log cannot be read.
     pub fn messages(&self) -> anyhow::Result<Vec<Message>> {
         messages(&self.process.output()?)
     }
 
     /// Returns its output.
-    ///
-    /// # Errors
-    /// Its log cannot be read.
     pub fn output(&self) -> anyhow::Result<String> {
         Ok(self.process.output()?)
     }
 
     /// Waits for a span with this name and attribute.
-    ///
-    /// # Errors
-    /// No such span arrived within two minutes. The text has all spans.
     pub async fn span(&self, name: &str, attribute: (&str, &str)) -> anyhow::Result<SpanSeen> {
         let wanted = |span: &SpanSeen| {
             span.name == name && span.attributes.get(attribute.0).is_some_and(|value| value == attribute.1)

@@ -42,9 +42,6 @@ pub struct Containerd {
 
 impl Containerd {
     /// Starts containerd in this thread's mount namespace, which must belong to the test alone.
-    ///
-    /// # Errors
-    /// Its programs are missing or it does not answer.
     pub async fn start() -> anyhow::Result<Self> {
         let programs = PathBuf::from(std::env::var_os(PROGRAMS).with_context(|| {
             format!("{PROGRAMS} is not set to the directory of containerd; eval \"$(scripts/setup test)\" downloads it and sets the variable")
@@ -84,9 +81,6 @@ impl Containerd {
     }
 
     /// Imports the image of an archive and returns its name.
-    ///
-    /// # Errors
-    /// The error of containerd.
     pub async fn import(&self, archive: &Path) -> anyhow::Result<String> {
         let archive = archive.to_str().context("a path that is text")?;
         self.ctr(&["images", "import", "--snapshotter", SNAPSHOTTER, archive]).await.context("import the image")?;
@@ -145,9 +139,6 @@ pub struct ImagePod<'a> {
 
 impl<'a> ImagePod<'a> {
     /// Starts the node service of `world`, whose controller runs outside of the container, and waits until it is ready.
-    ///
-    /// # Errors
-    /// The service does not start. The text has the end of the log.
     pub async fn start(containerd: &'a Containerd, image: &str, world: &World) -> anyhow::Result<Self> {
         let kubelet = world.kubelet_dir();
         // Mounts of the container below this directory propagate to here, as to the kubelet and pods.
@@ -181,9 +172,6 @@ impl<'a> ImagePod<'a> {
     }
 
     /// Sends the service a signal to end, and waits for the end.
-    ///
-    /// # Errors
-    /// It does not end by itself, or not with exit code 0.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let ended = self.run.stop(STOP_BOUND).await?;
         ensure!(

@@ -197,42 +197,27 @@ impl Control {
     }
 
     /// Returns the calls with a number of at least `since`.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn ledger(&self, since: u64) -> anyhow::Result<Ledger> {
         self.get(&format!("/ledger?since={since}")).await
     }
 
     /// Returns the end of the ledger. Later calls are read with `ledger(position)`.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn position(&self) -> anyhow::Result<u64> {
         Ok(self.ledger(u64::MAX).await?.next)
     }
 
     /// Returns the state of EC2.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn state(&self) -> anyhow::Result<State> {
         self.get("/state").await
     }
 
     /// Sets the delays from now on.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn set_timing(&self, timing: Timing) -> anyhow::Result<()> {
         let body = serde_json::to_vec(&timing).context("write the timing")?;
         self.call(http::Method::PUT, "/timing", body).await.map(drop)
     }
 
     /// Advances EC2's clock: all transitions that are due by then have happened before the next call.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn advance(&self, time: Duration) -> anyhow::Result<()> {
         let body = serde_json::json!({ "ms": u64::try_from(time.as_millis()).context("the leap's milliseconds")? });
         let body = serde_json::to_vec(&body).context("write the leap")?;
@@ -240,9 +225,6 @@ impl Control {
     }
 
     /// Simulates another client of the account that uses this fraction of every rate budget, above 0 and at most 1.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn compete(&self, fraction: f64) -> anyhow::Result<()> {
         let rules = serde_json::json!([{ "name": "competitor", "effect": { "kind": "eat", "fraction": fraction } }]);
         let body = serde_json::to_vec(&rules).context("write the rule")?;
@@ -250,9 +232,6 @@ impl Control {
     }
 
     /// Makes EC2 throttle every call in this interval, measured from now, whatever its buckets hold.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn throttle_all(&self, from: Duration, until: Duration) -> anyhow::Result<()> {
         let ms = |time: Duration| u64::try_from(time.as_millis()).context("a time's milliseconds");
         let rule = serde_json::json!({
@@ -264,9 +243,6 @@ impl Control {
 
     /// Makes EC2 fail every call with this error, without any effect, until the faults are cleared. `status` is the
     /// HTTP status, 400 to 599.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn refuse_all(&self, code: &str, status: u16) -> anyhow::Result<()> {
         let effect = serde_json::json!({ "kind": "error", "code": code, "status": status });
         let body = serde_json::to_vec(&serde_json::json!({ "name": "refusal", "effect": effect }))
@@ -275,9 +251,6 @@ impl Control {
     }
 
     /// Makes EC2 close the connection of every call, without any effect, until the faults are cleared.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn break_connections(&self) -> anyhow::Result<()> {
         let rule = serde_json::json!({ "name": "outage", "effect": { "kind": "lose-request" } });
         let body = serde_json::to_vec(&rule).context("write the rule")?;
@@ -285,17 +258,11 @@ impl Control {
     }
 
     /// Clears all faults and the competing client.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn no_faults(&self) -> anyhow::Result<()> {
         self.call(http::Method::DELETE, "/faults", Vec::new()).await.map(drop)
     }
 
     /// Waits at most `bound` until `wanted` is true for EC2's state.
-    ///
-    /// # Errors
-    /// It is still false. The text has the last state.
     pub async fn until(&self, bound: Duration, what: &str, wanted: impl Fn(&State) -> bool) -> anyhow::Result<State> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(Duration::from_millis(20));

@@ -58,9 +58,6 @@ pub struct Attached {
 impl CutDisks {
     /// Starts the server below the given directory: `program` with the arguments `disks --parent P --mount M --socket
     /// S`. It mounts in the caller's mount namespace.
-    ///
-    /// # Errors
-    /// It does not start.
     pub async fn start(program: &Path, place: &Path) -> anyhow::Result<Self> {
         clear_lost_devices(&place.join("thawed"));
         let (mount, socket, log) = (place.join("disks"), place.join("disks.sock"), place.join("disks.log"));
@@ -111,92 +108,59 @@ impl CutDisks {
     }
 
     /// Creates a blank, detached disk. `can_zero`: it supports write-zeroes and discard.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn add(&mut self, volume: &VolumeId, bytes: u64, can_zero: bool) -> anyhow::Result<()> {
         let can_zero = if can_zero { "zeros" } else { "plain" };
         self.ask(&format!("add {} {bytes} {can_zero}", Self::file(volume))).map(drop)
     }
 
     /// Cuts the power of the disk.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn cut(&mut self, volume: &VolumeId, seed: u64) -> anyhow::Result<Cut> {
         let answer = self.ask(&format!("cut {} {seed}", Self::file(volume)))?;
         cut_of(&answer).with_context(|| format!("invalid reply to a cut: {answer}"))
     }
 
     /// Cuts the power of the disk in the middle of a write, after this number of changes.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn arm(&mut self, volume: &VolumeId, seed: u64, changes: u64) -> anyhow::Result<()> {
         self.ask(&format!("arm {} {seed} {changes}", Self::file(volume))).map(drop)
     }
 
     /// Cancels [`Self::arm`], and returns the cut if it has happened.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn disarm(&mut self, volume: &VolumeId) -> anyhow::Result<Option<Cut>> {
         self.ask(&format!("disarm {}", Self::file(volume))).map(|answer| cut_of(&answer))
     }
 
     /// Returns whether the disk has power.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn has_power(&mut self, volume: &VolumeId) -> anyhow::Result<bool> {
         self.ask(&format!("has-power {}", Self::file(volume))).map(|answer| answer == "1")
     }
 
     /// Restores the power.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn power_on(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("power {}", Self::file(volume))).map(drop)
     }
 
     /// Makes all writes durable, as after an orderly detach.
-    ///
-    /// # Errors
-    /// The server has ended or the disk has no power.
     pub fn flush(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("flush {}", Self::file(volume))).map(drop)
     }
 
     /// Pulls the disk from its machine, as EC2 does when it detaches a volume. The disk keeps all data that was written
     /// to it, and loses what the machine still has in memory.
-    ///
-    /// # Errors
-    /// The server has ended or the disk has no power.
     pub fn pull(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("pull {}", Self::file(volume))).map(drop)
     }
 
     /// Plugs a pulled disk in again.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn plug(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("plug {}", Self::file(volume))).map(drop)
     }
 
     /// Zeroes the disk.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn wipe(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("wipe {}", Self::file(volume))).map(drop)
     }
 
     /// Returns the number of flushes, and the number of pages that are not flushed.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn flushes(&mut self, volume: &VolumeId) -> anyhow::Result<(u64, u64)> {
         let answer = self.ask(&format!("flushes {}", Self::file(volume)))?;
         let (flushes, unflushed) = answer.split_once(' ').context("two numbers")?;
@@ -204,9 +168,6 @@ impl CutDisks {
     }
 
     /// Enlarges a disk. An attached device sees it after [`Attached::look_again`].
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn resize(&mut self, volume: &VolumeId, bytes: u64) -> anyhow::Result<()> {
         self.ask(&format!("size {} {bytes}", Self::file(volume))).map(drop)
     }
@@ -229,9 +190,6 @@ impl CutDisks {
     }
 
     /// Stops the server and all requests that wait for it, and unmounts the file system. A second call does nothing.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn end(&mut self) -> anyhow::Result<()> {
         if self.connection.is_none() {
             return Ok(());
@@ -309,9 +267,6 @@ fn with_connections<T>(place: &Path, work: impl FnOnce() -> io::Result<T>) -> io
 
 impl Attached {
     /// Attaches a disk by its file, [`CutDisks::backing`].
-    ///
-    /// # Errors
-    /// No loop device is free.
     pub async fn new(backing: PathBuf) -> anyhow::Result<Self> {
         let output = tool(LOSETUP, &["--find", "--show", "--", &backing.to_string_lossy()], TOOL_BOUND).await?;
         let device = PathBuf::from(output.trim());
@@ -325,9 +280,6 @@ impl Attached {
     }
 
     /// Makes the kernel read the disk's new size.
-    ///
-    /// # Errors
-    /// losetup fails.
     pub async fn look_again(&self) -> anyhow::Result<()> {
         tool(LOSETUP, &["--set-capacity", &self.device.to_string_lossy()], TOOL_BOUND).await.map(drop)
     }
@@ -342,9 +294,6 @@ impl Attached {
     }
 
     /// Detaches the disk and waits until no process has it open.
-    ///
-    /// # Errors
-    /// A process still has it open.
     pub async fn detach(self) -> anyhow::Result<()> {
         let Self { device, backing, held } = self;
         drop(held);

@@ -40,9 +40,6 @@ pub fn forgets_mount(is_mounted: bool, code: impl Into<i32>) -> bool {
 /// Checks the response to a NodeStageVolume against the mount at its staging path in this thread's mount namespace. A
 /// path that is not absolute counts as not mounted. A status that the client created itself, because the connection
 /// broke, is not a response.
-///
-/// # Errors
-/// The kubelet forgets a mount after this response, or the mount table cannot be read.
 pub fn check_stage<T>(staging: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
     check("NodeStageVolume", staging, answer)
 }
@@ -50,9 +47,6 @@ pub fn check_stage<T>(staging: &Path, answer: &Result<T, Status>) -> anyhow::Res
 /// Checks the response to a NodePublishVolume against the mount at its target path, as [`check_stage`] does.
 /// AlreadyExists responds to a request that differs from the one for the mount. The target must not show anything
 /// except the volume.
-///
-/// # Errors
-/// The kubelet forgets a mount after this response, or the mount table cannot be read.
 pub fn check_publish<T>(target: &Path, answer: &Result<T, Status>) -> anyhow::Result<()> {
     match answer {
         Err(status) if i32::from(status.code()) == ALREADY_EXISTS => Ok(()),
@@ -77,9 +71,6 @@ fn check<T>(rpc: &str, path: &Path, answer: &Result<T, Status>) -> anyhow::Resul
 /// Calls NodeStageVolume of a service in this mount namespace, and checks the response with [`check_stage`]. Tests must
 /// call it instead of the service's own method. No other call may mount or unmount at the staging path concurrently.
 ///
-/// # Errors
-/// The service's status.
-///
 /// # Panics
 /// The kubelet would forget a mount after the response.
 pub async fn stage(
@@ -95,9 +86,6 @@ pub async fn stage(
 /// Calls NodePublishVolume of a service in this mount namespace, and checks the response with [`check_publish`]. Tests
 /// must call it instead of the service's own method. No other call may mount or unmount at the target path
 /// concurrently.
-///
-/// # Errors
-/// The service's status.
 ///
 /// # Panics
 /// The kubelet would forget a mount after the response.

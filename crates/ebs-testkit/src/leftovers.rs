@@ -43,9 +43,6 @@ pub struct Leftovers {
 
 impl Leftovers {
     /// Finds the leftovers of `dir`.
-    ///
-    /// # Errors
-    /// The mount table, `/sys/block` or the directory cannot be read.
     pub fn below(dir: &Path) -> anyhow::Result<Self> {
         let dir = match dir.canonicalize() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => dir.to_owned(),
@@ -63,10 +60,7 @@ impl Leftovers {
         self.mounts.is_empty() && self.loops.is_empty() && self.links.is_empty()
     }
 
-    /// Removes everything, and waits until it is gone.
-    ///
-    /// # Errors
-    /// The first error. The others are still removed.
+    /// Removes everything, and waits until it is gone. An error does not prevent the removal of the rest.
     pub async fn clean(&self) -> anyhow::Result<()> {
         let mut first = self.unmount_and_unlink();
         for left in &self.loops {
@@ -80,9 +74,6 @@ impl Leftovers {
 
     /// Removes mounts (newest first), links and loop devices, without waiting: a device in use is detached with its
     /// last user. For tests that end in a panic, where nothing can be awaited.
-    ///
-    /// # Errors
-    /// As [`Leftovers::clean`].
     pub fn release(&self) -> anyhow::Result<()> {
         let mut first = self.unmount_and_unlink();
         for left in &self.loops {
@@ -103,9 +94,6 @@ impl Leftovers {
     }
 
     /// Finds and removes the leftovers, and returns them.
-    ///
-    /// # Errors
-    /// As [`Leftovers::below`] and [`Leftovers::clean`].
     pub async fn clean_below(dir: &Path) -> anyhow::Result<Self> {
         let found = Self::below(dir)?;
         found.clean().await?;
@@ -113,9 +101,6 @@ impl Leftovers {
     }
 
     /// Like [`Leftovers::clean_below`], without waiting.
-    ///
-    /// # Errors
-    /// As [`Leftovers::below`] and [`Leftovers::release`].
     pub fn release_below(dir: &Path) -> anyhow::Result<Self> {
         let found = Self::below(dir)?;
         found.release()?;

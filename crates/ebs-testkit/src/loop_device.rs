@@ -44,17 +44,11 @@ pub struct LoopDevice {
 
 impl LoopDevice {
     /// Creates a zeroed device of `bytes` bytes whose backing file is `<volume>.img`, as in the simulator.
-    ///
-    /// # Errors
-    /// Not root, no free loop device, or `bytes` is not a multiple of 512.
     pub fn new(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         Self::over(OwnDir::new("ebs-loop-")?, volume, bytes)
     }
 
     /// Like [`LoopDevice::new`], with the backing file's directory below `parent`.
-    ///
-    /// # Errors
-    /// As [`LoopDevice::new`].
     pub fn new_in(parent: &Path, volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         Self::over(OwnDir::new_in(parent, "ebs-loop-")?, volume, bytes)
     }
@@ -83,9 +77,6 @@ impl LoopDevice {
 
     /// Like [`LoopDevice::new`], with a partition 1 from the second MiB to the end. The disk has no partition table:
     /// only the kernel knows the partition, and removes it with the device.
-    ///
-    /// # Errors
-    /// As [`LoopDevice::new`], or the kernel does not support partitions on loop devices.
     pub fn with_partition(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         let disk = Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])?;
         let (start, length) = (2048, bytes / 512 - 2048);
@@ -97,9 +88,6 @@ impl LoopDevice {
     }
 
     /// Like [`LoopDevice::new`], for a partition table, which the kernel reads on request.
-    ///
-    /// # Errors
-    /// As [`LoopDevice::new`].
     pub fn with_partition_table(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])
     }
@@ -129,18 +117,12 @@ impl LoopDevice {
     }
 
     /// Enlarges the device while it is attached, as EC2 does with a volume.
-    ///
-    /// # Errors
-    /// The file cannot grow, or the kernel does not read the new size.
     pub fn grow(&self, bytes: u64) -> io::Result<()> {
         File::options().write(true).open(&self.backing)?.set_len(bytes)?;
         losetup(&["--set-capacity".as_ref(), self.device.as_ref()]).map(drop)
     }
 
     /// Writes through the device and syncs.
-    ///
-    /// # Errors
-    /// The error of the device.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let device = File::options().write(true).open(&self.device)?;
         device.write_all_at(bytes, offset)?;
@@ -148,9 +130,6 @@ impl LoopDevice {
     }
 
     /// Reads through the device.
-    ///
-    /// # Errors
-    /// The error of the device.
     pub fn read_at(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         File::open(&self.device)?.read_exact_at(&mut bytes, offset)?;
@@ -159,9 +138,6 @@ impl LoopDevice {
 
     /// Returns a digest of every nonzero page with its position, which changes with any byte. Holes of the backing file
     /// are not read, so a device of 16 TiB costs only as much as its data.
-    ///
-    /// # Errors
-    /// The error of the device or the backing file.
     pub fn fingerprint(&self) -> io::Result<String> {
         File::open(&self.device)?.sync_all()?;
         let file = File::open(&self.backing)?;
@@ -186,9 +162,6 @@ impl LoopDevice {
 
     /// Detaches the device while it is in use, as EC2 can do, and waits until it is gone. The backing file stays until
     /// the drop.
-    ///
-    /// # Errors
-    /// losetup fails, or a process keeps the device open.
     pub async fn vanish(&self) -> io::Result<VanishedDevice> {
         self.detach()?;
         // The last user may be a process that scans all disks of the machine.
@@ -207,9 +180,6 @@ impl LoopDevice {
 
     /// Detaches the device and attaches its file again, as EC2 does with a volume: the kernel sees another disk with
     /// the same contents, perhaps under another name.
-    ///
-    /// # Errors
-    /// As [`LoopDevice::vanish`].
     pub async fn attach_again(&mut self) -> io::Result<()> {
         self.vanish().await?;
         let output = losetup(&["--find".as_ref(), "--show".as_ref(), "--".as_ref(), self.backing.as_ref()])?;
@@ -268,9 +238,6 @@ pub fn unused_volume_id() -> VolumeId {
 }
 
 /// Fails with a clear message if this process is not root.
-///
-/// # Errors
-/// This process is not root.
 pub(crate) fn refuse_unless_root(what: &str) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -293,9 +260,6 @@ fn losetup(args: &[&std::ffi::OsStr]) -> io::Result<Output> {
 
 /// Makes a loop device writable. The kernel keeps the read-only flag after the file is detached, so a killed test
 /// leaves it to the next one.
-///
-/// # Errors
-/// The device is gone, or blockdev fails.
 pub(crate) fn clear_read_only(device: &Path) -> io::Result<()> {
     let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
     if std::fs::read_to_string(mark)?.trim() == "1" {

@@ -34,9 +34,6 @@ pub struct Copied {
 
 impl MountCopy {
     /// Copies the mounts of the calling thread's namespace.
-    ///
-    /// # Errors
-    /// Not root, or the file cannot be opened.
     pub fn new(what: Copied) -> io::Result<Self> {
         let ((close, wait), (ready, is_ready), (tell_closed, closed)) = (channel(), channel(), channel());
         let is_open = what.open.is_some();

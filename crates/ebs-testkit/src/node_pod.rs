@@ -45,9 +45,6 @@ pub struct NodePod {
 impl NodePod {
     /// Starts the node service of `world`, whose controller runs outside, and waits until it is ready. With `trace`,
     /// strace writes every system call to that file, which must be below the world's kubelet directory.
-    ///
-    /// # Errors
-    /// runc is missing, or the service does not start (the text has the end of the log).
     pub async fn start(world: &World, rights: &Rights, trace: Option<&Path>) -> anyhow::Result<Self> {
         let kubelet = world.kubelet_dir();
         // Mounts of the container below this directory propagate to here, as to the kubelet and pods.
@@ -86,9 +83,6 @@ impl NodePod {
     }
 
     /// Sends the service a signal to end, and waits for the end.
-    ///
-    /// # Errors
-    /// It does not end by itself, or not with exit code 0.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let ended = self.container.run.stop(STOP_BOUND).await?;
         let log = self.container.run.log_tail(20);
@@ -113,9 +107,6 @@ impl Drop for NodePod {
 }
 
 /// Runs one program in a container like the node service's, and returns its status and output.
-///
-/// # Errors
-/// It cannot be started or does not end.
 pub async fn run_in_pod(world: &World, program: &[&str], rights: &Rights) -> anyhow::Result<(ExitStatus, String)> {
     let program = program.iter().map(|&word| word.to_owned()).collect();
     let mut container = Container::start(world, "tool-pod", program, rights)?;

@@ -27,9 +27,6 @@ pub struct VolumeOnNode {
 impl VolumeOnNode {
     /// Creates a volume that is neither attached nor staged. `dir` is the kubelet's directory with staging and target,
     /// and the directories that the kubelet creates.
-    ///
-    /// # Errors
-    /// A directory cannot be created.
     pub fn new(
         client: &CsiClient,
         volume: csi::Volume,
@@ -73,9 +70,6 @@ impl VolumeOnNode {
     }
 
     /// ControllerPublishVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn attach(&mut self) -> Result<(), Status> {
         let answer = self.client.controller().controller_publish_volume(self.attach_request()).await?.into_inner();
         self.publish_context = answer.publish_context;
@@ -83,9 +77,6 @@ impl VolumeOnNode {
     }
 
     /// ControllerUnpublishVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn detach(&mut self) -> Result<(), Status> {
         let request = csi::ControllerUnpublishVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -109,9 +100,6 @@ impl VolumeOnNode {
 
     /// NodeStageVolume.
     ///
-    /// # Errors
-    /// The driver's status.
-    ///
     /// # Panics
     /// The kubelet would forget a mount after the response.
     pub async fn stage(&self) -> Result<(), Status> {
@@ -119,9 +107,6 @@ impl VolumeOnNode {
     }
 
     /// NodeUnstageVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn unstage(&self) -> Result<(), Status> {
         let request =
             csi::NodeUnstageVolumeRequest { volume_id: self.id().to_owned(), staging_target_path: text(&self.staging) };
@@ -142,17 +127,11 @@ impl VolumeOnNode {
     }
 
     /// NodePublishVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn publish(&self) -> Result<(), Status> {
         self.client.node().node_publish_volume(self.publish_request()).await.map(drop)
     }
 
     /// NodeUnpublishVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn unpublish(&self) -> Result<(), Status> {
         let request =
             csi::NodeUnpublishVolumeRequest { volume_id: self.id().to_owned(), target_path: text(&self.target) };
@@ -160,9 +139,6 @@ impl VolumeOnNode {
     }
 
     /// Attaches, stages and publishes the volume.
-    ///
-    /// # Errors
-    /// The driver's status of the first step that failed.
     pub async fn bring_up(&mut self) -> Result<(), Status> {
         self.attach().await?;
         self.stage().await?;
@@ -170,9 +146,6 @@ impl VolumeOnNode {
     }
 
     /// Unpublishes, unstages and detaches the volume.
-    ///
-    /// # Errors
-    /// The driver's status of the first step that failed.
     pub async fn take_down(&mut self) -> Result<(), Status> {
         self.unpublish().await?;
         self.unstage().await?;
@@ -180,9 +153,6 @@ impl VolumeOnNode {
     }
 
     /// NodeGetVolumeStats of the target: (total, used) bytes.
-    ///
-    /// # Errors
-    /// The driver's status, or a response without bytes.
     pub async fn stats(&self) -> Result<(i64, i64), Status> {
         use csi::volume_usage::Unit;
         let request = csi::NodeGetVolumeStatsRequest {
@@ -196,9 +166,6 @@ impl VolumeOnNode {
     }
 
     /// ControllerExpandVolume. Returns whether NodeExpandVolume is required.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn expand_in_ec2(&mut self, gib: i64) -> Result<bool, Status> {
         let request = csi::ControllerExpandVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -212,9 +179,6 @@ impl VolumeOnNode {
     }
 
     /// NodeExpandVolume of the target. Returns the capacity that the node reports.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn expand_on_node(&self) -> Result<i64, Status> {
         let request = csi::NodeExpandVolumeRequest {
             volume_id: self.id().to_owned(),

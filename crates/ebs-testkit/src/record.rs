@@ -26,9 +26,6 @@ pub struct ProcessRecord {
 
 impl ProcessRecord {
     /// Returns the record of a running process.
-    ///
-    /// # Errors
-    /// `/proc` does not show it.
     pub fn of(name: &str, pid: u32) -> anyhow::Result<Self> {
         let start_ticks = start_ticks(pid)?;
         Ok(Self { name: name.to_owned(), pid, start_ticks, boot_id: boot_id()? })
@@ -42,9 +39,6 @@ impl ProcessRecord {
 
     /// Kills the process if it is still running, waits until it is gone, and returns whether it was running. The pidfd
     /// is opened before the identity is compared, so no other process with the same id can be killed.
-    ///
-    /// # Errors
-    /// The kernel rejects the signal, or the process is not gone within seconds (it hangs in the kernel).
     pub fn kill(&self) -> anyhow::Result<bool> {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
         let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
@@ -62,9 +56,6 @@ impl ProcessRecord {
 }
 
 /// Returns the children of a process, by id and program name: what a driver is running now.
-///
-/// # Errors
-/// `/proc` cannot be read.
 pub fn children_of(pid: u32) -> std::io::Result<Vec<(u32, String)>> {
     let mut children = Vec::new();
     for entry in fs::read_dir("/proc")? {

@@ -56,9 +56,6 @@ impl RunDir {
     /// Returns the directory of this process in the system's directory for temporary files, and creates it if
     /// necessary. The first call in a process removes what ended runs have left there, and reports it on standard
     /// error.
-    ///
-    /// # Errors
-    /// It cannot be created.
     pub fn current() -> io::Result<Arc<Self>> {
         static CURRENT: Mutex<Weak<RunDir>> = Mutex::new(Weak::new());
         static SWEPT: Once = Once::new();
@@ -78,9 +75,6 @@ impl RunDir {
     }
 
     /// Creates a directory below `parent` and locks it.
-    ///
-    /// # Errors
-    /// It cannot be created or locked.
     pub fn claim_in(parent: &Path) -> io::Result<Self> {
         for _ in 0..CLAIMS {
             let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
@@ -100,9 +94,6 @@ impl RunDir {
     }
 
     /// Records a process of this run. If it outlives the run, the next run ends it.
-    ///
-    /// # Errors
-    /// The record cannot be written.
     pub fn note(&self, process: &ProcessRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(process)?;
         line.push(b'\n');
@@ -133,17 +124,11 @@ impl Drop for RunDir {
 
 impl OwnDir {
     /// Creates a directory in this process's [`RunDir`].
-    ///
-    /// # Errors
-    /// It cannot be created.
     pub fn new(prefix: &str) -> io::Result<Self> {
         Self::below(None, prefix)
     }
 
     /// Creates one below a directory of the test.
-    ///
-    /// # Errors
-    /// It cannot be created.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
         Self::below(Some(parent), prefix)
     }
@@ -161,9 +146,6 @@ impl OwnDir {
     }
 
     /// Records a process, as [`RunDir::note`] does.
-    ///
-    /// # Errors
-    /// The record cannot be written.
     pub fn note(&self, process: &ProcessRecord) -> io::Result<()> {
         self.run.note(process)
     }

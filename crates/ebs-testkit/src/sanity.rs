@@ -158,9 +158,6 @@ struct Failure {
 }
 
 /// Returns the program from the environment variable.
-///
-/// # Errors
-/// The variable is missing or the file does not exist. The text explains how to get the program.
 pub fn program() -> anyhow::Result<PathBuf> {
     let how = "use `make test`, or build it: cd acceptance/sanity && go build -o csi-sanity .";
     let Some(path) = std::env::var_os(PROGRAM).map(PathBuf::from) else {
@@ -173,9 +170,6 @@ pub fn program() -> anyhow::Result<PathBuf> {
 }
 
 /// Runs the suite for at most `bound`. Failed specs are in the result and not an error.
-///
-/// # Errors
-/// It cannot be run, takes too long or writes no report.
 pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::Result<SanityResult> {
     std::fs::create_dir_all(&spec.dir).context("make the directory of csi-sanity")?;
     let [report, call_report] = ["report.json", "calls.json"].map(|name| spec.dir.join(name));

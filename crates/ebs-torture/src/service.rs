@@ -34,9 +34,6 @@ impl RpcObserver for Unobserved {
 }
 
 /// Serves the node service until the process is killed.
-///
-/// # Errors
-/// The socket or the state directory cannot be used.
 pub async fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
     let subscriber =
         tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing_subscriber::filter::LevelFilter::INFO);

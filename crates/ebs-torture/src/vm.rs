@@ -44,9 +44,6 @@ pub struct Arguments {
 }
 
 /// Runs the tests. Returns whether all passed.
-///
-/// # Errors
-/// The machine cannot be built, does not boot, or stops early.
 pub async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let dir = OwnDir::new("vm-").context("a directory for the machine")?;
     let deadline = Instant::now() + Duration::from_secs(arguments.limit);

@@ -180,9 +180,6 @@ fn done(outcome: Result<(), Errno>, reply: ReplyEmpty) {
 }
 
 /// Mounts the disks' files at a directory. Serves them and the client of the socket until that client disconnects.
-///
-/// # Errors
-/// The mount or the socket fails.
 pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     let disks = Disks::default();
     let mut config = Config::default();

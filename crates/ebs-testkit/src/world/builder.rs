@@ -153,9 +153,6 @@ impl WorldBuilder {
     }
 
     /// Starts the simulator and the driver, and waits until the driver is ready.
-    ///
-    /// # Errors
-    /// One of the two did not start. The text has the end of its log.
     pub async fn start(self) -> anyhow::Result<World> {
         let mut world = self.start_without_driver().await?;
         world.start_driver().await?;
@@ -163,9 +160,6 @@ impl WorldBuilder {
     }
 
     /// Starts the simulator alone. [`World::start_driver`] or [`World::spawn_driver`] starts the driver.
-    ///
-    /// # Errors
-    /// The simulator does not start.
     pub async fn start_without_driver(self) -> anyhow::Result<World> {
         let dir = OwnDir::new("ebs-world-").context("a directory for the world")?;
         let path = dir.path().to_owned();

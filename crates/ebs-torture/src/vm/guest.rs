@@ -99,9 +99,6 @@ impl Suite {
 }
 
 /// Runs the suite that the kernel's command line names.
-///
-/// # Errors
-/// The line to the program outside is broken.
 pub async fn run() -> anyhow::Result<()> {
     let mut line = Line::open(LINE)?;
     // Ends the line with earlier output of the console.
