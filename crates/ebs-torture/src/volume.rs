@@ -22,6 +22,7 @@ use crate::trouble::Trouble;
 use crate::truth::{Truth, missing_below, missing_on};
 
 mod bring_up;
+mod disturb;
 mod requests;
 mod take_down;
 
