@@ -10,6 +10,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// The time limit of a response. The simulator is on this machine, which may be busy.
 const ANSWER_BOUND: Duration = Duration::from_secs(60);
@@ -37,7 +38,7 @@ pub struct Call {
     pub action: String,
     /// The parameters of the query.
     #[serde(default)]
-    pub parameters: BTreeMap<String, serde_json::Value>,
+    pub parameters: BTreeMap<String, Value>,
     /// `ok`, or the error code of EC2.
     pub outcome: String,
     /// Whether it was a dry run, which has no effect.
@@ -219,42 +220,36 @@ impl Control {
 
     /// Advances EC2's clock: all transitions that are due by then have happened before the next call.
     pub async fn advance(&self, time: Duration) -> anyhow::Result<()> {
-        let body = serde_json::json!({ "ms": u64::try_from(time.as_millis()).context("the leap's milliseconds")? });
-        let body = serde_json::to_vec(&body).context("write the leap")?;
+        let body = json!({ "ms": milliseconds(time)? }).to_string().into_bytes();
         self.call(http::Method::POST, "/advance", body).await.map(drop)
     }
 
     /// Simulates another client of the account that uses this fraction of every rate budget, above 0 and at most 1.
     pub async fn compete(&self, fraction: f64) -> anyhow::Result<()> {
-        let rules = serde_json::json!([{ "name": "competitor", "effect": { "kind": "eat", "fraction": fraction } }]);
-        let body = serde_json::to_vec(&rules).context("write the rule")?;
-        self.call(http::Method::POST, "/faults", body).await.map(drop)
+        self.add_fault(json!({ "name": "competitor", "effect": { "kind": "eat", "fraction": fraction } })).await
     }
 
     /// Makes EC2 throttle every call in this interval, measured from now, whatever its buckets hold.
     pub async fn throttle_all(&self, from: Duration, until: Duration) -> anyhow::Result<()> {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).context("a time's milliseconds");
-        let rule = serde_json::json!({
-            "name": "storm", "from_ms": ms(from)?, "until_ms": ms(until)?, "effect": { "kind": "throttle" }
-        });
-        let body = serde_json::to_vec(&rule).context("write the rule")?;
-        self.call(http::Method::POST, "/faults", body).await.map(drop)
+        let (from, until) = (milliseconds(from)?, milliseconds(until)?);
+        let throttle = json!({ "kind": "throttle" });
+        self.add_fault(json!({ "name": "storm", "from_ms": from, "until_ms": until, "effect": throttle })).await
     }
 
     /// Makes EC2 fail every call with this error, without any effect, until the faults are cleared. `status` is the
     /// HTTP status, 400 to 599.
     pub async fn refuse_all(&self, code: &str, status: u16) -> anyhow::Result<()> {
-        let effect = serde_json::json!({ "kind": "error", "code": code, "status": status });
-        let body = serde_json::to_vec(&serde_json::json!({ "name": "refusal", "effect": effect }))
-            .context("write the rule")?;
-        self.call(http::Method::POST, "/faults", body).await.map(drop)
+        let effect = json!({ "kind": "error", "code": code, "status": status });
+        self.add_fault(json!({ "name": "refusal", "effect": effect })).await
     }
 
     /// Makes EC2 close the connection of every call, without any effect, until the faults are cleared.
     pub async fn break_connections(&self) -> anyhow::Result<()> {
-        let rule = serde_json::json!({ "name": "outage", "effect": { "kind": "lose-request" } });
-        let body = serde_json::to_vec(&rule).context("write the rule")?;
-        self.call(http::Method::POST, "/faults", body).await.map(drop)
+        self.add_fault(json!({ "name": "outage", "effect": { "kind": "lose-request" } })).await
+    }
+
+    async fn add_fault(&self, rule: Value) -> anyhow::Result<()> {
+        self.call(http::Method::POST, "/faults", rule.to_string().into_bytes()).await.map(drop)
     }
 
     /// Clears all faults and the competing client.
@@ -304,6 +299,10 @@ impl Control {
         }
         Ok(body)
     }
+}
+
+fn milliseconds(time: Duration) -> anyhow::Result<u64> {
+    u64::try_from(time.as_millis()).context("a time in milliseconds")
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use tokio::time::Instant;
 
 use crate::frozen::thaw_device;
-use crate::loop_device::clear_read_only;
+use crate::loop_device::{LOSETUP, TOOL_BOUND, backing_of, clear_read_only};
 use crate::process::{Process, ProcessSpec, run_tool, tool};
 
 mod server;
@@ -29,8 +29,6 @@ mod store;
 pub use server::serve;
 pub use store::Cut;
 
-const LOSETUP: &str = "/usr/sbin/losetup";
-const TOOL_BOUND: Duration = Duration::from_secs(60);
 const START_BOUND: Duration = Duration::from_secs(60);
 /// The time limit for the last user of a detached device to close it.
 const LET_GO: Duration = Duration::from_secs(60);
@@ -222,8 +220,7 @@ fn cut_of(answer: &str) -> Option<Cut> {
 /// attached them, or had frozen their file systems. The id of a volume contains the process.
 fn clear_lost_devices(place: &Path) {
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-        let file = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
-        let Some(process) = owner_of_lost(file.trim_end()) else { continue };
+        let Some(process) = backing_of(&entry.path()).and_then(|file| owner_of_lost(file.to_str()?)) else { continue };
         if Path::new("/proc").join(process.to_string()).exists() {
             continue;
         }
@@ -275,7 +272,8 @@ impl Attached {
         // For a device in use, this sets autoclear: it is detached with its last user, even if that is killed.
         tool(LOSETUP, &["--detach", &device.to_string_lossy()], TOOL_BOUND).await?;
         let attached = Self { device, backing, held };
-        ensure!(attached.is_there(), "{} was detached although it is open", attached.device.display());
+        let is_there = backing_of(&attached.device).as_ref() == Some(&attached.backing);
+        ensure!(is_there, "{} was detached although it is open", attached.device.display());
         Ok(attached)
     }
 
@@ -289,26 +287,17 @@ impl Attached {
         &self.device
     }
 
-    fn is_there(&self) -> bool {
-        is_backed_by(&self.device, &self.backing)
-    }
-
     /// Detaches the disk and waits until no process has it open.
     pub async fn detach(self) -> anyhow::Result<()> {
         let Self { device, backing, held } = self;
         drop(held);
         let deadline = Instant::now() + LET_GO;
-        while is_backed_by(&device, &backing) {
+        while backing_of(&device).as_ref() == Some(&backing) {
             ensure!(Instant::now() < deadline, "{} is still open in another process", device.display());
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
     }
-}
-
-fn is_backed_by(device: &Path, backing: &Path) -> bool {
-    let attribute = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("loop/backing_file");
-    fs::read_to_string(attribute).is_ok_and(|file| Path::new(file.trim_end()) == backing)
 }
 
 #[cfg(test)]

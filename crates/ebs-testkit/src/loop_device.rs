@@ -3,11 +3,12 @@
 //! Dropping it, also in a panic, detaches the device and removes the directory. It never touches anything that it has
 //! not created.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -16,16 +17,13 @@ use rustix::fs::SeekFrom;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use crate::process::run_tool;
 use crate::run_dir::OwnDir;
 
-/// Possible paths of util-linux's `losetup`.
-const LOSETUP: [&str; 3] = ["/usr/sbin/losetup", "/sbin/losetup", "/usr/bin/losetup"];
-
-/// Possible paths of util-linux's `addpart`.
-const ADDPART: [&str; 2] = ["/usr/bin/addpart", "/usr/sbin/addpart"];
-
-/// Possible paths of util-linux's `blockdev`.
-const BLOCKDEV: [&str; 3] = ["/usr/sbin/blockdev", "/sbin/blockdev", "/usr/bin/blockdev"];
+pub(crate) const LOSETUP: &str = "/usr/sbin/losetup";
+const ADDPART: &str = "/usr/bin/addpart";
+const BLOCKDEV: &str = "/usr/sbin/blockdev";
+pub(crate) const TOOL_BOUND: Duration = Duration::from_secs(60);
 
 /// The unit of comparison of a fingerprint.
 const PAGE: u64 = 4096;
@@ -65,11 +63,7 @@ impl LoopDevice {
         // The kernel reports the real path of the backing file.
         let backing = directory.path().join(format!("{volume}.img"));
         OpenOptions::new().read(true).write(true).create_new(true).open(&backing)?.set_len(bytes)?;
-        let mut args: Vec<&std::ffi::OsStr> = options.iter().map(std::ffi::OsStr::new).collect();
-        args.extend(["--find", "--show", "--"].map(std::ffi::OsStr::new));
-        args.push(backing.as_ref());
-        let output = losetup(&args)?;
-        let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let device = attach(&backing, options)?;
         let disk = Self { directory, backing, device };
         clear_read_only(&disk.device)?;
         Ok(disk)
@@ -80,10 +74,7 @@ impl LoopDevice {
     pub fn with_partition(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         let disk = Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])?;
         let (start, length) = (2048, bytes / 512 - 2048);
-        run(
-            &ADDPART,
-            &[disk.device.as_ref(), "1".as_ref(), format!("{start}").as_ref(), format!("{length}").as_ref()],
-        )?;
+        run(ADDPART, &[&disk.device.to_string_lossy(), "1", &start.to_string(), &length.to_string()])?;
         Ok(disk)
     }
 
@@ -119,7 +110,7 @@ impl LoopDevice {
     /// Enlarges the device while it is attached, as EC2 does with a volume.
     pub fn grow(&self, bytes: u64) -> io::Result<()> {
         File::options().write(true).open(&self.backing)?.set_len(bytes)?;
-        losetup(&["--set-capacity".as_ref(), self.device.as_ref()]).map(drop)
+        run(LOSETUP, &["--set-capacity", &self.device.to_string_lossy()]).map(drop)
     }
 
     /// Writes through the device and syncs.
@@ -182,18 +173,16 @@ impl LoopDevice {
     /// the same contents, perhaps under another name.
     pub async fn attach_again(&mut self) -> io::Result<()> {
         self.vanish().await?;
-        let output = losetup(&["--find".as_ref(), "--show".as_ref(), "--".as_ref(), self.backing.as_ref()])?;
-        self.device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        self.device = attach(&self.backing, &[])?;
         Ok(())
     }
 
     fn detach(&self) -> io::Result<()> {
-        losetup(&["--detach".as_ref(), self.device.as_ref()]).map(drop)
+        run(LOSETUP, &["--detach", &self.device.to_string_lossy()]).map(drop)
     }
 
     fn is_ours(&self) -> bool {
-        let attribute = Path::new("/sys/block").join(self.name()).join("loop/backing_file");
-        std::fs::read_to_string(attribute).is_ok_and(|file| Path::new(file.trim_end()) == self.backing)
+        backing_of(&self.device).as_ref() == Some(&self.backing)
     }
 }
 
@@ -254,8 +243,24 @@ fn unless_none(found: Result<u64, rustix::io::Errno>) -> io::Result<Option<u64>>
     }
 }
 
-fn losetup(args: &[&std::ffi::OsStr]) -> io::Result<Output> {
-    run(&LOSETUP, args)
+/// Returns the backing file of a loop device, without the suffix that the kernel adds if it was deleted.
+pub(crate) fn backing_of(device: &Path) -> Option<PathBuf> {
+    let attribute = Path::new("/sys/block").join(device.file_name()?).join("loop/backing_file");
+    let text = std::fs::read(attribute).ok()?;
+    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    let text = text.strip_suffix(b" (deleted)").unwrap_or(text);
+    Some(PathBuf::from(OsStr::from_bytes(text)))
+}
+
+/// Attaches a file to a free loop device.
+fn attach(backing: &Path, options: &[&str]) -> io::Result<PathBuf> {
+    let backing = backing.to_string_lossy();
+    let output = run(LOSETUP, &[options, &["--find", "--show", "--", &backing]].concat())?;
+    Ok(PathBuf::from(output.trim()))
+}
+
+fn run(program: &str, args: &[&str]) -> io::Result<String> {
+    run_tool(program, args, TOOL_BOUND).map_err(io::Error::other)
 }
 
 /// Makes a loop device writable. The kernel keeps the read-only flag after the file is detached, so a killed test
@@ -263,22 +268,9 @@ fn losetup(args: &[&std::ffi::OsStr]) -> io::Result<Output> {
 pub(crate) fn clear_read_only(device: &Path) -> io::Result<()> {
     let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
     if std::fs::read_to_string(mark)?.trim() == "1" {
-        run(&BLOCKDEV, &["--setrw".as_ref(), device.as_ref()])?;
+        run(BLOCKDEV, &["--setrw", &device.to_string_lossy()])?;
     }
     Ok(())
-}
-
-fn run(places: &[&str], args: &[&std::ffi::OsStr]) -> io::Result<Output> {
-    let program = places
-        .iter()
-        .find(|path| Path::new(path).exists())
-        .ok_or_else(|| io::Error::other(format!("{} is missing; install util-linux and mount", places[0])))?;
-    #[expect(clippy::disallowed_methods, reason = "a fixture's own tool, by absolute path, with a cleared environment")]
-    let output = Command::new(program).args(args).env_clear().env("LC_ALL", "C").stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(output);
-    }
-    Err(io::Error::other(format!("{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
 #[cfg(test)]
@@ -292,7 +284,7 @@ mod tests {
     #[test]
     fn disk_left_read_only_by_an_earlier_test_is_writable() {
         let before = LoopDevice::new(&volume("vol-0f1r"), 1 << 20).unwrap();
-        run(&BLOCKDEV, &["--setro".as_ref(), before.path().as_ref()]).unwrap();
+        run(BLOCKDEV, &["--setro", &before.path().to_string_lossy()]).unwrap();
         clear_read_only(before.path()).unwrap();
         before.write_at(b"x", 0).unwrap();
     }
@@ -352,7 +344,6 @@ mod tests {
         .join();
         assert!(outcome.is_err());
         assert!(!backing.exists());
-        let now = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap_or_default();
-        assert_ne!(Path::new(now.trim_end()), backing);
+        assert_ne!(backing_of(Path::new(&name)), Some(backing));
     }
 }

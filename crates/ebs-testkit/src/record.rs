@@ -58,22 +58,15 @@ impl ProcessRecord {
 /// Returns the children of a process, by id and program name: what a driver is running now.
 pub fn children_of(pid: u32) -> std::io::Result<Vec<(u32, String)>> {
     let mut children = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(child) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A process may end between the listing and the read.
-        let Ok(stat) = fs::read_to_string(format!("/proc/{child}/stat")) else { continue };
-        if let Some((_, program)) = parse_parent(&stat).filter(|(parent, _)| *parent == pid) {
-            children.push((child, program));
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread or a child may end between the listing and the read.
+        let listed = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
+        for child in listed.split_whitespace().filter_map(|id| id.parse().ok()) {
+            let Ok(name) = fs::read_to_string(format!("/proc/{child}/comm")) else { continue };
+            children.push((child, name.trim_end().to_owned()));
         }
     }
     Ok(children)
-}
-
-fn parse_parent(stat: &str) -> Option<(u32, String)> {
-    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
-    let parent = stat[close + 1..].split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some((parent, stat[open + 1..close].to_owned()))
 }
 
 fn boot_id() -> anyhow::Result<String> {
@@ -105,7 +98,6 @@ mod tests {
         assert_eq!(parse_start_ticks(stat), Some(987_654));
         assert_eq!(parse_start_ticks(&stat.replace(") S", ") Z")), None);
         assert_eq!(parse_start_ticks("42"), None);
-        assert_eq!(parse_parent(stat), Some((1, "a) b (c".to_owned())));
     }
 
     #[test]

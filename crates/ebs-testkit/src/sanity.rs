@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::process::{Process, ProcessSpec};
 
@@ -131,32 +132,6 @@ const WITH_SECRETS: [&str; 13] = [
     "GetSnapshotSecret",
 ];
 
-#[derive(Debug, Deserialize)]
-struct Suite {
-    #[serde(rename = "SpecReports", default)]
-    specs: Option<Vec<Spec>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Spec {
-    #[serde(rename = "ContainerHierarchyTexts", default)]
-    containers: Option<Vec<String>>,
-    #[serde(rename = "LeafNodeType", default)]
-    kind: String,
-    #[serde(rename = "LeafNodeText", default)]
-    text: String,
-    #[serde(rename = "State")]
-    state: String,
-    #[serde(rename = "Failure", default)]
-    failure: Option<Failure>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Failure {
-    #[serde(rename = "Message", default)]
-    message: String,
-}
-
 /// Returns the program from the environment variable.
 pub fn program() -> anyhow::Result<PathBuf> {
     let how = "use `make test`, or build it: cd acceptance/sanity && go build -o csi-sanity .";
@@ -232,16 +207,18 @@ fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result
 }
 
 fn parse(report: &[u8]) -> anyhow::Result<SanityResult> {
-    let suites: Vec<Suite> = serde_json::from_slice(report).context("parse csi-sanity's report")?;
+    let suites: Vec<Value> = serde_json::from_slice(report).context("parse csi-sanity's report")?;
     let mut result =
         SanityResult { passed: Vec::new(), failed: BTreeMap::new(), skipped: BTreeMap::new(), calls: BTreeMap::new() };
-    for spec in suites.into_iter().flat_map(|suite| suite.specs.unwrap_or_default()) {
-        let mut words = spec.containers.unwrap_or_default();
-        words.push(if spec.text.is_empty() { spec.kind.clone() } else { spec.text });
-        let name = words.join(" / ");
-        let message = spec.failure.map(|failure| failure.message).unwrap_or_default();
-        match spec.state.as_str() {
-            "passed" if spec.kind == "It" => result.passed.push(name),
+    for spec in suites.iter().filter_map(|suite| suite["SpecReports"].as_array()).flatten() {
+        let text = |field: &str| spec[field].as_str().unwrap_or_default();
+        let kind = text("LeafNodeType");
+        let containers = spec["ContainerHierarchyTexts"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let last = Some(text("LeafNodeText")).filter(|text| !text.is_empty()).unwrap_or(kind);
+        let name = containers.chain([last]).collect::<Vec<_>>().join(" / ");
+        let message = spec["Failure"]["Message"].as_str().unwrap_or_default().to_owned();
+        match text("State") {
+            "passed" if kind == "It" => result.passed.push(name),
             "passed" => {}
             "skipped" => drop(result.skipped.insert(name, message)),
             "pending" => drop(result.skipped.insert(name, "pending in csi-sanity itself".to_owned())),

@@ -11,6 +11,7 @@ use csi_proto::csi::node_client::NodeClient;
 use ebs_mounter::{MountEntry, MountTable};
 use ebs_testkit::csi_client::CsiClient;
 use ebs_testkit::process::{Process, ProcessSpec};
+use ebs_testkit::record::children_of;
 use ebs_types::VolumeId;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -160,12 +161,11 @@ impl Node {
     }
 
     /// Returns the running tools that change disks.
-    fn tools(&self) -> Vec<(u32, OwnedFd)> {
+    fn tools(&self) -> Vec<OwnedFd> {
         let service = self.service.borrow().as_ref().map(Process::pid);
-        let children = service.map(children_of).unwrap_or_default();
-        let tools =
-            children.into_iter().filter(|child| name_of(*child).is_some_and(|name| TOOLS.contains(&name.as_str())));
-        tools.filter_map(|child| Some((child, hold(child)?))).collect()
+        let children = service.and_then(|service| children_of(service).ok()).unwrap_or_default();
+        let tools = children.into_iter().filter(|(_, name)| TOOLS.contains(&name.as_str()));
+        tools.filter_map(|(child, _)| hold(child)).collect()
     }
 
     /// Kills the service with `kill -9`, optionally with its tools, which are orphaned otherwise. Returns the number of
@@ -179,7 +179,7 @@ impl Node {
             service.kill()?;
         }
         let count = tools.len();
-        for (_, tool) in tools {
+        for tool in tools {
             if with_tools {
                 send_kill(&tool);
             }
@@ -190,7 +190,7 @@ impl Node {
 
     /// Kills a running tool with `kill -9`. Returns false if no tool is running.
     pub(crate) fn kill_a_tool(&self) -> bool {
-        let Some((_, tool)) = self.tools().into_iter().next() else { return false };
+        let Some(tool) = self.tools().into_iter().next() else { return false };
         self.tool_kills.set(self.tool_kills.get() + 1);
         send_kill(&tool);
         true
@@ -272,15 +272,4 @@ fn send_kill(process: &OwnedFd) {
 fn hold(child: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(child).ok()?)?;
     rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()
-}
-
-fn name_of(process: u32) -> Option<String> {
-    Some(std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?.trim_end().to_owned())
-}
-
-/// Returns the children, from the kernel's list of each thread.
-fn children_of(parent: u32) -> Vec<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
-    let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
-    texts.flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
 }
