@@ -10,13 +10,11 @@ use serde::Deserialize;
 
 use crate::process::{Process, ProcessSpec};
 
-/// The variable with the path of the program.
 pub const PROGRAM: &str = "EBS_TEST_OTLP_RECEIVER";
 
 /// The time limit of its start and of the arrival of spans, on a busy machine.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// A running collector.
 #[derive(Debug)]
 pub struct Collector {
     process: Process,
@@ -24,7 +22,6 @@ pub struct Collector {
     pub address: String,
 }
 
-/// A received message.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Message {
     pub headers: BTreeMap<String, Vec<String>>,
@@ -45,7 +42,6 @@ pub struct SpanSeen {
     pub attributes: BTreeMap<String, String>,
     pub failed: bool,
     pub message: String,
-    /// Duration in nanoseconds.
     pub nanos: u64,
 }
 
@@ -70,12 +66,10 @@ impl Collector {
         Ok(collector)
     }
 
-    /// Returns all messages so far.
     pub fn messages(&self) -> anyhow::Result<Vec<Message>> {
         messages(&self.process.output()?)
     }
 
-    /// Returns its output.
     pub fn output(&self) -> anyhow::Result<String> {
         Ok(self.process.output()?)
     }

@@ -161,12 +161,10 @@ impl<'a> ImagePod<'a> {
         Ok(pod)
     }
 
-    /// Returns a client of the node service.
     pub fn client(&self) -> &CsiClient {
         &self.client
     }
 
-    /// Returns the end of its log.
     pub fn log_tail(&self) -> String {
         self.run.log_tail(40)
     }

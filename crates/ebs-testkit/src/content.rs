@@ -13,7 +13,6 @@ const BLOCK: usize = 64 * 1024;
 pub struct Pattern(u64);
 
 impl Pattern {
-    /// Creates the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
@@ -72,12 +71,10 @@ pub fn hash_start(path: &Path, length: u64) -> io::Result<String> {
     Ok(hex::encode(hash.finalize()))
 }
 
-/// Returns the hash of a whole file.
 pub fn hash_file(path: &Path) -> io::Result<String> {
     hash_start(path, std::fs::metadata(path)?.len())
 }
 
-/// Returns the size of a file or block device in bytes.
 pub fn size_of(path: &Path) -> io::Result<u64> {
     File::open(path)?.seek(SeekFrom::End(0))
 }

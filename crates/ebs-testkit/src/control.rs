@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 /// The time limit of a response. The simulator is on this machine, which may be busy.
 const ANSWER_BOUND: Duration = Duration::from_secs(60);
 
-/// A client of one simulator.
 #[derive(Debug, Clone)]
 pub struct Control {
     base: String,
@@ -34,14 +33,11 @@ pub struct Ledger {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Call {
     pub seq: u64,
-    /// The action, such as `CreateVolume`.
     pub action: String,
-    /// The parameters of the query.
     #[serde(default)]
     pub parameters: BTreeMap<String, Value>,
     /// `ok`, or the error code of EC2.
     pub outcome: String,
-    /// Whether it was a dry run, which has no effect.
     #[serde(default)]
     pub dry_run: bool,
     /// Service time in EC2 in milliseconds, if the simulator reports it.
@@ -61,7 +57,6 @@ impl Call {
         self.outcome == "ok" && !self.dry_run
     }
 
-    /// Returns whether the call only reads.
     pub fn is_read(&self) -> bool {
         self.action.starts_with("Describe")
     }
@@ -101,7 +96,6 @@ impl Ledger {
     }
 }
 
-/// The state of EC2.
 #[derive(Debug, Clone, Deserialize)]
 pub struct State {
     /// All volumes, including those in state `deleting`.
@@ -109,14 +103,11 @@ pub struct State {
     pub snapshots: Vec<SimSnapshot>,
 }
 
-/// A volume in EC2.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SimVolume {
-    /// `vol-…`.
     pub id: String,
     /// `creating`, `available`, `in-use`, `deleting` or `deleted`.
     pub state: String,
-    /// Size in GiB.
     pub size_gib: u64,
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
@@ -124,7 +115,6 @@ pub struct SimVolume {
     pub attachments: Vec<SimAttachment>,
 }
 
-/// An attachment in EC2.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SimAttachment {
     pub instance: String,
@@ -137,14 +127,11 @@ pub struct SimAttachment {
     pub loop_device: Option<String>,
 }
 
-/// A snapshot in EC2.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SimSnapshot {
-    /// `snap-…`.
     pub id: String,
     /// `pending`, `completed` or `error`.
     pub state: String,
-    /// The source volume.
     #[serde(default)]
     pub volume: Option<String>,
     #[serde(default)]
@@ -152,7 +139,6 @@ pub struct SimSnapshot {
 }
 
 impl State {
-    /// Returns a volume by id.
     pub fn volume(&self, id: &str) -> Option<&SimVolume> {
         self.volumes.iter().find(|volume| volume.id == id)
     }
@@ -207,12 +193,10 @@ impl Control {
         Ok(self.ledger(u64::MAX).await?.next)
     }
 
-    /// Returns the state of EC2.
     pub async fn state(&self) -> anyhow::Result<State> {
         self.get("/state").await
     }
 
-    /// Sets the delays from now on.
     pub async fn set_timing(&self, timing: Timing) -> anyhow::Result<()> {
         let body = serde_json::to_vec(&timing).context("write the timing")?;
         self.call(http::Method::PUT, "/timing", body).await.map(drop)

@@ -32,12 +32,9 @@ pub struct CsiClient {
     channel: Channel,
 }
 
-/// The access type of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// A file system of this type.
     Mount(String),
-    /// A raw block device.
     Block,
 }
 
@@ -86,7 +83,6 @@ pub fn new_volume(name: &str, gib: i64, access: &Access) -> csi::CreateVolumeReq
     }
 }
 
-/// Returns the request for a volume from a snapshot.
 pub fn restored_volume(name: &str, gib: i64, access: &Access, snapshot_id: &str) -> csi::CreateVolumeRequest {
     use csi::volume_content_source::{SnapshotSource, Type};
     let source = Type::Snapshot(SnapshotSource { snapshot_id: snapshot_id.to_owned() });
@@ -132,17 +128,14 @@ impl CsiClient {
         &self.socket
     }
 
-    /// Returns the raw identity client.
     pub fn identity(&self) -> IdentityClient<Channel> {
         IdentityClient::new(self.channel.clone())
     }
 
-    /// Returns the raw controller client.
     pub fn controller(&self) -> ControllerClient<Channel> {
         ControllerClient::new(self.channel.clone())
     }
 
-    /// Returns the raw node client.
     pub fn node(&self) -> NodeClient<Channel> {
         NodeClient::new(self.channel.clone())
     }
@@ -153,19 +146,16 @@ impl CsiClient {
         Ok(answer.ready.unwrap_or(true))
     }
 
-    /// CreateVolume.
     pub async fn create_volume(&self, request: csi::CreateVolumeRequest) -> Result<csi::Volume, Status> {
         let answer = self.controller().create_volume(request).await?.into_inner();
         answer.volume.ok_or_else(|| Status::internal("CreateVolume returned no volume"))
     }
 
-    /// DeleteVolume.
     pub async fn delete_volume(&self, volume_id: &str) -> Result<(), Status> {
         let request = csi::DeleteVolumeRequest { volume_id: volume_id.to_owned(), ..Default::default() };
         self.controller().delete_volume(request).await.map(drop)
     }
 
-    /// CreateSnapshot.
     pub async fn create_snapshot(&self, name: &str, volume_id: &str) -> Result<csi::Snapshot, Status> {
         let request = csi::CreateSnapshotRequest {
             source_volume_id: volume_id.to_owned(),
@@ -193,7 +183,6 @@ impl CsiClient {
         }
     }
 
-    /// DeleteSnapshot.
     pub async fn delete_snapshot(&self, snapshot_id: &str) -> Result<(), Status> {
         let request = csi::DeleteSnapshotRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() };
         self.controller().delete_snapshot(request).await.map(drop)

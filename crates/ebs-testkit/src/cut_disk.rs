@@ -100,7 +100,6 @@ impl CutDisks {
         format!("{volume}.img")
     }
 
-    /// Returns the directory of a node's disks.
     pub fn directory_of_node(&self, node: usize) -> PathBuf {
         self.mount.join(node.to_string())
     }
@@ -111,7 +110,6 @@ impl CutDisks {
         self.ask(&format!("add {} {bytes} {can_zero}", Self::file(volume))).map(drop)
     }
 
-    /// Cuts the power of the disk.
     pub fn cut(&mut self, volume: &VolumeId, seed: u64) -> anyhow::Result<Cut> {
         let answer = self.ask(&format!("cut {} {seed}", Self::file(volume)))?;
         cut_of(&answer).with_context(|| format!("invalid reply to a cut: {answer}"))
@@ -127,12 +125,10 @@ impl CutDisks {
         self.ask(&format!("disarm {}", Self::file(volume))).map(|answer| cut_of(&answer))
     }
 
-    /// Returns whether the disk has power.
     pub fn has_power(&mut self, volume: &VolumeId) -> anyhow::Result<bool> {
         self.ask(&format!("has-power {}", Self::file(volume))).map(|answer| answer == "1")
     }
 
-    /// Restores the power.
     pub fn power_on(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("power {}", Self::file(volume))).map(drop)
     }
@@ -153,7 +149,6 @@ impl CutDisks {
         self.ask(&format!("plug {}", Self::file(volume))).map(drop)
     }
 
-    /// Zeroes the disk.
     pub fn wipe(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("wipe {}", Self::file(volume))).map(drop)
     }
@@ -175,7 +170,6 @@ impl CutDisks {
         self.directory_of_node(node).join(Self::file(volume))
     }
 
-    /// Returns the process of the server.
     pub fn server(&self) -> &Process {
         &self.server
     }
@@ -282,7 +276,6 @@ impl Attached {
         tool(LOSETUP, &["--set-capacity", &self.device.to_string_lossy()], TOOL_BOUND).await.map(drop)
     }
 
-    /// Returns `/dev/loopN`.
     pub fn path(&self) -> &Path {
         &self.device
     }

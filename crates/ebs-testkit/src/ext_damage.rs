@@ -32,7 +32,6 @@ pub enum Damage {
 }
 
 impl Damage {
-    /// Damages the file system on the disk.
     pub fn inflict(self, disk: impl AsRef<Path>) -> anyhow::Result<()> {
         let disk = disk.as_ref();
         match self {

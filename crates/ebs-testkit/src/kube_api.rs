@@ -124,7 +124,6 @@ impl KubeApi {
         format!("https://{}", self.address)
     }
 
-    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -245,7 +244,6 @@ impl KubeApi {
         self.server.as_ref().context("the API server is not running")?.signal(Signal::STOP)
     }
 
-    /// Resumes it.
     pub fn resume(&self) -> anyhow::Result<()> {
         self.server.as_ref().context("the API server is not running")?.signal(Signal::CONT)
     }

@@ -21,16 +21,13 @@ const FREE_LOOK: Duration = Duration::from_millis(50);
 /// The time limit for a detached device to become free.
 const FREE_BOUND: Duration = Duration::from_secs(60);
 
-/// A loop device and its backing file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopLeft {
-    /// `/dev/loopN`.
     pub device: PathBuf,
     /// The backing file, as the kernel reports it.
     pub backing: PathBuf,
 }
 
-/// The leftovers below one directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Mount points, in the order of the mount table.
@@ -41,7 +38,6 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Finds the leftovers of `dir`.
     pub fn below(dir: &Path) -> anyhow::Result<Self> {
         let dir = match dir.canonicalize() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => dir.to_owned(),
@@ -54,7 +50,6 @@ impl Leftovers {
         Ok(Self { mounts, loops, links })
     }
 
-    /// Returns whether nothing was found.
     pub fn is_empty(&self) -> bool {
         self.mounts.is_empty() && self.loops.is_empty() && self.links.is_empty()
     }
@@ -224,7 +219,6 @@ fn serial_of(file: &str) -> Option<String> {
     Some(id.replace('-', ""))
 }
 
-/// Returns the mount points of a mount table, in its order.
 pub fn mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
     mountinfo
         .split(|byte| *byte == b'\n')

@@ -83,17 +83,14 @@ impl LoopDevice {
         Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])
     }
 
-    /// Returns the device node of a partition.
     pub fn partition(&self, number: u8) -> PathBuf {
         PathBuf::from(format!("{}p{number}", self.device.display()))
     }
 
-    /// Returns the device, `/dev/loopN`.
     pub fn path(&self) -> &Path {
         &self.device
     }
 
-    /// Returns the name alone, `loopN`.
     pub fn name(&self) -> &str {
         self.device.file_name().and_then(|name| name.to_str()).expect("losetup prints /dev/loopN")
     }
@@ -120,7 +117,6 @@ impl LoopDevice {
         device.sync_all()
     }
 
-    /// Reads through the device.
     pub fn read_at(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         File::open(&self.device)?.read_exact_at(&mut bytes, offset)?;

@@ -14,7 +14,6 @@ const V2: &str = "/sys/fs/cgroup";
 /// The time limit for the kernel to remove ended processes from the cgroup.
 const FORGET: Duration = Duration::from_secs(20);
 
-/// A cgroup of one test.
 #[derive(Debug)]
 pub struct MemoryCgroup {
     directory: PathBuf,

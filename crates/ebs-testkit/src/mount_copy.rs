@@ -22,7 +22,6 @@ pub struct MountCopy {
     is_open: bool,
 }
 
-/// The mounts to copy.
 #[derive(Debug, Clone)]
 pub struct Copied {
     /// Of the mounts below this directory, the copy keeps only those at or below one of `kept`.

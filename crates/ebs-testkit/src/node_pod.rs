@@ -25,7 +25,6 @@ const TOOL_BOUND: Duration = Duration::from_secs(60);
 const PLUGIN: &str = "/csi";
 const DRIVER: &str = "/bin/aws-ebs-csi-driver";
 
-/// The rights of a container.
 #[derive(Debug, Clone, Default)]
 pub struct Rights {
     /// Names like `CAP_SYS_ADMIN`. All others are dropped, also for children.
@@ -77,7 +76,6 @@ impl NodePod {
         Ok((container, client))
     }
 
-    /// Returns a client of the node service.
     pub fn client(&self) -> &CsiClient {
         &self.client
     }
@@ -93,7 +91,6 @@ impl NodePod {
         Ok(())
     }
 
-    /// Returns the end of its log.
     pub fn log_tail(&self) -> String {
         self.container.run.log_tail(40)
     }
@@ -118,7 +115,6 @@ pub async fn run_in_pod(world: &World, program: &[&str], rights: &Rights) -> any
 struct Container {
     run: Process,
     id: String,
-    /// Directory of runc's state.
     state: PathBuf,
     /// The directory at [`PLUGIN`].
     plugin: PathBuf,

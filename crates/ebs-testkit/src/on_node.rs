@@ -12,9 +12,7 @@ use crate::csi_client::{Access, CsiClient, GIB};
 #[derive(Debug, Clone)]
 pub struct VolumeOnNode {
     client: CsiClient,
-    /// The volume of the CreateVolume response.
     pub volume: csi::Volume,
-    /// The access type.
     pub access: Access,
     pub node_id: String,
     pub staging: PathBuf,
@@ -58,7 +56,6 @@ impl VolumeOnNode {
         self.client = client.clone();
     }
 
-    /// Returns the request of [`VolumeOnNode::attach`].
     pub fn attach_request(&self) -> csi::ControllerPublishVolumeRequest {
         csi::ControllerPublishVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -69,14 +66,12 @@ impl VolumeOnNode {
         }
     }
 
-    /// ControllerPublishVolume.
     pub async fn attach(&mut self) -> Result<(), Status> {
         let answer = self.client.controller().controller_publish_volume(self.attach_request()).await?.into_inner();
         self.publish_context = answer.publish_context;
         Ok(())
     }
 
-    /// ControllerUnpublishVolume.
     pub async fn detach(&mut self) -> Result<(), Status> {
         let request = csi::ControllerUnpublishVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -86,7 +81,6 @@ impl VolumeOnNode {
         self.client.controller().controller_unpublish_volume(request).await.map(drop)
     }
 
-    /// Returns the request of [`VolumeOnNode::stage`].
     pub fn stage_request(&self) -> csi::NodeStageVolumeRequest {
         csi::NodeStageVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -106,14 +100,12 @@ impl VolumeOnNode {
         self.client.stage(self.stage_request()).await
     }
 
-    /// NodeUnstageVolume.
     pub async fn unstage(&self) -> Result<(), Status> {
         let request =
             csi::NodeUnstageVolumeRequest { volume_id: self.id().to_owned(), staging_target_path: text(&self.staging) };
         self.client.node().node_unstage_volume(request).await.map(drop)
     }
 
-    /// Returns the request of [`VolumeOnNode::publish`].
     pub fn publish_request(&self) -> csi::NodePublishVolumeRequest {
         csi::NodePublishVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -126,26 +118,22 @@ impl VolumeOnNode {
         }
     }
 
-    /// NodePublishVolume.
     pub async fn publish(&self) -> Result<(), Status> {
         self.client.node().node_publish_volume(self.publish_request()).await.map(drop)
     }
 
-    /// NodeUnpublishVolume.
     pub async fn unpublish(&self) -> Result<(), Status> {
         let request =
             csi::NodeUnpublishVolumeRequest { volume_id: self.id().to_owned(), target_path: text(&self.target) };
         self.client.node().node_unpublish_volume(request).await.map(drop)
     }
 
-    /// Attaches, stages and publishes the volume.
     pub async fn bring_up(&mut self) -> Result<(), Status> {
         self.attach().await?;
         self.stage().await?;
         self.publish().await
     }
 
-    /// Unpublishes, unstages and detaches the volume.
     pub async fn take_down(&mut self) -> Result<(), Status> {
         self.unpublish().await?;
         self.unstage().await?;

@@ -40,7 +40,6 @@ pub struct ProcessSpec {
     pub log: PathBuf,
 }
 
-/// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// By itself, or after the signal to end.
@@ -60,7 +59,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the child.
     pub fn spawn(spec: ProcessSpec) -> anyhow::Result<Self> {
         let log = OpenOptions::new().create(true).append(true).open(&spec.log);
         let log = log.with_context(|| format!("open the log {}", spec.log.display()))?;
@@ -99,7 +97,6 @@ impl Process {
             .with_context(|| format!("send signal {} to {}", signal.as_raw(), self.name))
     }
 
-    /// Returns its exit status if it has ended.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().with_context(|| format!("wait for {}", self.name))?;

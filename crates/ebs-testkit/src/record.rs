@@ -20,12 +20,10 @@ pub struct ProcessRecord {
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub start_ticks: u64,
-    /// The id of its boot.
     pub boot_id: String,
 }
 
 impl ProcessRecord {
-    /// Returns the record of a running process.
     pub fn of(name: &str, pid: u32) -> anyhow::Result<Self> {
         let start_ticks = start_ticks(pid)?;
         Ok(Self { name: name.to_owned(), pid, start_ticks, boot_id: boot_id()? })

@@ -20,7 +20,6 @@ pub enum Part {
     Whole,
     /// Volumes from CreateVolume to DeleteVolume: the next two parts.
     Controller,
-    /// CreateVolume.
     Creation,
     /// Other calls for a volume, mostly attachments.
     Attachment,
@@ -65,15 +64,12 @@ impl Part {
     }
 }
 
-/// The parameters of a run.
 #[derive(Debug, Clone)]
 pub struct SanitySpec {
     pub socket: PathBuf,
     /// A directory for mounts, parameters and reports.
     pub dir: PathBuf,
-    /// Size of new volumes, in bytes.
     pub volume_bytes: u64,
-    /// Size after an expansion, in bytes.
     pub expanded_bytes: u64,
     /// `mount` or `block`.
     pub access: &'static str,
@@ -86,10 +82,8 @@ pub struct SanitySpec {
     pub call_timeout: Option<Duration>,
 }
 
-/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SanityResult {
-    /// Names of the specs that passed.
     pub passed: Vec<String>,
     /// Names of the failed specs, with the reasons.
     pub failed: BTreeMap<String, String>,
@@ -99,7 +93,6 @@ pub struct SanityResult {
     pub calls: BTreeMap<String, Calls>,
 }
 
-/// The outcomes of the calls of one method.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Calls {
     /// Calls of the suite.
@@ -132,7 +125,6 @@ const WITH_SECRETS: [&str; 13] = [
     "GetSnapshotSecret",
 ];
 
-/// Returns the program from the environment variable.
 pub fn program() -> anyhow::Result<PathBuf> {
     let how = "use `make test`, or build it: cd acceptance/sanity && go build -o csi-sanity .";
     let Some(path) = std::env::var_os(PROGRAM).map(PathBuf::from) else {

@@ -99,27 +99,22 @@ impl World {
         &self.client
     }
 
-    /// Returns the simulator's control API.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Returns the command of the driver.
     pub fn driver_spec(&self) -> &ProcessSpec {
         &self.spec
     }
 
-    /// Returns the driver.
     pub fn driver(&mut self) -> anyhow::Result<&mut Process> {
         self.driver.as_mut().context("the driver is not running")
     }
 
-    /// Sends the driver a signal.
     pub fn signal_driver(&self, signal: Signal) -> anyhow::Result<()> {
         self.driver.as_ref().context("the driver is not running")?.signal(signal)
     }
 
-    /// Starts the driver without waiting.
     pub fn spawn_driver(&mut self) -> anyhow::Result<&mut Process> {
         let driver = self.driver.insert(Process::spawn(self.spec.clone())?);
         // A process that has already ended needs no record.
@@ -129,7 +124,6 @@ impl World {
         Ok(driver)
     }
 
-    /// Starts the driver and waits until it is ready.
     pub async fn start_driver(&mut self) -> anyhow::Result<()> {
         let socket = self.socket().to_owned();
         self.client = CsiClient::ready(&socket, self.spawn_driver()?, READY_BOUND).await?;

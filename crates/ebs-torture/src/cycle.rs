@@ -33,7 +33,6 @@ const EARLY: u64 = 4;
 pub struct Options {
     /// The program whose `serve` is the service and whose `disks` serves the disks: `ebs-torture` itself.
     pub program: PathBuf,
-    /// The bug to plant.
     pub planted: Option<Planted>,
 }
 
@@ -41,7 +40,6 @@ pub struct Options {
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub seed: u64,
-    /// The rule.
     pub rule: String,
     /// The steps, and the end of the services' logs.
     pub trace: String,
@@ -53,7 +51,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The result of a cycle.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// `None` if no rule was violated.
@@ -61,7 +58,6 @@ pub struct Outcome {
     pub counts: Counts,
 }
 
-/// A running cycle.
 #[derive(Debug)]
 pub(crate) struct Cycle {
     pub(crate) shared: Shared,

@@ -26,7 +26,6 @@ const UNMOUNT: Duration = Duration::from_secs(60);
 /// Programs that change a disk.
 const TOOLS: [&str; 6] = ["mke2fs", "mkfs.xfs", "e2fsck", "resize2fs", "xfs_growfs", "xfs_db"];
 
-/// A node of the cluster.
 #[derive(Debug)]
 pub(crate) struct Node {
     program: PathBuf,
@@ -39,7 +38,6 @@ pub(crate) struct Node {
     client: RefCell<Option<CsiClient>>,
     /// Tools that killed services have left running.
     orphans: RefCell<Vec<OwnedFd>>,
-    /// Number of power cuts.
     pub(crate) cuts: Cell<u64>,
     /// Without power.
     pub(crate) is_down: Cell<bool>,
@@ -95,12 +93,10 @@ impl Node {
         self.directory.join("staging").join(volume.as_str()).join("globalmount")
     }
 
-    /// Returns the target path of the file system.
     pub(crate) fn target(&self, volume: &VolumeId) -> PathBuf {
         self.directory.join("pods").join(volume.as_str()).join("mount")
     }
 
-    /// Returns the target path of the raw device.
     pub(crate) fn raw_target(&self, volume: &VolumeId) -> PathBuf {
         self.directory.join("pods-raw").join(volume.as_str()).join("device")
     }
@@ -109,7 +105,6 @@ impl Node {
         self.directory.join("service.log")
     }
 
-    /// Returns the end of the service's log.
     pub(crate) fn log_tail(&self) -> String {
         ebs_testkit::process::log_tail(&self.log(), 24)
     }
@@ -246,7 +241,6 @@ impl Node {
         }
     }
 
-    /// Boots the machine.
     pub(crate) fn boot(&self) -> anyhow::Result<()> {
         self.is_down.set(false);
         self.name_this_boot()

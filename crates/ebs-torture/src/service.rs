@@ -14,7 +14,6 @@ use ebs_mounter::{Mounter, MounterConfig};
 use ebs_types::{DriverName, InstanceId, ZoneName};
 use tonic::service::Routes;
 
-/// The paths of the service.
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
     pub socket: PathBuf,

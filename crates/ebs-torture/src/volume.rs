@@ -31,7 +31,6 @@ const MOST_BYTES: u64 = 512 * MIB;
 
 #[derive(Debug)]
 pub(crate) struct Volume {
-    /// Its index among the cycle's volumes.
     pub(crate) index: usize,
     pub(crate) id: VolumeId,
     pub(crate) fs_type: &'static str,
@@ -220,7 +219,6 @@ impl Volume {
         }
     }
 
-    /// Calls the service of its node.
     async fn call<T, F>(
         &mut self,
         shared: &Shared,

@@ -19,10 +19,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 /// The server is on this machine, which may be busy.
 const ANSWER_BOUND: Duration = Duration::from_secs(60);
 
-/// The server's response.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// HTTP status.
     pub status: u16,
     /// The object, or the `Status` with the error. A body that is not JSON becomes a string.
     pub body: Value,

@@ -37,7 +37,6 @@ pub struct WorldBuilder {
 }
 
 impl WorldBuilder {
-    /// Creates a builder with the defaults.
     pub(super) fn new(binary: PathBuf) -> Self {
         Self {
             binary,
@@ -64,7 +63,6 @@ impl WorldBuilder {
         self
     }
 
-    /// Adds an argument of the driver.
     pub fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
         self

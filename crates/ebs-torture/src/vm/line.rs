@@ -47,7 +47,6 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Opens the device of the line.
     pub(super) fn open(path: &str) -> anyhow::Result<Self> {
         let to = File::options().read(true).write(true).open(path).with_context(|| format!("open {path}"))?;
         Ok(Self { from: BufReader::new(to.try_clone().context("share the line")?), to })

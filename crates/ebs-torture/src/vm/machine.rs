@@ -21,7 +21,6 @@ const START: Duration = Duration::from_secs(30);
 /// The time limit for an answer of the monitor.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// The parameters of a boot.
 #[derive(Debug, Clone)]
 pub(super) struct Boot {
     pub(super) kernel: PathBuf,
@@ -128,7 +127,6 @@ async fn connect(path: &Path, process: &mut Process) -> anyhow::Result<UnixStrea
     }
 }
 
-/// QEMU's monitor.
 #[derive(Debug)]
 pub(super) struct Monitor {
     from: BufReader<UnixStream>,
