@@ -20,10 +20,10 @@ use tokio::time::Instant;
 use crate::process::run_tool;
 use crate::run_dir::OwnDir;
 
-pub(crate) const LOSETUP: &str = "/usr/sbin/losetup";
+pub const LOSETUP: &str = "/usr/sbin/losetup";
 const ADDPART: &str = "/usr/bin/addpart";
 const BLOCKDEV: &str = "/usr/sbin/blockdev";
-pub(crate) const TOOL_BOUND: Duration = Duration::from_secs(60);
+pub const TOOL_BOUND: Duration = Duration::from_secs(60);
 
 /// The unit of comparison of a fingerprint.
 const PAGE: u64 = 4096;
@@ -240,7 +240,7 @@ fn unless_none(found: Result<u64, rustix::io::Errno>) -> io::Result<Option<u64>>
 }
 
 /// Returns the backing file of a loop device, without the suffix that the kernel adds if it was deleted.
-pub(crate) fn backing_of(device: &Path) -> Option<PathBuf> {
+pub fn backing_of(device: &Path) -> Option<PathBuf> {
     let attribute = Path::new("/sys/block").join(device.file_name()?).join("loop/backing_file");
     let text = std::fs::read(attribute).ok()?;
     let text = text.strip_suffix(b"\n").unwrap_or(&text);
@@ -261,7 +261,7 @@ fn run(program: &str, args: &[&str]) -> io::Result<String> {
 
 /// Makes a loop device writable. The kernel keeps the read-only flag after the file is detached, so a killed test
 /// leaves it to the next one.
-pub(crate) fn clear_read_only(device: &Path) -> io::Result<()> {
+pub fn clear_read_only(device: &Path) -> io::Result<()> {
     let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
     if std::fs::read_to_string(mark)?.trim() == "1" {
         run(BLOCKDEV, &["--setrw", &device.to_string_lossy()])?;

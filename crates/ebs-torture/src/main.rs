@@ -82,7 +82,7 @@ fn main() -> ExitCode {
             lives(parent).and_then(|()| in_runtime(1, serve(&options))).map(|()| ExitCode::SUCCESS)
         }
         Some(Role::Disks { parent, mount, socket }) => {
-            lives(parent).and_then(|()| ebs_testkit::cut_disk::serve(&mount, &socket)).map(|()| ExitCode::SUCCESS)
+            lives(parent).and_then(|()| ebs_torture::cut_disk::serve(&mount, &socket)).map(|()| ExitCode::SUCCESS)
         }
         Some(Role::Vm(arguments)) => {
             in_runtime(1, vm::run(&arguments)).map(|passed| if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::cut_disk::{Cut, CutDisks};
 use anyhow::Context;
-use ebs_testkit::cut_disk::{Cut, CutDisks};
 use ebs_types::VolumeId;
 
 use crate::node::Node;

@@ -1,6 +1,6 @@
 //! What pods, backups and agents have left behind on a volume, and damage on its disk.
 
-use ebs_testkit::mount_copy::MountCopy;
+use crate::mount_copy::MountCopy;
 
 /// What others have left on a volume. It ends when the volume is unstaged, or its node loses power.
 #[derive(Debug, Default)]

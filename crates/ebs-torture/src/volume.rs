@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::cut_disk::Attached;
 use anyhow::Context;
 use csi_proto::csi::node_client::NodeClient;
-use ebs_testkit::cut_disk::Attached;
 use ebs_types::{SplitMix64, VolumeId};
 use rustix::fs::makedev;
 use tonic::transport::Channel;

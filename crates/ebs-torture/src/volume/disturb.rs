@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use crate::frozen;
+use crate::mount_copy::{Copied, MountCopy};
 use anyhow::Context;
 use ebs_mounter::MountEntry;
 use ebs_testkit::ext_damage::{self, Damage};
-use ebs_testkit::frozen;
-use ebs_testkit::mount_copy::{Copied, MountCopy};
 use ebs_testkit::replaced_tool::ReplacedTool;
 
 use super::Volume;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::leftovers::mount_points;
-use crate::process::{run_tool, tool};
+use ebs_testkit::leftovers::mount_points;
+use ebs_testkit::process::{run_tool, tool};
 
 const FSFREEZE: &str = "/usr/sbin/fsfreeze";
 const BOUND: Duration = Duration::from_secs(60);

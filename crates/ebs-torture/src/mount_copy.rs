@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 
 use rustix::mount::UnmountFlags;
 
-use crate::leftovers::mount_points;
-use crate::mount_namespace::enter;
+use ebs_testkit::leftovers::mount_points;
+use ebs_testkit::mount_namespace::enter;
 
 /// Copies of mounts, until drop. A thread holds them, so they end with this process, however it ends.
 #[derive(Debug)]
@@ -93,9 +93,9 @@ mod tests {
     use rustix::mount::{MountFlags, mount, unmount};
 
     use super::*;
-    use crate::loop_device::{LoopDevice, unused_volume_id};
-    use crate::mount_namespace::in_mount_namespace;
-    use crate::process::tool;
+    use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
+    use ebs_testkit::mount_namespace::in_mount_namespace;
+    use ebs_testkit::process::tool;
 
     fn is_claimed(device: &Path) -> bool {
         use std::os::unix::fs::OpenOptionsExt;

@@ -20,8 +20,8 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use tokio::time::Instant;
 
 use crate::frozen::thaw_device;
-use crate::loop_device::{LOSETUP, TOOL_BOUND, backing_of, clear_read_only};
-use crate::process::{Process, ProcessSpec, run_tool, tool};
+use ebs_testkit::loop_device::{LOSETUP, TOOL_BOUND, backing_of, clear_read_only};
+use ebs_testkit::process::{Process, ProcessSpec, run_tool, tool};
 
 mod server;
 mod store;
