@@ -107,7 +107,7 @@ impl KubeApi {
         let dir = OwnDir::new("kube-api-").context("a directory for the API server")?;
         let [address, store, peer] = free_ports(own_address())?;
         let store = format!("http://{store}");
-        let etcd = start_etcd(etcd, &dir, &store, &format!("http://{peer}"))?;
+        let etcd = start_etcd(etcd, dir.path(), &store, &format!("http://{peer}"))?;
         let pki = Pki::make(dir.path(), address.ip())?;
         let tokens = format!("{ADMIN_TOKEN},admin,1,system:masters\n");
         std::fs::write(dir.path().join("users.csv"), tokens).context("write the administrator's token")?;
@@ -314,8 +314,8 @@ fn free_ports<const N: usize>(ip: Ipv4Addr) -> anyhow::Result<[SocketAddr; N]> {
     addresses.try_into().map_err(|_| anyhow::anyhow!("ports were lost"))
 }
 
-fn start_etcd(program: PathBuf, dir: &OwnDir, client: &str, peer: &str) -> anyhow::Result<Process> {
-    let mut args: Vec<OsString> = vec!["--data-dir".into(), dir.path().join("etcd").into()];
+fn start_etcd(program: PathBuf, dir: &Path, client: &str, peer: &str) -> anyhow::Result<Process> {
+    let mut args: Vec<OsString> = vec!["--data-dir".into(), dir.join("etcd").into()];
     let cluster = format!("default={peer}");
     let flags = [
         // After a crash of the machine, the test is lost anyway.
@@ -334,10 +334,8 @@ fn start_etcd(program: PathBuf, dir: &OwnDir, client: &str, peer: &str) -> anyho
         "warn",
     ];
     args.extend(flags.map(OsString::from));
-    let log = dir.path().join("etcd.log");
-    let etcd = Process::spawn(ProcessSpec { name: "etcd".to_owned(), program, args, env: BTreeMap::new(), log })?;
-    dir.note(&etcd.record()?).context("record etcd")?;
-    Ok(etcd)
+    let log = dir.join("etcd.log");
+    Process::spawn(ProcessSpec { name: "etcd".to_owned(), program, args, env: BTreeMap::new(), log })
 }
 
 fn server_spec(program: PathBuf, dir: &Path, pki: &Pki, (address, store): (SocketAddr, &str)) -> ProcessSpec {

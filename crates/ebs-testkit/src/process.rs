@@ -132,6 +132,14 @@ impl Process {
         Ok(Ending::Killed)
     }
 
+    /// Like [`Process::stop`]. An exit code other than 0 is an error.
+    pub async fn stop_cleanly(&mut self, grace: Duration) -> anyhow::Result<()> {
+        match self.stop(grace).await? {
+            Ending::Ended(status) if status.success() => Ok(()),
+            other => bail!("{} did not stop cleanly: {other:?}\n{}", self.name, self.log_tail(20)),
+        }
+    }
+
     /// Kills it with its process group, and reaps it.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         if self.ended()?.is_some() {

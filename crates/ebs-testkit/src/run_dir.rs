@@ -39,7 +39,7 @@ pub struct OwnDir {
     _dir: TempDir,
     path: PathBuf,
     /// Declared last: the run's directory is removed after the fixtures'.
-    run: Arc<RunDir>,
+    _run: Arc<RunDir>,
 }
 
 /// The result of sweeping the directory of an ended run.
@@ -93,8 +93,8 @@ impl RunDir {
         &self.path
     }
 
-    /// Records a process of this run. If it outlives the run, the next run ends it.
-    pub fn note(&self, process: &ProcessRecord) -> io::Result<()> {
+    /// Records a process that does not end with this one, as that of a container. The next run ends it.
+    pub fn record_process(&self, process: &ProcessRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(process)?;
         line.push(b'\n');
         File::options().create(true).append(true).open(self.path.join(PROCESSES))?.write_all(&line)
@@ -137,17 +137,12 @@ impl OwnDir {
         let run = RunDir::current()?;
         let dir = tempfile::Builder::new().prefix(prefix).tempdir_in(parent.unwrap_or(run.path()))?;
         let path = dir.path().canonicalize()?;
-        Ok(Self { _dir: dir, path, run })
+        Ok(Self { _dir: dir, path, _run: run })
     }
 
     /// Returns its real path.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Records a process, as [`RunDir::note`] does.
-    pub fn note(&self, process: &ProcessRecord) -> io::Result<()> {
-        self.run.note(process)
     }
 }
 

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use ebs_sim::Server;
 use ebs_sim::api::{Call, CreateTags, Tag};
 use ebs_sim::iam::LeastRights;
@@ -116,12 +116,7 @@ impl World {
     }
 
     pub fn spawn_driver(&mut self) -> anyhow::Result<&mut Process> {
-        let driver = self.driver.insert(Process::spawn(self.spec.clone())?);
-        // A process that has already ended needs no record.
-        if let Ok(record) = driver.record() {
-            self.dir.note(&record).context("record the driver")?;
-        }
-        Ok(driver)
+        Ok(self.driver.insert(Process::spawn(self.spec.clone())?))
     }
 
     pub async fn start_driver(&mut self) -> anyhow::Result<()> {
@@ -220,11 +215,8 @@ impl World {
         ensure!(in_ec2.is_empty(), "left in EC2: {}", in_ec2.join(", "));
         let on_machine = Leftovers::below(&self.path)?;
         ensure!(on_machine.is_empty(), "left on the machine: {on_machine}");
-        if self.driver.is_some() {
-            match self.stop_driver().await? {
-                Ending::Ended(status) if status.success() => {}
-                other => bail!("the driver did not stop cleanly: {other:?}"),
-            }
+        if let Some(driver) = &mut self.driver {
+            driver.stop_cleanly(STOP_BOUND).await?;
         }
         if let Some(sim) = self.sim.take() {
             sim.shutdown().await.context("stop the simulator")?;
