@@ -97,7 +97,7 @@ impl LoopDevice {
 
     /// Returns the directory that contains only the backing file, as `EBS_SIM_DEVICES_DIR` would be.
     pub fn directory(&self) -> &Path {
-        self.backing.parent().expect("the backing file lies in a directory")
+        self.backing.parent().expect("the backing file has a directory")
     }
 
     pub fn backing_file(&self) -> &Path {

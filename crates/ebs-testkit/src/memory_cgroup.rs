@@ -23,7 +23,7 @@ pub struct MemoryCgroup {
 
 impl MemoryCgroup {
     /// Creates a cgroup with a common limit of `bytes` for its processes. On cgroup v2, the kernel kills all of them at
-    /// the limit, as the kubelet configures it for a container. The error says why this machine does not support it.
+    /// the limit, as the kubelet configures it for a container. The error names what this machine does not support.
     pub fn new(bytes: u64) -> Result<Self, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("ebs-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));

@@ -93,7 +93,7 @@ impl RunDir {
         &self.path
     }
 
-    /// Records a process that does not end with this one, as that of a container. The next run ends it.
+    /// Records a process that does not end with this one, like a container. The next run ends it.
     pub fn record_process(&self, process: &ProcessRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(process)?;
         line.push(b'\n');

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use ebs_testkit::loop_device::{LOSETUP, TOOL_BOUND, backing_of, clear_read_only};
+use ebs_testkit::process::{Process, ProcessSpec, run_tool, tool};
 use ebs_types::VolumeId;
 use rustix::mount::{MountFlags, UnmountFlags};
 use tokio::time::Instant;
 
 use crate::frozen::thaw_device;
-use ebs_testkit::loop_device::{LOSETUP, TOOL_BOUND, backing_of, clear_read_only};
-use ebs_testkit::process::{Process, ProcessSpec, run_tool, tool};
 
 mod server;
 mod store;

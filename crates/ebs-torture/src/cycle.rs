@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::cut_disk::CutDisks;
 use anyhow::Context;
 use ebs_testkit::leftovers::Leftovers;
 use ebs_testkit::loop_device::unused_volume_id;
@@ -15,6 +14,7 @@ use ebs_testkit::run_dir::OwnDir;
 use ebs_types::SplitMix64;
 use futures_util::future::{Either, join_all, select};
 
+use crate::cut_disk::CutDisks;
 use crate::faults::Fault;
 use crate::node::Node;
 use crate::planted::{Planted, picture_of_sysfs};

@@ -7,10 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::mount::{MountFlags, UnmountFlags};
-
 use ebs_testkit::leftovers::mount_points;
 use ebs_testkit::process::{run_tool, tool};
+use rustix::mount::{MountFlags, UnmountFlags};
 
 const FSFREEZE: &str = "/usr/sbin/fsfreeze";
 const BOUND: Duration = Duration::from_secs(60);

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use rustix::mount::UnmountFlags;
-
 use ebs_testkit::leftovers::mount_points;
 use ebs_testkit::mount_namespace::enter;
+use rustix::mount::UnmountFlags;
 
 /// Copies of mounts, until drop. A thread holds them, so they end with this process, however it ends.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::cut_disk::{Cut, CutDisks};
 use anyhow::Context;
 use ebs_types::VolumeId;
 
+use crate::cut_disk::{Cut, CutDisks};
 use crate::node::Node;
 use crate::planted::Planted;
 

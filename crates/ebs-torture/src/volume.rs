@@ -5,7 +5,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::cut_disk::Attached;
 use anyhow::Context;
 use csi_proto::csi::node_client::NodeClient;
 use ebs_types::{SplitMix64, VolumeId};
@@ -13,6 +12,7 @@ use rustix::fs::makedev;
 use tonic::transport::Channel;
 
 use crate::calls::{Answer, call};
+use crate::cut_disk::Attached;
 use crate::faults::up_to;
 use crate::node::Node;
 use crate::planted::{Keeper, record_of};

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use crate::frozen;
-use crate::mount_copy::{Copied, MountCopy};
 use anyhow::Context;
 use ebs_mounter::MountEntry;
 use ebs_testkit::ext_damage::{self, Damage};
@@ -12,6 +10,8 @@ use ebs_testkit::replaced_tool::ReplacedTool;
 
 use super::Volume;
 use crate::calls::Answer;
+use crate::frozen;
+use crate::mount_copy::{Copied, MountCopy};
 use crate::planted::Planted;
 use crate::shared::Shared;
 use crate::truth::is_free;

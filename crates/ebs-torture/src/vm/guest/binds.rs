@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::vm::line::Said;
 use anyhow::{Context, ensure};
 use csi_proto::csi::volume_capability::AccessType;
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, refused};
 
 use super::node::{Node, kernel};
+use crate::vm::line::Said;
 
 const ATTRIBUTES: [&str; 4] = ["ro", "nosuid", "nodev", "noexec"];
 /// How often the volume is published while the target is watched.

@@ -1,6 +1,5 @@
 //! Discovery, lifecycle and growth of disks.
 
-use crate::vm::line::Said;
 use anyhow::{Context, ensure};
 use ebs_mounter::{DeviceQuery, Mounter, MounterConfig};
 use ebs_testkit::content;
@@ -11,6 +10,7 @@ use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 use super::mapped::MappedDisk;
 use super::node::{Node, until};
+use crate::vm::line::Said;
 
 const DATA: u64 = 4 << 20;
 

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::vm::line::Said;
 use anyhow::{Context, ensure};
 use csi_proto::csi::VolumeHealthErrorType;
 use ebs_testkit::content;
@@ -12,6 +11,7 @@ use tokio::time::Instant;
 
 use super::mapped::MappedDisk;
 use super::node::{Disk, LEVEL, LOOK, Node, until};
+use crate::vm::line::Said;
 
 const DATA: u64 = 2 << 20;
 /// How long the client waits for a hanging disk. The same time passes for the program outside.
@@ -22,7 +22,6 @@ fn mounted(fs_type: &str) -> Access {
 }
 
 /// The partition table cannot be read, so opening the disk hangs. Meanwhile, another volume is staged and published.
-/// Its disk is plugged in before: QEMU must pause the machine for that, which fails while a request hangs.
 pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let (slow, quick) = (node.volume(&mounted("ext4"))?, node.volume(&mounted("ext4"))?);
     quick.plug()?;
@@ -41,7 +40,7 @@ pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
         anyhow::Ok(Instant::now())
     };
     let ((staged, gave_up), other) = tokio::join!(hung, other);
-    // In any case, because later tests need a machine that can be paused.
+    // In any case, because the guest cannot release a hanging disk.
     node.ask(&Said::Release { serial: slow.serial.clone() })?;
     let other = other.context("the other volume")?;
     let status = staged.err().context("a disk with hanging reads was staged")?;
@@ -122,7 +121,7 @@ pub(super) async fn ext4_writes_fail(node: &Node) -> anyhow::Result<()> {
     };
     let options = options(&disk.volume.staging)?;
     let is_said = options.split(',').any(|word| word == "ro" || word == "emergency_ro");
-    node.say(&Said::Note { text: format!("ext4 after errors: {reason}, and the mount table says {options}") })?;
+    node.say(&Said::Note { text: format!("ext4 after errors: {reason}, and the mount table has {options}") })?;
     let wanted = if is_said { "ReadOnlyAfterErrors" } else { "FileSystemErrors" };
     ensure!(status == VolumeHealthErrorType::Degraded && reason == wanted, "{status:?} {reason} with {options}");
     ensure!(content::write_file(&target.join("new"), 6, 4096).is_err(), "it is still writable");

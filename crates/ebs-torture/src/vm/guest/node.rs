@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::vm::line::{Line, Said};
 use anyhow::{Context, ensure};
 use csi_proto::csi;
 use ebs_sim::{Server, ServerConfig};
@@ -14,9 +13,10 @@ use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::process::{Process, ProcessSpec};
 
-use super::Suite;
-
 use tokio::time::Instant;
+
+use super::Suite;
+use crate::vm::line::{Line, Said};
 
 pub(super) const KUBELET: &str = "/var/lib/kubelet";
 const DRIVER: &str = "/usr/bin/aws-ebs-csi-driver";

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::vm::line::Said;
 use anyhow::{Context, ensure};
 use ebs_testkit::content;
 use ebs_testkit::csi_client::Access;
@@ -10,6 +9,7 @@ use ebs_testkit::process::run_tool;
 use ebs_testkit::writer::Writer;
 
 use super::node::Node;
+use crate::vm::line::Said;
 
 const DATA: u64 = 4 << 20;
 const CHECK: Duration = Duration::from_secs(120);
