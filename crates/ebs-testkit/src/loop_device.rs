@@ -251,7 +251,7 @@ pub fn backing_of(device: &Path) -> Option<PathBuf> {
 /// Attaches a file to a free loop device.
 fn attach(backing: &Path, options: &[&str]) -> io::Result<PathBuf> {
     let backing = backing.to_string_lossy();
-    let output = run(LOSETUP, &[options, &["--find", "--show", "--", &backing]].concat())?;
+    let output = run(LOSETUP, &[options, &["--find", "--show", "--", backing.as_ref()]].concat())?;
     Ok(PathBuf::from(output.trim()))
 }
 

@@ -19,18 +19,18 @@ const NOT_FROZEN: &str = "Invalid argument";
 const TYPES: [&str; 3] = ["ext4", "ext3", "xfs"];
 
 /// Freezes the file system that is mounted at a path. After an error, this call has not frozen it.
-pub async fn freeze(at: &Path) -> anyhow::Result<()> {
+pub(crate) async fn freeze(at: &Path) -> anyhow::Result<()> {
     tool(FSFREEZE, &["--freeze", &at.to_string_lossy()], BOUND).await.map(drop)
 }
 
 /// Thaws the file system that is mounted at a path. Returns whether it was frozen.
-pub async fn thaw(at: &Path) -> anyhow::Result<bool> {
+pub(crate) async fn thaw(at: &Path) -> anyhow::Result<bool> {
     was_frozen(tool(FSFREEZE, &["--unfreeze", &at.to_string_lossy()], BOUND).await)
 }
 
 /// Thaws the file system of a device. If the device is not mounted in this thread's mount namespace, mounts it
 /// temporarily at `place`, which is created and removed. Returns whether it was frozen. Blocks while the tool runs.
-pub fn thaw_device(device: &Path, place: &Path) -> anyhow::Result<bool> {
+pub(crate) fn thaw_device(device: &Path, place: &Path) -> anyhow::Result<bool> {
     let table = std::fs::read("/proc/thread-self/mountinfo").context("read /proc/thread-self/mountinfo")?;
     let source = format!(" {} ", device.display());
     let lines = table.split(|byte| *byte == b'\n');

@@ -13,7 +13,7 @@ use rustix::mount::UnmountFlags;
 
 /// Copies of mounts, until drop. A thread holds them, so they end with this process, however it ends.
 #[derive(Debug)]
-pub struct MountCopy {
+pub(crate) struct MountCopy {
     /// Closes the open file. Dropping it ends the thread.
     close: Option<Sender<()>>,
     closed: Receiver<()>,
@@ -22,17 +22,17 @@ pub struct MountCopy {
 }
 
 #[derive(Debug, Clone)]
-pub struct Copied {
+pub(crate) struct Copied {
     /// Of the mounts below this directory, the copy keeps only those at or below one of `kept`.
-    pub below: PathBuf,
-    pub kept: Vec<PathBuf>,
+    pub(crate) below: PathBuf,
+    pub(crate) kept: Vec<PathBuf>,
     /// A file or directory on a copied mount to hold open.
-    pub open: Option<PathBuf>,
+    pub(crate) open: Option<PathBuf>,
 }
 
 impl MountCopy {
     /// Copies the mounts of the calling thread's namespace.
-    pub fn new(what: Copied) -> io::Result<Self> {
+    pub(crate) fn new(what: Copied) -> io::Result<Self> {
         let ((close, wait), (ready, is_ready), (tell_closed, closed)) = (channel(), channel(), channel());
         let is_open = what.open.is_some();
         let hold = move || {
@@ -54,7 +54,7 @@ impl MountCopy {
     }
 
     /// Closes the open file, if any. The copies stay.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         if std::mem::take(&mut self.is_open)
             && let Some(close) = &self.close
             && close.send(()).is_ok()

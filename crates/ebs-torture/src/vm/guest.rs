@@ -51,7 +51,7 @@ type Test = (&'static str, &'static [Suite], (u32, u32), Run);
 
 /// In this order: the last but one of a suite under AppArmor checks the denials of all previous tests, and the last one
 /// never returns.
-const TESTS: [Test; 17] = [
+static TESTS: [Test; 17] = [
     ("ext4_volume_is_found_by_serial_number_while_stage_waits", EACH_KERNEL, ANY, |n| Box::pin(disks::life(n, "ext4"))),
     ("xfs_volume_is_found_by_serial_number_while_stage_waits", EACH_KERNEL, ANY, |n| Box::pin(disks::life(n, "xfs"))),
     ("raw_volume_keeps_its_data", FIRST_KERNEL, ANY, |n| Box::pin(disks::raw(n))),

@@ -29,7 +29,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(200);
 pub(super) const LEVEL: Duration = Duration::from_secs(90);
 
 /// The driver with its environment: a metadata service, and the disks of the program outside.
-pub(super) struct Node {
+pub(in crate::vm) struct Node {
     line: Mutex<Line>,
     driver: Process,
     client: CsiClient,
