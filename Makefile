@@ -55,7 +55,7 @@ torture: ## The node torture: stage, write, kill -9 and power cuts on real disks
 vm-test: ## The node service on real NVMe disks, in a virtual machine with two kernels (needs root, QEMU; KERNEL=linux-image-... for another one)
 	@scripts/setup vm >/dev/null
 	cargo build --workspace --locked --quiet
-	eval "$$(scripts/setup vm)" && nice -n 10 $(or $(CARGO_TARGET_DIR),target)/debug/ebs-vm --kernel "$$EBS_VM_KERNELS" $(VM_ARGS)
+	eval "$$(scripts/setup vm)" && nice -n 10 $(or $(CARGO_TARGET_DIR),target)/debug/ebs-torture vm --kernel "$$EBS_VM_KERNELS" $(VM_ARGS)
 
 windows: ## The programs of Windows nodes: built, linted, and tested under Wine where there is Wine
 	scripts/windows

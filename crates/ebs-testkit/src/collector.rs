@@ -10,13 +10,11 @@ use serde::Deserialize;
 
 use crate::process::{Process, ProcessSpec};
 
-/// The variable with the path of the program.
 pub const PROGRAM: &str = "EBS_TEST_OTLP_RECEIVER";
 
 /// The time limit of its start and of the arrival of spans, on a busy machine.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// A running collector.
 #[derive(Debug)]
 pub struct Collector {
     process: Process,
@@ -24,7 +22,6 @@ pub struct Collector {
     pub address: String,
 }
 
-/// A received message.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Message {
     pub headers: BTreeMap<String, Vec<String>>,
@@ -45,15 +42,11 @@ pub struct SpanSeen {
     pub attributes: BTreeMap<String, String>,
     pub failed: bool,
     pub message: String,
-    /// Duration in nanoseconds.
     pub nanos: u64,
 }
 
 impl Collector {
     /// Starts a collector that writes into `dir`, with these arguments (`-hang`; `-cert` and `-key`).
-    ///
-    /// # Errors
-    /// The program is missing or does not start.
     pub async fn start(dir: &Path, args: &[&str]) -> anyhow::Result<Self> {
         let program = std::env::var_os(PROGRAM).with_context(|| {
             format!(
@@ -73,26 +66,15 @@ impl Collector {
         Ok(collector)
     }
 
-    /// Returns all messages so far.
-    ///
-    /// # Errors
-    /// Its log cannot be read.
     pub fn messages(&self) -> anyhow::Result<Vec<Message>> {
         messages(&self.process.output()?)
     }
 
-    /// Returns its output.
-    ///
-    /// # Errors
-    /// Its log cannot be read.
     pub fn output(&self) -> anyhow::Result<String> {
         Ok(self.process.output()?)
     }
 
     /// Waits for a span with this name and attribute.
-    ///
-    /// # Errors
-    /// No such span arrived within two minutes. The text has all spans.
     pub async fn span(&self, name: &str, attribute: (&str, &str)) -> anyhow::Result<SpanSeen> {
         let wanted = |span: &SpanSeen| {
             span.name == name && span.attributes.get(attribute.0).is_some_and(|value| value == attribute.1)

@@ -9,12 +9,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
+use anyhow::{Context, bail};
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use tokio::time::Instant;
 
 use crate::csi_client::CsiClient;
-use crate::process::{Ending, Process, ProcessSpec, run_tool, tool};
+use crate::node_pod::SharedDirectory;
+use crate::process::{Process, ProcessSpec, run_tool, tool};
 use crate::record::ProcessRecord;
 use crate::run_dir::{OwnDir, RunDir};
 use crate::world::{READY_BOUND, STOP_BOUND, World};
@@ -42,9 +43,6 @@ pub struct Containerd {
 
 impl Containerd {
     /// Starts containerd in this thread's mount namespace, which must belong to the test alone.
-    ///
-    /// # Errors
-    /// Its programs are missing or it does not answer.
     pub async fn start() -> anyhow::Result<Self> {
         let programs = PathBuf::from(std::env::var_os(PROGRAMS).with_context(|| {
             format!("{PROGRAMS} is not set to the directory of containerd; eval \"$(scripts/setup test)\" downloads it and sets the variable")
@@ -64,7 +62,6 @@ impl Containerd {
             env: BTreeMap::from([("PATH".to_owned(), path)]),
             log: dir.path().join("log"),
         })?;
-        dir.note(&daemon.record()?).context("record containerd")?;
         let mut containerd = Self { daemon, programs, socket, dir };
         containerd.until_ready().await?;
         Ok(containerd)
@@ -84,9 +81,6 @@ impl Containerd {
     }
 
     /// Imports the image of an archive and returns its name.
-    ///
-    /// # Errors
-    /// The error of containerd.
     pub async fn import(&self, archive: &Path) -> anyhow::Result<String> {
         let archive = archive.to_str().context("a path that is text")?;
         self.ctr(&["images", "import", "--snapshotter", SNAPSHOTTER, archive]).await.context("import the image")?;
@@ -140,19 +134,13 @@ pub struct ImagePod<'a> {
     run: Process,
     id: String,
     client: CsiClient,
-    kubelet: PathBuf,
+    _shared: SharedDirectory,
 }
 
 impl<'a> ImagePod<'a> {
     /// Starts the node service of `world`, whose controller runs outside of the container, and waits until it is ready.
-    ///
-    /// # Errors
-    /// The service does not start. The text has the end of the log.
     pub async fn start(containerd: &'a Containerd, image: &str, world: &World) -> anyhow::Result<Self> {
-        let kubelet = world.kubelet_dir();
-        // Mounts of the container below this directory propagate to here, as to the kubelet and pods.
-        mount_bind(&kubelet, &kubelet).context("bind the kubelet's directory to itself")?;
-        mount_change(&kubelet, MountPropagationFlags::SHARED).context("share the kubelet's directory")?;
+        let shared = SharedDirectory::new(world.kubelet_dir())?;
         let plugin = containerd.dir.path().join("plugin");
         std::fs::create_dir(&plugin).context("a directory for the socket")?;
         let id = format!("ebs-test-{}", std::process::id());
@@ -164,34 +152,23 @@ impl<'a> ImagePod<'a> {
             log: containerd.dir.path().join("node-log"),
         })?;
         let client = CsiClient::lazy(&plugin.join("csi.sock"));
-        let mut pod = Self { containerd, run, id, client, kubelet };
+        let mut pod = Self { containerd, run, id, client, _shared: shared };
         pod.client = CsiClient::ready(&plugin.join("csi.sock"), &mut pod.run, READY_BOUND).await?;
         pod.note().await?;
         Ok(pod)
     }
 
-    /// Returns a client of the node service.
     pub fn client(&self) -> &CsiClient {
         &self.client
     }
 
-    /// Returns the end of its log.
     pub fn log_tail(&self) -> String {
         self.run.log_tail(40)
     }
 
     /// Sends the service a signal to end, and waits for the end.
-    ///
-    /// # Errors
-    /// It does not end by itself, or not with exit code 0.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        let ended = self.run.stop(STOP_BOUND).await?;
-        ensure!(
-            matches!(ended, Ending::Ended(status) if status.success()),
-            "the node service did not stop cleanly: {ended:?}\n{}",
-            self.log_tail()
-        );
-        Ok(())
+        self.run.stop_cleanly(STOP_BOUND).await
     }
 
     /// Records the process inside and its shim, which outlive this program if it is killed.
@@ -202,8 +179,8 @@ impl<'a> ImagePod<'a> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("the container's process")?;
         let shim = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse::<u32>().ok());
         let run = RunDir::current()?;
-        run.note(&ProcessRecord::of("containerd's shim", shim.context("the container's shim")?)?)?;
-        run.note(&ProcessRecord::of("node pod of an image", pid)?).context("record the container's process")
+        run.record_process(&ProcessRecord::of("containerd's shim", shim.context("the container's shim")?)?)?;
+        run.record_process(&ProcessRecord::of("node pod of an image", pid)?).context("record the container's process")
     }
 }
 
@@ -215,7 +192,6 @@ impl Drop for ImagePod<'_> {
             self.containerd.ctr_blocking(&["tasks", "delete", "--force", &self.id]);
             self.containerd.ctr_blocking(&["containers", "delete", &self.id]);
         }
-        let _ = unmount(&self.kubelet, UnmountFlags::DETACH);
     }
 }
 

@@ -13,7 +13,6 @@ const BLOCK: usize = 64 * 1024;
 pub struct Pattern(u64);
 
 impl Pattern {
-    /// Creates the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
@@ -31,18 +30,12 @@ impl Pattern {
 
 /// Writes `length` bytes of a seed's stream to a new file, syncs it to the disk and returns the hash. Replaces an
 /// existing file.
-///
-/// # Errors
-/// The error of the file system.
 pub fn write_file(path: &Path, seed: u64, length: u64) -> io::Result<String> {
     let file = File::create(path)?;
     write_to(file, seed, length)
 }
 
 /// Writes the same data to the start of an existing file or block device. Creates nothing.
-///
-/// # Errors
-/// The error of the device.
 pub fn write_device(path: &Path, seed: u64, length: u64) -> io::Result<String> {
     write_to(OpenOptions::new().write(true).open(path)?, seed, length)
 }
@@ -64,9 +57,6 @@ fn write_to(mut file: File, seed: u64, length: u64) -> io::Result<String> {
 }
 
 /// Returns the hash of the first `length` bytes of a file or block device.
-///
-/// # Errors
-/// The error of the read, and `UnexpectedEof` if it is shorter.
 pub fn hash_start(path: &Path, length: u64) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
@@ -81,18 +71,10 @@ pub fn hash_start(path: &Path, length: u64) -> io::Result<String> {
     Ok(hex::encode(hash.finalize()))
 }
 
-/// Returns the hash of a whole file.
-///
-/// # Errors
-/// The error of the read.
 pub fn hash_file(path: &Path) -> io::Result<String> {
     hash_start(path, std::fs::metadata(path)?.len())
 }
 
-/// Returns the size of a file or block device in bytes.
-///
-/// # Errors
-/// The error of the open or seek.
 pub fn size_of(path: &Path) -> io::Result<u64> {
     File::open(path)?.seek(SeekFrom::End(0))
 }

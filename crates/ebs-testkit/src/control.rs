@@ -10,11 +10,11 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// The time limit of a response. The simulator is on this machine, which may be busy.
 const ANSWER_BOUND: Duration = Duration::from_secs(60);
 
-/// A client of one simulator.
 #[derive(Debug, Clone)]
 pub struct Control {
     base: String,
@@ -33,14 +33,11 @@ pub struct Ledger {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Call {
     pub seq: u64,
-    /// The action, such as `CreateVolume`.
     pub action: String,
-    /// The parameters of the query.
     #[serde(default)]
-    pub parameters: BTreeMap<String, serde_json::Value>,
+    pub parameters: BTreeMap<String, Value>,
     /// `ok`, or the error code of EC2.
     pub outcome: String,
-    /// Whether it was a dry run, which has no effect.
     #[serde(default)]
     pub dry_run: bool,
     /// Service time in EC2 in milliseconds, if the simulator reports it.
@@ -60,7 +57,6 @@ impl Call {
         self.outcome == "ok" && !self.dry_run
     }
 
-    /// Returns whether the call only reads.
     pub fn is_read(&self) -> bool {
         self.action.starts_with("Describe")
     }
@@ -100,7 +96,6 @@ impl Ledger {
     }
 }
 
-/// The state of EC2.
 #[derive(Debug, Clone, Deserialize)]
 pub struct State {
     /// All volumes, including those in state `deleting`.
@@ -108,14 +103,11 @@ pub struct State {
     pub snapshots: Vec<SimSnapshot>,
 }
 
-/// A volume in EC2.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SimVolume {
-    /// `vol-…`.
     pub id: String,
     /// `creating`, `available`, `in-use`, `deleting` or `deleted`.
     pub state: String,
-    /// Size in GiB.
     pub size_gib: u64,
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
@@ -123,7 +115,6 @@ pub struct SimVolume {
     pub attachments: Vec<SimAttachment>,
 }
 
-/// An attachment in EC2.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SimAttachment {
     pub instance: String,
@@ -136,14 +127,11 @@ pub struct SimAttachment {
     pub loop_device: Option<String>,
 }
 
-/// A snapshot in EC2.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SimSnapshot {
-    /// `snap-…`.
     pub id: String,
     /// `pending`, `completed` or `error`.
     pub state: String,
-    /// The source volume.
     #[serde(default)]
     pub volume: Option<String>,
     #[serde(default)]
@@ -151,7 +139,6 @@ pub struct SimSnapshot {
 }
 
 impl State {
-    /// Returns a volume by id.
     pub fn volume(&self, id: &str) -> Option<&SimVolume> {
         self.volumes.iter().find(|volume| volume.id == id)
     }
@@ -197,105 +184,64 @@ impl Control {
     }
 
     /// Returns the calls with a number of at least `since`.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn ledger(&self, since: u64) -> anyhow::Result<Ledger> {
         self.get(&format!("/ledger?since={since}")).await
     }
 
     /// Returns the end of the ledger. Later calls are read with `ledger(position)`.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn position(&self) -> anyhow::Result<u64> {
         Ok(self.ledger(u64::MAX).await?.next)
     }
 
-    /// Returns the state of EC2.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn state(&self) -> anyhow::Result<State> {
         self.get("/state").await
     }
 
-    /// Sets the delays from now on.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn set_timing(&self, timing: Timing) -> anyhow::Result<()> {
         let body = serde_json::to_vec(&timing).context("write the timing")?;
         self.call(http::Method::PUT, "/timing", body).await.map(drop)
     }
 
     /// Advances EC2's clock: all transitions that are due by then have happened before the next call.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn advance(&self, time: Duration) -> anyhow::Result<()> {
-        let body = serde_json::json!({ "ms": u64::try_from(time.as_millis()).context("the leap's milliseconds")? });
-        let body = serde_json::to_vec(&body).context("write the leap")?;
+        let body = json!({ "ms": milliseconds(time)? }).to_string().into_bytes();
         self.call(http::Method::POST, "/advance", body).await.map(drop)
     }
 
     /// Simulates another client of the account that uses this fraction of every rate budget, above 0 and at most 1.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn compete(&self, fraction: f64) -> anyhow::Result<()> {
-        let rules = serde_json::json!([{ "name": "competitor", "effect": { "kind": "eat", "fraction": fraction } }]);
-        let body = serde_json::to_vec(&rules).context("write the rule")?;
-        self.call(http::Method::POST, "/faults", body).await.map(drop)
+        self.add_fault(json!({ "name": "competitor", "effect": { "kind": "eat", "fraction": fraction } })).await
     }
 
     /// Makes EC2 throttle every call in this interval, measured from now, whatever its buckets hold.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn throttle_all(&self, from: Duration, until: Duration) -> anyhow::Result<()> {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).context("a time's milliseconds");
-        let rule = serde_json::json!({
-            "name": "storm", "from_ms": ms(from)?, "until_ms": ms(until)?, "effect": { "kind": "throttle" }
-        });
-        let body = serde_json::to_vec(&rule).context("write the rule")?;
-        self.call(http::Method::POST, "/faults", body).await.map(drop)
+        let (from, until) = (milliseconds(from)?, milliseconds(until)?);
+        let throttle = json!({ "kind": "throttle" });
+        self.add_fault(json!({ "name": "storm", "from_ms": from, "until_ms": until, "effect": throttle })).await
     }
 
     /// Makes EC2 fail every call with this error, without any effect, until the faults are cleared. `status` is the
     /// HTTP status, 400 to 599.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn refuse_all(&self, code: &str, status: u16) -> anyhow::Result<()> {
-        let effect = serde_json::json!({ "kind": "error", "code": code, "status": status });
-        let body = serde_json::to_vec(&serde_json::json!({ "name": "refusal", "effect": effect }))
-            .context("write the rule")?;
-        self.call(http::Method::POST, "/faults", body).await.map(drop)
+        let effect = json!({ "kind": "error", "code": code, "status": status });
+        self.add_fault(json!({ "name": "refusal", "effect": effect })).await
     }
 
     /// Makes EC2 close the connection of every call, without any effect, until the faults are cleared.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn break_connections(&self) -> anyhow::Result<()> {
-        let rule = serde_json::json!({ "name": "outage", "effect": { "kind": "lose-request" } });
-        let body = serde_json::to_vec(&rule).context("write the rule")?;
-        self.call(http::Method::POST, "/faults", body).await.map(drop)
+        self.add_fault(json!({ "name": "outage", "effect": { "kind": "lose-request" } })).await
+    }
+
+    async fn add_fault(&self, rule: Value) -> anyhow::Result<()> {
+        self.call(http::Method::POST, "/faults", rule.to_string().into_bytes()).await.map(drop)
     }
 
     /// Clears all faults and the competing client.
-    ///
-    /// # Errors
-    /// The response is missing or invalid.
     pub async fn no_faults(&self) -> anyhow::Result<()> {
         self.call(http::Method::DELETE, "/faults", Vec::new()).await.map(drop)
     }
 
     /// Waits at most `bound` until `wanted` is true for EC2's state.
-    ///
-    /// # Errors
-    /// It is still false. The text has the last state.
     pub async fn until(&self, bound: Duration, what: &str, wanted: impl Fn(&State) -> bool) -> anyhow::Result<State> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(Duration::from_millis(20));
@@ -337,6 +283,10 @@ impl Control {
         }
         Ok(body)
     }
+}
+
+fn milliseconds(time: Duration) -> anyhow::Result<u64> {
+    u64::try_from(time.as_millis()).context("a time in milliseconds")
 }
 
 #[cfg(test)]

@@ -32,12 +32,9 @@ pub struct CsiClient {
     channel: Channel,
 }
 
-/// The access type of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// A file system of this type.
     Mount(String),
-    /// A raw block device.
     Block,
 }
 
@@ -86,7 +83,6 @@ pub fn new_volume(name: &str, gib: i64, access: &Access) -> csi::CreateVolumeReq
     }
 }
 
-/// Returns the request for a volume from a snapshot.
 pub fn restored_volume(name: &str, gib: i64, access: &Access, snapshot_id: &str) -> csi::CreateVolumeRequest {
     use csi::volume_content_source::{SnapshotSource, Type};
     let source = Type::Snapshot(SnapshotSource { snapshot_id: snapshot_id.to_owned() });
@@ -109,9 +105,6 @@ impl CsiClient {
     }
 
     /// Creates a client of a new driver: waits at most `bound` until `Probe` reports ready.
-    ///
-    /// # Errors
-    /// The driver ends, or is not ready in time. The text has the end of its log.
     pub async fn ready(socket: &Path, driver: &mut Process, bound: Duration) -> anyhow::Result<Self> {
         let client = Self::lazy(socket);
         let deadline = tokio::time::Instant::now() + bound;
@@ -135,52 +128,34 @@ impl CsiClient {
         &self.socket
     }
 
-    /// Returns the raw identity client.
     pub fn identity(&self) -> IdentityClient<Channel> {
         IdentityClient::new(self.channel.clone())
     }
 
-    /// Returns the raw controller client.
     pub fn controller(&self) -> ControllerClient<Channel> {
         ControllerClient::new(self.channel.clone())
     }
 
-    /// Returns the raw node client.
     pub fn node(&self) -> NodeClient<Channel> {
         NodeClient::new(self.channel.clone())
     }
 
     /// Returns whether the driver reports ready; a missing field counts as ready.
-    ///
-    /// # Errors
-    /// The driver's status, or a connection error.
     pub async fn probe(&self) -> Result<bool, Status> {
         let answer = self.identity().probe(csi::ProbeRequest {}).await?.into_inner();
         Ok(answer.ready.unwrap_or(true))
     }
 
-    /// CreateVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn create_volume(&self, request: csi::CreateVolumeRequest) -> Result<csi::Volume, Status> {
         let answer = self.controller().create_volume(request).await?.into_inner();
         answer.volume.ok_or_else(|| Status::internal("CreateVolume returned no volume"))
     }
 
-    /// DeleteVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn delete_volume(&self, volume_id: &str) -> Result<(), Status> {
         let request = csi::DeleteVolumeRequest { volume_id: volume_id.to_owned(), ..Default::default() };
         self.controller().delete_volume(request).await.map(drop)
     }
 
-    /// CreateSnapshot.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn create_snapshot(&self, name: &str, volume_id: &str) -> Result<csi::Snapshot, Status> {
         let request = csi::CreateSnapshotRequest {
             source_volume_id: volume_id.to_owned(),
@@ -192,9 +167,6 @@ impl CsiClient {
     }
 
     /// Repeats CreateSnapshot until the snapshot is ready, as the snapshotter does, for at most `bound`.
-    ///
-    /// # Errors
-    /// The driver's status, or a timeout.
     pub async fn snapshot_ready(&self, name: &str, volume_id: &str, bound: Duration) -> anyhow::Result<csi::Snapshot> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(SNAPSHOT_RETRY);
@@ -211,10 +183,6 @@ impl CsiClient {
         }
     }
 
-    /// DeleteSnapshot.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn delete_snapshot(&self, snapshot_id: &str) -> Result<(), Status> {
         let request = csi::DeleteSnapshotRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() };
         self.controller().delete_snapshot(request).await.map(drop)
@@ -222,9 +190,6 @@ impl CsiClient {
 
     /// Calls NodeStageVolume and checks the response with [`kubelet::check_stage`]. Tests must call it instead of the
     /// raw client's method.
-    ///
-    /// # Errors
-    /// The driver's status.
     ///
     /// # Panics
     /// The kubelet would forget a mount after the response.
@@ -237,9 +202,6 @@ impl CsiClient {
     }
 
     /// Returns the node's name from NodeGetInfo.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn node_info(&self) -> Result<csi::NodeGetInfoResponse, Status> {
         Ok(self.node().node_get_info(csi::NodeGetInfoRequest {}).await?.into_inner())
     }

@@ -32,10 +32,6 @@ pub enum Damage {
 }
 
 impl Damage {
-    /// Damages the file system on the disk.
-    ///
-    /// # Errors
-    /// The error of the device or of debugfs.
     pub fn inflict(self, disk: impl AsRef<Path>) -> anyhow::Result<()> {
         let disk = disk.as_ref();
         match self {
@@ -48,36 +44,24 @@ impl Damage {
 }
 
 /// Returns the state field of the superblock: bit 0 is set while the file system is clean, bit 1 after errors.
-///
-/// # Errors
-/// The error of the device.
 pub fn state(disk: impl AsRef<Path>) -> anyhow::Result<u16> {
     let bytes = read(disk.as_ref(), 2, SUPERBLOCK + 0x3a)?;
     Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
 /// Returns whether the superblock is marked clean and the journal has nothing to replay.
-///
-/// # Errors
-/// The error of the device.
 pub fn is_clean(disk: impl AsRef<Path>) -> anyhow::Result<bool> {
     let must_recover = read(disk.as_ref(), 1, SUPERBLOCK + 0x60)?[0] & 0x4 != 0;
     Ok(state(disk)? == 1 && !must_recover)
 }
 
 /// Sets the state field of the superblock to "errors seen".
-///
-/// # Errors
-/// The error of debugfs.
 pub fn set_error_state(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     debugfs(disk, "set_super_value state 3").map(drop)
 }
 
 /// Records an I/O error in the journal's superblock, as the kernel does when it aborts the journal. The superblock of
 /// the file system stays marked clean.
-///
-/// # Errors
-/// The error of the device or of debugfs.
 pub fn record_journal_error(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     let disk = disk.as_ref();
     let at = journal(disk)?;
@@ -90,17 +74,11 @@ pub fn record_journal_error(disk: impl AsRef<Path>) -> anyhow::Result<()> {
 }
 
 /// Removes the copy of the journal's block list from the superblock; the journal's inode still has it.
-///
-/// # Errors
-/// The error of debugfs.
 pub fn forget_journal_blocks(disk: impl AsRef<Path>) -> anyhow::Result<()> {
     debugfs(disk, "set_super_value jnl_backup_type 0").map(drop)
 }
 
 /// Runs one request of debugfs, which may write.
-///
-/// # Errors
-/// debugfs cannot be run or does not know the request.
 pub fn debugfs(disk: impl AsRef<Path>, request: &str) -> anyhow::Result<String> {
     let path = disk.as_ref().to_str().context("a device name that is text")?;
     let output = run_tool(DEBUGFS, &["-w", "-R", request, path], BOUND)?;

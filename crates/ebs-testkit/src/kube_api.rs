@@ -97,24 +97,17 @@ pub struct KubeApi {
 
 impl KubeApi {
     /// Returns the server that the tests of this process share. The first call starts it.
-    ///
-    /// # Errors
-    /// As [`KubeApi::start`].
     pub async fn shared() -> anyhow::Result<Arc<SharedKubeApi>> {
         SharedKubeApi::current().await
     }
 
     /// Starts a separate server, for tests that break it. The processes end with the calling thread.
-    ///
-    /// # Errors
-    /// A program is missing (the text explains how to build it), or a server is not ready (the text has the end of its
-    /// log).
     pub async fn start() -> anyhow::Result<Self> {
         let (server, etcd) = (program(API_SERVER, "kube-apiserver")?, program(ETCD, "etcd")?);
         let dir = OwnDir::new("kube-api-").context("a directory for the API server")?;
         let [address, store, peer] = free_ports(own_address())?;
         let store = format!("http://{store}");
-        let etcd = start_etcd(etcd, &dir, &store, &format!("http://{peer}"))?;
+        let etcd = start_etcd(etcd, dir.path(), &store, &format!("http://{peer}"))?;
         let pki = Pki::make(dir.path(), address.ip())?;
         let tokens = format!("{ADMIN_TOKEN},admin,1,system:masters\n");
         std::fs::write(dir.path().join("users.csv"), tokens).context("write the administrator's token")?;
@@ -131,7 +124,6 @@ impl KubeApi {
         format!("https://{}", self.address)
     }
 
-    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -147,9 +139,6 @@ impl KubeApi {
     }
 
     /// Writes a kubeconfig file, which is removed with this value.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn kubeconfig(&self, who: Who<'_>) -> anyhow::Result<PathBuf> {
         let user = match who {
             Who::Admin => json!({ "token": ADMIN_TOKEN }),
@@ -172,45 +161,31 @@ impl KubeApi {
         Ok(path)
     }
 
-    /// Sends one request as the administrator. `body` has the type `application/json`.
-    ///
-    /// # Errors
-    /// There is no response. A response with an error status is a success.
+    /// Sends one request as the administrator. `body` has the type `application/json`. A response with an error status
+    /// is a success.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
         let body = body.map(|body| ("application/json", body.to_string().into_bytes()));
         self.rest.call(method, path, body).await
     }
 
     /// Creates an object. `path` is the path of its kind, such as `/api/v1/nodes`. Returns it as stored.
-    ///
-    /// # Errors
-    /// The server's error.
     pub async fn create(&self, path: &str, object: &Value) -> anyhow::Result<Value> {
         self.call("POST", path, Some(object)).await?.granted()
     }
 
     /// Returns an object, or `None` if it does not exist.
-    ///
-    /// # Errors
-    /// The server's error.
     pub async fn get(&self, path: &str) -> anyhow::Result<Option<Value>> {
         let answer = self.call("GET", path, None).await?;
         if answer.status == 404 { Ok(None) } else { answer.granted().map(Some) }
     }
 
     /// Merges a patch into an object (RFC 7386).
-    ///
-    /// # Errors
-    /// The server's error.
     pub async fn merge(&self, path: &str, patch: &Value) -> anyhow::Result<Value> {
         let patch = patch.to_string().into_bytes();
         self.rest.call("PATCH", path, Some(("application/merge-patch+json", patch))).await?.granted()
     }
 
     /// Applies the objects of a manifest, as `kubectl apply --server-side` does. Can be repeated.
-    ///
-    /// # Errors
-    /// The server's error, or a kind that this module does not know.
     pub async fn apply(&self, manifest: &str) -> anyhow::Result<()> {
         for object in manifest.split("\n---\n").filter(|object| object.contains("\nkind: ")) {
             let path = path_of(object)?;
@@ -222,9 +197,6 @@ impl KubeApi {
     }
 
     /// Deletes an object immediately. Succeeds if it does not exist.
-    ///
-    /// # Errors
-    /// The server's error.
     pub async fn delete(&self, path: &str) -> anyhow::Result<()> {
         let now = json!({ "gracePeriodSeconds": 0 });
         let answer = self.call("DELETE", path, Some(&now)).await?;
@@ -232,9 +204,6 @@ impl KubeApi {
     }
 
     /// Kills the API server (SIGKILL). etcd keeps its objects.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         let killed = self.server.as_mut().context("the API server is not running")?.kill();
         self.server = None;
@@ -242,9 +211,6 @@ impl KubeApi {
     }
 
     /// Stops the API server and waits for its end.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub async fn stop(&mut self) -> anyhow::Result<Ending> {
         let ending = self.server.as_mut().context("the API server is not running")?.stop(STOP_GRACE).await;
         self.server = None;
@@ -252,9 +218,6 @@ impl KubeApi {
     }
 
     /// Starts the API server again, with the same address and keys, and waits until it is ready.
-    ///
-    /// # Errors
-    /// It is not ready. The text has the end of its log.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.server = None;
         let server = self.server.insert(Process::spawn(self.spec.clone())?);
@@ -277,17 +240,10 @@ impl KubeApi {
     }
 
     /// Suspends the API server's process (SIGSTOP): connections stay open, but get no response.
-    ///
-    /// # Errors
-    /// The server is not running.
     pub fn pause(&self) -> anyhow::Result<()> {
         self.server.as_ref().context("the API server is not running")?.signal(Signal::STOP)
     }
 
-    /// Resumes it.
-    ///
-    /// # Errors
-    /// The server is not running.
     pub fn resume(&self) -> anyhow::Result<()> {
         self.server.as_ref().context("the API server is not running")?.signal(Signal::CONT)
     }
@@ -303,9 +259,6 @@ impl Drop for KubeApi {
 }
 
 /// Creates a CA certificate that has signed nothing, in PEM.
-///
-/// # Errors
-/// The key cannot be created.
 pub fn authority() -> anyhow::Result<String> {
     Ok(pki::authority()?.0.pem())
 }
@@ -361,8 +314,8 @@ fn free_ports<const N: usize>(ip: Ipv4Addr) -> anyhow::Result<[SocketAddr; N]> {
     addresses.try_into().map_err(|_| anyhow::anyhow!("ports were lost"))
 }
 
-fn start_etcd(program: PathBuf, dir: &OwnDir, client: &str, peer: &str) -> anyhow::Result<Process> {
-    let mut args: Vec<OsString> = vec!["--data-dir".into(), dir.path().join("etcd").into()];
+fn start_etcd(program: PathBuf, dir: &Path, client: &str, peer: &str) -> anyhow::Result<Process> {
+    let mut args: Vec<OsString> = vec!["--data-dir".into(), dir.join("etcd").into()];
     let cluster = format!("default={peer}");
     let flags = [
         // After a crash of the machine, the test is lost anyway.
@@ -381,10 +334,8 @@ fn start_etcd(program: PathBuf, dir: &OwnDir, client: &str, peer: &str) -> anyho
         "warn",
     ];
     args.extend(flags.map(OsString::from));
-    let log = dir.path().join("etcd.log");
-    let etcd = Process::spawn(ProcessSpec { name: "etcd".to_owned(), program, args, env: BTreeMap::new(), log })?;
-    dir.note(&etcd.record()?).context("record etcd")?;
-    Ok(etcd)
+    let log = dir.join("etcd.log");
+    Process::spawn(ProcessSpec { name: "etcd".to_owned(), program, args, env: BTreeMap::new(), log })
 }
 
 fn server_spec(program: PathBuf, dir: &Path, pki: &Pki, (address, store): (SocketAddr, &str)) -> ProcessSpec {

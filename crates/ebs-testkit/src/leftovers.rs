@@ -12,26 +12,22 @@ use std::time::Duration;
 use anyhow::Context;
 use rustix::mount::UnmountFlags;
 
-use crate::process::{run_tool, tool};
+use crate::loop_device::{LOSETUP, TOOL_BOUND, backing_of};
+use crate::process::run_tool;
 
 const BY_ID: &str = "/dev/disk/by-id";
 const LINK_PREFIX: &str = "nvme-Amazon_Elastic_Block_Store_";
 const FREE_LOOK: Duration = Duration::from_millis(50);
 /// The time limit for a detached device to become free.
 const FREE_BOUND: Duration = Duration::from_secs(60);
-const TOOL_BOUND: Duration = Duration::from_secs(60);
-const LOSETUP: &str = "/usr/sbin/losetup";
 
-/// A loop device and its backing file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopLeft {
-    /// `/dev/loopN`.
     pub device: PathBuf,
     /// The backing file, as the kernel reports it.
     pub backing: PathBuf,
 }
 
-/// The leftovers below one directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Mount points, in the order of the mount table.
@@ -42,10 +38,6 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Finds the leftovers of `dir`.
-    ///
-    /// # Errors
-    /// The mount table, `/sys/block` or the directory cannot be read.
     pub fn below(dir: &Path) -> anyhow::Result<Self> {
         let dir = match dir.canonicalize() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => dir.to_owned(),
@@ -58,20 +50,13 @@ impl Leftovers {
         Ok(Self { mounts, loops, links })
     }
 
-    /// Returns whether nothing was found.
     pub fn is_empty(&self) -> bool {
         self.mounts.is_empty() && self.loops.is_empty() && self.links.is_empty()
     }
 
-    /// Removes everything, and waits until it is gone.
-    ///
-    /// # Errors
-    /// The first error. The others are still removed.
+    /// Removes everything, and waits until it is gone. An error does not prevent the removal of the rest.
     pub async fn clean(&self) -> anyhow::Result<()> {
-        let mut first = self.unmount_and_unlink();
-        for left in &self.loops {
-            first = first.and(left.detached().await);
-        }
+        let mut first = self.release();
         for left in &self.loops {
             first = first.and(left.gone().await);
         }
@@ -80,18 +65,7 @@ impl Leftovers {
 
     /// Removes mounts (newest first), links and loop devices, without waiting: a device in use is detached with its
     /// last user. For tests that end in a panic, where nothing can be awaited.
-    ///
-    /// # Errors
-    /// As [`Leftovers::clean`].
     pub fn release(&self) -> anyhow::Result<()> {
-        let mut first = self.unmount_and_unlink();
-        for left in &self.loops {
-            first = first.and(left.detach());
-        }
-        first
-    }
-
-    fn unmount_and_unlink(&self) -> anyhow::Result<()> {
         let mut first = Ok(());
         for point in self.mounts.iter().rev() {
             first = first.and(unmount(point));
@@ -99,13 +73,13 @@ impl Leftovers {
         for link in &self.links {
             first = first.and(remove_link(link));
         }
+        for left in &self.loops {
+            first = first.and(left.detach());
+        }
         first
     }
 
     /// Finds and removes the leftovers, and returns them.
-    ///
-    /// # Errors
-    /// As [`Leftovers::below`] and [`Leftovers::clean`].
     pub async fn clean_below(dir: &Path) -> anyhow::Result<Self> {
         let found = Self::below(dir)?;
         found.clean().await?;
@@ -113,9 +87,6 @@ impl Leftovers {
     }
 
     /// Like [`Leftovers::clean_below`], without waiting.
-    ///
-    /// # Errors
-    /// As [`Leftovers::below`] and [`Leftovers::release`].
     pub fn release_below(dir: &Path) -> anyhow::Result<Self> {
         let found = Self::below(dir)?;
         found.release()?;
@@ -163,14 +134,6 @@ impl LoopLeft {
         run_tool(LOSETUP, &["--detach", &self.device.to_string_lossy()], TOOL_BOUND).map(drop)
     }
 
-    /// Like [`LoopLeft::detach`], for async callers.
-    async fn detached(&self) -> anyhow::Result<()> {
-        if !self.is_there() {
-            return Ok(());
-        }
-        tool(LOSETUP, &["--detach", &self.device.to_string_lossy()], TOOL_BOUND).await.map(drop)
-    }
-
     /// Waits until it is free. After a process was killed, the kernel unmounts its mounts only later, and a device is
     /// detached with its last mount.
     async fn gone(&self) -> anyhow::Result<()> {
@@ -186,8 +149,7 @@ impl LoopLeft {
     }
 
     fn is_there(&self) -> bool {
-        let block = Path::new("/sys/block").join(self.device.file_name().unwrap_or_default());
-        backing_of(&block).as_ref() == Some(&self.backing)
+        backing_of(&self.device).as_ref() == Some(&self.backing)
     }
 }
 
@@ -204,18 +166,6 @@ fn loops_below(dir: &Path) -> io::Result<Vec<LoopLeft>> {
     }
     found.sort_by(|a, b| a.device.cmp(&b.device));
     Ok(found)
-}
-
-/// Returns the backing file of a loop device, without the suffix that the kernel adds if it was deleted.
-fn backing_of(block: &Path) -> Option<PathBuf> {
-    let mut text = fs::read(block.join("loop/backing_file")).ok()?;
-    if text.last() == Some(&b'\n') {
-        text.pop();
-    }
-    if let Some(plain) = text.strip_suffix(b" (deleted)") {
-        text.truncate(plain.len());
-    }
-    Some(PathBuf::from(std::ffi::OsString::from_vec(text)))
 }
 
 /// Returns the links that name a volume whose file is or was below `dir`, and that lead to one of `loops` or dangle.
@@ -237,7 +187,7 @@ fn links_of(dir: &Path, loops: &[LoopLeft]) -> io::Result<Vec<PathBuf>> {
         let Ok(target) = fs::read_link(&path) else { continue };
         let target = Path::new("/dev").join(target.file_name().unwrap_or_default());
         let ours = loops.iter().any(|left| left.device == target);
-        let dangling = backing_of(&Path::new("/sys/block").join(target.file_name().unwrap_or_default())).is_none();
+        let dangling = backing_of(&target).is_none();
         if ours || dangling {
             links.push(path);
         }
@@ -269,7 +219,6 @@ fn serial_of(file: &str) -> Option<String> {
     Some(id.replace('-', ""))
 }
 
-/// Returns the mount points of a mount table, in its order.
 pub fn mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
     mountinfo
         .split(|byte| *byte == b'\n')
@@ -309,14 +258,6 @@ mod tests {
     }
 
     #[test]
-    fn new_directory_has_no_leftovers() {
-        let dir = tempfile::tempdir().unwrap();
-        let left = Leftovers::below(dir.path()).unwrap();
-        assert!(left.is_empty(), "{left}");
-        assert_eq!(left.to_string(), "nothing");
-    }
-
-    #[test]
     fn only_leftovers_of_the_given_directory_are_removed() {
         use crate::loop_device::LoopDevice;
         crate::mount_namespace::in_mount_namespace(|| async {
@@ -345,21 +286,11 @@ mod tests {
             assert_eq!(found.mounts, mounts[..1]);
             assert_eq!(found.links, links[..1]);
             assert_eq!(found.loops.iter().map(|l| l.device.as_path()).collect::<Vec<_>>(), [ours.path()]);
-            assert!(Leftovers::below(ours.directory()).unwrap().is_empty());
+            assert_eq!(Leftovers::below(ours.directory()).unwrap().to_string(), "nothing");
             let others = Leftovers::below(theirs.directory()).unwrap();
             assert_eq!((others.mounts.len(), others.loops.len(), others.links.len()), (1, 1, 1), "{others}");
             others.clean().await.unwrap();
             fs::remove_file(stale).unwrap();
         });
-    }
-
-    #[test]
-    fn volumes_of_a_directory_are_identified_by_their_files() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("devices")).unwrap();
-        fs::write(dir.path().join("devices/vol-0abc.img"), "").unwrap();
-        fs::write(dir.path().join("devices/other.img"), "").unwrap();
-        let names = backing_names(dir.path(), 4);
-        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["vol0abc"]);
     }
 }

@@ -6,9 +6,8 @@
 //! and [`on_node`] make the calls of an orchestrator. [`world`] combines simulator, driver and client for one test, and
 //! [`sanity`] runs csi-sanity against it.
 //!
-//! [`loop_device`] and [`mount_namespace`] provide separate disks and mounts, [`cut_disk`] disks that lose power,
-//! [`ext_damage`] damaged file systems, [`frozen`] frozen ones, [`mount_copy`] mounts that another mount namespace also
-//! has, [`replaced_tool`] a fake tool, and [`memory_cgroup`] a memory limit. [`node_pod`] and [`containerd`] run the
+//! [`loop_device`] and [`mount_namespace`] provide separate disks and mounts, [`ext_damage`] damaged file systems,
+//! [`replaced_tool`] a fake tool, and [`memory_cgroup`] a memory limit. [`node_pod`] and [`containerd`] run the
 //! node service in a container, [`kube_api`] a Kubernetes API server, and [`collector`] a collector of traces.
 //! [`kubelet`] knows after which responses the kubelet forgets a mount.
 //!
@@ -20,15 +19,12 @@ pub mod containerd;
 pub mod content;
 pub mod control;
 pub mod csi_client;
-pub mod cut_disk;
 pub mod ext_damage;
-pub mod frozen;
 pub mod kube_api;
 pub mod kubelet;
 pub mod leftovers;
 pub mod loop_device;
 pub mod memory_cgroup;
-pub mod mount_copy;
 pub mod mount_namespace;
 pub mod node_pod;
 pub mod on_node;

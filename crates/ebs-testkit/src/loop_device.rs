@@ -3,11 +3,12 @@
 //! Dropping it, also in a panic, detaches the device and removes the directory. It never touches anything that it has
 //! not created.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -16,16 +17,13 @@ use rustix::fs::SeekFrom;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use crate::process::run_tool;
 use crate::run_dir::OwnDir;
 
-/// Possible paths of util-linux's `losetup`.
-const LOSETUP: [&str; 3] = ["/usr/sbin/losetup", "/sbin/losetup", "/usr/bin/losetup"];
-
-/// Possible paths of util-linux's `addpart`.
-const ADDPART: [&str; 2] = ["/usr/bin/addpart", "/usr/sbin/addpart"];
-
-/// Possible paths of util-linux's `blockdev`.
-const BLOCKDEV: [&str; 3] = ["/usr/sbin/blockdev", "/sbin/blockdev", "/usr/bin/blockdev"];
+pub const LOSETUP: &str = "/usr/sbin/losetup";
+const ADDPART: &str = "/usr/bin/addpart";
+const BLOCKDEV: &str = "/usr/sbin/blockdev";
+pub const TOOL_BOUND: Duration = Duration::from_secs(60);
 
 /// The unit of comparison of a fingerprint.
 const PAGE: u64 = 4096;
@@ -44,17 +42,11 @@ pub struct LoopDevice {
 
 impl LoopDevice {
     /// Creates a zeroed device of `bytes` bytes whose backing file is `<volume>.img`, as in the simulator.
-    ///
-    /// # Errors
-    /// Not root, no free loop device, or `bytes` is not a multiple of 512.
     pub fn new(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         Self::over(OwnDir::new("ebs-loop-")?, volume, bytes)
     }
 
     /// Like [`LoopDevice::new`], with the backing file's directory below `parent`.
-    ///
-    /// # Errors
-    /// As [`LoopDevice::new`].
     pub fn new_in(parent: &Path, volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         Self::over(OwnDir::new_in(parent, "ebs-loop-")?, volume, bytes)
     }
@@ -71,11 +63,7 @@ impl LoopDevice {
         // The kernel reports the real path of the backing file.
         let backing = directory.path().join(format!("{volume}.img"));
         OpenOptions::new().read(true).write(true).create_new(true).open(&backing)?.set_len(bytes)?;
-        let mut args: Vec<&std::ffi::OsStr> = options.iter().map(std::ffi::OsStr::new).collect();
-        args.extend(["--find", "--show", "--"].map(std::ffi::OsStr::new));
-        args.push(backing.as_ref());
-        let output = losetup(&args)?;
-        let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let device = attach(&backing, options)?;
         let disk = Self { directory, backing, device };
         clear_read_only(&disk.device)?;
         Ok(disk)
@@ -83,45 +71,33 @@ impl LoopDevice {
 
     /// Like [`LoopDevice::new`], with a partition 1 from the second MiB to the end. The disk has no partition table:
     /// only the kernel knows the partition, and removes it with the device.
-    ///
-    /// # Errors
-    /// As [`LoopDevice::new`], or the kernel does not support partitions on loop devices.
     pub fn with_partition(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         let disk = Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])?;
         let (start, length) = (2048, bytes / 512 - 2048);
-        run(
-            &ADDPART,
-            &[disk.device.as_ref(), "1".as_ref(), format!("{start}").as_ref(), format!("{length}").as_ref()],
-        )?;
+        run(ADDPART, &[&disk.device.to_string_lossy(), "1", &start.to_string(), &length.to_string()])?;
         Ok(disk)
     }
 
     /// Like [`LoopDevice::new`], for a partition table, which the kernel reads on request.
-    ///
-    /// # Errors
-    /// As [`LoopDevice::new`].
     pub fn with_partition_table(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])
     }
 
-    /// Returns the device node of a partition.
     pub fn partition(&self, number: u8) -> PathBuf {
         PathBuf::from(format!("{}p{number}", self.device.display()))
     }
 
-    /// Returns the device, `/dev/loopN`.
     pub fn path(&self) -> &Path {
         &self.device
     }
 
-    /// Returns the name alone, `loopN`.
     pub fn name(&self) -> &str {
         self.device.file_name().and_then(|name| name.to_str()).expect("losetup prints /dev/loopN")
     }
 
     /// Returns the directory that contains only the backing file, as `EBS_SIM_DEVICES_DIR` would be.
     pub fn directory(&self) -> &Path {
-        self.backing.parent().expect("the backing file lies in a directory")
+        self.backing.parent().expect("the backing file has a directory")
     }
 
     pub fn backing_file(&self) -> &Path {
@@ -129,28 +105,18 @@ impl LoopDevice {
     }
 
     /// Enlarges the device while it is attached, as EC2 does with a volume.
-    ///
-    /// # Errors
-    /// The file cannot grow, or the kernel does not read the new size.
     pub fn grow(&self, bytes: u64) -> io::Result<()> {
         File::options().write(true).open(&self.backing)?.set_len(bytes)?;
-        losetup(&["--set-capacity".as_ref(), self.device.as_ref()]).map(drop)
+        run(LOSETUP, &["--set-capacity", &self.device.to_string_lossy()]).map(drop)
     }
 
     /// Writes through the device and syncs.
-    ///
-    /// # Errors
-    /// The error of the device.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let device = File::options().write(true).open(&self.device)?;
         device.write_all_at(bytes, offset)?;
         device.sync_all()
     }
 
-    /// Reads through the device.
-    ///
-    /// # Errors
-    /// The error of the device.
     pub fn read_at(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         File::open(&self.device)?.read_exact_at(&mut bytes, offset)?;
@@ -159,9 +125,6 @@ impl LoopDevice {
 
     /// Returns a digest of every nonzero page with its position, which changes with any byte. Holes of the backing file
     /// are not read, so a device of 16 TiB costs only as much as its data.
-    ///
-    /// # Errors
-    /// The error of the device or the backing file.
     pub fn fingerprint(&self) -> io::Result<String> {
         File::open(&self.device)?.sync_all()?;
         let file = File::open(&self.backing)?;
@@ -186,9 +149,6 @@ impl LoopDevice {
 
     /// Detaches the device while it is in use, as EC2 can do, and waits until it is gone. The backing file stays until
     /// the drop.
-    ///
-    /// # Errors
-    /// losetup fails, or a process keeps the device open.
     pub async fn vanish(&self) -> io::Result<VanishedDevice> {
         self.detach()?;
         // The last user may be a process that scans all disks of the machine.
@@ -207,23 +167,18 @@ impl LoopDevice {
 
     /// Detaches the device and attaches its file again, as EC2 does with a volume: the kernel sees another disk with
     /// the same contents, perhaps under another name.
-    ///
-    /// # Errors
-    /// As [`LoopDevice::vanish`].
     pub async fn attach_again(&mut self) -> io::Result<()> {
         self.vanish().await?;
-        let output = losetup(&["--find".as_ref(), "--show".as_ref(), "--".as_ref(), self.backing.as_ref()])?;
-        self.device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        self.device = attach(&self.backing, &[])?;
         Ok(())
     }
 
     fn detach(&self) -> io::Result<()> {
-        losetup(&["--detach".as_ref(), self.device.as_ref()]).map(drop)
+        run(LOSETUP, &["--detach", &self.device.to_string_lossy()]).map(drop)
     }
 
     fn is_ours(&self) -> bool {
-        let attribute = Path::new("/sys/block").join(self.name()).join("loop/backing_file");
-        std::fs::read_to_string(attribute).is_ok_and(|file| Path::new(file.trim_end()) == self.backing)
+        backing_of(&self.device).as_ref() == Some(&self.backing)
     }
 }
 
@@ -268,9 +223,6 @@ pub fn unused_volume_id() -> VolumeId {
 }
 
 /// Fails with a clear message if this process is not root.
-///
-/// # Errors
-/// This process is not root.
 pub(crate) fn refuse_unless_root(what: &str) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -287,34 +239,34 @@ fn unless_none(found: Result<u64, rustix::io::Errno>) -> io::Result<Option<u64>>
     }
 }
 
-fn losetup(args: &[&std::ffi::OsStr]) -> io::Result<Output> {
-    run(&LOSETUP, args)
+/// Returns the backing file of a loop device, without the suffix that the kernel adds if it was deleted.
+pub fn backing_of(device: &Path) -> Option<PathBuf> {
+    let attribute = Path::new("/sys/block").join(device.file_name()?).join("loop/backing_file");
+    let text = std::fs::read(attribute).ok()?;
+    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    let text = text.strip_suffix(b" (deleted)").unwrap_or(text);
+    Some(PathBuf::from(OsStr::from_bytes(text)))
+}
+
+/// Attaches a file to a free loop device.
+fn attach(backing: &Path, options: &[&str]) -> io::Result<PathBuf> {
+    let backing = backing.to_string_lossy();
+    let output = run(LOSETUP, &[options, &["--find", "--show", "--", backing.as_ref()]].concat())?;
+    Ok(PathBuf::from(output.trim()))
+}
+
+fn run(program: &str, args: &[&str]) -> io::Result<String> {
+    run_tool(program, args, TOOL_BOUND).map_err(io::Error::other)
 }
 
 /// Makes a loop device writable. The kernel keeps the read-only flag after the file is detached, so a killed test
 /// leaves it to the next one.
-///
-/// # Errors
-/// The device is gone, or blockdev fails.
-pub(crate) fn clear_read_only(device: &Path) -> io::Result<()> {
+pub fn clear_read_only(device: &Path) -> io::Result<()> {
     let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
     if std::fs::read_to_string(mark)?.trim() == "1" {
-        run(&BLOCKDEV, &["--setrw".as_ref(), device.as_ref()])?;
+        run(BLOCKDEV, &["--setrw", &device.to_string_lossy()])?;
     }
     Ok(())
-}
-
-fn run(places: &[&str], args: &[&std::ffi::OsStr]) -> io::Result<Output> {
-    let program = places
-        .iter()
-        .find(|path| Path::new(path).exists())
-        .ok_or_else(|| io::Error::other(format!("{} is missing; install util-linux and mount", places[0])))?;
-    #[expect(clippy::disallowed_methods, reason = "a fixture's own tool, by absolute path, with a cleared environment")]
-    let output = Command::new(program).args(args).env_clear().env("LC_ALL", "C").stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(output);
-    }
-    Err(io::Error::other(format!("{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
 #[cfg(test)]
@@ -328,7 +280,7 @@ mod tests {
     #[test]
     fn disk_left_read_only_by_an_earlier_test_is_writable() {
         let before = LoopDevice::new(&volume("vol-0f1r"), 1 << 20).unwrap();
-        run(&BLOCKDEV, &["--setro".as_ref(), before.path().as_ref()]).unwrap();
+        run(BLOCKDEV, &["--setro", &before.path().to_string_lossy()]).unwrap();
         clear_read_only(before.path()).unwrap();
         before.write_at(b"x", 0).unwrap();
     }
@@ -388,7 +340,6 @@ mod tests {
         .join();
         assert!(outcome.is_err());
         assert!(!backing.exists());
-        let now = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap_or_default();
-        assert_ne!(Path::new(now.trim_end()), backing);
+        assert_ne!(backing_of(Path::new(&name)), Some(backing));
     }
 }

@@ -14,7 +14,6 @@ const V2: &str = "/sys/fs/cgroup";
 /// The time limit for the kernel to remove ended processes from the cgroup.
 const FORGET: Duration = Duration::from_secs(20);
 
-/// A cgroup of one test.
 #[derive(Debug)]
 pub struct MemoryCgroup {
     directory: PathBuf,
@@ -24,10 +23,7 @@ pub struct MemoryCgroup {
 
 impl MemoryCgroup {
     /// Creates a cgroup with a common limit of `bytes` for its processes. On cgroup v2, the kernel kills all of them at
-    /// the limit, as the kubelet configures it for a container.
-    ///
-    /// # Errors
-    /// Why this machine does not support it, as a text for the line about the skipped test.
+    /// the limit, as the kubelet configures it for a container. The error names what this machine does not support.
     pub fn new(bytes: u64) -> Result<Self, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("ebs-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -58,17 +54,11 @@ impl MemoryCgroup {
     }
 
     /// Moves a process into the cgroup. Only memory that it and its children allocate from now on counts.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn add(&self, process: u32) -> io::Result<()> {
         fs::write(self.directory.join("cgroup.procs"), process.to_string())
     }
 
     /// Returns how many processes the kernel has killed in the cgroup because of the limit.
-    ///
-    /// # Errors
-    /// The kernel does not count them.
     pub fn kills(&self) -> io::Result<u64> {
         let text = fs::read_to_string(self.directory.join(self.kills))?;
         let count = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok());
@@ -76,9 +66,6 @@ impl MemoryCgroup {
     }
 
     /// Removes the cgroup after the kernel has removed its processes, which must have ended.
-    ///
-    /// # Errors
-    /// Processes remain.
     pub async fn remove(self) -> io::Result<()> {
         let until = Instant::now() + FORGET;
         loop {

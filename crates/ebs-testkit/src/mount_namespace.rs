@@ -53,7 +53,7 @@ pub async fn unmount(at: impl AsRef<Path>) {
 }
 
 /// Moves only this thread into a new namespace without propagation to others.
-pub(crate) fn enter() {
+pub fn enter() {
     refuse_unless_root("a private mount namespace").expect("this test cannot run");
     // A thread that shares its working directory and root with others cannot change its mount namespace.
     unshare(CloneFlags::CLONE_FS).expect("leave the file-system attributes shared with the other threads");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use serde_json::{Value, json};
 
@@ -25,7 +25,6 @@ const TOOL_BOUND: Duration = Duration::from_secs(60);
 const PLUGIN: &str = "/csi";
 const DRIVER: &str = "/bin/aws-ebs-csi-driver";
 
-/// The rights of a container.
 #[derive(Debug, Clone, Default)]
 pub struct Rights {
     /// Names like `CAP_SYS_ADMIN`. All others are dropped, also for children.
@@ -39,31 +38,34 @@ pub struct Rights {
 pub struct NodePod {
     container: Container,
     client: CsiClient,
-    kubelet: PathBuf,
+    _shared: SharedDirectory,
+}
+
+/// The kubelet's directory. Mounts of a container below it propagate to this mount namespace, as to the kubelet and
+/// pods, until drop.
+#[derive(Debug)]
+pub(crate) struct SharedDirectory(PathBuf);
+
+impl SharedDirectory {
+    pub(crate) fn new(directory: PathBuf) -> anyhow::Result<Self> {
+        mount_bind(&directory, &directory).context("bind the kubelet's directory to itself")?;
+        let bound = Self(directory);
+        mount_change(&bound.0, MountPropagationFlags::SHARED).context("share the kubelet's directory")?;
+        Ok(bound)
+    }
+}
+
+impl Drop for SharedDirectory {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
 }
 
 impl NodePod {
     /// Starts the node service of `world`, whose controller runs outside, and waits until it is ready. With `trace`,
     /// strace writes every system call to that file, which must be below the world's kubelet directory.
-    ///
-    /// # Errors
-    /// runc is missing, or the service does not start (the text has the end of the log).
     pub async fn start(world: &World, rights: &Rights, trace: Option<&Path>) -> anyhow::Result<Self> {
-        let kubelet = world.kubelet_dir();
-        // Mounts of the container below this directory propagate to here, as to the kubelet and pods.
-        mount_bind(&kubelet, &kubelet).context("bind the kubelet's directory to itself")?;
-        mount_change(&kubelet, MountPropagationFlags::SHARED).context("share the kubelet's directory")?;
-        let started = Self::serve(world, rights, trace).await;
-        match started {
-            Ok((container, client)) => Ok(Self { container, client, kubelet }),
-            Err(error) => {
-                let _ = unmount(&kubelet, UnmountFlags::DETACH);
-                Err(error)
-            }
-        }
-    }
-
-    async fn serve(world: &World, rights: &Rights, trace: Option<&Path>) -> anyhow::Result<(Container, CsiClient)> {
+        let shared = SharedDirectory::new(world.kubelet_dir())?;
         let endpoint = format!("--endpoint=unix:{PLUGIN}/csi.sock");
         let driver = [DRIVER, "node", &endpoint, "--v=4"].map(str::to_owned);
         let mut program = Vec::new();
@@ -77,45 +79,24 @@ impl NodePod {
         let socket = container.plugin.join("csi.sock");
         let client = CsiClient::ready(&socket, &mut container.run, READY_BOUND).await?;
         container.note()?;
-        Ok((container, client))
+        Ok(Self { container, client, _shared: shared })
     }
 
-    /// Returns a client of the node service.
     pub fn client(&self) -> &CsiClient {
         &self.client
     }
 
     /// Sends the service a signal to end, and waits for the end.
-    ///
-    /// # Errors
-    /// It does not end by itself, or not with exit code 0.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        let ended = self.container.run.stop(STOP_BOUND).await?;
-        let log = self.container.run.log_tail(20);
-        ensure!(
-            matches!(ended, crate::process::Ending::Ended(status) if status.success()),
-            "the node service did not stop cleanly: {ended:?}\n{log}"
-        );
-        Ok(())
+        self.container.run.stop_cleanly(STOP_BOUND).await
     }
 
-    /// Returns the end of its log.
     pub fn log_tail(&self) -> String {
         self.container.run.log_tail(40)
     }
 }
 
-impl Drop for NodePod {
-    fn drop(&mut self) {
-        self.container.remove();
-        let _ = unmount(&self.kubelet, UnmountFlags::DETACH);
-    }
-}
-
 /// Runs one program in a container like the node service's, and returns its status and output.
-///
-/// # Errors
-/// It cannot be started or does not end.
 pub async fn run_in_pod(world: &World, program: &[&str], rights: &Rights) -> anyhow::Result<(ExitStatus, String)> {
     let program = program.iter().map(|&word| word.to_owned()).collect();
     let mut container = Container::start(world, "tool-pod", program, rights)?;
@@ -127,7 +108,6 @@ pub async fn run_in_pod(world: &World, program: &[&str], rights: &Rights) -> any
 struct Container {
     run: Process,
     id: String,
-    /// Directory of runc's state.
     state: PathBuf,
     /// The directory at [`PLUGIN`].
     plugin: PathBuf,
@@ -158,7 +138,9 @@ impl Container {
         let text = run_tool(RUNC, &["--root", &self.state.to_string_lossy(), "state", &self.id], TOOL_BOUND)?;
         let state: Value = serde_json::from_str(&text).context("state of the container from runc")?;
         let pid = state["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("the container's process")?;
-        RunDir::current()?.note(&ProcessRecord::of("node pod", pid)?).context("record the container's process")
+        RunDir::current()?
+            .record_process(&ProcessRecord::of("node pod", pid)?)
+            .context("record the container's process")
     }
 
     fn remove(&mut self) {

@@ -12,9 +12,7 @@ use crate::csi_client::{Access, CsiClient, GIB};
 #[derive(Debug, Clone)]
 pub struct VolumeOnNode {
     client: CsiClient,
-    /// The volume of the CreateVolume response.
     pub volume: csi::Volume,
-    /// The access type.
     pub access: Access,
     pub node_id: String,
     pub staging: PathBuf,
@@ -27,9 +25,6 @@ pub struct VolumeOnNode {
 impl VolumeOnNode {
     /// Creates a volume that is neither attached nor staged. `dir` is the kubelet's directory with staging and target,
     /// and the directories that the kubelet creates.
-    ///
-    /// # Errors
-    /// A directory cannot be created.
     pub fn new(
         client: &CsiClient,
         volume: csi::Volume,
@@ -61,7 +56,6 @@ impl VolumeOnNode {
         self.client = client.clone();
     }
 
-    /// Returns the request of [`VolumeOnNode::attach`].
     pub fn attach_request(&self) -> csi::ControllerPublishVolumeRequest {
         csi::ControllerPublishVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -72,20 +66,12 @@ impl VolumeOnNode {
         }
     }
 
-    /// ControllerPublishVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn attach(&mut self) -> Result<(), Status> {
         let answer = self.client.controller().controller_publish_volume(self.attach_request()).await?.into_inner();
         self.publish_context = answer.publish_context;
         Ok(())
     }
 
-    /// ControllerUnpublishVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn detach(&mut self) -> Result<(), Status> {
         let request = csi::ControllerUnpublishVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -95,7 +81,6 @@ impl VolumeOnNode {
         self.client.controller().controller_unpublish_volume(request).await.map(drop)
     }
 
-    /// Returns the request of [`VolumeOnNode::stage`].
     pub fn stage_request(&self) -> csi::NodeStageVolumeRequest {
         csi::NodeStageVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -109,26 +94,18 @@ impl VolumeOnNode {
 
     /// NodeStageVolume.
     ///
-    /// # Errors
-    /// The driver's status.
-    ///
     /// # Panics
     /// The kubelet would forget a mount after the response.
     pub async fn stage(&self) -> Result<(), Status> {
         self.client.stage(self.stage_request()).await
     }
 
-    /// NodeUnstageVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn unstage(&self) -> Result<(), Status> {
         let request =
             csi::NodeUnstageVolumeRequest { volume_id: self.id().to_owned(), staging_target_path: text(&self.staging) };
         self.client.node().node_unstage_volume(request).await.map(drop)
     }
 
-    /// Returns the request of [`VolumeOnNode::publish`].
     pub fn publish_request(&self) -> csi::NodePublishVolumeRequest {
         csi::NodePublishVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -141,38 +118,22 @@ impl VolumeOnNode {
         }
     }
 
-    /// NodePublishVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn publish(&self) -> Result<(), Status> {
         self.client.node().node_publish_volume(self.publish_request()).await.map(drop)
     }
 
-    /// NodeUnpublishVolume.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn unpublish(&self) -> Result<(), Status> {
         let request =
             csi::NodeUnpublishVolumeRequest { volume_id: self.id().to_owned(), target_path: text(&self.target) };
         self.client.node().node_unpublish_volume(request).await.map(drop)
     }
 
-    /// Attaches, stages and publishes the volume.
-    ///
-    /// # Errors
-    /// The driver's status of the first step that failed.
     pub async fn bring_up(&mut self) -> Result<(), Status> {
         self.attach().await?;
         self.stage().await?;
         self.publish().await
     }
 
-    /// Unpublishes, unstages and detaches the volume.
-    ///
-    /// # Errors
-    /// The driver's status of the first step that failed.
     pub async fn take_down(&mut self) -> Result<(), Status> {
         self.unpublish().await?;
         self.unstage().await?;
@@ -180,9 +141,6 @@ impl VolumeOnNode {
     }
 
     /// NodeGetVolumeStats of the target: (total, used) bytes.
-    ///
-    /// # Errors
-    /// The driver's status, or a response without bytes.
     pub async fn stats(&self) -> Result<(i64, i64), Status> {
         use csi::volume_usage::Unit;
         let request = csi::NodeGetVolumeStatsRequest {
@@ -196,9 +154,6 @@ impl VolumeOnNode {
     }
 
     /// ControllerExpandVolume. Returns whether NodeExpandVolume is required.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn expand_in_ec2(&mut self, gib: i64) -> Result<bool, Status> {
         let request = csi::ControllerExpandVolumeRequest {
             volume_id: self.id().to_owned(),
@@ -212,9 +167,6 @@ impl VolumeOnNode {
     }
 
     /// NodeExpandVolume of the target. Returns the capacity that the node reports.
-    ///
-    /// # Errors
-    /// The driver's status.
     pub async fn expand_on_node(&self) -> Result<i64, Status> {
         let request = csi::NodeExpandVolumeRequest {
             volume_id: self.id().to_owned(),

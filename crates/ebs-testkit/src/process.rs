@@ -40,7 +40,6 @@ pub struct ProcessSpec {
     pub log: PathBuf,
 }
 
-/// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// By itself, or after the signal to end.
@@ -60,10 +59,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the child.
-    ///
-    /// # Errors
-    /// The program cannot be started or the log cannot be opened; the error names it.
     pub fn spawn(spec: ProcessSpec) -> anyhow::Result<Self> {
         let log = OpenOptions::new().create(true).append(true).open(&spec.log);
         let log = log.with_context(|| format!("open the log {}", spec.log.display()))?;
@@ -92,26 +87,16 @@ impl Process {
     }
 
     /// Returns a record that identifies this process later, even if its id was reused.
-    ///
-    /// # Errors
-    /// `/proc` does not show the process.
     pub fn record(&self) -> anyhow::Result<ProcessRecord> {
         ProcessRecord::of(&self.name, self.pid())
     }
 
     /// Sends a signal to the child alone and not to its group.
-    ///
-    /// # Errors
-    /// It has ended.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         rustix::process::pidfd_send_signal(&self.pidfd, signal)
             .with_context(|| format!("send signal {} to {}", signal.as_raw(), self.name))
     }
 
-    /// Returns its exit status if it has ended.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().with_context(|| format!("wait for {}", self.name))?;
@@ -120,9 +105,6 @@ impl Process {
     }
 
     /// Waits at most `bound` for its end. Dropping the future changes nothing.
-    ///
-    /// # Errors
-    /// It is still running.
     pub async fn wait(&mut self, bound: Duration) -> anyhow::Result<ExitStatus> {
         let deadline = tokio::time::Instant::now() + bound;
         let mut tick = tokio::time::interval(Duration::from_millis(10));
@@ -138,9 +120,6 @@ impl Process {
     }
 
     /// Sends SIGTERM, and kills it if it has not ended within `grace`.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub async fn stop(&mut self, grace: Duration) -> anyhow::Result<Ending> {
         if let Some(status) = self.ended()? {
             return Ok(Ending::Ended(status));
@@ -153,10 +132,15 @@ impl Process {
         Ok(Ending::Killed)
     }
 
+    /// Like [`Process::stop`]. An exit code other than 0 is an error.
+    pub async fn stop_cleanly(&mut self, grace: Duration) -> anyhow::Result<()> {
+        match self.stop(grace).await? {
+            Ending::Ended(status) if status.success() => Ok(()),
+            other => bail!("{} did not stop cleanly: {other:?}\n{}", self.name, self.log_tail(20)),
+        }
+    }
+
     /// Kills it with its process group, and reaps it.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         if self.ended()?.is_some() {
             return Ok(());
@@ -170,9 +154,6 @@ impl Process {
     }
 
     /// Like [`Process::wait`], for code without a runtime (cleanup while unwinding).
-    ///
-    /// # Errors
-    /// It is still running after `bound`.
     pub fn wait_blocking(&mut self, bound: Duration) -> anyhow::Result<ExitStatus> {
         let timeout = Timespec::try_from(bound).context("a bound that the kernel knows")?;
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
@@ -189,9 +170,6 @@ impl Process {
     }
 
     /// Returns its output since its start.
-    ///
-    /// # Errors
-    /// The log cannot be read.
     pub fn output(&self) -> io::Result<String> {
         read_from(&self.log, self.log_start)
     }
@@ -226,10 +204,6 @@ pub fn log_tail(log: &Path, lines: usize) -> String {
 }
 
 /// Runs a system tool for at most `bound`, and returns its output.
-///
-/// # Errors
-/// It cannot be started, takes too long (it is killed then), or ends with another status than 0. The text has its
-/// output.
 pub fn run_tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Result<String> {
     let mut tool = Tool::start(program, args)?;
     let status = tool.process.wait_blocking(bound)?;
@@ -237,9 +211,6 @@ pub fn run_tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Result
 }
 
 /// Like [`run_tool`], without blocking the thread.
-///
-/// # Errors
-/// As [`run_tool`].
 pub async fn tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Result<String> {
     let mut tool = Tool::start(program, args)?;
     let status = tool.process.wait(bound).await?;

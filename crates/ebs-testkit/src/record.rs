@@ -20,15 +20,10 @@ pub struct ProcessRecord {
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub start_ticks: u64,
-    /// The id of its boot.
     pub boot_id: String,
 }
 
 impl ProcessRecord {
-    /// Returns the record of a running process.
-    ///
-    /// # Errors
-    /// `/proc` does not show it.
     pub fn of(name: &str, pid: u32) -> anyhow::Result<Self> {
         let start_ticks = start_ticks(pid)?;
         Ok(Self { name: name.to_owned(), pid, start_ticks, boot_id: boot_id()? })
@@ -42,9 +37,6 @@ impl ProcessRecord {
 
     /// Kills the process if it is still running, waits until it is gone, and returns whether it was running. The pidfd
     /// is opened before the identity is compared, so no other process with the same id can be killed.
-    ///
-    /// # Errors
-    /// The kernel rejects the signal, or the process is not gone within seconds (it hangs in the kernel).
     pub fn kill(&self) -> anyhow::Result<bool> {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
         let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
@@ -62,27 +54,17 @@ impl ProcessRecord {
 }
 
 /// Returns the children of a process, by id and program name: what a driver is running now.
-///
-/// # Errors
-/// `/proc` cannot be read.
 pub fn children_of(pid: u32) -> std::io::Result<Vec<(u32, String)>> {
     let mut children = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(child) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A process may end between the listing and the read.
-        let Ok(stat) = fs::read_to_string(format!("/proc/{child}/stat")) else { continue };
-        if let Some((_, program)) = parse_parent(&stat).filter(|(parent, _)| *parent == pid) {
-            children.push((child, program));
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread or a child may end between the listing and the read.
+        let listed = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
+        for child in listed.split_whitespace().filter_map(|id| id.parse().ok()) {
+            let Ok(name) = fs::read_to_string(format!("/proc/{child}/comm")) else { continue };
+            children.push((child, name.trim_end().to_owned()));
         }
     }
     Ok(children)
-}
-
-fn parse_parent(stat: &str) -> Option<(u32, String)> {
-    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
-    let parent = stat[close + 1..].split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some((parent, stat[open + 1..close].to_owned()))
 }
 
 fn boot_id() -> anyhow::Result<String> {
@@ -114,7 +96,6 @@ mod tests {
         assert_eq!(parse_start_ticks(stat), Some(987_654));
         assert_eq!(parse_start_ticks(&stat.replace(") S", ") Z")), None);
         assert_eq!(parse_start_ticks("42"), None);
-        assert_eq!(parse_parent(stat), Some((1, "a) b (c".to_owned())));
     }
 
     #[test]

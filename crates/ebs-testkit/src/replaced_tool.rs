@@ -17,18 +17,10 @@ pub struct ReplacedTool {
 }
 
 impl ReplacedTool {
-    /// Replaces the tool by a shell script.
-    ///
-    /// # Errors
-    /// Not root.
     pub fn by_script(tool: &str, script: &str) -> io::Result<Self> {
         Self::by(tool, &format!("#!/bin/sh\n{script}\n"))
     }
 
-    /// Replaces the tool by a file with these contents.
-    ///
-    /// # Errors
-    /// Not root.
     pub fn by(tool: &str, contents: &str) -> io::Result<Self> {
         let program = tempfile::NamedTempFile::new()?.into_temp_path();
         std::fs::write(&program, contents)?;

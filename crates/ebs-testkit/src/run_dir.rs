@@ -39,7 +39,7 @@ pub struct OwnDir {
     _dir: TempDir,
     path: PathBuf,
     /// Declared last: the run's directory is removed after the fixtures'.
-    run: Arc<RunDir>,
+    _run: Arc<RunDir>,
 }
 
 /// The result of sweeping the directory of an ended run.
@@ -56,9 +56,6 @@ impl RunDir {
     /// Returns the directory of this process in the system's directory for temporary files, and creates it if
     /// necessary. The first call in a process removes what ended runs have left there, and reports it on standard
     /// error.
-    ///
-    /// # Errors
-    /// It cannot be created.
     pub fn current() -> io::Result<Arc<Self>> {
         static CURRENT: Mutex<Weak<RunDir>> = Mutex::new(Weak::new());
         static SWEPT: Once = Once::new();
@@ -78,9 +75,6 @@ impl RunDir {
     }
 
     /// Creates a directory below `parent` and locks it.
-    ///
-    /// # Errors
-    /// It cannot be created or locked.
     pub fn claim_in(parent: &Path) -> io::Result<Self> {
         for _ in 0..CLAIMS {
             let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
@@ -99,11 +93,8 @@ impl RunDir {
         &self.path
     }
 
-    /// Records a process of this run. If it outlives the run, the next run ends it.
-    ///
-    /// # Errors
-    /// The record cannot be written.
-    pub fn note(&self, process: &ProcessRecord) -> io::Result<()> {
+    /// Records a process that does not end with this one, like a container. The next run ends it.
+    pub fn record_process(&self, process: &ProcessRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(process)?;
         line.push(b'\n');
         File::options().create(true).append(true).open(self.path.join(PROCESSES))?.write_all(&line)
@@ -133,17 +124,11 @@ impl Drop for RunDir {
 
 impl OwnDir {
     /// Creates a directory in this process's [`RunDir`].
-    ///
-    /// # Errors
-    /// It cannot be created.
     pub fn new(prefix: &str) -> io::Result<Self> {
         Self::below(None, prefix)
     }
 
     /// Creates one below a directory of the test.
-    ///
-    /// # Errors
-    /// It cannot be created.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
         Self::below(Some(parent), prefix)
     }
@@ -152,20 +137,12 @@ impl OwnDir {
         let run = RunDir::current()?;
         let dir = tempfile::Builder::new().prefix(prefix).tempdir_in(parent.unwrap_or(run.path()))?;
         let path = dir.path().canonicalize()?;
-        Ok(Self { _dir: dir, path, run })
+        Ok(Self { _dir: dir, path, _run: run })
     }
 
     /// Returns its real path.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Records a process, as [`RunDir::note`] does.
-    ///
-    /// # Errors
-    /// The record cannot be written.
-    pub fn note(&self, process: &ProcessRecord) -> io::Result<()> {
-        self.run.note(process)
     }
 }
 

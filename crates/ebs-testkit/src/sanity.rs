@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::process::{Process, ProcessSpec};
 
@@ -19,7 +20,6 @@ pub enum Part {
     Whole,
     /// Volumes from CreateVolume to DeleteVolume: the next two parts.
     Controller,
-    /// CreateVolume.
     Creation,
     /// Other calls for a volume, mostly attachments.
     Attachment,
@@ -64,15 +64,12 @@ impl Part {
     }
 }
 
-/// The parameters of a run.
 #[derive(Debug, Clone)]
 pub struct SanitySpec {
     pub socket: PathBuf,
     /// A directory for mounts, parameters and reports.
     pub dir: PathBuf,
-    /// Size of new volumes, in bytes.
     pub volume_bytes: u64,
-    /// Size after an expansion, in bytes.
     pub expanded_bytes: u64,
     /// `mount` or `block`.
     pub access: &'static str,
@@ -85,10 +82,8 @@ pub struct SanitySpec {
     pub call_timeout: Option<Duration>,
 }
 
-/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SanityResult {
-    /// Names of the specs that passed.
     pub passed: Vec<String>,
     /// Names of the failed specs, with the reasons.
     pub failed: BTreeMap<String, String>,
@@ -98,7 +93,6 @@ pub struct SanityResult {
     pub calls: BTreeMap<String, Calls>,
 }
 
-/// The outcomes of the calls of one method.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Calls {
     /// Calls of the suite.
@@ -131,36 +125,6 @@ const WITH_SECRETS: [&str; 13] = [
     "GetSnapshotSecret",
 ];
 
-#[derive(Debug, Deserialize)]
-struct Suite {
-    #[serde(rename = "SpecReports", default)]
-    specs: Option<Vec<Spec>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Spec {
-    #[serde(rename = "ContainerHierarchyTexts", default)]
-    containers: Option<Vec<String>>,
-    #[serde(rename = "LeafNodeType", default)]
-    kind: String,
-    #[serde(rename = "LeafNodeText", default)]
-    text: String,
-    #[serde(rename = "State")]
-    state: String,
-    #[serde(rename = "Failure", default)]
-    failure: Option<Failure>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Failure {
-    #[serde(rename = "Message", default)]
-    message: String,
-}
-
-/// Returns the program from the environment variable.
-///
-/// # Errors
-/// The variable is missing or the file does not exist. The text explains how to get the program.
 pub fn program() -> anyhow::Result<PathBuf> {
     let how = "use `make test`, or build it: cd acceptance/sanity && go build -o csi-sanity .";
     let Some(path) = std::env::var_os(PROGRAM).map(PathBuf::from) else {
@@ -173,9 +137,6 @@ pub fn program() -> anyhow::Result<PathBuf> {
 }
 
 /// Runs the suite for at most `bound`. Failed specs are in the result and not an error.
-///
-/// # Errors
-/// It cannot be run, takes too long or writes no report.
 pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::Result<SanityResult> {
     std::fs::create_dir_all(&spec.dir).context("make the directory of csi-sanity")?;
     let [report, call_report] = ["report.json", "calls.json"].map(|name| spec.dir.join(name));
@@ -238,16 +199,18 @@ fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result
 }
 
 fn parse(report: &[u8]) -> anyhow::Result<SanityResult> {
-    let suites: Vec<Suite> = serde_json::from_slice(report).context("parse csi-sanity's report")?;
+    let suites: Vec<Value> = serde_json::from_slice(report).context("parse csi-sanity's report")?;
     let mut result =
         SanityResult { passed: Vec::new(), failed: BTreeMap::new(), skipped: BTreeMap::new(), calls: BTreeMap::new() };
-    for spec in suites.into_iter().flat_map(|suite| suite.specs.unwrap_or_default()) {
-        let mut words = spec.containers.unwrap_or_default();
-        words.push(if spec.text.is_empty() { spec.kind.clone() } else { spec.text });
-        let name = words.join(" / ");
-        let message = spec.failure.map(|failure| failure.message).unwrap_or_default();
-        match spec.state.as_str() {
-            "passed" if spec.kind == "It" => result.passed.push(name),
+    for spec in suites.iter().filter_map(|suite| suite["SpecReports"].as_array()).flatten() {
+        let text = |field: &str| spec[field].as_str().unwrap_or_default();
+        let kind = text("LeafNodeType");
+        let containers = spec["ContainerHierarchyTexts"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let last = Some(text("LeafNodeText")).filter(|text| !text.is_empty()).unwrap_or(kind);
+        let name = containers.chain([last]).collect::<Vec<_>>().join(" / ");
+        let message = spec["Failure"]["Message"].as_str().unwrap_or_default().to_owned();
+        match text("State") {
+            "passed" if kind == "It" => result.passed.push(name),
             "passed" => {}
             "skipped" => drop(result.skipped.insert(name, message)),
             "pending" => drop(result.skipped.insert(name, "pending in csi-sanity itself".to_owned())),

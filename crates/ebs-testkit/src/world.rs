@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use ebs_sim::Server;
 use ebs_sim::api::{Call, CreateTags, Tag};
 use ebs_sim::iam::LeastRights;
@@ -99,49 +99,26 @@ impl World {
         &self.client
     }
 
-    /// Returns the simulator's control API.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Returns the command of the driver.
     pub fn driver_spec(&self) -> &ProcessSpec {
         &self.spec
     }
 
-    /// Returns the driver.
-    ///
-    /// # Errors
-    /// It was not started, or was stopped.
     pub fn driver(&mut self) -> anyhow::Result<&mut Process> {
         self.driver.as_mut().context("the driver is not running")
     }
 
-    /// Sends the driver a signal.
-    ///
-    /// # Errors
-    /// It is not running.
     pub fn signal_driver(&self, signal: Signal) -> anyhow::Result<()> {
         self.driver.as_ref().context("the driver is not running")?.signal(signal)
     }
 
-    /// Starts the driver without waiting.
-    ///
-    /// # Errors
-    /// The program cannot be started.
     pub fn spawn_driver(&mut self) -> anyhow::Result<&mut Process> {
-        let driver = self.driver.insert(Process::spawn(self.spec.clone())?);
-        // A process that has already ended needs no record.
-        if let Ok(record) = driver.record() {
-            self.dir.note(&record).context("record the driver")?;
-        }
-        Ok(driver)
+        Ok(self.driver.insert(Process::spawn(self.spec.clone())?))
     }
 
-    /// Starts the driver and waits until it is ready.
-    ///
-    /// # Errors
-    /// It is not ready. The text has the end of its log.
     pub async fn start_driver(&mut self) -> anyhow::Result<()> {
         let socket = self.socket().to_owned();
         self.client = CsiClient::ready(&socket, self.spawn_driver()?, READY_BOUND).await?;
@@ -149,17 +126,11 @@ impl World {
     }
 
     /// Kills the driver with SIGKILL, as a crash does.
-    ///
-    /// # Errors
-    /// It is not running.
     pub fn kill_driver(&mut self) -> anyhow::Result<()> {
         self.driver()?.kill()
     }
 
     /// Stops the driver and returns its end.
-    ///
-    /// # Errors
-    /// It is not running.
     pub async fn stop_driver(&mut self) -> anyhow::Result<Ending> {
         let ending = self.driver()?.stop(STOP_BOUND).await?;
         self.driver = None;
@@ -167,9 +138,6 @@ impl World {
     }
 
     /// Waits until the driver ends by itself. Returns its exit code and its output.
-    ///
-    /// # Errors
-    /// It is not running, or has not ended after `bound`.
     pub async fn driver_ended(&mut self, bound: Duration) -> anyhow::Result<(Option<i32>, String)> {
         let driver = self.driver()?;
         let status = driver.wait(bound).await?;
@@ -179,9 +147,6 @@ impl World {
     }
 
     /// Returns a volume on this machine's node, neither attached nor staged.
-    ///
-    /// # Errors
-    /// The node's name is missing, or directories cannot be created.
     pub async fn on_node(
         &self,
         volume: csi_proto::csi::Volume,
@@ -193,9 +158,6 @@ impl World {
 
     /// Waits until the driver's log shows this number of requests in progress, with this method and object: begun, and
     /// neither failed nor cancelled by their clients. A request that has succeeded still counts.
-    ///
-    /// # Errors
-    /// It does not within [`READY_BOUND`], or the log cannot be read.
     pub async fn until_in_hand(&self, rpc: &str, subject: &str, wanted: usize) -> anyhow::Result<()> {
         let (rpc, subject) = (format!("rpc=\"{rpc}\""), format!("subject=\"{subject}\""));
         let count = |log: &str, words: &str| {
@@ -210,9 +172,6 @@ impl World {
     }
 
     /// Waits until `wanted` is true for the log, which all drivers of this world share.
-    ///
-    /// # Errors
-    /// It is false after [`READY_BOUND`]. The text has the end of the log.
     pub async fn until_logged(&self, what: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         let seen = async {
@@ -231,17 +190,11 @@ impl World {
     }
 
     /// Returns the EC2 calls since a position of the ledger.
-    ///
-    /// # Errors
-    /// The simulator does not answer.
     pub async fn calls_since(&self, position: u64) -> anyhow::Result<Ledger> {
         self.control.ledger(position).await
     }
 
     /// Tags all instances, as their launcher would.
-    ///
-    /// # Errors
-    /// EC2's error, or the simulator has ended.
     pub async fn tag_instances(&self, key: &str, value: &str) -> anyhow::Result<()> {
         let engine = self.sim.as_ref().context("the simulator has stopped")?.engine();
         let resources = engine.snapshot_of_state().await.instances.into_iter().map(|instance| instance.id).collect();
@@ -251,28 +204,19 @@ impl World {
     }
 
     /// Returns what the test has created in EC2 and not removed.
-    ///
-    /// # Errors
-    /// The simulator does not answer.
     pub async fn left_in_ec2(&self) -> anyhow::Result<Vec<String>> {
         Ok(self.baseline.new_in(&self.control.state().await?))
     }
 
     /// Checks that nothing is left in EC2 and on the machine, stops the driver (exit code 0) and the simulator, and
     /// checks that the policies allow all calls of the driver.
-    ///
-    /// # Errors
-    /// Leftovers, another end of the driver, or calls with the conditions that they violate.
     pub async fn finish(mut self) -> anyhow::Result<()> {
         let in_ec2 = self.left_in_ec2().await?;
         ensure!(in_ec2.is_empty(), "left in EC2: {}", in_ec2.join(", "));
         let on_machine = Leftovers::below(&self.path)?;
         ensure!(on_machine.is_empty(), "left on the machine: {on_machine}");
-        if self.driver.is_some() {
-            match self.stop_driver().await? {
-                Ending::Ended(status) if status.success() => {}
-                other => bail!("the driver did not stop cleanly: {other:?}"),
-            }
+        if let Some(driver) = &mut self.driver {
+            driver.stop_cleanly(STOP_BOUND).await?;
         }
         if let Some(sim) = self.sim.take() {
             sim.shutdown().await.context("stop the simulator")?;

@@ -46,9 +46,6 @@ impl Writer {
     }
 
     /// Waits until it has written more than at the call.
-    ///
-    /// # Errors
-    /// A write has failed, or there is no progress within a minute.
     pub async fn progress(&self) -> anyhow::Result<()> {
         let before = self.written_mib();
         let ended = || self.thread.as_ref().is_none_or(tokio::task::JoinHandle::is_finished);
@@ -64,9 +61,6 @@ impl Writer {
     }
 
     /// Finishes the last chunk, and returns the hash of the file.
-    ///
-    /// # Errors
-    /// The error of the failed write.
     pub async fn end(mut self) -> anyhow::Result<String> {
         self.stop.store(true, Ordering::SeqCst);
         let thread = self.thread.take().context("a writer ends once")?;

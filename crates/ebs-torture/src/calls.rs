@@ -11,7 +11,6 @@ use crate::planted::Keeper;
 
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The kind of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// A rule forbids it in the present state (FailedPrecondition).
@@ -25,11 +24,9 @@ pub(crate) enum Refusal {
 /// The outcome of a call, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The call succeeded.
     Done,
     /// The call failed. The kubelet treats the code as final: after a stage, that nothing is mounted.
     Refused(Refusal, String),
-    /// The outcome is unknown.
     Unknown(String),
 }
 

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use ebs_testkit::cut_disk::CutDisks;
 use ebs_testkit::leftovers::Leftovers;
 use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::mount_namespace::in_mount_namespace;
@@ -15,6 +14,7 @@ use ebs_testkit::run_dir::OwnDir;
 use ebs_types::SplitMix64;
 use futures_util::future::{Either, join_all, select};
 
+use crate::cut_disk::CutDisks;
 use crate::faults::Fault;
 use crate::node::Node;
 use crate::planted::{Planted, picture_of_sysfs};
@@ -33,7 +33,6 @@ const EARLY: u64 = 4;
 pub struct Options {
     /// The program whose `serve` is the service and whose `disks` serves the disks: `ebs-torture` itself.
     pub program: PathBuf,
-    /// The bug to plant.
     pub planted: Option<Planted>,
 }
 
@@ -41,7 +40,6 @@ pub struct Options {
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub seed: u64,
-    /// The rule.
     pub rule: String,
     /// The steps, and the end of the services' logs.
     pub trace: String,
@@ -53,7 +51,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The result of a cycle.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// `None` if no rule was violated.
@@ -61,7 +58,6 @@ pub struct Outcome {
     pub counts: Counts,
 }
 
-/// A running cycle.
 #[derive(Debug)]
 pub(crate) struct Cycle {
     pub(crate) shared: Shared,

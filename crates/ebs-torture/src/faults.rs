@@ -22,7 +22,6 @@ pub(crate) enum Moment {
     InWrites(u64),
 }
 
-/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blow {
     /// `kill -9` of the service, optionally with its tools, which continue otherwise.
@@ -35,7 +34,6 @@ pub(crate) enum Blow {
     CutDisk,
 }
 
-/// A fault of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The fault affects the node or the disk of this volume.

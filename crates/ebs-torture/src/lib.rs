@@ -7,7 +7,7 @@
 //!
 //! Many rounds have a fault ([`faults`]): `kill -9` of a service, with and without its tools, or of mkfs, e2fsck or
 //! resize2fs alone; a power cut of a node or of one disk. After a power cut, a disk has its last flushed state plus a
-//! part of the later writes (`ebs_testkit::cut_disk`). Pods, backups, agents and the disk itself leave volumes in
+//! part of the later writes ([`cut_disk`]). Pods, backups, agents and the disk itself leave volumes in
 //! states that the driver must handle ([`trouble`]).
 //!
 //! The torture remembers what was acknowledged ([`truth`]) and checks it: it exists forever, nothing with data is
@@ -17,10 +17,15 @@
 //!
 //! Time is real here, so a seed determines the steps and the moments of the faults, but not the result of races.
 //! Planted bugs prove that the torture finds bugs ([`Planted`]).
+//!
+//! [`vm`] tests the same service on real NVMe disks in a virtual machine.
 
 mod calls;
+pub mod cut_disk;
 mod cycle;
 mod faults;
+mod frozen;
+mod mount_copy;
 mod node;
 mod planted;
 mod service;
@@ -29,6 +34,7 @@ mod shared;
 mod step;
 mod trouble;
 mod truth;
+pub mod vm;
 mod volume;
 mod writes;
 

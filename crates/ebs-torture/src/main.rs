@@ -1,5 +1,5 @@
 //! `ebs-torture`: runs cycles of the node torture and prints the traces of failed ones. `serve` is the service that is
-//! killed.
+//! killed. `vm` runs the tests in a virtual machine, and `guest` is its program inside.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use ebs_testkit::run_dir::RunDir;
-use ebs_torture::{Counts, Options, Planted, ServiceOptions, run, serve};
+use ebs_torture::{Counts, Options, Planted, ServiceOptions, run, serve, vm};
 use tokio::time::Instant;
 
 /// The node torture, for longer runs than in `make test`. Requires root.
@@ -42,6 +42,10 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Role {
+    Vm(vm::Arguments),
+    /// The tests inside of the virtual machine.
+    #[command(hide = true)]
+    Guest,
     /// The node service that a cycle kills.
     #[command(hide = true)]
     Serve {
@@ -74,11 +78,16 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.role {
         Some(Role::Serve { socket, state, devices, boot_id, sys, parent }) => {
-            lives(parent).and_then(|()| service(&ServiceOptions { socket, state, devices, boot_id, sys }))
+            let options = ServiceOptions { socket, state, devices, boot_id, sys };
+            lives(parent).and_then(|()| in_runtime(1, serve(&options))).map(|()| ExitCode::SUCCESS)
         }
         Some(Role::Disks { parent, mount, socket }) => {
-            lives(parent).and_then(|()| ebs_testkit::cut_disk::serve(&mount, &socket)).map(|()| ExitCode::SUCCESS)
+            lives(parent).and_then(|()| ebs_torture::cut_disk::serve(&mount, &socket)).map(|()| ExitCode::SUCCESS)
         }
+        Some(Role::Vm(arguments)) => {
+            in_runtime(1, vm::run(&arguments)).map(|passed| if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Some(Role::Guest) => in_runtime(2, vm::guest::run()).map(|()| ExitCode::SUCCESS),
         None => cycles(&arguments),
     };
     match outcome {
@@ -97,9 +106,8 @@ fn lives(parent: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn service(options: &ServiceOptions) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(serve(options)).map(|()| ExitCode::SUCCESS)
+fn in_runtime<T>(threads: usize, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?.block_on(work)
 }
 
 fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {

@@ -11,6 +11,7 @@ use csi_proto::csi::node_client::NodeClient;
 use ebs_mounter::{MountEntry, MountTable};
 use ebs_testkit::csi_client::CsiClient;
 use ebs_testkit::process::{Process, ProcessSpec};
+use ebs_testkit::record::children_of;
 use ebs_types::VolumeId;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -25,7 +26,6 @@ const UNMOUNT: Duration = Duration::from_secs(60);
 /// Programs that change a disk.
 const TOOLS: [&str; 6] = ["mke2fs", "mkfs.xfs", "e2fsck", "resize2fs", "xfs_growfs", "xfs_db"];
 
-/// A node of the cluster.
 #[derive(Debug)]
 pub(crate) struct Node {
     program: PathBuf,
@@ -38,7 +38,6 @@ pub(crate) struct Node {
     client: RefCell<Option<CsiClient>>,
     /// Tools that killed services have left running.
     orphans: RefCell<Vec<OwnedFd>>,
-    /// Number of power cuts.
     pub(crate) cuts: Cell<u64>,
     /// Without power.
     pub(crate) is_down: Cell<bool>,
@@ -94,12 +93,10 @@ impl Node {
         self.directory.join("staging").join(volume.as_str()).join("globalmount")
     }
 
-    /// Returns the target path of the file system.
     pub(crate) fn target(&self, volume: &VolumeId) -> PathBuf {
         self.directory.join("pods").join(volume.as_str()).join("mount")
     }
 
-    /// Returns the target path of the raw device.
     pub(crate) fn raw_target(&self, volume: &VolumeId) -> PathBuf {
         self.directory.join("pods-raw").join(volume.as_str()).join("device")
     }
@@ -108,7 +105,6 @@ impl Node {
         self.directory.join("service.log")
     }
 
-    /// Returns the end of the service's log.
     pub(crate) fn log_tail(&self) -> String {
         ebs_testkit::process::log_tail(&self.log(), 24)
     }
@@ -160,12 +156,11 @@ impl Node {
     }
 
     /// Returns the running tools that change disks.
-    fn tools(&self) -> Vec<(u32, OwnedFd)> {
+    fn tools(&self) -> Vec<OwnedFd> {
         let service = self.service.borrow().as_ref().map(Process::pid);
-        let children = service.map(children_of).unwrap_or_default();
-        let tools =
-            children.into_iter().filter(|child| name_of(*child).is_some_and(|name| TOOLS.contains(&name.as_str())));
-        tools.filter_map(|child| Some((child, hold(child)?))).collect()
+        let children = service.and_then(|service| children_of(service).ok()).unwrap_or_default();
+        let tools = children.into_iter().filter(|(_, name)| TOOLS.contains(&name.as_str()));
+        tools.filter_map(|(child, _)| hold(child)).collect()
     }
 
     /// Kills the service with `kill -9`, optionally with its tools, which are orphaned otherwise. Returns the number of
@@ -179,7 +174,7 @@ impl Node {
             service.kill()?;
         }
         let count = tools.len();
-        for (_, tool) in tools {
+        for tool in tools {
             if with_tools {
                 send_kill(&tool);
             }
@@ -190,7 +185,7 @@ impl Node {
 
     /// Kills a running tool with `kill -9`. Returns false if no tool is running.
     pub(crate) fn kill_a_tool(&self) -> bool {
-        let Some((_, tool)) = self.tools().into_iter().next() else { return false };
+        let Some(tool) = self.tools().into_iter().next() else { return false };
         self.tool_kills.set(self.tool_kills.get() + 1);
         send_kill(&tool);
         true
@@ -246,7 +241,6 @@ impl Node {
         }
     }
 
-    /// Boots the machine.
     pub(crate) fn boot(&self) -> anyhow::Result<()> {
         self.is_down.set(false);
         self.name_this_boot()
@@ -272,15 +266,4 @@ fn send_kill(process: &OwnedFd) {
 fn hold(child: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(child).ok()?)?;
     rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()
-}
-
-fn name_of(process: u32) -> Option<String> {
-    Some(std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?.trim_end().to_owned())
-}
-
-/// Returns the children, from the kernel's list of each thread.
-fn children_of(parent: u32) -> Vec<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
-    let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
-    texts.flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use ebs_types::VolumeId;
 
-/// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {
     /// The record of a format survives a call that failed, or whose mkfs failed by itself. So the failure permits a
@@ -39,7 +38,6 @@ pub enum Planted {
 }
 
 impl Planted {
-    /// All of them.
     pub const ALL: [Self; 13] = [
         Self::RecordOutlivesRefusal,
         Self::RecordOutlivesRawPublish,
@@ -69,7 +67,6 @@ pub(crate) fn records(state: &Path) -> Vec<PathBuf> {
     entries.filter(is_record).map(|entry| entry.path()).collect()
 }
 
-/// Returns the record of one volume.
 pub(crate) fn record_of(state: &Path, volume: &VolumeId) -> PathBuf {
     state.join(format!("format-{volume}"))
 }

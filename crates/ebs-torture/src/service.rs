@@ -14,7 +14,6 @@ use ebs_mounter::{Mounter, MounterConfig};
 use ebs_types::{DriverName, InstanceId, ZoneName};
 use tonic::service::Routes;
 
-/// The paths of the service.
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
     pub socket: PathBuf,
@@ -34,9 +33,6 @@ impl RpcObserver for Unobserved {
 }
 
 /// Serves the node service until the process is killed.
-///
-/// # Errors
-/// The socket or the state directory cannot be used.
 pub async fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
     let subscriber =
         tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing_subscriber::filter::LevelFilter::INFO);

@@ -28,7 +28,6 @@ fn bound(shared: &Shared) -> Duration {
     if shared.planted == Some(Planted::IdentityNotReadAgain) { SETTLE_WITHOUT_A_LOOK } else { SETTLE }
 }
 
-/// Settles one volume.
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
     // A disk that has lost power, or on which others have left something, needs another attachment. A kubelet also
     // unstages a raw volume.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::Context;
-use ebs_testkit::cut_disk::{Cut, CutDisks};
 use ebs_types::VolumeId;
 
+use crate::cut_disk::{Cut, CutDisks};
 use crate::node::Node;
 use crate::planted::Planted;
 
@@ -29,10 +29,8 @@ pub enum Exception {
 }
 
 impl Exception {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::HoldsData, Self::FormatCut, Self::FormatForgotten, Self::GrowthBrokenOff];
 
-    /// Returns a description.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::HoldsData => "rejected because of foreign data, which is unchanged",
@@ -46,7 +44,6 @@ impl Exception {
 /// The outcome of volumes without an exception.
 pub const STAGED: &str = "staged by the driver alone";
 
-/// Counters of events.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     of: BTreeMap<&'static str, u64>,
@@ -70,7 +67,6 @@ impl Counts {
         all.map(|outcome| (outcome, self.of(outcome))).collect()
     }
 
-    /// Returns the number of one kind.
     pub fn of(&self, what: &str) -> u64 {
         self.of.get(what).copied().unwrap_or(0)
     }
@@ -93,7 +89,6 @@ pub(crate) struct Place {
     pub(crate) id: VolumeId,
     /// The node that it is attached to.
     pub(crate) at: Cell<Option<usize>>,
-    /// Number of power cuts.
     pub(crate) cuts: Cell<u64>,
     /// It has no power although its node has.
     pub(crate) is_dead: Cell<bool>,
@@ -151,7 +146,6 @@ impl Shared {
         self.counts.borrow_mut().add(what, 1);
     }
 
-    /// Returns the trace of the steps.
     pub(crate) fn story(&self) -> String {
         let times = |(line, times): &(String, usize)| {
             if *times == 1 { line.clone() } else { format!("{line} ({times} times)") }

@@ -2,7 +2,6 @@
 
 use ebs_types::SplitMix64;
 
-/// A step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Stage {

@@ -55,7 +55,6 @@ pub(crate) struct Truth {
     pub(crate) half_grown: bool,
     /// The last stage failed with a response.
     pub(crate) refused: bool,
-    /// Number of named files.
     pub(crate) named: usize,
 }
 

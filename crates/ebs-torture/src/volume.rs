@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use csi_proto::csi::node_client::NodeClient;
-use ebs_testkit::cut_disk::Attached;
 use ebs_types::{SplitMix64, VolumeId};
 use rustix::fs::makedev;
 use tonic::transport::Channel;
 
 use crate::calls::{Answer, call};
+use crate::cut_disk::Attached;
 use crate::faults::up_to;
 use crate::node::Node;
 use crate::planted::{Keeper, record_of};
@@ -22,6 +22,7 @@ use crate::trouble::Trouble;
 use crate::truth::{Truth, missing_below, missing_on};
 
 mod bring_up;
+mod disturb;
 mod requests;
 mod take_down;
 
@@ -30,7 +31,6 @@ const MOST_BYTES: u64 = 512 * MIB;
 
 #[derive(Debug)]
 pub(crate) struct Volume {
-    /// Its index among the cycle's volumes.
     pub(crate) index: usize,
     pub(crate) id: VolumeId,
     pub(crate) fs_type: &'static str,
@@ -219,7 +219,6 @@ impl Volume {
         }
     }
 
-    /// Calls the service of its node.
     async fn call<T, F>(
         &mut self,
         shared: &Shared,

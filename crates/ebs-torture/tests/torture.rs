@@ -12,11 +12,11 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use ebs_testkit::content;
-use ebs_testkit::cut_disk::{Attached, CutDisks};
 use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::process::{Process, ProcessSpec, tool};
 use ebs_testkit::run_dir::OwnDir;
+use ebs_torture::cut_disk::{Attached, CutDisks};
 use ebs_torture::{Counts, Exception, Failure, Options, Planted, STAGED, run};
 use ebs_types::SplitMix64;
 use rustix::mount::{MountFlags, UnmountFlags};

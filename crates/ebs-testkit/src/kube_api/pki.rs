@@ -10,7 +10,6 @@ use rcgen::{
 };
 use rustls_pki_types::CertificateDer;
 
-/// The paths of the files.
 #[derive(Debug)]
 pub(super) struct Pki {
     pub(super) ca: PathBuf,
@@ -19,7 +18,6 @@ pub(super) struct Pki {
     pub(super) key: PathBuf,
     /// Private key of service account tokens.
     pub(super) signing_key: PathBuf,
-    /// Its public half.
     pub(super) signing_public_key: PathBuf,
 }
 

@@ -19,10 +19,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 /// The server is on this machine, which may be busy.
 const ANSWER_BOUND: Duration = Duration::from_secs(60);
 
-/// The server's response.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// HTTP status.
     pub status: u16,
     /// The object, or the `Status` with the error. A body that is not JSON becomes a string.
     pub body: Value,
@@ -30,9 +28,6 @@ pub struct Answer {
 
 impl Answer {
     /// Returns the object of a successful response.
-    ///
-    /// # Errors
-    /// The server's error.
     pub fn granted(self) -> anyhow::Result<Value> {
         if !(200..300).contains(&self.status) {
             bail!("the API server returned {}: {}", self.status, self.body);
@@ -61,9 +56,6 @@ impl Rest {
     }
 
     /// Sends one request over a new connection.
-    ///
-    /// # Errors
-    /// There is no response within a minute.
     pub(super) async fn call(&self, method: &str, path: &str, body: Option<(&str, Vec<u8>)>) -> anyhow::Result<Answer> {
         let answer = tokio::time::timeout(ANSWER_BOUND, self.ask(method, path, body)).await;
         answer.with_context(|| format!("{method} {path}: no reply"))?.with_context(|| format!("{method} {path}"))

@@ -16,6 +16,7 @@ use crate::process::ProcessSpec;
 use crate::run_dir::OwnDir;
 
 /// Builds a world. [`World::builder`] creates it.
+#[must_use]
 #[derive(Debug)]
 pub struct WorldBuilder {
     binary: PathBuf,
@@ -36,7 +37,6 @@ pub struct WorldBuilder {
 }
 
 impl WorldBuilder {
-    /// Creates a builder with the defaults.
     pub(super) fn new(binary: PathBuf) -> Self {
         Self {
             binary,
@@ -58,42 +58,35 @@ impl WorldBuilder {
     }
 
     /// Sets the driver's mode; the default is `all`.
-    #[must_use]
     pub fn mode(mut self, mode: &str) -> Self {
         mode.clone_into(&mut self.mode);
         self
     }
 
-    /// Adds an argument of the driver.
-    #[must_use]
     pub fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
         self
     }
 
     /// Sets a variable of the driver's environment. It overrides the simulator's variables.
-    #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.to_owned(), value.to_owned());
         self
     }
 
     /// Removes a variable from the driver's environment, even if the simulator sets it.
-    #[must_use]
     pub fn without_env(mut self, name: &str) -> Self {
         self.without_env.insert(name.to_owned());
         self
     }
 
     /// Makes attached volumes real block devices; needs root.
-    #[must_use]
     pub fn loop_devices(mut self) -> Self {
         self.devices = Devices::Loop;
         self
     }
 
     /// Sets the delays of EC2; the default is zero.
-    #[must_use]
     pub fn timing(mut self, timing: Timing) -> Self {
         self.timing = Some(timing);
         self
@@ -101,7 +94,6 @@ impl WorldBuilder {
 
     /// Makes EC2 as slow as published, with its real rate limits. Its reads may be stale by up to `max_lag`, at most 15
     /// s.
-    #[must_use]
     pub fn realistic(mut self, max_lag: Duration) -> Self {
         self.mode_of_time = TimingMode::Realistic;
         self.max_lag = max_lag;
@@ -110,21 +102,18 @@ impl WorldBuilder {
 
     /// Makes the simulator accept only requests that are signed with this key. The driver gets the key from the
     /// simulator's environment, unless [`WorldBuilder::env`] overrides it.
-    #[must_use]
     pub fn access_key(mut self, id: &str, secret: &str) -> Self {
         self.access_key = Some(AccessKey { id: id.to_owned(), secret: secret.to_owned(), session_token: None });
         self
     }
 
     /// Gives the region one availability zone, the one of this machine, for volumes without a topology.
-    #[must_use]
     pub fn one_zone(mut self) -> Self {
         self.one_zone = true;
         self
     }
 
     /// Gives the driver a host name for the simulator's EC2, `localhost`, so that it uses the resolver as for AWS.
-    #[must_use]
     pub fn by_name(mut self) -> Self {
         self.by_name = true;
         self
@@ -132,30 +121,24 @@ impl WorldBuilder {
 
     /// Sets the policy of `deploy/iam` that must allow all calls of the driver. By default, each call must be allowed
     /// by any of the three.
-    #[must_use]
     pub fn under(mut self, policy: Shipped) -> Self {
         self.policy = Some(policy);
         self
     }
 
     /// Declares that the test uses a feature for which the policies have an optional statement.
-    #[must_use]
     pub fn uses(mut self, extra: Extra) -> Self {
         self.extras.insert(extra);
         self
     }
 
     /// Sets a tag of the driver's role, `${aws:PrincipalTag/…}` in policies.
-    #[must_use]
     pub fn principal_tag(mut self, key: &str, value: &str) -> Self {
         self.principal_tags.insert(key.to_owned(), value.to_owned());
         self
     }
 
     /// Starts the simulator and the driver, and waits until the driver is ready.
-    ///
-    /// # Errors
-    /// One of the two did not start. The text has the end of its log.
     pub async fn start(self) -> anyhow::Result<World> {
         let mut world = self.start_without_driver().await?;
         world.start_driver().await?;
@@ -163,9 +146,6 @@ impl WorldBuilder {
     }
 
     /// Starts the simulator alone. [`World::start_driver`] or [`World::spawn_driver`] starts the driver.
-    ///
-    /// # Errors
-    /// The simulator does not start.
     pub async fn start_without_driver(self) -> anyhow::Result<World> {
         let dir = OwnDir::new("ebs-world-").context("a directory for the world")?;
         let path = dir.path().to_owned();

@@ -65,30 +65,22 @@ async fn calls_of_the_test_itself_need_no_permission() {
     world.finish().await.unwrap();
 }
 
-#[tokio::test]
-async fn call_allowed_only_by_another_policy_fails_the_world() {
-    for (policy, allowed) in [(None, true), (Some(Shipped::LegacyExample), true), (Some(Shipped::ManagedV2), false)] {
-        let builder = World::builder("/nonexistent");
-        let builder = policy.into_iter().fold(builder, WorldBuilder::under);
-        let world = builder.start_without_driver().await.unwrap();
-        call(&world, "AKIADRIVER", TAGGED).await;
-        tidy(&world).await;
-        assert_eq!(world.finish().await.is_ok(), allowed, "{policy:?}");
-    }
-}
-
 /// A feature that needs an additional statement must be declared.
 #[tokio::test]
-async fn undeclared_feature_fails_the_world() {
-    let secret = format!("{TAGGED}&Encrypted=true&KmsKeyId=alias/mine");
-    for declared in [false, true] {
-        let mut builder = World::builder("/nonexistent");
-        if declared {
-            builder = builder.uses(Extra::Kms);
-        }
+async fn call_outside_of_policy_or_declared_features_fails_world() {
+    let encrypted = format!("{TAGGED}&Encrypted=true&KmsKeyId=alias/mine");
+    for (policy, extra, form, allowed) in [
+        (None, None, TAGGED, true),
+        (Some(Shipped::LegacyExample), None, TAGGED, true),
+        (Some(Shipped::ManagedV2), None, TAGGED, false),
+        (None, None, encrypted.as_str(), false),
+        (None, Some(Extra::Kms), encrypted.as_str(), true),
+    ] {
+        let builder = policy.into_iter().fold(World::builder("/nonexistent"), WorldBuilder::under);
+        let builder = extra.into_iter().fold(builder, WorldBuilder::uses);
         let world = builder.start_without_driver().await.unwrap();
-        call(&world, "AKIADRIVER", &secret).await;
+        call(&world, "AKIADRIVER", form).await;
         tidy(&world).await;
-        assert_eq!(world.finish().await.is_ok(), declared);
+        assert_eq!(world.finish().await.is_ok(), allowed, "{policy:?} {extra:?}");
     }
 }

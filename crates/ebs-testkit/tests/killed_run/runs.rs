@@ -41,7 +41,7 @@ impl Things {
         fs::create_dir(&mount).unwrap();
         rustix::mount::mount("none", &mount, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
         let child = sleeper(device.directory());
-        RunDir::current().unwrap().note(&child.record().unwrap()).unwrap();
+        RunDir::current().unwrap().record_process(&child.record().unwrap()).unwrap();
         Self { device, link, mount, child }
     }
 }
@@ -174,7 +174,7 @@ async fn next_run_ends_recorded_processes_but_not_reused_ids() {
     let other = ProcessRecord { start_ticks: 1, ..stranger.record().unwrap() };
     let run = RunDir::claim_in(own.path()).unwrap();
     for record in [&outlives.record().unwrap(), &other] {
-        run.note(record).unwrap();
+        run.record_process(record).unwrap();
     }
     let dir = run.path().to_owned();
     assert!(RunDir::sweep(own.path()).is_empty(), "the run still holds its directory");
@@ -182,6 +182,7 @@ async fn next_run_ends_recorded_processes_but_not_reused_ids() {
     // As after a kill: the lock is free, and nothing was removed.
     let kept = fs::read(dir.join("processes")).unwrap();
     drop(run);
+    assert!(!dir.exists(), "a run without leftovers removes its directory");
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("processes"), kept).unwrap();
 
@@ -218,14 +219,4 @@ fn other_directories_are_not_removed() {
     symlink(&other, own.path().join("ebs-test-link")).unwrap();
     assert!(RunDir::sweep(own.path()).is_empty());
     assert!(other.exists() && file.exists());
-}
-
-#[test]
-fn test_process_without_leftovers_removes_its_directory() {
-    let parent = OwnDir::new("ebs-runs-").unwrap();
-    let run = RunDir::claim_in(parent.path()).unwrap();
-    let dir = run.path().to_owned();
-    assert!(dir.is_dir());
-    drop(run);
-    assert!(!dir.exists());
 }

@@ -9,13 +9,11 @@ use serde::{Deserialize, Serialize};
 /// A message of the tests inside. A request gets an [`Answer`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub(super) enum Said {
     /// Plug a disk in. It has the data from before it was last unplugged. `hangs`: its reads do not return.
     Plug { serial: String, gib: u64, hangs: bool },
     /// Unplug it, even if it is in use.
     Unplug { serial: String },
-    /// Enlarge it, as EC2 does with a volume in use.
-    Grow { serial: String, gib: u64 },
     /// Its writes fail from now on.
     FailWrites { serial: String },
     /// Its writes no longer fail.
@@ -28,8 +26,6 @@ pub enum Said {
     Passed { test: String, seconds: u64 },
     /// A test has failed. No answer.
     Failed { test: String, why: String },
-    /// A test cannot run on this kernel. No answer.
-    Skipped { test: String, why: String },
     /// Information for people. No answer.
     Note { text: String },
     /// All tests have run. No answer.
@@ -38,43 +34,33 @@ pub enum Said {
 
 /// The answer of the program outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub(super) struct Answer {
     /// Why the request failed.
-    pub error: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 /// The inner end of the line.
 #[derive(Debug)]
-pub struct Line {
+pub(super) struct Line {
     from: BufReader<File>,
     to: File,
 }
 
 impl Line {
-    /// Opens the device of the line.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
-    pub fn open(path: &str) -> anyhow::Result<Self> {
+    pub(super) fn open(path: &str) -> anyhow::Result<Self> {
         let to = File::options().read(true).write(true).open(path).with_context(|| format!("open {path}"))?;
         Ok(Self { from: BufReader::new(to.try_clone().context("share the line")?), to })
     }
 
     /// Sends a message that needs no answer.
-    ///
-    /// # Errors
-    /// The line is broken.
-    pub fn say(&mut self, said: &Said) -> anyhow::Result<()> {
+    pub(super) fn say(&mut self, said: &Said) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(said).context("a line")?;
         text.push(b'\n');
         self.to.write_all(&text).context("write to the line")
     }
 
     /// Sends a request and waits until it is done.
-    ///
-    /// # Errors
-    /// The error of the program outside.
-    pub fn ask(&mut self, said: &Said) -> anyhow::Result<()> {
+    pub(super) fn ask(&mut self, said: &Said) -> anyhow::Result<()> {
         self.say(said)?;
         let mut text = String::new();
         self.from.read_line(&mut text).context("read from the line")?;

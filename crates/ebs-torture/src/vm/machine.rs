@@ -21,20 +21,19 @@ const START: Duration = Duration::from_secs(30);
 /// The time limit for an answer of the monitor.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// The parameters of a boot.
 #[derive(Debug, Clone)]
-pub struct Boot {
-    pub kernel: PathBuf,
-    pub initramfs: PathBuf,
+pub(super) struct Boot {
+    pub(super) kernel: PathBuf,
+    pub(super) initramfs: PathBuf,
     /// Added to the kernel's command line.
-    pub append: String,
+    pub(super) append: String,
     /// Directory of sockets, logs and disks.
-    pub directory: PathBuf,
+    pub(super) directory: PathBuf,
 }
 
 /// A running machine. Dropping it is a power cut.
 #[derive(Debug)]
-pub struct Machine {
+pub(super) struct Machine {
     process: Process,
     monitor: Monitor,
     console: PathBuf,
@@ -42,10 +41,7 @@ pub struct Machine {
 
 impl Machine {
     /// Boots a machine. Returns it and the outer end of the serial line to the tests inside.
-    ///
-    /// # Errors
-    /// QEMU does not start. The text has its output.
-    pub async fn boot(boot: &Boot) -> anyhow::Result<(Self, UnixStream)> {
+    pub(super) async fn boot(boot: &Boot) -> anyhow::Result<(Self, UnixStream)> {
         let at = |name: &str| boot.directory.join(name);
         let (monitor, line, console) = (at("monitor"), at("line"), at("console.log"));
         for socket in [&monitor, &line] {
@@ -100,25 +96,17 @@ impl Machine {
         Ok((Self { process, monitor, console }, line))
     }
 
-    /// Returns the process whose memory has the disks' identities.
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
-    pub fn monitor(&mut self) -> &mut Monitor {
+    pub(super) fn monitor(&mut self) -> &mut Monitor {
         &mut self.monitor
     }
 
     /// Cuts the power: the guest loses its memory, and the data on its disks remains.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub fn cut_power(mut self) -> anyhow::Result<()> {
+    pub(super) fn cut_power(mut self) -> anyhow::Result<()> {
         self.process.kill()
     }
 
     /// Returns the end of the kernel's console.
-    pub fn console_tail(&self, lines: usize) -> String {
+    pub(super) fn console_tail(&self, lines: usize) -> String {
         ebs_testkit::process::log_tail(&self.console, lines)
     }
 }
@@ -139,9 +127,8 @@ async fn connect(path: &Path, process: &mut Process) -> anyhow::Result<UnixStrea
     }
 }
 
-/// QEMU's monitor.
 #[derive(Debug)]
-pub struct Monitor {
+pub(super) struct Monitor {
     from: BufReader<UnixStream>,
     to: UnixStream,
 }
@@ -162,10 +149,7 @@ impl Monitor {
     }
 
     /// Runs one command. Skips events.
-    ///
-    /// # Errors
-    /// QEMU's error, or a missing answer.
-    pub fn execute(&mut self, command: &str, arguments: &Value) -> anyhow::Result<Value> {
+    pub(super) fn execute(&mut self, command: &str, arguments: &Value) -> anyhow::Result<Value> {
         let mut text = json!({ "execute": command, "arguments": arguments }).to_string();
         text.push('\n');
         self.to.write_all(text.as_bytes()).context("write to the monitor")?;

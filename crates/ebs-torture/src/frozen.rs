@@ -7,10 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use ebs_testkit::leftovers::mount_points;
+use ebs_testkit::process::{run_tool, tool};
 use rustix::mount::{MountFlags, UnmountFlags};
-
-use crate::leftovers::mount_points;
-use crate::process::{run_tool, tool};
 
 const FSFREEZE: &str = "/usr/sbin/fsfreeze";
 const BOUND: Duration = Duration::from_secs(60);
@@ -19,28 +18,19 @@ const NOT_FROZEN: &str = "Invalid argument";
 /// The kernel finds an unmounted file system that it has kept only with the same type.
 const TYPES: [&str; 3] = ["ext4", "ext3", "xfs"];
 
-/// Freezes the file system that is mounted at a path.
-///
-/// # Errors
-/// It is already frozen, or its disk fails. This call has not frozen it then.
-pub async fn freeze(at: &Path) -> anyhow::Result<()> {
+/// Freezes the file system that is mounted at a path. After an error, this call has not frozen it.
+pub(crate) async fn freeze(at: &Path) -> anyhow::Result<()> {
     tool(FSFREEZE, &["--freeze", &at.to_string_lossy()], BOUND).await.map(drop)
 }
 
 /// Thaws the file system that is mounted at a path. Returns whether it was frozen.
-///
-/// # Errors
-/// The kernel's error.
-pub async fn thaw(at: &Path) -> anyhow::Result<bool> {
+pub(crate) async fn thaw(at: &Path) -> anyhow::Result<bool> {
     was_frozen(tool(FSFREEZE, &["--unfreeze", &at.to_string_lossy()], BOUND).await)
 }
 
 /// Thaws the file system of a device. If the device is not mounted in this thread's mount namespace, mounts it
 /// temporarily at `place`, which is created and removed. Returns whether it was frozen. Blocks while the tool runs.
-///
-/// # Errors
-/// The mount table cannot be read, or the kernel fails to thaw.
-pub fn thaw_device(device: &Path, place: &Path) -> anyhow::Result<bool> {
+pub(crate) fn thaw_device(device: &Path, place: &Path) -> anyhow::Result<bool> {
     let table = std::fs::read("/proc/thread-self/mountinfo").context("read /proc/thread-self/mountinfo")?;
     let source = format!(" {} ", device.display());
     let lines = table.split(|byte| *byte == b'\n');

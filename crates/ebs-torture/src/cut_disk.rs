@@ -15,23 +15,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use ebs_testkit::loop_device::{LOSETUP, TOOL_BOUND, backing_of, clear_read_only};
+use ebs_testkit::process::{Process, ProcessSpec, run_tool, tool};
 use ebs_types::VolumeId;
 use rustix::mount::{MountFlags, UnmountFlags};
 use tokio::time::Instant;
 
 use crate::frozen::thaw_device;
-use crate::loop_device::clear_read_only;
-use crate::process::{Process, ProcessSpec, run_tool, tool};
 
-mod fuse;
 mod server;
 mod store;
 
 pub use server::serve;
 pub use store::Cut;
 
-const LOSETUP: &str = "/usr/sbin/losetup";
-const TOOL_BOUND: Duration = Duration::from_secs(60);
 const START_BOUND: Duration = Duration::from_secs(60);
 /// The time limit for the last user of a detached device to close it.
 const LET_GO: Duration = Duration::from_secs(60);
@@ -59,9 +56,6 @@ pub struct Attached {
 impl CutDisks {
     /// Starts the server below the given directory: `program` with the arguments `disks --parent P --mount M --socket
     /// S`. It mounts in the caller's mount namespace.
-    ///
-    /// # Errors
-    /// It does not start.
     pub async fn start(program: &Path, place: &Path) -> anyhow::Result<Self> {
         clear_lost_devices(&place.join("thawed"));
         let (mount, socket, log) = (place.join("disks"), place.join("disks.sock"), place.join("disks.log"));
@@ -106,98 +100,60 @@ impl CutDisks {
         format!("{volume}.img")
     }
 
-    /// Returns the directory of a node's disks.
     pub fn directory_of_node(&self, node: usize) -> PathBuf {
         self.mount.join(node.to_string())
     }
 
     /// Creates a blank, detached disk. `can_zero`: it supports write-zeroes and discard.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn add(&mut self, volume: &VolumeId, bytes: u64, can_zero: bool) -> anyhow::Result<()> {
         let can_zero = if can_zero { "zeros" } else { "plain" };
         self.ask(&format!("add {} {bytes} {can_zero}", Self::file(volume))).map(drop)
     }
 
-    /// Cuts the power of the disk.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn cut(&mut self, volume: &VolumeId, seed: u64) -> anyhow::Result<Cut> {
         let answer = self.ask(&format!("cut {} {seed}", Self::file(volume)))?;
         cut_of(&answer).with_context(|| format!("invalid reply to a cut: {answer}"))
     }
 
     /// Cuts the power of the disk in the middle of a write, after this number of changes.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn arm(&mut self, volume: &VolumeId, seed: u64, changes: u64) -> anyhow::Result<()> {
         self.ask(&format!("arm {} {seed} {changes}", Self::file(volume))).map(drop)
     }
 
     /// Cancels [`Self::arm`], and returns the cut if it has happened.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn disarm(&mut self, volume: &VolumeId) -> anyhow::Result<Option<Cut>> {
         self.ask(&format!("disarm {}", Self::file(volume))).map(|answer| cut_of(&answer))
     }
 
-    /// Returns whether the disk has power.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn has_power(&mut self, volume: &VolumeId) -> anyhow::Result<bool> {
         self.ask(&format!("has-power {}", Self::file(volume))).map(|answer| answer == "1")
     }
 
-    /// Restores the power.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn power_on(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("power {}", Self::file(volume))).map(drop)
     }
 
     /// Makes all writes durable, as after an orderly detach.
-    ///
-    /// # Errors
-    /// The server has ended or the disk has no power.
     pub fn flush(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("flush {}", Self::file(volume))).map(drop)
     }
 
     /// Pulls the disk from its machine, as EC2 does when it detaches a volume. The disk keeps all data that was written
     /// to it, and loses what the machine still has in memory.
-    ///
-    /// # Errors
-    /// The server has ended or the disk has no power.
     pub fn pull(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("pull {}", Self::file(volume))).map(drop)
     }
 
     /// Plugs a pulled disk in again.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn plug(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("plug {}", Self::file(volume))).map(drop)
     }
 
-    /// Zeroes the disk.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn wipe(&mut self, volume: &VolumeId) -> anyhow::Result<()> {
         self.ask(&format!("wipe {}", Self::file(volume))).map(drop)
     }
 
     /// Returns the number of flushes, and the number of pages that are not flushed.
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn flushes(&mut self, volume: &VolumeId) -> anyhow::Result<(u64, u64)> {
         let answer = self.ask(&format!("flushes {}", Self::file(volume)))?;
         let (flushes, unflushed) = answer.split_once(' ').context("two numbers")?;
@@ -205,9 +161,6 @@ impl CutDisks {
     }
 
     /// Enlarges a disk. An attached device sees it after [`Attached::look_again`].
-    ///
-    /// # Errors
-    /// The server has ended.
     pub fn resize(&mut self, volume: &VolumeId, bytes: u64) -> anyhow::Result<()> {
         self.ask(&format!("size {} {bytes}", Self::file(volume))).map(drop)
     }
@@ -217,7 +170,6 @@ impl CutDisks {
         self.directory_of_node(node).join(Self::file(volume))
     }
 
-    /// Returns the process of the server.
     pub fn server(&self) -> &Process {
         &self.server
     }
@@ -230,9 +182,6 @@ impl CutDisks {
     }
 
     /// Stops the server and all requests that wait for it, and unmounts the file system. A second call does nothing.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn end(&mut self) -> anyhow::Result<()> {
         if self.connection.is_none() {
             return Ok(());
@@ -265,8 +214,7 @@ fn cut_of(answer: &str) -> Option<Cut> {
 /// attached them, or had frozen their file systems. The id of a volume contains the process.
 fn clear_lost_devices(place: &Path) {
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-        let file = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
-        let Some(process) = owner_of_lost(file.trim_end()) else { continue };
+        let Some(process) = backing_of(&entry.path()).and_then(|file| owner_of_lost(file.to_str()?)) else { continue };
         if Path::new("/proc").join(process.to_string()).exists() {
             continue;
         }
@@ -310,9 +258,6 @@ fn with_connections<T>(place: &Path, work: impl FnOnce() -> io::Result<T>) -> io
 
 impl Attached {
     /// Attaches a disk by its file, [`CutDisks::backing`].
-    ///
-    /// # Errors
-    /// No loop device is free.
     pub async fn new(backing: PathBuf) -> anyhow::Result<Self> {
         let output = tool(LOSETUP, &["--find", "--show", "--", &backing.to_string_lossy()], TOOL_BOUND).await?;
         let device = PathBuf::from(output.trim());
@@ -321,46 +266,31 @@ impl Attached {
         // For a device in use, this sets autoclear: it is detached with its last user, even if that is killed.
         tool(LOSETUP, &["--detach", &device.to_string_lossy()], TOOL_BOUND).await?;
         let attached = Self { device, backing, held };
-        ensure!(attached.is_there(), "{} was detached although it is open", attached.device.display());
+        let is_there = backing_of(&attached.device).as_ref() == Some(&attached.backing);
+        ensure!(is_there, "{} was detached although it is open", attached.device.display());
         Ok(attached)
     }
 
     /// Makes the kernel read the disk's new size.
-    ///
-    /// # Errors
-    /// losetup fails.
     pub async fn look_again(&self) -> anyhow::Result<()> {
         tool(LOSETUP, &["--set-capacity", &self.device.to_string_lossy()], TOOL_BOUND).await.map(drop)
     }
 
-    /// Returns `/dev/loopN`.
     pub fn path(&self) -> &Path {
         &self.device
     }
 
-    fn is_there(&self) -> bool {
-        is_backed_by(&self.device, &self.backing)
-    }
-
     /// Detaches the disk and waits until no process has it open.
-    ///
-    /// # Errors
-    /// A process still has it open.
     pub async fn detach(self) -> anyhow::Result<()> {
         let Self { device, backing, held } = self;
         drop(held);
         let deadline = Instant::now() + LET_GO;
-        while is_backed_by(&device, &backing) {
+        while backing_of(&device).as_ref() == Some(&backing) {
             ensure!(Instant::now() < deadline, "{} is still open in another process", device.display());
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
     }
-}
-
-fn is_backed_by(device: &Path, backing: &Path) -> bool {
-    let attribute = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("loop/backing_file");
-    fs::read_to_string(attribute).is_ok_and(|file| Path::new(file.trim_end()) == backing)
 }
 
 #[cfg(test)]

@@ -12,22 +12,24 @@ use ebs_testkit::csi_client::{Access, CsiClient, GIB, refused};
 use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::process::{Process, ProcessSpec};
-use ebs_vm::line::{Line, Said};
-use ebs_vm::suite::Suite;
+
 use tokio::time::Instant;
 
-pub(crate) const KUBELET: &str = "/var/lib/kubelet";
+use super::Suite;
+use crate::vm::line::{Line, Said};
+
+pub(super) const KUBELET: &str = "/var/lib/kubelet";
 const DRIVER: &str = "/usr/bin/aws-ebs-csi-driver";
 const PROFILE: &str = "ebs-csi-node";
 /// Maximum number of starts of the driver.
 const STARTS: usize = 5;
 const READY: Duration = Duration::from_secs(120);
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
+pub(super) const LOOK: Duration = Duration::from_millis(200);
 /// The time limit of a wait for a state, in an emulation.
-pub(crate) const LEVEL: Duration = Duration::from_secs(90);
+pub(super) const LEVEL: Duration = Duration::from_secs(90);
 
 /// The driver with its environment: a metadata service, and the disks of the program outside.
-pub(crate) struct Node {
+pub(in crate::vm) struct Node {
     line: Mutex<Line>,
     driver: Process,
     client: CsiClient,
@@ -38,7 +40,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Starts the driver under its profile, or with enforced SELinux under the policy.
-    pub(crate) async fn start(line: Line, suite: Suite) -> Result<Self, (Line, anyhow::Error)> {
+    pub(super) async fn start(line: Line, suite: Suite) -> Result<Self, (Line, anyhow::Error)> {
         match Self::serve(suite).await {
             Ok((driver, client, id, sim)) => Ok(Self { line: Mutex::new(line), driver, client, id, _sim: sim }),
             Err(error) => Err((line, error)),
@@ -72,34 +74,34 @@ impl Node {
         Ok((driver, client, id, sim))
     }
 
-    pub(crate) fn say(&self, said: &Said) -> anyhow::Result<()> {
+    pub(super) fn say(&self, said: &Said) -> anyhow::Result<()> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner).say(said)
     }
 
     /// Sends a request to the program outside, and waits until it is done.
-    pub(crate) fn ask(&self, said: &Said) -> anyhow::Result<()> {
+    pub(super) fn ask(&self, said: &Said) -> anyhow::Result<()> {
         tokio::task::block_in_place(|| self.line.lock().unwrap_or_else(PoisonError::into_inner).ask(said))
     }
 
-    pub(crate) fn log_tail(&self) -> String {
+    pub(super) fn log_tail(&self) -> String {
         self.driver.log_tail(25)
     }
 
-    pub(crate) fn driver(&self) -> u32 {
+    pub(super) fn driver(&self) -> u32 {
         self.driver.pid()
     }
 
-    pub(crate) fn client(&self) -> &CsiClient {
+    pub(super) fn client(&self) -> &CsiClient {
         &self.client
     }
 
     /// Returns an attached volume of 1 GiB, as the controller reports it, whose disk is not plugged in yet.
-    pub(crate) fn volume(&self, access: &Access) -> anyhow::Result<Disk<'_>> {
+    pub(super) fn volume(&self, access: &Access) -> anyhow::Result<Disk<'_>> {
         self.volume_of(unused_volume_id().as_str(), access)
     }
 
     /// Like [`Node::volume`], with an existing id.
-    pub(crate) fn volume_of(&self, id: &str, access: &Access) -> anyhow::Result<Disk<'_>> {
+    pub(super) fn volume_of(&self, id: &str, access: &Access) -> anyhow::Result<Disk<'_>> {
         let volume = csi::Volume { volume_id: id.to_owned(), capacity_bytes: GIB, ..Default::default() };
         let mut volume = VolumeOnNode::new(&self.client, volume, access, &self.id, Path::new(KUBELET))?;
         volume.publish_context = [
@@ -128,45 +130,59 @@ async fn started(spec: &ProcessSpec) -> anyhow::Result<(Process, CsiClient)> {
 }
 
 /// A volume and its disk.
-pub(crate) struct Disk<'a> {
+pub(super) struct Disk<'a> {
     node: &'a Node,
-    pub(crate) serial: String,
-    pub(crate) volume: VolumeOnNode,
+    pub(super) serial: String,
+    pub(super) volume: VolumeOnNode,
 }
 
 impl Disk<'_> {
-    pub(crate) fn node(&self) -> &Node {
+    pub(super) fn node(&self) -> &Node {
         self.node
     }
 
-    pub(crate) fn plug(&self) -> anyhow::Result<()> {
-        self.node.ask(&Said::Plug { serial: self.serial.clone(), gib: 1, hangs: false })
+    pub(super) fn plug(&self) -> anyhow::Result<()> {
+        self.plug_size(1)
     }
 
-    pub(crate) fn unplug(&self) -> anyhow::Result<()> {
+    pub(super) fn plug_size(&self, gib: u64) -> anyhow::Result<()> {
+        self.node.ask(&Said::Plug { serial: self.serial.clone(), gib, hangs: false })
+    }
+
+    /// Makes its writes fail from now on.
+    pub(super) fn fail_writes(&self) -> anyhow::Result<()> {
+        self.node.ask(&Said::FailWrites { serial: self.serial.clone() })
+    }
+
+    /// Ends the failures.
+    pub(super) fn heal(&self) -> anyhow::Result<()> {
+        self.node.ask(&Said::Heal { serial: self.serial.clone() })
+    }
+
+    pub(super) fn unplug(&self) -> anyhow::Result<()> {
         self.node.ask(&Said::Unplug { serial: self.serial.clone() })
     }
 
-    pub(crate) async fn stage(&self) -> anyhow::Result<()> {
+    pub(super) async fn stage(&self) -> anyhow::Result<()> {
         self.volume.stage().await.map_err(refused).context("stage")
     }
 
-    pub(crate) async fn publish(&self) -> anyhow::Result<()> {
+    pub(super) async fn publish(&self) -> anyhow::Result<()> {
         self.volume.publish().await.map_err(refused).context("publish")
     }
 
-    pub(crate) async fn bring_up(&self) -> anyhow::Result<()> {
+    pub(super) async fn bring_up(&self) -> anyhow::Result<()> {
         self.stage().await?;
         self.publish().await
     }
 
-    pub(crate) async fn take_down(&self) -> anyhow::Result<()> {
+    pub(super) async fn take_down(&self) -> anyhow::Result<()> {
         self.volume.unpublish().await.map_err(refused).context("unpublish")?;
         self.volume.unstage().await.map_err(refused).context("unstage")
     }
 
     /// Returns status and reason of NodeGetVolumeHealth for the target; `None` if healthy.
-    pub(crate) async fn health(&self) -> anyhow::Result<Option<(csi::VolumeHealthErrorType, String)>> {
+    pub(super) async fn health(&self) -> anyhow::Result<Option<(csi::VolumeHealthErrorType, String)>> {
         let request = csi::NodeGetVolumeHealthRequest {
             volume_id: self.volume.id().to_owned(),
             volume_publish_path: self.volume.target.to_string_lossy().into_owned(),
@@ -179,7 +195,7 @@ impl Disk<'_> {
     }
 
     /// Returns the directory of its controller in sysfs, if it exists.
-    pub(crate) fn controller(&self) -> anyhow::Result<Option<PathBuf>> {
+    pub(super) fn controller(&self) -> anyhow::Result<Option<PathBuf>> {
         for entry in std::fs::read_dir("/sys/class/nvme").context("the NVMe controllers")? {
             let path = entry?.path();
             // It may vanish during the read.
@@ -192,7 +208,7 @@ impl Disk<'_> {
     }
 
     /// Returns the disk's name, `nvme0n1`.
-    pub(crate) fn name(&self) -> anyhow::Result<String> {
+    pub(super) fn name(&self) -> anyhow::Result<String> {
         let controller = self.controller()?.context("a disk that is plugged")?;
         let name = controller.file_name().and_then(|name| name.to_str()).context("a controller's name")?.to_owned();
         let names = std::fs::read_dir("/sys/block").context("the disks")?;
@@ -200,13 +216,13 @@ impl Disk<'_> {
         names.find(|disk| disk.starts_with(&format!("{name}n"))).context("a disk of the controller")
     }
 
-    pub(crate) async fn is_plugged(&self) -> anyhow::Result<()> {
+    pub(super) async fn is_plugged(&self) -> anyhow::Result<()> {
         until("the disk is plugged", || Ok(self.name().is_ok())).await
     }
 }
 
 /// Waits until `is_so` returns true.
-pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+pub(super) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let deadline = Instant::now() + LEVEL;
     while !is_so()? {
         ensure!(Instant::now() < deadline, "condition not met within {LEVEL:?}: {what}");
@@ -216,7 +232,7 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<
 }
 
 /// Returns the major and minor number of the kernel.
-pub(crate) fn kernel() -> anyhow::Result<(u32, u32)> {
+pub(super) fn kernel() -> anyhow::Result<(u32, u32)> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
     numbers.next().zip(numbers.next()).with_context(|| format!("a release: {release:?}"))

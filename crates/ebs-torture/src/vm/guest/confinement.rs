@@ -5,14 +5,14 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use ebs_testkit::process::run_tool;
 
-use crate::node::Node;
+use super::node::Node;
 
 const BOUND: Duration = Duration::from_secs(60);
 const SECRET: &str = "/etc/secret";
 
 /// The driver runs under the enforced profile. The kernel has denied nothing in all previous tests, and denies the
 /// driver's programs an unrelated file.
-pub(crate) async fn enforced(node: &Node) -> anyhow::Result<()> {
+pub(super) async fn enforced(node: &Node) -> anyhow::Result<()> {
     let label = std::fs::read_to_string(format!("/proc/{}/attr/current", node.driver())).context("the label")?;
     ensure!(label.trim() == "ebs-csi-node (enforce)", "the driver runs as {label:?}");
     let before = denied()?;
@@ -27,7 +27,7 @@ pub(crate) async fn enforced(node: &Node) -> anyhow::Result<()> {
 }
 
 /// Returns the denials so far.
-pub(crate) fn denied() -> anyhow::Result<Vec<String>> {
+pub(super) fn denied() -> anyhow::Result<Vec<String>> {
     let log = run_tool("/usr/bin/dmesg", &[], BOUND)?;
     Ok(log.lines().filter(|line| line.contains("apparmor=\"DENIED\"")).map(str::to_owned).collect())
 }

@@ -1,27 +1,35 @@
-//! `ebs-vm`: boots the machine, and changes its disks as the tests inside request. `make vm-test` runs it.
+//! The node service on real NVMe disks: a virtual machine with disks that appear, vanish, grow, hang and fail, and
+//! tests inside that request these events. `make vm-test` runs it.
+//!
+//! Outside, [`run`] packs a root file system ([`pack`]), boots it ([`machine`]), and changes its disks on request
+//! ([`disk`]). Inside, [`guest`] runs the tests, with one boot per [`Suite`]. They communicate over a serial line
+//! ([`line`]).
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use clap::Parser;
 use ebs_testkit::run_dir::OwnDir;
-use ebs_vm::disk::Disks;
-use ebs_vm::line::{Answer, Said};
-use ebs_vm::machine::{Boot, Machine};
-use ebs_vm::pack;
-use ebs_vm::suite::Suite;
 use tokio::time::Instant;
 
+use disk::Disks;
+use guest::Suite;
+use line::{Answer, Said};
+use machine::{Boot, Machine};
+
+mod disk;
+pub mod guest;
+mod line;
+mod machine;
+mod pack;
+
 /// Tests of the node service on real NVMe disks in a virtual machine. Requires root and `scripts/setup vm`.
-#[derive(Debug, Parser)]
-#[command(name = "ebs-vm")]
-struct Arguments {
-    /// Directories of kernels from `scripts/setup vm`, separated by colons. The first runs all tests, the others those that depend on
-    /// the kernel.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Directories of kernels from `scripts/setup vm`, separated by colons. The first runs all tests, the others those
+    /// that depend on the kernel.
     #[arg(long, required = true, value_delimiter = ':')]
     kernel: Vec<PathBuf>,
     /// Run only tests whose names contain one of these texts, separated by commas.
@@ -35,50 +43,34 @@ struct Arguments {
     console: bool,
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let outcome = run(&arguments);
-    match outcome {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            let _closed = writeln!(std::io::stderr(), "Error: {error:#}");
-            ExitCode::FAILURE
+/// Runs the tests. Returns whether all passed.
+pub async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    let dir = OwnDir::new("vm-").context("a directory for the machine")?;
+    let deadline = Instant::now() + Duration::from_secs(arguments.limit);
+    let (mut passed, mut failed) = (0, 0);
+    for (place, kernel) in arguments.kernel.iter().enumerate() {
+        let release = release(kernel)?;
+        print(&format!("kernel {release}"))?;
+        let initramfs = dir.path().join("initramfs.cpio");
+        pack::pack(kernel, &release, dir.path(), &initramfs)?;
+        let suites: &[Suite] = if place == 0 { &[Suite::Everything, Suite::Labels] } else { &[Suite::Kernel] };
+        for suite in suites.iter().filter(|suite| suite.tests(&arguments.only).next().is_some()) {
+            let boot = Boot {
+                kernel: kernel.join(format!("boot/vmlinuz-{release}")),
+                initramfs: initramfs.clone(),
+                append: format!("{} EBS_SUITE={suite:?} EBS_ONLY={}", suite.security(), arguments.only),
+                directory: dir.path().to_owned(),
+            };
+            let disks = dir.path().join(format!("disks-{place}-{suite:?}"));
+            std::fs::create_dir(&disks).context("a directory for the disks")?;
+            let mut run = Run { disks: Disks::new(&disks), passed: 0, failed: 0 };
+            run.boots(boot, arguments.console, deadline).await?;
+            (passed, failed) = (passed + run.passed, failed + run.failed);
         }
     }
-}
-
-/// Returns how many tests have failed.
-fn run(arguments: &Arguments) -> anyhow::Result<usize> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("a runtime")?;
-    runtime.block_on(async {
-        let dir = OwnDir::new("vm-").context("a directory for the machine")?;
-        let deadline = Instant::now() + Duration::from_secs(arguments.limit);
-        let (mut passed, mut failed) = (0, 0);
-        for (place, kernel) in arguments.kernel.iter().enumerate() {
-            let release = release(kernel)?;
-            print(&format!("kernel {release}"))?;
-            let initramfs = dir.path().join("initramfs.cpio");
-            pack::pack(kernel, &release, dir.path(), &initramfs)?;
-            let suites: &[Suite] = if place == 0 { &[Suite::Everything, Suite::Labels] } else { &[Suite::Kernel] };
-            for suite in suites.iter().filter(|suite| !suite.tests(&arguments.only).is_empty()) {
-                let boot = Boot {
-                    kernel: kernel.join(format!("boot/vmlinuz-{release}")),
-                    initramfs: initramfs.clone(),
-                    append: format!("{} EBS_SUITE={} EBS_ONLY={}", suite.security(), suite.word(), arguments.only),
-                    directory: dir.path().to_owned(),
-                };
-                let disks = dir.path().join(format!("disks-{place}-{}", suite.word()));
-                std::fs::create_dir(&disks).context("a directory for the disks")?;
-                let mut run = Run { disks: Disks::new(&disks), passed: 0, failed: 0 };
-                run.boots(boot, arguments.console, deadline).await?;
-                (passed, failed) = (passed + run.passed, failed + run.failed);
-            }
-        }
-        print(&format!("{passed} passed, {failed} failed"))?;
-        ensure!(passed + failed > 0, "no test ran");
-        Ok(failed)
-    })
+    print(&format!("{passed} passed, {failed} failed"))?;
+    ensure!(passed + failed > 0, "no test ran");
+    Ok(failed == 0)
 }
 
 fn print(text: &str) -> anyhow::Result<()> {
@@ -89,11 +81,10 @@ fn print(text: &str) -> anyhow::Result<()> {
 
 /// Returns the name of the one kernel below a directory.
 fn release(kernel: &Path) -> anyhow::Result<String> {
-    let entries =
-        std::fs::read_dir(kernel.join("boot")).with_context(|| format!("no kernel in {}", kernel.display()))?;
+    let missing = || format!("no kernel in {}", kernel.display());
+    let entries = std::fs::read_dir(kernel.join("boot")).with_context(missing)?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut releases = names.filter_map(|name| name.strip_prefix("vmlinuz-").map(str::to_owned));
-    releases.next().with_context(|| format!("no kernel in {}", kernel.display()))
+    names.filter_map(|name| name.strip_prefix("vmlinuz-").map(str::to_owned)).next().with_context(missing)
 }
 
 struct Run {
@@ -115,7 +106,6 @@ impl Run {
             let Some(carried) = ended? else { return Ok(()) };
             boot.append = format!("{append} EBS_CARRIED={carried}");
             machine.cut_power()?;
-            self.disks.forget();
         }
     }
 
@@ -147,10 +137,6 @@ impl Run {
                     print(&format!("FAIL {test}: {why}"))?;
                     continue;
                 }
-                Said::Skipped { test, why } => {
-                    print(&format!("NOT RUN {test}: {why}"))?;
-                    continue;
-                }
                 Said::Note { text } => {
                     print(&text)?;
                     continue;
@@ -169,8 +155,7 @@ impl Run {
     async fn done(&mut self, machine: &mut Machine, asked: Said) -> anyhow::Result<()> {
         match asked {
             Said::Plug { serial, gib, hangs } => self.disks.plug(machine, &serial, gib, hangs),
-            Said::Unplug { serial } => self.disks.unplug(machine, &serial).await,
-            Said::Grow { serial, gib } => self.disks.grow(machine, &serial, gib),
+            Said::Unplug { serial } => Disks::unplug(machine, &serial).await,
             Said::FailWrites { serial } => Disks::fail_writes(machine, &serial),
             Said::Heal { serial } => Disks::heal(machine, &serial),
             Said::Release { serial } => Disks::release(machine, &serial),

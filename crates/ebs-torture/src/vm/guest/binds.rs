@@ -8,9 +8,9 @@ use anyhow::{Context, ensure};
 use csi_proto::csi::volume_capability::AccessType;
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, refused};
-use ebs_vm::line::Said;
 
-use crate::node::{Node, kernel};
+use super::node::{Node, kernel};
+use crate::vm::line::Said;
 
 const ATTRIBUTES: [&str; 4] = ["ro", "nosuid", "nodev", "noexec"];
 /// How often the volume is published while the target is watched.
@@ -18,7 +18,7 @@ const TIMES: usize = 5;
 
 /// Watches a target while the volume is published there read-only, repeatedly. It must never show the volume with fewer
 /// attributes than requested, and nothing may be left where the bind was made.
-pub(crate) async fn complete_at_once(node: &Node) -> anyhow::Result<()> {
+pub(super) async fn complete_at_once(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&Access::Mount("ext4".to_owned()))?;
     disk.plug()?;
     disk.stage().await?;

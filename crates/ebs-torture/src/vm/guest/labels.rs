@@ -10,7 +10,7 @@ use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, refused};
 use ebs_testkit::process::run_tool;
 
-use crate::node::{Disk, Node};
+use super::node::{Disk, Node};
 
 const DATA: u64 = 1 << 20;
 const BOUND: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ const OF_A_VOLUME: &str = "system_u:object_r:container_file_t:s0";
 const OF_A_POD: &str = "system_u:system_r:container_t:s0";
 
 /// Loads the policy in one write, as the kernel requires.
-pub(crate) fn load_policy() -> anyhow::Result<()> {
+pub(super) fn load_policy() -> anyhow::Result<()> {
     let policy = std::fs::read("/etc/selinux/policy").context("the compiled policy")?;
     std::fs::write("/sys/fs/selinux/load", policy).context("load the policy into the kernel")?;
     let enforced = std::fs::read_to_string("/sys/fs/selinux/enforce").context("read SELinux's mode")?;
@@ -28,7 +28,7 @@ pub(crate) fn load_policy() -> anyhow::Result<()> {
 
 /// All files have the label of the pod for which the volume is staged. A pod with other categories cannot read them,
 /// and cannot use the volume while the first pod does. The next pod gets the same files with its own label.
-pub(crate) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> {
+pub(super) async fn of_mounts(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     let disk = node.volume(&Access::Mount(fs_type.to_owned()))?;
     disk.plug()?;
     let file = disk.volume.target.join("data");

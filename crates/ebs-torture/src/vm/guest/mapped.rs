@@ -1,6 +1,6 @@
-//! An NVMe disk on the device mapper's `flakey` target. The driver rejects a device-mapper device because it is not an
-//! EBS volume. So the guest exports it to itself as an NVMe disk (NVMe over TCP), with a serial number and model like
-//! those of EBS.
+//! An NVMe disk over the device mapper, which can fail and grow. The driver rejects a device-mapper device because it
+//! is not an EBS volume. So the guest exports it to itself as an NVMe disk (NVMe over TCP) with a volume's serial
+//! number.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,59 +9,62 @@ use anyhow::{Context, ensure};
 use ebs_testkit::csi_client::Access;
 use ebs_testkit::process::run_tool;
 
-use crate::node::{Disk, Node, until};
+use super::node::{Disk, Node, until};
 
 const TARGET: &str = "/sys/kernel/config/nvmet";
-const SUBSYSTEM: &str = "nqn.2026-01.test:flaky";
-const MAPPED: &str = "flaky";
-/// Sectors of 512 bytes: 1 GiB.
-const SECTORS: u64 = 2 << 20;
+const SUBSYSTEM: &str = "nqn.2026-01.test:mapped";
+const MAPPED: &str = "mapped";
+/// Sectors of 512 bytes in a GiB.
+const GIB: u64 = 2 << 20;
+/// The size of the disk below, to which the mapped disk can grow.
+const MOST_GIB: u64 = 3;
 const BOUND: Duration = Duration::from_secs(60);
 const MODULES: [&str; 7] = ["configfs", "dm-mod", "dm-flakey", "nvmet", "nvmet-tcp", "nvme-fabrics", "nvme-tcp"];
 
-/// The behaviour of the disk.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Mood {
-    Well,
-    /// Reads and writes fail.
-    AllFails,
-    /// Writes fail, reads do not.
-    WritesFail,
-}
-
-/// The plugged disk. There is only one at a time.
-pub(crate) struct FlakyDisk<'a> {
-    pub(crate) disk: Disk<'a>,
+/// The plugged disk of 1 GiB. There is only one at a time.
+pub(super) struct MappedDisk<'a> {
+    pub(super) disk: Disk<'a>,
     /// The disk with its blocks. Its name does not belong to any volume.
     below: Disk<'a>,
 }
 
-impl<'a> FlakyDisk<'a> {
-    pub(crate) async fn plug(node: &'a Node, fs_type: &str) -> anyhow::Result<Self> {
+impl<'a> MappedDisk<'a> {
+    pub(super) async fn plug(node: &'a Node, fs_type: &str) -> anyhow::Result<Self> {
         for module in MODULES {
             let file = format!("/modules/{module}.ko");
-            if Path::new(&file).exists() {
+            let is_loaded = Path::new("/sys/module").join(module.replace('-', "_")).exists();
+            if Path::new(&file).exists() && !is_loaded {
                 run_tool("/usr/bin/insmod", &[&file], BOUND)?;
             }
         }
         let (disk, below) = (node.volume(&Access::Mount(fs_type.to_owned()))?, node.volume(&Access::Block)?);
-        below.plug()?;
+        below.plug_size(MOST_GIB)?;
         below.is_plugged().await?;
-        let flaky = Self { disk, below };
-        dmsetup(&["create", MAPPED, "--table", &flaky.table(Mood::Well)?])?;
-        flaky.serve()?;
-        flaky.disk.is_plugged().await?;
-        Ok(flaky)
+        let mapped = Self { disk, below };
+        dmsetup(&["create", MAPPED, "--table", &mapped.table("linear", 1, "0")?])?;
+        mapped.serve()?;
+        mapped.disk.is_plugged().await?;
+        Ok(mapped)
     }
 
-    pub(crate) fn turn(&self, mood: Mood) -> anyhow::Result<()> {
-        dmsetup(&["reload", MAPPED, "--table", &self.table(mood)?])?;
-        // Requests in flight finish as they would have.
-        dmsetup(&["suspend", "--nolockfs", MAPPED])?;
-        dmsetup(&["resume", MAPPED])
+    /// Makes its reads and writes fail from now on.
+    pub(super) fn fail(&self) -> anyhow::Result<()> {
+        // It works for 0 s, and then fails for an hour.
+        self.reload(&self.table("flakey", 1, "0 0 3600")?)
     }
 
-    pub(crate) async fn unplug(self) -> anyhow::Result<()> {
+    /// Ends the failures.
+    pub(super) fn heal(&self) -> anyhow::Result<()> {
+        self.reload(&self.table("linear", 1, "0")?)
+    }
+
+    /// Enlarges it to 3 GiB. The target notifies the guest's NVMe driver by an event, as EBS does.
+    pub(super) fn grow(&self) -> anyhow::Result<()> {
+        self.reload(&self.table("linear", MOST_GIB, "0")?)?;
+        write(&namespace().join("revalidate_size"), "1")
+    }
+
+    pub(super) async fn unplug(self) -> anyhow::Result<()> {
         let controller = self.disk.controller()?.context("its controller")?;
         write(&controller.join("delete_controller"), "1")?;
         until("the disk disappears", || Ok(self.disk.controller()?.is_none())).await?;
@@ -74,14 +77,15 @@ impl<'a> FlakyDisk<'a> {
         self.below.unplug()
     }
 
-    fn table(&self, mood: Mood) -> anyhow::Result<String> {
-        let below = self.below.name()?;
-        // It works for 0 s, and then fails for an hour.
-        Ok(match mood {
-            Mood::Well => format!("0 {SECTORS} linear /dev/{below} 0"),
-            Mood::AllFails => format!("0 {SECTORS} flakey /dev/{below} 0 0 3600"),
-            Mood::WritesFail => format!("0 {SECTORS} flakey /dev/{below} 0 0 3600 1 error_writes"),
-        })
+    fn table(&self, target: &str, gib: u64, arguments: &str) -> anyhow::Result<String> {
+        Ok(format!("0 {} {target} /dev/{} {arguments}", gib * GIB, self.below.name()?))
+    }
+
+    fn reload(&self, table: &str) -> anyhow::Result<()> {
+        dmsetup(&["reload", MAPPED, "--table", table])?;
+        // Requests in flight finish as they would have.
+        dmsetup(&["suspend", "--nolockfs", MAPPED])?;
+        dmsetup(&["resume", MAPPED])
     }
 
     fn serve(&self) -> anyhow::Result<()> {
@@ -94,7 +98,6 @@ impl<'a> FlakyDisk<'a> {
         make(&subsystem())?;
         write(&subsystem().join("attr_allow_any_host"), "1")?;
         write(&subsystem().join("attr_serial"), &self.disk.serial)?;
-        write(&subsystem().join("attr_model"), "Amazon Elastic Block Store")?;
         make(&namespace())?;
         write(&namespace().join("device_path"), &format!("/dev/{mapped}"))?;
         write(&namespace().join("enable"), "1")?;

@@ -6,10 +6,11 @@ use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, GIB, refused};
 use ebs_testkit::writer::Writer;
 use ebs_types::VolumeId;
-use ebs_vm::line::Said;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
-use crate::node::{Node, until};
+use super::mapped::MappedDisk;
+use super::node::{Node, until};
+use crate::vm::line::Said;
 
 const DATA: u64 = 4 << 20;
 
@@ -19,14 +20,12 @@ fn mounted(fs_type: &str) -> Access {
 
 /// Plugs the disk in while NodeStageVolume waits for it. Only its serial number identifies it: udev is not running
 /// here, and the device name of the context is only requested from EC2.
-pub(crate) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
+pub(super) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     let disk = node.volume(&mounted(fs_type))?;
     let (staged, plugged) = tokio::join!(disk.stage(), async { disk.plug() });
     plugged?;
     staged?;
     disk.publish().await?;
-    let model = std::fs::read_to_string(disk.controller()?.context("its controller")?.join("model"))?;
-    ensure!(model.trim() == "Amazon Elastic Block Store", "model {model:?}");
     let file = disk.volume.target.join("data");
     let written = content::write_file(&file, 1, DATA)?;
     let (total, used) = disk.volume.stats().await.map_err(refused)?;
@@ -42,7 +41,7 @@ pub(crate) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-pub(crate) async fn raw(node: &Node) -> anyhow::Result<()> {
+pub(super) async fn raw(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&Access::Block)?;
     disk.plug()?;
     disk.bring_up().await?;
@@ -60,7 +59,7 @@ pub(crate) async fn raw(node: &Node) -> anyhow::Result<()> {
 
 /// If sysfs has no serial number for a disk, the driver queries its controller (Identify), but only for the device name
 /// in the publish context.
-pub(crate) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
+pub(super) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
     let mut disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;
     disk.is_plugged().await?;
@@ -79,7 +78,7 @@ pub(crate) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
 }
 
 /// QEMU has no log page of EBS, so the reader reports the controller's status.
-pub(crate) async fn statistics(node: &Node) -> anyhow::Result<()> {
+pub(super) async fn statistics(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;
     disk.is_plugged().await?;
@@ -95,27 +94,24 @@ pub(crate) async fn statistics(node: &Node) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// EBS notifies the guest of the new size by an event. QEMU cannot send it, so the guest rescans.
-pub(crate) async fn grows(node: &Node, fs_type: &str) -> anyhow::Result<()> {
-    let mut disk = node.volume(&mounted(fs_type))?;
-    disk.plug()?;
-    disk.bring_up().await?;
-    let file = disk.volume.target.join("stream");
+/// EBS notifies the guest of the new size by an event, and so does the guest's own NVMe target.
+pub(super) async fn grows(node: &Node, fs_type: &str) -> anyhow::Result<()> {
+    let mut mapped = MappedDisk::plug(node, fs_type).await?;
+    mapped.disk.bring_up().await?;
+    let file = mapped.disk.volume.target.join("stream");
     let writer = Writer::start(file.clone());
     writer.progress().await?;
-    node.ask(&Said::Grow { serial: disk.serial.clone(), gib: 3 })?;
-    let controller = disk.controller()?.context("its controller")?;
-    std::fs::write(controller.join("rescan_controller"), "1").context("rescan")?;
-    let size = std::path::Path::new("/sys/block").join(disk.name()?).join("size");
+    mapped.grow()?;
+    let size = std::path::Path::new("/sys/block").join(mapped.disk.name()?).join("size");
     until("the disk is larger", || Ok(std::fs::read_to_string(&size)?.trim() == "6291456")).await?;
-    disk.volume.volume.capacity_bytes = 3 * GIB;
-    let now = disk.volume.expand_on_node().await.map_err(refused).context("expand")?;
+    mapped.disk.volume.volume.capacity_bytes = 3 * GIB;
+    let now = mapped.disk.volume.expand_on_node().await.map_err(refused).context("expand")?;
     ensure!(now == 3 * GIB, "{now} bytes");
     writer.progress().await?;
     let last = writer.end().await?;
     ensure!(content::hash_file(&file)? == last, "the data read differs from the last write");
-    let (total, _) = disk.volume.stats().await.map_err(refused)?;
+    let (total, _) = mapped.disk.volume.stats().await.map_err(refused)?;
     ensure!(total > 27 * GIB / 10, "{total} bytes after growth");
-    disk.take_down().await?;
-    disk.unplug()
+    mapped.disk.take_down().await?;
+    mapped.unplug().await
 }

@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use ebs_testkit::leftovers::mount_points;
+use ebs_testkit::mount_namespace::enter;
 use rustix::mount::UnmountFlags;
-
-use crate::leftovers::mount_points;
-use crate::mount_namespace::enter;
 
 /// Copies of mounts, until drop. A thread holds them, so they end with this process, however it ends.
 #[derive(Debug)]
-pub struct MountCopy {
+pub(crate) struct MountCopy {
     /// Closes the open file. Dropping it ends the thread.
     close: Option<Sender<()>>,
     closed: Receiver<()>,
@@ -22,22 +21,18 @@ pub struct MountCopy {
     is_open: bool,
 }
 
-/// The mounts to copy.
 #[derive(Debug, Clone)]
-pub struct Copied {
+pub(crate) struct Copied {
     /// Of the mounts below this directory, the copy keeps only those at or below one of `kept`.
-    pub below: PathBuf,
-    pub kept: Vec<PathBuf>,
+    pub(crate) below: PathBuf,
+    pub(crate) kept: Vec<PathBuf>,
     /// A file or directory on a copied mount to hold open.
-    pub open: Option<PathBuf>,
+    pub(crate) open: Option<PathBuf>,
 }
 
 impl MountCopy {
     /// Copies the mounts of the calling thread's namespace.
-    ///
-    /// # Errors
-    /// Not root, or the file cannot be opened.
-    pub fn new(what: Copied) -> io::Result<Self> {
+    pub(crate) fn new(what: Copied) -> io::Result<Self> {
         let ((close, wait), (ready, is_ready), (tell_closed, closed)) = (channel(), channel(), channel());
         let is_open = what.open.is_some();
         let hold = move || {
@@ -59,7 +54,7 @@ impl MountCopy {
     }
 
     /// Closes the open file, if any. The copies stay.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         if std::mem::take(&mut self.is_open)
             && let Some(close) = &self.close
             && close.send(()).is_ok()
@@ -97,9 +92,9 @@ mod tests {
     use rustix::mount::{MountFlags, mount, unmount};
 
     use super::*;
-    use crate::loop_device::{LoopDevice, unused_volume_id};
-    use crate::mount_namespace::in_mount_namespace;
-    use crate::process::tool;
+    use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
+    use ebs_testkit::mount_namespace::in_mount_namespace;
+    use ebs_testkit::process::tool;
 
     fn is_claimed(device: &Path) -> bool {
         use std::os::unix::fs::OpenOptionsExt;

@@ -7,16 +7,16 @@ use ebs_testkit::content;
 use ebs_testkit::csi_client::Access;
 use ebs_testkit::process::run_tool;
 use ebs_testkit::writer::Writer;
-use ebs_vm::line::Said;
 
-use crate::node::Node;
+use super::node::Node;
+use crate::vm::line::Said;
 
 const DATA: u64 = 4 << 20;
 const CHECK: Duration = Duration::from_secs(120);
 const FILE_SYSTEMS: [&str; 2] = ["ext4", "xfs"];
 
 /// Writes and syncs data on both file systems, and cuts the power during other writes. Does not return.
-pub(crate) async fn cut(node: &Node) -> anyhow::Result<()> {
+pub(super) async fn cut(node: &Node) -> anyhow::Result<()> {
     let mut carried = Vec::new();
     let mut writers = Vec::new();
     for fs_type in FILE_SYSTEMS {
@@ -36,7 +36,7 @@ pub(crate) async fn cut(node: &Node) -> anyhow::Result<()> {
 
 /// After the next boot with the same disks: the volumes are staged without manual repair, with their data, and without
 /// damage.
-pub(crate) async fn after(node: &Node, carried: &str) -> anyhow::Result<()> {
+pub(super) async fn after(node: &Node, carried: &str) -> anyhow::Result<()> {
     for (fs_type, word) in FILE_SYSTEMS.iter().zip(carried.split(',')) {
         let (id, hash) = word.split_once('/').context("what was handed over")?;
         let disk = node.volume_of(id, &Access::Mount((*fs_type).to_owned()))?;

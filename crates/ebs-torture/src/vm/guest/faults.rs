@@ -7,11 +7,11 @@ use anyhow::{Context, ensure};
 use csi_proto::csi::VolumeHealthErrorType;
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, CsiClient};
-use ebs_vm::line::Said;
 use tokio::time::Instant;
 
-use crate::flaky::{FlakyDisk, Mood};
-use crate::node::{Disk, LEVEL, LOOK, Node, until};
+use super::mapped::MappedDisk;
+use super::node::{Disk, LEVEL, LOOK, Node, until};
+use crate::vm::line::Said;
 
 const DATA: u64 = 2 << 20;
 /// How long the client waits for a hanging disk. The same time passes for the program outside.
@@ -22,8 +22,7 @@ fn mounted(fs_type: &str) -> Access {
 }
 
 /// The partition table cannot be read, so opening the disk hangs. Meanwhile, another volume is staged and published.
-/// Its disk is plugged in before: QEMU must pause the machine for that, which fails while a request hangs.
-pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
+pub(super) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let (slow, quick) = (node.volume(&mounted("ext4"))?, node.volume(&mounted("ext4"))?);
     quick.plug()?;
     quick.is_plugged().await?;
@@ -41,7 +40,7 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
         anyhow::Ok(Instant::now())
     };
     let ((staged, gave_up), other) = tokio::join!(hung, other);
-    // In any case, because later tests need a machine that can be paused.
+    // In any case, because the guest cannot release a hanging disk.
     node.ask(&Said::Release { serial: slow.serial.clone() })?;
     let other = other.context("the other volume")?;
     let status = staged.err().context("a disk with hanging reads was staged")?;
@@ -72,49 +71,12 @@ fn options(at: &Path) -> anyhow::Result<String> {
     Ok(line.split(' ').nth(3).unwrap_or_default().to_owned())
 }
 
-/// Something that can make the writes of a disk fail, and end the failures.
-pub(crate) trait Fails {
-    fn disk(&self) -> &Disk<'_>;
-    fn fail_writes(&self) -> anyhow::Result<()>;
-    fn heal(&self) -> anyhow::Result<()>;
-}
-
-/// QEMU's own failures.
-impl Fails for Disk<'_> {
-    fn disk(&self) -> &Disk<'_> {
-        self
-    }
-
-    fn fail_writes(&self) -> anyhow::Result<()> {
-        self.node().ask(&Said::FailWrites { serial: self.serial.clone() })
-    }
-
-    fn heal(&self) -> anyhow::Result<()> {
-        self.node().ask(&Said::Heal { serial: self.serial.clone() })
-    }
-}
-
-impl Fails for FlakyDisk<'_> {
-    fn disk(&self) -> &Disk<'_> {
-        &self.disk
-    }
-
-    fn fail_writes(&self) -> anyhow::Result<()> {
-        self.turn(Mood::WritesFail)
-    }
-
-    fn heal(&self) -> anyhow::Result<()> {
-        self.turn(Mood::Well)
-    }
-}
-
 /// Stages and publishes the volume, writes and syncs data, and makes writes fail. Returns the checksum of the data.
-async fn with_errors(failing: &impl Fails) -> anyhow::Result<String> {
-    let disk = failing.disk();
+async fn with_errors(disk: &Disk<'_>) -> anyhow::Result<String> {
     disk.bring_up().await?;
     let written = content::write_file(&disk.volume.target.join("before"), 4, DATA)?;
     std::fs::File::open(&disk.volume.target)?.sync_all().context("sync the directory")?;
-    failing.fail_writes()?;
+    disk.fail_writes()?;
     Ok(written)
 }
 
@@ -128,9 +90,8 @@ async fn take_down_after_errors(disk: &Disk<'_>) -> anyhow::Result<()> {
 }
 
 /// Checks that the next stage repairs the volume, with the synced data.
-async fn mended(failing: &impl Fails, written: &str) -> anyhow::Result<()> {
-    let disk = failing.disk();
-    failing.heal()?;
+async fn mended(disk: &Disk<'_>, written: &str) -> anyhow::Result<()> {
+    disk.heal()?;
     take_down_after_errors(disk).await.context("with errors")?;
     disk.bring_up().await.context("after the errors")?;
     ensure!(disk.health().await?.is_none(), "unhealthy after the next stage");
@@ -139,11 +100,12 @@ async fn mended(failing: &impl Fails, written: &str) -> anyhow::Result<()> {
     disk.take_down().await
 }
 
-/// Checks that the kernel has ended all writes. The reported reason depends on the kernel: some show it in the mount
-/// table, others only count the errors.
-async fn ext4_errors(node: &Node, failing: &impl Fails) -> anyhow::Result<()> {
-    let written = with_errors(failing).await?;
-    let disk = failing.disk();
+/// The kernel ends all writes. The reported reason depends on the kernel: some show it in the mount table, others only
+/// count the errors.
+pub(super) async fn ext4_writes_fail(node: &Node) -> anyhow::Result<()> {
+    let disk = node.volume(&mounted("ext4"))?;
+    disk.plug()?;
+    let written = with_errors(&disk).await?;
     let target = disk.volume.target.clone();
     let deadline = Instant::now() + LEVEL;
     let (status, reason) = loop {
@@ -159,21 +121,15 @@ async fn ext4_errors(node: &Node, failing: &impl Fails) -> anyhow::Result<()> {
     };
     let options = options(&disk.volume.staging)?;
     let is_said = options.split(',').any(|word| word == "ro" || word == "emergency_ro");
-    node.say(&Said::Note { text: format!("ext4 after errors: {reason}, and the mount table says {options}") })?;
+    node.say(&Said::Note { text: format!("ext4 after errors: {reason}, and the mount table has {options}") })?;
     let wanted = if is_said { "ReadOnlyAfterErrors" } else { "FileSystemErrors" };
     ensure!(status == VolumeHealthErrorType::Degraded && reason == wanted, "{status:?} {reason} with {options}");
     ensure!(content::write_file(&target.join("new"), 6, 4096).is_err(), "it is still writable");
-    mended(failing, &written).await
-}
-
-pub(crate) async fn ext4_writes_fail(node: &Node) -> anyhow::Result<()> {
-    let disk = node.volume(&mounted("ext4"))?;
-    disk.plug()?;
-    ext4_errors(node, &disk).await?;
+    mended(&disk, &written).await?;
     disk.unplug()
 }
 
-pub(crate) async fn xfs_writes_fail(node: &Node) -> anyhow::Result<()> {
+pub(super) async fn xfs_writes_fail(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&mounted("xfs"))?;
     disk.plug()?;
     let written = with_errors(&disk).await?;
@@ -190,30 +146,28 @@ pub(crate) async fn xfs_writes_fail(node: &Node) -> anyhow::Result<()> {
     disk.unplug()
 }
 
-/// Uses failures of the device mapper. A volume whose data cannot be read is not blank: it is rejected, and has its
-/// data when it is readable again. Then the disk rejects writes.
-pub(crate) async fn flaky(node: &Node) -> anyhow::Result<()> {
-    let flaky = FlakyDisk::plug(node, "ext4").await?;
-    let disk = &flaky.disk;
+/// A volume whose data cannot be read is not blank: it is rejected, and has its data when it is readable again.
+pub(super) async fn unreadable(node: &Node) -> anyhow::Result<()> {
+    let mapped = MappedDisk::plug(node, "ext4").await?;
+    let disk = &mapped.disk;
     disk.bring_up().await?;
     let file = disk.volume.target.join("data");
     let written = content::write_file(&file, 7, DATA)?;
     disk.take_down().await?;
-    flaky.turn(Mood::AllFails)?;
+    mapped.fail()?;
     std::fs::write("/proc/sys/vm/drop_caches", "3").context("drop caches")?;
     for _attempt in 0..2 {
         let status = disk.volume.stage().await.err().context("an unreadable disk was staged")?;
         ensure!(status.message().contains("Input/output error"), "{status:?}");
     }
-    flaky.turn(Mood::Well)?;
+    mapped.heal()?;
     disk.bring_up().await.context("after the errors")?;
     ensure!(content::hash_file(&file)? == written, "the data differs");
     disk.take_down().await?;
-    ext4_errors(node, &flaky).await?;
-    flaky.unplug().await
+    mapped.unplug().await
 }
 
-pub(crate) async fn vanishes(node: &Node) -> anyhow::Result<()> {
+pub(super) async fn vanishes(node: &Node) -> anyhow::Result<()> {
     let disk = node.volume(&mounted("ext4"))?;
     disk.plug()?;
     disk.bring_up().await?;

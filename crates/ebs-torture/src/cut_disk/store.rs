@@ -16,11 +16,9 @@ type Page = [u8; PAGE];
 
 const ZEROS: Page = [0; PAGE];
 
-/// Nonzero pages.
 #[derive(Debug, Default, Clone)]
 struct Pages(HashMap<u64, Arc<Page>>);
 
-/// A disk that can lose power.
 #[derive(Debug)]
 pub(super) struct Store {
     bytes: u64,
@@ -37,7 +35,6 @@ pub(super) struct Store {
     armed: Option<Armed>,
 }
 
-/// A pending power cut.
 #[derive(Debug, Clone, Copy)]
 enum Armed {
     /// After this number of changes, with the seed.
@@ -97,7 +94,6 @@ impl Pages {
 }
 
 impl Store {
-    /// Creates a zeroed disk with power.
     pub(super) fn new(bytes: u64) -> Self {
         let (now, flushed) = (Pages::default(), Pages::default());
         let unflushed = BTreeSet::new();
@@ -256,7 +252,6 @@ impl Store {
         (bytes != ZEROS).then(|| Arc::new(bytes))
     }
 
-    /// Cuts the power after this number of changes.
     pub(super) fn arm(&mut self, seed: u64, changes: u64) {
         self.armed = Some(Armed::After { changes, seed });
     }
