@@ -14,8 +14,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 #[cfg(doc)]
 use super::Broken;
 use super::broken;
-use super::date;
-use super::line::Line;
+use super::line::{Line, form};
 use crate::api::query::Params;
 use crate::api::{Call, Fault, Reply};
 use crate::config::AccessKey;
@@ -72,7 +71,8 @@ impl Ec2Service {
     /// in the extensions of the response has the effect of fault rules on the connection itself.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let mut response = self.serve(request).await;
-        response.headers_mut().insert(header::DATE, date::header(self.engine.now()));
+        let date = httpdate::fmt_http_date(self.engine.now());
+        response.headers_mut().insert(header::DATE, HeaderValue::from_str(&date).expect("a date is ASCII"));
         response
     }
 
@@ -165,13 +165,6 @@ fn acceptable(parts: &Parts, body: &[u8]) -> Result<(), Fault> {
 
 fn too_large() -> Fault {
     Fault::with_status(413, "RequestEntityTooLarge", format!("The body has more than {MAX_BODY} bytes."))
-}
-
-/// Returns the parameters from query or body.
-pub(super) fn form(query: &str, body: &[u8]) -> Result<String, Fault> {
-    let body = std::str::from_utf8(body)
-        .map_err(|_| Fault::with_status(404, "MalformedQueryString", "The body is not UTF-8."))?;
-    Ok(format!("{query}&{body}"))
 }
 
 async fn receive(State(service): State<Ec2Service>, request: Request<Body>) -> Response<Body> {

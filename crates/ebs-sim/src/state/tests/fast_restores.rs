@@ -129,8 +129,7 @@ fn each_failed_zone_of_snapshot_has_its_own_error() {
     let expected = [("us-west-2-lax-1a", "UnsupportedOperation"), ("us-west-2z", "InvalidParameterValue")];
     assert_eq!(errors(&answer), expected);
     let answer = world.enable(&format!("{second},snap-00000000000000000"), "us-west-2a");
-    let expected =
-        [("us-west-2a", "FastSnapshotRestoreLimitExceeded"), ("us-west-2a", "InvalidSnapshot.NotFound")];
+    let expected = [("us-west-2a", "FastSnapshotRestoreLimitExceeded"), ("us-west-2a", "InvalidSnapshot.NotFound")];
     assert_eq!(errors(&answer), expected);
     let many: Vec<String> = (0..11).map(|n| format!("snap-{n:08}")).collect();
     for action in ["Enable", "Disable"] {

@@ -176,12 +176,11 @@ fn block_devices_of_instance_lag_with_its_volumes() {
     world.pass(secs(20));
     world.attach(&volume, "/dev/xvdaa");
     world.pass(secs(1));
-    let devices = [0, 2].map(|lag| {
-        match world.lagged(&format!("DescribeInstances InstanceId.1={instance}"), secs(lag)) {
+    let devices =
+        [0, 2].map(|lag| match world.lagged(&format!("DescribeInstances InstanceId.1={instance}"), secs(lag)) {
             Reply::DescribeInstances(found) => found.items[0].devices.len(),
             other => panic!("{other:?}"),
-        }
-    });
+        });
     assert_eq!(devices, [2, 1]);
     assert_eq!(world.volume(&volume).attachments.len(), 1, "a read changes nothing");
 }

@@ -37,7 +37,9 @@ fn volumes_are_found_by_every_relevant_filter() {
     ] {
         assert_eq!(world.volumes_by(name, &values), expected, "{name} {values:?}");
     }
-    for (name, value, count) in [("status", "available", 3), ("availability-zone", "us-west-2b", 2), ("volume-type", "gp*", 6)] {
+    for (name, value, count) in
+        [("status", "available", 3), ("availability-zone", "us-west-2b", 2), ("volume-type", "gp*", 6)]
+    {
         assert_eq!(world.volumes_by(name, &[value]).len(), count, "{name}");
     }
     let both = by("size", "77") + " Filter.2.Name=status Filter.2.Value.1=in-use";

@@ -4,7 +4,8 @@ use super::*;
 
 /// Returns the parameters of tags.
 fn tags(prefix: &str, tags: &[(&str, &str)]) -> String {
-    let tag = |(n, (key, value)): (u32, &(&str, &str))| format!(" {prefix}Tag.{n}.Key={key} {prefix}Tag.{n}.Value={value}");
+    let tag =
+        |(n, (key, value)): (u32, &(&str, &str))| format!(" {prefix}Tag.{n}.Key={key} {prefix}Tag.{n}.Value={value}");
     (1..).zip(tags).map(tag).collect()
 }
 

@@ -4,17 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::*;
-use crate::api::{CreateVolume, DescribeVolumes};
 use crate::buckets::{Limits, Rate};
 use crate::faults::{Effect, Rule};
 
 fn create() -> Call {
-    let zone = Some("us-west-2a".to_owned());
-    Call::CreateVolume(CreateVolume { availability_zone: zone, size: Some(1), ..Default::default() })
+    Call::line(GP3).unwrap()
 }
 
 fn describe() -> Call {
-    Call::DescribeVolumes(DescribeVolumes::default())
+    Call::line("DescribeVolumes").unwrap()
 }
 
 async fn with(effect: Effect) -> Engine {
@@ -124,18 +122,6 @@ async fn realistic_calls_take_time_and_use_buckets() {
         assert!(times.len() > 5, "they spread: {times:?}");
     }
     assert_eq!(engine.bucket_levels().len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_client_reduces_available_calls() {
-    let config = EngineConfig { limits: Some(Limits::ec2()), ..EngineConfig::default() };
-    let engine = Engine::start(config).await.unwrap();
-    engine.faults().add(Rule::new(Effect::Eat { fraction: 0.5 })).unwrap();
-    let mut done = 0;
-    while engine.call(create()).await.is_ok() {
-        done += 1;
-    }
-    assert_eq!(done, 50);
 }
 
 /// Makes calls with all random choices: ids, latencies, transitions, faults.
