@@ -211,7 +211,7 @@ impl<E: Ec2> Link<E> {
         if source_is_new && outcome.response == Response::Answer {
             (outcome.response, outcome.delivery) = (Response::NoSource, Delivery::Never);
         }
-        let source_is_gone = source.is_some_and(|source| self.network.is_gone(source));
+        let source_is_gone = source.is_some_and(|source| self.network.facts().gone.contains(source));
         if source_is_gone && self.network.looks_at_tokens_last() && outcome.response == Response::Answer {
             (outcome.response, outcome.delivery) = (Response::NoSource, Delivery::Never);
         }

@@ -37,7 +37,7 @@ impl<E: Ec2> Link<E> {
     /// Applies failed volumes and planted bugs to a description.
     fn falsified(&self, mut page: Page<Volume>) -> Page<Volume> {
         for volume in &mut page.items {
-            if volume.state == VolumeState::Available && self.network.is_broken(volume.id.as_str()) {
+            if volume.state == VolumeState::Available && self.network.facts().broken.contains(volume.id.as_str()) {
                 volume.state = VolumeState::Error;
             }
         }

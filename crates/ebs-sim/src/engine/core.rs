@@ -178,7 +178,7 @@ impl Inner {
         let now = self.clock.now();
         let (revision, mark) = (self.sim.revision(), self.sim.mark());
         let noted = self.store.is_some().then(|| call.clone());
-        let result = self.sim.apply_with(now, call, &injection);
+        let result = self.sim.apply(now, call, &injection);
         if let Some(call) = noted
             && (revision, mark) != (self.sim.revision(), self.sim.mark())
         {

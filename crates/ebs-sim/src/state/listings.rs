@@ -7,8 +7,7 @@ use crate::api::{Fault, Filter, Page};
 use super::faults::{invalid_combination, invalid_value};
 use super::filters::{self, Filterable};
 use super::ids::Kind;
-use super::instances::Instance;
-use super::model::{Attachment, Snapshot, Volume};
+use super::model::{Attachment, Instance, Snapshot, Volume, hypervisor};
 use super::paging::Wanted;
 
 #[derive(Debug, Clone)]
@@ -188,10 +187,10 @@ impl Filterable for Equipped<'_> {
             "instance-type" => vec![i.instance_type.clone()],
             "instance-state-name" => vec![i.state().0.to_owned()],
             "instance-state-code" => vec![i.state().1.to_string()],
-            "hypervisor" => vec![super::places::hypervisor(&i.instance_type).to_owned()],
+            "hypervisor" => vec![hypervisor(&i.instance_type).to_owned()],
             "owner-id" => vec![self.owner.to_owned()],
             "private-ip-address" => vec![i.private_ip().to_owned()],
-            "private-dns-name" => vec![super::places::private_dns_name(i)],
+            "private-dns-name" => vec![i.private_dns_name()],
             "reservation-id" => vec![i.reservation_id.clone()],
             "root-device-type" => vec!["ebs".to_owned()],
             "architecture" => vec!["x86_64".to_owned()],

@@ -30,6 +30,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::api::{Call, Fault, Reply, SimAttachment, SimVolume};
 use crate::config::{AccountSettings, EngineConfig, Quotas, Timing, TimingOverride};
+use crate::faults::FaultInjection;
 
 use super::{Effect, Outcome, Sim};
 
@@ -77,7 +78,7 @@ impl World {
 
     /// Executes only the call.
     fn apply(&mut self, call: &str) -> Result<Reply, Fault> {
-        self.sim.apply(self.now, Call::line(call)?)
+        self.sim.apply(self.now, Call::line(call)?, &FaultInjection::default())
     }
 
     /// Executes the call and its immediate effects.
@@ -192,6 +193,12 @@ impl World {
         let found = ok!(self, DescribeVolumes, "Filter.1.Name={filter}{values}");
         found.items.into_iter().map(|v| v.id).collect()
     }
+}
+
+fn load(saved: &[u8], config: &EngineConfig) -> Result<Sim, String> {
+    let mut sim = Sim::read(saved)?;
+    sim.adopt(config);
+    Ok(sim)
 }
 
 fn attach(volume: &str, instance: &str, device: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Consistency;
-use crate::faults::{Attachment as Stuck, Device, FaultInjection};
+use crate::faults::{Attachment as Stuck, Device};
 
 fn stuck(how: Stuck) -> FaultInjection {
     FaultInjection { attachment: Some(how), ..FaultInjection::default() }
@@ -14,7 +14,7 @@ fn disturbed(device: Device) -> FaultInjection {
 
 impl World {
     fn apply_injected(&mut self, call: &str, injection: &FaultInjection) -> Reply {
-        let reply = self.sim.apply_with(self.now, Call::line(call).unwrap(), injection).unwrap();
+        let reply = self.sim.apply(self.now, Call::line(call).unwrap(), injection).unwrap();
         self.settle();
         reply
     }
@@ -103,7 +103,7 @@ fn device_can_appear_without_its_link() {
     let mut world = World::instant();
     let (volume, instance) = world.ready();
     let attach = Call::line(&attach(&volume, &instance, "/dev/xvdaa")).unwrap();
-    world.sim.apply_with(world.now, attach, &disturbed(Device::OtherName)).unwrap();
+    world.sim.apply(world.now, attach, &disturbed(Device::OtherName)).unwrap();
     world.sim.advance(world.now);
     let effects = world.sim.take_effects();
     assert!(effects.contains(&Effect::Connect { volume, instance, linked: false, breakable: false }), "{effects:?}");

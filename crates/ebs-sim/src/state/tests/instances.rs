@@ -187,7 +187,7 @@ fn termination_ends_stuck_attachments() {
     let attachment = Some(crate::faults::Attachment::StuckAttaching);
     let injection = crate::faults::FaultInjection { attachment, ..Default::default() };
     let attach = Call::line(&attach(&volume, &id, "/dev/xvdaa")).unwrap();
-    world.sim.apply_with(world.now, attach, &injection).unwrap();
+    world.sim.apply(world.now, attach, &injection).unwrap();
     world.done(&terminate(&id));
     assert_eq!(world.volume(&volume).state, "available");
 }

@@ -5,7 +5,7 @@ use super::*;
 impl World {
     /// Kills the simulator now, and starts it again from its saved state.
     fn restart(&mut self) -> Vec<Effect> {
-        self.sim = Sim::load(&self.sim.save(), &self.config).unwrap();
+        self.sim = load(&self.sim.save(), &self.config).unwrap();
         self.sim.resume(self.now);
         self.sim.take_effects()
     }
@@ -75,8 +75,8 @@ fn unconfirmed_copies_are_undone_after_restart() {
 #[test]
 fn invalid_state_is_rejected() {
     let config = EngineConfig::default();
-    assert!(Sim::load(b"{}", &config).is_err());
-    assert!(Sim::load(b"", &config).is_err());
+    assert!(load(b"{}", &config).is_err());
+    assert!(load(b"", &config).is_err());
     let other = String::from_utf8(World::instant().sim.save()).unwrap().replacen("\"format\":2", "\"format\":3", 1);
-    assert!(Sim::load(other.as_bytes(), &config).unwrap_err().contains("format 3"));
+    assert!(load(other.as_bytes(), &config).unwrap_err().contains("format 3"));
 }
