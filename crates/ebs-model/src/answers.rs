@@ -16,14 +16,14 @@ use crate::world::{Checked, World, broken};
 
 impl<E: Ec2> World<E> {
     /// Processes the response to a call.
-    pub(crate) async fn take_in(&mut self, id: u64, answer: RpcResult) -> Checked {
+    pub(crate) async fn process_response(&mut self, id: u64, answer: RpcResult) -> Checked {
         let Some(call) = self.calls.remove(&id) else { return Ok(()) };
         match &answer {
             Ok(reply) => self.tell(format!("#{id} ok: {}", short(reply))),
             Err(refused) => self.tell(format!("#{id} {:?}: {}", refused.code, refused.message)),
         }
         let is_done = answer.as_ref().is_ok_and(|reply| !matches!(reply, RpcReply::Snapshot(s) if !s.ready_to_use));
-        self.retries.note(&call.target, is_done);
+        self.retries.record_result(&call.target, is_done);
         let truth = self.sim.engine().snapshot_of_state().await;
         match (call.target.clone(), answer) {
             (Target::Create { claim, order }, answer) => self.created(&call, claim, &order, (answer, &truth)),

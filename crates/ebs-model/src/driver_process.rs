@@ -174,7 +174,7 @@ impl DriverProcess {
     }
 
     /// Records whether its dry run returned EC2's maximum of IOPS.
-    pub(crate) fn note_dry_run(&self, has_maximum: bool) {
+    pub(crate) fn record_dry_run(&self, has_maximum: bool) {
         self.knows_no_maximum.store(!has_maximum, Ordering::SeqCst);
     }
 

@@ -136,7 +136,7 @@ impl<E: Ec2> Link<E> {
                 let what = did(done, &subject);
                 if what != EventKind::Other {
                     network.tell(|| format!("EC2 executed {action} for driver {}: {what:?}", process.id));
-                    network.note(Ec2Event { process, sent, at: Instant::now(), what });
+                    network.record_event(Ec2Event { process, sent, at: Instant::now(), what });
                 }
             }
             answer

@@ -239,7 +239,7 @@ impl Network {
         std::mem::take(&mut *lock(&self.violations))
     }
 
-    pub(crate) fn note(&self, event: Ec2Event) {
+    pub(crate) fn record_event(&self, event: Ec2Event) {
         let mut facts = lock(&self.facts);
         match &event.what {
             EventKind::Attached { volume, instance } => {

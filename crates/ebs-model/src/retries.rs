@@ -65,7 +65,7 @@ impl SidecarRetries {
     }
 
     /// Records the response or the timeout of a call.
-    pub(crate) fn note(&mut self, target: &Target, succeeded: bool) {
+    pub(crate) fn record_result(&mut self, target: &Target, succeeded: bool) {
         let request_key = request_key(target);
         if succeeded {
             self.pauses.remove(&request_key);

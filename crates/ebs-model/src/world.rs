@@ -116,7 +116,7 @@ impl<E: Ec2> World<E> {
             self.check_events()?;
             match ended {
                 None => return self.check().await,
-                Some(Ok((id, answer))) => self.take_in(id, answer).await?,
+                Some(Ok((id, answer))) => self.process_response(id, answer).await?,
                 Some(Err(failed)) => return broken(format!("a call panicked: {failed}")),
             }
         }

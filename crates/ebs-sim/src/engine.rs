@@ -41,7 +41,7 @@ pub use crate::config::{
 };
 pub use gate::Faults;
 
-pub(crate) use pipeline::{Answer, Served};
+pub(crate) use pipeline::{CallResponse, Served};
 
 use clock::Clock;
 use core::{Applied, Core};

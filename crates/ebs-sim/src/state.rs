@@ -56,7 +56,7 @@ use crate::api::{Call, Fault, Reply, StateView};
 use crate::config::{EngineConfig, TimingOverride};
 use crate::faults::FaultInjection;
 
-use model::{Account, Past, Policy};
+use model::{Account, PastVersions, Policy};
 use random::Random;
 use timing::Times;
 
@@ -81,7 +81,7 @@ impl Sim {
             policy: Policy::of(config),
             effects: Vec::new(),
             lags: Random::new(config.seed, 3),
-            past: Past::lagging(config),
+            past: PastVersions::lagging(config),
             settled: None,
             revision: 1,
         };
@@ -109,7 +109,7 @@ impl Sim {
         self.times = Times::of(config);
         self.policy = Policy::of(config);
         self.lags = Random::new(config.seed, 4);
-        self.past = Past::lagging(config);
+        self.past = PastVersions::lagging(config);
         self.touch();
     }
 
@@ -170,7 +170,7 @@ impl Sim {
     }
 
     pub(crate) fn timing(&self) -> TimingOverride {
-        self.times.shown()
+        self.times.to_override()
     }
 
     /// Sets the default lag of reads. Current stale reads may be older.

@@ -40,7 +40,7 @@ impl<E: Ec2> Link<E> {
                 let [volume, instance, device] = [volume, instance, device].map(str::to_owned);
                 let (process, now) = (Arc::clone(&self.process), tokio::time::Instant::now());
                 let what = EventKind::NameTaken { volume, instance, device };
-                self.network.note(Ec2Event { process, sent: now, at: now, what });
+                self.network.record_event(Ec2Event { process, sent: now, at: now, what });
             }
             Err(_) => {}
         }

@@ -188,7 +188,7 @@ impl<E: Ec2> Volumes for Link<E> {
         let dry_run = request.dry_run;
         let answer = self.make(ec2_call, Box::pin(async move { ec2.create_volume(&request).await })).await;
         if dry_run {
-            self.process.note_dry_run(answer.as_ref().is_err_and(|e| e.message.contains("maximum is")));
+            self.process.record_dry_run(answer.as_ref().is_err_and(|e| e.message.contains("maximum is")));
         }
         answer
     }

@@ -9,7 +9,7 @@ use super::model::{
     AttachmentPhase, Device, Instance, ModificationPhase, Sim, Snapshot, SnapshotPhase, Volume, VolumePhase,
 };
 use super::snapshots::release_unlisted_data;
-use super::stale_reads::note_changes;
+use super::stale_reads::record_changes;
 use super::timing::Times;
 use super::tokens::{burn_tokens_of, expire_tokens};
 
@@ -66,7 +66,7 @@ pub(super) fn advance(sim: &mut Sim, now: SystemTime) {
     if changes.changed {
         sim.touch();
     }
-    note_changes(sim, now);
+    record_changes(sim, now);
     sim.settled = Some((sim.revision, next_due(sim, now)));
 }
 
@@ -105,7 +105,7 @@ pub(super) fn finish(sim: &mut Sim, now: SystemTime, effect: &Effect, outcome: &
         | Effect::BreakIo { .. }
         | Effect::HealIo { .. } => {}
     }
-    note_changes(sim, now);
+    record_changes(sim, now);
 }
 
 fn finish_creation(sim: &mut Sim, volume: &str, outcome: &Outcome) {

@@ -9,7 +9,7 @@ use super::dispatch::carry_out;
 use super::effects::Effect;
 use super::faults::incorrect_state;
 use super::model::{Attachment, AttachmentPhase, Device, Disturbance, Plan, Sim, Volume};
-use super::stale_reads::{meet_lag, note_changes, read_with_lag};
+use super::stale_reads::{meet_lag, read_with_lag, record_changes};
 
 /// Executes one call with the faults that rules inject into it.
 pub(super) fn apply(sim: &mut Sim, now: SystemTime, call: Call, injection: &FaultInjection) -> Result<Reply, Fault> {
@@ -34,14 +34,14 @@ pub(super) fn apply(sim: &mut Sim, now: SystemTime, call: Call, injection: &Faul
             attachment.stick(injection.attachment);
         }
         let described = attachment.describe(&volume);
-        note_changes(sim, now);
+        record_changes(sim, now);
         return Ok(match answer {
             Reply::AttachVolume(_) => Reply::AttachVolume(described),
             Reply::DetachVolume(_) => Reply::DetachVolume(described),
             other => other,
         });
     }
-    note_changes(sim, now);
+    record_changes(sim, now);
     Ok(answer)
 }
 
@@ -56,7 +56,7 @@ pub(super) fn release(sim: &mut Sim, now: SystemTime, volume: &str, instance: Op
         *busy = false;
     }
     sim.touch();
-    note_changes(sim, now);
+    record_changes(sim, now);
     Ok(())
 }
 

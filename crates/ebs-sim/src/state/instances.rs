@@ -14,7 +14,7 @@ use super::attachments::{attachments_of, end_attachments, find_instance};
 use super::disks::{add_disks, planned_disks};
 use super::faults::{self, invalid_combination, invalid_value};
 use super::ids::Kind;
-use super::model::{Instance, InstancePhase, LISTED_AFTERWARDS, ROOT_DEVICE, Sim, Started};
+use super::model::{Instance, InstancePhase, LISTED_AFTERWARDS, Launched, ROOT_DEVICE, Sim};
 use super::places::describe_instance;
 use super::places::is_type_name;
 use super::quotas::check_volume_quotas;
@@ -71,7 +71,7 @@ pub(super) fn run_instances(sim: &mut Sim, now: SystemTime, mut call: RunInstanc
     }
     if let Some(token) = token.filter(|t| !t.is_empty()) {
         let ids = started.iter().cloned().collect();
-        sim.launches.insert(token, Started { fingerprint, instances: ids });
+        sim.launches.insert(token, Launched { fingerprint, instances: ids });
     }
     sim.touch();
     let all = sim.instances.iter().filter(|i| started.contains(&i.id));

@@ -16,12 +16,11 @@ const DURATION_DAYS: std::ops::RangeInclusive<i64> = 1..=36_500;
 pub(super) fn lock_snapshot(sim: &mut Sim, now: SystemTime, call: &LockSnapshot) -> Result<Reply, Fault> {
     let id = &call.snapshot_id;
     check_id(id)?;
-    let wanted = wanted(now, call)?;
+    let mut lock = requested_lock(now, call)?;
     let snapshot = sim.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
     if let SnapshotPhase::Error { .. } = snapshot.phase {
         return Err(faults::incorrect_state(format!("Snapshot '{id}' is 'error'.")));
     }
-    let mut lock = wanted;
     if let Some(old) = snapshot.lock.as_ref().filter(|old| old.holds(now)) {
         check_change(now, old, &lock)?;
         lock.created = old.created;
@@ -81,7 +80,7 @@ fn check_id(id: &str) -> Result<(), Fault> {
     if id.is_empty() { Err(faults::missing("SnapshotId")) } else { Kind::Snapshot.check(id) }
 }
 
-fn wanted(now: SystemTime, call: &LockSnapshot) -> Result<Lock, Fault> {
+fn requested_lock(now: SystemTime, call: &LockSnapshot) -> Result<Lock, Fault> {
     let mode = match call.lock_mode.as_deref().filter(|m| !m.is_empty()) {
         None => return Err(faults::missing("LockMode")),
         Some("governance") => Mode::Governance,

@@ -17,8 +17,8 @@ use super::effects::Effect;
 use super::random::Random;
 use super::timing::Times;
 
-pub(super) use instance::{Instance, InstancePhase, LISTED_AFTERWARDS, ROOT_DEVICE, Started, hypervisor};
-pub(super) use past::{MAX_LAG, Past};
+pub(super) use instance::{Instance, InstancePhase, LISTED_AFTERWARDS, Launched, ROOT_DEVICE, hypervisor};
+pub(super) use past::{MAX_LAG, PastVersions};
 pub(super) use snapshot::{End, FastRestore, Lock, Mode, Snapshot, SnapshotPhase};
 pub(super) use volume::{
     Attachment, AttachmentPhase, Device, Disturbance, Filling, Modification, ModificationPhase, Plan, Volume,
@@ -35,7 +35,7 @@ pub(crate) struct Sim {
     pub(super) snapshots: BTreeMap<String, Snapshot>,
     pub(super) tokens: BTreeMap<String, Token>,
     /// Client tokens of RunInstances.
-    pub(super) launches: BTreeMap<String, Started>,
+    pub(super) launches: BTreeMap<String, Launched>,
     /// Number of network interfaces created so far: each has its own address.
     pub(super) interfaces_made: u32,
     pub(super) ids: Random,
@@ -50,7 +50,7 @@ pub(crate) struct Sim {
     #[serde(skip)]
     pub(super) lags: Random,
     #[serde(skip)]
-    pub(super) past: Past,
+    pub(super) past: PastVersions,
     /// The settled revision, and until when nothing of it settles by itself.
     #[serde(skip)]
     pub(super) settled: Option<(u64, Option<SystemTime>)>,
@@ -126,11 +126,11 @@ pub(super) struct Token {
     pub(super) fingerprint: String,
     pub(super) volume: String,
     /// The deletion of its volume.
-    pub(super) gone: Option<Gone>,
+    pub(super) gone: Option<EndedVolume>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Gone {
+pub(super) struct EndedVolume {
     pub(super) at: SystemTime,
     /// The last version of the volume, for the old reply.
     pub(super) volume: SimVolume,

@@ -1,12 +1,12 @@
 //! The information on which permissions depend: tags of resources and customer keys.
 
-use crate::iam::{Facts, Known};
+use crate::iam::{AccountFacts, Facts};
 
 use super::encryption::kms_key;
 use super::ids::Kind;
 use super::model::Sim;
 
-impl Known for Sim {
+impl AccountFacts for Sim {
     fn region(&self) -> &str {
         &self.account.region
     }

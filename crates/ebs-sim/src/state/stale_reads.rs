@@ -46,7 +46,7 @@ pub(super) fn keep_past(sim: &mut Sim, now: SystemTime) {
     if !sim.past.kept {
         sim.past.kept = true;
         sim.past.noted = 0;
-        note_changes(sim, now);
+        record_changes(sim, now);
         // Existing objects have no older version.
         sim.past.volumes.old.clear();
         sim.past.snapshots.old.clear();
@@ -55,7 +55,7 @@ pub(super) fn keep_past(sim: &mut Sim, now: SystemTime) {
 }
 
 /// Records the changes since its last call.
-pub(super) fn note_changes(sim: &mut Sim, now: SystemTime) {
+pub(super) fn record_changes(sim: &mut Sim, now: SystemTime) {
     if !sim.past.kept || sim.past.noted == sim.revision {
         return;
     }

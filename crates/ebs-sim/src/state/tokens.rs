@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::api::{Fault, SimVolume};
 
 use super::faults;
-use super::model::{Gone, Sim, Token};
+use super::model::{EndedVolume, Sim, Token};
 
 const MAX_LENGTH: usize = 64;
 
@@ -61,7 +61,7 @@ pub(super) fn remember_token(sim: &mut Sim, token: Option<String>, usage: Use, v
 /// Marks the tokens of a deleted volume as burnt.
 pub(super) fn burn_tokens_of(sim: &mut Sim, volume: &SimVolume, now: SystemTime) {
     for token in sim.tokens.values_mut().filter(|t| t.volume == volume.id) {
-        token.gone = Some(Gone { at: now, volume: volume.clone() });
+        token.gone = Some(EndedVolume { at: now, volume: volume.clone() });
     }
 }
 

@@ -32,10 +32,10 @@ async fn made(engine: &Engine) -> usize {
 async fn lost_request_is_not_executed_and_lost_reply_is() {
     let engine = with(Effect::LoseRequest { after_ms: 0 }).await;
     let served = engine.serve(Caller::Own, create(), |_| ()).await;
-    assert_eq!((served.answer, served.outcome, made(&engine).await), (Answer::Silence, None, 0));
+    assert_eq!((served.answer, served.outcome, made(&engine).await), (CallResponse::Silence, None, 0));
     let engine = with(Effect::LoseReply { after_ms: 0 }).await;
     let served = engine.serve(Caller::Own, create(), |_| ()).await;
-    assert_eq!((served.answer, served.outcome, made(&engine).await), (Answer::Silence, Some(Ok(())), 1));
+    assert_eq!((served.answer, served.outcome, made(&engine).await), (CallResponse::Silence, Some(Ok(())), 1));
     assert_eq!(served.faults, ["lose-reply"]);
 }
 
@@ -54,7 +54,7 @@ async fn call_with_unreadable_reply_is_executed() {
     for effect in [Effect::Garbage, Effect::Truncate, Effect::Oversize { bytes: 10 }] {
         let engine = with(effect).await;
         let served = engine.serve(Caller::Own, create(), |_| ()).await;
-        assert!(matches!(served.answer, Answer::Corrupted(Ok(_), _)), "{served:?}");
+        assert!(matches!(served.answer, CallResponse::Corrupted(Ok(_), _)), "{served:?}");
         assert_eq!(made(&engine).await, 1);
     }
 }
@@ -72,7 +72,7 @@ async fn delay_of_request_delays_work_and_of_reply_does_not() {
         tokio::time::sleep(half).await;
         assert_eq!(made(&engine).await, volumes);
         let served = tasks.join_next().await.unwrap().unwrap();
-        assert!(matches!(served.answer, Answer::Delivered(Ok(_))));
+        assert!(matches!(served.answer, CallResponse::Delivered(Ok(_))));
         assert_eq!(served.took, Duration::from_secs(10));
     }
 }

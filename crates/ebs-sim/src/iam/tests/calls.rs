@@ -7,7 +7,7 @@ use ebs_types::Tags;
 use super::tags;
 use crate::api::Call;
 use crate::iam::check::checks;
-use crate::iam::{Audit, Caller, Extra, Facts, IamConfig, Known, LeastRights, Policy, Rights, Shipped};
+use crate::iam::{AccountFacts, Audit, Caller, Extra, Facts, IamConfig, LeastRights, Policy, Rights, Shipped};
 
 const KEY: &str = "arn:aws:kms:us-west-2:123456789012:key/mine";
 
@@ -30,7 +30,7 @@ impl Account {
     }
 }
 
-impl Known for Account {
+impl AccountFacts for Account {
     fn region(&self) -> &str {
         "us-west-2"
     }

@@ -62,7 +62,7 @@ pub(in crate::state) enum InstancePhase {
 
 /// The instances that a client token of RunInstances has started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(in crate::state) struct Started {
+pub(in crate::state) struct Launched {
     pub(in crate::state) fingerprint: String,
     pub(in crate::state) instances: BTreeSet<String>,
 }

@@ -16,7 +16,7 @@ pub(in crate::state) const MAX_LAG: Duration = Duration::from_secs(15);
 
 /// Old versions for reads.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(in crate::state) struct Past {
+pub(in crate::state) struct PastVersions {
     /// Keep old versions even while reads do not lag by default, because a single read may be made to lag.
     pub(in crate::state) kept: bool,
     pub(in crate::state) max_lag: Duration,
@@ -103,7 +103,7 @@ impl<T: Clone + PartialEq> Log<T> {
     }
 }
 
-impl Past {
+impl PastVersions {
     /// Creates the history for reads that lag up to this long by default.
     pub(in crate::state) fn lagging(config: &EngineConfig) -> Self {
         let instances_max_lag = config.account.oddities.instances_max_lag();
