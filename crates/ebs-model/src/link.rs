@@ -10,6 +10,7 @@ mod volumes;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ebs_ec2::{Action, Ec2, Ec2Error, Result};
 use tokio::sync::oneshot;
@@ -77,6 +78,16 @@ impl<E: Ec2> Link<E> {
 
     fn ec2(&self) -> Arc<E> {
         Arc::clone(&self.ec2)
+    }
+
+    /// Makes a call of a planted bug, which no request has caused, unless the process dies before.
+    fn call_later(&self, delay: Duration, call: impl Future<Output = ()> + Send + 'static) {
+        let process = Arc::clone(&self.process);
+        self.network.dispatch(async move {
+            sleep(delay).await;
+            process.alive().await;
+            call.await;
+        });
     }
 
     /// Makes the call `send`.

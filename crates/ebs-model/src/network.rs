@@ -88,7 +88,6 @@ pub(crate) struct Network {
 /// Facts about EC2.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
-    pub(crate) made: BTreeSet<String>,
     /// The creation times of volumes, snapshots and attachments (by volume and instance).
     pub(crate) born: BTreeMap<(String, String), Instant>,
     /// Existing objects that EC2 has once reported to a driver as unknown.
@@ -249,8 +248,9 @@ impl Network {
                 facts.born.entry((id.clone(), String::new())).or_insert(event.at);
             }
             EventKind::Created { id, .. } => {
-                facts.born.entry((id.clone(), String::new())).or_insert(event.at);
-                let is_new = facts.made.insert(id.clone());
+                let object = (id.clone(), String::new());
+                let is_new = !facts.born.contains_key(&object);
+                facts.born.entry(object).or_insert(event.at);
                 if is_new && lock(&self.fault_plan).breaks(&mut lock(&self.rng)) {
                     facts.broken.insert(id.clone());
                 }
