@@ -150,7 +150,7 @@ async fn contradictory_configuration_is_rejected() {
     };
     for (change, says) in [
         ((|c| c.devices = Devices::Loop) as fn(&mut EngineConfig), "state directory"),
-        (|c| c.zone = "us-west-2z".into(), "no zone us-west-2z"),
+        (|c| c.zone = "us-west-2z".into(), "zone us-west-2z not found"),
         (|c| c.second_zone = "us-west-2a".into(), "another zone"),
     ] {
         let error = with(change).await.unwrap_err().to_string();
